@@ -5,12 +5,16 @@ import pytest
 
 from steropes import DataError, Surv
 from steropes.data import check_survival
-from steropes.data.time_intervals import Intervals
+from steropes.data.time_intervals import TimeIntervals
 
 
 def cut(y, breaks=None, width=None):
     outcome = check_survival(y, len(y))
-    grid = Intervals.at(breaks, outcome) if width is None else Intervals.of_width(width, outcome)
+    grid = (
+        TimeIntervals.at(breaks, outcome)
+        if width is None
+        else TimeIntervals.of_width(width, outcome)
+    )
     at_risk = grid.cut(outcome)
     return list(zip(*(x.tolist() for x in at_risk.__dict__.values()), strict=True)), grid
 

@@ -11,8 +11,8 @@ from steropes import CoxRegression, Laplace, LogisticRegression, PoissonRegressi
 from steropes.design import as_design
 from steropes.fit import mean_curvature, outcomes
 from steropes.fit.mean_curvature import MeanCurvature, systematic_sample
-from steropes.likelihoods.multi_outcome import OutcomesBeside
-from steropes.models.fit_inputs import Given
+from steropes.likelihoods.multi_outcome import MultiOutcomeLikelihood
+from steropes.models.fit_inputs import FitInputs
 from steropes.solve.certificate import certificate
 from steropes.solve.data_term import WorkingColumns
 
@@ -130,9 +130,11 @@ def test_columns_that_join_a_sampled_hessian_are_as_if_they_had_been_there(
     X, given = drawn(rng, family)
     model = family()
     model._names = [f"x{j}" for j in range(32)]
-    problem = model._make_problem(as_design(sparse.csc_array(X)), Given(given["o0"]["y"]))
+    problem = model._make_problem(as_design(sparse.csc_array(X)), FitInputs(given["o0"]["y"]))
     likelihood = problem.likelihood
-    together = likelihood if family is LogisticRegression else OutcomesBeside([likelihood], N)
+    together = (
+        likelihood if family is LogisticRegression else MultiOutcomeLikelihood([likelihood], N)
+    )
     active = WorkingColumns(problem.design, None, likelihood.backend)
     at = MeanCurvature(together, rng.exponential(size=N), active, 40)
     active.join(np.arange(20))

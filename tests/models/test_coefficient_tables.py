@@ -84,7 +84,7 @@ def test_clusters_are_refused_by_their_own_name(family, rng):
     label = np.arange(n) // 5
     se = np.sqrt(np.diag(m.vcov("robust", cluster=label)))
     np.testing.assert_allclose(m.summary(kind="robust", cluster=label)["se"], se)
-    q = 1.959963984540054 if m._degrees() is None else stats.t.ppf(0.975, m._degrees())
+    q = 1.959963984540054 if m._residual_df() is None else stats.t.ppf(0.975, m._residual_df())
     ends = m.confint(method="robust", cluster=label)
     np.testing.assert_allclose(ends["upper"] - ends["lower"], 2 * q * se)
     if family != "cumulative":

@@ -21,7 +21,7 @@ from steropes import (
     fit_many,
 )
 from steropes.design import as_design
-from steropes.models.fit_inputs import Given
+from steropes.models.fit_inputs import FitInputs
 
 N = 200
 
@@ -271,7 +271,7 @@ class Silent(LogisticRegression):
 class Same(LogisticRegression):
     """As its parent, and it says so."""
 
-    _together = "laplace"
+    _batched_outcomes = "laplace"
 
 
 def test_a_subclass_fits_each_outcome_itself_unless_it_says_that_they_go_together(rng, monkeypatch):
@@ -292,7 +292,7 @@ def test_a_subclass_fits_each_outcome_itself_unless_it_says_that_they_go_togethe
 def test_a_problem_may_have_the_columns_of_another(rng):
     X, outcomes = drawn(rng, "logistic", 2)
     design, models = as_design(X), [LogisticRegression(), LogisticRegression()]
-    given = [Given(outcomes[k]["y"]) for k in outcomes]
+    given = [FitInputs(outcomes[k]["y"]) for k in outcomes]
     first, second = (m._make_problem(design, g) for m, g in zip(models, given, strict=True))
     assert first.design is not second.design
     beside = models[1]._make_problem(design, given[1], first)

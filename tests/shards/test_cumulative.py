@@ -9,7 +9,7 @@ import pytest
 from steropes import CrossValidation, Laplace, Normal, ShardedDesign, as_design
 from steropes.fit.shards.sharded_problem import ShardedProblem, sharded_problem
 from steropes.models.cumulative import Censored, CumulativeProbabilityModel, DivideAndCombine
-from steropes.models.fit_inputs import Given
+from steropes.models.fit_inputs import FitInputs
 from steropes.solve.hessian import profiled_hessian
 
 CUTS = (0, 90, 95, 200)
@@ -111,7 +111,7 @@ def ordinal(link="logit"):
 
 
 def as_problem(model, design, y, given):
-    return model._make_problem(design, Given(y, *given.values()))
+    return model._make_problem(design, FitInputs(y, *given.values()))
 
 
 @pytest.mark.parametrize("link", ["logit", "probit", "cloglog", "loglog"])

@@ -10,7 +10,7 @@ from scipy import sparse
 
 import steropes as st
 from steropes.design import as_design
-from steropes.models.fit_inputs import Given
+from steropes.models.fit_inputs import FitInputs
 from steropes.solve import hessians, worth
 
 
@@ -77,7 +77,7 @@ def test_own_hessians_of_many_columns_are_no_arrays(monkeypatch, columnar):
     """Those of ten folds with thousands of columns each would be gigabytes."""
     X, y, time = _data()
     model = st.CoxRegression(prior=st.Laplace(0.1))
-    problem = model._make_problem(as_design(X), Given(st.Surv(time, y)))
+    problem = model._make_problem(as_design(X), FitInputs(st.Surv(time, y)))
     batch = problem.batch()
     batch.term.join(np.arange(batch.term.p))
     l1 = np.full(batch.term.p, 3.0)

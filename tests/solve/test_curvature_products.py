@@ -8,7 +8,7 @@ from scipy import sparse
 
 import steropes as st
 from steropes.design import as_design
-from steropes.models.fit_inputs import Given
+from steropes.models.fit_inputs import FitInputs
 from steropes.solve.quadratic import ColumnMatrix
 
 NONE = st.Laplace(1.0)
@@ -54,7 +54,7 @@ def test_it_is_the_matrix_of_the_curvature(family, weighted, rng):
         weights = rng.integers(0, 3, n).astype(float)
         if family == "conditional logistic":  # has those of whole strata
             weights = weights[given["strata"]]
-    problem = model._make_problem(as_design(X), Given(y, weights, strata=given.get("strata")))
+    problem = model._make_problem(as_design(X), FitInputs(y, weights, strata=given.get("strata")))
     batch = problem.batch()
     batch.term.join(rng.permutation(batch.term.p))
     beta = np.zeros((batch.term.p, 1))

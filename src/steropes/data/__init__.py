@@ -1,7 +1,7 @@
 """Outcomes and the vectors beside them, validated; every refusal names the row and the remedy."""
 
 from .row_labels import refuse_other_order
-from .survival_outcome import Surv, Survival, check_survival
+from .survival_outcome import Surv, SurvivalOutcome, check_survival
 from .vector_checks import (
     check_classes,
     check_exposure,
@@ -14,7 +14,7 @@ from .vector_checks import (
 
 __all__ = [
     "Surv",
-    "Survival",
+    "SurvivalOutcome",
     "check_classes",
     "check_exposure",
     "check_level",

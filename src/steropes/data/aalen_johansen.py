@@ -15,11 +15,11 @@ from scipy.special import ndtri
 
 from steropes.errors import DataError
 
-from .group_labels import check_groups, people_of
+from .group_labels import check_groups, count_people
 from .kaplan_meier import product_limit
 from .row_labels import refuse_other_order
 from .survival_outcome import check_survival
-from .vector_checks import check_level, check_weights, vector
+from .vector_checks import check_level, check_vector, check_weights
 
 __all__ = ["AalenJohansen", "aalen_johansen"]
 
@@ -97,7 +97,7 @@ class AalenJohansen:
         return pd.Index(times, name="time")
 
     def _table(self, times: ArrayLike, values: Floats) -> pd.DataFrame:
-        t = vector(times if np.ndim(times) else [times], None, "times")
+        t = check_vector(times if np.ndim(times) else [times], None, "times")
         padded = np.concatenate([np.zeros((1, len(self.causes))), values])
         out = padded[np.searchsorted(self.times, t, side="right")]
         if self.survival[-1] > 0:
@@ -164,7 +164,7 @@ def aalen_johansen(
     [0.75, 0.25]
     """
     refuse_other_order(groups, "groups", sample_weight=sample_weight)
-    n = people_of(y)
+    n = count_people(y)
     time, event, entry = check_survival(y, n, competing=True)
     weight = check_weights(sample_weight, n)
     causes = np.unique(event[(event > 0) & (weight > 0)])

@@ -20,10 +20,10 @@ from ..errors import DataError
 __all__ = [
     "MASKED",
     "NotNumbers",
+    "as_numbers",
     "as_series",
-    "numbers",
     "plain_array",
-    "refuse_query",
+    "refuse_lazy_query",
     "unmasked",
 ]
 
@@ -56,7 +56,7 @@ def unmasked(x: np.ndarray, what: str, place: Callable[[tuple[int, ...]], str] =
     return np.asarray(x.data)
 
 
-def numbers(
+def as_numbers(
     x: Any, what: str, place: Callable[[tuple[int, ...]], str] = in_row, of: str | None = None,
     exact: bool = True,
 ) -> np.ndarray:  # fmt: skip
@@ -141,7 +141,7 @@ def _rounded(what: str, where: str, value: Any) -> str:
     )
 
 
-def refuse_query(x: Any, what: str) -> None:
+def refuse_lazy_query(x: Any, what: str) -> None:
     """Refuse a polars LazyFrame: how many rows it has is not known until it is run."""
     if nw.dependencies.is_polars_lazyframe(x):
         raise DataError(f"{what} is a query that has not been run; collect() it.")
@@ -155,7 +155,7 @@ def plain_array(x: Any, what: str, place: Callable[[tuple[int, ...]], str] = in_
         raise DataError(f"{what} is None; pass an array of numbers.")
     if sparse.issparse(x):
         raise DataError(f"{what} is a sparse matrix; pass {what}.toarray().ravel().")
-    refuse_query(x, what)
+    refuse_lazy_query(x, what)
     if isinstance(x, str | bytes | Mapping | Set):
         raise DataError(f"{what} must be an array, not {type(x).__name__}: it has no rows.")
     series = as_series(x)

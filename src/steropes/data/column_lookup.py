@@ -10,10 +10,10 @@ import numpy as np
 
 from ..errors import DataError
 
-__all__ = ["ColumnPlaces"]
+__all__ = ["ColumnLookup"]
 
 
-class ColumnPlaces:
+class ColumnLookup:
     """Find the columns of X that the entries of an argument refer to.
 
     Parameters

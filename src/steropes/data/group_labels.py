@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError
-from .array_conversion import refuse_query
-from .vector_checks import in_order, label_strata
+from .array_conversion import refuse_lazy_query
+from .vector_checks import label_strata, sort_labels
 
-__all__ = ["check_groups", "people_of"]
+__all__ = ["check_groups", "count_people"]
 
 
-def people_of(y: Any) -> int:
+def count_people(y: Any) -> int:
     """Number of rows of a survival outcome."""
-    refuse_query(y, "y")
+    refuse_lazy_query(y, "y")
     shape = np.shape(y)
     if len(shape) != 1 or shape[0] == 0:
         raise DataError(
@@ -32,4 +32,4 @@ def check_groups(groups: Any, n: int, what: str = "groups") -> tuple[np.ndarray,
     except DataError as error:
         words = str(error).replace("strata", what).replace("stratum", "group")
         raise DataError(words.replace("but X has", "but y has")) from None
-    return in_order(codes, labels)
+    return sort_labels(codes, labels)

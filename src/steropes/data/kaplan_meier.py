@@ -14,13 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from steropes.errors import DataError
 
-from .array_conversion import numbers
+from .array_conversion import as_numbers
 from .curve_crossing import first_crossings
-from .group_labels import check_groups, people_of
+from .group_labels import check_groups, count_people
 from .range_sums import sums_over_ranges
 from .row_labels import refuse_other_order
 from .survival_outcome import check_survival
-from .vector_checks import check_level, check_weights, vector
+from .vector_checks import check_level, check_vector, check_weights
 
 __all__ = ["KaplanMeier", "RestrictedMean", "kaplan_meier", "product_limit"]
 
@@ -70,7 +70,7 @@ class KaplanMeier:
 
         NaN after the last time at which anybody was seen, unless the curve is zero there.
         """
-        t = numbers(times, "times")
+        t = as_numbers(times, "times")
         if np.isnan(t).any():  # they would be sorted after all others
             raise DataError("times contains NaN, at which there is no curve.")
         i = np.searchsorted(self.times, t, side="left" if left else "right")
@@ -210,7 +210,7 @@ def kaplan_meier(
     3.0
     """
     refuse_other_order(groups, "groups", sample_weight=sample_weight)
-    n = people_of(y)
+    n = count_people(y)
     time, event, entry = check_survival(y, n)
     weight = check_weights(sample_weight, n)
 
@@ -264,12 +264,12 @@ def product_limit(
     ----------
     Kaplan and Meier (1958), J Am Stat Assoc 53:457. Greenwood (1926).
     """
-    time = np.asarray(numbers(time, "time"), dtype=float)
-    failed = vector(event, None, "event").astype(bool)
+    time = np.asarray(as_numbers(time, "time"), dtype=float)
+    failed = check_vector(event, None, "event").astype(bool)
     weight = np.ones_like(time)
     if weights is not None:
-        weight = np.asarray(numbers(weights, "weights"), dtype=float)
-    start = None if entry is None else np.asarray(numbers(entry, "entry"), dtype=float)
+        weight = np.asarray(as_numbers(weights, "weights"), dtype=float)
+    start = None if entry is None else np.asarray(as_numbers(entry, "entry"), dtype=float)
     _check(time, failed, start, weight)
 
     times, place = np.unique(time, return_inverse=True)

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError
-from .vector_checks import APART, check_strata
+from .vector_checks import MAX_OFFSET_RANGE, check_strata
 
-__all__ = ["within_strata"]
+__all__ = ["offsets_within_strata"]
 
 FAR = 30.0  # offsets below leave all but two of a float's digits to what is added to them
 
 
-def within_strata(offset: np.ndarray, strata: Any, weights: np.ndarray) -> np.ndarray:
+def offsets_within_strata(offset: np.ndarray, strata: Any, weights: np.ndarray) -> np.ndarray:
     """Offsets against the largest of their stratum, where there are any so far from zero.
 
     Of 10⁶ + η only ten digits of η are left, and strata may be further apart than exp can hold:
@@ -40,7 +40,7 @@ def within_strata(offset: np.ndarray, strata: Any, weights: np.ndarray) -> np.nd
     low[codes[counted]], top[codes[counted]] = np.inf, -np.inf
     np.minimum.at(low, codes[counted], offset[counted])
     np.maximum.at(top, codes[counted], offset[counted])
-    apart = top - low > APART
+    apart = top - low > MAX_OFFSET_RANGE
     if apart.any():
         own = np.flatnonzero(counted & (codes == int(apart.argmax())))
         a, b = (int(own[k]) for k in (offset[own].argmin(), offset[own].argmax()))

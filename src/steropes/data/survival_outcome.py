@@ -9,27 +9,27 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..errors import DataError
-from .array_conversion import refuse_query, unmasked
+from .array_conversion import refuse_lazy_query, unmasked
 from .ordered_categories import refuse_other_category_order
 from .row_labels import refuse_other_order
-from .vector_checks import vector
+from .vector_checks import check_vector
 
-__all__ = ["Surv", "Survival", "check_survival"]
+__all__ = ["Surv", "SurvivalOutcome", "check_survival"]
 
 MOST_CAUSES = 1_000_000
 
 
-class Survival(NamedTuple):
+class SurvivalOutcome(NamedTuple):
     """A checked survival outcome; ``entry`` is None where everyone is at risk from the start."""
 
     time: np.ndarray
     event: np.ndarray
     entry: np.ndarray | None
 
-    def at(self, rows: np.ndarray) -> Survival:
+    def at(self, rows: np.ndarray) -> SurvivalOutcome:
         """Some of the rows."""
         entry = None if self.entry is None else self.entry[rows]
-        return Survival(self.time[rows], self.event[rows], entry)
+        return SurvivalOutcome(self.time[rows], self.event[rows], entry)
 
 
 def Surv(time: ArrayLike, event: ArrayLike, entry: ArrayLike | None = None) -> np.ndarray:
@@ -65,10 +65,10 @@ def Surv(time: ArrayLike, event: ArrayLike, entry: ArrayLike | None = None) -> n
     refuse_other_order(time, "time", event=event, entry=entry)
     for what, x in (("time", time), ("event", event), ("entry", entry)):
         refuse_other_category_order(x, what)
-    t = vector(time, None, "time")
+    t = check_vector(time, None, "time")
     n = len(t)
     one = isinstance(event, Real | np.bool_)  # the same for everybody
-    e = vector(np.full(n, event) if one else event, None, "event")
+    e = check_vector(np.full(n, event) if one else event, None, "event")
     if len(e) != n:
         raise DataError(f"event has {len(e)} entries, but time has {n}.")
     dtype: list[tuple[str, type]] = [("event", np.int64), ("time", np.float64)]
@@ -89,7 +89,7 @@ def Surv(time: ArrayLike, event: ArrayLike, entry: ArrayLike | None = None) -> n
         )
     y["time"], y["event"] = t, e
     if entry is not None:
-        start = vector(entry, None, "entry", infinite=-np.inf)
+        start = check_vector(entry, None, "entry", infinite=-np.inf)
         if len(start) != n:
             raise DataError(f"entry has {len(start)} entries, but time has {n}.")
         y["entry"] = start
@@ -112,7 +112,7 @@ def _check_times(time: np.ndarray, entry: np.ndarray | None) -> None:
 
 
 def _plain(y: Any) -> np.ndarray:
-    refuse_query(y, "y")
+    refuse_lazy_query(y, "y")
     try:
         return np.asarray(y)
     except (TypeError, ValueError) as error:
@@ -121,7 +121,7 @@ def _plain(y: Any) -> np.ndarray:
         ) from None
 
 
-def check_survival(y: Any, n: int, competing: bool = False) -> Survival:
+def check_survival(y: Any, n: int, competing: bool = False) -> SurvivalOutcome:
     """Read `Surv` arrays and scikit-survival's structured arrays.
 
     Parameters
@@ -164,6 +164,6 @@ def check_survival(y: Any, n: int, competing: bool = False) -> Survival:
             f"event must be 0 (censored) or 1 (event) here; row {i} is {e[i]}. {of_r}For competing "
             "events use FineGrayRegression, or code them 0 for a cause-specific hazard."
         )
-    return Survival(
+    return SurvivalOutcome(
         checked["time"], e, checked["entry"] if "entry" in (checked.dtype.names or ()) else None
     )

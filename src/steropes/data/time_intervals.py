@@ -8,16 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import DataError
-from .survival_outcome import Survival
+from .survival_outcome import SurvivalOutcome
 
-__all__ = ["AtRisk", "Intervals"]
+__all__ = ["IntervalsAtRisk", "TimeIntervals"]
 
 SNAP = 1e-9  # relative distance at which a time counts as lying on the end of an interval
 MOST = 100_000  # intervals
 
 
 @dataclass(frozen=True)
-class AtRisk:
+class IntervalsAtRisk:
     """Person i contributes the intervals first_i … last_i − 1, counted from 0.
 
     ``event`` is 1 where the event falls into the last of them.
@@ -28,7 +28,7 @@ class AtRisk:
     event: np.ndarray
 
 
-class Intervals:
+class TimeIntervals:
     """The ends of the intervals.
 
     Parameters
@@ -53,7 +53,7 @@ class Intervals:
         return f"interval {k + 1}, ({self.breaks[k]:g}, {self.breaks[k + 1]:g}]"
 
     @classmethod
-    def of_width(cls, width: float, outcome: Survival) -> Intervals:
+    def of_width(cls, width: float, outcome: SurvivalOutcome) -> TimeIntervals:
         """As many intervals from 0 as it takes to hold every time."""
         width = float(width)
         if not (width > 0 and np.isfinite(width)):
@@ -70,7 +70,7 @@ class Intervals:
         return cls(width * np.arange(K + 1), width)
 
     @classmethod
-    def at(cls, breaks: Sequence[float] | np.ndarray, outcome: Survival) -> Intervals:
+    def at(cls, breaks: Sequence[float] | np.ndarray, outcome: SurvivalOutcome) -> TimeIntervals:
         """Intervals between given points; see `PooledLogisticRegression` for t_0."""
         t = np.asarray(breaks, np.float64)
         if t.ndim != 1 or len(t) == 0 or not np.isfinite(t).all():
@@ -87,7 +87,7 @@ class Intervals:
             raise DataError("breaks must enclose at least one interval.")
         return cls(t)
 
-    def cut(self, outcome: Survival, counted: np.ndarray | None = None) -> AtRisk:
+    def cut(self, outcome: SurvivalOutcome, counted: np.ndarray | None = None) -> IntervalsAtRisk:
         """Find the intervals at whose start each person is at risk.
 
         That is entry ≤ t_{k−1} < time. Time after the last break is not looked at: a person
@@ -101,9 +101,9 @@ class Intervals:
         first = self._before(np.zeros(1) if outcome.entry is None else outcome.entry)
         first = np.minimum(first, last)
         event = ((outcome.event == 1) & within & (last > first)).astype(np.int8)
-        return AtRisk(first.astype(np.int32), last.astype(np.int32), event)
+        return IntervalsAtRisk(first.astype(np.int32), last.astype(np.int32), event)
 
-    def _refuse_events_at_start(self, outcome: Survival, counted: np.ndarray | None) -> None:
+    def _refuse_events_at_start(self, outcome: SurvivalOutcome, counted: np.ndarray | None) -> None:
         """Refuse events that lie in no interval since time begins with the first."""
         if self.breaks[0] > 0:
             return  # whoever chooses to begin later leaves out what was before

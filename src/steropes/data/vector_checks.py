@@ -12,32 +12,32 @@ import numpy as np
 import pandas as pd
 
 from ..errors import DataError
-from .array_conversion import as_series, numbers, plain_array, refuse_query, unmasked
+from .array_conversion import as_numbers, as_series, plain_array, refuse_lazy_query, unmasked
 from .ordered_categories import OrderedCategories, ordered_categories, refuse_other_category_order
 
 __all__ = [
-    "APART",
+    "MAX_OFFSET_RANGE",
+    "as_labels",
     "check_classes",
     "check_exposure",
     "check_level",
     "check_offset",
     "check_response",
     "check_strata",
+    "check_vector",
     "check_weights",
-    "in_order",
     "label_strata",
-    "labels_of",
-    "squeeze",
-    "vector",
+    "sort_labels",
+    "squeeze_column",
 ]
 
 
-def vector(x: Any, n: int | None, what: str, infinite: float | None = None) -> np.ndarray:
+def check_vector(x: Any, n: int | None, what: str, infinite: float | None = None) -> np.ndarray:
     """A 1-D float64 array of length n, finite and a copy.
 
     ``infinite`` is an infinity that is allowed.
     """
-    x = squeeze(numbers(x, what), what)
+    x = squeeze_column(as_numbers(x, what), what)
     if x.ndim != 1:
         raise DataError(f"{what} must be 1-dimensional, not of shape {x.shape}.")
     if n is not None and len(x) != n:
@@ -59,7 +59,7 @@ def vector(x: Any, n: int | None, what: str, infinite: float | None = None) -> n
     return x
 
 
-def squeeze(x: np.ndarray, what: str) -> np.ndarray:
+def squeeze_column(x: np.ndarray, what: str) -> np.ndarray:
     """A column vector as a 1-D array, with scikit-learn's warning."""
     if x.ndim == 2 and x.shape[1] == 1:
         from sklearn.exceptions import DataConversionWarning
@@ -74,21 +74,23 @@ def squeeze(x: np.ndarray, what: str) -> np.ndarray:
     return x
 
 
-LARGEST = 1e152  # numbers whose squares, and those of their reciprocals, fit into a float
-FAR = 1e6  # an offset of the log scale that leaves ten digits to what is added to it
-APART = 1400.0  # offsets between which exp can tell: from its smallest number to its largest
+LARGEST_SQUARABLE = 1e152  # numbers whose squares, and those of their reciprocals, fit into a float
+MAX_LOG_OFFSET = 1e6  # an offset of the log scale that leaves ten digits to what is added to it
+MAX_OFFSET_RANGE = (
+    1400.0  # offsets between which exp can tell: from its smallest number to its largest
+)
 
 
 def check_response(y: Any, n: int, what: str = "y", minimum: float | None = None) -> np.ndarray:
     """Check a numeric response, optionally bounded below."""
     refuse_other_category_order(y, what)
-    y = vector(y, n, what)
+    y = check_vector(y, n, what)
     lowest, highest = y.min(initial=np.inf), y.max(initial=-np.inf)
     if minimum is not None and lowest < minimum:
         i = int((y < minimum).argmax())
         raise DataError(f"{what} must be at least {minimum:g}; row {i} is {y[i]:g}.")
     largest = max(-lowest, highest, 0.0)
-    if largest and not 1 / LARGEST <= largest <= LARGEST:
+    if largest and not 1 / LARGEST_SQUARABLE <= largest <= LARGEST_SQUARABLE:
         i = int(np.abs(y).argmax())
         raise DataError(
             f"{what} is {y[i]:g} in row {i}, whose square no float can hold. Give it in another "
@@ -106,7 +108,7 @@ def check_weights(w: Any, n: int) -> np.ndarray:
         return np.ones(n)
     if isinstance(w, Real):
         w = np.full(n, w, np.float64)
-    w = vector(w, n, "sample_weight")
+    w = check_vector(w, n, "sample_weight")
     if (w < 0).any():
         i = int((w < 0).argmax())
         raise DataError(f"sample_weight must not be negative; row {i} is {w[i]:g}.")
@@ -141,10 +143,10 @@ def check_offset(
             "offset must have one entry a row; the same offset for all rows only shifts the "
             "intercept, leave it out."
         )
-    offset = vector(offset, n, "offset")
+    offset = check_vector(offset, n, "offset")
     size = np.abs(offset)
     i = int(size.argmax()) if n else 0
-    if n and size[i] > (FAR if log_scale else LARGEST):
+    if n and size[i] > (MAX_LOG_OFFSET if log_scale else LARGEST_SQUARABLE):
         raise DataError(
             f"offset is {offset[i]:g} in row {i}, too far from zero for the digits of a float. "
             "Check its unit" + (" (it is added to a logarithm)." if log_scale else ".")
@@ -171,7 +173,7 @@ def check_exposure(exposure: Any, n: int) -> np.ndarray | None:
     """Check times at risk, which must be positive, and return their logarithm."""
     if exposure is None:
         return None
-    exposure = vector(exposure, n, "exposure")
+    exposure = check_vector(exposure, n, "exposure")
     if (exposure <= 0).any():
         i = int((exposure <= 0).argmax())
         raise DataError(
@@ -195,7 +197,7 @@ def check_strata(strata: Any, n: int) -> np.ndarray | None:
 
 def label_strata(strata: Any, n: int) -> tuple[np.ndarray, list]:
     """The same, with the label of each code."""
-    strata = labels_of(strata)
+    strata = as_labels(strata)
     if len(strata) != n:
         raise DataError(f"strata has {len(strata)} entries, but X has {n} rows.")
     try:
@@ -227,7 +229,7 @@ def _incomplete(label: Any) -> bool:
     return label is None or label is pd.NA or bool(label != label)  # NaN and NaT
 
 
-def in_order(codes: np.ndarray, labels: list) -> tuple[np.ndarray, list]:
+def sort_labels(codes: np.ndarray, labels: list) -> tuple[np.ndarray, list]:
     """Codes and labels in the labels' order, where they have one."""
     try:
         order = sorted(range(len(labels)), key=labels.__getitem__)
@@ -238,9 +240,9 @@ def in_order(codes: np.ndarray, labels: list) -> tuple[np.ndarray, list]:
     return rank[codes], [labels[i] for i in order]
 
 
-def labels_of(strata: Any, what: str = "strata") -> np.ndarray:
+def as_labels(strata: Any, what: str = "strata") -> np.ndarray:
     """Labels as a 1-D array, of objects where they are not of a NumPy type."""
-    refuse_query(strata, what)
+    refuse_lazy_query(strata, what)
     frame = nw.from_native(strata, eager_only=True, pass_through=True)
     if isinstance(frame, nw.DataFrame):
         if frame.shape[1] != 1:
@@ -263,10 +265,12 @@ def labels_of(strata: Any, what: str = "strata") -> np.ndarray:
         strata = strata[:, 0]
     if strata.ndim != 1:
         raise DataError(f"{what} must be 1-dimensional, not of shape {strata.shape}.")
-    return native(strata) if strata.dtype.names is None else strata.astype(object)  # tuples
+    return (
+        native_byte_order(strata) if strata.dtype.names is None else strata.astype(object)
+    )  # tuples
 
 
-def native(x: np.ndarray) -> np.ndarray:
+def native_byte_order(x: np.ndarray) -> np.ndarray:
     """The same numbers in this machine's order of bytes, which is all that pandas' tables read."""
     return x if x.dtype.isnative else x.astype(x.dtype.newbyteorder("="))
 
@@ -292,14 +296,14 @@ def check_classes(y: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
         y = series.to_numpy()
     elif isinstance(y, list | tuple) and 0 < sum(isinstance(v, str) for v in y) < len(y):
         _refuse_mixed(y)  # NumPy would make text of all of them
-    y = squeeze(plain_array(y, "y"), "y")
+    y = squeeze_column(plain_array(y, "y"), "y")
     if y.shape != (n,):
         raise DataError(f"y has shape {y.shape}, but X has {n} rows.")
     if y.dtype.kind not in "biufOUS":
-        numbers(y, "y")  # refuses it
+        as_numbers(y, "y")  # refuses it
         raise DataError(f"y must be labels of two classes, not {y.dtype}.")
     if y.dtype.kind == "f":
-        y = vector(y, n, "y")
+        y = check_vector(y, n, "y")
     if y.dtype.kind == "O":
         missing = pd.isna(y)
         if missing.any():

@@ -11,7 +11,7 @@ import pandas as pd
 from narwhals.exceptions import DuplicateError
 from scipy import sparse
 
-from ..data.array_conversion import numbers, plain_array
+from ..data.array_conversion import as_numbers, plain_array
 from ..errors import DataError
 from .blocks import Block, DenseBlock
 from .design import Design
@@ -125,7 +125,7 @@ def _from_dense(X: Any, names: list[str] | None) -> list[Block]:
         )
     if X.ndim == 2:
         refuse_empty(X.shape)
-    X = numbers(X, "X", place, of="Input X", exact=False)
+    X = as_numbers(X, "X", place, of="Input X", exact=False)
     if X.dtype == np.longdouble:
         with np.errstate(over="ignore"):
             X = X.astype(np.float64)
@@ -236,7 +236,7 @@ def _column(name: str, column: Any) -> np.ndarray:
             raise DataError(_missing(place((int(missing.argmax()),))))
         if dtype.is_decimal():
             column = column.cast(nw.Float64)
-    x = numbers(column.to_numpy(), f"Column {name!r}", place, of="Input X", exact=False)
+    x = as_numbers(column.to_numpy(), f"Column {name!r}", place, of="Input X", exact=False)
     with np.errstate(over="ignore"):
         x = x.astype(np.float64, copy=False)
     bad = ~np.isfinite(x)

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from ..data.array_conversion import refuse_query
-from ..data.vector_checks import labels_of, native, vector
+from ..data.array_conversion import refuse_lazy_query
+from ..data.vector_checks import as_labels, check_vector, native_byte_order
 from ..errors import DataError
 from .blocks import Block
 from .from_sparse import blocks_of_sparse
@@ -30,7 +30,7 @@ def blocks_of_long(
     names: Mapping[Any, str] | None = None,
 ) -> tuple[list[Block], list[str]]:
     """Blocks of columns and their names; see `Design.from_long`."""
-    refuse_query(table, "The long table")
+    refuse_lazy_query(table, "The long table")
     frame = nw.from_native(table, eager_only=True, pass_through=True)
     if not isinstance(frame, nw.DataFrame):
         raise DataError("A long table must be a pandas, polars or pyarrow table.")
@@ -56,7 +56,7 @@ def blocks_of_long(
     codes, distinct = pd.factorize(labels, sort=True)
     if (codes < 0).any():
         raise DataError(f"{covariate} is missing in row {int((codes < 0).argmax())} of the table.")
-    x = np.ones(len(i)) if value is None else vector(frame[value], len(i), value)
+    x = np.ones(len(i)) if value is None else check_vector(frame[value], len(i), value)
     twice = pd.DataFrame({"i": i, "j": codes}).duplicated().to_numpy()
     if twice.any():
         at = int(twice.argmax())
@@ -79,5 +79,5 @@ def _of(x: Any, what: str) -> np.ndarray:
         missing = series.is_null().to_numpy().astype(bool)
         if missing.any():
             raise DataError(f"{what} is missing in row {int(missing.argmax())}.")
-        return native(np.asarray(series.to_numpy()))
-    return labels_of(x, what)
+        return native_byte_order(np.asarray(series.to_numpy()))
+    return as_labels(x, what)

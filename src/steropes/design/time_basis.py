@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data.column_lookup import ColumnPlaces
+from ..data.column_lookup import ColumnLookup
 from ..errors import DataError
 
 __all__ = ["TimeFunction", "baseline_basis", "channels", "effect_basis"]
@@ -110,7 +110,7 @@ def channels(
         return [], []
     if not isinstance(spec, Mapping):
         spec = dict.fromkeys(range(len(names)), spec)
-    places = ColumnPlaces(names, "time_varying")
+    places = ColumnLookup(names, "time_varying")
     chosen: dict[int, Any] = {}
     for item, value in spec.items():
         j = places.of(item)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..likelihoods import Likelihood
-from ..likelihoods.multi_outcome import OutcomesBeside
+from ..likelihoods.multi_outcome import MultiOutcomeLikelihood
 from ..solve import Batch, Fit
 from ..solve.certificate import certificates
 from ..solve.data_term import WorkingColumns
@@ -250,7 +250,7 @@ def _side_by_side(group: Sequence[Problem]) -> Likelihood:
     each = [p.likelihood for p in group]
     if first.order is None:
         return first.beside(each, first.backend.lanes(len(group)))
-    return OutcomesBeside(each, group[0].design.n)
+    return MultiOutcomeLikelihood(each, group[0].design.n)
 
 
 def _weights_and_offsets(group: Sequence[Problem]) -> tuple[np.ndarray, np.ndarray | None]:

@@ -12,7 +12,7 @@ from ..data import check_classes, check_level, check_weights, refuse_other_order
 from ..data.aalen_johansen import aalen_johansen
 from ..data.kaplan_meier import product_limit
 from ..data.survival_outcome import check_survival
-from ..data.vector_checks import vector
+from ..data.vector_checks import check_vector
 from ..errors import DataError
 from .tied_scores import merge_rounding_ties
 
@@ -64,7 +64,7 @@ def calibration_table(
         Risks outside of 0 to 1; a group of whom nobody was seen until ``time``.
     """
     refuse_other_order(predicted, "predicted", y=y, sample_weight=sample_weight)
-    risk = vector(predicted, None, "predicted")
+    risk = check_vector(predicted, None, "predicted")
     n = len(risk)
     if ((risk < 0) | (risk > 1)).any():
         i = int(((risk < 0) | (risk > 1)).argmax())

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from ..data.group_labels import check_groups, people_of
+from ..data.group_labels import check_groups, count_people
 from ..data.row_labels import refuse_other_order
 from ..data.survival_outcome import check_survival
 from ..errors import DataError
@@ -61,7 +61,7 @@ def logrank_test(y: Any, groups: Any, strata: Any = None, rho: float = 0.0) -> p
     [4.17, 1.0, 0.041]
     """
     refuse_other_order(groups, "groups", strata=strata)
-    n = people_of(y)
+    n = count_people(y)
     time, event, entry = check_survival(y, n)
     code, labels = check_groups(groups, n)
     stratum = np.zeros(n, np.int64) if strata is None else check_groups(strata, n, "strata")[0]

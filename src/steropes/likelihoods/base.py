@@ -12,7 +12,7 @@ from ..backends.face import Backend
 from .curvature import AnyCurvature
 from .risk_exchange import RiskExchange
 
-__all__ = ["Bound", "Likelihood", "Part", "outcomes_beside"]
+__all__ = ["Bound", "Likelihood", "Part", "stack_outcomes"]
 
 Bound = Any  # what `Likelihood.weigh` returns: only the family knows
 Part = Callable[[Backend], "Likelihood | None"]  # see `Likelihood.parts`
@@ -249,7 +249,7 @@ class Likelihood(ABC):
         return 0.0
 
 
-def outcomes_beside(outcomes: Sequence[Any], lanes: int, backend: Backend) -> Any:
+def stack_outcomes(outcomes: Sequence[Any], lanes: int, backend: Backend) -> Any:
     """Outcomes (n, 1) as the columns of one array, (n, lanes), zero where there are no more."""
     together = np.zeros((len(outcomes[0]), lanes))
     for b, y in enumerate(outcomes):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.face import Array, Backend
-from .base import Likelihood, Part, outcomes_beside
+from .base import Likelihood, Part, stack_outcomes
 from .curvature import GroupedCurvature
 
 __all__ = ["LinearLikelihood", "normal_score"]
@@ -93,7 +93,7 @@ class LinearLikelihood(Likelihood):
         out = copy.copy(self)
         out._repeated = {}
         out.many_outcomes = True
-        out.y = outcomes_beside([x.y for x in likelihoods], lanes, self.backend)
+        out.y = stack_outcomes([x.y for x in likelihoods], lanes, self.backend)
         out.spread = np.zeros(lanes)
         out.spread[: len(likelihoods)] = [x.spread for x in likelihoods]
         return out

@@ -15,10 +15,10 @@ from ..backends.face import Array
 from .base import Likelihood
 from .curvature import GroupedCurvature
 
-__all__ = ["InRowsOfX", "OutcomesBeside"]
+__all__ = ["MultiOutcomeLikelihood", "XOrderedLikelihood"]
 
 
-class InRowsOfX(Likelihood):
+class XOrderedLikelihood(Likelihood):
     """A likelihood whose η, weights and derivatives are in the order of X's rows.
 
     Parameters
@@ -64,7 +64,7 @@ class InRowsOfX(Likelihood):
         return out
 
 
-class OutcomesBeside(Likelihood):
+class MultiOutcomeLikelihood(Likelihood):
     """One replicate for each of several likelihoods; rows are those of X.
 
     Parameters
@@ -80,7 +80,7 @@ class OutcomesBeside(Likelihood):
     def __init__(self, likelihoods: Sequence[Likelihood], n: int) -> None:
         first = likelihoods[0]
         super().__init__(first.backend)
-        self.n, self.each = n, [InRowsOfX(x, n) for x in likelihoods]
+        self.n, self.each = n, [XOrderedLikelihood(x, n) for x in likelihoods]
         self.shift_invariant, self.convex, self.reach = (
             first.shift_invariant,
             first.convex,

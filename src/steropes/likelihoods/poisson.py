@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from ..backends.face import Array, Backend
-from .base import Likelihood, Part, outcomes_beside
+from .base import Likelihood, Part, stack_outcomes
 from .curvature import GroupedCurvature
 
 __all__ = ["PoissonLikelihood"]
@@ -59,8 +59,8 @@ class PoissonLikelihood(Likelihood):
         out = copy.copy(self)
         out._repeated = {}
         out.many_outcomes = True
-        out.y = outcomes_beside([x.y for x in likelihoods], lanes, self.backend)
-        out.log_factorial = outcomes_beside(
+        out.y = stack_outcomes([x.y for x in likelihoods], lanes, self.backend)
+        out.log_factorial = stack_outcomes(
             [x.log_factorial for x in likelihoods], lanes, self.backend
         )
         return out

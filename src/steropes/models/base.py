@@ -29,24 +29,32 @@ from ..priors import KeptColumns, Prior, PriorColumns
 from ..select import CrossValidation, InformationCriterion
 from ..solve import Batch, Fit
 from ..solve.separation.extreme_offsets import extreme_offsets
-from .confidence_intervals import Intervals
-from .display import Shown
-from .fit_inputs import Given
-from .fixed_coefficients import FixedCoefficients, read_fixed, read_start
+from .confidence_intervals import ConfidenceIntervals
+from .display import FitDisplay
+from .fit_inputs import FitInputs
+from .fixed_coefficients import FixedCoefficients, read_fixed, read_start_at
 from .formula_mixin import FormulaMixin
-from .linear_prediction import Prediction
-from .pickling import Copies
+from .linear_prediction import LinearPrediction
+from .pickling import PicklingWithoutData
 from .progress import Progress
 from .setting_types import Chooser, Device, Seed, Solver
 from .settings import check_settings
 from .sklearn_base import BaseEstimator
-from .solver_runs import by_columns, by_newton
+from .solver_runs import fit_by_coordinate_descent, fit_by_newton
 from .together import Together
 
 __all__ = ["PenalizedModel"]
 
 
-class PenalizedModel(Intervals, Prediction, FormulaMixin, Together, Shown, Copies, BaseEstimator):
+class PenalizedModel(
+    ConfidenceIntervals,
+    LinearPrediction,
+    FormulaMixin,
+    Together,
+    FitDisplay,
+    PicklingWithoutData,
+    BaseEstimator,
+):
     """Base of the estimators: subclasses say how to read y and which likelihood they have.
 
     Attributes
@@ -87,8 +95,8 @@ class PenalizedModel(Intervals, Prediction, FormulaMixin, Together, Shown, Copie
 
     _intercept = False  # whether the family can have one
     _has_intercept: bool  # whether the fit has one
-    _log_scale = True  # whether an offset is added to a logarithm
-    _apart = np.inf  # largest difference between two offsets
+    _offset_on_log_scale = True  # whether an offset is added to a logarithm
+    _max_offset_range = np.inf  # largest difference between two offsets
     _fitted: frozenset[str]  # names of what a fit has set
     _names: list[str]  # of the columns whose coefficients are estimated
     _row_labels: pd.Index | None = None  # of the rows that were fitted to
@@ -132,7 +140,7 @@ class PenalizedModel(Intervals, Prediction, FormulaMixin, Together, Shown, Copie
     # -- what a family supplies --------------------------------------------------------------
 
     def _likelihood(
-        self, given: Given, design: Design, backend: Backend
+        self, inputs: FitInputs, design: Design, backend: Backend
     ) -> tuple[Likelihood, dict[str, Any]]:
         """Read the outcome; return the likelihood and extras of the `Problem` (fold labels…).
 
@@ -192,17 +200,17 @@ class PenalizedModel(Intervals, Prediction, FormulaMixin, Together, Shown, Copie
         SeparationError
             Coefficients without penalty that the data do not determine, by name.
         """
-        draft = self._unfitted()
+        draft = self._unfitted_copy()
         unfitted = set(draft.__dict__)
-        given = Given(y, sample_weight, offset, exposure, strata)
-        draft._fit(X, given, start_at, fixed)
+        inputs = FitInputs(y, sample_weight, offset, exposure, strata)
+        draft._fit(X, inputs, start_at, fixed)
         draft._fitted = frozenset(draft.__dict__) - unfitted
         self.__dict__ = draft.__dict__  # one step, which nothing can interrupt half-way
         if not self.converged_:
             self._warn_not_converged()
         return self
 
-    def _unfitted(self) -> Self:
+    def _unfitted_copy(self) -> Self:
         """An estimator with the same settings that has no fit.
 
         A fit is made in one and then published whole: what is refused or interrupted leaves the
@@ -213,21 +221,23 @@ class PenalizedModel(Intervals, Prediction, FormulaMixin, Together, Shown, Copie
         draft.__dict__ = {k: v for k, v in self.__dict__.items() if k not in gone}
         return draft
 
-    def _fit(self, X: Any, given: Given, start_at: Any, fixed: Any) -> None:
+    def _fit(self, X: Any, inputs: FitInputs, start_at: Any, fixed: Any) -> None:
         self._check_settings()
-        given.refuse_other_order(X)
-        design = self._read_design(X, given.y)
-        begin = self._read_coefficients(start_at, fixed, design)
+        inputs.refuse_other_order(X)
+        design = self._read_design(X, inputs.y)
+        begin = self._read_start_and_fixed(start_at, fixed, design)
         if self._fixed is not None:
             if isinstance(design, ShardedDesign):
                 raise DataError("fixed has no rows in blocks; give X as one table or matrix.")
-            own = check_offset(given.offset, design.n, self._log_scale)  # the sum is seen later
+            own = check_offset(
+                inputs.offset, design.n, self._offset_on_log_scale
+            )  # the sum is seen later
             part = self._fixed.part(design, get_backend("cpu", self.n_jobs))
-            given = replace(given, offset=part if own is None else own + part)
+            inputs = replace(inputs, offset=part if own is None else own + part)
             design = design.only(self._fixed.kept)
             self._names = design.names
-        problem = self._make_problem(design, given)
-        del design, given  # which may be replaced
+        problem = self._make_problem(design, inputs)
+        del design, inputs  # which may be replaced
         if isinstance(problem.design, Design):
             self._refuse_too_large(problem)
         else:
@@ -236,21 +246,21 @@ class PenalizedModel(Intervals, Prediction, FormulaMixin, Together, Shown, Copie
             prior, start = self._select(problem, progress)
             start = self._start(problem, begin) if start is None else start
             self._fit_problem(problem, prior, start, progress)
-            self._refuse_faint(problem)
+            self._refuse_weak_information(problem)
         if self._fixed is not None:
             self.coef_ = self._fixed.whole(self.coef_)
         del problem, start  # and with them all that the fit has made of X
-        self._own(X)
+        self._copy_shared_arrays(X)
 
-    def _own(self, X: Any) -> None:
+    def _copy_shared_arrays(self, X: Any) -> None:
         """Keep no array of X's: the user may change it."""
         self._problem = replace(self._problem, design=owned(self._problem.design, X))
 
-    def _read_coefficients(self, start_at: Any, fixed: Any, design: Design) -> np.ndarray | None:
+    def _read_start_and_fixed(self, start_at: Any, fixed: Any, design: Design) -> np.ndarray | None:
         """Read what the user says of coefficients; return where those that are estimated begin."""
         self._fixed = read_fixed(fixed, design.names)
-        begin = read_start(start_at, design.names)
-        if self._effects_change() and not (self._fixed is None and begin is None):
+        begin = read_start_at(start_at, design.names)
+        if self._has_varying_effects() and not (self._fixed is None and begin is None):
             raise DataError(
                 "start_at and fixed are not there for effects that change with time, which have "
                 "several coefficients a column. Where a constant effect b of a column x is known, "
@@ -264,11 +274,11 @@ class PenalizedModel(Intervals, Prediction, FormulaMixin, Together, Shown, Copie
             begin = begin[self._fixed.kept]
         return begin
 
-    def _effects_change(self) -> bool:
+    def _has_varying_effects(self) -> bool:
         """Whether a column of X has more than one coefficient."""
         return False
 
-    def _refuse_faint(self, problem: Problem) -> None:
+    def _refuse_weak_information(self, problem: Problem) -> None:
         l1, l2 = problem.penalties(self.prior_)
         refuse_weak_information(problem, self._beta, np.flatnonzero((l1 == 0) & (l2 == 0)))
 
@@ -280,7 +290,7 @@ class PenalizedModel(Intervals, Prediction, FormulaMixin, Together, Shown, Copie
     def _check_settings(self) -> None:
         check_settings(self)
 
-    def _own_prior(self) -> tuple[Prior | None, PriorColumns | None]:
+    def _prior_of_columns(self) -> tuple[Prior | None, PriorColumns | None]:
         """The prior as it is now, and how it is asked about the columns that are estimated.
 
         A copy: ``set_params`` may change the user's after the fit.
@@ -335,7 +345,9 @@ class PenalizedModel(Intervals, Prediction, FormulaMixin, Together, Shown, Copie
         if needed > free:
             raise DataError(too_large(needed, free, design.n))
 
-    def _make_problem(self, design: Design, given: Given, like: Problem | None = None) -> Problem:
+    def _make_problem(
+        self, design: Design, inputs: FitInputs, like: Problem | None = None
+    ) -> Problem:
         """Read all that is given.
 
         Parameters
@@ -343,20 +355,22 @@ class PenalizedModel(Intervals, Prediction, FormulaMixin, Together, Shown, Copie
         like : Problem, optional
             Of the same model and X with another outcome, whose columns and intercept these are.
         """
-        weights, offset = self._read_vectors(given.sample_weight, given.offset, design.n)
+        weights, offset = self._check_weights_and_offset(
+            inputs.sample_weight, inputs.offset, design.n
+        )
         backend = get_backend(self.device, self.n_jobs)
-        likelihood, extras = self._likelihood(given, design, backend)
+        likelihood, extras = self._likelihood(inputs, design, backend)
         if extras.get("fold_label") is not None and not weights.all():
-            self._refuse_weightless(extras["fold_label"][weights > 0])
+            self._refuse_without_events(extras["fold_label"][weights > 0])
         log_exposure = extras.pop("offset", None)
         if log_exposure is not None:
             offset = log_exposure if offset is None else offset + log_exposure
-        names, (prior, columns) = design.names, self._own_prior()
+        names, (prior, columns) = design.names, self._prior_of_columns()
         self._has_intercept = intercept = (
             self._wants_intercept() if like is None else bool(like.n_free)
         )
         return Problem(
-            design=_arranged(design, likelihood, weights, intercept)
+            design=_center_and_add_intercept(design, likelihood, weights, intercept)
             if like is None
             else like.design,
             likelihood=likelihood,
@@ -369,14 +383,16 @@ class PenalizedModel(Intervals, Prediction, FormulaMixin, Together, Shown, Copie
             **extras,
         )
 
-    def _read_vectors(
+    def _check_weights_and_offset(
         self, sample_weight: Any, offset: Any, n: int
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Weights and offset as copies: standard errors are computed from them later."""
         weights = check_weights(sample_weight, n)
-        return weights, check_offset(offset, n, self._log_scale, self._apart, weights)
+        return weights, check_offset(
+            offset, n, self._offset_on_log_scale, self._max_offset_range, weights
+        )
 
-    def _refuse_weightless(self, label: np.ndarray) -> None:
+    def _refuse_without_events(self, label: np.ndarray) -> None:
         """Refuse an outcome without events among the rows that have a positive weight."""
         if not label.any():
             raise DataError("y has no events among the rows with a positive weight.")
@@ -396,7 +412,7 @@ class PenalizedModel(Intervals, Prediction, FormulaMixin, Together, Shown, Copie
             first = replace(problem, prior=problem.prior.candidates()[0])
             self._refuse_undetermined(first, first.batch(), *first.penalties(first.prior))
         if isinstance(chooser, InformationCriterion):
-            selection = chooser.run(problem, self._measure, progress.report)
+            selection = chooser.run(problem, self._criterion_terms, progress.report)
         else:
             selection = chooser.run(problem, progress.report)
         self.cv_results_ = selection.results
@@ -436,16 +452,18 @@ class PenalizedModel(Intervals, Prediction, FormulaMixin, Together, Shown, Copie
     ) -> None:
         problem = replace(problem, prior=prior)
         if self.solver == "ccd":
-            fit, trace = by_columns(problem, self.tol, self.max_iter)
+            fit, trace = fit_by_coordinate_descent(problem, self.tol, self.max_iter)
         else:
-            fit, problem, trace = by_newton(problem, start, self.tol, self.max_iter, progress.step)
+            fit, problem, trace = fit_by_newton(
+                problem, start, self.tol, self.max_iter, progress.step
+            )
         del start  # with its copy of the active columns
         if prior is None or not prior.bounds_all:
             refuse_separated(problem, fit.beta, *problem.penalties(prior), fit.eta)
-        self._settle(problem, prior, fit)
+        self._store_fit(problem, prior, fit)
         self.trace_ = trace.table()
 
-    def _settle(self, problem: Problem, prior: Prior | None, fit: Fit) -> None:
+    def _store_fit(self, problem: Problem, prior: Prior | None, fit: Fit) -> None:
         """Take a fit as the model's own."""
         self._problem = problem
         self._information = None
@@ -480,11 +498,11 @@ class PenalizedModel(Intervals, Prediction, FormulaMixin, Together, Shown, Copie
         constant = likelihood.log_likelihood_constant(w)
         self.log_likelihood_ = -loss + float(np.sum(likelihood.backend.to_host(constant)))
 
-    def _count(self, problem: Problem) -> float:
+    def _effective_sample_size(self, problem: Problem) -> float:
         """Observations, as information criteria count them."""
         return float(problem.weights.sum())
 
-    def _needs_data(self, what: str) -> Problem:
+    def _require_data(self, what: str) -> Problem:
         """The fit with its data, which are not in a pickle."""
         check_is_fitted(self, "coef_")
         problem = getattr(self, "_problem", None)
@@ -505,7 +523,7 @@ class PenalizedModel(Intervals, Prediction, FormulaMixin, Together, Shown, Copie
         return tags
 
 
-def _arranged(
+def _center_and_add_intercept(
     design: Any, likelihood: Likelihood, weights: np.ndarray, intercept: bool
 ) -> DesignLike:
     """The columns as a model has them: centred where that changes nothing, an intercept."""

@@ -54,8 +54,8 @@ class SelfControlledCaseSeries(ConditionalPoissonRegression):
     4.25
     """
 
-    _what = "the person"
-    _law = CaseSeriesLikelihood
+    _stratum_description = "the person"
+    _likelihood_class = CaseSeriesLikelihood
 
     def fit(
         self,

@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
-from ..data.vector_checks import vector
+from ..data.vector_checks import check_vector
 from ..errors import DataError
 from .base import PenalizedModel
 
@@ -43,7 +43,7 @@ def coefficient_path(
     prior = getattr(estimator, "prior", None)
     if prior is None:
         raise DataError("A path is one of a prior's variances; the model has no prior.")
-    values = np.unique(vector(np.atleast_1d(variances), None, "variances"))
+    values = np.unique(check_vector(np.atleast_1d(variances), None, "variances"))
     if len(values) == 0 or values[0] <= 0:
         raise DataError("variances must be positive, at least one.")
     rows = []

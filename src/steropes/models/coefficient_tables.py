@@ -13,16 +13,18 @@ from ..data import check_level, check_strata
 from ..errors import DataError, listed
 from .fixed_coefficients import FixedCoefficients
 
-__all__ = ["cluster_codes", "coefficient_table", "positions", "quantile"]
+__all__ = ["cluster_codes", "coefficient_positions", "coefficient_table", "critical_value"]
 
 
-def quantile(level: Any, df: float | None = None) -> float:
+def critical_value(level: Any, df: float | None = None) -> float:
     """Standard errors on either side of an estimate: of the normal, or of t with ``df``."""
     at = 0.5 + check_level(level) / 2
     return float(stats.norm.ppf(at) if df is None else stats.t.ppf(at, df))
 
 
-def positions(params: Any, names: list[str], fixed: FixedCoefficients | None = None) -> list[int]:
+def coefficient_positions(
+    params: Any, names: list[str], fixed: FixedCoefficients | None = None
+) -> list[int]:
     """Return the rows of the table of coefficients that names, positions or a mask refer to.
 
     Parameters
@@ -49,7 +51,7 @@ def positions(params: Any, names: list[str], fixed: FixedCoefficients | None = N
     if fixed is not None and not of_table:
         whole = fixed.all_names(names)
         row = fixed.rows_of_table(names)
-        places = positions(params if one else chosen, whole)
+        places = coefficient_positions(params if one else chosen, whole)
         for j in places:
             if row[j] < 0:
                 value = fixed.values[j - len(whole)]
@@ -117,7 +119,7 @@ def coefficient_table(
         ``exp(lower)``, ``exp(upper)`` (these three with ``ratio`` only), ``se``, ``z`` (``t``
         with ``df``) and ``p``.
     """
-    q = quantile(level, df)
+    q = critical_value(level, df)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         statistic = coef / se
         tail = stats.norm.sf(np.abs(statistic)) if df is None else stats.t.sf(np.abs(statistic), df)

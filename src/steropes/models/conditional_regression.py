@@ -9,7 +9,7 @@ import numpy as np
 
 from ..backends.face import Backend
 from ..data import check_exposure, check_offset, check_response, check_strata, check_weights
-from ..data.stratum_offsets import within_strata
+from ..data.stratum_offsets import offsets_within_strata
 from ..design import Design
 from ..errors import DataError
 from ..likelihoods import (
@@ -20,7 +20,7 @@ from ..likelihoods import (
 )
 from ..priors import Prior
 from .base import PenalizedModel, Problem
-from .fit_inputs import Given
+from .fit_inputs import FitInputs
 from .residuals import GroupedResiduals
 from .setting_types import Chooser, Device, Seed, Solver
 
@@ -30,13 +30,15 @@ __all__ = ["ConditionalLogisticRegression", "ConditionalPoissonRegression"]
 class _ConditionalModel(GroupedResiduals, PenalizedModel):
     """Models that condition on each stratum's total: no intercept, strata whole in a fold."""
 
-    def _make_problem(self, design: Design, given: Given, like: Problem | None = None) -> Problem:
-        if given.offset is not None and given.strata is not None:
+    def _make_problem(
+        self, design: Design, inputs: FitInputs, like: Problem | None = None
+    ) -> Problem:
+        if inputs.offset is not None and inputs.strata is not None:
             n = design.n
-            weights, offset = check_weights(given.sample_weight, n), check_offset(given.offset, n)
+            weights, offset = check_weights(inputs.sample_weight, n), check_offset(inputs.offset, n)
             assert offset is not None
-            given = replace(given, offset=within_strata(offset, given.strata, weights))
-        return super()._make_problem(design, given, like)
+            inputs = replace(inputs, offset=offsets_within_strata(offset, inputs.strata, weights))
+        return super()._make_problem(design, inputs, like)
 
     def _strata(self, strata: Any, n: int, what: str) -> np.ndarray:
         if strata is None:
@@ -48,7 +50,7 @@ class _ConditionalModel(GroupedResiduals, PenalizedModel):
         assert codes is not None
         return codes
 
-    def _count(self, problem: Problem) -> float:
+    def _effective_sample_size(self, problem: Problem) -> float:
         """Cases, or events: the weight of the rows in which they are."""
         assert problem.fold_label is not None
         return float(problem.weights[problem.fold_label > 0].sum())
@@ -124,17 +126,17 @@ class ConditionalLogisticRegression(_ConditionalModel):
         self.method = method
 
     def _likelihood(
-        self, given: Given, design: Design, backend: Backend
+        self, inputs: FitInputs, design: Design, backend: Backend
     ) -> tuple[Likelihood, dict[str, Any]]:
-        given.refuse_extras(self, "exposure")
+        inputs.refuse_extras(self, "exposure")
         if self.method not in ("exact", "efron", "breslow"):
             raise DataError(f"method must be 'exact', 'efron' or 'breslow', not {self.method!r}.")
-        y = check_response(given.y, design.n)
+        y = check_response(inputs.y, design.n)
         wrong = (y != 0) & (y != 1)
         if wrong.any():
             i = int(wrong.argmax())
             raise DataError(f"y must be 1 for cases and 0 for controls; row {i} is {y[i]:g}.")
-        strata = self._strata(given.strata, design.n, "the matched set")
+        strata = self._strata(inputs.strata, design.n, "the matched set")
         if self.method == "exact":
             return ConditionalLogisticLikelihood(y, strata, backend), _folds(y, strata)
         return MatchedCoxLikelihood(y, strata, backend, self.method), _folds(y, strata)
@@ -187,16 +189,16 @@ class ConditionalPoissonRegression(_ConditionalModel):
             device=device, random_state=random_state, verbose=verbose,
         )  # fmt: skip
 
-    _what = "the stratum"
-    _law: type[ConditionalPoissonLikelihood] = ConditionalPoissonLikelihood
+    _stratum_description = "the stratum"
+    _likelihood_class: type[ConditionalPoissonLikelihood] = ConditionalPoissonLikelihood
 
     def _likelihood(
-        self, given: Given, design: Design, backend: Backend
+        self, inputs: FitInputs, design: Design, backend: Backend
     ) -> tuple[Likelihood, dict[str, Any]]:
-        y = check_response(given.y, design.n, minimum=0.0)
-        log_exposure = check_exposure(given.exposure, design.n)
-        strata = self._strata(given.strata, design.n, self._what)
+        y = check_response(inputs.y, design.n, minimum=0.0)
+        log_exposure = check_exposure(inputs.exposure, design.n)
+        strata = self._strata(inputs.strata, design.n, self._stratum_description)
         extras = _folds(y, strata)
         if log_exposure is not None:
             extras["offset"] = log_exposure
-        return self._law(y, strata, backend), extras
+        return self._likelihood_class(y, strata, backend), extras

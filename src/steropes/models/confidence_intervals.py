@@ -12,13 +12,13 @@ from sklearn.utils.validation import check_is_fitted
 from ..data import check_level
 from ..errors import DataError, listed
 from ..infer.bootstrap_intervals import standard_deviations
-from .coefficient_tables import positions, quantile
-from .hypothesis_tests import Hypotheses
-from .profile_likelihood import Profiling
+from .coefficient_tables import coefficient_positions, critical_value
+from .hypothesis_tests import HypothesisTests
+from .profile_likelihood import ProfileLikelihood
 from .resampling import Resampling
 from .setting_types import IntervalMethod, SummaryKind
 
-__all__ = ["Intervals"]
+__all__ = ["ConfidenceIntervals"]
 
 UNKNOWN = (
     "Fits for the profile of {} stopped before their tolerance: the numbers of it that are NaN "
@@ -31,7 +31,7 @@ OWN_PRIOR = (
 )
 
 
-class Intervals(Resampling, Profiling, Hypotheses):
+class ConfidenceIntervals(Resampling, ProfileLikelihood, HypothesisTests):
     """Wald, robust, profile and bootstrap intervals of a fitted estimator."""
 
     random_state: Any
@@ -92,7 +92,7 @@ class Intervals(Resampling, Profiling, Hypotheses):
             return super().confint(params, level, method, cluster)
         check_level(level)
         if params is not None:
-            chosen = positions(params, names, self._fixed)
+            chosen = coefficient_positions(params, names, self._fixed)
         else:
             chosen = self._unpenalised() if method == "profile" else list(range(len(names)))
         if method == "bootstrap":
@@ -140,7 +140,7 @@ class Intervals(Resampling, Profiling, Hypotheses):
         if not isinstance(kind, str) or kind not in ("profile", "bootstrap"):
             kinds = "'model', 'robust', 'profile' or 'bootstrap'"
             raise DataError(f"kind must be {kinds}, not {kind!r}.")
-        q = quantile(level)
+        q = critical_value(level)
         if cluster is not None and kind == "profile":
             raise DataError("cluster goes with kind='robust' or 'bootstrap', not 'profile'.")
         estimate, names = np.asarray(self._coefficients()), self._coefficient_names()
@@ -168,7 +168,7 @@ class Intervals(Resampling, Profiling, Hypotheses):
 
     def _unpenalised(self) -> list[int]:
         """Places of the coefficients without a prior of their own."""
-        l1, l2 = self._needs_data("an interval").penalties(self.prior_)
+        l1, l2 = self._require_data("an interval").penalties(self.prior_)
         free = [int(j) for j in np.flatnonzero((l1 == 0) & (l2 == 0))]
         if not free:
             raise DataError(

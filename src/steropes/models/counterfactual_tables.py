@@ -11,10 +11,10 @@ from ..errors import DataError
 from .formula_parsing import Formula
 from .standardized_survival import MOST_VALUES
 
-__all__ = ["everyone_given", "named_column"]
+__all__ = ["formula_column", "tables_by_value"]
 
 
-def named_column(by: Any, data: pd.DataFrame, formula: Formula) -> str | None:
+def formula_column(by: Any, data: pd.DataFrame, formula: Formula) -> str | None:
     """The column of a table that ``by``, a name or position, means, if the formula has it.
 
     Raises
@@ -37,7 +37,7 @@ def named_column(by: Any, data: pd.DataFrame, formula: Formula) -> str | None:
     return name
 
 
-def everyone_given(name: str, data: pd.DataFrame) -> dict[Any, pd.DataFrame]:
+def tables_by_value(name: str, data: pd.DataFrame) -> dict[Any, pd.DataFrame]:
     """The table with each value of a column for everyone, by value in their order.
 
     Parameters

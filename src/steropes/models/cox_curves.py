@@ -11,7 +11,7 @@ import pandas as pd
 from ..backends import get_backend
 from ..backends.face import Backend
 from ..data import check_level, check_weights, refuse_other_order
-from ..data.vector_checks import vector
+from ..data.vector_checks import check_vector
 from ..design import Design
 from ..errors import DataError
 from ..infer.hazard_with_variance import HazardWithVariance
@@ -21,44 +21,44 @@ from ..infer.survival_standard_errors import (
     log_log_limits,
     time_grid,
 )
-from .coefficient_tables import quantile
-from .counterfactual_tables import everyone_given, named_column
-from .formula_parsing import Formula, table_of
+from .coefficient_tables import critical_value
+from .counterfactual_tables import formula_column, tables_by_value
+from .formula_parsing import Formula, as_pandas_table
 from .standardized_survival import (
     COLUMNS,
     GroupingColumn,
     StandardizedSurvival,
-    people_of_groups,
-    reaching,
+    extend_to_times,
+    group_populations,
     standardize,
 )
-from .wald_inference import Inference
+from .wald_inference import WaldInference
 
-__all__ = ["SurvivalCurves", "curve_table", "dense_columns", "in_order_of_rows"]
+__all__ = ["CoxCurves", "concatenate_by_row", "curve_table", "dense_matrix"]
 
 
-class SurvivalCurves(Inference):
+class CoxCurves(WaldInference):
     """Curves with intervals; what `CoxRegression` adds to those of `SurvivalModel`."""
 
     # What the model supplies.
-    _needs_data: Any
+    _require_data: Any
     _effects: Any
-    _last: np.ndarray
+    _last_seen: np.ndarray
     _strata_labels: list | None
     n_jobs: int | None
     _linear_predictors: Any
-    _known_strata: Any
+    _stratum_codes: Any
     _check_new: Any
     _check_columns: Any
-    _is_data: Any
+    _is_formula_table: Any
     _formula: Formula
     _estimated: np.ndarray
     baseline_hazard_: pd.DataFrame
 
-    def _curve_state(self) -> tuple[HazardWithVariance, np.ndarray]:
+    def _baseline_and_covariance(self) -> tuple[HazardWithVariance, np.ndarray]:
         """The baseline with its variance, and the coefficients' covariance."""
-        problem = self._needs_data("an interval of a curve")
-        if self._shrunken():
+        problem = self._require_data("an interval of a curve")
+        if self._has_sparse_prior():
             raise DataError(
                 "Standard errors of curves need the model's covariance matrix, which there is "
                 "none of under a Laplace prior. predict_survival gives the curves alone; for "
@@ -66,11 +66,11 @@ class SurvivalCurves(Inference):
             )
         return HazardWithVariance(problem, self._beta), self.vcov().to_numpy()
 
-    def _source(self, p: int) -> np.ndarray:
+    def _columns_of_coefficients(self, p: int) -> np.ndarray:
         """The column of X of each coefficient."""
         return np.arange(p) if self._effects is None else self._effects.source
 
-    def _acts(self, p: int) -> np.ndarray:
+    def _active_intervals(self, p: int) -> np.ndarray:
         """Whether each coefficient acts in each interval of time, (p, Q)."""
         effects = self._effects
         if effects is None:
@@ -112,20 +112,22 @@ class SurvivalCurves(Inference):
         """
         check_level(level)
         refuse_other_order(X, strata=strata)
-        state, V = self._curve_state()
+        state, V = self._baseline_and_covariance()
         eta = self._linear_predictors(X, offset) - state.center_predictor
-        codes = self._known_strata(X, strata, len(eta))
-        Z = dense_columns(self._check_new(X), get_backend("cpu", self.n_jobs))
+        codes = self._stratum_codes(X, strata, len(eta))
+        Z = dense_matrix(self._check_new(X), get_backend("cpu", self.n_jobs))
         p = len(state.center)
-        Z = Z[:, self._source(p)] - state.center
-        given = None if times is None else vector(np.atleast_1d(times), None, "times")
+        Z = Z[:, self._columns_of_coefficients(p)] - state.center
+        given = None if times is None else check_vector(np.atleast_1d(times), None, "times")
         parts = []
         for s in np.unique(codes):
             rows = np.flatnonzero(codes == s)
             at = time_grid(state, int(s)) if given is None else given
-            H, se = cumulative_hazards(state, V, Z[rows], self._acts(p), eta[rows], int(s), at)
-            parts.append(curve_table(rows, at, H, se, float(self._last[s]), level))
-        return in_order_of_rows(parts)
+            H, se = cumulative_hazards(
+                state, V, Z[rows], self._active_intervals(p), eta[rows], int(s), at
+            )
+            parts.append(curve_table(rows, at, H, se, float(self._last_seen[s]), level))
+        return concatenate_by_row(parts)
 
     def _survival_table(self, X: Any, level: float, strata: Any, offset: Any) -> pd.DataFrame:
         return self.survival_curves(X, None, level, strata, offset)
@@ -145,8 +147,8 @@ class SurvivalCurves(Inference):
             ``cumulative_hazard``, all at X = 0 and offset 0: where that is far from the data,
             wide. `survival_curves` has them for any X.
         """
-        z = quantile(level)
-        state, V = self._curve_state()
+        z = critical_value(level)
+        state, V = self._baseline_and_covariance()
         table = self.baseline_hazard_.copy()
         p = len(state.center)
         shares = []
@@ -154,7 +156,9 @@ class SurvivalCurves(Inference):
             at = time_grid(state, int(s))
             if len(at):
                 zero, eta = -state.center[None, :], -state.center_predictor[None, :]
-                shares.append(log_hazards(state, V, zero, self._acts(p), eta, int(s), at)[1])
+                shares.append(
+                    log_hazards(state, V, zero, self._active_intervals(p), eta, int(s), at)[1]
+                )
         share = np.concatenate(shares, axis=1)[0]
         H = table["cumulative_hazard"]
         with np.errstate(over="ignore", invalid="ignore"):
@@ -162,7 +166,7 @@ class SurvivalCurves(Inference):
             table["se"], table["lower"], table["upper"] = share * H, H / width, H * width
         return table
 
-    def _named(self, X: Any, by: Any) -> tuple[Any, dict[Any, Any] | None]:
+    def _groups_by(self, X: Any, by: Any) -> tuple[Any, dict[Any, Any] | None]:
         """What the groups are called, and X in each, where that is not one column of X."""
         if isinstance(by, dict):
             return None, by
@@ -172,11 +176,11 @@ class SurvivalCurves(Inference):
                 f"by is the name or position of one column, or a mapping, not {by!r}; for several "
                 "columns give by={'label': X as it would be, …}."
             )
-        if by is None or not self._is_data(X):
+        if by is None or not self._is_formula_table(X):
             return by, None
-        data = table_of(X)
-        name = named_column(by, data, self._formula)
-        return (by, None) if name is None else (name, everyone_given(name, data))
+        data = as_pandas_table(X)
+        name = formula_column(by, data, self._formula)
+        return (by, None) if name is None else (name, tables_by_value(name, data))
 
     def _grouping_column(self, X: Any, by: str | int, backend: Backend) -> GroupingColumn:
         """The column of X that ``by`` names, of all columns as the user gave them."""
@@ -247,17 +251,17 @@ class SurvivalCurves(Inference):
         """
         check_level(level)
         refuse_other_order(X, sample_weight=sample_weight, strata=strata)
-        state, V = self._curve_state()
+        state, V = self._baseline_and_covariance()
         eta = self._linear_predictors(X, offset)
         n, p = len(eta), len(state.center)
-        codes, weight = self._known_strata(X, strata, n), check_weights(sample_weight, n)
-        at = np.unique(vector(np.atleast_1d(times), None, "times"))
+        codes, weight = self._stratum_codes(X, strata, n), check_weights(sample_weight, n)
+        at = np.unique(check_vector(np.atleast_1d(times), None, "times"))
         if not len(at):
             raise DataError("times is empty; an average is at one time at least.")
         of = np.unique(codes[weight > 0])
-        last = float(self._last[of].min())
+        last = float(self._last_seen[of].min())
         if last == -np.inf:
-            row = int((codes == of[self._last[of] == last][0]).argmax())
+            row = int((codes == of[self._last_seen[of] == last][0]).argmax())
             raise DataError(
                 f"In the fit nobody of row {row}'s stratum has weight, so that it has no curve. "
                 "Leave such strata out of X."
@@ -266,7 +270,7 @@ class SurvivalCurves(Inference):
             raise DataError(f"times must be above 0; {at[0]:g} is not.")
         if (state.time <= 0).any():
             raise DataError("There are events at or before time 0; shift the times to average.")
-        by, given = self._named(X, by)
+        by, given = self._groups_by(X, by)
         if given is not None:
             designs = {label: self._check_new(x) for label, x in given.items()}
             etas = {label: self._linear_predictors(x, offset) for label, x in given.items()}
@@ -276,13 +280,19 @@ class SurvivalCurves(Inference):
             designs, etas = {None: self._check_new(X)}, {None: eta}
         backend = get_backend("cpu", self.n_jobs)
         column = None if by is None or given is not None else self._grouping_column(X, by, backend)
-        groups = people_of_groups(
-            designs, etas, column, self._source(p), self._acts(p), state, backend
+        groups = group_populations(
+            designs,
+            etas,
+            column,
+            self._columns_of_coefficients(p),
+            self._active_intervals(p),
+            state,
+            backend,
         )
         name = by if isinstance(by, str) and by not in COLUMNS else "group"
         known = at[at <= last] if at[0] <= last else np.array([last])
         found = standardize(state, V, groups, codes, weight, known, level, name)
-        return reaching(found, at)
+        return extend_to_times(found, at)
 
 
 def curve_table(
@@ -321,14 +331,14 @@ def curve_table(
     return pd.DataFrame(table)
 
 
-def in_order_of_rows(parts: list[pd.DataFrame]) -> pd.DataFrame:
+def concatenate_by_row(parts: list[pd.DataFrame]) -> pd.DataFrame:
     """Tables of strata as one, in the order of X's rows."""
     whole = pd.concat(parts, ignore_index=True)
     by = np.argsort(whole["row"].to_numpy(), kind="stable")
     return whole.iloc[by].reset_index(drop=True)
 
 
-def dense_columns(design: Design, backend: Any) -> np.ndarray:
+def dense_matrix(design: Design, backend: Any) -> np.ndarray:
     """X in the user's units, (n, p)."""
     D = np.zeros((design.p, backend.lanes(design.p)))
     np.fill_diagonal(D, design.scale)

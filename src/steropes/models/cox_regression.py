@@ -26,17 +26,17 @@ from ..likelihoods import CoxLikelihood, Likelihood
 from ..likelihoods.time_varying import PiecewiseCoxLikelihood, cut_at
 from ..priors import Prior
 from .base import Problem
-from .cox_curves import SurvivalCurves
-from .discrimination import auc_table, concordance_of, pair_shares
-from .fit_inputs import Given
-from .proportional_hazards import SurvivalModel
+from .cox_curves import CoxCurves
+from .discrimination import auc_table, concordance_with_se, pair_weights
+from .fit_inputs import FitInputs
+from .proportional_hazards import ProportionalHazardsModel
 from .setting_types import Chooser, Device, Seed, Solver, StepTimes, Ties
 from .step_effects import prior_of_step_effects, read_step_effects
 
 __all__ = ["CoxRegression"]
 
 
-class CoxRegression(SurvivalCurves, SurvivalModel):
+class CoxRegression(CoxCurves, ProportionalHazardsModel):
     """Cox's proportional hazards model with a prior on the log hazard ratios.
 
     Maximises the log partial likelihood minus the penalty. There is no intercept.
@@ -82,7 +82,7 @@ class CoxRegression(SurvivalCurves, SurvivalModel):
     (5, 2)
     """
 
-    _together = "laplace"
+    _batched_outcomes = "laplace"
     _cuts: np.ndarray  # times at which effects change
     _effects: StepEffects | None
 
@@ -110,9 +110,11 @@ class CoxRegression(SurvivalCurves, SurvivalModel):
 
     # -- fit -----------------------------------------------------------------------------------
 
-    def _make_problem(self, design: Design, given: Given, like: Problem | None = None) -> Problem:
+    def _make_problem(
+        self, design: Design, inputs: FitInputs, like: Problem | None = None
+    ) -> Problem:
         self._cuts, self._effects = self._step_effects(design)
-        problem, effects = super()._make_problem(design, given, like), self._effects
+        problem, effects = super()._make_problem(design, inputs, like), self._effects
         if effects is None:
             return problem
         likelihood, X = problem.likelihood, problem.design
@@ -136,15 +138,15 @@ class CoxRegression(SurvivalCurves, SurvivalModel):
         return read_step_effects(self.time_varying, design.names)
 
     def _likelihood(
-        self, given: Given, design: Design, backend: Backend
+        self, inputs: FitInputs, design: Design, backend: Backend
     ) -> tuple[Likelihood, dict[str, Any]]:
-        given.refuse_extras(self, "exposure")
+        inputs.refuse_extras(self, "exposure")
         if self.ties not in ("efron", "breslow"):
             raise DataError(f"ties must be 'efron' or 'breslow', not {self.ties!r}.")
-        outcome = check_survival(given.y, design.n)
+        outcome = check_survival(inputs.y, design.n)
         if not outcome.event.any():
             raise DataError("y has no events; a Cox model needs at least one.")
-        codes = self._read_strata(given.strata, design.n)
+        codes = self._read_strata(inputs.strata, design.n)
         rest = (outcome.entry, codes, self.ties)
         cuts, effects = self._step_effects(design)
         if effects is None:
@@ -155,7 +157,7 @@ class CoxRegression(SurvivalCurves, SurvivalModel):
             )
         return likelihood, {"fold_label": outcome.event.astype(np.int8)}
 
-    def _effects_change(self) -> bool:
+    def _has_varying_effects(self) -> bool:
         return bool(self.time_varying)
 
     def _coefficient_names(self) -> list[str]:
@@ -306,17 +308,17 @@ class CoxRegression(SurvivalCurves, SurvivalModel):
         n = len(eta)
         outcome = check_survival(y, n)
         weight = check_weights(sample_weight, n)
-        codes = check_strata(self._vector_of("strata", X, strata), n)
-        share = pair_shares(*outcome, codes, weight, ipcw, tau)
+        codes = check_strata(self._formula_vector("strata", X, strata), n)
+        share = pair_weights(*outcome, codes, weight, ipcw, tau)
         if self._effects is None:
             time, event, entry = outcome
             rest = entry, codes, weight, return_se, cluster
-            return concordance_of(eta[:, 0], time, event, *rest, share=share)
+            return concordance_with_se(eta[:, 0], time, event, *rest, share=share)
         row, interval, time, event, entry = cut_at(*outcome, self._cuts)
         code = interval if codes is None else interval + self._effects.Q * codes[row]
         pieces = entry, code, weight[row], return_se, cluster, row
         share = None if share is None else share[row]
-        return concordance_of(eta[row, interval], time, event, *pieces, share)
+        return concordance_with_se(eta[row, interval], time, event, *pieces, share)
 
     def time_dependent_auc(
         self,
@@ -410,10 +412,10 @@ class CoxRegression(SurvivalCurves, SurvivalModel):
         Grambsch and Therneau (1994), Biometrika 81:515–526. Neyman (1959), Optimal asymptotic
         tests of composite statistical hypotheses, in Probability and Statistics (ed. Grenander).
         """
-        problem = self._needs_data("the test")
+        problem = self._require_data("the test")
         if not problem.design.p:
             raise DataError("The model has no covariates, so there is no effect to test.")
-        if self._shrunken():
+        if self._has_sparse_prior():
             raise DataError(
                 "Under a Laplace prior an estimate has no distribution that a test could go by; "
                 "fit with prior=None or a Normal prior (on the columns that matter) to use it."

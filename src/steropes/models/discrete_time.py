@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from ..data.time_intervals import Intervals
+from ..data.time_intervals import TimeIntervals
 from ..design import Design
 from ..design.channels import ChannelDesign
 from ..design.time_basis import baseline_basis, channels
 from ..errors import DataError
 
-__all__ = ["PersonTime"]
+__all__ = ["DiscreteTime"]
 
 
 @dataclass(frozen=True)
-class PersonTime:
+class DiscreteTime:
     """Made once in a fit from the settings, and kept for predictions.
 
     Attributes
@@ -32,7 +32,7 @@ class PersonTime:
     baseline_names, effect_names : list of str
     """
 
-    intervals: Intervals
+    intervals: TimeIntervals
     basis: np.ndarray
     functions: np.ndarray
     pairs: list[Any]
@@ -41,8 +41,8 @@ class PersonTime:
 
     @classmethod
     def of(
-        cls, intervals: Intervals, baseline: Any, time_varying: Any, columns: list[str]
-    ) -> PersonTime:
+        cls, intervals: TimeIntervals, baseline: Any, time_varying: Any, columns: list[str]
+    ) -> DiscreteTime:
         """From the settings of a model of X with these columns."""
         basis, names, _ = baseline_basis(baseline, intervals.K)
         functions, pairs = channels(time_varying, columns, intervals.K)

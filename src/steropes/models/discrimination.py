@@ -10,17 +10,17 @@ import pandas as pd
 from scipy.special import expit, logit
 
 from ..data import check_level
-from ..data.vector_checks import vector
+from ..data.vector_checks import check_vector
 from ..errors import DataError
 from ..infer.concordance import censoring_share, concordance_influence
 from ..infer.tied_scores import merge_rounding_ties
 from ..infer.time_dependent_auc import CensoringWeights, auc_at
-from .coefficient_tables import cluster_codes, quantile
+from .coefficient_tables import cluster_codes, critical_value
 
-__all__ = ["auc_table", "concordance_of", "pair_shares"]
+__all__ = ["auc_table", "concordance_with_se", "pair_weights"]
 
 
-def concordance_of(
+def concordance_with_se(
     score: np.ndarray,
     time: np.ndarray,
     event: np.ndarray,
@@ -60,7 +60,7 @@ def concordance_of(
     return value, float(np.sqrt(influence @ influence))
 
 
-def pair_shares(
+def pair_weights(
     time: np.ndarray,
     event: np.ndarray,
     entry: np.ndarray | None,
@@ -103,7 +103,7 @@ def auc_table(
     level : float
     """
     check_level(level)
-    at = vector(np.atleast_1d(times), None, "times")
+    at = check_vector(np.atleast_1d(times), None, "times")
     censoring = CensoringWeights(time, event, weight)
     pairs = [
         auc_at(merge_rounding_ties(risk[:, i]), time, event, float(t), censoring)
@@ -112,7 +112,7 @@ def auc_table(
     auc, se = np.array(pairs).reshape(-1, 2).T
     inside = (auc > 0) & (auc < 1)
     middle = np.where(inside, auc, 0.5)
-    width = quantile(level) * np.where(inside, se, 0.0) / (middle * (1 - middle))
+    width = critical_value(level) * np.where(inside, se, 0.0) / (middle * (1 - middle))
     lower = np.where(inside, expit(logit(middle) - width), auc)
     upper = np.where(inside, expit(logit(middle) + width), auc)
     table = {"auc": auc, "se": se, "lower": lower, "upper": upper}

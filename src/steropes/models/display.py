@@ -18,14 +18,14 @@ from sklearn.utils import estimator_html_repr
 
 from ..errors import DataError
 
-__all__ = ["Shown"]
+__all__ = ["FitDisplay"]
 
 ROWS = 20  # coefficients that are shown
 WIDE = 60  # characters of a prior's setting from which on it is cut
 TESTED = 200  # coefficients up to which standard errors are computed for a print
 
 
-class Shown:
+class FitDisplay:
     """A readable print and an HTML representation of a fitted estimator."""
 
     def __str__(self) -> str:

@@ -10,7 +10,7 @@ import pandas as pd
 from ..backends import get_backend
 from ..backends.face import Backend
 from ..data import check_level, check_strata, check_survival, check_weights, refuse_other_order
-from ..data.vector_checks import vector
+from ..data.vector_checks import check_vector
 from ..design import Design
 from ..errors import DataError
 from ..infer.fine_gray_standard_errors import IncidenceErrors
@@ -18,16 +18,16 @@ from ..infer.hazard_with_variance import HazardWithVariance
 from ..infer.survival_standard_errors import time_grid
 from ..likelihoods import FineGrayLikelihood, Likelihood
 from ..priors import Prior
-from .cox_curves import curve_table, dense_columns, in_order_of_rows
-from .discrimination import concordance_of
-from .fit_inputs import Given
-from .proportional_hazards import SurvivalModel
+from .cox_curves import concatenate_by_row, curve_table, dense_matrix
+from .discrimination import concordance_with_se
+from .fit_inputs import FitInputs
+from .proportional_hazards import ProportionalHazardsModel
 from .setting_types import Chooser, Seed
 
 __all__ = ["FineGrayRegression"]
 
 
-class FineGrayRegression(SurvivalModel):
+class FineGrayRegression(ProportionalHazardsModel):
     """Proportional hazards of the subdistribution of one cause, with a prior on the effects.
 
     exp(β) is the ratio of subdistribution hazards: it says in which direction, and on the
@@ -108,18 +108,18 @@ class FineGrayRegression(SurvivalModel):
         self.cause = cause
 
     def _likelihood(
-        self, given: Given, design: Design, backend: Backend
+        self, inputs: FitInputs, design: Design, backend: Backend
     ) -> tuple[Likelihood, dict[str, Any]]:
-        given.refuse_extras(self, "exposure")
+        inputs.refuse_extras(self, "exposure")
         if self.device == "cuda":
             raise DataError("FineGrayRegression runs on device='cpu' (or 'auto').")
         if not (isinstance(self.cause, int | np.integer) and self.cause >= 1):
             raise DataError(f"cause must be a code from 1, not {self.cause!r}.")
-        outcome = check_survival(given.y, design.n, competing=True)
+        outcome = check_survival(inputs.y, design.n, competing=True)
         if not (outcome.event == self.cause).any():
             codes = np.unique(outcome.event).tolist()
             raise DataError(f"y has no events of cause {self.cause}; its codes are {codes}.")
-        codes = self._read_strata(given.strata, design.n)
+        codes = self._read_strata(inputs.strata, design.n)
         self._cause = int(self.cause)
         likelihood = FineGrayLikelihood(
             outcome.time, outcome.event, get_backend("cpu", self.n_jobs), self._cause, codes,
@@ -128,8 +128,8 @@ class FineGrayRegression(SurvivalModel):
         # Causes are spread evenly over folds, each row in one of them whatever its event.
         return likelihood, {"fold_label": outcome.event}
 
-    def _refuse_weightless(self, label: np.ndarray) -> None:
-        super()._refuse_weightless(label == self.cause)
+    def _refuse_without_events(self, label: np.ndarray) -> None:
+        super()._refuse_without_events(label == self.cause)
 
     def predict(self, X: Any, offset: Any = None) -> np.ndarray:
         """Return the log subdistribution hazard ratio against X = 0, (n,)."""
@@ -198,7 +198,7 @@ class FineGrayRegression(SurvivalModel):
         """
         check_level(level)
         refuse_other_order(X, strata=strata)
-        problem = self._needs_data("an interval of a curve")
+        problem = self._require_data("an interval of a curve")
         V = self.vcov().to_numpy()
         if not np.isfinite(V).all():
             raise DataError(
@@ -206,20 +206,22 @@ class FineGrayRegression(SurvivalModel):
                 "none of under a Laplace prior. predict_cumulative_incidence gives the curves "
                 "alone."
             )
-        codes_of_fit = self._codes_of_clusters(cluster, problem)
+        codes_of_fit = self._cluster_codes(cluster, problem)
         state = HazardWithVariance(problem, self._beta)
         eta = self._linear_predictors(X, offset)[:, 0] - state.center_predictor[0]
-        codes = self._known_strata(X, strata, len(eta))
-        Z = dense_columns(self._check_new(X), get_backend("cpu", self.n_jobs)) - state.center
-        given = None if times is None else vector(np.atleast_1d(times), None, "times")
+        codes = self._stratum_codes(X, strata, len(eta))
+        Z = dense_matrix(self._check_new(X), get_backend("cpu", self.n_jobs)) - state.center
+        given = None if times is None else check_vector(np.atleast_1d(times), None, "times")
         errors = IncidenceErrors(problem, self._beta, V, state, codes_of_fit)
         parts = []
         for s in np.unique(codes):
             rows = np.flatnonzero(codes == s)
             at = time_grid(state, int(s)) if given is None else given
             H, se = errors.of(Z[rows], eta[rows], int(s), at)
-            parts.append(curve_table(rows, at, H, se, float(self._last[s]), level, "incidence"))
-        return in_order_of_rows(parts)
+            parts.append(
+                curve_table(rows, at, H, se, float(self._last_seen[s]), level, "incidence")
+            )
+        return concatenate_by_row(parts)
 
     def _survival_table(self, X: Any, level: float, strata: Any, offset: Any) -> pd.DataFrame:
         """One minus the incidence, with its limits."""
@@ -294,6 +296,6 @@ class FineGrayRegression(SurvivalModel):
         time = np.where((event > 0) & (event != self._cause), after_all, time)
         ours = (event == self._cause).astype(np.int64)
         weight = check_weights(sample_weight, n)
-        codes = check_strata(self._vector_of("strata", X, strata), n)
+        codes = check_strata(self._formula_vector("strata", X, strata), n)
         rest = entry, codes, weight, return_se, cluster
-        return concordance_of(eta, time, ours, *rest)
+        return concordance_with_se(eta, time, ours, *rest)

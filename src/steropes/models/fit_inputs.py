@@ -8,11 +8,11 @@ from typing import Any
 from ..data import refuse_other_order
 from ..errors import DataError
 
-__all__ = ["Given"]
+__all__ = ["FitInputs"]
 
 
 @dataclass(frozen=True)
-class Given:
+class FitInputs:
     """Outcome and vectors, a value a row of X each, as the user holds them.
 
     Attributes

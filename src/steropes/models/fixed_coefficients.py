@@ -11,14 +11,14 @@ import numpy as np
 import pandas as pd
 
 from ..backends.face import Backend
-from ..data.array_conversion import numbers
-from ..data.column_lookup import ColumnPlaces
-from ..data.vector_checks import LARGEST
+from ..data.array_conversion import as_numbers
+from ..data.column_lookup import ColumnLookup
+from ..data.vector_checks import LARGEST_SQUARABLE
 from ..design import Design
 from ..errors import DataError
 from ..solve import Batch
 
-__all__ = ["FixedCoefficients", "begin_at", "read_fixed", "read_start"]
+__all__ = ["FixedCoefficients", "read_fixed", "read_start_at", "start_batch_at"]
 
 
 @dataclass(frozen=True)
@@ -93,13 +93,13 @@ def read_fixed(fixed: Any, names: Sequence[str]) -> FixedCoefficients | None:
     return FixedCoefficients(list(names), np.flatnonzero(~held), values)
 
 
-def read_start(start_at: Any, names: Sequence[str]) -> np.ndarray | None:
+def read_start_at(start_at: Any, names: Sequence[str]) -> np.ndarray | None:
     """Read ``start_at`` of a fit: coefficients of all columns, (p,), or None."""
     if start_at is None:
         return None
     if isinstance(start_at, Mapping | pd.Series):  # a series says which column is which
         return _by_column("start_at", start_at, names)[0]
-    values = numbers(start_at, "start_at").astype(np.float64)
+    values = as_numbers(start_at, "start_at").astype(np.float64)
     if values.shape != (len(names),):
         raise DataError(
             f"start_at must be a coefficient for each of the {len(names)} columns of X, not of "
@@ -109,7 +109,7 @@ def read_start(start_at: Any, names: Sequence[str]) -> np.ndarray | None:
     return values
 
 
-def begin_at(batch: Batch, start: np.ndarray) -> None:
+def start_batch_at(batch: Batch, start: np.ndarray) -> None:
     """Start from coefficients (p,), or refuse where the loss is not finite."""
     try:
         batch.start_at(start[:, None])
@@ -127,7 +127,7 @@ def _by_column(
     what: str, given: Mapping[Any, Any] | pd.Series, names: Sequence[str]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Values (p,) by name or position, zero where there is none, and where there is one."""
-    places = ColumnPlaces(names, what)
+    places = ColumnLookup(names, what)
     values, there = np.zeros(len(names)), np.zeros(len(names), bool)
     for key, value in given.items():
         j = places.of(key)
@@ -141,7 +141,7 @@ def _by_column(
 
 
 def _refuse_infinite(what: str, values: np.ndarray, names: Sequence[str]) -> None:
-    bad = ~(np.abs(values) <= LARGEST)
+    bad = ~(np.abs(values) <= LARGEST_SQUARABLE)
     if bad.any():
         j = int(bad.argmax())
         raise DataError(f"{what} has {values[j]} for {names[j]!r}; it must be finite.")

@@ -11,16 +11,16 @@ import pandas as pd
 
 from ..errors import DataError
 
-__all__ = ["DOT", "WORDS", "refuse_sums_of_conditions", "widened", "words_of"]
+__all__ = ["DOT", "NAMES", "names_in", "refuse_sums_of_conditions", "widen_numbers"]
 
 LABELS = re.compile(r"(?<![\w.])(?:C|strata)\(([^)]*)")
 ARITHMETIC = re.compile(r"[-+*/%]")
-WORDS = re.compile(r"`([^`]+)`|(\w+)")
+NAMES = re.compile(r"`([^`]+)`|(\w+)")
 DOT = re.compile(r"(?<![\w.)\]])\.(?![\w(])")
 LARGE = 1000  # a whole number: the seventh power has no place in 64 bits
 
 
-def widened(data: pd.DataFrame, text: str) -> pd.DataFrame:
+def widen_numbers(data: pd.DataFrame, text: str) -> pd.DataFrame:
     """The table with the numbers that a formula names in 64 bits, as R's are.
 
     In the eight bits of a small integer a product, a square or a difference would overflow, and
@@ -28,11 +28,11 @@ def widened(data: pd.DataFrame, text: str) -> pd.DataFrame:
     bits powers of large integers overflow still: they are floats, but where they are the outcome
     or labels, which shows in names. Short floats that are labels are the decimal that they show.
     """
-    named = words_of(text)
+    named = names_in(text)
     outcome, labels = text.partition("~")[0], LABELS.findall(text)
-    as_they_are = words_of(outcome, *labels)
-    conditions = words_of(outcome, *(x for x in labels if not ARITHMETIC.search(x)))
-    decimal = words_of(*labels)
+    as_they_are = names_in(outcome, *labels)
+    conditions = names_in(outcome, *(x for x in labels if not ARITHMETIC.search(x)))
+    decimal = names_in(*labels)
     every = DOT.search(text) is not None
     types: dict[Any, Any] = {}
     columns: dict[Any, Any] = {}
@@ -58,9 +58,9 @@ def widened(data: pd.DataFrame, text: str) -> pd.DataFrame:
     return data
 
 
-def words_of(*texts: str) -> set[str]:
+def names_in(*texts: str) -> set[str]:
     """Return the names in expressions of a formula."""
-    return {a or b for text in texts for a, b in WORDS.findall(text)}
+    return {a or b for text in texts for a, b in NAMES.findall(text)}
 
 
 def _counted(kind: Any) -> Any:

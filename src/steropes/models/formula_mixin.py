@@ -12,10 +12,16 @@ from ..design import Design, has_names, null_design
 from ..design.build import column_names
 from ..errors import DataError, SeparationError
 from ..fit.shards import ShardedDesign
-from .formula_dtypes import widened
-from .formula_parsing import Formula, formula_value, read_formula, table_of, without_unused
+from .formula_dtypes import widen_numbers
+from .formula_parsing import (
+    Formula,
+    as_pandas_table,
+    drop_unused_categories,
+    evaluate_expression,
+    read_formula,
+)
 from .formula_safety import MOST_CHARACTERS
-from .single_threaded_methods import OneBlasThread
+from .single_threaded_methods import SingleThreadedMethods
 
 __all__ = ["FormulaMixin"]
 
@@ -24,7 +30,7 @@ FIT = (*ROWS, "start_at", "fixed")
 CUBIC = re.compile(r"^(cr|cs)\((?!.*constraints)")  # splines whose columns add up to one
 
 
-class FormulaMixin(OneBlasThread):
+class FormulaMixin(SingleThreadedMethods):
     """Fitting from a formula, and X of new data by the same formula."""
 
     _intercept: bool
@@ -79,9 +85,9 @@ class FormulaMixin(OneBlasThread):
         >>> m.summary().index.tolist()
         ['dose[T.low]']
         """
-        frame = table = without_unused(table_of(data))
+        frame = table = drop_unused_categories(as_pandas_table(data))
         if isinstance(formula, str) and (trusted or len(formula) <= MOST_CHARACTERS):
-            frame = widened(table, formula)
+            frame = widen_numbers(table, formula)
         read, has_intercept = read_formula(formula, frame, cls._intercept, trusted)
         given = {name: fit.pop(name) for name in FIT if fit.get(name) is not None}
         named: dict[str, str] = {}
@@ -103,7 +109,7 @@ class FormulaMixin(OneBlasThread):
                 raise DataError("The formula leaves the intercept out, and fit_intercept=True.")
             settings["fit_intercept"] = False
         model: Any = cls(**settings)
-        outcome = formula_value(read.outcome, frame)
+        outcome = evaluate_expression(read.outcome, frame)
         try:
             X = read.matrix(frame)
             model.fit(X if X.shape[1] else null_design(len(X)), outcome, **given)
@@ -125,21 +131,21 @@ class FormulaMixin(OneBlasThread):
             raise DataError("The model was not fitted from a formula; pass X itself.")
         return read
 
-    def _is_data(self, X: Any) -> bool:
+    def _is_formula_table(self, X: Any) -> bool:
         """Whether X is a table of data to evaluate the formula in, and not the matrix of it."""
         if getattr(self, "_formula", None) is None or isinstance(X, Design | ShardedDesign):
             return False
         return has_names(X) and column_names(X) != list(self.feature_names_in_)
 
-    def _by_formula(self, X: Any) -> Any:
+    def _apply_formula(self, X: Any) -> Any:
         """X, or the X of a table of data."""
-        return self._formula.matrix(table_of(X)) if self._is_data(X) else X
+        return self._formula.matrix(as_pandas_table(X)) if self._is_formula_table(X) else X
 
-    def _vector_of(self, name: Literal["strata", "offset"], X: Any, given: Any) -> Any:
+    def _formula_vector(self, name: Literal["strata", "offset"], X: Any, given: Any) -> Any:
         """Strata or offset of the rows of X: those given, or of a table of data the formula's."""
-        if given is not None or not self._is_data(X):
+        if given is not None or not self._is_formula_table(X):
             return given
-        return self._formula.vector(name, table_of(X))
+        return self._formula.vector(name, as_pandas_table(X))
 
     def design_matrix(self, data: Any) -> pd.DataFrame:
         """X of other people, by the formula that the model was fitted from.
@@ -154,7 +160,7 @@ class FormulaMixin(OneBlasThread):
             Splines and codings are those of the fit; a label that the fit has not seen is
             refused.
         """
-        return self._read_formula().matrix(table_of(data))
+        return self._read_formula().matrix(as_pandas_table(data))
 
     def design_vectors(self, data: Any) -> dict[str, Any]:
         """Strata and offset of other people, by the formula that the model was fitted from.
@@ -170,4 +176,4 @@ class FormulaMixin(OneBlasThread):
             them:
             ``predict_survival(m.design_matrix(new), times, **m.design_vectors(new))``.
         """
-        return self._read_formula().vectors(table_of(data))
+        return self._read_formula().vectors(as_pandas_table(data))

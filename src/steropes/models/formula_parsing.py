@@ -13,19 +13,25 @@ import numpy as np
 import pandas as pd
 from narwhals.exceptions import DuplicateError
 
-from ..data.array_conversion import numbers, refuse_query
+from ..data.array_conversion import as_numbers, refuse_lazy_query
 from ..data.survival_outcome import Surv
 from ..errors import DataError
 from .formula_dtypes import (
     DOT,
-    WORDS,
+    NAMES,
+    names_in,
     refuse_sums_of_conditions,
-    widened,
-    words_of,
+    widen_numbers,
 )
 from .formula_safety import refuse_unsafe_expression, refuse_unsafe_formula
 
-__all__ = ["Formula", "formula_value", "read_formula", "table_of", "without_unused"]
+__all__ = [
+    "Formula",
+    "as_pandas_table",
+    "drop_unused_categories",
+    "evaluate_expression",
+    "read_formula",
+]
 
 SPECIAL = re.compile(r"^(strata|offset)\((.*)\)$", re.DOTALL)
 # What terms of a formula know by name (formulaic's transforms that remember nothing of the data).
@@ -104,22 +110,22 @@ class Formula:
 
     def matrix(self, data: pd.DataFrame) -> pd.DataFrame:
         """X of new data; an intercept is the model's own."""
-        data = widened(data, self.text)
+        data = widen_numbers(data, self.text)
         X = _evaluated(lambda: self.spec.get_model_matrix(data, na_action="raise"), data)
         return pd.DataFrame(X).drop(columns="Intercept", errors="ignore")
 
     def vector(self, name: Literal["strata", "offset"], data: pd.DataFrame) -> Any:
         """Strata or offset of new data; None where neither the formula nor the fit named any."""
         if name in self.columns:
-            return self._named(name, data)
-        wide = widened(data, self.text)
+            return self._column_of_data(name, data)
+        wide = widen_numbers(data, self.text)
         if name == "strata":
-            return None if self.strata is None else formula_value(self.strata, wide)
+            return None if self.strata is None else evaluate_expression(self.strata, wide)
         if not self.offsets:
             return None
         return np.sum([_offset(text, data, wide) for text in self.offsets], axis=0)
 
-    def _named(self, name: str, data: pd.DataFrame) -> Any:
+    def _column_of_data(self, name: str, data: pd.DataFrame) -> Any:
         column = self.columns[name]
         if column not in data:
             raise DataError(
@@ -185,7 +191,7 @@ def _as_ours(error: BaseException, data: pd.DataFrame | None) -> DataError:
 
 def _missing(text: str, data: pd.DataFrame) -> DataError:
     """Describe where an expression of a formula is missing, with the column and row."""
-    named = [text] if text in data else sorted(words_of(text) & set(map(str, data.columns)))
+    named = [text] if text in data else sorted(names_in(text) & set(map(str, data.columns)))
     for name in named:
         empty = np.flatnonzero(np.asarray(pd.isna(data[name])))
         if len(empty):
@@ -220,11 +226,11 @@ def _refuse_missing_arguments(text: str, data: pd.DataFrame) -> None:
             raise _missing(text, data)
 
 
-def _rows(numbers: np.ndarray) -> str:
-    return f"row {numbers[0]}" + (f" and {len(numbers) - 1} more" if len(numbers) > 1 else "")
+def _rows(rows: np.ndarray) -> str:
+    return f"row {rows[0]}" + (f" and {len(rows) - 1} more" if len(rows) > 1 else "")
 
 
-def formula_value(text: str, data: pd.DataFrame) -> Any:
+def evaluate_expression(text: str, data: pd.DataFrame) -> Any:
     """The value of an expression in the columns of data, without a missing one."""
     refuse_sums_of_conditions(text, data)
     value = _unchecked(text, data)
@@ -247,9 +253,9 @@ def _unchecked(text: str, data: pd.DataFrame) -> Any:
     return _evaluated(lambda: stateful_eval(text, env, {}, {}, None))
 
 
-def table_of(data: Any) -> pd.DataFrame:
+def as_pandas_table(data: Any) -> pd.DataFrame:
     """A pandas table of a pandas, polars or pyarrow one."""
-    refuse_query(data, "data")
+    refuse_lazy_query(data, "data")
     try:
         frame = nw.from_native(data, eager_only=True, pass_through=True)
     except DuplicateError as error:
@@ -272,7 +278,7 @@ def table_of(data: Any) -> pd.DataFrame:
     return table.astype(types) if types else table
 
 
-def without_unused(data: pd.DataFrame) -> pd.DataFrame:
+def drop_unused_categories(data: pd.DataFrame) -> pd.DataFrame:
     """The table without the labels that none of its rows has, as of a table that was cut."""
     kinds = {name: kind for name, kind in data.dtypes.items() if kind == "category"}
     return data.assign(**{str(k): data[k].cat.remove_unused_categories() for k in kinds})
@@ -286,8 +292,8 @@ def _offset(text: str, data: pd.DataFrame, wide: pd.DataFrame) -> np.ndarray:
     """
     special = SPECIAL.match(text)
     column = special.group(2).strip() if special else text
-    value = data[column] if column in data else formula_value(text, wide)
-    return numbers(value, text).astype(np.float64)
+    value = data[column] if column in data else evaluate_expression(text, wide)
+    return as_numbers(value, text).astype(np.float64)
 
 
 def read_formula(
@@ -379,7 +385,7 @@ def _without_dot(outcome: str, right: str, data: pd.DataFrame) -> str:
     if not DOT.search(right):
         return right
     rest = outcome + " " + DOT.sub(" ", right)
-    used = {a or b for a, b in WORDS.findall(rest)}
+    used = {a or b for a, b in NAMES.findall(rest)}
     others = [f"`{name}`" for name in data.columns if str(name) not in used]
     if not others:
         raise DataError("'.' stands for the columns not named otherwise, and there are none.")

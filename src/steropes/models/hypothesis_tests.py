@@ -23,13 +23,13 @@ from ..infer.restricted_fits import (
 from ..infer.wald_statistic import wald_statistic
 from ..select import Measured
 from ..solve import Fit
-from .coefficient_tables import positions
+from .coefficient_tables import coefficient_positions
 from .computed_attributes import computed_attribute
 from .fixed_coefficients import FixedCoefficients
 from .setting_types import Kind
-from .wald_inference import Inference
+from .wald_inference import WaldInference
 
-__all__ = ["Hypotheses"]
+__all__ = ["HypothesisTests"]
 
 Test = Literal["wald", "score", "likelihood ratio"]
 TESTS = ("likelihood ratio", "score", "wald")
@@ -37,13 +37,13 @@ ONE_ANOTHER = "The equations of the hypothesis depend on each other; leave some 
 DEPENDENT = 1e-9  # share of a row of a hypothesis that the other rows leave it
 
 
-class Hypotheses(Inference):
+class HypothesisTests(WaldInference):
     """Hypotheses about the coefficients of a fitted estimator."""
 
     # What `PenalizedModel` supplies.
     log_likelihood_: float
-    _from_objective: Any
-    _count: Any
+    _objective_to_likelihood: Any
+    _effective_sample_size: Any
 
     def linear_hypothesis(
         self,
@@ -95,7 +95,7 @@ class Hypotheses(Inference):
         R, q, columns = _read(hypothesis, value, names, self._fixed)
         if not isinstance(test, str) or test not in TESTS:
             raise DataError(f"test must be one of {', '.join(map(repr, TESTS))}, not {test!r}.")
-        problem = self._batched("tests of hypotheses")
+        problem = self._require_replicable("tests of hypotheses")
         if columns is None:
             _refuse_dependent(centred_equations(problem.design, R))
         l1, l2 = problem.penalties(self.prior_)
@@ -115,12 +115,12 @@ class Hypotheses(Inference):
                 "The score test is one of maximum likelihood; under a prior on other coefficients "
                 "take test='likelihood ratio'."
             )
-        self._refuse_joined(problem, np.flatnonzero(R.any(axis=0)), "likelihood-ratio test")
+        self._refuse_joint_penalty(problem, np.flatnonzero(R.any(axis=0)), "likelihood-ratio test")
         with np.errstate(over="ignore", invalid="ignore"):  # an overflow is refused inside
             fit = self._restricted(problem, l1, l2, R, q, columns)
         if test == "score":
             return _result(score_statistic(problem, fit.beta), len(q))
-        return _result(2.0 * self._fall(problem, l1, l2, fit), len(q))
+        return _result(2.0 * self._log_likelihood_drop(problem, l1, l2, fit), len(q))
 
     def _restricted(
         self,
@@ -147,9 +147,11 @@ class Hypotheses(Inference):
         back = 2.0 * fit.beta - problem.design.uncentered_coefficients(fit.beta)  # the inverse
         return RestrictedFit(back, fit.objective)
 
-    def _fall(self, problem: Any, l1: np.ndarray, l2: np.ndarray, fit: RestrictedFit) -> float:
+    def _log_likelihood_drop(
+        self, problem: Any, l1: np.ndarray, l2: np.ndarray, fit: RestrictedFit
+    ) -> float:
         """How much lower the log-likelihood, less penalties, is at a restricted fit."""
-        to_likelihood = self._from_objective(problem)
+        to_likelihood = self._objective_to_likelihood(problem)
         nothing = np.zeros(0, np.int64)
         best = fit_with_fixed_values(problem, l1, l2, nothing, np.zeros(0), self._beta).objective
         return max(float(to_likelihood(best)[0] - to_likelihood(fit.objective)[0]), 0.0)
@@ -158,7 +160,7 @@ class Hypotheses(Inference):
 
     def _null(self) -> tuple[Any, RestrictedFit]:
         """The model without covariates: the intercept, the baseline or nothing."""
-        problem = self._batched("tests against the null model")
+        problem = self._require_replicable("tests against the null model")
         problem = dataclasses.replace(problem, prior=None, settled=None)
         p = problem.design.p
         effects, zero = np.arange(problem.n_free, p), np.zeros(p)
@@ -170,7 +172,7 @@ class Hypotheses(Inference):
     def null_log_likelihood_(self) -> float:
         """Log-likelihood without covariates: of the intercept, the baseline or nothing alone."""
         problem, fit = self._null()
-        return float(self._from_objective(problem)(fit.objective)[0])
+        return float(self._objective_to_likelihood(problem)(fit.objective)[0])
 
     def model_tests(self) -> pd.DataFrame:
         """Tests of all covariates' coefficients being zero.
@@ -195,7 +197,9 @@ class Hypotheses(Inference):
         if not df:
             raise DataError("A model without covariates is the null model; there is no test of it.")
         wald = self.linear_hypothesis(np.eye(problem.design.p)[problem.n_free :])
-        ratio = 2.0 * (self.log_likelihood_ - self._from_objective(problem)(null.objective)[0])
+        ratio = 2.0 * (
+            self.log_likelihood_ - self._objective_to_likelihood(problem)(null.objective)[0]
+        )
         rows = [
             _result(max(float(ratio), 0.0), df),
             _result(score_statistic(problem, null.beta), df),
@@ -207,23 +211,26 @@ class Hypotheses(Inference):
 
     def _degrees_of_freedom(self) -> float:
         """Effective number of parameters, all that are fitted."""
-        extra = float(self._free_beside_coefficients())
+        extra = float(self._n_extra_parameters())
         if self.prior_ is None:
             return extra + len(self._coefficients())
-        problem = self._batched("degrees of freedom under a prior")
+        problem = self._require_replicable("degrees of freedom under a prior")
         return extra + degrees_of_freedom(problem, self._beta)
 
-    def _free_beside_coefficients(self) -> int:
+    def _n_extra_parameters(self) -> int:
         """Parameters that are fitted and have no line in ``summary()``."""
-        return int(self._degrees() is not None)  # a linear model's residual variance
+        return int(self._residual_df() is not None)  # a linear model's residual variance
 
-    def _measure(self, problem: Problem, fit: Fit) -> Measured:
+    def _criterion_terms(self, problem: Problem, fit: Fit) -> Measured:
         """What an information criterion is made of, at a fit under the problem's prior."""
         df = degrees_of_freedom(problem, fit.beta)
         free = float(len(problem.unbounded(problem.prior)))
         extra = int(problem.likelihood.quadratic) + (fit.nuisance.K if fit.nuisance else 0)
         return Measured(
-            self._from_objective(problem)(fit.loss)[0], df + extra, df - free, self._count(problem)
+            self._objective_to_likelihood(problem)(fit.loss)[0],
+            df + extra,
+            df - free,
+            self._effective_sample_size(problem),
         )
 
     @property
@@ -248,7 +255,7 @@ class Hypotheses(Inference):
         that is there twice. Without weights it is that of R's ``BIC(glm(…))`` and
         ``BIC(coxph(…))``, which count rows and events whatever their weights.
         """
-        n = self._count(self._batched("bic_"))
+        n = self._effective_sample_size(self._require_replicable("bic_"))
         return -2.0 * self.log_likelihood_ + math.log(n) * self._degrees_of_freedom()
 
 
@@ -310,7 +317,7 @@ def _equations(
                 f"For a row write {[array.tolist()]!r}, or floats; for positions give names, such "
                 f"as {names[:2]!r}."
             )
-        chosen = positions(hypothesis, names, fixed)
+        chosen = coefficient_positions(hypothesis, names, fixed)
         R = np.zeros((len(chosen), len(names)))
         R[np.arange(len(chosen)), chosen] = 1.0
         return R, np.zeros(len(chosen))

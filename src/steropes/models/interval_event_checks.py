@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data.time_intervals import Intervals
+from ..data.time_intervals import TimeIntervals
 from ..errors import DataError, SeparationError
 from ..likelihoods.pooled_logistic import PooledLogisticLikelihood, events_by_interval
 
@@ -15,7 +15,7 @@ __all__ = ["refuse_empty_intervals", "refuse_empty_splits"]
 
 
 def refuse_empty_intervals(
-    likelihood: PooledLogisticLikelihood, weights: np.ndarray, intervals: Intervals, cv: bool
+    likelihood: PooledLogisticLikelihood, weights: np.ndarray, intervals: TimeIntervals, cv: bool
 ) -> None:
     """Refuse intervals without people at risk, without events, or with events alone."""
     at_risk, events = events_by_interval(likelihood, weights)
@@ -42,7 +42,7 @@ def refuse_empty_intervals(
             )
 
 
-def refuse_empty_splits(problem: Any, splits: Sequence, intervals: Intervals) -> None:
+def refuse_empty_splits(problem: Any, splits: Sequence, intervals: TimeIntervals) -> None:
     """Refuse splits for cross-validation that take all events of an interval away."""
     for number, (train, _) in enumerate(splits):
         weights = np.zeros(len(problem.weights))

@@ -7,10 +7,12 @@ import numpy as np
 from ..errors import DataError
 from ..likelihoods import CoxLikelihood
 
-__all__ = ["refuse_cut_off"]
+__all__ = ["refuse_unobserved_gap"]
 
 
-def refuse_cut_off(likelihood: CoxLikelihood, weights: np.ndarray, labels: list | None) -> None:
+def refuse_unobserved_gap(
+    likelihood: CoxLikelihood, weights: np.ndarray, labels: list | None
+) -> None:
     """Refuse competing events that have no finite weight in later risk sets.
 
     Parameters

@@ -13,21 +13,21 @@ from ..design import Design, as_design, has_names, null_design
 from ..errors import DataError
 from ..fit.shards import ShardedDesign
 from .fixed_coefficients import FixedCoefficients
-from .wald_inference import Inference
+from .wald_inference import WaldInference
 
-__all__ = ["Prediction"]
+__all__ = ["LinearPrediction"]
 
 
-class Prediction(Inference):
+class LinearPrediction(WaldInference):
     """Mixed into the estimators, from whose fit it reads."""
 
     n_jobs: int | None
     n_features_in_: int
     _fixed: FixedCoefficients | None
-    _log_scale: bool
-    _is_data: Any
-    _by_formula: Any
-    _vector_of: Any
+    _offset_on_log_scale: bool
+    _is_formula_table: Any
+    _apply_formula: Any
+    _formula_vector: Any
 
     def linear_predictor(self, X: Any, offset: Any = None) -> np.ndarray:
         """Return η = intercept + X β (+ offset), (n,)."""
@@ -41,16 +41,16 @@ class Prediction(Inference):
 
     def _new_offset(self, X: Any, offset: Any, n: int) -> np.ndarray | None:
         """An offset of new rows, with what fixed coefficients add to it, (n,)."""
-        own = check_offset(self._vector_of("offset", X, offset), n, self._log_scale)
+        own = check_offset(self._formula_vector("offset", X, offset), n, self._offset_on_log_scale)
         if self._fixed is None:
             return own
-        design = as_design(self._by_formula(X), copy=False)
+        design = as_design(self._apply_formula(X), copy=False)
         part = self._fixed.part(design, get_backend("cpu", self.n_jobs))
         return part if own is None else own + part
 
     def _read_new(self, X: Any) -> Design:
         """X as a design; of a null model X is the rows alone, such as ``table[[]]``."""
-        X = self._by_formula(X)
+        X = self._apply_formula(X)
         shape = getattr(X, "shape", None)
         if self.n_features_in_ == 0 and shape is not None and len(shape) == 2 and not shape[1]:
             return null_design(shape[0])
@@ -72,7 +72,7 @@ class Prediction(Inference):
                 f"{self.n_features_in_} features as input."
             )
         fitted = getattr(self, "feature_names_in_", None)
-        named = (isinstance(X, ShardedDesign) or has_names(X)) and not self._is_data(X)
+        named = (isinstance(X, ShardedDesign) or has_names(X)) and not self._is_formula_table(X)
         if fitted is not None and named and list(fitted) != design.names:
             j = next(j for j, (a, b) in enumerate(zip(fitted, design.names, strict=True)) if a != b)
             raise DataError(

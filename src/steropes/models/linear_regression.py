@@ -14,7 +14,7 @@ from ..infer.profile_fits import FromObjective
 from ..likelihoods import Likelihood, LinearLikelihood
 from ..priors import Prior
 from .base import PenalizedModel, Problem
-from .fit_inputs import Given
+from .fit_inputs import FitInputs
 from .residuals import GeneralizedResiduals
 from .setting_types import Chooser, Device, Seed, Solver
 from .sklearn_base import RegressorMixin
@@ -51,9 +51,9 @@ class LinearRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
     """
 
     _intercept = True
-    _together = "always"
+    _batched_outcomes = "always"
     _has_ratio = False
-    _log_scale = False
+    _offset_on_log_scale = False
     _family = "linear"
 
     df_resid_: float
@@ -80,13 +80,15 @@ class LinearRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
         self.fit_intercept = fit_intercept
 
     def _likelihood(
-        self, given: Given, design: Design, backend: Backend
+        self, inputs: FitInputs, design: Design, backend: Backend
     ) -> tuple[Likelihood, dict[str, Any]]:
-        given.refuse_extras(self, "strata", "exposure")
-        return LinearLikelihood(check_response(given.y, design.n), backend), {}
+        inputs.refuse_extras(self, "strata", "exposure")
+        return LinearLikelihood(check_response(inputs.y, design.n), backend), {}
 
-    def _make_problem(self, design: Design, given: Given, like: Problem | None = None) -> Problem:
-        problem = super()._make_problem(design, given, like)
+    def _make_problem(
+        self, design: Design, inputs: FitInputs, like: Problem | None = None
+    ) -> Problem:
+        problem = super()._make_problem(design, inputs, like)
         likelihood = problem.likelihood
         assert isinstance(likelihood, LinearLikelihood)
         likelihood.measure(problem.weights, problem.offset)
@@ -101,7 +103,7 @@ class LinearRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
         with np.errstate(divide="ignore"):
             self.log_likelihood_ = float(-0.5 * n * (np.log(2 * np.pi * variance) + 1.0))
 
-    def _from_objective(self, problem: Problem) -> FromObjective:
+    def _objective_to_likelihood(self, problem: Problem) -> FromObjective:
         """With the residual variance at its maximum, 2 × objective / Σ w."""
         n = float(problem.weights.sum())
 
@@ -112,10 +114,10 @@ class LinearRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
 
         return likelihood
 
-    def _degrees(self) -> float:
+    def _residual_df(self) -> float:
         return self.df_resid_ if self.df_resid_ > 0 else np.nan
 
-    def _dispersion(self) -> float:
+    def _residual_variance(self) -> float:
         return self.sigma2_
 
     def predict(self, X: Any, offset: Any = None) -> np.ndarray:

@@ -15,7 +15,7 @@ from ..errors import DataError
 from ..likelihoods import Likelihood, LogisticLikelihood
 from ..priors import Prior
 from .base import PenalizedModel
-from .fit_inputs import Given
+from .fit_inputs import FitInputs
 from .residuals import GeneralizedResiduals
 from .setting_types import Chooser, Device, Seed, Solver
 from .sklearn_base import ClassifierMixin
@@ -75,7 +75,7 @@ class LogisticRegression(ClassifierMixin, GeneralizedResiduals, PenalizedModel):
     """
 
     _intercept = True
-    _together = "laplace"
+    _batched_outcomes = "laplace"
     _family = "logistic"
 
     classes_: np.ndarray
@@ -101,10 +101,10 @@ class LogisticRegression(ClassifierMixin, GeneralizedResiduals, PenalizedModel):
         self.fit_intercept = fit_intercept
 
     def _likelihood(
-        self, given: Given, design: Design, backend: Backend
+        self, inputs: FitInputs, design: Design, backend: Backend
     ) -> tuple[Likelihood, dict[str, Any]]:
-        given.refuse_extras(self, "strata", "exposure")
-        codes = self._classes(given.y, design.n)
+        inputs.refuse_extras(self, "strata", "exposure")
+        codes = self._classes(inputs.y, design.n)
         return LogisticLikelihood(codes, backend), {"fold_label": codes.astype(np.int64)}
 
     def _classes(self, y: Any, n: int) -> np.ndarray:
@@ -125,7 +125,7 @@ class LogisticRegression(ClassifierMixin, GeneralizedResiduals, PenalizedModel):
         self.classes_ = classes
         return codes.astype(np.float64)
 
-    def _refuse_weightless(self, label: np.ndarray) -> None:
+    def _refuse_without_events(self, label: np.ndarray) -> None:
         if len(np.unique(label)) == 1:
             raise DataError(
                 f"The rows with a positive weight have one class only, "

@@ -17,7 +17,7 @@ from sklearn.base import clone
 from ..backends import get_backend
 from ..backends.blas import single_threaded_blas
 from ..data import check_level, refuse_other_order
-from ..data.array_conversion import as_series, numbers, refuse_query
+from ..data.array_conversion import as_numbers, as_series, refuse_lazy_query
 from ..data.ordered_categories import OrderedCategories, ordered_categories
 from ..design import Design, as_design
 from ..errors import DataError, SeparationError
@@ -29,7 +29,7 @@ from ..fit.result_folder import Packing, ResultFolder
 from ..fit.shards import ShardedDesign
 from ..infer import refuse_separated, refuse_undetermined
 from .base import PenalizedModel
-from .fit_inputs import Given as OfOutcome
+from .fit_inputs import FitInputs as FitInputs
 from .progress import Progress
 from .settings import numerical_settings
 
@@ -136,7 +136,7 @@ def _of_outcomes(common: tuple[Any, Design, float], own: Mapping[str, Given]) ->
     if not _goes_together(clone(estimator), design, len(own)):
         return {name: _one(estimator, design, part, level) for name, part in own.items()}
     with single_threaded_blas():
-        return _batched(estimator, design, own, level)
+        return _fit_batch(estimator, design, own, level)
 
 
 def _checksum(design: Design) -> np.ndarray:
@@ -153,7 +153,7 @@ def _goes_together(model: Any, design: Design, count: int) -> bool:
     together = model._outcomes_together()
     if model.cv is not None or model.solver != "newton" or together == "never":
         return False
-    if model._effects_change():
+    if model._has_varying_effects():
         return False
     if model.prior is None or not model.prior.plain:
         return model.prior is None and together == "always"
@@ -193,7 +193,7 @@ PACKING = Packing(_pack, _unpack)
 
 def _read(outcomes: Any, common: Given) -> dict[str, Given]:
     """What ``fit`` is given for each outcome."""
-    refuse_query(outcomes, "The table of outcomes")
+    refuse_lazy_query(outcomes, "The table of outcomes")
     if isinstance(outcomes, Mapping):
         named = list(outcomes.items())
     else:
@@ -266,7 +266,7 @@ def _leave_out(given: Given, n: int) -> Given:
     if weight is None:
         return given  # refused by name in the fit
     with contextlib.suppress(TypeError, ValueError):  # labels stay labels
-        y = numbers(y, "y").astype(np.float64)
+        y = as_numbers(y, "y").astype(np.float64)
     return {**given, "y": y, "sample_weight": weight}
 
 
@@ -306,7 +306,7 @@ def _one(estimator: Any, design: Design, given: Given, level: float) -> Part:
     return table, bool(model.converged_), str(table.attrs.get("note", ""))
 
 
-def _batched(
+def _fit_batch(
     estimator: Any, design: Design, own: Mapping[str, Given], level: float
 ) -> dict[str, Part]:
     """Fits in lanes of one batch, with the checks that each fit has."""
@@ -321,7 +321,7 @@ def _batched(
         try:
             refuse_other_order(given["y"], "y", **{k: v for k, v in rest.items() if v is not None})
             first = problems[0] if problems else None
-            problem = model._make_problem(design, OfOutcome(given["y"], **rest), first)
+            problem = model._make_problem(design, FitInputs(given["y"], **rest), first)
             l1, l2 = problem.penalties(problem.prior)
             if not (problems and _as_determined(problem, problems[-1])):
                 refuse_undetermined(problem, problem.batch(), l1, l2)
@@ -371,8 +371,8 @@ def _finish(
         else:
             eta = found.eta if order is None else found.eta[order]
             refuse_separated(problem, fit.beta, l1, l2, eta)
-            model._settle(problem, problem.prior, fit)
-        model._refuse_faint(problem)
+            model._store_fit(problem, problem.prior, fit)
+        model._refuse_weak_information(problem)
     except (DataError, SeparationError) as error:
         return None, False, str(error)
     table = model.summary(level)

@@ -5,20 +5,20 @@ from __future__ import annotations
 import copy
 from typing import Any, ClassVar, Self
 
-__all__ = ["Copies"]
+__all__ = ["PicklingWithoutData"]
 
 
-class Copies:
+class PicklingWithoutData:
     """What of an estimator is in a pickle, and what in a copy."""
 
-    _shrunken: Any
+    _has_sparse_prior: Any
     _data: ClassVar[frozenset[str]] = frozenset({"_problem", "_row_labels"})  # a fit's data
 
     def __getstate__(self) -> dict[str, Any]:
         """All but the data; what they are needed for after the fit says so."""
         state: Any = super().__getstate__()
         if hasattr(self, "coef_"):
-            state = {**state, "_shrinks": self._shrunken()}  # which takes the data to say
+            state = {**state, "_shrinks": self._has_sparse_prior()}  # which takes the data to say
         return {name: value for name, value in state.items() if name not in self._data}
 
     def __copy__(self) -> Self:

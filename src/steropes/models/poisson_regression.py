@@ -20,7 +20,7 @@ from ..infer.glm_residuals import response_residuals
 from ..likelihoods import Likelihood, PoissonLikelihood
 from ..priors import Prior
 from .base import PenalizedModel
-from .fit_inputs import Given
+from .fit_inputs import FitInputs
 from .residuals import GeneralizedResiduals
 from .setting_types import Chooser, Device, Seed, Solver
 from .sklearn_base import RegressorMixin
@@ -47,7 +47,7 @@ class PoissonRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
     """
 
     _intercept = True
-    _together = "laplace"
+    _batched_outcomes = "laplace"
     _family = "poisson"
 
     def __init__(
@@ -71,14 +71,14 @@ class PoissonRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
         self.fit_intercept = fit_intercept
 
     def _likelihood(
-        self, given: Given, design: Design, backend: Backend
+        self, inputs: FitInputs, design: Design, backend: Backend
     ) -> tuple[Likelihood, dict[str, Any]]:
-        given.refuse_extras(self, "strata")
-        y = check_response(given.y, design.n, minimum=0.0)
+        inputs.refuse_extras(self, "strata")
+        y = check_response(inputs.y, design.n, minimum=0.0)
         if not y.any():
             raise DataError("y is zero in every row: the rate has no finite logarithm.")
         extras = {"fold_label": (y > 0).astype(np.int64)}
-        log_exposure = check_exposure(given.exposure, design.n)
+        log_exposure = check_exposure(inputs.exposure, design.n)
         if log_exposure is not None:
             extras["offset"] = log_exposure
         return PoissonLikelihood(y, backend), extras
@@ -125,7 +125,7 @@ class PoissonRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
         own = np.zeros(n)
         if (log_exposure := check_exposure(exposure, n)) is not None:
             eta, own = eta + log_exposure, own + log_exposure
-        offset = self._vector_of("offset", X, offset)
+        offset = self._formula_vector("offset", X, offset)
         if (known := check_offset(offset, n)) is not None:
             own = own + known
         there = w > 0  # in others anything may stand

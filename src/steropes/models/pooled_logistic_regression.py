@@ -11,9 +11,9 @@ import pandas as pd
 from ..backends import get_backend
 from ..backends.face import Backend
 from ..data import check_survival, check_weights, refuse_other_order
-from ..data.column_lookup import ColumnPlaces
-from ..data.time_intervals import Intervals
-from ..data.vector_checks import vector
+from ..data.column_lookup import ColumnLookup
+from ..data.time_intervals import TimeIntervals
+from ..data.vector_checks import check_vector
 from ..design import Design
 from ..errors import DataError
 from ..fit import Problem
@@ -26,9 +26,9 @@ from ..likelihoods.pooled_logistic import (
 from ..priors import Prior, PriorColumns
 from ..solve import Fit
 from .base import PenalizedModel
-from .discrete_time import PersonTime
-from .discrimination import concordance_of, pair_shares
-from .fit_inputs import Given
+from .discrete_time import DiscreteTime
+from .discrimination import concordance_with_se, pair_weights
+from .fit_inputs import FitInputs
 from .interval_event_checks import refuse_empty_intervals, refuse_empty_splits
 from .progress import Progress
 from .residuals import PooledResiduals
@@ -118,9 +118,9 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
     """
 
     _intercept = True
-    _time: PersonTime
+    _time: DiscreteTime
     _end: float  # of the last interval that anyone began at risk
-    _at_zero: np.ndarray  # all coefficients, the baseline's at X = 0
+    _uncentered_beta: np.ndarray  # all coefficients, the baseline's at X = 0
 
     breaks_: np.ndarray
     n_person_intervals_: int
@@ -166,20 +166,24 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
         if (self.interval is None) == (self.breaks is None):
             raise DataError("Give either interval, the width of all intervals, or breaks.")
 
-    def _make_problem(self, design: Design, given: Given, like: Problem | None = None) -> Problem:
-        given.refuse_extras(self, "strata", "exposure")
+    def _make_problem(
+        self, design: Design, inputs: FitInputs, like: Problem | None = None
+    ) -> Problem:
+        inputs.refuse_extras(self, "strata", "exposure")
         n = design.n
-        weights, offset = self._read_vectors(given.sample_weight, given.offset, n)
+        weights, offset = self._check_weights_and_offset(inputs.sample_weight, inputs.offset, n)
         self._has_intercept = self._wants_intercept()
-        outcome = check_survival(given.y, n)
+        outcome = check_survival(inputs.y, n)
         used = weights > 0
         seen = outcome if used.all() else outcome.at(used)  # others make no intervals
         if self.interval is not None:
-            intervals = Intervals.of_width(self.interval, seen)
+            intervals = TimeIntervals.of_width(self.interval, seen)
         else:
             assert self.breaks is not None  # one of the two, as the settings say
-            intervals = Intervals.at(self.breaks, seen)
-        self._time = time = PersonTime.of(intervals, self.baseline, self.time_varying, design.names)
+            intervals = TimeIntervals.at(self.breaks, seen)
+        self._time = time = DiscreteTime.of(
+            intervals, self.baseline, self.time_varying, design.names
+        )
         whole = time.design(design).centered(None if used.all() else used)
         backend = get_backend("cpu", self.n_jobs)
         at_risk = intervals.cut(outcome, used)
@@ -192,7 +196,7 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
                 "finite logarithm."
             )
         label = at_risk.event.astype(np.int32)
-        self._refuse_weightless(label[used])
+        self._refuse_without_events(label[used])
         if isinstance(self.baseline, str):
             refuse_empty_intervals(likelihood, weights, intervals, self.cv is not None)
             # Events of each interval are spread over the folds: none may lose all of them.
@@ -200,7 +204,7 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
         self.breaks_ = intervals.breaks
         self._end = float(intervals.breaks[at_risk.last[used].max()])  # no one is seen after it
         self.n_person_intervals_ = int((at_risk.last - at_risk.first)[used].sum(dtype=np.int64))
-        prior, columns = self._own_prior()
+        prior, columns = self._prior_of_columns()
         if columns is None:
             prior, columns = _for_changes(prior, whole.source, design.names, time.effect_names)
         return Problem(
@@ -234,25 +238,25 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
         )
         return start
 
-    def _settle(self, problem: Problem, prior: Prior | None, fit: Fit) -> None:
-        super()._settle(problem, prior, fit)
+    def _store_fit(self, problem: Problem, prior: Prior | None, fit: Fit) -> None:
+        super()._store_fit(problem, prior, fit)
         M = problem.n_free
-        self._at_zero = problem.design.uncentered_coefficients(self._beta)
-        self.baseline_coef_ = pd.Series(self._at_zero[:M], self._time.baseline_names)
-        self.coef_ = self._at_zero[M:].copy()
+        self._uncentered_beta = problem.design.uncentered_coefficients(self._beta)
+        self.baseline_coef_ = pd.Series(self._uncentered_beta[:M], self._time.baseline_names)
+        self.coef_ = self._uncentered_beta[M:].copy()
         if self._has_intercept:
-            self.intercept_ = float(self._at_zero[0])
+            self.intercept_ = float(self._uncentered_beta[0])
         else:
             del self.intercept_  # the first of the baseline's: each interval has its own
 
-    def _effects_change(self) -> bool:
+    def _has_varying_effects(self) -> bool:
         return self.time_varying is not None
 
     def _coefficient_names(self) -> list[str]:
         return self._time.names
 
     def _coefficients(self) -> np.ndarray:
-        return self._at_zero
+        return self._uncentered_beta
 
     # -- prediction ----------------------------------------------------------------------------
 
@@ -262,7 +266,7 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
         design = self._check_new(X)
         whole = self._time.design(design)
         backend = get_backend("cpu", self.n_jobs)
-        eta = whole.matmul((self._at_zero * whole.scale)[:, None], backend)[:, 0]
+        eta = whole.matmul((self._uncentered_beta * whole.scale)[:, None], backend)[:, 0]
         offset = self._new_offset(X, offset, design.n)
         if offset is not None:
             eta[: design.n] += offset
@@ -295,7 +299,7 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
         """
         times = np.atleast_1d(times)
         eta, F, backend = self._predictors(X, offset)
-        times = vector(times, None, "times")
+        times = check_vector(times, None, "times")
         end = self._end
         late = times > (end * (1 + 1e-9) if end > 0 else end)
         ended = self._time.intervals.ended(np.where(late, self.breaks_[0], times))
@@ -356,9 +360,9 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
         n = len(risk)
         time, event, entry = check_survival(y, n)
         weight = check_weights(sample_weight, n)
-        share = pair_shares(time, event, entry, None, weight, ipcw, tau)
+        share = pair_weights(time, event, entry, None, weight, ipcw, tau)
         rest = entry, None, weight, return_se, cluster
-        return concordance_of(risk, time, event, *rest, share=share)
+        return concordance_with_se(risk, time, event, *rest, share=share)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
         """Concordance, the higher the better, as searches over settings want it."""
@@ -372,7 +376,7 @@ def _for_changes(
     if not isinstance(prior, Prior) or len(source) == len(names):
         return prior, None
     # A position is one of X's columns, behind which the changes stand.
-    places = ColumnPlaces(names, "exclude")
+    places = ColumnLookup(names, "exclude")
     exclude = [
         item if isinstance(item, str) else names[places.of(item)]
         for item in prior.exclusions(len(names))

@@ -22,10 +22,10 @@ from ..infer.profile_search import (
     refine_grid,
     run_searches,
 )
-from .coefficient_tables import positions
-from .wald_inference import Inference
+from .coefficient_tables import coefficient_positions
+from .wald_inference import WaldInference
 
-__all__ = ["Profiling"]
+__all__ = ["ProfileLikelihood"]
 
 WIDE = 0.9999  # level of the interval that adaptive points cover
 ROUGHLY = 0.3  # of the log-likelihood: how far its ends may be off
@@ -33,12 +33,12 @@ FAR = 40.0  # change of η by which a likelihood that rises for ever has its lim
 TOGETHER = 64  # coefficients whose columns are held at once
 
 
-class Profiling(Inference):
+class ProfileLikelihood(WaldInference):
     """Profile likelihoods of a fitted estimator."""
 
-    # What `PenalizedModel` and `Inference` supply.
+    # What `PenalizedModel` and `WaldInference` supply.
     _problem: Any
-    _needs_data: Any
+    _require_data: Any
 
     def profile(
         self,
@@ -82,7 +82,7 @@ class Profiling(Inference):
         check_is_fitted(self, "coef_")
         names = self._coefficient_names()
         several = not (isinstance(param, str) or np.ndim(param) == 0)
-        chosen = positions(param, names, self._fixed)
+        chosen = coefficient_positions(param, names, self._fixed)
         if not chosen:
             raise DataError("param names no coefficient to profile.")
         given = None
@@ -91,7 +91,7 @@ class Profiling(Inference):
         elif points != "adaptive":
             raise DataError(f"points must be 'adaptive' or an array of values, not {points!r}.")
         tables = []
-        for held, columns in self._held(chosen):
+        for held, columns in self._profile_fits(chosen):
             if given is None:
                 parts = self._adaptive(held, columns)
             else:
@@ -102,14 +102,14 @@ class Profiling(Inference):
                 table["log_likelihood"] = [v.f if v.converged else np.nan for v in values]
                 table["gradient"] = [v.g if v.converged else np.nan for v in values]
                 tables.append(pd.DataFrame(table))
-            _tell_short([names[j] for j in columns], parts)
+            _warn_unconverged_points([names[j] for j in columns], parts)
         return pd.concat(tables, ignore_index=True)
 
     def _profile_intervals(self, chosen: list[int], level: float) -> np.ndarray:
         """Lower and upper limits of coefficients, (m, 2)."""
         drop = 0.5 * float(stats.chi2.ppf(check_level(level), 1))
         limits: dict[int, tuple[float, float]] = {}
-        for held, columns in self._held(chosen):
+        for held, columns in self._profile_fits(chosen):
             _, ends = self._ends(held, columns, drop)
             limits |= {j: (a.value, b.value) for j, (a, b) in zip(columns, ends, strict=True)}
         return np.array([limits[j] for j in chosen]).reshape(-1, 2)
@@ -121,9 +121,9 @@ class Profiling(Inference):
         """
         roots: dict[int, float] = {}
         unknown: list[str] = []
-        for held, columns in self._held(chosen):
+        for held, columns in self._profile_fits(chosen):
             best = held.fit(columns, [float(held.beta[j]) for j in columns])
-            zero = _at_zero(held, columns)
+            zero = _uncentered_beta(held, columns)
             for j, top, low in zip(columns, best, zero, strict=True):
                 known = top.converged and low is not None and low.converged
                 roots[j] = np.nan
@@ -143,26 +143,26 @@ class Profiling(Inference):
 
     # -- the lanes -------------------------------------------------------------------------------
 
-    def _held(self, chosen: list[int]) -> list[tuple[ProfileFits, list[int]]]:
+    def _profile_fits(self, chosen: list[int]) -> list[tuple[ProfileFits, list[int]]]:
         """Fits to hold coefficients in: the baseline's apart, whose meaning depends on centres."""
-        problem = self._batched("a profile")
+        problem = self._require_replicable("a profile")
         distinct = list(dict.fromkeys(chosen))
-        self._refuse_joined(problem, distinct, "profile")
+        self._refuse_joint_penalty(problem, distinct, "profile")
         baseline = [j for j in distinct if j < problem.n_free]
         effects = [j for j in distinct if j >= problem.n_free]
         out = []
         for a in range(0, len(effects), TOGETHER):
-            out.append((self._held_fits(problem, self._beta), effects[a : a + TOGETHER]))
+            out.append((self._held_fits_at(problem, self._beta), effects[a : a + TOGETHER]))
         if baseline:
             at_zero = problem.design.uncentered_coefficients(self._beta)
-            out.append((self._held_fits(problem.uncentered(), at_zero), baseline))
+            out.append((self._held_fits_at(problem.uncentered(), at_zero), baseline))
         return out
 
-    def _held_fits(self, problem: Any, beta: np.ndarray) -> ProfileFits:
+    def _held_fits_at(self, problem: Any, beta: np.ndarray) -> ProfileFits:
         l1, l2 = problem.penalties(self.prior_)
-        return ProfileFits(problem, beta, l1, l2, self._from_objective(problem))
+        return ProfileFits(problem, beta, l1, l2, self._objective_to_likelihood(problem))
 
-    def _from_objective(self, problem: Any) -> FromObjective:
+    def _objective_to_likelihood(self, problem: Any) -> FromObjective:
         """The log-likelihood less penalties as a function of the solver's objective."""
         likelihood = problem.likelihood
         w = likelihood.backend.asarray(problem.weights[:, None])
@@ -191,8 +191,8 @@ class Profiling(Inference):
         ends = run_searches(held, columns * 2, searches)
         both = list(zip(ends[: len(columns)], ends[len(columns) :], strict=True))
         names = [held.problem.design.names[j] for j in columns]
-        _tell_monotone(names, both)
-        _tell_unknown(names, both)
+        _warn_monotone(names, both)
+        _warn_unknown_limits(names, both)
         return tops, both
 
     def _adaptive(self, held: ProfileFits, columns: list[int]) -> list[list[Any]]:
@@ -227,7 +227,7 @@ def _points(points: Any) -> np.ndarray:
     return values
 
 
-def _tell_monotone(names: list[str], ends: list[tuple[Limit, Limit]]) -> None:
+def _warn_monotone(names: list[str], ends: list[tuple[Limit, Limit]]) -> None:
     """Warn of sides without an end."""
     said = []
     for name, (a, b) in zip(names, ends, strict=True):
@@ -243,7 +243,7 @@ def _tell_monotone(names: list[str], ends: list[tuple[Limit, Limit]]) -> None:
         )
 
 
-def _at_zero(held: ProfileFits, columns: list[int]) -> list[ProfilePoint | None]:
+def _uncentered_beta(held: ProfileFits, columns: list[int]) -> list[ProfilePoint | None]:
     """The profiles at zero; None where zero is further away than exp can hold."""
     there = [j for j in columns if held.is_representable(j, 0.0)]
     found: dict[int, ProfilePoint] = dict(
@@ -255,7 +255,7 @@ def _at_zero(held: ProfileFits, columns: list[int]) -> list[ProfilePoint | None]
     return [found.get(j) for j in columns]
 
 
-def _tell_short(names: list[str], profiles: list[list[ProfilePoint]]) -> None:
+def _warn_unconverged_points(names: list[str], profiles: list[list[ProfilePoint]]) -> None:
     """Warn of points whose fits stopped early."""
     short = [
         f"{name!r} at {', '.join(f'{v.value:.4g}' for v in values if not v.converged)}"
@@ -271,7 +271,7 @@ def _tell_short(names: list[str], profiles: list[list[ProfilePoint]]) -> None:
         )
 
 
-def _tell_unknown(names: list[str], ends: list[tuple[Limit, Limit]]) -> None:
+def _warn_unknown_limits(names: list[str], ends: list[tuple[Limit, Limit]]) -> None:
     """Warn of sides on which fits stopped early before an end was found."""
     said = []
     for name, (a, b) in zip(names, ends, strict=True):

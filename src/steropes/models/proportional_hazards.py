@@ -9,7 +9,7 @@ import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from ..data import refuse_other_order
-from ..data.vector_checks import in_order, label_strata, vector
+from ..data.vector_checks import check_vector, label_strata, sort_labels
 from ..design import Design
 from ..errors import DataError
 from ..infer.baseline_hazard import Baseline
@@ -18,21 +18,21 @@ from ..priors import Prior
 from ..solve import Fit
 from .base import PenalizedModel, Problem
 from .computed_attributes import computed_attribute
-from .fit_inputs import Given
-from .late_entry_checks import refuse_cut_off
+from .fit_inputs import FitInputs
+from .late_entry_checks import refuse_unobserved_gap
 from .residuals import Params, SurvivalResidualKind, survival_residuals
 from .time_quantiles import TimeQuantiles
 
-__all__ = ["SurvivalModel"]
+__all__ = ["ProportionalHazardsModel"]
 
 
-class SurvivalModel(TimeQuantiles, PenalizedModel):
+class ProportionalHazardsModel(TimeQuantiles, PenalizedModel):
     """Base of the models with a baseline hazard in each stratum."""
 
     _cumulative_name = "cumulative_hazard"
     _strata_labels: list | None
     _kept_baseline: Baseline | None
-    _last: np.ndarray  # the last time at which anyone was seen, by stratum
+    _last_seen: np.ndarray  # the last time at which anyone was seen, by stratum
     concordance: Any
 
     def _read_strata(self, strata: Any, n: int) -> np.ndarray | None:
@@ -40,19 +40,21 @@ class SurvivalModel(TimeQuantiles, PenalizedModel):
         self._strata_labels = None
         if strata is None:
             return None
-        codes, self._strata_labels = in_order(*label_strata(strata, n))
+        codes, self._strata_labels = sort_labels(*label_strata(strata, n))
         return codes
 
-    def _make_problem(self, design: Design, given: Given, like: Problem | None = None) -> Problem:
-        problem = super()._make_problem(design, given, like)
+    def _make_problem(
+        self, design: Design, inputs: FitInputs, like: Problem | None = None
+    ) -> Problem:
+        problem = super()._make_problem(design, inputs, like)
         assert isinstance(problem.likelihood, CoxLikelihood)
-        refuse_cut_off(problem.likelihood, problem.weights, self._strata_labels)
+        refuse_unobserved_gap(problem.likelihood, problem.weights, self._strata_labels)
         return problem
 
-    def _settle(self, problem: Problem, prior: Prior | None, fit: Fit) -> None:
-        super()._settle(problem, prior, fit)
+    def _store_fit(self, problem: Problem, prior: Prior | None, fit: Fit) -> None:
+        super()._store_fit(problem, prior, fit)
         assert isinstance(problem.likelihood, CoxLikelihood)
-        self._last = problem.likelihood.last_seen(problem.weights)
+        self._last_seen = problem.likelihood.last_seen(problem.weights)
         self._kept_baseline = None
 
     # -- baseline and curves -------------------------------------------------------------------
@@ -60,7 +62,7 @@ class SurvivalModel(TimeQuantiles, PenalizedModel):
     def _baseline(self) -> Baseline:
         check_is_fitted(self, "coef_")
         if self._kept_baseline is None:
-            self._kept_baseline = Baseline(self._needs_data("the baseline"), self._beta)
+            self._kept_baseline = Baseline(self._require_data("the baseline"), self._beta)
         return self._kept_baseline
 
     @property
@@ -86,10 +88,10 @@ class SurvivalModel(TimeQuantiles, PenalizedModel):
         """Log cumulative hazard of each row at each time, (n, T); NaN where no one was seen."""
         refuse_other_order(X, strata=strata)
         eta = self._linear_predictors(X, offset)
-        times = vector(np.atleast_1d(times), None, "times")
-        codes = self._known_strata(X, strata, len(eta))
+        times = check_vector(np.atleast_1d(times), None, "times")
+        codes = self._stratum_codes(X, strata, len(eta))
         out = self._baseline().log_cumulative_of(eta, codes, times)
-        out[times > self._last[codes][:, None]] = np.nan
+        out[times > self._last_seen[codes][:, None]] = np.nan
         return out
 
     def score(
@@ -113,9 +115,9 @@ class SurvivalModel(TimeQuantiles, PenalizedModel):
             X, y, sample_weight=sample_weight, strata=strata, offset=offset, **given
         )
 
-    def _known_strata(self, X: Any, strata: Any, n: int) -> np.ndarray:
+    def _stratum_codes(self, X: Any, strata: Any, n: int) -> np.ndarray:
         """Codes of strata that the fit has seen."""
-        strata = self._vector_of("strata", X, strata)
+        strata = self._formula_vector("strata", X, strata)
         if self._strata_labels is None:
             if strata is not None:
                 raise DataError("The model was fitted without strata; leave strata out.")
@@ -171,14 +173,14 @@ class SurvivalModel(TimeQuantiles, PenalizedModel):
         Therneau, Grambsch and Fleming (1990), Biometrika 77:147–160. Schoenfeld (1982),
         Biometrika 69:239–241. Therneau and Grambsch (2000), §4 and §6.
         """
-        problem = self._needs_data("residuals")
+        problem = self._require_data("residuals")
         return survival_residuals(self, problem, kind, params, self._residual_kinds)
 
     def _events(self, problem: Any) -> np.ndarray:
         """1 for each row of X with the event."""
         return problem.likelihood.outcome()[1]
 
-    def _count(self, problem: Problem) -> float:
+    def _effective_sample_size(self, problem: Problem) -> float:
         return float(problem.weights[self._events(problem) != 0].sum())
 
     # -- state ---------------------------------------------------------------------------------

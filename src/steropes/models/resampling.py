@@ -31,25 +31,25 @@ from ..select.folds import random_generator
 from .progress import Progress
 from .setting_types import Seed
 from .settings import numerical_settings
-from .wald_inference import Inference
+from .wald_inference import WaldInference
 
 __all__ = ["Resampling"]
 
 TOGETHER = 40  # draws of a task, which begins with the full data's Hessian
 
 
-class Resampling(Inference):
+class Resampling(WaldInference):
     """Bootstrap of a fitted estimator."""
 
-    # What `PenalizedModel` and `Inference` supply.
+    # What `PenalizedModel` and `WaldInference` supply.
     cv: Any
     tol: float
     max_iter: int
     verbose: Any
     _problem: Any
-    _needs_data: Any
+    _require_data: Any
     _chooser: Any
-    _measure: Any
+    _criterion_terms: Any
 
     def bootstrap(
         self,
@@ -108,8 +108,8 @@ class Resampling(Inference):
         check_is_fitted(self, "coef_")
         if isinstance(n, bool) or not isinstance(n, Integral) or n < 2:
             raise DataError(f"n must be a whole number from 2, not {n!r}.")
-        problem = self._batched("a bootstrap")
-        codes = self._codes_of_clusters(cluster, problem)
+        problem = self._require_replicable("a bootstrap")
+        codes = self._cluster_codes(cluster, problem)
         unit, units = sampling_units(problem, codes)
         draws = Draws(problem.weights, unit, int(n), random_generator(random_state))
         if len(draws.present) < 2:
@@ -156,7 +156,7 @@ class Resampling(Inference):
             )
         cv: Any = self._chooser()
         if isinstance(cv, InformationCriterion):
-            return lambda part, seed: cv.run(part, self._measure)
+            return lambda part, seed: cv.run(part, self._criterion_terms)
         if not isinstance(cv.folds, Integral):
             raise DataError(
                 "reselect=True cuts folds anew in each draw; give cv a number of folds instead "

@@ -21,9 +21,9 @@ from ..infer.survival_residuals import (
     row_scores,
     schoenfeld,
 )
-from .coefficient_tables import positions
+from .coefficient_tables import coefficient_positions
 from .fixed_coefficients import FixedCoefficients
-from .single_threaded_methods import OneBlasThread
+from .single_threaded_methods import SingleThreadedMethods
 
 __all__ = [
     "GeneralizedResiduals",
@@ -65,9 +65,9 @@ def _by_row(model: Any, values: np.ndarray, labels: list[str]) -> pd.DataFrame:
 
 
 def _finite_vcov(model: Any, kind: str) -> np.ndarray:
-    if model._shrunken():
+    if model._has_sparse_prior():
         raise DataError(NO_DFBETA.format(kind))
-    return model.vcov().to_numpy() / model._dispersion()
+    return model.vcov().to_numpy() / model._residual_variance()
 
 
 def survival_residuals(
@@ -83,7 +83,7 @@ def survival_residuals(
         event = model._events(problem)
         return np.where(np.isnan(residual), np.nan, deviance_of_martingale(residual, event))
     names = model._coefficient_names()
-    chosen = np.array(positions(params, names, model._fixed), np.int64)
+    chosen = np.array(coefficient_positions(params, names, model._fixed), np.int64)
     labels = [names[j] for j in chosen]
     every = np.arange(len(names))
     if kind == "score":
@@ -103,11 +103,11 @@ def survival_residuals(
     return pd.DataFrame(residual, index, labels)
 
 
-class GeneralizedResiduals(OneBlasThread):
+class GeneralizedResiduals(SingleThreadedMethods):
     """`residuals` of linear, logistic and Poisson models."""
 
     _family: Family
-    _needs_data: Any
+    _require_data: Any
     _coefficient_names: Any
     _fixed: FixedCoefficients | None
     _beta: np.ndarray
@@ -145,13 +145,13 @@ class GeneralizedResiduals(OneBlasThread):
         """
         check_is_fitted(self, "coef_")
         by_column = _has_columns(kind, get_args(ResidualKind), params)
-        problem = self._needs_data("residuals")
+        problem = self._require_data("residuals")
         y, eta = outcome_and_predictor(problem, self._beta)
         if not by_column:
             return response_residuals(self._family, kind, y, eta)
         response = response_residuals(self._family, "response", y, eta)
         names = self._coefficient_names()
-        chosen = np.array(positions(params, names, self._fixed), np.int64)
+        chosen = np.array(coefficient_positions(params, names, self._fixed), np.int64)
         labels = [names[j] for j in chosen]
         if kind == "score":
             return _by_row(self, unconditional_scores(problem, response, chosen), labels)
@@ -161,13 +161,13 @@ class GeneralizedResiduals(OneBlasThread):
         return _by_row(self, unconditional_scores(problem, weighted, every) @ V, labels)
 
 
-class GroupedResiduals(OneBlasThread):
+class GroupedResiduals(SingleThreadedMethods):
     """`residuals` of models whose rows come in strata, or in intervals of time."""
 
-    _needs_data: Any
+    _require_data: Any
     _coefficient_names: Any
     _fixed: FixedCoefficients | None
-    _shrunken: Any
+    _has_sparse_prior: Any
     _beta: np.ndarray
 
     def _deviance(self, problem: Any, residual: np.ndarray) -> np.ndarray:
@@ -211,7 +211,7 @@ class GroupedResiduals(OneBlasThread):
         Therneau, Grambsch and Fleming (1990), Biometrika 77:147–160. McCullagh and Nelder (1989),
         Generalized Linear Models, §2.4.
         """
-        problem = self._needs_data("residuals")
+        problem = self._require_data("residuals")
         by_column = _has_columns(kind, get_args(GroupedResidualKind), params)
         if not by_column:
             residual = martingale(problem, self._beta)
@@ -220,12 +220,12 @@ class GroupedResiduals(OneBlasThread):
             gone = np.isnan(residual)
             return np.where(gone, np.nan, self._deviance(problem, np.where(gone, 0.0, residual)))
         names = self._coefficient_names()
-        chosen = np.array(positions(params, names, self._fixed), np.int64)
+        chosen = np.array(coefficient_positions(params, names, self._fixed), np.int64)
         labels = [names[j] for j in chosen]
         if kind == "score":
             scores = row_scores(problem, self._beta, chosen, weighted=False)
             return _by_row(self, scores, labels)
-        if self._shrunken():
+        if self._has_sparse_prior():
             raise DataError(NO_DFBETA.format("dfbeta"))
         return _by_row(self, influences(problem, self._beta, chosen), labels)
 

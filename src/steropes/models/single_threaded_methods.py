@@ -7,10 +7,10 @@ from typing import Any
 
 from ..backends.blas import single_threaded_blas
 
-__all__ = ["OneBlasThread"]
+__all__ = ["SingleThreadedMethods"]
 
 
-class OneBlasThread:
+class SingleThreadedMethods:
     """The public methods and properties of every subclass keep BLAS to one thread.
 
     A fit, a covariance matrix, a test and a prediction all end in BLAS somewhere, and it would be

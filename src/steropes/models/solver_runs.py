@@ -13,12 +13,12 @@ from ..fit import Problem, certified_fit_under_prior
 from ..infer import refuse_undetermined
 from ..solve import Batch, Fit
 from ..solve.fit_trace import FitTrace
-from .fixed_coefficients import begin_at
+from .fixed_coefficients import start_batch_at
 
-__all__ = ["by_columns", "by_newton"]
+__all__ = ["fit_by_coordinate_descent", "fit_by_newton"]
 
 
-def by_columns(problem: Problem, tol: float, max_iter: int) -> tuple[Fit, FitTrace]:
+def fit_by_coordinate_descent(problem: Problem, tol: float, max_iter: int) -> tuple[Fit, FitTrace]:
     """Cyclic coordinate descent: see `steropes.solve.cyclic_descent`.
 
     Raises
@@ -43,7 +43,7 @@ def by_columns(problem: Problem, tol: float, max_iter: int) -> tuple[Fit, FitTra
     return fit, trace
 
 
-def by_newton(
+def fit_by_newton(
     problem: Problem, start: Any, tol: float, max_iter: int, step: Callable[[int, float], None]
 ) -> tuple[Fit, Problem, FitTrace]:
     """Newton steps over a working set, with the certificate.
@@ -77,7 +77,7 @@ def by_newton(
     if not known:
         refuse_undetermined(problem, batch, *problem.penalties(prior))
         if start is not None:
-            begin_at(batch, start)
+            start_batch_at(batch, start)
     look = "after" if known else "during"
     fit, problem = certified_fit_under_prior(problem, batch, prior, tol, max_iter, step, look)
     _end(trace, problem, fit)

@@ -14,15 +14,15 @@ from ..errors import DataError
 from ..infer.hazard_with_variance import HazardWithVariance
 from ..infer.standardized_curves import Averages, Population, standardized_averages
 from ..infer.survival_standard_errors import log_log_limits
-from .coefficient_tables import positions, quantile
+from .coefficient_tables import coefficient_positions, critical_value
 from .fixed_coefficients import FixedCoefficients
 
 __all__ = [
     "COLUMNS",
     "GroupingColumn",
     "StandardizedSurvival",
-    "people_of_groups",
-    "reaching",
+    "extend_to_times",
+    "group_populations",
     "standardize",
 ]
 
@@ -79,7 +79,7 @@ class StandardizedSurvival:
         return [(title, table) for title, table in named if table is not None]
 
 
-def people_of_groups(
+def group_populations(
     designs: dict[Any, Design],
     etas: dict[Any, np.ndarray],
     column: GroupingColumn | None,
@@ -177,7 +177,7 @@ class GroupingColumn:
         DataError
             If there is no such column, or it has too many values.
         """
-        j = positions(by, design.names)[0]
+        j = coefficient_positions(by, design.names)[0]
         unit = np.zeros((design.p, 1))
         unit[j] = design.scale[j]
         x = design.matmul(unit, backend)[:, 0] + design.center[j]
@@ -223,7 +223,7 @@ def standardize(
     share = weight / weight.sum()
     found = standardized_averages(state, V, list(groups.values()), codes, share, times)
     labels = list(groups)
-    z = quantile(level)
+    z = critical_value(level)
     A, T = found.survival.shape
     se = np.sqrt(np.maximum(np.diag(found.covariance), 0.0)).reshape(2, A, T)
     lower, upper = log_log_limits(found.survival, se[0], level)
@@ -245,7 +245,7 @@ def standardize(
     )
 
 
-def reaching(found: StandardizedSurvival, times: np.ndarray) -> StandardizedSurvival:
+def extend_to_times(found: StandardizedSurvival, times: np.ndarray) -> StandardizedSurvival:
     """The same tables with rows of NaN for times (ascending) that they have not."""
     return StandardizedSurvival(
         *(None if x is None else _with_rows(x, times) for x in vars(found).values())

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data.column_lookup import ColumnPlaces
+from ..data.column_lookup import ColumnLookup
 from ..design.piecewise import StepEffects
 from ..errors import DataError
 from ..priors import CopiedColumns, Prior, PriorColumns
@@ -33,7 +33,7 @@ def read_step_effects(
             'time_varying must be a mapping such as {"x": [90, 180]}, not '
             f"{type(time_varying).__name__}."
         )
-    places = ColumnPlaces(names, "time_varying")
+    places = ColumnLookup(names, "time_varying")
     own: dict[int, np.ndarray] = {}
     for key, points in time_varying.items():
         j = places.of(key)
@@ -114,7 +114,7 @@ def prior_of_copies(
 def _excluded(value: Any, names: Sequence[str], effects: StepEffects) -> list[str]:
     """Names of the coefficients that are excluded, from names and positions of columns."""
     out: list[str] = []
-    places = ColumnPlaces(names, "exclude")
+    places = ColumnLookup(names, "exclude")
     for item in value:
         if isinstance(item, str) and (item in effects.names or item not in names):
             out.append(item)  # one of the steps, or one that is refused later

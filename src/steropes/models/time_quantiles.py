@@ -10,9 +10,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..data import refuse_other_order
 from ..data.curve_crossing import first_crossings
-from ..data.vector_checks import vector
+from ..data.vector_checks import check_vector
 from ..errors import DataError
-from .single_threaded_methods import OneBlasThread
+from .single_threaded_methods import SingleThreadedMethods
 
 __all__ = ["TimeQuantile", "TimeQuantiles"]
 
@@ -27,14 +27,14 @@ class TimeQuantile(NamedTuple):
     upper: np.ndarray
 
 
-class TimeQuantiles(OneBlasThread):
+class TimeQuantiles(SingleThreadedMethods):
     """What models with a baseline hazard in each stratum say of times."""
 
     # What the model supplies.
-    _last: np.ndarray
+    _last_seen: np.ndarray
     _baseline: Any
     _linear_predictors: Any
-    _known_strata: Any
+    _stratum_codes: Any
     _survival_table: Any
 
     @overload
@@ -84,21 +84,21 @@ class TimeQuantiles(OneBlasThread):
         """
         check_is_fitted(self, "coef_")
         refuse_other_order(X, strata=strata)
-        points = vector(np.atleast_1d(q), None, "q")
+        points = check_vector(np.atleast_1d(q), None, "q")
         if not ((points > 0) & (points < 1)).all():
             raise DataError("q must be between 0 and 1.")
         if level is None:
-            found = self._times_of(X, points, strata, offset)
+            found = self._quantile_times(X, points, strata, offset)
         else:
-            found = self._limits_of(X, points, level, strata, offset)
+            found = self._quantile_limits(X, points, level, strata, offset)
         parts = [x[:, 0] if np.ndim(q) == 0 else x for x in found]
         return parts[0] if level is None else TimeQuantile(*parts)
 
-    def _times_of(
+    def _quantile_times(
         self, X: Any, points: np.ndarray, strata: Any, offset: Any
     ) -> tuple[np.ndarray, ...]:
         eta = self._linear_predictors(X, offset)
-        codes = self._known_strata(X, strata, len(eta))
+        codes = self._stratum_codes(X, strata, len(eta))
         baseline = self._baseline()
         stratum, time = baseline.steps()[:2]
         out = np.full((len(eta), len(points)), np.nan)
@@ -108,18 +108,18 @@ class TimeQuantiles(OneBlasThread):
                 with np.errstate(over="ignore"):
                     H = np.exp(baseline.log_cumulative_of(eta[some], codes[some], at))
                 for k, p in enumerate(points):
-                    out[some, k] = first_crossings(at, np.exp(-H), 1.0 - p, self._last[s])
+                    out[some, k] = first_crossings(at, np.exp(-H), 1.0 - p, self._last_seen[s])
         return (out,)
 
-    def _limits_of(
+    def _quantile_limits(
         self, X: Any, points: np.ndarray, level: float, strata: Any, offset: Any
     ) -> tuple[np.ndarray, ...]:
         table: pd.DataFrame = self._survival_table(X, level, strata, offset)
         n = len(self._linear_predictors(X, offset))
-        codes = self._known_strata(X, strata, n)
+        codes = self._stratum_codes(X, strata, n)
         of = codes[table["row"].to_numpy()]
         out = [np.full((n, len(points)), x) for x in (np.nan, np.nan, np.inf)]
-        out[1][:] = self._last[codes][:, None]
+        out[1][:] = self._last_seen[codes][:, None]
         for s in np.unique(of):
             rows = np.flatnonzero(codes == s)
             part = table[of == s]
@@ -130,7 +130,7 @@ class TimeQuantiles(OneBlasThread):
                 curve = np.where((S <= 0) & (name != "upper"), 0.0, part[name].to_numpy())
                 for k, p in enumerate(points):
                     curves = curve.reshape(len(rows), -1)
-                    found = first_crossings(at, curves, 1.0 - p, self._last[s])
+                    found = first_crossings(at, curves, 1.0 - p, self._last_seen[s])
                     known = np.isfinite(found)
                     x[rows[known], k] = found[known]
         return tuple(out)

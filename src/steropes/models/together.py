@@ -12,7 +12,7 @@ When = Literal["never", "laplace", "always"]
 class Together:
     """Whether a model's outcomes may be lanes of one batch."""
 
-    _together: ClassVar[When] = "never"  # see `_outcomes_together`
+    _batched_outcomes: ClassVar[When] = "never"  # see `_outcomes_together`
 
     @classmethod
     def _outcomes_together(cls) -> When:
@@ -21,7 +21,7 @@ class Together:
         "laplace" is under such a prior, where lanes share a Hessian; "always" is also without
         one, where curvature does not depend on y. A subclass doesn't inherit it: what it does
         otherwise is not known here, and each of its outcomes is a call of its own `fit`, unless
-        it has ``_together`` itself.
+        it has ``_batched_outcomes`` itself.
         """
-        own: When = cls.__dict__.get("_together", "never")
+        own: When = cls.__dict__.get("_batched_outcomes", "never")
         return own

@@ -16,12 +16,12 @@ from ..infer import Information
 from ..infer.bootstrap_draws import sampling_units
 from ..infer.robust_covariance import refuse_single_unit, robust_covariance
 from ..priors import Prior
-from .coefficient_tables import cluster_codes, coefficient_table, positions
+from .coefficient_tables import cluster_codes, coefficient_positions, coefficient_table
 from .fixed_coefficients import FixedCoefficients
 from .setting_types import Kind
-from .single_threaded_methods import OneBlasThread
+from .single_threaded_methods import SingleThreadedMethods
 
-__all__ = ["NO_COVARIANCE", "Inference"]
+__all__ = ["NO_COVARIANCE", "WaldInference"]
 
 NO_COVARIANCE = (
     "Under a Laplace prior (or another that sets coefficients to zero) there are no standard "
@@ -31,7 +31,7 @@ NO_COVARIANCE = (
 )
 
 
-class Inference(OneBlasThread):
+class WaldInference(SingleThreadedMethods):
     """Summary, covariance and Wald intervals of an estimator."""
 
     # What `PenalizedModel` supplies.
@@ -44,7 +44,7 @@ class Inference(OneBlasThread):
     coef_: np.ndarray
     intercept_: float
     prior_: Prior | None
-    _needs_data: Any
+    _require_data: Any
     _row_labels: pd.Index | None
 
     @property
@@ -59,13 +59,13 @@ class Inference(OneBlasThread):
         own = self._estimated
         return np.append(self.intercept_, own) if self._has_intercept else own
 
-    def _dispersion(self) -> float:
+    def _residual_variance(self) -> float:
         return 1.0
 
     # Whether exp(coef) is a ratio of hazards, odds or rates, and is shown with its limits.
     _has_ratio: bool = True
 
-    def _degrees(self) -> float | None:
+    def _residual_df(self) -> float | None:
         """Degrees of freedom of t tests; None where tests are normal ones."""
         return None
 
@@ -111,7 +111,7 @@ class Inference(OneBlasThread):
             raise DataError(f"kind must be 'model' or 'robust', not {kind!r}.")
         if cluster is not None and kind == "model":
             raise DataError("cluster goes with kind='robust' only.")
-        if self._shrunken():
+        if self._has_sparse_prior():
             raise DataError(NO_COVARIANCE)
         names = self._coefficient_names()
         if kind == "robust":
@@ -125,11 +125,11 @@ class Inference(OneBlasThread):
                 )
             l1, l2 = problem.penalties(self.prior_)
             self._information = Information(problem, self._beta, l1, l2).vcov()
-        return pd.DataFrame(self._dispersion() * self._information, names, names)
+        return pd.DataFrame(self._residual_variance() * self._information, names, names)
 
     def _robust_matrix(self, cluster: Any) -> np.ndarray:
-        problem = self._needs_data("a robust covariance")
-        unit = self._codes_of_clusters(cluster, problem)
+        problem = self._require_data("a robust covariance")
+        unit = self._cluster_codes(cluster, problem)
         if unit is None or problem.likelihood.whole_strata:
             unit, _ = sampling_units(problem, unit)
         if unit is not None:
@@ -138,20 +138,20 @@ class Inference(OneBlasThread):
         influence = Information(problem, self._beta, l1, l2).influence()
         return robust_covariance(problem, self._beta, influence, unit)
 
-    def _codes_of_clusters(self, cluster: Any, problem: Any) -> np.ndarray | None:
+    def _cluster_codes(self, cluster: Any, problem: Any) -> np.ndarray | None:
         """Codes of the clusters of the rows that the model was fitted to."""
         if self._row_labels is not None:  # X itself is not kept
             refuse_other_order(pd.Series(np.nan, self._row_labels), cluster=cluster)
         return cluster_codes(cluster, problem.design.n, problem.weights)
 
-    def _batched(self, what: str) -> Problem:
+    def _require_replicable(self, what: str) -> Problem:
         """The fit's data as the replicates of `fit` take them."""
-        problem = self._needs_data(what)
+        problem = self._require_data(what)
         if not isinstance(problem, Problem):
             raise DataError(f"{type(self).__name__} does not have {what}.")
         return problem
 
-    def _refuse_joined(self, problem: Problem, columns: Any, what: str) -> None:
+    def _refuse_joint_penalty(self, problem: Problem, columns: Any, what: str) -> None:
         """Refuse to hold coefficients that have a part in the prior of the others."""
         prior = self.prior_
         # What a prior makes of the information knows of offsets, and so of what is held.
@@ -170,7 +170,7 @@ class Inference(OneBlasThread):
             "use bootstrap()."
         )
 
-    def _shrunken(self) -> bool:
+    def _has_sparse_prior(self) -> bool:
         """Whether a Laplace or adaptive prior acts, so that there are no standard errors."""
         check_is_fitted(self, "coef_")
         if self.prior_ is None:
@@ -219,8 +219,8 @@ class Inference(OneBlasThread):
         check_is_fitted(self, "coef_")
         if not isinstance(method, str) or method not in ("wald", "robust"):
             raise DataError(f"method must be 'wald' or 'robust', not {method!r}.")
-        chosen = positions(params, self._coefficient_names(), self._fixed)
-        if self._shrunken():
+        chosen = coefficient_positions(params, self._coefficient_names(), self._fixed)
+        if self._has_sparse_prior():
             raise DataError(NO_COVARIANCE)
         kind: Kind = "model" if method == "wald" else "robust"
         table = self.summary(level, kind=kind, cluster=cluster)
@@ -254,13 +254,13 @@ class Inference(OneBlasThread):
             follow from them are NaN, and ``attrs["note"]`` of the table names an alternative.
         """
         check_level(level)
-        shrunken = self._shrunken()
+        shrunken = self._has_sparse_prior()
         estimate = np.asarray(self._coefficients())
         if shrunken:
             se = np.full(len(estimate), np.nan)
         else:
             se = np.sqrt(np.diag(self.vcov(kind, cluster).to_numpy()))
-        table = self._table(estimate, se, level, self._degrees())
+        table = self._table(estimate, se, level, self._residual_df())
         if shrunken:
             table.attrs["note"] = NO_COVARIANCE
         return table

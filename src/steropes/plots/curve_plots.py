@@ -10,7 +10,7 @@ import pandas as pd
 from ..data.aalen_johansen import AalenJohansen
 from ..data.kaplan_meier import KaplanMeier
 from ..errors import DataError
-from .plot_style import FAINT, MUTED, axes_of, clean, colour_of, need_columns
+from .plot_style import FAINT, MUTED, curve_colour, get_axes, remove_clutter, require_columns
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,7 +60,7 @@ def survival_curves(
         _check(of_group, KaplanMeier, "survival_curves", "kaplan_meier")
         lines = [(str(k), c.times, c.survival, *c.interval(level)) for k, c in of_group.items()]
         counts = {str(k): (c.times, c.at_risk) for k, c in of_group.items()}
-    ax = axes_of(ax, (7.0, 4.2 + 0.25 * len(counts) * at_risk))
+    ax = get_axes(ax, (7.0, 4.2 + 0.25 * len(counts) * at_risk))
     _draw(ax, lines, 1.0, until)
     ax.set(ylabel="Survival", xlabel=time_label)
     _floor(ax, min(float(np.nanmin(low, initial=1.0)) for *_, low, _ in lines))
@@ -104,7 +104,7 @@ def incidence_curves(
         if cause is not None:
             raise DataError("A table of incidence is of one cause; leave cause out.")
         table = _of_table(curves, "incidence")
-        return _incidence(axes_of(ax, (7.0, 4.2)), table, "", until, time_label, {})
+        return _incidence(get_axes(ax, (7.0, 4.2)), table, "", until, time_label, {})
     alone = isinstance(curves, AalenJohansen)
     of_group = {"": curves} if isinstance(curves, AalenJohansen) else dict(curves)
     _check(of_group, AalenJohansen, "incidence_curves", "aalen_johansen")
@@ -121,7 +121,7 @@ def incidence_curves(
             low, high = (x[:, j] for x in limits)
             lines.append((name, found.times, found.incidence[:, j], low, high))
     counts = {str(k): (c.times, c.at_risk) for k, c in of_group.items()}
-    ax = axes_of(ax, (7.0, 4.2 + 0.25 * len(counts) * at_risk))
+    ax = get_axes(ax, (7.0, 4.2 + 0.25 * len(counts) * at_risk))
     of = "" if len(shown) > 1 else f" of cause {shown[0]}"
     return _incidence(ax, lines, of, until, time_label, counts if at_risk else {})
 
@@ -155,7 +155,7 @@ def _check(of_group: dict[Any, Any], kind: type, what: str, made_by: str) -> Non
 
 def _of_table(table: pd.DataFrame, value: Literal["survival", "incidence"]) -> list[Line]:
     columns = ("time", value, "lower", "upper")
-    need_columns(table, columns, f"{value}_curves")
+    require_columns(table, columns, f"{value}_curves")
     key = table.columns[0]
     groups = [("", table)] if key == "time" else list(table.groupby(key, sort=False))
     lines: list[Line] = []
@@ -180,9 +180,9 @@ def _draw(ax: Axes, lines: list[Line], start: float, until: float | None) -> Non
             return np.concatenate([[start], seen, [seen[-1] if len(seen) else start]])
 
         ax.fill_between(
-            x, steps(low), steps(high), step="post", color=colour_of(i), alpha=0.15, lw=0
+            x, steps(low), steps(high), step="post", color=curve_colour(i), alpha=0.15, lw=0
         )
-        ax.step(x, steps(value), where="post", color=colour_of(i), lw=1.7, label=label)
+        ax.step(x, steps(value), where="post", color=curve_colour(i), lw=1.7, label=label)
     ax.set_xlim(min(0.0, min((float(t[0]) for _, t, *_ in lines if len(t)), default=0.0)), end)
     ax.grid(axis="y", color=FAINT, lw=0.6)
     ax.set_axisbelow(True)
@@ -205,7 +205,7 @@ def _finish(
 ) -> Axes:
     if any(label for label, *_ in lines):
         ax.legend(loc=corner, frameon=False, handlelength=1.4)
-    clean(ax)
+    remove_clutter(ax)
     if counts:
         _numbers(ax, counts)
     return ax
@@ -229,7 +229,7 @@ def _numbers(ax: Axes, counts: dict[str, tuple[np.ndarray, np.ndarray]]) -> None
     for i, (label, (times, at_risk)) in enumerate(counts.items()):
         down = -LOWER - 14 * (i + grouped)
         row = offset_copy(across, figure, 0, down, "points") if grouped else first
-        colour = colour_of(i) if grouped else MUTED
+        colour = curve_colour(i) if grouped else MUTED
         if grouped:
             name = label if len(label) <= 16 else label[:15] + "…"
             ax.text(

@@ -9,7 +9,16 @@ import pandas as pd
 from scipy import linalg, stats
 
 from ..errors import DataError
-from .plot_style import COLOURS, FAINT, MUTED, axes_of, clean, colour_of, need_columns, shortened
+from .plot_style import (
+    COLOURS,
+    FAINT,
+    MUTED,
+    curve_colour,
+    get_axes,
+    remove_clutter,
+    require_columns,
+    shorten_label,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,11 +78,11 @@ def schoenfeld_residuals(
     leverage = linalg.solve_triangular(R, fine.T, trans="T")
     V = model.vcov().loc[name, name]
     width = stats.norm.ppf(0.5 + level / 2) * np.sqrt(V * len(values) * (leverage**2).sum(axis=0))
-    ax = axes_of(ax, (7.0, 4.2))
+    ax = get_axes(ax, (7.0, 4.2))
     back = np.exp(grid) if log_time else grid
     ax.plot(time, values, "o", ms=3, color=MUTED, alpha=0.5, mew=0)
-    ax.fill_between(back, smooth - width, smooth + width, color=colour_of(0), alpha=0.15, lw=0)
-    ax.plot(back, smooth, color=colour_of(0), lw=1.8)
+    ax.fill_between(back, smooth - width, smooth + width, color=curve_colour(0), alpha=0.15, lw=0)
+    ax.plot(back, smooth, color=curve_colour(0), lw=1.8)
     coef = float(np.asarray(model.summary()["coef"].loc[name]))
     ax.axhline(coef, color=COLOURS[1], lw=1, ls=(0, (4, 3)))
     ax.axhline(0, color=FAINT, lw=1, zorder=0)
@@ -87,8 +96,8 @@ def schoenfeld_residuals(
     low = min(float(near.min()), float((smooth - width).min()), coef, 0.0)
     high = max(float(near.max()), float((smooth + width).max()), coef, 0.0)
     ax.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
-    ax.set(xlabel="Time", ylabel=f"β(t) of {shortened(name)}")
-    return clean(ax)
+    ax.set(xlabel="Time", ylabel=f"β(t) of {shorten_label(name)}")
+    return remove_clutter(ax)
 
 
 def _natural_spline(x: np.ndarray, at: np.ndarray, df: int) -> np.ndarray:
@@ -123,17 +132,17 @@ def calibration(table: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     -------
     matplotlib Axes
     """
-    need_columns(table, ("people", "predicted", "observed", "lower", "upper"), "calibration")
-    ax = axes_of(ax, (5.0, 5.0))
+    require_columns(table, ("people", "predicted", "observed", "lower", "upper"), "calibration")
+    ax = get_axes(ax, (5.0, 5.0))
     x, y = table["predicted"].to_numpy(float), table["observed"].to_numpy(float)
     low, high = table["lower"].to_numpy(float), table["upper"].to_numpy(float)
     end = 1.05 * max(float(x.max()), float(high.max()), 1e-6)
     end = min(end, 1.02)
     ax.plot([0, end], [0, end], color=MUTED, lw=0.9, ls=(0, (4, 3)), zorder=0, label="as predicted")
     ax.legend(loc="upper left", frameon=False, fontsize=9)
-    ax.vlines(x, low, high, color=colour_of(0), lw=1.3)
+    ax.vlines(x, low, high, color=curve_colour(0), lw=1.3)
     size = table["people"].to_numpy(float)
-    ax.scatter(x, y, s=60 * size / size.max(), color=colour_of(0), zorder=3, lw=0)
+    ax.scatter(x, y, s=60 * size / size.max(), color=curve_colour(0), zorder=3, lw=0)
     ax.set(xlim=(0, end), ylim=(0, end), xlabel="Predicted risk", ylabel="Observed risk")
     ax.set_aspect("equal")
-    return clean(ax)
+    return remove_clutter(ax)

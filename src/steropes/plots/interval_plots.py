@@ -12,7 +12,16 @@ from scipy.stats import chi2
 from ..data import check_level
 from ..errors import DataError
 from ..infer.profile_search import is_flat_at_end
-from .plot_style import FAINT, INK, MUTED, axes_of, clean, colour_of, need_columns, shortened
+from .plot_style import (
+    FAINT,
+    INK,
+    MUTED,
+    curve_colour,
+    get_axes,
+    remove_clutter,
+    require_columns,
+    shorten_label,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,7 +51,7 @@ def profile_curve(
     -------
     matplotlib Axes
     """
-    need_columns(profile, ("point", "log_likelihood", "gradient"), "profile_curve")
+    require_columns(profile, ("point", "log_likelihood", "gradient"), "profile_curve")
     if "param" in profile and profile["param"].nunique() > 1:
         raise DataError("profile is of several coefficients; draw one at a time.")
     check_level(level)
@@ -56,17 +65,17 @@ def profile_curve(
     inside = np.asarray(curve(fine))
     at = int(inside.argmax())
     top, cut = float(inside[at]), 0.5 * float(chi2.ppf(level, 1))
-    ax = axes_of(ax, (6.4, 4.0))
+    ax = get_axes(ax, (6.4, 4.0))
     fallen = inside - top
-    ax.plot(fine, fallen, color=colour_of(0), lw=1.8)
-    ax.plot(x, y - top, "o", ms=3, color=colour_of(0), alpha=0.7)
+    ax.plot(fine, fallen, color=curve_colour(0), lw=1.8)
+    ax.plot(x, y - top, "o", ms=3, color=curve_colour(0), alpha=0.7)
     ax.axhline(-cut, color=MUTED, lw=0.9, ls=(0, (4, 3)))
     lower = _crossing(curve, x[0], fine[at], top - cut)
     upper = _crossing(curve, x[-1], fine[at], top - cut)
     flat = [is_flat_at_end(curve, x[k], x[-1 - k], g[k]) for k in (0, -1)]
     ends = (x[0] if lower is None else lower, x[-1] if upper is None else upper)
     within = (fine >= ends[0]) & (fine <= ends[1])
-    ax.fill_between(fine[within], fallen[within], -cut, color=colour_of(0), alpha=0.14, lw=0)
+    ax.fill_between(fine[within], fallen[within], -cut, color=curve_colour(0), alpha=0.14, lw=0)
     for end in (lower, upper):
         if end is not None:
             ax.vlines(end, -cut, 0, color=MUTED, lw=0.7)
@@ -84,13 +93,13 @@ def profile_curve(
         said = f"not known, as the profile rises to its last point, {_number(fine[at])}"
     shown = f"{100 * level:g} % interval: {said}"
     floor = max(float(fallen.min()), -4.0 * cut)
-    of = shortened(name or "Coefficient", 70)
+    of = shorten_label(name or "Coefficient", 70)
     ax.set(xlabel=of, ylabel="Profile log-likelihood, less its maximum")
     ax.set_title(shown, fontsize=10, color=INK, pad=16)
     ax.set_ylim(floor - 0.04 * abs(floor), 0.03 * abs(floor))
     ax.set_xlim(*_window(fine, fallen, floor, (lower is None, upper is None)))
     ax.locator_params(axis="x", nbins=6)
-    return clean(ax)
+    return remove_clutter(ax)
 
 
 def _window(
@@ -150,10 +159,10 @@ def forest(
     -------
     matplotlib Axes
     """
-    need_columns(table, ("coef", "lower", "upper"), "forest")
+    require_columns(table, ("coef", "lower", "upper"), "forest")
     if len(table) == 0:
         raise DataError("The table has no rows to draw.")
-    ax = axes_of(ax, (6.6, 1.1 + 0.27 * len(table)))
+    ax = get_axes(ax, (6.6, 1.1 + 0.27 * len(table)))
     share = _shares(table, shade)
     coef, lower, upper = (table[k].to_numpy(float) for k in ("coef", "lower", "upper"))
     y = np.arange(len(table))[::-1]
@@ -184,13 +193,13 @@ def forest(
         _ratio_axis(ax, high - low)
     ax.set_xlim(place(np.array([low]))[0], place(np.array([high]))[0])
     ax.set_ylim(-0.7, len(table) - 0.3)
-    ax.set_yticks(y, [shortened(label) for label in table.index])
+    ax.set_yticks(y, [shorten_label(label) for label in table.index])
     ax.set_xlabel("exp(coefficient), log scale" if exponentiate else "Coefficient")
     ax.grid(axis="x", color=FAINT, lw=0.6, zorder=0)
     ax.set_axisbelow(True)
     if share is not None:
         _shade_bar(ax)
-    clean(ax)
+    remove_clutter(ax)
     ax.tick_params(axis="y", length=0, pad=7)
     ax.spines["left"].set_visible(False)
     return ax

@@ -10,8 +10,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = [
-    "COLOURS", "FAINT", "INK", "MUTED", "axes_of", "clean", "colour_of", "need_columns",
-    "shortened",
+    "COLOURS",
+    "FAINT",
+    "INK",
+    "MUTED",
+    "curve_colour",
+    "get_axes",
+    "remove_clutter",
+    "require_columns",
+    "shorten_label",
 ]  # fmt: skip
 
 # Okabe and Ito's: told apart by colour-blind readers, the first ones in grey too.
@@ -19,7 +26,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 INK, MUTED, FAINT = "#1b1f24", "#5b6470", "#d9dde2"
 
 
-def axes_of(ax: Any, size: tuple[float, float]) -> Axes:
+def get_axes(ax: Any, size: tuple[float, float]) -> Axes:
     """The axes given, or those of a new figure of ``size`` inches, laid out so that all fits."""
     if ax is not None:
         return ax
@@ -32,7 +39,7 @@ def axes_of(ax: Any, size: tuple[float, float]) -> Axes:
     return pyplot.subplots(figsize=size, layout="constrained")[1]
 
 
-def clean(ax: Axes) -> Axes:
+def remove_clutter(ax: Axes) -> Axes:
     """Take off what says nothing."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.spines[["left", "bottom"]].set_color(MUTED)
@@ -40,12 +47,12 @@ def clean(ax: Axes) -> Axes:
     return ax
 
 
-def colour_of(i: int) -> str:
+def curve_colour(i: int) -> str:
     """The colour of the i-th curve."""
     return COLOURS[i % len(COLOURS)]
 
 
-def shortened(label: Any, most: int = 44) -> str:
+def shorten_label(label: Any, most: int = 44) -> str:
     """A name that leaves room for the picture: its beginning and, as names differ there, its end.
 
     Parameters
@@ -61,7 +68,7 @@ def shortened(label: Any, most: int = 44) -> str:
     return f"{text[:begin].rstrip()}…{text[begin + 1 - most :].lstrip()}"
 
 
-def need_columns(table: Any, columns: tuple[str, ...], what: str) -> None:
+def require_columns(table: Any, columns: tuple[str, ...], what: str) -> None:
     """Refuse a table that lacks what a picture is of."""
     missing = [name for name in columns if name not in getattr(table, "columns", ())]
     if missing:

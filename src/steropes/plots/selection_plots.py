@@ -10,7 +10,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..errors import DataError
 from ..select import CrossValidation, InformationCriterion
-from .plot_style import FAINT, INK, MUTED, axes_of, clean, colour_of, need_columns, shortened
+from .plot_style import (
+    FAINT,
+    INK,
+    MUTED,
+    curve_colour,
+    get_axes,
+    remove_clutter,
+    require_columns,
+    shorten_label,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,7 +54,7 @@ def coefficient_paths(
     """
     if not isinstance(path, pd.DataFrame) or len(path) < 2:
         raise DataError("path must be a table of at least two variances: coefficient_path(...).")
-    ax = axes_of(ax, (7.0, 4.2))
+    ax = get_axes(ax, (7.0, 4.2))
     path = path.sort_index()
     x = path.index.to_numpy(float)
     end = path.iloc[-1].abs()
@@ -54,7 +63,7 @@ def coefficient_paths(
         if name not in named:
             ax.plot(x, path[name], color=MUTED, lw=0.7, alpha=0.5)
     for i, name in enumerate(named):
-        ax.plot(x, path[name], color=colour_of(i), lw=1.6)
+        ax.plot(x, path[name], color=curve_colour(i), lw=1.6)
     ax.axhline(0, color=FAINT, lw=1, zorder=0)
     ax.set_xscale("log")
     ax.set_xlim(x[0], x[-1])
@@ -69,11 +78,11 @@ def coefficient_paths(
     low, high = ax.get_ylim()
     for i, (name, y) in enumerate(zip(named, _apart(values, 0.055 * (high - low)), strict=True)):
         ax.annotate(
-            shortened(name, 36), (1, y), xycoords=("axes fraction", "data"), xytext=(6, 0),
-            textcoords="offset points", va="center", fontsize=9, color=colour_of(i),
+            shorten_label(name, 36), (1, y), xycoords=("axes fraction", "data"), xytext=(6, 0),
+            textcoords="offset points", va="center", fontsize=9, color=curve_colour(i),
             annotation_clip=False,
         )  # fmt: skip
-    return clean(ax)
+    return remove_clutter(ax)
 
 
 def _apart(values: list[float], least: float) -> np.ndarray:
@@ -113,14 +122,14 @@ def cross_validation_curve(model: Any, *, ax: Axes | None = None) -> Axes:
         raise DataError("The model was fitted without cross-validation; there is no curve.")
     table = model.cv_results_
     if "criterion" in table:
-        return _criterion_curve(model, table.sort_values("variance"), axes_of(ax, (7.0, 4.2)))
-    need_columns(table, ("variance", "mean", "se"), "cross_validation_curve")
+        return _criterion_curve(model, table.sort_values("variance"), get_axes(ax, (7.0, 4.2)))
+    require_columns(table, ("variance", "mean", "se"), "cross_validation_curve")
     table = table.sort_values("variance")
-    ax = axes_of(ax, (7.0, 4.2))
+    ax = get_axes(ax, (7.0, 4.2))
     x, mean, se = (table[name].to_numpy(float) for name in ("variance", "mean", "se"))
     ax.set_xscale("log")
     ax.vlines(x, mean - se, mean + se, color=FAINT, lw=2.5)
-    ax.plot(x, mean, "o-", color=colour_of(0), ms=4, lw=1.2)
+    ax.plot(x, mean, "o-", color=curve_colour(0), ms=4, lw=1.2)
     chosen = float(np.ravel(model.variance_)[0])
     at = int(np.argmin(np.abs(np.log(x / chosen))))
     best = bool(mean[at] >= np.nanmax(mean) - 1e-9 * abs(np.nanmax(mean)))
@@ -147,13 +156,13 @@ def cross_validation_curve(model: Any, *, ax: Axes | None = None) -> Axes:
     _legend(ax, "lower center")
     if "nonzero" in table:
         _counts_above(ax, x, table["nonzero"].to_numpy())
-    return clean(ax)
+    return remove_clutter(ax)
 
 
 def _criterion_curve(model: Any, table: pd.DataFrame, ax: Axes) -> Axes:
     x, value = (table[name].to_numpy(float) for name in ("variance", "criterion"))
     ax.set_xscale("log")
-    ax.plot(x, value, "o-", color=colour_of(0), ms=4, lw=1.2)
+    ax.plot(x, value, "o-", color=curve_colour(0), ms=4, lw=1.2)
     chosen = float(model.variance_)
     kind = model.cv.kind.upper() if isinstance(model.cv, InformationCriterion) else "criterion"
     label = f"chosen: {chosen:.3g}, the smallest {kind}"
@@ -162,7 +171,7 @@ def _criterion_curve(model: Any, table: pd.DataFrame, ax: Axes) -> Axes:
     ax.set(xlabel="Prior variance (log scale)", ylabel=kind)
     _legend(ax, "upper center")
     _counts_above(ax, x, table["nonzero"].to_numpy())
-    return clean(ax)
+    return remove_clutter(ax)
 
 
 def _legend(ax: Axes, where: Literal["lower center", "upper center"]) -> None:

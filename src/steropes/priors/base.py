@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Protocol, Self, cast
 
 import numpy as np
 
-from ..data.column_lookup import ColumnPlaces
+from ..data.column_lookup import ColumnLookup
 from ..errors import DataError
 from .group_penalty import GroupPenalty
 
@@ -206,7 +206,7 @@ class Prior(ABC):
         mask = np.zeros(len(names), bool)
         items = self.exclusions(len(names))
         if items:
-            places = ColumnPlaces(names, "exclude")
+            places = ColumnLookup(names, "exclude")
             mask[[places.of(item) for item in items]] = True
         return mask
 

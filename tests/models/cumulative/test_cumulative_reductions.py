@@ -142,7 +142,7 @@ def test_variances_of_the_combination_are_sums_over_subsets(data):
     m = CumulativeProbabilityModel(reduce=DivideAndCombine(2), random_state=0).fit(X, y)
     parts = []
     for k in range(2):
-        rows = m._subset == k
+        rows = m._subset_of_row == k
         parts.append(CumulativeProbabilityModel().fit(X[rows], y[rows]))
     np.testing.assert_allclose(m.coef_, (parts[0].coef_ + parts[1].coef_) / 2, rtol=1e-8)
     V = (parts[0].vcov() + parts[1].vcov()) / 4

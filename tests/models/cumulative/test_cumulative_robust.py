@@ -121,7 +121,7 @@ def test_beta_alone_has_the_errors_of_vcov(data):
     """With no threshold in it a contrast of two rows has the variance that vcov says."""
     X, y = data
     m = Model().fit(X, y)
-    joint = m._joint("robust", np.arange(len(y)) % 11)
+    joint = m._joint_covariances("robust", np.arange(len(y)) % 11)
     np.testing.assert_allclose(joint.beta(), m.vcov(cluster=np.arange(len(y)) % 11), rtol=1e-9)
 
 
@@ -172,13 +172,13 @@ def test_combined_subsets_add_up_by_cluster(data):
     m = Model(reduce=DivideAndCombine(2), random_state=0).fit(X, y)
     label, p, M = np.arange(len(y)) // 2, X.shape[1], len(m.levels_)
     rows = np.zeros((len(y), M - 1 + p))
-    defined = [np.searchsorted(np.unique(y[m._subset == k]), m.thresholds_, side="right")
+    defined = [np.searchsorted(np.unique(y[m._subset_of_row == k]), m.thresholds_, side="right")
                for k in range(2)]  # fmt: skip
-    parts = [Model().fit(X[m._subset == k], y[m._subset == k]) for k in range(2)]
+    parts = [Model().fit(X[m._subset_of_row == k], y[m._subset_of_row == k]) for k in range(2)]
     ok = [(d > 0) & (d <= len(a.alpha_)) for d, a in zip(defined, parts, strict=True)]
     count = ok[0].astype(int) + ok[1]
     for k, part in enumerate(parts):
-        inside = m._subset == k
+        inside = m._subset_of_row == k
         own = influences(part, X[inside])
         K = len(part.alpha_)
         at = np.clip(defined[k] - 1, 0, K - 1)

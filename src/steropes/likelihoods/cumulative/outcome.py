@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...data import check_response, refuse_other_order
-from ...data.array_conversion import numbers, plain_array
+from ...data.array_conversion import as_numbers, plain_array
 from ...data.ordered_categories import refuse_other_category_order
-from ...data.vector_checks import squeeze
+from ...data.vector_checks import squeeze_column
 from ...errors import DataError
 
 __all__ = ["Censored", "Interval", "check_interval"]
@@ -65,7 +65,7 @@ def Censored(lower: ArrayLike, upper: ArrayLike) -> np.ndarray:
 def _bound(x: Any, what: str) -> np.ndarray:
     """One side as float64, 1-D, possibly infinite; a copy."""
     refuse_other_category_order(x, what)
-    x = squeeze(numbers(x, what), what)
+    x = squeeze_column(as_numbers(x, what), what)
     if x.ndim != 1:
         raise DataError(f"{what} must be 1-dimensional, not of shape {x.shape}.")
     return x.astype(np.float64)

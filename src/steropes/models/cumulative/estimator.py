@@ -9,7 +9,7 @@ from sklearn.metrics import r2_score
 
 from ...backends import get_backend
 from ...data import refuse_other_order
-from ...data.vector_checks import APART
+from ...data.vector_checks import MAX_OFFSET_RANGE
 from ...design import Design
 from ...errors import DataError
 from ...fit import Problem
@@ -27,7 +27,7 @@ from ...solve import Batch
 from ...solve.fit_trace import FitTrace
 from ...solve.separation.identifiability import refuse_undetermined_columns
 from ..base import PenalizedModel
-from ..fit_inputs import Given
+from ..fit_inputs import FitInputs
 from ..progress import Progress
 from ..setting_types import Chooser, Seed
 from ..sklearn_base import RegressorMixin
@@ -116,10 +116,10 @@ class CumulativeProbabilityModel(
     True
     """
 
-    _apart = APART
+    _max_offset_range = MAX_OFFSET_RANGE
 
     # What is left of the parts after the fit are data in another order.
-    _data = PenalizedModel._data | {"_parts", "_subset"}
+    _data = PenalizedModel._data | {"_parts", "_subset_of_row"}
 
     categories_: list[Any] | None
     reduction_: Any
@@ -165,22 +165,24 @@ class CumulativeProbabilityModel(
                 f"{self.reduce!r}."
             )
 
-    def _make_problem(self, design: Design, given: Given, like: Problem | None = None) -> Problem:
-        given.refuse_extras(self, "exposure", "strata")
+    def _make_problem(
+        self, design: Design, inputs: FitInputs, like: Problem | None = None
+    ) -> Problem:
+        inputs.refuse_extras(self, "exposure", "strata")
         n = design.n
         if n < 2:
             raise DataError("One row (n_samples=1) has one outcome; the model needs two or more.")
-        weights, offset = self._read_vectors(given.sample_weight, given.offset, n)
+        weights, offset = self._check_weights_and_offset(inputs.sample_weight, inputs.offset, n)
         self._link, self._has_intercept = self.link, False
         # Odds, or hazards in one direction of time; probit and cauchit links have no ratio.
         self._has_ratio = self.link in ("logit", "loglog", "cloglog")
-        outcome, self.categories_ = read_outcome(given.y, n)
+        outcome, self.categories_ = read_outcome(inputs.y, n)
         outcome = _copied(outcome)
-        self._top = _finite_top(outcome)
-        outcome, self._subset = self._apply_reduction(outcome, weights, design)
+        self._largest_bound = _finite_top(outcome)
+        outcome, self._subset_of_row = self._apply_reduction(outcome, weights, design)
         backend = get_backend("cpu", self.n_jobs)
         likelihood = CumulativeLikelihood(outcome, self.link, weights > 0, backend)
-        prior, columns = self._own_prior()
+        prior, columns = self._prior_of_columns()
         return Problem(
             design=design.centered(None if weights.all() else weights > 0),
             likelihood=likelihood,
@@ -216,9 +218,9 @@ class CumulativeProbabilityModel(
         subset[used] = reduction.deal(y.lower[used], random_generator(self.random_state))
         return y, subset
 
-    def _fit(self, X: Any, given: Given, start_at: Any, fixed: Any) -> None:
+    def _fit(self, X: Any, inputs: FitInputs, start_at: Any, fixed: Any) -> None:
         try:
-            super()._fit(X, given, start_at, fixed)
+            super()._fit(X, inputs, start_at, fixed)
         except FloatingPointError:
             raise DataError(
                 "The linear predictor reaches so far that the thresholds' curvature has no number. "
@@ -238,14 +240,18 @@ class CumulativeProbabilityModel(
     ) -> None:
         settings = (self.tol, self.max_iter, progress.step)
         trace = FitTrace()
-        if self._subset is None:
+        if self._subset_of_row is None:
             part, problem = fit_part(problem, prior, start, trace, *settings)
             self._parts = [part]
             values, alpha, beta = part.values, part.alpha, part.beta
             loss = part.fit.loss
         else:
             self._parts, values, alpha, beta, loss = fit_subsets(
-                problem, self._subset, prior, *settings, None if self.cv is not None else start
+                problem,
+                self._subset_of_row,
+                prior,
+                *settings,
+                None if self.cv is not None else start,
             )
         self._problem, self._information, self._robust = problem, None, {}
         self.prior_, self.trace_ = prior, trace.table()
@@ -257,13 +263,13 @@ class CumulativeProbabilityModel(
         self.converged_ = all(p.fit.converged for p in self._parts)
         self.n_iter_ = max(p.fit.n_iter for p in self._parts)
 
-    def _needs_data(self, what: str) -> Problem:
-        problem = super()._needs_data(what)
-        if self._subset is not None:
+    def _require_data(self, what: str) -> Problem:
+        problem = super()._require_data(what)
+        if self._subset_of_row is not None:
             raise DataError(f"DivideAndCombine has fits of subsets only, and {what} needs one.")
         return problem
 
-    def _refuse_faint(self, problem: Any) -> None:
+    def _refuse_weak_information(self, problem: Any) -> None:
         if self.prior_ is not None or not has_tiny_weights(problem.weights):
             return
         h = 1.0 / (np.diag(self._covariances().beta()) * problem.design.scale**2)

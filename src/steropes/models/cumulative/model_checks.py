@@ -11,13 +11,13 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from ...data import check_weights, refuse_other_order
-from ...data.vector_checks import vector
+from ...data.vector_checks import check_vector
 from ...errors import DataError, SeparationError
 from ...infer.cumulative_diagnostics import equality_test, influence, scale_residuals
 from ...likelihoods.cumulative import Link
-from ..coefficient_tables import quantile
+from ..coefficient_tables import critical_value
 from ..fixed_coefficients import FixedCoefficients
-from ..single_threaded_methods import OneBlasThread
+from ..single_threaded_methods import SingleThreadedMethods
 from .ordinal_outcomes import read_new_outcome
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Parallelism(NamedTuple):
     se: pd.DataFrame
 
 
-class CumulativeDiagnostics(OneBlasThread):
+class CumulativeDiagnostics(SingleThreadedMethods):
     """Checks of a fitted cumulative model."""
 
     alpha_: np.ndarray
@@ -52,11 +52,11 @@ class CumulativeDiagnostics(OneBlasThread):
     _names: list[str]
     _fixed: FixedCoefficients | None
     coef_: np.ndarray
-    _eta: Any
-    _by_formula: Any
-    _vector_of: Any
+    _design_and_predictor: Any
+    _apply_formula: Any
+    _formula_vector: Any
     _covariances: Any
-    _no_errors: Any
+    _lacks_standard_errors: Any
 
     def residuals(self, X: Any, y: Any, *, offset: Any = None) -> np.ndarray:
         """Probability-scale residuals P(Y* < y) − P(Y* > y), (n,), between −1 and 1.
@@ -70,7 +70,7 @@ class CumulativeDiagnostics(OneBlasThread):
         of Statistics 44:463.
         """
         refuse_other_order(X, y=y)
-        design, eta = self._eta(X, offset)
+        design, eta = self._design_and_predictor(X, offset)
         outcome = read_new_outcome(y, design.n, self.categories_)
         return scale_residuals(self.levels_, self.alpha_, self._link, eta, outcome)
 
@@ -100,13 +100,13 @@ class CumulativeDiagnostics(OneBlasThread):
         if not len(self.coef_):
             raise DataError("The model has no covariates, so there is no effect to test.")
         refuse_other_order(X, y=y, sample_weight=sample_weight)
-        offset, X = self._vector_of("offset", X, offset), self._by_formula(X)
+        offset, X = self._formula_vector("offset", X, offset), self._apply_formula(X)
         n = len(y)
         weights = check_weights(sample_weight, n)
         outcome = read_new_outcome(y, n, self.categories_)
         if outcome.upper is not None:
             raise DataError("test_parallelism needs uncensored outcomes.")
-        places = vector(np.atleast_1d(quantiles), None, "quantiles")
+        places = check_vector(np.atleast_1d(quantiles), None, "quantiles")
         if not ((places > 0) & (places < 1)).all():
             raise DataError("quantiles must be between 0 and 1.")
         order = np.argsort(outcome.lower, kind="stable")
@@ -190,8 +190,8 @@ class CumulativeDiagnostics(OneBlasThread):
             raise DataError("No threshold is above zero; use scale='linear' or 'symlog'.")
         y, alpha = y[keep], self.alpha_[keep] - x @ self.coef_
         half = None
-        if level is not None and not self._no_errors():
-            information, q = self._covariances(), quantile(level)
+        if level is not None and not self._lacks_standard_errors():
+            information, q = self._covariances(), critical_value(level)
             own = x if self._fixed is None else x[self._fixed.kept]
             row = (own / information.scale)[None, :]
             half = q * np.sqrt(information.predictor(np.flatnonzero(keep), row)[0])

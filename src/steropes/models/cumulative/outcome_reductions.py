@@ -114,7 +114,7 @@ class RoundDecimals(Coarsening):
         """See `Coarsening.coarse`."""
         place = 0
         for _ in range(700):
-            here, finer = (_count(np.round(values, place + i)) for i in (0, 1))
+            here, finer = (_count_distinct(np.round(values, place + i)) for i in (0, 1))
             if finer < self.M_r:
                 place += 1
             elif here > self.M_r:
@@ -150,7 +150,7 @@ class RoundSignificant(Coarsening):
         with np.errstate(divide="ignore"):
             size = np.where(values == 0, 0.0, np.floor(np.log10(np.abs(values))))
         digits = 0
-        while digits < 17 and _count(_round_to(values, size, 1.0, digits)) < self.M_r:
+        while digits < 17 and _count_distinct(_round_to(values, size, 1.0, digits)) < self.M_r:
             digits += 1
         digits -= 1  # of the mantissa after its first
         return _refine(lambda scale: _round_to(values, size, scale, digits), self.M_r)
@@ -263,11 +263,11 @@ def _round_to(x: np.ndarray, size: np.ndarray, scale: float, digits: int) -> np.
     return np.where(x == 0, 0.0, np.copysign(np.clip(rounded, low, high), x))
 
 
-def _count(values: np.ndarray) -> int:
+def _count_distinct(values: np.ndarray) -> int:
     return 1 + int(np.count_nonzero(np.diff(values)))
 
 
 def _refine(rounding: Callable[[Any], np.ndarray], target: int) -> np.ndarray:
-    counts = np.array([_count(rounding(scale)) for scale in GRID])
+    counts = np.array([_count_distinct(rounding(scale)) for scale in GRID])
     best = int(np.argmin(np.abs(np.log(counts) - np.log(target))))
     return rounding(GRID[best])

@@ -18,9 +18,9 @@ from ...infer.cumulative_predictions import (
     quantile_levels,
     threshold_at,
 )
-from ..coefficient_tables import quantile
+from ..coefficient_tables import critical_value
 from ..setting_types import Kind
-from ..single_threaded_methods import OneBlasThread
+from ..single_threaded_methods import SingleThreadedMethods
 
 __all__ = ["CumulativePredictions", "Prediction"]
 
@@ -39,7 +39,7 @@ class Prediction(NamedTuple):
     se: np.ndarray
 
 
-class CumulativePredictions(OneBlasThread):
+class CumulativePredictions(SingleThreadedMethods):
     """Conditional quantities; with ``level`` they come with intervals by the delta method.
 
     All take ``X`` (rows, p) and ``offset`` (rows,), and points as a number, giving (rows,), or
@@ -54,13 +54,13 @@ class CumulativePredictions(OneBlasThread):
     levels_: np.ndarray
     _link: str
     n_jobs: int | None
-    _top: float  # where mass beyond all levels counts in a mean
+    _largest_bound: float  # where mass beyond all levels counts in a mean
     _check_new: Any
     _new_offset: Any
     _estimated: np.ndarray
     _covariances: Any
-    _joint: Any
-    _no_errors: Any
+    _joint_covariances: Any
+    _lacks_standard_errors: Any
     coef_: np.ndarray
 
     @overload
@@ -162,21 +162,21 @@ class CumulativePredictions(OneBlasThread):
     ) -> np.ndarray | Prediction:
         _refuse_without_level(level, kind, cluster)
         points, scalar = _points(y, "y")
-        design, eta = self._eta(X, offset)
+        design, eta = self._design_and_predictor(X, offset)
         k = threshold_at(self.levels_, points)
         padded = np.concatenate([[-np.inf], self.alpha_, [np.inf]])
         u = padded[k + 1][None, :] - eta[:, None]
         estimate = probabilities(self._link, u, above)
         if level is None:
             return estimate[:, 0] if scalar else estimate
-        q = quantile(level)
+        q = critical_value(level)
         inner = np.flatnonzero((k >= 0) & (k < len(self.alpha_)))
         se = np.zeros_like(u)
-        if self._no_errors():
+        if self._lacks_standard_errors():
             se[:, inner] = np.nan
         elif len(inner):
             rows = self._scaled(design)
-            se[:, inner] = np.sqrt(self._joint(kind, cluster).predictor(k[inner], rows))
+            se[:, inner] = np.sqrt(self._joint_covariances(kind, cluster).predictor(k[inner], rows))
         ends = [probabilities(self._link, u - s * q * se, above) for s in (1.0, -1.0)]
         lower, upper = ends[::-1] if above else ends
         return _packed(estimate, lower, upper, densities(self._link, u) * se, scalar)
@@ -238,18 +238,18 @@ class CumulativePredictions(OneBlasThread):
         points, scalar = _points(q, "q")
         if not ((points > 0) & (points < 1)).all():
             raise DataError("q must be between 0 and 1.")
-        design, eta = self._eta(X, offset)
+        design, eta = self._design_and_predictor(X, offset)
         at = quantile_levels(self.alpha_, self._link, eta, points)
         estimate = self.levels_[at]
         if level is None:
             return estimate[:, 0] if scalar else estimate
-        z = quantile(level)
+        z = critical_value(level)
         nothing = np.full(at.shape, np.nan)
         lower, upper, below, above = (nothing.copy() for _ in range(4))
-        if not self._no_errors():
+        if not self._lacks_standard_errors():
             rows = self._scaled(design)
             last = len(self.alpha_) - 1
-            information = self._joint(kind, cluster)
+            information = self._joint_covariances(kind, cluster)
             for j, p in enumerate(points):
                 own = np.sqrt(information.paired(np.minimum(at[:, j], last), rows))
                 for out, errors in ((lower, -z), (upper, z), (below, -1.0), (above, 1.0)):
@@ -302,20 +302,20 @@ class CumulativePredictions(OneBlasThread):
         (rows,) array, or a `Prediction` of such arrays.
         """
         _refuse_without_level(level, kind, cluster)
-        design, eta = self._eta(X, offset)
+        design, eta = self._design_and_predictor(X, offset)
         values = self.levels_.copy()
         if values[-1] == np.inf:
-            values[-1] = self._top
+            values[-1] = self._largest_bound
         pool = ThreadPool(self.n_jobs)
         if level is None:
             return means(self.alpha_, values, self._link, eta, pool)[0]
-        z = quantile(level)
-        if self._no_errors():
+        z = critical_value(level)
+        if self._lacks_standard_errors():
             mean = means(self.alpha_, values, self._link, eta, pool)[0]
             nothing = np.full(len(mean), np.nan)
             return Prediction(mean, nothing, nothing.copy(), nothing.copy())
         rows = self._scaled(design)
-        information = self._joint(kind, cluster)
+        information = self._joint_covariances(kind, cluster)
         mean, variance = means(self.alpha_, values, self._link, eta, pool, information, rows)
         se = np.sqrt(np.asarray(variance))
         return Prediction(mean, mean - z * se, mean + z * se, se)
@@ -324,7 +324,7 @@ class CumulativePredictions(OneBlasThread):
         """Return the conditional mean, (n,); see `predict_mean`."""
         return self.predict_mean(X, offset=offset)
 
-    def _eta(self, X: Any, offset: Any) -> tuple[Design, np.ndarray]:
+    def _design_and_predictor(self, X: Any, offset: Any) -> tuple[Design, np.ndarray]:
         refuse_other_order(X, offset=offset)
         design = self._check_new(X)
         # Not linear_predictor(design): a design has names even where X, an array, had none.

@@ -17,7 +17,7 @@ from ...priors import Prior
 from ...solve import Batch
 from ...solve.fit_trace import FitTrace
 from ...solve.separation.identifiability import refuse_separated, refuse_undetermined_columns
-from ..fixed_coefficients import begin_at
+from ..fixed_coefficients import start_batch_at
 
 __all__ = ["fit_part", "fit_subsets"]
 
@@ -45,7 +45,7 @@ def fit_part(
         h0 = refuse_undetermined_columns(problem, first, free)
     batch.watch(trace)
     if isinstance(start, np.ndarray):
-        begin_at(batch, start)
+        start_batch_at(batch, start)
     look = "after" if known else "during"
     fit, problem = certified_fit_under_prior(problem, batch, prior, tol, max_iter, step, look)
     nonzero = int(np.count_nonzero(fit.beta))

@@ -13,20 +13,20 @@ from ...infer.cumulative_information import CumulativeInformation, robust_covari
 from ...infer.cumulative_robust_variances import RobustInformation
 from ...infer.cumulative_subset_variances import FastSubsetInformation
 from ...infer.cumulative_subsets import subset_positions
-from ..coefficient_tables import quantile
+from ..coefficient_tables import critical_value
 from ..setting_types import Kind
-from ..wald_inference import NO_COVARIANCE, Inference
+from ..wald_inference import NO_COVARIANCE, WaldInference
 
 __all__ = ["CumulativeInference"]
 
 
-class CumulativeInference(Inference):
+class CumulativeInference(WaldInference):
     """Covariances, intervals and the table of thresholds."""
 
     _names: list[str]
     _parts: list[Any]
     _problem: Any
-    _subset: np.ndarray | None
+    _subset_of_row: np.ndarray | None
     _information: Any
     _robust: dict[str, np.ndarray]
     prior_: Any
@@ -47,14 +47,14 @@ class CumulativeInference(Inference):
                     "summary() or vcov() before pickling, or fit again."
                 )
             single = [CumulativeInformation(self._problem, p, self._offset_of(p)) for p in parts]
-            if len(single) == 1 and self._subset is None:
+            if len(single) == 1 and self._subset_of_row is None:
                 self._information = single[0]
             else:
                 at = [subset_positions(self.levels_, p.values) for p in parts]
                 self._information = FastSubsetInformation(single, at)
         return self._information
 
-    def _joint(self, kind: Kind, cluster: Any) -> Any:
+    def _joint_covariances(self, kind: Kind, cluster: Any) -> Any:
         """Covariances of α and β together, for functions of both, of a kind as in `vcov`."""
         if not isinstance(kind, str) or kind not in ("model", "robust"):
             raise DataError(f"kind must be 'model' or 'robust', not {kind!r}.")
@@ -81,15 +81,15 @@ class CumulativeInference(Inference):
 
     def _clusters(self, cluster: Any) -> np.ndarray | None:
         """Codes of the rows' clusters, at least two among the rows that count."""
-        return self._codes_of_clusters(cluster, self._problem)
+        return self._cluster_codes(cluster, self._problem)
 
     def _offset_of(self, part: Any) -> np.ndarray | None:
         offset = self._problem.offset
         return None if offset is None else offset[part.likelihood.levels.order]
 
-    def _no_errors(self) -> bool:
+    def _lacks_standard_errors(self) -> bool:
         """Whether a Laplace prior acts, so that there are no standard errors."""
-        return self._shrunken()
+        return self._has_sparse_prior()
 
     def vcov(self, kind: Kind = "model", cluster: Any = None) -> pd.DataFrame:
         """Covariance matrix of the coefficients β, after α.
@@ -116,7 +116,7 @@ class CumulativeInference(Inference):
         check_is_fitted(self, "coef_")
         if not isinstance(kind, str) or kind not in ("model", "robust"):
             raise DataError(f"kind must be 'model' or 'robust', not {kind!r}.")
-        if self._no_errors():
+        if self._lacks_standard_errors():
             raise DataError(NO_COVARIANCE)
         if kind == "model" and cluster is None:
             V = self._covariances().beta()
@@ -132,7 +132,7 @@ class CumulativeInference(Inference):
         code = self._clusters(cluster)
         single = information.parts
         if code is not None and len(single) > 1:  # clusters that the subsets cut
-            return self._joint("robust", cluster).beta()
+            return self._joint_covariances("robust", cluster).beta()
         V = np.zeros_like(information.beta())
         for part, own in zip(parts, single, strict=True):
             offset = self._offset_of(part)
@@ -143,7 +143,7 @@ class CumulativeInference(Inference):
             self._robust["rows"] = V
         return V
 
-    def _free_beside_coefficients(self) -> int:
+    def _n_extra_parameters(self) -> int:
         """The thresholds, which are fitted as well."""
         return len(self.alpha_)
 
@@ -164,12 +164,12 @@ class CumulativeInference(Inference):
         DataFrame, (M − 1, 4)
             Indexed by ``thresholds_``; columns ``alpha``, ``se``, ``lower``, ``upper``.
         """
-        q = quantile(level)
-        if self._no_errors():
+        q = critical_value(level)
+        if self._lacks_standard_errors():
             se = np.full(len(self.alpha_), np.nan)
         else:
             at, zero = np.arange(len(self.alpha_)), np.zeros((1, len(self._names)))
-            information = self._joint(kind, cluster)
+            information = self._joint_covariances(kind, cluster)
             robust = isinstance(information, RobustInformation)
             se = np.sqrt(information.predictor(at, zero)[0] if robust else information.alpha())
         return pd.DataFrame(

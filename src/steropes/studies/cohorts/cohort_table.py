@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from steropes.data.array_conversion import refuse_query
+from steropes.data.array_conversion import refuse_lazy_query
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_frame import People
 from steropes.studies.database.data_notes import DataNote, distinct
@@ -105,7 +105,7 @@ class CohortTable:
         DataError
             A column is missing, or what the class itself refuses.
         """
-        refuse_query(frame, "the cohort table")
+        refuse_lazy_query(frame, "the cohort table")
         known = nw.from_native(frame, eager_only=True, pass_through=True)
         if not isinstance(known, nw.DataFrame):
             raise DataError(
