@@ -57,8 +57,8 @@ def test_survival_outcomes_by_their_curves(rng):
     ("risk", "y", "more", "words"),
     [
         ([0.1, 1.2], [0, 1], {}, "row 1 is 1.2"),
-        ([0.1, 0.2], [0, 1], {"time": 3}, "time goes with a survival outcome"),
-        ([0.1, 0.2], Surv([1, 2], [0, 1]), {}, "time goes with a survival outcome"),
+        ([0.1, 0.2], [0, 1], {"time": 3}, "time is required for survival outcomes"),
+        ([0.1, 0.2], Surv([1, 2], [0, 1]), {}, "time is required for survival outcomes"),
         ([0.1, 0.2], [0, 0], {}, "two classes"),
         ([0.1, 0.2], [0, 1], {"bins": 0}, "bins must be"),
         ([0.1, 0.2], Surv([1, 2], [0, 0]), {"time": 3}, "nobody was seen until 3"),

@@ -132,7 +132,7 @@ def test_an_information_without_an_inverse_is_refused(rng):
     problem = model._problem
     information = Information(problem, model._beta, *problem.penalties(None))
     information.H = np.ones((3, 3))  # of a fit that ended nowhere
-    with pytest.raises(DataError, match="There are no standard errors where the fit ended"):
+    with pytest.raises(DataError, match="There are no standard errors at the fit"):
         information.vcov()
 
 

@@ -1,7 +1,7 @@
-"""Baseline hazards and the survival curves that follow, in logarithms throughout.
+"""Cumulative baseline hazards of survival models, computed on the logarithmic scale.
 
-The estimate is the one that goes with the treatment of ties: Breslow's D_g / S_g, Efron's
-Σ_k w̄_g / S_k, as R's `survival::survfit.coxph` (Therneau and Grambsch 2000, §10.2.1).
+The estimator matches the treatment of ties: Breslow's D_g / S_g or Efron's Σ_k w̄_g / S_k, as in
+R's `survival::survfit.coxph` (Therneau and Grambsch 2000, §10.2.1).
 """
 
 from __future__ import annotations
@@ -17,20 +17,22 @@ __all__ = ["Baseline", "fitted_state"]
 
 
 def fitted_state(problem: Any, beta: np.ndarray) -> tuple[Any, Any]:
-    """Linear predictors (n_eta, 1) and bound weights of a problem at coefficients in X's units."""
+    """Compute linear predictors (n_eta, 1) and bound weights at coefficients in X's units."""
     return linear_predictor(problem, beta * problem.design.scale), bound_weights(problem)
 
 
 class Baseline:
     """Cumulative baseline hazards at X = 0 and offset 0, one for each stratum.
 
+    Event times are stored in runs. A run is a stratum, or an interval of time of a stratum if
+    effects are step functions of time.
+
     Attributes
     ----------
     start : (C + 1,) int array
-        Where the runs of event times begin and end; a run is a stratum, or one of its intervals
-        of time where effects are step functions.
+        Boundaries of the runs in the arrays over event times.
     interval, stratum : (C,) int arrays
-        Interval and code of the stratum of each run.
+        Interval of time and code of the stratum of each run.
     time : (m,) array
         Event times, ascending in each run.
     log_hazard, log_cumulative : (m,) arrays
@@ -43,7 +45,7 @@ class Baseline:
         eta, weights = fitted_state(problem, beta)
         log_hazard = backend.to_host(likelihood.log_baseline(eta, weights))
         risk = likelihood.risk
-        # From late to early within a run, to early to late.
+        # The likelihood orders times from late to early within a run; reverse each run.
         self.start = risk.groups_start
         sizes = np.diff(self.start)
         run = np.repeat(np.arange(len(sizes)), sizes)
@@ -51,20 +53,20 @@ class Baseline:
         self.time = risk.group_time[flip]
         self.interval, self.stratum = likelihood.interval_of, likelihood.stratum_of
         self.log_hazard = log_hazard[flip] + self._at_zero(problem, beta)[self.interval[run]]
-        # On the host, whatever the device: predictions are made where there may be none.
+        # Predictions may be made on a machine without the device, so the host's backend is kept.
         self._backend = get_backend("cpu", backend.pool.n_threads)
         self.log_cumulative = _log_running_sums(self.log_hazard, self.start, self._backend)
 
     @staticmethod
     def _at_zero(problem: Any, beta: np.ndarray) -> np.ndarray:
-        """What moves the baseline from the centres of the columns to zero, for each interval."""
+        """Compute the shift of the log hazard from the columns' centres to X = 0, per interval."""
         return -problem.design.centers_at(beta)
 
     def steps(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Stratum, time, hazard's step and cumulative hazard of each event time, a vector each.
+        """Tabulate stratum, time, hazard step and cumulative hazard of each event time.
 
-        By stratum and time, without the times whose events have no weight; a cumulative hazard
-        goes on through the intervals of time.
+        Rows are sorted by stratum and time, without times at which no event has weight. The
+        cumulative hazard continues across intervals of time.
         """
         stratum = np.repeat(self.stratum, np.diff(self.start))
         by = np.lexsort((self.time, stratum))
@@ -76,7 +78,10 @@ class Baseline:
             return stratum, self.time[by], np.exp(self.log_hazard[by]), np.exp(log_sums)
 
     def _at(self, times: np.ndarray, interval: int, wanted: np.ndarray) -> tuple[Any, Any]:
-        """Strata (ascending, of those wanted) and their log cumulative hazards in an interval."""
+        """Evaluate log cumulative hazards in an interval of time.
+
+        Returns the strata among those wanted, ascending, and their values at ``times``.
+        """
         runs = np.flatnonzero((self.interval == interval) & np.isin(self.stratum, wanted))
         runs = runs[np.argsort(self.stratum[runs], kind="stable")]
         out = np.full((len(runs), len(times)), -np.inf)
@@ -87,15 +92,19 @@ class Baseline:
         return self.stratum[runs], out
 
     def log_cumulative_of(self, eta: np.ndarray, codes: np.ndarray, times: np.ndarray) -> Any:
-        """Log cumulative hazards of people, (n, T).
+        """Compute the log cumulative hazards of given people.
 
         Parameters
         ----------
         eta : (n, Q) array
             Linear predictor in each interval of time.
         codes : (n,) int array
-            Strata.
+            Codes of their strata.
         times : (T,) array
+
+        Returns
+        -------
+        (n, T) array
         """
         total = np.full((len(eta), len(times)), -np.inf)
         for q in range(eta.shape[1]):
@@ -109,7 +118,7 @@ class Baseline:
 
 
 def _log_running_sums(log_steps: np.ndarray, start: np.ndarray, backend: Any) -> np.ndarray:
-    """Logarithms of the running sums within runs of exp(log_steps)."""
+    """Compute the logarithms of running sums of exp(log_steps) within runs."""
     sizes = np.diff(start)
     some = np.flatnonzero(sizes)
     if len(some) == 0:

@@ -1,4 +1,4 @@
-"""Calibration: of those given a risk of about ten per cent, do ten per cent have the event?"""
+"""Calibration tables: predicted risks against observed event rates in groups of similar risk."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def calibration_table(
     sample_weight: Any = None,
     level: float = 0.95,
 ) -> pd.DataFrame:
-    """Compare predicted risks with what happened, by groups of like risk.
+    """Compare predicted risks with observed event rates in groups of similar risk.
 
     Parameters
     ----------
@@ -39,29 +39,38 @@ def calibration_table(
     y : (n,) array
         Two classes, of which the second is the event; or ``Surv(time, event[, entry])``.
     time : float, optional
-        With a survival outcome, and only then: when the event must have happened by.
-    cause : int
-        With competing events: which of them is predicted, default 1.
-    bins : int
-        Groups of about equal weight, default 10; people of the same risk are together.
+        Time by which the event must have occurred; required for survival outcomes and only
+        allowed for them.
+    cause : int, default=1
+        The event that is predicted, if there are competing events.
+    bins : int, default=10
+        Number of groups of about equal weight; people with the same risk share a group.
     sample_weight : (n,) array, optional
-        Number of people that a row stands for.
-    level : float
-        Of the limits.
+        Number of people that each row represents.
+    level : float, default=0.95
+        Confidence level of the limits.
 
     Returns
     -------
     DataFrame
-        A row a group, by risk: ``people`` (sum of weights), ``predicted`` (mean risk),
-        ``observed``, ``lower``, ``upper``. Observed are shares with Wilson's limits (1927, JASA
-        22:209); of survival outcomes one minus the Kaplan–Meier curve, or where there are
-        competing events the Aalen–Johansen incidence, with log(−log) limits; where nobody or
-        everybody had the event, the limit is Clopper and Pearson's (1934, Biometrika 26:404).
+        One row per group in order of risk: ``people`` (sum of weights), ``predicted`` (mean risk),
+        ``observed``, ``lower`` and ``upper``. For classes ``observed`` is the share of events with
+        Wilson's limits (1927, JASA 22:209). For survival outcomes it is one minus the Kaplan–Meier
+        curve, or the Aalen–Johansen incidence if events compete, with log(−log) limits. If nobody
+        or everybody had the event, the limit is that of Clopper and Pearson (1934, Biometrika
+        26:404).
 
     Raises
     ------
     DataError
-        Risks outside of 0 to 1; a group of whom nobody was seen until ``time``.
+        A risk is not between 0 and 1, or nobody in a group was observed until ``time``.
+
+    Examples
+    --------
+    >>> import steropes
+    >>> table = steropes.calibration_table([0.1, 0.2, 0.8, 0.9], [0, 0, 1, 1], bins=2)
+    >>> table[["people", "predicted", "observed"]].round(2).values.tolist()
+    [[2.0, 0.15, 0.0], [2.0, 0.85, 1.0]]
     """
     refuse_other_order(predicted, "predicted", y=y, sample_weight=sample_weight)
     risk = check_vector(predicted, None, "predicted")
@@ -75,7 +84,7 @@ def calibration_table(
     weight = check_weights(sample_weight, n)
     survival = getattr(np.asarray(y).dtype, "names", None) is not None
     if survival != (time is not None):
-        raise DataError("time goes with a survival outcome, and a survival outcome needs one.")
+        raise DataError("time is required for survival outcomes and only allowed for them.")
     group = _groups(risk, weight, bins)
     if survival:
         outcome = check_survival(y, n, competing=True)
@@ -98,7 +107,7 @@ def calibration_table(
 
 
 def _groups(risk: np.ndarray, weight: np.ndarray, bins: int) -> np.ndarray:
-    """Groups 0, 1, … of about equal weight by risk; equal risks are together."""
+    """Assign each row to one of the groups 0, 1, … of about equal weight, keeping ties together."""
     place = np.unique(merge_rounding_ties(risk), return_inverse=True)[1]
     mass = np.bincount(place, weights=weight)
     middle = (np.cumsum(mass) - mass / 2) / mass.sum()
@@ -110,6 +119,7 @@ def _groups(risk: np.ndarray, weight: np.ndarray, bins: int) -> np.ndarray:
 
 
 def _share(events: float, people: float, level: float) -> tuple[float, float, float]:
+    """Compute a proportion and Wilson's limits."""
     z = float(ndtri(0.5 + level / 2))
     p = events / people
     middle = p + z * z / (2 * people)
@@ -121,17 +131,18 @@ def _share(events: float, people: float, level: float) -> tuple[float, float, fl
 def _by_time(
     outcome: Any, at: np.ndarray, weight: np.ndarray, t: float, cause: int, level: float
 ) -> tuple[float, float, float]:
+    """Estimate the risk of rows ``at`` by time t, with limits, allowing for censoring."""
     time, event, entry = outcome
     entry = None if entry is None else entry[at]
     curve = product_limit(time[at], event[at] > 0, entry, weights=weight)
     if t > curve.times[-1] and curve.survival[-1] > 0:
         raise DataError(
-            f"Of a group of like risk nobody was seen until {t:g}: choose an earlier time, or "
-            "fewer bins."
+            f"Nobody in a group of similar risk was observed until {t:g}: choose an earlier time "
+            "or fewer bins."
         )
     i = int(np.searchsorted(curve.times, t, side="right")) - 1
     own, other = (event[at] == cause) & (time[at] <= t), (event[at] > 0) & (event[at] != cause)
-    if not own.any():  # Clopper and Pearson's limit, of those who were seen until then
+    if not own.any():  # Clopper and Pearson's limit among those observed until t
         return 0.0, 0.0, 1.0 - (0.5 - level / 2) ** (1.0 / weight[time[at] >= t].sum())
     if curve.survival[i] == 0 and not other.any():
         return 1.0, float((0.5 - level / 2) ** (1.0 / weight.sum())), 1.0

@@ -1,7 +1,4 @@
-"""Concordance of risk scores with survival, Harrell's and Uno's, with standard errors.
-
-In O(n log n).
-"""
+"""Harrell's and Uno's concordance of risk scores with survival, in O(n log n)."""
 
 from __future__ import annotations
 
@@ -23,12 +20,13 @@ def concordance_influence(
     weight: np.ndarray | None = None,
     share: np.ndarray | None = None,
 ) -> tuple[float, np.ndarray]:
-    """Share of comparable pairs in which the one with the higher score fails first.
+    """Compute the concordance of a score with survival, and each row's influence on it.
 
-    A pair is comparable where one row has the event at a time at which the other is at risk and
-    outlives it: at equal times a censored row outlives an event, and two events are no pair.
-    Equal scores count one half. Pairs are within strata and weigh w_i w_j. As R's
-    ``survival::concordance`` with its default weights of times.
+    The concordance is the share of comparable pairs in which the row with the higher score fails
+    first. A pair is comparable if one row has the event at a time at which the other is at risk
+    and survives it: at equal times a censored row survives an event, and two events are not
+    comparable. Equal scores count one half. Pairs are within strata and have weight w_i w_j. The
+    definition is that of R's ``survival::concordance`` with its default time weights.
 
     Parameters
     ----------
@@ -41,14 +39,19 @@ def concordance_influence(
     strata : (n,) int array, optional
     weight : (n,) array, optional
     share : (n,) array, optional
-        What each pair counts besides, by the row with its event; see `censoring_share`.
+        A further weight of each pair, given for the row with its event; see `censoring_share`.
 
     Returns
     -------
     concordance : float
     influence : (n,) array
-        w_i times its derivative by w_i; the sum of squares (of sums over clusters) is the
-        infinitesimal jackknife's variance. ``share`` is taken as given.
+        w_i times the derivative with respect to w_i. The sum of squares, or of squared sums over
+        clusters, is the variance of the infinitesimal jackknife. ``share`` is treated as fixed.
+
+    Raises
+    ------
+    DataError
+        No pair is comparable.
 
     References
     ----------
@@ -85,7 +88,7 @@ def concordance_index(
     weight: np.ndarray | None = None,
     share: np.ndarray | None = None,
 ) -> float:
-    """The concordance alone; see `concordance_influence`."""
+    """Compute the concordance alone; see `concordance_influence`."""
     return concordance_influence(score, time, event, entry, strata, weight, share)[0]
 
 
@@ -97,10 +100,11 @@ def censoring_share(
     ipcw: bool,
     tau: float | None,
 ) -> np.ndarray:
-    """What pairs count by the time of their event: 1/Ĝ(T−)² with ``ipcw``, nothing from tau on.
+    """Compute weights of pairs by the time of their event.
 
-    Ĝ is the weighted Kaplan–Meier curve of censoring, of each stratum its own. With these weights
-    the concordance of events before τ does not depend on who is censored when (Uno and others).
+    The weight is 1/Ĝ(T−)² with ``ipcw`` and otherwise 1; it is zero from ``tau`` on. Ĝ is the
+    weighted Kaplan–Meier curve of censoring in each stratum. With these weights the concordance of
+    events before τ does not depend on the distribution of censoring (Uno and others).
 
     References
     ----------
@@ -127,10 +131,10 @@ def _partners(
     weight: np.ndarray,
     share: np.ndarray,
 ) -> np.ndarray:
-    """Weights of each row's partners in concordant, discordant and tied pairs, (n, 3)."""
+    """Sum the weights of each row's partners in concordant, discordant and tied pairs, (n, 3)."""
     values, rank = np.unique(score, return_inverse=True)
     groups = np.unique(time[event])[::-1]  # from late to early
-    # Everyone joins at their time, those with the event after the group of their own time.
+    # Rows join the risk set at their own time; a row with the event joins after its own group.
     key = np.searchsorted(-groups, -time, side="left") + event
     joins = np.argsort(key, kind="stable")
     number = np.arange(len(groups))
@@ -139,7 +143,7 @@ def _partners(
     leave_end = np.zeros(len(groups), np.int64)
     if entry is not None:
         gone = np.searchsorted(-groups, -entry, side="left")
-        gone = np.maximum(gone, key)  # nobody leaves before joining
+        gone = np.maximum(gone, key)  # a row does not leave before it joins
         leaves = np.argsort(gone, kind="stable")
         leave_end = np.searchsorted(gone[leaves], number, side="right")
     events = np.flatnonzero(event)

@@ -1,4 +1,4 @@
-"""Numbers behind the checks of a cumulative model."""
+"""Residuals, influences and tests of equal coefficients for cumulative models."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["equality_test", "influence", "scale_residuals"]
 def scale_residuals(
     values: np.ndarray, alpha: np.ndarray, link: str, eta: np.ndarray, y: Interval
 ) -> np.ndarray:
-    """P(Y* < y) − P(Y* > y) for Y* from the model, (n,).
+    """Compute the probability-scale residuals P(Y* < y) − P(Y* > y) for Y* from the model, (n,).
 
-    For a row that is only known to lie in (l, u] it is F(l) + F(u) − 1, the mean over what the
-    row could be (Li and Shepherd 2012; Shepherd, Li and Liu 2016).
+    For a row that is only known to lie in (l, u] the residual is F(l) + F(u) − 1, the mean over
+    its possible values (Li and Shepherd 2012; Shepherd, Li and Liu 2016).
     """
     padded = np.concatenate([[-np.inf], alpha, [np.inf]])
     upper = y.lower if y.upper is None else y.upper
@@ -43,7 +43,7 @@ def influence(
     offset: np.ndarray | None,
     information: CumulativeInformation,
 ) -> np.ndarray:
-    """V ψ_i for every row of the design, zero where it has no weight, (n, p), X's units."""
+    """Compute the influence V ψ_i of each row on β, (n, p) in X's units; zero without weight."""
     out = np.zeros((design.n, design.p))
     for i, psi in profiled_scores(design, part, offset, information.J):
         out[part.likelihood.levels.order[i]] = (psi @ information.V) / information.scale
@@ -51,23 +51,25 @@ def influence(
 
 
 def equality_test(beta: np.ndarray, influences: list[np.ndarray], names: list[str]) -> pd.DataFrame:
-    """Wald tests that the fits' coefficients are equal, one a column and one for all.
+    """Test with Wald statistics whether several fits have equal coefficients.
 
     Parameters
     ----------
     beta : (fits, p) array
     influences : list of (n, p) arrays
-        Of the same rows, whose products give the covariances between the fits.
+        Influences of the same rows on each fit; their products are the covariances between fits.
+    names : list of str
+        Names of the p coefficients.
 
     Returns
     -------
     DataFrame
-        Indexed by coefficient and ``GLOBAL``; columns ``chisq``, ``df``, ``p``.
+        One row per coefficient, and ``GLOBAL`` for all; columns ``chisq``, ``df``, ``p``.
 
     Raises
     ------
     DataError
-        If the covariance matrix of the differences has no inverse.
+        The covariance matrix of the differences is singular.
     """
     m, p = beta.shape
     V = np.empty((m * p, m * p))
@@ -84,8 +86,9 @@ def equality_test(beta: np.ndarray, influences: list[np.ndarray], names: list[st
         if rank < len(d):
             raise DataError(
                 f"The test of {listed([names[j] for j in columns])} compares the coefficients of "
-                f"{m} cuts in {len(d)} equations, and too few rows have a part in them to tell "
-                "the equations apart. Give fewer quantiles, further apart, or test fewer columns."
+                f"{m} cuts in {len(d)} equations, and too few rows contribute to them to "
+                "distinguish the equations. Give fewer quantiles, further apart, or test fewer "
+                "columns."
             )
         return statistic, len(d)
 

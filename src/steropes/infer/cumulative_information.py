@@ -1,11 +1,11 @@
-"""Variances in cumulative probability models, by solves against the factored Hessian.
+"""Variances in cumulative probability models, computed with the factored Hessian.
 
 With θ = (α, β) and the information [[T, C], [C', V]], a function of θ with gradient (c, d) has
 the variance
 
     c'T⁻¹c + (d − J'c)' S⁻¹ (d − J'c),    J = T⁻¹C,   S = V − C'T⁻¹C,
 
-so that S⁻¹ is β's covariance and nothing larger than J, (M − 1) × p, is ever formed.
+so that S⁻¹ is the covariance of β, and no array larger than J, (M − 1) × p, is formed.
 """
 
 from __future__ import annotations
@@ -33,24 +33,25 @@ __all__ = [
     "robust_covariance",
 ]
 
-BATCH = 1 << 21  # entries of a (thresholds × functions) array that are held at once
+# The largest number of entries of a (thresholds × functions) array in memory.
+BATCH = 1 << 21
 
 
 @dataclass
 class SubsetFit:
-    """A fit with the rows it is of.
+    """A fit of a cumulative model together with its rows: all rows, or a subset of them.
 
     Attributes
     ----------
     likelihood : CumulativeRows
-        Over the levels with mass.
+        Likelihood over the levels with mass.
     fit : Fit
     at : Thresholds
-        α for the design's columns, the dense ones centred.
+        α for the design's columns, of which the dense ones are centred.
     beta : (p,) array
         Coefficients of the design's scaled columns.
     alpha : (M − 1,) array
-        Thresholds for X as the user has it.
+        Thresholds for X in the user's units.
     """
 
     likelihood: CumulativeRows
@@ -61,7 +62,7 @@ class SubsetFit:
 
     @classmethod
     def of(cls, design: DesignLike, fit: Fit) -> SubsetFit:
-        """Of a fit of one replicate."""
+        """Create a subset fit from the fit of one replicate."""
         end = fit.nuisance
         assert isinstance(end, LevelsWithMass)
         alpha = end.thresholds.alpha + float(design.center @ fit.beta)
@@ -69,20 +70,20 @@ class SubsetFit:
 
     @property
     def values(self) -> np.ndarray:
-        """Levels with mass, (M,)."""
+        """Outcome levels with mass, (M,)."""
         return self.likelihood.levels.values
 
 
 class CumulativeInformation:
-    """Covariances at an optimum; holds no data, so that it can be pickled.
+    """Covariances of a cumulative model at its optimum; holds no data, so that it can be pickled.
 
     Parameters
     ----------
     problem : Problem
-        With dense columns centred, and the prior of the fit.
+        The problem with dense columns centred, and the prior of the fit.
     part : SubsetFit
     offset : (n,) array or None
-        In the order of the part's rows.
+        Offsets in the order of the rows of ``part``.
     """
 
     def __init__(
@@ -93,7 +94,7 @@ class CumulativeInformation:
     ) -> None:
         design = cast(PlainDesign, problem.design)
         self.scale, self.center = design.scale, design.center / design.scale
-        rows, _, curvature = at_optimum(design, part, offset)
+        rows, _, curvature = evaluate_at_optimum(design, part, offset)
         self.block: Block = curvature.block
         self.S = hessian(rows, curvature)
         self.J = self.block.solve_in_place(cross(rows, curvature))
@@ -111,59 +112,60 @@ class CumulativeInformation:
 
     @property
     def parts(self) -> list[CumulativeInformation]:
-        """As of a combination of one; see `SubsetInformation`."""
+        """The same fit as the only part of a combination; see `SubsetInformation`."""
         return [self]
 
     @property
     def positions(self) -> list[np.ndarray]:
-        """See `SubsetInformation`."""
+        """Thresholds of the only part; see `SubsetInformation`."""
         return [np.arange(self.K)]
 
-    def beta(self) -> np.ndarray:
-        """Covariance of β in the user's units, (p, p)."""
+    def beta_covariance(self) -> np.ndarray:
+        """Compute the covariance of β in the user's units, (p, p)."""
         return self.V / self.scale / self.scale[:, None]
 
-    def alpha(self) -> np.ndarray:
-        """Variance of every α_k, (K,)."""
-        return self.predictor(np.arange(self.K), np.zeros((1, len(self.scale))))[0]
+    def alpha_variance(self) -> np.ndarray:
+        """Compute the variance of each α_k, (K,)."""
+        return self.predictor_variance(np.arange(self.K), np.zeros((1, len(self.scale))))[0]
 
-    def predictor(self, thresholds: np.ndarray, X: np.ndarray) -> np.ndarray:
-        """Variance of α_k − x'β, (rows, thresholds), for scaled columns X (rows, p)."""
+    def predictor_variance(self, thresholds: np.ndarray, X: np.ndarray) -> np.ndarray:
+        """Compute the variance of α_k − x'β, (rows, thresholds), for scaled columns X (rows, p)."""
         a = (X - self.center) @ self.root
         out = np.empty((len(a), len(thresholds)))
         step = max(1, BATCH // max(len(self.scale), len(a)))
         for m in range(0, len(thresholds), step):
             k = thresholds[m : m + step]
             b = self.J[k] @ self.root
-            if len(a) == 1:  # no expansion of the square, which would cancel
+            if len(a) == 1:  # the square is not expanded, which avoids cancellation
                 q = ((a + b) ** 2).sum(axis=1)[None, :]
             else:
                 q = (a**2).sum(axis=1)[:, None] + 2 * (a @ b.T) + (b**2).sum(axis=1)
             out[:, m : m + step] = self.t_diagonal[k] + np.maximum(q, 0.0)
         return out
 
-    def paired(self, thresholds: np.ndarray, X: np.ndarray) -> np.ndarray:
-        """Variance of α_k − x'β for one threshold a row, (rows,)."""
+    def paired_variance(self, thresholds: np.ndarray, X: np.ndarray) -> np.ndarray:
+        """Compute the variance of α_k − x'β for one threshold per row, (rows,)."""
         q = ((X - self.center + self.J[thresholds]) @ self.root) ** 2
         return self.t_diagonal[thresholds] + q.sum(axis=1)
 
-    def functional(
+    def functional_variance(
         self, c: np.ndarray, X: np.ndarray, total: np.ndarray | None = None
     ) -> np.ndarray:
-        """Variance of functions with gradient c (K, rows) in α − x'β, for rows X.
+        """Compute the variance of functions with gradient c (K, rows) in α − x'β, for rows X.
 
-        ``total`` (rows,) replaces the sum of c as the factor of −x in β's gradient.
+        ``total`` (rows,) replaces the sum of c as the factor of −x in the gradient of β.
         """
         inner = c.sum(axis=0)
         total = inner if total is None else total
-        # α of the centred columns is α less center'β: the centre goes with c, x with total.
+        # α of the centred columns is α − center'β, so the centre is multiplied by the sum of c
+        # and x by ``total``.
         q = -(total[:, None] * X - inner[:, None] * self.center + c.T @ self.J)
         quad = (c * self.block.solve(c)).sum(axis=0)
         return quad + ((q @ self.root) ** 2).sum(axis=1)
 
 
 def _prior_curvature(problem: Problem, part: SubsetFit) -> np.ndarray:
-    """Of the prior where the fit ended, in the scaled columns, (p, p)."""
+    """Compute the prior's second derivative at the fit, in the scaled columns, (p, p)."""
     added, smooth = np.diag(problem.penalties(problem.prior)[1]), problem.smooth_term()
     scale = problem.design.scale
     if smooth is not None:
@@ -171,10 +173,10 @@ def _prior_curvature(problem: Problem, part: SubsetFit) -> np.ndarray:
     return added / scale / scale[:, None]
 
 
-def at_optimum(
+def evaluate_at_optimum(
     design: PlainDesign, part: SubsetFit, offset: np.ndarray | None
 ) -> tuple[RowsLike, Evaluation, ProfiledCurvature]:
-    """Rows of all columns, the evaluation, the curvature in them."""
+    """Return all columns by rows, with the likelihood's evaluation and curvature at the fit."""
     likelihood = part.likelihood
     rows = design.by_rows(np.arange(design.p), likelihood.levels.order, likelihood.backend)
     eta = rows.matmul(part.beta[:, None])[:, 0]
@@ -184,8 +186,8 @@ def at_optimum(
     block = likelihood.block(ev)
     if not block.positive:
         raise DataError(
-            "The log-likelihood is not concave at the fit, which is no maximum: there are no "
-            "standard errors. Try another link."
+            "The log-likelihood is not concave at the fit, which is therefore not a maximum: there "
+            "are no standard errors. Try another link."
         )
     return rows, ev, likelihood.curvature(ev, block)
 
@@ -197,10 +199,10 @@ def robust_covariance(
     information: CumulativeInformation,
     cluster: np.ndarray | None,
 ) -> np.ndarray:
-    """Sandwich V B V of β with B = Σ_g ψ_g ψ_g' over clusters g (rows where None), (p, p).
+    """Compute the sandwich V B V of β, B = Σ_g ψ_g ψ_g' over clusters or rows, (p, p).
 
-    ψ_i = s_i x_i + ℓ_a J_up + ℓ_b J_low is the row's score of β less what α takes up of it
-    (White 1980, Lin and Wei 1989 for the profiled form); weights multiply the scores.
+    ψ_i = s_i x_i + ℓ_a J_up + ℓ_b J_low is the row's score of β minus its projection on the scores
+    of α (White 1980; Lin and Wei 1989 for the profiled form). Weights multiply the scores.
     """
     p = len(information.scale)
     B = np.zeros((p, p))
@@ -223,8 +225,8 @@ def profiled_scores(
     offset: np.ndarray | None,
     J: np.ndarray,
 ) -> Iterator[tuple[slice, np.ndarray]]:
-    """Yield (rows of the model's order, ψ) a few thousand rows at a time, scaled columns."""
-    rows, ev, _ = at_optimum(design, part, offset)
+    """Yield slices of rows in the model's order with their ψ, in the scaled columns."""
+    rows, ev, _ = evaluate_at_optimum(design, part, offset)
     likelihood = part.likelihood
     levels, p = likelihood.levels, rows.k
     J = np.concatenate([J, np.zeros((1, p))])  # index −1 and K: no threshold
@@ -234,7 +236,7 @@ def profiled_scores(
     for i0 in range(0, likelihood.n, step):
         i = slice(i0, min(i0 + step, likelihood.n))
         up, low = J[levels.up[i]], J[levels.low[i]]
-        # ℓ_a and −ℓ_b are of order n and nearly equal: their sum s is known better than they.
+        # ℓ_a and −ℓ_b are of order n and nearly equal; their sum s has a smaller error.
         psi = (up + low) * half_s[i, None] + (up - low) * half_d[i, None]
         one = ~inner[i]
         psi[one] = ev.la[i][one, None] * up[one] + ev.lb[i][one, None] * low[one]

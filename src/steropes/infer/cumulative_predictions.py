@@ -1,4 +1,4 @@
-"""Conditional distributions, means and quantiles of a cumulative model, with variances."""
+"""Conditional distributions, means and quantiles of cumulative models, with variances."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from ..likelihoods.cumulative.kernels import cdf, mean_terms
 
 __all__ = ["densities", "means", "probabilities", "quantile_levels", "threshold_at"]
 
-BATCH = 1 << 22  # entries of a (thresholds × rows) array that are held at once
+# The largest number of entries of a (thresholds × rows) array in memory.
+BATCH = 1 << 22
 
 
 def threshold_at(values: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """The threshold k with α(y) = α_k: −1 below all levels, M − 1 at or above the last."""
+    """Find the k with α(y) = α_k: −1 below all levels, M − 1 at or above the last one."""
     return np.searchsorted(values, y, side="right") - 1
 
 
 def probabilities(link: str, u: np.ndarray, above: bool = False) -> np.ndarray:
-    """F(u), or 1 − F(u) without cancellation; u may be infinite."""
+    """Evaluate F(u), or 1 − F(u) without cancellation; u may be infinite."""
     mirror = {"loglog": "cloglog", "cloglog": "loglog"}
     if above:
         link, u = mirror.get(link, link), -u
@@ -34,7 +35,7 @@ def probabilities(link: str, u: np.ndarray, above: bool = False) -> np.ndarray:
 
 
 def densities(link: str, u: np.ndarray) -> np.ndarray:
-    """F'(u), zero where u is infinite."""
+    """Evaluate the density F'(u), which is zero if u is infinite."""
     flat = np.ascontiguousarray(u, np.float64).ravel()
     F, f = np.empty_like(flat), np.empty_like(flat)
     cdf(CODES[link], np.clip(flat, -1e300, 1e300), F, f)
@@ -44,9 +45,12 @@ def densities(link: str, u: np.ndarray) -> np.ndarray:
 def quantile_levels(
     alpha: np.ndarray, link: str, eta: np.ndarray, q: np.ndarray, shift: Any = 0.0
 ) -> np.ndarray:
-    """The smallest level with F(α − η) ≥ q, (rows, quantiles); ``shift`` is added to F⁻¹(q)."""
+    """Find the smallest levels with F(α − η) ≥ q, (rows, quantiles).
+
+    ``shift`` is added to F⁻¹(q).
+    """
     goal = eta[:, None] + quantile_function(link, q)[None, :] + shift
-    # Rounding must not push a probability equal to q to the next level.
+    # Rounding must not move a probability that equals q to the next level.
     goal = goal - 1e-12 * (1.0 + np.abs(np.where(np.isfinite(goal), goal, 0.0)))
     return np.searchsorted(alpha, goal, side="left")
 
@@ -60,7 +64,10 @@ def means(
     information: Any = None,
     X: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """E(Y | x) = y_M − Σ_k (y_{k+1} − y_k) F(α_k − η) and, with an information, its variance."""
+    """Compute E(Y | x) = y_M − Σ_k (y_{k+1} − y_k) F(α_k − η), and its variance on request.
+
+    The variance needs an ``information`` and the scaled columns ``X`` of the rows.
+    """
     jump = np.diff(values)
     n, K = len(eta), len(alpha)
     mean = np.full(n, values[-1])
@@ -71,7 +78,7 @@ def means(
         slope = np.empty((K, i1 - i0) if information is not None else (0, 0))
         mean_terms(CODES[link], alpha, jump, eta[i0:i1], mean[i0:i1], slope)
         if variance is not None and information is not None and X is not None:
-            variance[i0:i1] = information.functional(slope, X[i0:i1])
+            variance[i0:i1] = information.functional_variance(slope, X[i0:i1])
 
     pool.map(part, [(i, min(i + step, n)) for i in range(0, n, step)])
     return mean, variance

@@ -1,4 +1,4 @@
-"""Sandwich variances of functions of α and β: the rows' influences, summed by cluster, squared.
+"""Sandwich variances of functions of α and β: squared influences of rows or clusters.
 
 The influence of row i on a function with gradient (c, d) in (α, β) is its score times the
 inverse Hessian times that gradient. With J = T⁻¹C and β's covariance V from the factorisation
@@ -6,9 +6,9 @@ inverse Hessian times that gradient. With J = T⁻¹C and β's covariance V from
 
     u_i(T⁻¹c) + B_i'(d − J'c),    u_i(t) = −(ℓ_a t_up + ℓ_b t_low),    B = (s X − u(J)) V,
 
-so that a function takes one solve with T and one pass over the rows. B is n × p; nothing is
-n × M. A combination of subsets is the mean of functions of parts with rows of their own, whose
-influences add up by cluster like any others: clusters may be cut by the subsets.
+so that each function needs one solve with T and one pass over the rows. B is n × p, and no array
+is n × M. A combination of subsets is a mean of functions of separate fits to disjoint rows, whose
+influences are summed by cluster in the same way; a cluster may have rows in several subsets.
 """
 
 from __future__ import annotations
@@ -18,29 +18,30 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .cumulative_information import at_optimum
+from .cumulative_information import evaluate_at_optimum
 
 __all__ = ["RobustInformation"]
 
-BATCH = 1 << 22  # entries of a (rows × functions) array that are held at once
+# The largest number of entries of a (rows × functions) array in memory.
+BATCH = 1 << 22
 
 
 class RobustInformation:
-    """Covariances with the methods of `CumulativeInformation`, by the sandwich.
+    """Sandwich covariances, with the methods of `CumulativeInformation`.
 
     Parameters
     ----------
     design : Design
     parts : list of SubsetFit
-        One, or one a subset.
+        The fit to all rows, or the fits to the subsets.
     information : list of CumulativeInformation
-        Of the parts.
+        Information of each part.
     offsets : list of (n_k,) arrays or None
-        In the rows' order of each part's likelihood.
+        Offsets in the row order of each part's likelihood.
     positions : list of (M − 1,) int arrays
-        The threshold of each part that holds at each threshold of the whole, −1 where none.
+        For each part, its threshold at each threshold of all rows; see `subset_positions`.
     cluster : (n,) int array or None
-        Codes of the design's rows; None has every row alone.
+        Cluster codes of the design's rows; if None each row is its own cluster.
     """
 
     def __init__(
@@ -65,28 +66,28 @@ class RobustInformation:
         self._beta = self._influence(nothing, [np.eye(self.p) / len(parts)] * len(parts))
         self._bb = self._beta.T @ self._beta
 
-    def beta(self) -> np.ndarray:
-        """Covariance of β in the user's units, (p, p)."""
+    def beta_covariance(self) -> np.ndarray:
+        """Compute the covariance of β in the user's units, (p, p)."""
         return self._bb / self.scale / self.scale[:, None]
 
-    def predictor(self, thresholds: np.ndarray, X: np.ndarray) -> np.ndarray:
-        """Variance of α_k − x'β, (rows, thresholds), for scaled columns X (rows, p)."""
+    def predictor_variance(self, thresholds: np.ndarray, X: np.ndarray) -> np.ndarray:
+        """Compute the variance of α_k − x'β, (rows, thresholds), for scaled columns X (rows, p)."""
         k, back = np.unique(thresholds, return_inverse=True)
         aa, ab = self._moments(k)
         x = X - self.center
         out = aa - 2 * (x @ ab.T) + ((x @ self._bb) * x).sum(axis=1)[:, None]
         return np.maximum(out, 0.0)[:, back.reshape(-1)]
 
-    def paired(self, thresholds: np.ndarray, X: np.ndarray) -> np.ndarray:
-        """Variance of α_k − x'β for one threshold a row, (rows,)."""
+    def paired_variance(self, thresholds: np.ndarray, X: np.ndarray) -> np.ndarray:
+        """Compute the variance of α_k − x'β for one threshold per row, (rows,)."""
         k, back = np.unique(thresholds, return_inverse=True)
         aa, ab = self._moments(k)
         x, back = X - self.center, back.reshape(-1)
         out = aa[back] - 2 * (x * ab[back]).sum(axis=1) + ((x @ self._bb) * x).sum(axis=1)
         return np.maximum(out, 0.0)
 
-    def functional(self, c: np.ndarray, X: np.ndarray) -> np.ndarray:
-        """Variance of functions with gradient c (M − 1, rows) in α − x'β, for rows X."""
+    def functional_variance(self, c: np.ndarray, X: np.ndarray) -> np.ndarray:
+        """Compute the variance of functions with gradient c (M − 1, rows) in α − x'β, for X."""
         out = np.empty(len(X))
         step = self._step()
         for i in range(0, len(X), step):
@@ -103,7 +104,10 @@ class RobustInformation:
         return out
 
     def _moments(self, thresholds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Variances of α_k − m'β, (thresholds,), and covariances with β, (thresholds, p)."""
+        """Compute variances of α_k − m'β, (thresholds,), and covariances with β, (thresholds, p).
+
+        m is the mean of the parts' centres.
+        """
         aa, ab = np.empty(len(thresholds)), np.empty((len(thresholds), self.p))
         step = self._step()
         for i in range(0, len(thresholds), step):
@@ -121,29 +125,30 @@ class RobustInformation:
         return aa, ab
 
     def _influence(self, c: list[np.ndarray], d: list[np.ndarray]) -> np.ndarray:
-        """Influences of functions, by their gradients in each part's α (K, m) and β (p, m)."""
+        """Compute influences (units, m) from gradients in each part's α (K, m) and β (p, m)."""
         out = np.zeros((self.units, d[0].shape[1]))
         for part, own_c, own_d in zip(self.parts, c, d, strict=True):
             part.add_influence(own_c, own_d, out)
         return out
 
     def _step(self) -> int:
+        """Return how many functions are processed at once."""
         largest = max(self.units, *(max(part.K, len(part.up)) for part in self.parts))
         return max(1, BATCH // largest)
 
 
 class _Part:
-    """One fit's rows: what their influences are made of."""
+    """The factors from which the influences of one fit's rows are computed."""
 
     def __init__(self, design: Any, part: Any, information: Any, offset: Any, cluster: Any) -> None:
         likelihood = part.likelihood
-        rows, ev, _ = at_optimum(design, part, offset)
+        rows, ev, _ = evaluate_at_optimum(design, part, offset)
         levels = likelihood.levels
         self.K, self.center = likelihood.K, information.center
         self.block, self.J = information.block, information.J
         self.low, self.up = levels.low, levels.up
         self.one = np.flatnonzero((levels.low < 0) | (levels.up >= self.K))
-        # ℓ_a and −ℓ_b are of order n and nearly equal: their sum s is known better than they.
+        # ℓ_a and −ℓ_b are of order n and nearly equal; their sum s has a smaller error.
         self.half_s, self.half_d = 0.5 * ev.s, 0.5 * (ev.la - ev.lb)
         self.la, self.lb = ev.la[self.one], ev.lb[self.one]
         self.order, self.groups = levels.order, None
@@ -159,7 +164,7 @@ class _Part:
             self.B[i] = psi @ information.V
 
     def _thresholds(self, t: np.ndarray, i: slice) -> np.ndarray:
-        """u(t) of the rows i for t (K, m) above a row of zeros."""
+        """Compute u(t) of the rows i, for t (K, m) padded by `_padded`."""
         up, low = t[self.up[i]], t[self.low[i]]
         out = -(up + low) * self.half_s[i, None] - (up - low) * self.half_d[i, None]
         a, b = np.searchsorted(self.one, [i.start, i.stop])
@@ -179,5 +184,5 @@ class _Part:
 
 
 def _padded(t: np.ndarray) -> np.ndarray:
-    """``t`` above a row of zeros, which the indices −1 and K mean: no threshold there."""
+    """Append a row of zeros to ``t``, to which the indices −1 and K of missing thresholds point."""
     return np.concatenate([t, np.zeros((1, t.shape[1]))])

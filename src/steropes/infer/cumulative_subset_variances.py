@@ -1,4 +1,4 @@
-"""Variances of single thresholds in a combination of subsets, without an array of M × rows."""
+"""Variances of single thresholds in a combination of subsets, without M × rows arrays."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ __all__ = ["FastSubsetInformation"]
 
 
 class FastSubsetInformation(SubsetInformation):
-    """Covariances of means over independent subsets.
+    """Covariances of means over independent subsets, with a direct formula for one threshold.
 
-    α(y_k) is the mean over the ``count[k]`` subsets that have it and β over all K. A subset's
-    share in the variance of α(y_k) − x'β, with threshold j there, is
+    α(y_k) is the mean over the ``count[k]`` subsets that define it, and β the mean over all K. A
+    subset with threshold j contributes
 
         (T⁻¹)_jj / count² + q'Vq,    q = (m − J_j) / count − x/K,
 
-    m being the centre of its columns; x is taken from a common centre first.
+    to the variance of α(y_k) − x'β, where m is the centre of its columns. A common centre is
+    subtracted from x first.
     """
 
-    def predictor(self, thresholds: np.ndarray, X: np.ndarray) -> np.ndarray:
-        """Variance of α_k − x'β, (rows, thresholds)."""
+    def predictor_variance(self, thresholds: np.ndarray, X: np.ndarray) -> np.ndarray:
+        """Compute the variance of α_k − x'β, (rows, thresholds)."""
         out = np.zeros((len(X), len(thresholds)))
         center = self._center()
         for part, at in zip(self.parts, self.positions, strict=True):
@@ -32,8 +33,8 @@ class FastSubsetInformation(SubsetInformation):
             out += own + np.maximum(q, 0.0)
         return out
 
-    def paired(self, thresholds: np.ndarray, X: np.ndarray) -> np.ndarray:
-        """Variance of α_k − x'β for one threshold a row, (rows,)."""
+    def paired_variance(self, thresholds: np.ndarray, X: np.ndarray) -> np.ndarray:
+        """Compute the variance of α_k − x'β for one threshold per row, (rows,)."""
         out = np.zeros(len(X))
         center = self._center()
         for part, at in zip(self.parts, self.positions, strict=True):
@@ -43,6 +44,7 @@ class FastSubsetInformation(SubsetInformation):
         return out
 
     def _center(self) -> np.ndarray:
+        """Average the centres of the subsets' columns."""
         return np.mean([part.center for part in self.parts], axis=0)
 
     def _share(
@@ -52,7 +54,7 @@ class FastSubsetInformation(SubsetInformation):
         thresholds: np.ndarray,
         center: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Of each threshold: (T⁻¹)_jj / count² and q at the common centre, in V's root."""
+        """Return (T⁻¹)_jj / count² and q times V's root per threshold, at the common centre."""
         j, ok = np.maximum(at[thresholds], 0), at[thresholds] >= 0
         share = ok / self.count[thresholds]
         q = share[:, None] * (part.center - part.J[j]) - center / len(self.parts)

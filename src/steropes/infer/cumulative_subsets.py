@@ -1,4 +1,4 @@
-"""Combining the fits of subsets into one (Li, Chen and Shepherd 2022, §2.2)."""
+"""Combination of cumulative model fits to subsets of rows (Li, Chen and Shepherd 2022, §2.2)."""
 
 from __future__ import annotations
 
@@ -10,24 +10,29 @@ __all__ = ["SubsetInformation", "combine_thresholds", "subset_positions"]
 
 
 def subset_positions(values: np.ndarray, part: np.ndarray) -> np.ndarray:
-    """The threshold of a subset that holds at each threshold of the whole, −1 where none.
+    """Find the threshold of a subset that corresponds to each threshold of all rows.
 
     Parameters
     ----------
     values : (M,) array
         Distinct outcomes of all rows.
     part : (M_k,) array
-        Those of the subset: its α is a step function on [min, max) of them.
+        Distinct outcomes of the subset; its α is a step function on [min, max) of them.
+
+    Returns
+    -------
+    (M − 1,) int array
+        −1 where the subset has no threshold.
     """
     at = np.searchsorted(part, values[:-1], side="right") - 1
     return np.where(at < len(part) - 1, at, -1)
 
 
 def combine_thresholds(positions: list[np.ndarray], alphas: list[np.ndarray]) -> np.ndarray:
-    """Mean of the subsets' α(y) where they are defined, monotone at the ends, (M − 1,).
+    """Average the subsets' α(y) where they are defined, and make the ends monotone, (M − 1,).
 
-    The set of subsets that a mean is over only changes at the two ends, so only there can it
-    fall; α is lowered towards the left end and raised towards the right one.
+    The set of subsets in the mean changes only at the two ends, so the mean can decrease only
+    there; α is lowered towards the left end and raised towards the right one.
     """
     total, count = np.zeros(len(positions[0])), np.zeros(len(positions[0]))
     for at, alpha in zip(positions, alphas, strict=True):
@@ -45,7 +50,7 @@ def combine_thresholds(positions: list[np.ndarray], alphas: list[np.ndarray]) ->
 
 
 class SubsetInformation:
-    """Covariances of means over independent subsets, with the methods of one fit's.
+    """Covariances of means over independent subsets, with the methods of `CumulativeInformation`.
 
     Parameters
     ----------
@@ -59,41 +64,46 @@ class SubsetInformation:
         self.count = np.sum([at >= 0 for at in positions], axis=0)
         self.scale = parts[0].scale
 
-    def beta(self) -> np.ndarray:
-        """Covariance of β, (p, p)."""
-        return np.sum([part.beta() for part in self.parts], axis=0) / len(self.parts) ** 2
+    def beta_covariance(self) -> np.ndarray:
+        """Compute the covariance of β, (p, p)."""
+        return (
+            np.sum([part.beta_covariance() for part in self.parts], axis=0) / len(self.parts) ** 2
+        )
 
-    def alpha(self) -> np.ndarray:
-        """Variance of every α_k, (M − 1,)."""
+    def alpha_variance(self) -> np.ndarray:
+        """Compute the variance of each α_k, (M − 1,)."""
         out = np.zeros(len(self.count))
         for part, at in zip(self.parts, self.positions, strict=True):
             ok = at >= 0
-            out[ok] += part.alpha()[at[ok]]
+            out[ok] += part.alpha_variance()[at[ok]]
         return out / self.count**2
 
-    def predictor(self, thresholds: np.ndarray, X: np.ndarray) -> np.ndarray:
-        """Variance of α_k − x'β, (rows, thresholds); see `functional` for the covariances."""
+    def predictor_variance(self, thresholds: np.ndarray, X: np.ndarray) -> np.ndarray:
+        """Compute the variance of α_k − x'β, (rows, thresholds), by `functional_variance`."""
         out = np.empty((len(X), len(thresholds)))
         for j, k in enumerate(thresholds):
             c = np.zeros((len(self.count), len(X)))
             c[k] = 1.0
-            out[:, j] = self.functional(c, X)
+            out[:, j] = self.functional_variance(c, X)
         return out
 
-    def paired(self, thresholds: np.ndarray, X: np.ndarray) -> np.ndarray:
-        """Variance of α_k − x'β for one threshold a row, (rows,)."""
+    def paired_variance(self, thresholds: np.ndarray, X: np.ndarray) -> np.ndarray:
+        """Compute the variance of α_k − x'β for one threshold per row, (rows,)."""
         return np.array(
-            [self.predictor(thresholds[i : i + 1], X[i : i + 1])[0, 0] for i in range(len(X))]
+            [
+                self.predictor_variance(thresholds[i : i + 1], X[i : i + 1])[0, 0]
+                for i in range(len(X))
+            ]
         )
 
-    def functional(self, c: np.ndarray, X: np.ndarray) -> np.ndarray:
-        """Variance of functions with gradient c (M − 1, rows) in α − x'β, for rows X."""
+    def functional_variance(self, c: np.ndarray, X: np.ndarray) -> np.ndarray:
+        """Compute the variance of functions with gradient c (M − 1, rows) in α − x'β, for X."""
         out = np.zeros(len(X))
         n_parts = len(self.parts)
         for part, at in zip(self.parts, self.positions, strict=True):
             ok = at >= 0
             own = np.zeros((part.K, len(X)))
             np.add.at(own, at[ok], c[ok] / self.count[ok, None])
-            # β enters every subset's share alike, whatever subsets α(y) is a mean over.
-            out += part.functional(own, X, c.sum(axis=0) / n_parts)
+            # β is a mean over all subsets, even where α(y) is a mean over some of them.
+            out += part.functional_variance(own, X, c.sum(axis=0) / n_parts)
         return out

@@ -1,4 +1,4 @@
-"""Degrees of freedom of a penalised fit."""
+"""Effective degrees of freedom of penalised fits."""
 
 from __future__ import annotations
 
@@ -14,33 +14,38 @@ __all__ = ["degrees_of_freedom"]
 
 
 def degrees_of_freedom(problem: Any, beta: np.ndarray) -> float:
-    """Effective number of coefficients at a fit under a problem's prior.
+    """Compute the effective number of coefficients of a fit under the problem's prior.
 
-    The coefficients that are not zero and those without a prior (Zou, Hastie and Tibshirani 2007,
-    Annals of Statistics 35:2173); where the prior has a smooth part over them, tr[(H + P)⁻¹ H] of
-    the information H and that part's second derivative P. Of chains the steps that are not zero
-    (Tibshirani and Taylor 2011, Annals of Statistics 39:1335).
+    This is the number of coefficients that are nonzero or unpenalised (Zou, Hastie and Tibshirani
+    2007, Annals of Statistics 35:2173). If the prior has a smooth part over them it is
+    tr[(H + P)⁻¹ H], with the information H and that part's second derivative P. For chains it is
+    the number of nonzero steps (Tibshirani and Taylor 2011, Annals of Statistics 39:1335).
 
     Parameters
     ----------
     problem : steropes.fit.Problem
-        With the prior that was fitted under.
+        The problem with the prior of the fit.
     beta : (p,) array
-        In X's units, the intercept first where there is one.
+        Coefficients in X's units, starting with the intercept if there is one.
     """
     prior = problem.prior
     l1, l2 = problem.penalties(prior)
     active = (beta != 0) | ((l1 == 0) & (l2 == 0))
     joined = problem.group_penalty(prior)
     if joined is not None:
-        return _of_joined(problem, beta, joined, (l1, l2))
+        return _of_group_penalty(problem, beta, joined, (l1, l2))
     if prior is None or prior.bounds_all or (prior.plain and not l2[active].any()):
         return float(active.sum())
-    return _trace(*Information(problem, beta, l1, l2).parts())
+    return _trace(*Information(problem, beta, l1, l2).hessian_parts())
 
 
-def _of_joined(problem: Any, beta: np.ndarray, joined: GroupPenalty, penalties: Any) -> float:
-    """The same in the steps that are not zero; of single ones it is their number."""
+def _of_group_penalty(
+    problem: Any, beta: np.ndarray, joined: GroupPenalty, penalties: Any
+) -> float:
+    """Compute the degrees of freedom under a group penalty, over the nonzero steps.
+
+    If no group has several steps it is their number.
+    """
     theta = joined.steps(beta[:, None])[:, 0]
     at = np.flatnonzero((theta != 0) | (joined.l1 == 0))
     P = joined.hessian(theta)[np.ix_(at, at)]
@@ -49,12 +54,12 @@ def _of_joined(problem: Any, beta: np.ndarray, joined: GroupPenalty, penalties: 
     information = Information(problem, beta, *penalties)
     k, scale = information.columns, information.scale[information.columns]
     whole = np.zeros((len(beta), len(beta)))
-    whole[np.ix_(k, k)] = information.parts()[0] * scale * scale[:, None]
+    whole[np.ix_(k, k)] = information.hessian_parts()[0] * scale * scale[:, None]
     return _trace(joined.in_steps(whole)[np.ix_(at, at)], P)
 
 
 def _trace(H: np.ndarray, P: np.ndarray) -> float:
-    """tr[(H + P)⁻¹ H]."""
+    """Compute tr[(H + P)⁻¹ H]."""
     size = np.sqrt(np.diag(H) + np.diag(P))
     size = np.where(size > 0, size, 1.0)
     A = (H + P) / size / size[:, None]

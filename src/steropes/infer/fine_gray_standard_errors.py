@@ -1,8 +1,8 @@
-"""Standard errors of Fine and Gray's predicted incidences: the sandwich of the rows' influences.
+"""Standard errors of incidences predicted by Fine–Gray models, from the rows' influences.
 
 A row's influence on the cumulative subdistribution hazard e^η Λ₀(t) of a person with columns x is
-e^η [∫_0^t dM_i / S + ψ_i + (x Λ₀(t) − ∫_0^t x̄ dΛ₀)' V U_i], with its score U_i and its part ψ_i in
-the censoring weights: Fine and Gray (1999), JASA 94:496, §4.
+e^η [∫_0^t dM_i / S + ψ_i + (x Λ₀(t) − ∫_0^t x̄ dΛ₀)' V U_i], where U_i is its score and ψ_i its
+contribution to the censoring weights: Fine and Gray (1999), JASA 94:496, §4.
 """
 
 from __future__ import annotations
@@ -17,23 +17,24 @@ from .score_contributions import UnitScores
 
 __all__ = ["IncidenceErrors"]
 
-ENTRIES = 10_000_000  # numbers worked on together
+# The largest number of array entries that are processed together.
+ENTRIES = 10_000_000
 
 
 class IncidenceErrors:
-    """Cumulative subdistribution hazards of people with their standard errors.
+    """Cumulative subdistribution hazards of people, with their standard errors.
 
     Parameters
     ----------
     problem : steropes.fit.Problem
-        Of a Fine–Gray model.
+        The problem of a Fine–Gray model.
     beta : (p,) array
         Coefficients in X's units.
     V : (p, p) array
         Inverse information.
     state : HazardWithVariance
     unit : (n,) int array, optional
-        Code of each row's cluster.
+        Code of each row's cluster; None if each row is its own cluster.
     """
 
     def __init__(
@@ -52,21 +53,21 @@ class IncidenceErrors:
     def of(
         self, Z: np.ndarray, eta: np.ndarray, stratum: int, times: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Cumulative hazards of people of a stratum and their standard errors, (n, T) each.
+        """Compute cumulative hazards in a stratum and their standard errors, (n, T) each.
 
         Parameters
         ----------
         Z : (n, p) array
-            Columns less their centres.
+            Columns minus their centres.
         eta : (n,) array
-            Linear predictors of Z, offset included.
+            Linear predictors of Z, including the offset.
         stratum : int
         times : (T,) array
         """
         state, T = self.state, len(times)
         total, se = np.zeros((len(Z), T)), np.zeros((len(Z), T))
         runs = np.flatnonzero(state.stratum == stratum)
-        if len(runs) == 0:  # no event of interest there
+        if len(runs) == 0:  # the stratum has no event of interest
             return total, se
         run = int(runs[0])
         hazard, _ = state.until(run, times)
@@ -85,7 +86,7 @@ class IncidenceErrors:
         return total, se
 
     def _baseline(self, run: int, times: np.ndarray) -> np.ndarray:
-        """Influences on Λ₀ at given β, (units, T)."""
+        """Compute the influences on Λ₀ with β fixed, (units, T)."""
         state, likelihood = self.state, self.problem.likelihood
         at = state.events_of(run)
         steps = np.zeros((len(state.time), len(times)))

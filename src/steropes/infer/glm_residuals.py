@@ -1,7 +1,7 @@
-"""Residuals of models whose rows are independent given X: linear, logistic, Poisson.
+"""Residuals of linear, logistic and Poisson regression, whose rows are independent given X.
 
-Of one copy of each row (a weight is a number of copies), computed from η so that no digits are
-lost where a probability is next to 0 or 1: McCullagh and Nelder (1989), §2.4.
+They refer to one copy of each row (a weight is a number of copies) and are computed from η, so that
+no digits are lost if a probability is close to 0 or 1: McCullagh and Nelder (1989), §2.4.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ __all__ = ["Family", "outcome_and_predictor", "response_residuals", "row_scores"
 
 Family = Literal["linear", "logistic", "poisson"]
 
-COLUMNS = 64  # worked on together
+# The number of columns processed together.
+COLUMNS = 64
 
 
 def outcome_and_predictor(problem: Any, beta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """y and η with offset, (n,) each in the rows of X.
+    """Return y and η with offset, (n,) each in the rows of X.
 
     Parameters
     ----------
@@ -35,7 +36,7 @@ def outcome_and_predictor(problem: Any, beta: np.ndarray) -> tuple[np.ndarray, n
 
 
 def response_residuals(family: Family, kind: str, y: np.ndarray, eta: np.ndarray) -> np.ndarray:
-    """Residuals "response" (y − μ), "pearson" (divided by √V(μ)) or "deviance", (n,).
+    """Compute residuals "response" (y − μ), "pearson" (divided by √V(μ)) or "deviance", (n,).
 
     Parameters
     ----------
@@ -52,12 +53,12 @@ def response_residuals(family: Family, kind: str, y: np.ndarray, eta: np.ndarray
         if kind == "response":
             return side * expit(-margin)
         if kind == "pearson":
-            with np.errstate(over="ignore"):  # of rows that the model all but excludes
+            with np.errstate(over="ignore"):  # a row of nearly zero probability
                 return side * np.exp(-margin / 2)
         return side * np.sqrt(2.0 * np.logaddexp(0.0, -margin))
     with np.errstate(over="ignore", invalid="ignore"):
         mean = np.exp(eta)
-        if kind == "pearson":  # (y − μ) / √μ, where μ is beyond all numbers too
+        if kind == "pearson":  # (y − μ) / √μ, finite even if μ overflows
             return np.where(y > 0, y * np.exp(-eta / 2), 0.0) - np.exp(eta / 2)
     if kind == "response":
         return y - mean
@@ -66,7 +67,7 @@ def response_residuals(family: Family, kind: str, y: np.ndarray, eta: np.ndarray
 
 
 def row_scores(problem: Any, response: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """x (y − μ) of each row, (n, L) in X's units; an intercept is the first column.
+    """Compute x (y − μ) of each row, (n, L) in X's units; an intercept is the first column.
 
     Parameters
     ----------
@@ -84,5 +85,5 @@ def row_scores(problem: Any, response: np.ndarray, columns: np.ndarray) -> np.nd
         D[some, np.arange(len(some))] = design.scale[some]
         X = backend.to_host(design.matmul(D, backend))[:, : len(some)]
         out[:, a : a + COLUMNS] = X + center[some]
-    with np.errstate(invalid="ignore"):  # 0 · ∞, of rows that are beyond all numbers
+    with np.errstate(invalid="ignore"):  # 0 · ∞ if the mean of a row overflows
         return out * response[:, None]

@@ -1,4 +1,4 @@
-"""What intervals of survival curves need of a fit: baseline steps, their variances, ∫ x̄ dΛ.
+"""Baseline hazard steps with their variances and ∫ x̄ dΛ, for intervals of survival curves.
 
 With Λ̂(t) = Σ_{u ≤ t} ĥ(u) at the columns' centres, Λ̂(t; β̂) − Λ(t) is about
 M(t) − (∫_0^t x̄ dΛ)'(β̂ − β), where M has independent increments of variance v(u) and is
@@ -16,21 +16,24 @@ from .baseline_hazard import fitted_state
 
 __all__ = ["HazardWithVariance", "relative_hazard"]
 
-COLUMNS = 64  # worked on together
-TOP = 300.0  # of log hazards: nobody lives on from there, and squares are finite
-WIDE = 250.0  # between the logarithms of steps whose squares are added up
+# The number of columns processed together.
+COLUMNS = 64
+# Log hazards are capped at this value, where survival is zero and squares are still finite.
+MAX_LOG_HAZARD = 300.0
+# The largest range of the logarithms of hazard steps whose squares can be added accurately.
+MAX_LOG_RANGE = 250.0
 
 
 def relative_hazard(eta: np.ndarray, shift: float) -> np.ndarray:
-    """exp(η + shift), as large as makes no more difference to a survival."""
-    return np.exp(np.minimum(eta + shift, TOP))
+    """Compute exp(η + shift), capped where survival is zero anyway."""
+    return np.exp(np.minimum(eta + shift, MAX_LOG_HAZARD))
 
 
 class HazardWithVariance:
     """Steps of the baseline hazard of each run, at the columns' centres and offset 0.
 
-    A run is a stratum, or one of its intervals of time. Hazards of a run are divided by
-    exp(``shift``), with its largest step one: nothing overflows where X is far from zero.
+    A run is a stratum, or an interval of time of a stratum. The hazards of a run are divided by
+    exp(``shift``), so that its largest step is one and nothing overflows if X is far from zero.
 
     Parameters
     ----------
@@ -41,17 +44,19 @@ class HazardWithVariance:
     Attributes
     ----------
     start : (C + 1,) int array
-        Where the runs' event times begin and end.
+        Boundaries of the runs in the arrays over event times.
     interval, stratum, shift : (C,) arrays
+        Interval of time, stratum code and log scale of each run.
     run : (m,) int array
+        The run of each event time.
     time, hazard, variance : (m,) arrays
-        Event times, ascending in each run; steps, and their variances.
+        Event times, ascending in each run, with the hazard's steps and their variances.
     weighted : (m,) bool array
-        Whether an event at the time has weight: where none has, there is no step.
+        Whether some event at the time has weight; otherwise there is no step.
     center : (p,) array
-        Where the columns are centred.
+        Centres of the columns.
     center_predictor : (Q,) array
-        Linear predictor there, in each interval of time.
+        Linear predictor at the centres, in each interval of time.
     """
 
     def __init__(self, problem: Any, beta: np.ndarray) -> None:
@@ -64,7 +69,7 @@ class HazardWithVariance:
         self.start = risk.groups_start
         sizes = np.diff(self.start)
         self.run = np.repeat(np.arange(len(sizes)), sizes)
-        # From late to early within a run, to early to late.
+        # The likelihood orders times from late to early within a run; reverse each run.
         self._flip = self.start[self.run] + self.start[self.run + 1] - 1 - np.arange(risk.m)
         self.interval, self.stratum = likelihood.interval_of, likelihood.stratum_of
         self.time = risk.group_time[self._flip]
@@ -74,12 +79,12 @@ class HazardWithVariance:
         self.shift[some] = np.where(np.isfinite(top), top, 0.0)
         self.weighted = log_step > -np.inf
         least = np.minimum.reduceat(np.where(self.weighted, log_step, np.inf), self.start[some])
-        if (top - least > WIDE).any():
+        if (top - least > MAX_LOG_RANGE).any():
             raise DataError(
                 "Within a stratum the baseline hazard's steps differ by more than e^250, as with "
                 "offsets of extreme size; standard errors of curves would be lost in rounding. "
-                "Give such rows a stratum of their own. predict_survival and "
-                "predict_cumulative_incidence give curves alone."
+                "Put such rows into a separate stratum. predict_survival and "
+                "predict_cumulative_incidence compute curves without standard errors."
             )
         self.hazard = np.exp(log_step - self.shift[self.run])
         self.variance = spread[self._flip] * self.hazard**2
@@ -88,20 +93,23 @@ class HazardWithVariance:
 
     @property
     def in_order_of_model(self) -> np.ndarray:
-        """Places of the event times in the likelihood's order, (m,)."""
+        """Positions of the event times in the likelihood's order, (m,)."""
         return self._flip
 
     def events_of(self, run: int) -> slice:
-        """The event times of a run."""
+        """Return the slice of a run's event times."""
         return slice(self.start[run], self.start[run + 1])
 
     def integrated(self, C: np.ndarray) -> np.ndarray:
-        """Σ_u C(u) x̄(u) h(u) over all event times, (F, p), for C (m, F); x̄ from the centres."""
+        """Compute Σ_u C(u) x̄(u) h(u) over all event times, (F, p), for C (m, F).
+
+        x̄ is measured from the columns' centres.
+        """
         H = C * self.hazard[:, None]
         return self._by_block(lambda mean: H.T @ mean, C.shape[1])
 
     def integrated_until(self, run: int, times: np.ndarray) -> np.ndarray:
-        """∫ x̄ dΛ of a run up to each time, (T, p)."""
+        """Compute ∫ x̄ dΛ of a run up to each time, (T, p)."""
         at = self.events_of(run)
         upto = np.searchsorted(self.time[at], times, side="right")
 
@@ -112,7 +120,7 @@ class HazardWithVariance:
         return self._by_block(part, len(times))
 
     def until(self, run: int, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Cumulative hazard of a run and the variance of its M at each time, (T,) each."""
+        """Compute a run's cumulative hazard and the variance of M at each time, (T,) each."""
         at = self.events_of(run)
         upto = np.searchsorted(self.time[at], times, side="right")
         sums = (np.append(0.0, np.cumsum(x[at]))[upto] for x in (self.hazard, self.variance))
@@ -120,7 +128,7 @@ class HazardWithVariance:
         return hazard, variance
 
     def _by_block(self, part: Any, rows: int) -> np.ndarray:
-        """Call ``part`` with the means of some columns, (m, L), at a time."""
+        """Collect rows of ``part``, called with the means of a block of columns, (m, L)."""
         problem = self._problem
         design, likelihood = problem.design, problem.likelihood
         backend, p = likelihood.backend, design.p

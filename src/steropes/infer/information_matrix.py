@@ -1,4 +1,4 @@
-"""The information matrix at a fit, its inverse, and the refusals where there is none."""
+"""The information matrix at a fit, its inverse, and errors for separated or collinear columns."""
 
 from __future__ import annotations
 
@@ -23,18 +23,22 @@ from ..solve.separation.separating_direction import (
 
 __all__ = ["Information", "refuse_collinear", "refuse_separated", "refuse_undetermined"]
 
-COLLINEAR = 1e-10  # share of a column's information that the other columns leave it
-LOST = 1e-2  # of a column's information that may be rounding where one takes its inverse
+# A column is collinear if the other columns leave less than this share of its information.
+MIN_INFORMATION = 1e-10
+# The largest share of a column's information that may be rounding error before it is inverted.
+MAX_ROUNDING = 1e-2
 
 
 class Information:
-    """Hessian of the objective at the coefficients, for columns with a smooth penalty.
+    """The Hessian of the objective at a fit, and its inverse.
+
+    It covers the columns without an ℓ1 penalty, and those with one whose coefficients are nonzero.
 
     Parameters
     ----------
     problem : steropes.fit.Problem
     beta : (p,) array
-        Coefficients in X's units, the intercept first where there is one.
+        Coefficients in X's units, starting with the intercept if there is one.
     l1, l2 : (p,) arrays
         Penalties in X's units.
     """
@@ -56,30 +60,32 @@ class Information:
 
     @cached_property
     def H(self) -> Any:
-        """Exact Hessian of the loss, and of a smooth prior, over ``columns``, which are scaled."""
+        """Exact Hessian of the loss and of a smooth prior over the scaled ``columns``, (k, k)."""
         data, joint = self._parts
         return data if joint is None else data + joint
 
     @cached_property
     def _curvature(self) -> Any:
+        """The likelihood's exact curvature at the fit."""
         return self.likelihood.curvature(self.eta, self.weights, exact=True)
 
     @cached_property
     def _parts(self) -> tuple[Any, Any]:
+        """Hessians of the loss and of the prior's smooth term, None if it has none."""
         data = self.likelihood.backend.to_host(hessian(self.rows, self._curvature))
         if self.term is None:
             return data, None
         scale = self.scale[self.columns]
         return data, self.term.hessian(self.beta, self.columns) / scale / scale[:, None]
 
-    def parts(self) -> tuple[np.ndarray, np.ndarray]:
-        """Hessians of the loss and of the penalty over ``columns``, which are scaled: (k, k)."""
+    def hessian_parts(self) -> tuple[np.ndarray, np.ndarray]:
+        """Compute the Hessians of loss and penalty over the scaled ``columns``, (k, k) each."""
         data, joint = self._parts
         kappa = np.diag(self.kappa)
         return np.asarray(data), kappa if joint is None else kappa + joint
 
     def vcov(self) -> np.ndarray:
-        """Inverse of the information, (p, p) in X's units; NaN where a Laplace prior acts."""
+        """Compute the inverse information, (p, p) in X's units; all NaN under a Laplace prior."""
         p = len(self.scale)
         if not self.smooth.all():
             return np.full((p, p), np.nan)
@@ -87,10 +93,10 @@ class Information:
         return 0.5 * (V + V.T)
 
     def _refuse_rounding(self) -> None:
-        """Raise where what risk sets or strata leave of a column's information is rounding.
+        """Raise an error if a column's information within risk sets or strata is only rounding.
 
-        A ridge may hold a coefficient where one row has all but 10⁻¹⁴ of its risk set's share:
-        the second moment less the square of the mean then has no digit left.
+        A ridge may keep a coefficient finite although one row has all but 10⁻¹⁴ of the weight of
+        its risk set. The second moment minus the square of the mean then has no digit left.
         """
         curvature = self._curvature
         if not isinstance(curvature, GroupedCurvature | SubdistributionCurvature):
@@ -99,21 +105,23 @@ class Information:
             return
         raw = self.likelihood.backend.to_host(self.rows.diagonal(curvature.v))
         left = np.abs(np.diag(self.H)) + self.kappa
-        lost = np.finfo(float).eps * raw > LOST * left
+        lost = np.finfo(float).eps * raw > MAX_ROUNDING * left
         if lost.any():
             bad = [self.design.names[j] for j in self.columns[lost]]
             raise DataError(
                 f"Standard errors of {listed(bad)} are lost in rounding: in nearly every risk "
-                "set or stratum one row has the whole likelihood, and a weak prior alone holds "
-                "the coefficient. Give these columns a stronger prior, or drop them."
+                "set or stratum one row has the whole likelihood, and only a weak prior keeps "
+                "the coefficient finite. Give these columns a stronger prior, or drop them."
             )
 
     def influence(self) -> np.ndarray:
-        """The inverse information times what turns scaled coefficients into X's units, (p, p).
+        """Compute the inverse information times the map from scaled coefficients to X's units.
 
-        A unit's score times it is the change of the coefficients, to first order, where the unit
-        weighs more. Under a Laplace prior that is with the support as it is: coefficients at
-        zero stay there.
+        The result is (p, p).
+
+        A unit's score times this matrix is the first-order change of the coefficients as the
+        unit's weight increases. Under a Laplace prior the support stays fixed: coefficients at
+        zero remain there.
         """
         if self.joined is not None:
             return self._along_steps(self.joined)
@@ -126,7 +134,7 @@ class Information:
         return out
 
     def _along_steps(self, joined: GroupPenalty) -> np.ndarray:
-        """The same where only steps that are not zero, or have no penalty, move."""
+        """Compute `influence` with a group penalty: only nonzero or unpenalised steps move."""
         scale = self.scale[self.columns]
         part, theta = joined.only(self.columns), joined.steps(self.beta[:, None])[self.columns, 0]
         at = np.flatnonzero((theta != 0) | (part.l1 == 0))
@@ -134,50 +142,51 @@ class Information:
         H += part.hessian(theta)[np.ix_(at, at)]
         size = np.sqrt(np.where(np.diag(H) > 0, np.diag(H), 1.0))
         inverse = _inverse(H / size / size[:, None]) / size / size[:, None]
-        C = part.coefficients(np.eye(len(self.columns))[:, at])  # what a step moves
+        C = part.coefficients(np.eye(len(self.columns))[:, at])  # coefficients per step
         out = np.zeros((len(self.scale), len(self.scale)))
-        moved = (C @ inverse @ C.T) * scale * scale[:, None]  # of the scaled columns
+        moved = (C @ inverse @ C.T) * scale * scale[:, None]  # in the scaled columns
         out[self.columns] = moved @ self._to_units[self.columns]
         return out
 
     @property
     def _to_units(self) -> np.ndarray:
-        """Columns: what one of the coefficients in X's units is of the scaled ones, (p, p)."""
+        """The map from scaled coefficients to X's units, one column per coefficient, (p, p)."""
         return self.design.uncentered_coefficients(np.diag(1.0 / self.scale)).T
 
 
 def _inverse(H: np.ndarray) -> np.ndarray:
-    """The inverse of an information; a fit that ended nowhere may have one without any."""
+    """Invert an information matrix, which may be singular if the fit did not converge."""
     try:
         return np.asarray(linalg.inv(H))
     except (linalg.LinAlgError, ValueError):
         raise DataError(
-            "There are no standard errors where the fit ended: the information there has no "
-            "inverse. See that the fit converges (converged_), with other units or offsets, "
-            "without collinear columns, or under a prior."
+            "There are no standard errors at the fit, because its information matrix is singular. "
+            "Check that the fit converges (converged_): change units or offsets, remove collinear "
+            "columns, or use a prior."
         ) from None
 
 
 def refuse_separated(
     problem: Any, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray, eta: Any = None
 ) -> None:
-    """Raise `SeparationError` where the likelihood rises for ever along some direction.
+    """Raise `SeparationError` if the likelihood has no finite maximum along some direction.
 
     Parameters
     ----------
     problem : steropes.fit.Problem
     beta : (p,) array
-        Where the fit ended, in X's units.
+        Final coefficients of the fit, in X's units.
     l1, l2 : (p,) arrays
-        Penalties. Only columns without any can run away, so only they are looked at.
+        Penalties in X's units. Only unpenalised columns can diverge, so only these are examined.
     eta : (rows of η, 1) array, optional
-        Linear predictors at ``beta``, where they are known.
+        Linear predictors at ``beta``, if they are known.
     """
     free = np.flatnonzero((l1 == 0) & (l2 == 0))
     found = separating_direction(problem, beta, free, eta)
     if found is None:
         return
-    # Of several directions the end of a fit tells one; the start, which all fits share, the same.
+    # If there are several directions, the one found at the end depends on the fit. The start is
+    # the same for all fits, so the direction found there names the same columns each time.
     again = separating_without_others(problem, free)
     names = named(problem, free, found if again is None else again)
     raise SeparationError(
@@ -189,10 +198,10 @@ def refuse_separated(
 
 
 def refuse_undetermined(problem: Any, batch: Batch, l1: np.ndarray, l2: np.ndarray) -> None:
-    """Raise `SeparationError` for columns without penalty that are zero or collinear.
+    """Raise `SeparationError` for unpenalised columns that are zero or collinear.
 
-    Looks at the Hessian where the batch starts, which the fit needs anyway unless there are many
-    thousands of such columns.
+    The check uses the Hessian at the batch's starting point, which the fit needs anyway unless
+    there are many thousands of such columns.
     """
     free = np.flatnonzero((l1 == 0) & (l2 == 0))
     if len(free) == 0:
@@ -201,7 +210,7 @@ def refuse_undetermined(problem: Any, batch: Batch, l1: np.ndarray, l2: np.ndarr
 
 
 def _refuse_at_start(problem: Any, batch: Batch, free: np.ndarray) -> None:
-    """`refuse_collinear` by the Hessian where the batch starts."""
+    """Apply `refuse_collinear` to the Hessian at the batch's starting point."""
     G, raw = batch.prepare(free, whole=True), batch.uncentred()
     by = np.argsort(batch.term.W, kind="stable")
     at = by[np.searchsorted(batch.term.W[by], free)]
@@ -212,35 +221,36 @@ def _refuse_at_start(problem: Any, batch: Batch, free: np.ndarray) -> None:
 def refuse_collinear(
     names: list[str], free: np.ndarray, H: np.ndarray, raw: np.ndarray, counted: int
 ) -> None:
-    """Raise `SeparationError` for columns that a Hessian says are zero or collinear.
+    """Raise `SeparationError` for columns that are zero or collinear according to a Hessian.
 
     Parameters
     ----------
     names : list of str
-        Of all columns.
+        Names of all columns.
     free : (f,) int array
-        Those without penalty.
+        The unpenalised columns.
     H : (f, f) array
         Their Hessian at some point.
     raw : (f,) array
-        Its diagonal before terms that may cancel it are taken out.
+        Its diagonal before the subtraction of terms that may cancel it.
     counted : int
-        Rows with a positive weight.
+        Number of rows with a positive weight.
     """
     h = np.diag(H)
-    empty = ~(h > COLLINEAR * np.where(raw > 0, raw, 1.0)) | ~(raw > 0)
+    empty = ~(h > MIN_INFORMATION * np.where(raw > 0, raw, 1.0)) | ~(raw > 0)
     if empty.any():
         bad = [names[j] for j in free[empty]]
         raise SeparationError(
-            f"The data say nothing about the coefficients of {listed(bad)}: constant, or zero, "
-            f"among the rows that count (n_samples = {counted}). Drop these columns or give them "
-            "a prior.",
+            f"The data do not identify the coefficients of {listed(bad)}: the columns are constant "
+            f"or zero among the rows with weight (n_samples = {counted}). Drop these columns or "
+            "give them a prior.",
             bad,
         )
     size = np.sqrt(h)
     C = H / size / size[:, None]
-    # Columns with little of their own are pivoted last, those at the end first among equals.
-    _, pivot, rank, _ = linalg.lapack.dpstrf(C, tol=COLLINEAR, lower=1)
+    # Columns with little remaining information are pivoted last; among equals the last columns go
+    # last, so that these are reported.
+    _, pivot, rank, _ = linalg.lapack.dpstrf(C, tol=MIN_INFORMATION, lower=1)
     if rank < len(free):
         pivot = pivot - 1
         loose, kept = pivot[rank:], pivot[:rank]

@@ -1,4 +1,4 @@
-"""The log-rank test: do groups have the same hazard?"""
+"""The log-rank test of equal hazards in several groups."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ __all__ = ["logrank_test"]
 
 
 def logrank_test(y: Any, groups: Any, strata: Any = None, rho: float = 0.0) -> pd.Series:
-    """Test whether the hazards of two or more groups are the same.
+    """Test whether the hazards of two or more groups are equal.
 
-    Compares the events of each group with those expected if everyone at risk had the same hazard;
-    as R's ``survival::survdiff``.
+    The test compares the events of each group with those expected if everyone at risk had the same
+    hazard, as R's ``survival::survdiff`` does.
 
     Parameters
     ----------
     y : structured array, (n,)
         ``Surv(time, event[, entry])``; with entry, people are at risk on (entry, time].
     groups : (n,) labels
-        At least two.
+        Group of each person, at least two different ones.
     strata : (n,) labels, optional
-        Groups are compared within strata only.
-    rho : float
-        Events weigh S(t−)^ρ, S the Kaplan–Meier curve of all groups (of the stratum): above 0
-        early differences count more, 1 is Peto and Peto's modification of Wilcoxon's test.
+        If given, groups are compared only within strata.
+    rho : float, default=0
+        Events have weight S(t−)^ρ, where S is the Kaplan–Meier curve of all groups (within the
+        stratum). Positive values emphasise early differences; 1 is Peto and Peto's modification of
+        Wilcoxon's test.
 
     Returns
     -------
     Series
-        ``chisq``, ``df`` and ``p``. The degrees of freedom are the groups with events expected,
-        less one; where groups fall into sets that are never at risk together, less one for each
-        set.
+        ``chisq``, ``df`` and ``p``. The degrees of freedom are the number of groups with expected
+        events minus one, or minus the number of sets of groups that are never at risk together.
 
     Raises
     ------
     DataError
-        Fewer than two groups that are at risk together at some event; rho that is no number.
+        No two groups are at risk together at an event, or rho is not a finite number.
 
     References
     ----------
@@ -74,7 +74,7 @@ def logrank_test(y: Any, groups: Any, strata: Any = None, rho: float = 0.0) -> p
     for a, b in zip(edges[:-1], edges[1:], strict=True):
         i = by[a:b]
         start = None if entry is None else entry[i]
-        had, due, part = _within(time[i], event[i], start, code[i], K, rho)
+        had, due, part = _one_stratum(time[i], event[i], start, code[i], K, rho)
         observed, expected, V = observed + had, expected + due, V + part
     some = np.flatnonzero((expected > 0) & (np.diag(V) > 0))
     if len(some) < 2:
@@ -82,14 +82,14 @@ def logrank_test(y: Any, groups: Any, strata: Any = None, rho: float = 0.0) -> p
             "There is nothing to compare: at no event were two groups at risk"
             + (" in the same stratum." if strata is not None else ".")
         )
-    # All differences add up to zero. The one that is left out varies most, so that a small group
-    # is not judged by the difference between large numbers.
+    # All differences add up to zero. The one with the largest variance is omitted, so that the
+    # statistic of a small group is not computed as the difference between large numbers.
     kept = np.delete(some, np.diag(V)[some].argmax())
     chisq, df = wald_statistic((observed - expected)[kept], V[np.ix_(kept, kept)])
     return pd.Series({"chisq": chisq, "df": df, "p": float(stats.chi2.sf(chisq, df))})
 
 
-def _within(
+def _one_stratum(
     time: np.ndarray,
     event: np.ndarray,
     entry: np.ndarray | None,
@@ -97,9 +97,9 @@ def _within(
     K: int,
     rho: float,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Events observed and expected, (K,), and the hypergeometric covariance, in one stratum.
+    """Compute weighted observed and expected events, (K,), and their covariance in one stratum.
 
-    All with the weights of the events.
+    The covariance is the hypergeometric one.
     """
     at = np.unique(time[event == 1])
     n, d = np.empty((len(at), K)), np.empty((len(at), K))
@@ -115,7 +115,7 @@ def _within(
     whole, events = n.sum(axis=1), d.sum(axis=1)
     share = n / whole[:, None]
     survival = np.cumprod(np.append(1.0, 1.0 - events / whole))[:-1]  # S(t−)
-    # With late entry the curve can be zero before the last event, which then has no weight.
+    # With late entry the curve can reach zero before the last event, whose weight is then zero.
     weight = np.where(survival > 0, survival, 1.0) ** rho * (survival > 0 if rho else 1.0)
     spread = weight**2 * events * (whole - events) / np.maximum(whole - 1.0, 1.0)
     V = np.diag(spread @ share) - (share * spread[:, None]).T @ share

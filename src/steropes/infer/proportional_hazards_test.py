@@ -1,14 +1,14 @@
 """Test of proportional hazards: the score test of x_j · g(t) in Cox's model.
 
-Grambsch and Therneau (1994, Biometrika 81:515); exact as in R's `survival::cox.zph` from
-version 3.0 on: with V_g the variance of x over the risk set of event time g, the score
-U = Σ_g g(t) Σ_events (x − x̄_g) of the effects' changes has the information matrix
-[[Σ V_g, Σ g V_g], [Σ g V_g, Σ g² V_g]] of (β, changes).
+Grambsch and Therneau (1994, Biometrika 81:515), computed exactly as in R's `survival::cox.zph`
+since version 3.0. Let V_g be the variance of x over the risk set of event time g. The score
+U = Σ_g g(t) Σ_events (x − x̄_g) of the changes of the effects has, together with that of β, the
+information matrix [[Σ V_g, Σ g V_g], [Σ g V_g, Σ g² V_g]].
 
-Under a smooth prior the score of β is not zero at the estimate but the prior's pull, and U has a
-part that goes with it. What is tested is U less its regression on that score,
-U − Σ g V_g (Σ V_g)⁻¹ U_β: Neyman's C(α) (1959), for which β need not be at the maximum; it is the
-same as U where it is.
+Under a smooth prior the score U_β of β at the estimate is not zero but equals the derivative of
+the penalty, and U is correlated with it. The tested quantity is therefore the residual of U on that
+score, U − Σ g V_g (Σ V_g)⁻¹ U_β. This is Neyman's C(α) test (1959), which does not require β to be
+at the maximum; at the maximum it equals U.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ __all__ = ["proportionality_test"]
 
 TRANSFORMS = "'km', 'identity', 'log', 'rank' or a function"
 
-ALONE = 1e-10  # share of a change's information that what else is estimated leaves it
+# The smallest share of its information that a change must keep given all other parameters.
+MIN_INFORMATION = 1e-10
 
 
 def proportionality_test(
@@ -41,40 +42,43 @@ def proportionality_test(
     entry: np.ndarray | None,
     transform: str | Callable,
 ) -> pd.DataFrame:
-    """One test a coefficient and one of all together.
+    """Test proportional hazards for each coefficient and for all together.
 
     Parameters
     ----------
     problem : steropes.fit.Problem
-        Of a Cox model without an ℓ1 penalty.
+        The problem of a Cox model without an ℓ1 penalty.
     beta : (p,) array
         The estimate, in X's units.
     names : sequence of str
+        Names of the coefficients.
     time, event, entry : (n,) arrays
         The outcome.
     transform : {"km", "identity", "log", "rank"} or callable
-        g(t), centred at the mean over the events.
+        g(t), which is centred at its mean over the events.
 
     Returns
     -------
     DataFrame
-        One row a coefficient and ``GLOBAL``; columns ``chisq``, ``df``, ``p``.
+        One row per coefficient, and ``GLOBAL`` for all; columns ``chisq``, ``df``, ``p``.
 
     Raises
     ------
     DataError
-        Coefficients whose change with g cannot be told from the effect itself: those that the
-        events of one time alone, or of times with the same g, say something about.
+        The change of an effect cannot be distinguished from the effect itself, because only the
+        events at one time, or at times with equal g, inform the coefficient.
     """
     likelihood = problem.likelihood
-    there = problem.weights > 0  # how much they weigh has no part in g, as in R
+    there = problem.weights > 0  # g does not depend on the weights otherwise, as in R
     late = None if entry is None else entry[there]
     early = there & (event == 1) & (time <= 0)
     if isinstance(transform, str) and transform == "log" and early.any():
         row = int(early.argmax())
         raise DataError(f"transform='log' needs positive event times; row {row} has none.")
     at, seen = likelihood.risk.group_time, time[there & (event == 1)]
-    at = np.where(np.isin(at, seen), at, seen[0])  # of an event without weight any will do
+    at = np.where(
+        np.isin(at, seen), at, seen[0]
+    )  # the time of an event without weight is arbitrary
     g = _transformed(at, time[there], event[there], late, transform)
     eta, weights = fitted_state(problem, beta)
     rows = problem.design.by_rows(np.arange(len(beta)), likelihood.order, likelihood.backend)
@@ -86,7 +90,7 @@ def proportionality_test(
         host(hessian(rows, likelihood.weighted_curvature(eta, weights, g**k))) for k in (0, 1, 2)
     )
     across = V1 @ _inverse(V0)
-    left, U = V2 - across @ V1, U - across @ own  # beside what is known of β
+    left, U = V2 - across @ V1, U - across @ own  # residuals on the score of β
     left = 0.5 * (left + left.T)
     size = np.sqrt(np.diag(V2))
     if (size > 0).all():
@@ -100,22 +104,22 @@ def proportionality_test(
 
 
 def _inverse(V: np.ndarray) -> np.ndarray:
-    """Of the information on β; a pseudo-inverse of columns that only a prior tells apart."""
+    """Invert the information on β; a pseudo-inverse if only a prior identifies some columns."""
     size = np.sqrt(np.where(np.diag(V) > 0, np.diag(V), 1.0))
-    return linalg.pinvh(V / size / size[:, None], rtol=ALONE) / size / size[:, None]
+    return linalg.pinvh(V / size / size[:, None], rtol=MIN_INFORMATION) / size / size[:, None]
 
 
 def _refuse_unchanging(left: np.ndarray, size: np.ndarray, names: Sequence[str]) -> None:
-    """Raise where the information on the changes, beside that on the effects, is singular."""
+    """Raise an error if the information on the changes given the effects is singular."""
     bad = [name for name, s in zip(names, size, strict=True) if not s > 0]
     if not bad:
-        _, pivot, rank, _ = linalg.lapack.dpstrf(left, tol=ALONE, lower=1)
+        _, pivot, rank, _ = linalg.lapack.dpstrf(left, tol=MIN_INFORMATION, lower=1)
         bad = [names[j] for j in sorted(pivot[rank:] - 1)]
     if bad:
         raise DataError(
-            f"Whether the effects of {listed(bad, 5)} change with time cannot "
-            "be tested: it takes events at two times, with different values of transform, among "
-            "people at risk who differ in them. Test a model without them."
+            f"Whether the effects of {listed(bad, 5)} change with time cannot be tested: the test "
+            "needs events at two times with different values of transform, among people at risk "
+            "who differ in these columns. Test a model without them."
         )
 
 
@@ -126,7 +130,7 @@ def _transformed(
     entry: np.ndarray | None,
     transform: str | Callable[[np.ndarray], Any],
 ) -> np.ndarray:
-    """g at some times, centred at its mean over the events."""
+    """Evaluate g at some times, centred at its mean over the events."""
     happened = event == 1
     if callable(transform):
         function = transform

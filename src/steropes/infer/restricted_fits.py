@@ -1,4 +1,4 @@
-"""Fits under restrictions: some coefficients at given values, or linear equations Rβ = q."""
+"""Fits with some coefficients fixed at values, or under linear equations Rβ = q."""
 
 from __future__ import annotations
 
@@ -24,26 +24,31 @@ __all__ = [
     "score_statistic",
 ]
 
-TOL = 1e-8  # largest step or violation, in standard errors or units of λ
-ENOUGH = 1e-7  # Newton decrement, twice what the log-likelihood lacks, at which a fit may end
-ROUNDING = 1e-13  # of the log-likelihood
-TOO_FAR = (
+# The largest final step or KKT violation, in standard errors or units of λ.
+TOL = 1e-8
+# A fit that cannot improve is accepted below this Newton decrement, which is twice the distance of
+# the log-likelihood from its maximum.
+MAX_DECREMENT = 1e-7
+# The relative rounding error of the log-likelihood.
+ROUNDING = 1e-13
+OVERFLOW_MESSAGE = (
     "The hypothesis is so far from the estimate that the likelihood overflows there: it moves "
-    "linear predictors further than exp can hold. Check the value and its unit."
+    "linear predictors so far that exp overflows. Check the value and its unit."
 )
-STEPS = 100
-HALVINGS = 40
+# The largest number of Newton steps, and of halvings of each step.
+MAX_STEPS = 100
+MAX_HALVINGS = 40
 
 
 class RestrictedFit:
-    """Where a restricted fit ended.
+    """The result of a restricted fit.
 
     Attributes
     ----------
     beta : (p,) array
-        In X's units.
+        Coefficients in X's units.
     objective : float
-        Loss and penalty of what is not held.
+        The loss, plus the penalty of the coefficients that are not fixed.
     """
 
     def __init__(self, beta: np.ndarray, objective: float) -> None:
@@ -54,24 +59,31 @@ def fit_with_fixed_values(
     problem: Any, l1: np.ndarray, l2: np.ndarray, columns: np.ndarray, values: np.ndarray,
     start: np.ndarray | None = None,
 ) -> RestrictedFit:  # fmt: skip
-    """Fit all other columns, under their penalties, with some at values in X's units.
+    """Fit a problem with some coefficients fixed, the others under their penalties.
 
     Parameters
     ----------
     problem : steropes.fit.Problem
     l1, l2 : (p,) arrays
-        Penalties; those of the held columns are left out.
+        Penalties in X's units; those of the fixed columns are ignored.
     columns : (k,) int array
+        The columns whose coefficients are fixed.
     values : (k,) array
+        Their values, in X's units.
     start : (p,) array, optional
         Coefficients in X's units to start from.
+
+    Raises
+    ------
+    DataError
+        The loss is not finite at the values, or the fit does not converge.
     """
     design, likelihood = problem.design, problem.likelihood
     offset = np.zeros((1, 1)) if problem.offset is None else problem.offset[:, None]
     if likelihood.order is None and problem.offset is not None:
         offset = likelihood.lift(offset)
     D = np.zeros((design.p, 1))
-    with np.errstate(over="ignore", invalid="ignore"):  # refused below
+    with np.errstate(over="ignore", invalid="ignore"):  # `_start_at` raises an error
         D[columns, 0] = values * design.scale[columns]
         offset = offset + likelihood.backend.to_host(design.matmul(D, likelihood.backend))
     moved = problem if not D.any() else replace(problem, offset=offset[:, 0])
@@ -79,7 +91,7 @@ def fit_with_fixed_values(
     if start is not None:
         begin = start * design.scale
         if D.any() or start[columns].any():
-            begin = _follow(problem, begin, l1, l2, columns, D[columns, 0])
+            begin = _follow_tangent(problem, begin, l1, l2, columns, D[columns, 0])
         begin[columns] = 0.0
         _start_at(batch, begin)
     l1, l2 = l1.copy(), l2.copy()
@@ -96,26 +108,26 @@ def fit_with_fixed_values(
 
 
 def _start_at(batch: Batch, b: np.ndarray) -> None:
-    """Start a batch of one at coefficients (p,) of the scaled columns, if there is a loss there."""
+    """Start a batch of one at scaled coefficients (p,); raise an error if its loss is infinite."""
     try:
         with np.errstate(over="ignore", invalid="ignore"):
             batch.start_at(b[:, None])
         there = bool(np.isfinite(batch.term.loss[0]))
-    except FloatingPointError:  # of nuisance parameters
+    except FloatingPointError:  # the nuisance parameters overflow
         there = False
     if not there:
-        raise DataError(TOO_FAR)
+        raise DataError(OVERFLOW_MESSAGE)
 
 
-def _follow(
+def _follow_tangent(
     problem: Any, b: np.ndarray, l1: np.ndarray, l2: np.ndarray, columns: np.ndarray,
     values: np.ndarray,
 ) -> np.ndarray:  # fmt: skip
-    """Move the other coefficients to where they go, to second order, with some at given values.
+    """Move the other coefficients along the tangent as some are moved to given values.
 
-    ``b`` (p,) is the fit and ``values`` (k,) are wanted, both of the scaled columns. A held fit
-    would begin far away without it where a column is far from zero beside its spread, as a
-    calendar year is, or nearly collinear with one that is held.
+    ``b`` (p,) is the fit and ``values`` (k,) are the new values, both in the scaled columns.
+    Without this step the fit would start far from its optimum if a column is far from zero relative
+    to its standard deviation, such as a calendar year, or nearly collinear with a fixed one.
     """
     batch, out = problem.batch(), b.copy()
     batch.start_at(b[:, None])
@@ -128,7 +140,7 @@ def _follow(
     others = support[~held]
     try:
         moved = out[others] - _solve(H[np.ix_(~held, ~held)], cross)
-    except DataError:  # it is but a start
+    except DataError:  # any start will do
         return out
     turned = (l1[others] > 0) & (moved * out[others] <= 0)
     out[others] = np.where(turned, 0.0, moved)
@@ -138,27 +150,26 @@ def _follow(
 def fit_under_equations(
     problem: Any, beta: np.ndarray, R: np.ndarray, q: np.ndarray
 ) -> RestrictedFit:
-    """Maximum likelihood under Rβ = q, by Newton's steps within the restriction.
+    """Maximise the likelihood under Rβ = q by Newton steps within the restriction.
 
-    Everything is computed in the scaled and centred columns: with a column far from zero beside
-    its spread, such as a calendar year, equations about the intercept would lose their digits in
-    X's units.
+    The computation uses the scaled and centred columns. In X's units, equations about the intercept
+    would lose their digits if a column is far from zero relative to its standard deviation, such as
+    a calendar year.
 
     Parameters
     ----------
     problem : steropes.fit.Problem
-        Without penalties.
+        A problem without penalties.
     beta : (p,) array
-        The fit, in X's units (the intercept at the columns' centres).
+        The unrestricted fit, in X's units (the intercept at the columns' centres).
     R : (r, p) array
-        Of full rank, of coefficients in X's units with the intercept at X = 0.
+        Equations of full rank for coefficients in X's units with the intercept at X = 0.
     q : (r,) array
 
     Raises
     ------
     DataError
-        If the restriction is so far from the fit that the likelihood has no number there, or the
-        steps do not reach an optimum.
+        The likelihood overflows under the restriction, or the steps do not reach an optimum.
     """
     design = problem.design
     R = centred_equations(design, R)
@@ -166,20 +177,20 @@ def fit_under_equations(
     R, q = R / size[:, None], q / size
     b = beta * design.scale
     loss, g, H = _derivatives(problem, b, True)
-    # The optimum of the quadratic approximation at the fit is the place to start from.
+    # Start at the optimum of the quadratic approximation around the fit.
     toward = _solve(H, R.T)
     b = b - toward @ _solve(R @ toward, R @ b - q)
     Z = linalg.qr(R.T)[0][:, len(R) :]
     loss, g, H = _derivatives(problem, b, True)
     if not np.isfinite(loss):
-        raise DataError(TOO_FAR)
+        raise DataError(OVERFLOW_MESSAGE)
     noise = _score_variance(problem, loss)
-    for _ in range(STEPS):
+    for _ in range(MAX_STEPS):
         step = -Z @ _solve(Z.T @ H @ Z, Z.T @ g)
         decrement = float(-g @ step)
         if not decrement > TOL**2 * noise:
             break
-        for halving in range(HALVINGS):
+        for halving in range(MAX_HALVINGS):
             new, *_ = _derivatives(problem, b + 0.5**halving * step, False)
             if new <= loss:
                 break
@@ -187,7 +198,7 @@ def fit_under_equations(
             break
         b = b + 0.5**halving * step
         loss, g, H = _derivatives(problem, b, True)
-    if not decrement <= ENOUGH * noise + ROUNDING * abs(loss):
+    if not decrement <= MAX_DECREMENT * noise + ROUNDING * abs(loss):
         raise DataError(
             f"The fit under the hypothesis stopped short of its optimum (Newton decrement "
             f"{decrement / noise:.2g}); the restriction may leave other coefficients without a "
@@ -197,17 +208,17 @@ def fit_under_equations(
 
 
 def centred_equations(design: Any, R: np.ndarray) -> np.ndarray:
-    """Equations R (r, p) of coefficients in X's units as those of the scaled, centred columns."""
+    """Convert equations R (r, p) from X's units to the scaled, centred columns."""
     return R @ design.uncentered_coefficients(np.diag(1.0 / design.scale))
 
 
 def _solve(A: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """A⁻¹B for an information matrix A, whatever the sizes on its diagonal.
+    """Compute A⁻¹B for an information matrix A, scaled by its diagonal.
 
     Raises
     ------
     DataError
-        If it has no inverse: so far out that no row says anything about some coefficient.
+        A is singular, which happens so far out that no row informs some coefficient.
     """
     if not len(A):
         return B
@@ -216,33 +227,33 @@ def _solve(A: np.ndarray, B: np.ndarray) -> np.ndarray:
     with np.errstate(over="ignore", invalid="ignore"):
         C, right = A / size / size[:, None], B / by
     if not (np.isfinite(C).all() and np.isfinite(right).all()):
-        raise DataError(TOO_FAR)
+        raise DataError(OVERFLOW_MESSAGE)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", linalg.LinAlgWarning)
             found = linalg.solve(C, right, assume_a="sym")
     except (linalg.LinAlgError, linalg.LinAlgWarning):
         raise DataError(
-            "The information has no inverse under the hypothesis, which leaves other coefficients "
-            "without a finite optimum. Check the values of the hypothesis, and the units of X."
+            "The information is singular under the hypothesis, which leaves other coefficients "
+            "without a finite optimum. Check the values of the hypothesis and the units of X."
         ) from None
     return np.asarray(found / by)
 
 
 def score_statistic(problem: Any, beta: np.ndarray) -> float:
-    """g'H⁻¹g with the gradient and information of all columns at restricted coefficients."""
+    """Compute the score statistic g'H⁻¹g of all columns at restricted coefficients."""
     loss, g, H = _derivatives(problem, beta * problem.design.scale, True)
     return float(g @ _solve(H, g) / _score_variance(problem, loss))
 
 
 def _score_variance(problem: Any, loss: float) -> float:
-    """The variance of a score with an information of one: a linear model's residual variance."""
+    """Return the variance of a score per unit of information, a linear model's dispersion."""
     total = np.array([problem.weights.sum()])
     return float(np.max(problem.likelihood.score_variance(np.array([loss]), total)))
 
 
 def _derivatives(problem: Any, scaled: np.ndarray, second: bool) -> tuple[float, Any, Any]:
-    """Loss, and where wanted gradient and exact Hessian, in the scaled columns."""
+    """Evaluate the loss and, if ``second``, its gradient and Hessian in the scaled columns."""
     likelihood, design = problem.likelihood, problem.design
     backend, order = likelihood.backend, likelihood.order
     eta, weights = linear_predictor(problem, scaled), bound_weights(problem)

@@ -1,10 +1,10 @@
-"""Robust covariances: the inverse information around the sum of outer products of the scores.
+"""Robust (sandwich) covariances: the inverse information around the scores' outer products.
 
-HC0 of unconditional models (White 1980; Huber 1967), by clusters where there are some (Liang and
-Zeger 1986). The scores of a partial likelihood's rows do not add up to terms of single rows; each
-row's part is w ∫ (x − x̄(t)) dM(t) (Lin and Wei 1989), which the likelihood computes for any
-columns. So it is where a likelihood conditions on strata: w (x − x̄) times the row's residual, of
-which a cluster of whole strata needs no x̄, as a stratum's residuals add up to zero.
+For unconditional models this is HC0 (White 1980; Huber 1967), by clusters if these are given (Liang
+and Zeger 1986). The score of a partial likelihood is not a sum of terms of single rows; the
+contribution of a row is w ∫ (x − x̄(t)) dM(t) (Lin and Wei 1989), which the likelihood computes for
+any columns. For a likelihood that conditions on strata it is w (x − x̄) times the row's residual.
+Clusters of whole strata need no x̄, because the residuals of a stratum add up to zero.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ from .score_contributions import UnitScores
 
 __all__ = ["refuse_single_unit", "robust_covariance", "score_products"]
 
-COLUMNS = 64  # worked on together
-MOST = 2e9  # bytes of scores that are held at once
+# The number of columns processed together.
+COLUMNS = 64
+# The largest number of bytes of scores in memory.
+MAX_BYTES = 2e9
 
 
 def robust_covariance(
     problem: Any, beta: np.ndarray, inverse: np.ndarray, cluster: np.ndarray | None = None
 ) -> np.ndarray:
-    """A'BA with A the inverse information and B the sum of outer products of the scores.
+    """Compute A'BA with the inverse information A and the sum B of outer products of the scores.
 
     Parameters
     ----------
@@ -36,43 +38,49 @@ def robust_covariance(
     beta : (p,) array
         Coefficients in X's units.
     inverse : (p, P) array
-        Inverse information in the scaled columns, times what turns coefficients of those into
-        the ones wanted: see `Information.influence`.
+        Inverse information in the scaled columns, times the map from scaled coefficients to the
+        P coefficients of interest; see `Information.influence`.
     cluster : (n,) int array, optional
-        Codes; scores are added up within clusters first.
+        Codes of clusters, within which scores are summed first.
 
     Returns
     -------
     (P, P) array
+
+    References
+    ----------
+    White (1980), Econometrica 48:817–838. Liang and Zeger (1986), Biometrika 73:13–22.
+    Lin and Wei (1989), JASA 84:1074–1078.
     """
     V = inverse.T @ score_products(problem, beta, cluster) @ inverse
     return 0.5 * (V + V.T)
 
 
 def refuse_single_unit(unit: np.ndarray, weights: np.ndarray, order: np.ndarray | None) -> None:
-    """Refuse clusters or strata of which only one says anything.
+    """Reject clusters or strata if only one of them has rows with weight.
 
-    The scores of all add up to zero at the optimum, so that those of one are nothing but rounding.
+    The scores of all units add up to zero at the optimum, so the score of a single unit is only
+    rounding error.
 
     Parameters
     ----------
     unit : (n,) int array
-        Codes.
+        Codes of clusters or strata.
     weights : (n,) array
     order : array or None
-        Rows that the model is of, None for all.
+        Rows that the model uses; None for all.
     """
     rows = np.arange(len(unit)) if order is None else np.unique(order)
     if len(np.unique(unit[rows[weights[rows] > 0]])) < 2:
         raise DataError(
-            "Robust errors are made of how the scores of clusters, or of strata, differ from each "
-            "other, and there is only one that says anything about the coefficients: they would "
-            "be zero. Use kind='model', or other clusters."
+            "Robust errors measure how the scores of clusters, or of strata, differ from each "
+            "other, and only one of them informs the coefficients: the errors would be zero. Use "
+            "kind='model', or other clusters."
         )
 
 
 def score_products(problem: Any, beta: np.ndarray, cluster: np.ndarray | None = None) -> np.ndarray:
-    """Σ U_i U_i' over rows or clusters, in the scaled columns, (p, p)."""
+    """Compute Σ U_i U_i' over rows or clusters, in the scaled columns, (p, p)."""
     scores = UnitScores(problem, beta, cluster)
     strata = problem.fold_together
     whole = (
@@ -86,7 +94,7 @@ def score_products(problem: Any, beta: np.ndarray, cluster: np.ndarray | None = 
 
 
 def _by_rows(problem: Any, scores: UnitScores) -> np.ndarray:
-    """X' diag(r²) X, or with clusters Σ_c (Σ_{i in c} r_i x_i)(…)': a Hessian's form."""
+    """Compute X' diag(r²) X, or Σ_c (Σ_{i in c} r_i x_i)(…)' with clusters, like a Hessian."""
     likelihood, design = problem.likelihood, problem.design
     backend = likelihood.backend
     _, r = likelihood.evaluate(scores.eta, scores.weights)
@@ -95,24 +103,25 @@ def _by_rows(problem: Any, scores: UnitScores) -> np.ndarray:
         return backend.to_host(hessian(rows, GroupedCurvature((r * r)[:, 0])))
     runs = np.append(scores.begin, len(scores.by))
     c = np.zeros(len(scores.by))
-    c[runs[1:] - 1] = -1.0  # terms are taken out
+    c[runs[1:] - 1] = -1.0  # a `GroupedCurvature` subtracts its rank-one terms
     u = r[backend.asarray(scores.by), 0]
     curvature = GroupedCurvature(0.0 * r[:, 0], u, runs, c, scores.by)
     return backend.to_host(hessian(rows, curvature))
 
 
 def _by_blocks(problem: Any, scores: UnitScores) -> np.ndarray:
-    """Products of some columns' scores at a time."""
+    """Compute the products of scores for one block of columns at a time."""
     p = problem.design.p
     blocks = [np.arange(a, min(a + COLUMNS, p)) for a in range(0, p, COLUMNS)]
     held: dict[int, np.ndarray] = {}
 
     def block(i: int) -> np.ndarray:
+        """Compute the scores of a block of columns, kept in memory if they fit."""
         if i not in held:
             D = np.zeros((p, len(blocks[i])))
             D[blocks[i], np.arange(len(blocks[i]))] = 1.0
             U = scores.along(D)
-            if 8.0 * scores.size * COLUMNS * (len(held) + 1) > MOST:
+            if 8.0 * scores.size * COLUMNS * (len(held) + 1) > MAX_BYTES:
                 return U
             held[i] = U
         return held[i]

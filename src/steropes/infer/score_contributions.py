@@ -1,8 +1,7 @@
-"""Each row's or cluster's part of the score at a fit, along any directions in the coefficients.
+"""Contributions of rows or clusters to the score of a fit, along directions in the coefficients.
 
-Directions are many at a time and the parts of one are a vector as long as the rows: no array of
-rows by coefficients is ever made. From them come robust covariances, jackknife influences, and
-residuals.
+Several directions are processed at a time, each with a vector over the rows, so that no array of
+rows by coefficients is formed. Robust covariances, jackknife influences and residuals use them.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ __all__ = ["UnitScores"]
 
 
 class UnitScores:
-    """Parts of the score, in the scaled columns, of rows or of clusters of rows.
+    """Contributions of rows, or of clusters of rows, to the score in the scaled columns.
 
     Parameters
     ----------
@@ -25,14 +24,14 @@ class UnitScores:
     beta : (p,) array
         Coefficients in X's units.
     unit : (n,) int array, optional
-        Code of each row's cluster, 0 …; None is each row by itself.
+        Code of each row's cluster, from 0 on; None if each row is its own cluster.
 
     Attributes
     ----------
     by : (n_eta,) int array
-        Rows of η by row of X or cluster.
+        Rows of η sorted by row of X or cluster.
     begin : int array
-        Where each one that has any begins in ``by``.
+        Position in ``by`` at which each row of X or cluster present there begins.
     """
 
     def __init__(self, problem: Any, beta: np.ndarray, unit: np.ndarray | None = None) -> None:
@@ -47,7 +46,7 @@ class UnitScores:
         self._present, self.begin = np.unique(to[self.by], return_index=True)
 
     def along(self, D: np.ndarray) -> np.ndarray:
-        """U D for directions D (p, L) in the scaled columns: (units, L)."""
+        """Compute U D, (units, L), for directions D (p, L) in the scaled columns."""
         likelihood, design = self.problem.likelihood, self.problem.design
         backend, order, L = likelihood.backend, likelihood.order, D.shape[1]
         wide = np.zeros((design.p, backend.lanes(L)))

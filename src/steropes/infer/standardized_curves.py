@@ -1,7 +1,7 @@
-"""Survival averaged over people (the g-formula) and its area, with their joint covariance.
+"""Survival averaged over people (the g-formula) and the area below it, with joint covariances.
 
-For S̄(t) = Σ_i ω_i exp(−H_i(t)) with H_i(t) = Σ_q e^{η_iq} Λ_q(t) over the intervals q of time in
-which effects are constant, the delta method gives
+Let S̄(t) = Σ_i ω_i exp(−H_i(t)) with H_i(t) = Σ_q e^{η_iq} Λ_q(t), a sum over intervals q of time
+in which effects are constant. The delta method gives
 
     S̄^(t) − S̄(t) ≈ −Σ_r A_r(t) M_r(t) − B(t)'(β̂ − β),
     A_r(t) = Σ_{i in r} ω_i S_i(t) e^{η_iq},
@@ -24,19 +24,20 @@ from .hazard_with_variance import HazardWithVariance, relative_hazard
 
 __all__ = ["Averages", "Population", "standardized_averages"]
 
-ENTRIES = 4_000_000  # numbers worked on together
+# The largest number of array entries that are processed together.
+ENTRIES = 4_000_000
 
 
 @dataclass
 class Population:
-    """People whose curves are averaged.
+    """A population over which curves are averaged.
 
     Attributes
     ----------
     eta : (n, Q) array
-        Linear predictors less those of the columns' centres.
+        Linear predictors minus those of the columns' centres, in each interval of time.
     total : callable
-        From R (n, B) and an interval q to Σ_i x_iq R_i, (p, B), with x less the centres.
+        Maps R (n, B) and an interval q to Σ_i x_iq R_i, (p, B), with x minus the centres.
     """
 
     eta: np.ndarray
@@ -45,14 +46,14 @@ class Population:
 
 @dataclass
 class Averages:
-    """S̄ at T times and the areas up to them, of each of A populations.
+    """Mean survival of A populations at T times, and the areas below the curves up to them.
 
     Attributes
     ----------
     survival, risk, area : (A, T) arrays
-        ``risk`` is 1 − S̄, with all its digits where it is small.
+        ``risk`` is 1 − S̄, computed without cancellation.
     covariance : (2AT, 2AT) array
-        Of ``survival`` by population and time, then of ``area``.
+        Joint covariance of ``survival`` by population and time, followed by ``area``.
     """
 
     survival: np.ndarray
@@ -69,7 +70,7 @@ def standardized_averages(
     weight: np.ndarray,
     times: np.ndarray,
 ) -> Averages:
-    """Averages over each population, people of the same rows in each.
+    """Average survival curves over several populations with the same rows.
 
     Parameters
     ----------
@@ -78,21 +79,21 @@ def standardized_averages(
         Covariance of the coefficients.
     populations : list of Population
     codes : (n,) int array
-        Strata.
+        Codes of strata.
     weight : (n,) array
         Weights ω, which add up to one.
     times : (T,) array
-        Positive.
+        Positive times.
     """
     known = state.time[np.isin(state.stratum[state.run], codes) & (state.time < times.max())]
     grid = np.unique(np.concatenate([known, times]))
     ends = np.append(grid[1:], grid[-1])
     width = np.maximum(np.minimum(ends[:, None], times) - grid[:, None], 0.0)  # (U, T)
-    parts = [_linear(state, one, codes, weight, times, grid, width) for one in populations]
+    parts = [_linearize(state, one, codes, weight, times, grid, width) for one in populations]
     survival, risk, area = (np.stack([part[i] for part in parts]) for i in range(3))
-    area = area + np.minimum(grid[0], times)  # everyone is free of the event until the first
+    area = area + np.minimum(grid[0], times)  # survival is one until the first event
     T = len(times)
-    # S̄ of all populations first, then all areas.
+    # The survival of all populations comes first, then all areas.
     C = np.concatenate([p[3][:, k * T : (k + 1) * T] for k in (0, 1) for p in parts], axis=1)
     B = np.concatenate([p[4][:, k * T : (k + 1) * T] for k in (0, 1) for p in parts], axis=1)
     B = B - state.integrated(C).T
@@ -100,7 +101,7 @@ def standardized_averages(
     return Averages(survival, risk, area, 0.5 * (covariance + covariance.T))
 
 
-def _linear(
+def _linearize(
     state: HazardWithVariance,
     people: Population,
     codes: np.ndarray,
@@ -109,10 +110,11 @@ def _linear(
     grid: np.ndarray,
     width: np.ndarray,
 ) -> tuple[np.ndarray, ...]:
-    """S̄, risk and area, (T,) each; coefficients of S̄ and area on the steps, (m, 2T); (p, 2T).
+    """Compute one population's curves and their linear dependence on hazard steps and β.
 
-    The last are Σ ω S e^η x Λ, for both.
-    ``width`` (U, T) is how much of the time from each point of ``grid`` on each area has.
+    Returns S̄, risk and area, (T,) each; the coefficients of S̄ and area on the hazard's steps,
+    (m, 2T); and Σ ω S e^η x Λ for both, (p, 2T). ``width`` (U, T) is the part of each interval of
+    ``grid`` that lies within each area.
     """
     n, Q = people.eta.shape
     T, U = len(times), len(grid)
@@ -145,12 +147,12 @@ def _linear(
                 area[rows, T:] += own[:, None] * (S_hazard @ width[at])
                 area[np.ix_(rows, here)] += own[:, None] * S_hazard[:, place[here] - a]
         for r in runs:
-            _steps(state, r, A[r], times, place, grid, width, C)
+            _fill_step_coefficients(state, r, A[r], times, place, grid, width, C)
     total = sum((people.total(R[q], q) for q in range(Q)), np.zeros(1))
     return mean[place], risk, mean @ width, C, np.asarray(total)
 
 
-def _steps(
+def _fill_step_coefficients(
     state: HazardWithVariance,
     run: int,
     A: np.ndarray,
@@ -160,10 +162,10 @@ def _steps(
     width: np.ndarray,
     C: np.ndarray,
 ) -> None:
-    """Fill in what S̄ and the areas take of each step of a run."""
+    """Fill in the coefficients of S̄ and of the areas on the hazard steps of a run."""
     at, T = state.events_of(run), len(times)
     u = state.time[at]
     C[at, :T] = (u[:, None] <= times) * A[place]
-    rest = np.cumsum((A[:, None] * width)[::-1], axis=0)[::-1]  # from each point of the grid on
+    rest = np.cumsum((A[:, None] * width)[::-1], axis=0)[::-1]  # sums from each grid point onward
     inside = u <= grid[-1]
     C[at, T:][inside] = rest[np.searchsorted(grid, u[inside])]

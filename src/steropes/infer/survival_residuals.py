@@ -1,7 +1,7 @@
-"""Residuals of survival models, in the rows of X: whom the model fits badly, and who moves it.
+"""Residuals and influences of survival models, in the rows of X.
 
-All but dfbeta are of one copy of a row, as R's `residuals.coxph` has them: a row's weight enters
-the risk sets that it is compared with, not its own residual.
+All except dfbeta refer to one copy of a row, as in R's `residuals.coxph`: the weight of a row
+enters the risk sets with which it is compared, but not its own residual.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ __all__ = [
 
 
 def martingale(problem: Any, beta: np.ndarray) -> np.ndarray:
-    """Events minus expected events of each row of X, (n,); NaN where the weight is zero."""
+    """Compute events minus expected events of each row of X, (n,); NaN if the weight is zero."""
     likelihood = problem.likelihood
     eta, weights = fitted_state(problem, beta)
     by_eta = likelihood.backend.to_host(likelihood.martingale_residuals(eta, weights))[:, 0]
     total = np.bincount(likelihood.row_of_x, weights=by_eta, minlength=problem.design.n)
-    return _of_one_copy(total[:, None], problem.weights)[:, 0]
+    return _per_copy(total[:, None], problem.weights)[:, 0]
 
 
 def deviance_of_martingale(residual: np.ndarray, events: np.ndarray) -> np.ndarray:
-    """Martingale residuals made symmetric about zero, (n,).
+    """Transform martingale residuals into deviance residuals, (n,), nearly symmetric about zero.
 
-    sign(M) √(2 [y log(y / μ) − M]) with μ = y − M events expected: Therneau, Grambsch and Fleming
-    (1990), Biometrika 77:147, for counts as McCullagh and Nelder (1989, §2.4) have them.
+    They are sign(M) √(2 [y log(y / μ) − M]) with μ = y − M expected events: Therneau, Grambsch and
+    Fleming (1990), Biometrika 77:147; for counts as in McCullagh and Nelder (1989, §2.4).
     """
     expected = np.where(events > 0, events - residual, 1.0)
     with np.errstate(divide="ignore"):
@@ -49,20 +49,20 @@ def deviance_of_martingale(residual: np.ndarray, events: np.ndarray) -> np.ndarr
 
 
 def events_of_rows(problem: Any) -> np.ndarray:
-    """Events of each row of X, (n,), zero for rows that a conditional model leaves out."""
+    """Return the events of each row of X, (n,), zero for rows that a conditional model omits."""
     out = np.zeros(problem.design.n)
     out[problem.likelihood.row_of_x] = problem.likelihood.events()
     return out
 
 
 def deviances_of_people(problem: Any, beta: np.ndarray) -> np.ndarray:
-    """−2 log-likelihood of each row of X, (n,), for likelihoods that are a sum over them."""
+    """Compute −2 log-likelihood of each row of X, (n,), if the likelihood is a sum over rows."""
     eta, _ = fitted_state(problem, beta)
     return problem.likelihood.deviances(eta)
 
 
 def influences(problem: Any, beta: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """How much the coefficients would change without each row, to first order: (n, L).
+    """Compute the first-order change of coefficients on omission of each row, (n, L).
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def influences(problem: Any, beta: np.ndarray, columns: np.ndarray) -> np.ndarra
 
 
 def row_scores(problem: Any, beta: np.ndarray, columns: np.ndarray, weighted: bool) -> np.ndarray:
-    """Each row's part of the score of some columns, (n, L) in X's units.
+    """Compute each row's contribution to the score of some columns, (n, L) in X's units.
 
     Parameters
     ----------
@@ -90,7 +90,8 @@ def row_scores(problem: Any, beta: np.ndarray, columns: np.ndarray, weighted: bo
         Coefficients in X's units.
     columns : (L,) int array
     weighted : bool
-        Of all copies of a row (its weight's worth), or of one: NaN then where there is none.
+        Whether contributions are multiplied by the weight; otherwise they are those of one copy
+        of each row, NaN if its weight is zero.
     """
     design, scores = problem.design, UnitScores(problem, beta)
     out = np.empty((design.n, len(columns)))
@@ -99,13 +100,14 @@ def row_scores(problem: Any, beta: np.ndarray, columns: np.ndarray, weighted: bo
         unit = np.zeros((design.p, len(some)))
         unit[some, np.arange(len(some))] = 1.0
         # The inverse of moving a baseline from the columns' centres to X = 0: I − N has the
-        # inverse I + N, as N takes effects to the baseline alone and N² = 0.
+        # inverse I + N, because N maps effects to the baseline only and N² = 0.
         along = 2.0 * unit - design.uncentered_coefficients(unit)
         out[:, a : a + COLUMNS] = scores.along(design.scale[:, None] * along)
-    return out if weighted else _of_one_copy(out, problem.weights)
+    return out if weighted else _per_copy(out, problem.weights)
 
 
-def _of_one_copy(total: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def _per_copy(total: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Divide totals by the rows' weights; NaN where the weight is zero."""
     some = weights > 0
     return np.where(some[:, None], total / np.where(some, weights, 1.0)[:, None], np.nan)
 
@@ -113,7 +115,7 @@ def _of_one_copy(total: np.ndarray, weights: np.ndarray) -> np.ndarray:
 def schoenfeld(
     problem: Any, beta: np.ndarray, columns: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """x − x̄ of every event with a positive weight, by stratum, time and row.
+    """Compute x − x̄ of each event with a positive weight, by stratum, time and row.
 
     Parameters
     ----------
@@ -127,7 +129,7 @@ def schoenfeld(
     residual : (events, L) array
     time : (events,) array
     stratum, row : (events,) int arrays
-        Code of the stratum, and row of X.
+        Code of the stratum and row of X of each event.
     """
     likelihood, design = problem.likelihood, problem.design
     backend, risk = likelihood.backend, likelihood.risk

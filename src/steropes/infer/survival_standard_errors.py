@@ -1,4 +1,4 @@
-"""Survival curves of given people with standard errors, as R's `survfit.coxph`.
+"""Cumulative hazards of given people with standard errors, as in R's `survfit.coxph`.
 
 The cumulative hazard Σ_q e^{η_q} Λ_q(t) of a person has the variance
 Σ_q e^{2η_q} Var M_q(t) + d'Vd with d = Σ_q e^{η_q} (x_q Λ_q(t) − ∫ x̄ dΛ_q), over the intervals q of
@@ -10,15 +10,16 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtri
 
-from .hazard_with_variance import TOP, HazardWithVariance
+from .hazard_with_variance import MAX_LOG_HAZARD, HazardWithVariance
 
 __all__ = ["cumulative_hazards", "log_hazards", "log_log_limits", "time_grid"]
 
-ENTRIES = 5_000_000  # numbers worked on together
+# The largest number of array entries that are processed together.
+ENTRIES = 5_000_000
 
 
 def time_grid(state: HazardWithVariance, stratum: int) -> np.ndarray:
-    """The times of events with weight in a stratum, ascending."""
+    """Return the times of events with weight in a stratum, ascending."""
     runs = [int(r) for r in np.flatnonzero(state.stratum == stratum)]
     some = [state.time[at][state.weighted[at]] for at in map(state.events_of, runs)]
     return np.unique(np.concatenate(some)) if some else np.empty(0)
@@ -33,12 +34,12 @@ def cumulative_hazards(
     stratum: int,
     times: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Cumulative hazards of people of one stratum and their standard errors, (n, T) each.
+    """Compute cumulative hazards in a stratum and their standard errors, (n, T) each.
 
-    No larger than makes a difference to a survival; the arguments are those of `log_hazards`.
+    Hazards are capped where survival is zero anyway; the arguments are those of `log_hazards`.
     """
     log_hazard, share = log_hazards(state, V, Z, acts, eta, stratum, times)
-    total = np.exp(np.minimum(log_hazard, TOP))
+    total = np.exp(np.minimum(log_hazard, MAX_LOG_HAZARD))
     return total, share * total
 
 
@@ -51,10 +52,10 @@ def log_hazards(
     stratum: int,
     times: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Logarithms of cumulative hazards of people of one stratum, and the errors of these.
+    """Compute log cumulative hazards in a stratum and their standard errors, (n, T) each.
 
-    (n, T) each. The errors are of the logarithm: shares of the hazard, which has a size at any
-    distance from the data; the square of e^-400 has none.
+    The errors are on the log scale, that is relative to the hazard. Far from the data they remain
+    representable while the square of a hazard such as e^-400 does not.
 
     Parameters
     ----------
@@ -62,11 +63,11 @@ def log_hazards(
     V : (p, p) array
         Covariance of the coefficients.
     Z : (n, p) array
-        Columns less their centres, one a coefficient.
+        Columns minus their centres, one per coefficient.
     acts : (p, Q) bool array
-        Whether a coefficient acts in an interval of time.
+        Whether each coefficient acts in each interval of time.
     eta : (n, Q) array
-        Linear predictors of Z, offset included.
+        Linear predictors of Z, including the offset.
     stratum : int
     times : (T,) array
     """
@@ -100,11 +101,11 @@ def log_hazards(
 def log_log_limits(
     survival: np.ndarray, se: np.ndarray, level: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Limits of probabilities on the log(−log) scale; where they are 0 or 1, themselves."""
+    """Compute limits of probabilities on the log(−log) scale; 0 and 1 are their own limits."""
     inside = (survival > 0) & (survival < 1)
     s = np.where(inside, survival, 0.5)
     width = float(ndtri(0.5 + level / 2)) * np.where(inside, se, 0.0) / (s * np.abs(np.log(s)))
-    with np.errstate(over="ignore"):  # an interval from 0 to 1, where nothing is known
+    with np.errstate(over="ignore"):  # the interval is then from 0 to 1
         lower = np.where(inside, s ** np.exp(width), survival)
     upper = np.where(inside, s ** np.exp(-width), survival)
     return lower, upper

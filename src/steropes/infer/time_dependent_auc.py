@@ -1,13 +1,13 @@
-"""Cumulative/dynamic AUC: does the score tell those with the event by t from those still free?
+"""Cumulative/dynamic AUC of a score for survival outcomes, with standard errors.
 
-With cases i (T_i ≤ t, event), controls j (T_j > t) and Ĝ the Kaplan–Meier curve of censoring,
+With cases i (T_i ≤ t, event), controls j (T_j > t) and the Kaplan–Meier curve Ĝ of censoring,
 
     AUC(t) = Σ_i Σ_j a_i w_j [I(s_i > s_j) + ½ I(s_i = s_j)] / (Σ_i a_i Σ_j w_j),
     a_i = w_i / Ĝ(T_i−)
 
 (Uno, Cai, Tian and Wei 2007, JASA 102:527; Hung and Chiang 2010, Can J Stat 38:8). All controls
-have the same weight 1/Ĝ(t). The standard error is the infinitesimal jackknife's: the derivative
-by each row's weight, that of Ĝ included.
+have the same weight 1/Ĝ(t). The standard error is that of the infinitesimal jackknife: it uses the
+derivatives with respect to the rows' weights, including those of Ĝ.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["CensoringWeights", "auc_at"]
 
 
 class CensoringWeights:
-    """Ĝ just before each row's time, and its derivatives by the rows' weights.
+    """Ĝ just before each row's time, with its derivatives with respect to the rows' weights.
 
     Parameters
     ----------
@@ -37,14 +37,14 @@ class CensoringWeights:
         some = left > 0
         n = left + later
         self._n = np.where(some, n, 1.0)
-        # The last to leave: nobody is weighted by Ĝ after that.
+        # If nobody remains afterwards, Ĝ is not used after this time.
         self._later = np.where(some & (later > 0), later, 1.0)
         self._some = some & (later > 0)
         step = np.where(self._some, np.log(self._later / self._n), 0.0)
         self.before = np.exp(np.append(0.0, np.cumsum(step)))[self.place]  # Ĝ(T−)
 
     def derivative(self, c: np.ndarray) -> np.ndarray:
-        """Σ_i c_i w_l ∂ log Ĝ(T_i−) / ∂w_l for every row l, (n,)."""
+        """Compute Σ_i c_i w_l ∂ log Ĝ(T_i−) / ∂w_l for each row l, (n,)."""
         at = np.bincount(self.place, weights=c, minlength=self.m)
         P = np.append(np.cumsum(at[::-1])[::-1][1:], 0.0)  # Σ of c over the rows later than u
         drift = np.where(self._some, P * (1.0 / self._later - 1.0 / self._n), 0.0)
@@ -56,22 +56,27 @@ class CensoringWeights:
 def auc_at(
     score: np.ndarray, time: np.ndarray, event: np.ndarray, t: float, censoring: CensoringWeights
 ) -> tuple[float, float]:
-    """AUC(t) and its standard error.
+    """Compute AUC(t) and its standard error.
 
     Parameters
     ----------
     score, time, event : (n,) arrays
-        Higher scores are riskier.
+        Higher scores mean a higher risk.
     t : float
     censoring : CensoringWeights
-        Of the same rows; it has their weights.
+        Censoring weights of the same rows, with the rows' own weights.
+
+    Raises
+    ------
+    DataError
+        There are no cases or no controls at t.
     """
     w = censoring.weight
     case = (event == 1) & (time <= t) & (w > 0)
     control = (time > t) & (w > 0)
-    for some, what in ((case, "had the event by then"), (control, "is known to be free of it")):
+    for some, missing in ((case, "had the event by then"), (control, "is known to be free of it")):
         if not some.any():
-            raise DataError(f"The AUC at time {t:g} is of cases and controls: nobody {what}.")
+            raise DataError(f"The AUC at time {t:g} needs cases and controls: nobody {missing}.")
     a = np.where(case, w / censoring.before, 0.0)
     A, B = a.sum(), w[control].sum()
     below = _share_below(score[case], score[control], w[control])
@@ -86,7 +91,7 @@ def auc_at(
 
 
 def _share_below(x: np.ndarray, of: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Weighted share of ``of`` below each x, equal ones counted one half."""
+    """Compute the weighted share of ``of`` below each x, counting ties one half."""
     by = np.argsort(of, kind="stable")
     sums = np.append(0.0, np.cumsum(weight[by]))
     lower = sums[np.searchsorted(of[by], x, side="left")]

@@ -1,4 +1,4 @@
-"""Wald statistics of several equations together, whatever units the coefficients have."""
+"""Wald statistics of several linear equations jointly, independent of the coefficients' units."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ from scipy import linalg
 
 __all__ = ["wald_statistic"]
 
-# Share of the variance of one equation's estimate that the other equations must leave it. Below
-# this rounding in the covariance matrix decides.
+# An equation must keep this share of its variance given the other equations. Below it, rounding in
+# the covariance matrix dominates.
 SINGULAR = 1e-12
 
 
 def wald_statistic(gap: np.ndarray, V: np.ndarray) -> tuple[float, int]:
-    """Compute d'V⁻¹d of estimates d with covariance matrix V, and the rank of V.
+    """Compute d'V⁻¹d for estimates d with covariance matrix V, and the rank of V.
 
-    The matrix is judged and inverted as a matrix of correlations, so that neither the units of
-    the coefficients nor the size of the equations decide what counts as singular.
+    The matrix is scaled to correlations first, so that neither the units of the coefficients nor
+    the size of the equations affect whether it counts as singular.
 
     Parameters
     ----------
     gap : (r,) array
-        How far each equation is from holding.
+        The difference between the two sides of each equation.
     V : (r, r) array
         Covariance matrix of ``gap``, with a positive diagonal.
 
     Returns
     -------
     statistic : float
-        Where the rank is below r, the statistic of as many equations, the ones with most
-        variance of their own first.
+        If the rank is below r, the statistic of as many equations, chosen in decreasing order of
+        the variance that remains given those already chosen.
     rank : int
     """
     size = np.sqrt(np.diag(V))
     C, d = V / size / size[:, None], gap / size
     L, pivot, rank, _ = linalg.lapack.dpstrf(C, tol=SINGULAR, lower=1)
-    if not np.isfinite(d).all():  # further than a number can hold
+    if not np.isfinite(d).all():  # the difference overflows
         return np.inf, int(rank)
     first = pivot[:rank] - 1
     root = linalg.solve_triangular(np.tril(L[:rank, :rank]), d[first], lower=True)

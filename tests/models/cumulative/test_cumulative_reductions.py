@@ -167,11 +167,11 @@ def test_single_thresholds_of_a_combination_need_no_gradient_of_all(data):
     m = CumulativeProbabilityModel(reduce=DivideAndCombine(3), random_state=1).fit(X, y)
     information, rows = m._covariances(), m._scaled(m._check_new(X))
     k = np.arange(len(m.alpha_))
-    whole = SubsetInformation.predictor(information, k, rows)
-    np.testing.assert_allclose(information.predictor(k, rows), whole, rtol=1e-8)
+    whole = SubsetInformation.predictor_variance(information, k, rows)
+    np.testing.assert_allclose(information.predictor_variance(k, rows), whole, rtol=1e-8)
     one = np.arange(len(y)) % len(k)
     np.testing.assert_allclose(
-        information.paired(one, rows), whole[np.arange(len(y)), one], rtol=1e-8
+        information.paired_variance(one, rows), whole[np.arange(len(y)), one], rtol=1e-8
     )
 
 

@@ -272,7 +272,7 @@ class CumulativeProbabilityModel(
     def _refuse_weak_information(self, problem: Any) -> None:
         if self.prior_ is not None or not has_tiny_weights(problem.weights):
             return
-        h = 1.0 / (np.diag(self._covariances().beta()) * problem.design.scale**2)
+        h = 1.0 / (np.diag(self._covariances().beta_covariance()) * problem.design.scale**2)
         if not (h > WEAK_INFORMATION).all():
             raise weak_information_error(
                 [problem.names[j] for j in np.flatnonzero(~(h > WEAK_INFORMATION))]

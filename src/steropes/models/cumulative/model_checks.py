@@ -194,7 +194,7 @@ class CumulativeDiagnostics(SingleThreadedMethods):
             information, q = self._covariances(), critical_value(level)
             own = x if self._fixed is None else x[self._fixed.kept]
             row = (own / information.scale)[None, :]
-            half = q * np.sqrt(information.predictor(np.flatnonzero(keep), row)[0])
+            half = q * np.sqrt(information.predictor_variance(np.flatnonzero(keep), row)[0])
         if ax is None:
             from matplotlib import pyplot
 

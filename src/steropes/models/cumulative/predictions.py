@@ -176,7 +176,7 @@ class CumulativePredictions(SingleThreadedMethods):
             se[:, inner] = np.nan
         elif len(inner):
             rows = self._scaled(design)
-            se[:, inner] = np.sqrt(self._joint_covariances(kind, cluster).predictor(k[inner], rows))
+            se[:, inner] = np.sqrt(self._joint_covariances(kind, cluster).predictor_variance(k[inner], rows))
         ends = [probabilities(self._link, u - s * q * se, above) for s in (1.0, -1.0)]
         lower, upper = ends[::-1] if above else ends
         return _packed(estimate, lower, upper, densities(self._link, u) * se, scalar)
@@ -251,7 +251,7 @@ class CumulativePredictions(SingleThreadedMethods):
             last = len(self.alpha_) - 1
             information = self._joint_covariances(kind, cluster)
             for j, p in enumerate(points):
-                own = np.sqrt(information.paired(np.minimum(at[:, j], last), rows))
+                own = np.sqrt(information.paired_variance(np.minimum(at[:, j], last), rows))
                 for out, errors in ((lower, -z), (upper, z), (below, -1.0), (above, 1.0)):
                     shift = (errors * own)[:, None]
                     end = quantile_levels(self.alpha_, self._link, eta, np.array([p]), shift)

@@ -119,7 +119,7 @@ class CumulativeInference(WaldInference):
         if self._lacks_standard_errors():
             raise DataError(NO_COVARIANCE)
         if kind == "model" and cluster is None:
-            V = self._covariances().beta()
+            V = self._covariances().beta_covariance()
         else:
             V = self._robust_covariance(cluster)
         return pd.DataFrame(V.copy(), self._names, self._names)
@@ -132,8 +132,8 @@ class CumulativeInference(WaldInference):
         code = self._clusters(cluster)
         single = information.parts
         if code is not None and len(single) > 1:  # clusters that the subsets cut
-            return self._joint_covariances("robust", cluster).beta()
-        V = np.zeros_like(information.beta())
+            return self._joint_covariances("robust", cluster).beta_covariance()
+        V = np.zeros_like(information.beta_covariance())
         for part, own in zip(parts, single, strict=True):
             offset = self._offset_of(part)
             V += robust_covariance(
@@ -171,7 +171,7 @@ class CumulativeInference(WaldInference):
             at, zero = np.arange(len(self.alpha_)), np.zeros((1, len(self._names)))
             information = self._joint_covariances(kind, cluster)
             robust = isinstance(information, RobustInformation)
-            se = np.sqrt(information.predictor(at, zero)[0] if robust else information.alpha())
+            se = np.sqrt(information.predictor_variance(at, zero)[0] if robust else information.alpha_variance())
         return pd.DataFrame(
             {
                 "alpha": self.alpha_,
