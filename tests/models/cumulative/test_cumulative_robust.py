@@ -122,7 +122,9 @@ def test_beta_alone_has_the_errors_of_vcov(data):
     X, y = data
     m = Model().fit(X, y)
     joint = m._joint_covariances("robust", np.arange(len(y)) % 11)
-    np.testing.assert_allclose(joint.beta_covariance(), m.vcov(cluster=np.arange(len(y)) % 11), rtol=1e-9)
+    np.testing.assert_allclose(
+        joint.beta_covariance(), m.vcov(cluster=np.arange(len(y)) % 11), rtol=1e-9
+    )
 
 
 def test_rows_that_are_there_twice_count_once_when_clustered(data):

@@ -176,7 +176,9 @@ class CumulativePredictions(SingleThreadedMethods):
             se[:, inner] = np.nan
         elif len(inner):
             rows = self._scaled(design)
-            se[:, inner] = np.sqrt(self._joint_covariances(kind, cluster).predictor_variance(k[inner], rows))
+            se[:, inner] = np.sqrt(
+                self._joint_covariances(kind, cluster).predictor_variance(k[inner], rows)
+            )
         ends = [probabilities(self._link, u - s * q * se, above) for s in (1.0, -1.0)]
         lower, upper = ends[::-1] if above else ends
         return _packed(estimate, lower, upper, densities(self._link, u) * se, scalar)

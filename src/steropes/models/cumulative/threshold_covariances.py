@@ -171,7 +171,11 @@ class CumulativeInference(WaldInference):
             at, zero = np.arange(len(self.alpha_)), np.zeros((1, len(self._names)))
             information = self._joint_covariances(kind, cluster)
             robust = isinstance(information, RobustInformation)
-            se = np.sqrt(information.predictor_variance(at, zero)[0] if robust else information.alpha_variance())
+            se = np.sqrt(
+                information.predictor_variance(at, zero)[0]
+                if robust
+                else information.alpha_variance()
+            )
         return pd.DataFrame(
             {
                 "alpha": self.alpha_,
