@@ -3,10 +3,12 @@
 import dataclasses
 import hashlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
 
+import duckdb
 import joblib
 import pandas as pd
 import pytest
@@ -138,3 +140,40 @@ def test_what_cannot_be_made_is_left_out_and_told(database, spec, tmp_path):
     assert "cohort 98 is not defined" in grid_page(found)
     with pytest.raises(DataError, match="cohort 15: concept 777 is unknown"):
         run_grid(database, dataclasses.replace(many, question=questions[1:2]), tmp_path / "no")
+
+
+def test_observation_beyond_the_years_of_nanoseconds_changes_nothing(
+    database, spec, results, tmp_path
+):
+    wide = tmp_path / "wide.duckdb"
+    shutil.copy(database, wide)
+    with duckdb.connect(str(wide)) as con:
+        con.execute(
+            "UPDATE observation_period SET observation_period_start_date = DATE '1600-01-01', "
+            "observation_period_end_date = DATE '2500-12-31'"
+        )
+    far = run_grid(wide, spec, tmp_path / "results")
+    for name in ("cm_result", "cm_attrition"):
+        pd.testing.assert_frame_equal(far.tables[name], results.tables[name])
+
+
+@pytest.mark.parametrize("cycles", [-1, 1])
+def test_four_hundred_years_earlier_or_later_the_results_are_the_same(
+    database, spec, results, tmp_path, cycles
+):
+    """The calendar repeats after 400 years, so that nothing but the years may change."""
+    moved = tmp_path / "moved.duckdb"
+    shutil.copy(database, moved)
+    dates = {
+        "observation_period": ("observation_period_start_date", "observation_period_end_date"),
+        "drug_era": ("drug_era_start_date", "drug_era_end_date"),
+        "condition_occurrence": ("condition_start_date",),
+    }
+    with duckdb.connect(str(moved)) as con:
+        con.execute(f"UPDATE person SET year_of_birth = year_of_birth + {400 * cycles}")
+        for table, columns in dates.items():
+            shift = ", ".join(f"{c} = {c}::DATE + {146_097 * cycles}" for c in columns)
+            con.execute(f"UPDATE {table} SET {shift}")
+    far = run_grid(moved, spec, tmp_path / "results")
+    for name in ("cm_result", "cm_attrition", "cm_follow_up_dist"):
+        pd.testing.assert_frame_equal(far.tables[name], results.tables[name])
