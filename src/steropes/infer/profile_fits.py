@@ -196,7 +196,7 @@ class ProfileFits:
         """Return whether exp of the linear predictors is finite with column j at a value."""
         return not abs(value - self.beta[j]) > self.largest_change(j, MAX_PREDICTOR_CHANGE)
 
-    def at(self, columns: Sequence[int], values: Sequence[float]) -> list[ProfilePoint]:
+    def fit(self, columns: Sequence[int], values: Sequence[float]) -> list[ProfilePoint]:
         """Fix each of some columns at a value and fit all other coefficients.
 
         Raises
