@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 
 from ..backends import get_backend
+from ..fit import Problem
 from ..solve.linear_predictor import bound_weights, linear_predictor
+from .protocols import cox_likelihood
 
 __all__ = ["Baseline", "fitted_state"]
 
 
-def fitted_state(problem: Any, beta: np.ndarray) -> tuple[Any, Any]:
+def fitted_state(problem: Problem, beta: np.ndarray) -> tuple[Any, Any]:
     """Compute linear predictors (n_eta, 1) and bound weights at coefficients in X's units."""
     return linear_predictor(problem, beta * problem.design.scale), bound_weights(problem)
 
@@ -39,8 +41,8 @@ class Baseline:
         Logarithms of the hazard's steps and of their running sums.
     """
 
-    def __init__(self, problem: Any, beta: np.ndarray) -> None:
-        likelihood = problem.likelihood
+    def __init__(self, problem: Problem, beta: np.ndarray) -> None:
+        likelihood = cox_likelihood(problem)
         backend = likelihood.backend
         eta, weights = fitted_state(problem, beta)
         log_hazard = backend.to_host(likelihood.log_baseline(eta, weights))
@@ -58,7 +60,7 @@ class Baseline:
         self.log_cumulative = _log_running_sums(self.log_hazard, self.start, self._backend)
 
     @staticmethod
-    def _at_zero(problem: Any, beta: np.ndarray) -> np.ndarray:
+    def _at_zero(problem: Problem, beta: np.ndarray) -> np.ndarray:
         """Compute the shift of the log hazard from the columns' centres to X = 0, per interval."""
         return -problem.design.centers_at(beta)
 

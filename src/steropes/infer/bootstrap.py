@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError, SeparationError
-from ..fit import Replicates, certified_fit_under_prior
+from ..fit import Problem, Replicates, certified_fit_under_prior
 from ..fit.replicates import lanes_of_draws
 from ..solve import Fit
 from .bootstrap_draws import Draws
@@ -60,7 +60,7 @@ class DrawnFits:
 
 
 def fit_draws(
-    problem: Any,
+    problem: Problem,
     beta: np.ndarray,
     l1: np.ndarray,
     l2: np.ndarray,
@@ -87,7 +87,8 @@ def fit_draws(
     n, scale = len(draws.seeds), problem.design.scale
     common = problem.common()
     in_range = MIN_COLUMNS <= len(beta) <= MAX_COLUMNS
-    apart = bool(l1.any()) and problem.prior.plain and in_range and n > 1
+    prior = problem.prior
+    apart = bool(l1.any()) and in_range and n > 1 and prior is not None and prior.plain
     if apart:
         common.active.join(np.arange(len(beta)))
     full = problem.batch(common=common)
@@ -114,7 +115,9 @@ def fit_draws(
     return out
 
 
-def _fit_alone(problem: Any, weights: np.ndarray, fit: Fit, l1: np.ndarray, l2: np.ndarray) -> Fit:
+def _fit_alone(
+    problem: Problem, weights: np.ndarray, fit: Fit, l1: np.ndarray, l2: np.ndarray
+) -> Fit:
     """Continue the fit of one draw with Hessians of its own."""
     batch = problem.batch(weights[:, None])
     batch.start_at((fit.beta * problem.design.scale)[:, None], fit.nuisance)
@@ -122,7 +125,7 @@ def _fit_alone(problem: Any, weights: np.ndarray, fit: Fit, l1: np.ndarray, l2: 
 
 
 def fit_draws_reselecting(
-    problem: Any,
+    problem: Problem,
     choose: Choose,
     draws: Draws,
     tol: float,
@@ -175,14 +178,14 @@ def fit_draws_reselecting(
     return out
 
 
-def _in_original_units(problem: Any, beta: np.ndarray, marks: np.ndarray | None) -> np.ndarray:
+def _in_original_units(problem: Problem, beta: np.ndarray, marks: np.ndarray | None) -> np.ndarray:
     """Return coefficients with the intercept at X = 0, and the marks of unidentified ones."""
     coef = problem.design.uncentered_coefficients(beta)
     return coef if marks is None else np.where(marks == 0, coef, marks)
 
 
 def acceleration(
-    problem: Any, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray, unit: np.ndarray | None
+    problem: Problem, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray, unit: np.ndarray | None
 ) -> np.ndarray:
     """Compute Efron's acceleration of each coefficient by the infinitesimal jackknife.
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
 
 import numpy as np
 
 from ..errors import DataError
+from ..fit import Problem
 
 __all__ = ["Draws", "sampling_units"]
 
 
-def sampling_units(problem: Any, cluster: np.ndarray | None) -> tuple[np.ndarray | None, str]:
+def sampling_units(problem: Problem, cluster: np.ndarray | None) -> tuple[np.ndarray | None, str]:
     """Determine the sampling unit of each row, and the kind of unit.
 
     Parameters

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
+from ..fit import Problem
 from ..priors import GroupPenalty
 from .information_matrix import Information
 
 __all__ = ["degrees_of_freedom"]
 
 
-def degrees_of_freedom(problem: Any, beta: np.ndarray) -> float:
+def degrees_of_freedom(problem: Problem, beta: np.ndarray) -> float:
     """Compute the effective number of coefficients of a fit under the problem's prior.
 
     This is the number of coefficients that are nonzero or unpenalised (Zou, Hastie and Tibshirani
@@ -40,7 +41,7 @@ def degrees_of_freedom(problem: Any, beta: np.ndarray) -> float:
 
 
 def _of_group_penalty(
-    problem: Any, beta: np.ndarray, joined: GroupPenalty, penalties: Any
+    problem: Problem, beta: np.ndarray, joined: GroupPenalty, penalties: Any
 ) -> float:
     """Compute the degrees of freedom under a group penalty, over the nonzero steps.
 

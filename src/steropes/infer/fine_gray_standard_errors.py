@@ -7,10 +7,10 @@ contribution to the censoring weights: Fine and Gray (1999), JASA 94:496, §4.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ..fit import Problem
+from ..likelihoods.fine_gray import FineGrayLikelihood
 from .baseline_hazard import fitted_state
 from .hazard_with_variance import HazardWithVariance, relative_hazard
 from .score_contributions import UnitScores
@@ -39,7 +39,7 @@ class IncidenceErrors:
 
     def __init__(
         self,
-        problem: Any,
+        problem: Problem,
         beta: np.ndarray,
         V: np.ndarray,
         state: HazardWithVariance,
@@ -88,6 +88,7 @@ class IncidenceErrors:
     def _baseline(self, run: int, times: np.ndarray) -> np.ndarray:
         """Compute the influences on Λ₀ with β fixed, (units, T)."""
         state, likelihood = self.state, self.problem.likelihood
+        assert isinstance(likelihood, FineGrayLikelihood)
         at = state.events_of(run)
         steps = np.zeros((len(state.time), len(times)))
         steps[at] = state.hazard[at, None] * (state.time[at, None] <= times)

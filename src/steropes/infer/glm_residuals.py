@@ -6,11 +6,13 @@ no digits are lost if a probability is close to 0 or 1: McCullagh and Nelder (19
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from scipy.special import expit, xlogy
 
+from ..fit import Problem
+from ..likelihoods import LinearLikelihood, LogisticLikelihood, PoissonLikelihood
 from ..solve.linear_predictor import linear_predictor
 
 __all__ = ["Family", "outcome_and_predictor", "response_residuals", "row_scores"]
@@ -21,7 +23,7 @@ Family = Literal["linear", "logistic", "poisson"]
 COLUMNS = 64
 
 
-def outcome_and_predictor(problem: Any, beta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def outcome_and_predictor(problem: Problem, beta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return y and η with offset, (n,) each in the rows of X.
 
     Parameters
@@ -30,9 +32,11 @@ def outcome_and_predictor(problem: Any, beta: np.ndarray) -> tuple[np.ndarray, n
     beta : (p,) array
         Coefficients in X's units.
     """
-    host = problem.likelihood.backend.to_host
+    likelihood = problem.likelihood
+    assert isinstance(likelihood, LinearLikelihood | LogisticLikelihood | PoissonLikelihood)
+    host = likelihood.backend.to_host
     eta = linear_predictor(problem, beta * problem.design.scale)
-    return host(problem.likelihood.y)[:, 0], host(eta)[:, 0]
+    return host(likelihood.y)[:, 0], host(eta)[:, 0]
 
 
 def response_residuals(family: Family, kind: str, y: np.ndarray, eta: np.ndarray) -> np.ndarray:
@@ -66,7 +70,7 @@ def response_residuals(family: Family, kind: str, y: np.ndarray, eta: np.ndarray
     return np.sign(y - mean) * np.sqrt(np.maximum(2.0 * unit, 0.0))
 
 
-def row_scores(problem: Any, response: np.ndarray, columns: np.ndarray) -> np.ndarray:
+def row_scores(problem: Problem, response: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """Compute x (y − μ) of each row, (n, L) in X's units; an intercept is the first column.
 
     Parameters

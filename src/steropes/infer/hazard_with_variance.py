@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError
+from ..fit import Problem
 from .baseline_hazard import fitted_state
+from .protocols import cox_likelihood
 
 __all__ = ["HazardWithVariance", "relative_hazard"]
 
@@ -59,8 +61,8 @@ class HazardWithVariance:
         Linear predictor at the centres, in each interval of time.
     """
 
-    def __init__(self, problem: Any, beta: np.ndarray) -> None:
-        likelihood = problem.likelihood
+    def __init__(self, problem: Problem, beta: np.ndarray) -> None:
+        likelihood = cox_likelihood(problem)
         host, risk = likelihood.backend.to_host, likelihood.risk
         self._problem = problem
         self._eta, self._weights = fitted_state(problem, beta)
@@ -130,7 +132,7 @@ class HazardWithVariance:
     def _by_block(self, part: Any, rows: int) -> np.ndarray:
         """Collect rows of ``part``, called with the means of a block of columns, (m, L)."""
         problem = self._problem
-        design, likelihood = problem.design, problem.likelihood
+        design, likelihood = problem.design, cox_likelihood(problem)
         backend, p = likelihood.backend, design.p
         out = np.empty((rows, p))
         for a in range(0, p, COLUMNS):

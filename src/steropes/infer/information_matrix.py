@@ -9,6 +9,7 @@ import numpy as np
 from scipy import linalg
 
 from ..errors import DataError, SeparationError, listed
+from ..fit import Problem
 from ..likelihoods.curvature import GroupedCurvature, SubdistributionCurvature
 from ..priors import GroupPenalty
 from ..solve import Batch
@@ -43,7 +44,7 @@ class Information:
         Penalties in X's units.
     """
 
-    def __init__(self, problem: Any, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray) -> None:
+    def __init__(self, problem: Problem, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray) -> None:
         self.scale = problem.design.scale
         self.design = problem.design
         self.smooth = l1 == 0
@@ -167,7 +168,7 @@ def _inverse(H: np.ndarray) -> np.ndarray:
 
 
 def refuse_separated(
-    problem: Any, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray, eta: Any = None
+    problem: Problem, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray, eta: Any = None
 ) -> None:
     """Raise `SeparationError` if the likelihood has no finite maximum along some direction.
 
@@ -197,7 +198,7 @@ def refuse_separated(
     )
 
 
-def refuse_undetermined(problem: Any, batch: Batch, l1: np.ndarray, l2: np.ndarray) -> None:
+def refuse_undetermined(problem: Problem, batch: Batch, l1: np.ndarray, l2: np.ndarray) -> None:
     """Raise `SeparationError` for unpenalised columns that are zero or collinear.
 
     The check uses the Hessian at the batch's starting point, which the fit needs anyway unless
@@ -209,7 +210,7 @@ def refuse_undetermined(problem: Any, batch: Batch, l1: np.ndarray, l2: np.ndarr
     refuse_for_offsets(_refuse_at_start, problem, batch, free)
 
 
-def _refuse_at_start(problem: Any, batch: Batch, free: np.ndarray) -> None:
+def _refuse_at_start(problem: Problem, batch: Batch, free: np.ndarray) -> None:
     """Apply `refuse_collinear` to the Hessian at the batch's starting point."""
     G, raw = batch.prepare(free, whole=True), batch.uncentred()
     by = np.argsort(batch.term.W, kind="stable")

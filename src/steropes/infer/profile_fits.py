@@ -10,13 +10,12 @@ from __future__ import annotations
 import bisect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy import linalg
 
 from ..errors import DataError
-from ..fit import Replicates
+from ..fit import Problem, Replicates
 from ..priors import INFINITE_PENALTY
 from ..solve import Batch
 
@@ -81,7 +80,7 @@ class ProfileFits:
 
     def __init__(
         self,
-        problem: Any,
+        problem: Problem,
         beta: np.ndarray,
         l1: np.ndarray,
         l2: np.ndarray,

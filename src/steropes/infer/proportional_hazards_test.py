@@ -22,8 +22,10 @@ from scipy import linalg, stats
 
 from ..data.kaplan_meier import product_limit
 from ..errors import DataError, listed
+from ..fit import Problem
 from ..solve.hessian import hessian
 from .baseline_hazard import fitted_state
+from .protocols import cox_likelihood
 
 __all__ = ["proportionality_test"]
 
@@ -34,7 +36,7 @@ MIN_INFORMATION = 1e-10
 
 
 def proportionality_test(
-    problem: Any,
+    problem: Problem,
     beta: np.ndarray,
     names: Sequence[str],
     time: np.ndarray,
@@ -68,7 +70,7 @@ def proportionality_test(
         The change of an effect cannot be distinguished from the effect itself, because only the
         events at one time, or at times with equal g, inform the coefficient.
     """
-    likelihood = problem.likelihood
+    likelihood = cox_likelihood(problem)
     there = problem.weights > 0  # g does not depend on the weights otherwise, as in R
     late = None if entry is None else entry[there]
     early = there & (event == 1) & (time <= 0)

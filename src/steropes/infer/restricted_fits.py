@@ -10,6 +10,7 @@ import numpy as np
 from scipy import linalg
 
 from ..errors import DataError
+from ..fit import Problem
 from ..priors import INFINITE_PENALTY
 from ..solve import Batch
 from ..solve.hessian import hessian
@@ -56,7 +57,7 @@ class RestrictedFit:
 
 
 def fit_with_fixed_values(
-    problem: Any, l1: np.ndarray, l2: np.ndarray, columns: np.ndarray, values: np.ndarray,
+    problem: Problem, l1: np.ndarray, l2: np.ndarray, columns: np.ndarray, values: np.ndarray,
     start: np.ndarray | None = None,
 ) -> RestrictedFit:  # fmt: skip
     """Fit a problem with some coefficients fixed, the others under their penalties.
@@ -120,7 +121,7 @@ def _start_at(batch: Batch, b: np.ndarray) -> None:
 
 
 def _follow_tangent(
-    problem: Any, b: np.ndarray, l1: np.ndarray, l2: np.ndarray, columns: np.ndarray,
+    problem: Problem, b: np.ndarray, l1: np.ndarray, l2: np.ndarray, columns: np.ndarray,
     values: np.ndarray,
 ) -> np.ndarray:  # fmt: skip
     """Move the other coefficients along the tangent as some are moved to given values.
@@ -148,7 +149,7 @@ def _follow_tangent(
 
 
 def fit_under_equations(
-    problem: Any, beta: np.ndarray, R: np.ndarray, q: np.ndarray
+    problem: Problem, beta: np.ndarray, R: np.ndarray, q: np.ndarray
 ) -> RestrictedFit:
     """Maximise the likelihood under Rβ = q by Newton steps within the restriction.
 
@@ -240,19 +241,19 @@ def _solve(A: np.ndarray, B: np.ndarray) -> np.ndarray:
     return np.asarray(found / by)
 
 
-def score_statistic(problem: Any, beta: np.ndarray) -> float:
+def score_statistic(problem: Problem, beta: np.ndarray) -> float:
     """Compute the score statistic g'H⁻¹g of all columns at restricted coefficients."""
     loss, g, H = _derivatives(problem, beta * problem.design.scale, True)
     return float(g @ _solve(H, g) / _score_variance(problem, loss))
 
 
-def _score_variance(problem: Any, loss: float) -> float:
+def _score_variance(problem: Problem, loss: float) -> float:
     """Return the variance of a score per unit of information, a linear model's dispersion."""
     total = np.array([problem.weights.sum()])
     return float(np.max(problem.likelihood.score_variance(np.array([loss]), total)))
 
 
-def _derivatives(problem: Any, scaled: np.ndarray, second: bool) -> tuple[float, Any, Any]:
+def _derivatives(problem: Problem, scaled: np.ndarray, second: bool) -> tuple[float, Any, Any]:
     """Evaluate the loss and, if ``second``, its gradient and Hessian in the scaled columns."""
     likelihood, design = problem.likelihood, problem.design
     backend, order = likelihood.backend, likelihood.order

@@ -9,11 +9,10 @@ Clusters of whole strata need no x̄, because the residuals of a stratum add up 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..errors import DataError
+from ..fit import Problem
 from ..likelihoods.curvature import GroupedCurvature
 from ..solve.hessian import hessian
 from .bootstrap_draws import rows_across_clusters
@@ -28,7 +27,7 @@ MAX_BYTES = 2e9
 
 
 def robust_covariance(
-    problem: Any, beta: np.ndarray, inverse: np.ndarray, cluster: np.ndarray | None = None
+    problem: Problem, beta: np.ndarray, inverse: np.ndarray, cluster: np.ndarray | None = None
 ) -> np.ndarray:
     """Compute A'BA with the inverse information A and the sum B of outer products of the scores.
 
@@ -79,7 +78,9 @@ def refuse_single_unit(unit: np.ndarray, weights: np.ndarray, order: np.ndarray 
         )
 
 
-def score_products(problem: Any, beta: np.ndarray, cluster: np.ndarray | None = None) -> np.ndarray:
+def score_products(
+    problem: Problem, beta: np.ndarray, cluster: np.ndarray | None = None
+) -> np.ndarray:
     """Compute Σ U_i U_i' over rows or clusters, in the scaled columns, (p, p)."""
     scores = UnitScores(problem, beta, cluster)
     strata = problem.fold_together
@@ -93,7 +94,7 @@ def score_products(problem: Any, beta: np.ndarray, cluster: np.ndarray | None = 
     return _by_blocks(problem, scores)
 
 
-def _by_rows(problem: Any, scores: UnitScores) -> np.ndarray:
+def _by_rows(problem: Problem, scores: UnitScores) -> np.ndarray:
     """Compute X' diag(r²) X, or Σ_c (Σ_{i in c} r_i x_i)(…)' with clusters, like a Hessian."""
     likelihood, design = problem.likelihood, problem.design
     backend = likelihood.backend
@@ -109,7 +110,7 @@ def _by_rows(problem: Any, scores: UnitScores) -> np.ndarray:
     return backend.to_host(hessian(rows, curvature))
 
 
-def _by_blocks(problem: Any, scores: UnitScores) -> np.ndarray:
+def _by_blocks(problem: Problem, scores: UnitScores) -> np.ndarray:
     """Compute the products of scores for one block of columns at a time."""
     p = problem.design.p
     blocks = [np.arange(a, min(a + COLUMNS, p)) for a in range(0, p, COLUMNS)]

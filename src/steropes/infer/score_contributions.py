@@ -6,10 +6,9 @@ rows by coefficients is formed. Robust covariances, jackknife influences and res
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ..fit import Problem
 from .baseline_hazard import fitted_state
 
 __all__ = ["UnitScores"]
@@ -34,7 +33,7 @@ class UnitScores:
         Position in ``by`` at which each row of X or cluster present there begins.
     """
 
-    def __init__(self, problem: Any, beta: np.ndarray, unit: np.ndarray | None = None) -> None:
+    def __init__(self, problem: Problem, beta: np.ndarray, unit: np.ndarray | None = None) -> None:
         self.problem = problem
         likelihood = problem.likelihood
         self.eta, self.weights = fitted_state(problem, beta)

@@ -6,13 +6,13 @@ enters the risk sets with which it is compared, but not its own residual.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.special import xlogy
 
+from ..fit import Problem
 from .baseline_hazard import fitted_state
 from .information_matrix import Information
+from .protocols import cox_likelihood, event_likelihood
 from .robust_covariance import COLUMNS
 from .score_contributions import UnitScores
 
@@ -27,9 +27,9 @@ __all__ = [
 ]
 
 
-def martingale(problem: Any, beta: np.ndarray) -> np.ndarray:
+def martingale(problem: Problem, beta: np.ndarray) -> np.ndarray:
     """Compute events minus expected events of each row of X, (n,); NaN if the weight is zero."""
-    likelihood = problem.likelihood
+    likelihood = event_likelihood(problem)
     eta, weights = fitted_state(problem, beta)
     by_eta = likelihood.backend.to_host(likelihood.martingale_residuals(eta, weights))[:, 0]
     total = np.bincount(likelihood.row_of_x, weights=by_eta, minlength=problem.design.n)
@@ -48,20 +48,21 @@ def deviance_of_martingale(residual: np.ndarray, events: np.ndarray) -> np.ndarr
     return np.sign(residual) * np.sqrt(np.maximum(2.0 * inside, 0.0))
 
 
-def events_of_rows(problem: Any) -> np.ndarray:
+def events_of_rows(problem: Problem) -> np.ndarray:
     """Return the events of each row of X, (n,), zero for rows that a conditional model omits."""
     out = np.zeros(problem.design.n)
-    out[problem.likelihood.row_of_x] = problem.likelihood.events()
+    likelihood = event_likelihood(problem)
+    out[likelihood.row_of_x] = likelihood.events()
     return out
 
 
-def deviances_of_people(problem: Any, beta: np.ndarray) -> np.ndarray:
+def deviances_of_people(problem: Problem, beta: np.ndarray) -> np.ndarray:
     """Compute −2 log-likelihood of each row of X, (n,), if the likelihood is a sum over rows."""
     eta, _ = fitted_state(problem, beta)
-    return problem.likelihood.deviances(eta)
+    return event_likelihood(problem).deviances(eta)
 
 
-def influences(problem: Any, beta: np.ndarray, columns: np.ndarray) -> np.ndarray:
+def influences(problem: Problem, beta: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """Compute the first-order change of coefficients on omission of each row, (n, L).
 
     Parameters
@@ -80,7 +81,9 @@ def influences(problem: Any, beta: np.ndarray, columns: np.ndarray) -> np.ndarra
     return out
 
 
-def row_scores(problem: Any, beta: np.ndarray, columns: np.ndarray, weighted: bool) -> np.ndarray:
+def row_scores(
+    problem: Problem, beta: np.ndarray, columns: np.ndarray, weighted: bool
+) -> np.ndarray:
     """Compute each row's contribution to the score of some columns, (n, L) in X's units.
 
     Parameters
@@ -113,7 +116,7 @@ def _per_copy(total: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def schoenfeld(
-    problem: Any, beta: np.ndarray, columns: np.ndarray
+    problem: Problem, beta: np.ndarray, columns: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Compute x − x̄ of each event with a positive weight, by stratum, time and row.
 
@@ -131,7 +134,7 @@ def schoenfeld(
     stratum, row : (events,) int arrays
         Code of the stratum and row of X of each event.
     """
-    likelihood, design = problem.likelihood, problem.design
+    likelihood, design = cox_likelihood(problem), problem.design
     backend, risk = likelihood.backend, likelihood.risk
     eta, weights = fitted_state(problem, beta)
     row = likelihood.row_of_x[risk.event_rows]

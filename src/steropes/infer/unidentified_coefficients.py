@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
+from ..fit import Problem
 from ..likelihoods.nuisance import Nuisance
 from ..solve import Fit
 from ..solve.hessian import hessian
@@ -45,7 +46,7 @@ class UnidentifiedCoefficients:
         The unpenalised columns, ascending.
     """
 
-    def __init__(self, problem: Any, beta: np.ndarray, free: np.ndarray) -> None:
+    def __init__(self, problem: Problem, beta: np.ndarray, free: np.ndarray) -> None:
         self.problem, self.free = problem, free
         likelihood = problem.likelihood
         self.rows = problem.design.by_rows(free, likelihood.order, likelihood.backend)

@@ -8,11 +8,10 @@ of a binary outcome, or the only nonzero rows of a column.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..errors import DataError, listed
+from ..fit import Problem
 from .baseline_hazard import fitted_state
 
 __all__ = [
@@ -28,7 +27,7 @@ TINY_WEIGHT = 1e-6
 WEAK_INFORMATION = 1e-9
 
 
-def refuse_weak_information(problem: Any, beta: np.ndarray, free: np.ndarray) -> None:
+def refuse_weak_information(problem: Problem, beta: np.ndarray, free: np.ndarray) -> None:
     """Reject a fit in which an unpenalised column has almost no information.
 
     Parameters

@@ -1,0 +1,49 @@
+"""Narrower types of a problem's likelihood, with the methods that some inference requires."""
+
+from __future__ import annotations
+
+from typing import Protocol, cast
+
+import numpy as np
+
+from ..backends.face import Array, Backend
+from ..fit import Problem
+from ..likelihoods import CoxLikelihood
+
+__all__ = ["EventLikelihood", "cox_likelihood", "event_likelihood"]
+
+
+class EventLikelihood(Protocol):
+    """A likelihood of events, with residuals of its rows.
+
+    Attributes
+    ----------
+    backend : Backend
+    """
+
+    backend: Backend
+
+    @property
+    def row_of_x(self) -> np.ndarray:
+        """The row of X of each row of η."""
+
+    def events(self) -> np.ndarray:
+        """Return the events of each row of η."""
+
+    def martingale_residuals(self, eta: Array, weights: object) -> Array:
+        """Compute weighted events minus expected events of each row of η, (n_eta, 1)."""
+
+    def deviances(self, eta: Array) -> np.ndarray:
+        """Compute −2 log-likelihood of each row of X, if the likelihood is a sum over rows."""
+
+
+def cox_likelihood(problem: Problem) -> CoxLikelihood:
+    """Return the likelihood of a problem that must be a Cox or Fine–Gray model."""
+    likelihood = problem.likelihood
+    assert isinstance(likelihood, CoxLikelihood)
+    return likelihood
+
+
+def event_likelihood(problem: Problem) -> EventLikelihood:
+    """Return the likelihood of a problem that must be a model of events."""
+    return cast(EventLikelihood, problem.likelihood)
