@@ -6,19 +6,19 @@ R's `survival::survfit.coxph` (Therneau and Grambsch 2000, §10.2.1).
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..backends import get_backend
+from ..backends.face import Array, Backend
 from ..fit import Problem
+from ..likelihoods.base import Bound
 from ..solve.linear_predictor import bound_weights, linear_predictor
 from .protocols import cox_likelihood
 
 __all__ = ["Baseline", "fitted_state"]
 
 
-def fitted_state(problem: Problem, beta: np.ndarray) -> tuple[Any, Any]:
+def fitted_state(problem: Problem, beta: np.ndarray) -> tuple[Array, Bound]:
     """Compute linear predictors (n_eta, 1) and bound weights at coefficients in X's units."""
     return linear_predictor(problem, beta * problem.design.scale), bound_weights(problem)
 
@@ -79,7 +79,9 @@ class Baseline:
         with np.errstate(over="ignore"):
             return stratum, self.time[by], np.exp(self.log_hazard[by]), np.exp(log_sums)
 
-    def _at(self, times: np.ndarray, interval: int, wanted: np.ndarray) -> tuple[Any, Any]:
+    def _at(
+        self, times: np.ndarray, interval: int, wanted: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Evaluate log cumulative hazards in an interval of time.
 
         Returns the strata among those wanted, ascending, and their values at ``times``.
@@ -93,7 +95,9 @@ class Baseline:
             out[i] = np.append(-np.inf, self.log_cumulative[a:b])[at]
         return self.stratum[runs], out
 
-    def log_cumulative_of(self, eta: np.ndarray, codes: np.ndarray, times: np.ndarray) -> Any:
+    def log_cumulative_of(
+        self, eta: np.ndarray, codes: np.ndarray, times: np.ndarray
+    ) -> np.ndarray:
         """Compute the log cumulative hazards of given people.
 
         Parameters
@@ -119,7 +123,7 @@ class Baseline:
         return total
 
 
-def _log_running_sums(log_steps: np.ndarray, start: np.ndarray, backend: Any) -> np.ndarray:
+def _log_running_sums(log_steps: np.ndarray, start: np.ndarray, backend: Backend) -> np.ndarray:
     """Compute the logarithms of running sums of exp(log_steps) within runs."""
     sizes = np.diff(start)
     some = np.flatnonzero(sizes)

@@ -13,12 +13,11 @@ influences are summed by cluster in the same way; a cluster may have rows in sev
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy import sparse
 
-from .cumulative_information import evaluate_at_optimum
+from ..design.face import PlainDesign
+from .cumulative_information import CumulativeInformation, SubsetFit, evaluate_at_optimum
 
 __all__ = ["RobustInformation"]
 
@@ -46,10 +45,10 @@ class RobustInformation:
 
     def __init__(
         self,
-        design: Any,
-        parts: list[Any],
-        information: list[Any],
-        offsets: list[Any],
+        design: PlainDesign,
+        parts: list[SubsetFit],
+        information: list[CumulativeInformation],
+        offsets: list[np.ndarray | None],
         positions: list[np.ndarray],
         cluster: np.ndarray | None,
     ) -> None:
@@ -140,7 +139,14 @@ class RobustInformation:
 class _Part:
     """The factors from which the influences of one fit's rows are computed."""
 
-    def __init__(self, design: Any, part: Any, information: Any, offset: Any, cluster: Any) -> None:
+    def __init__(
+        self,
+        design: PlainDesign,
+        part: SubsetFit,
+        information: CumulativeInformation,
+        offset: np.ndarray | None,
+        cluster: np.ndarray | None,
+    ) -> None:
         likelihood = part.likelihood
         rows, ev, _ = evaluate_at_optimum(design, part, offset)
         levels = likelihood.levels

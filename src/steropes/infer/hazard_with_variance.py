@@ -7,7 +7,7 @@ independent of β̂ (Tsiatis 1981, Ann Stat 9:93; Therneau and Grambsch 2000, §
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
@@ -129,7 +129,7 @@ class HazardWithVariance:
         hazard, variance = sums
         return hazard, variance
 
-    def _by_block(self, part: Any, rows: int) -> np.ndarray:
+    def _by_block(self, part: Callable[[np.ndarray], np.ndarray], rows: int) -> np.ndarray:
         """Collect rows of ``part``, called with the means of a block of columns, (m, L)."""
         problem = self._problem
         design, likelihood = problem.design, cox_likelihood(problem)

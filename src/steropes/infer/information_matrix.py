@@ -10,7 +10,7 @@ from scipy import linalg
 
 from ..errors import DataError, SeparationError, listed
 from ..fit import Problem
-from ..likelihoods.curvature import GroupedCurvature, SubdistributionCurvature
+from ..likelihoods.curvature import AnyCurvature, GroupedCurvature, SubdistributionCurvature
 from ..priors import GroupPenalty
 from ..solve import Batch
 from ..solve.hessian import hessian
@@ -60,18 +60,18 @@ class Information:
         self.beta, self.term = beta, problem.smooth_term()
 
     @cached_property
-    def H(self) -> Any:
+    def H(self) -> np.ndarray:
         """Exact Hessian of the loss and of a smooth prior over the scaled ``columns``, (k, k)."""
         data, joint = self._parts
         return data if joint is None else data + joint
 
     @cached_property
-    def _curvature(self) -> Any:
+    def _curvature(self) -> AnyCurvature:
         """The likelihood's exact curvature at the fit."""
         return self.likelihood.curvature(self.eta, self.weights, exact=True)
 
     @cached_property
-    def _parts(self) -> tuple[Any, Any]:
+    def _parts(self) -> tuple[np.ndarray, np.ndarray | None]:
         """Hessians of the loss and of the prior's smooth term, None if it has none."""
         data = self.likelihood.backend.to_host(hessian(self.rows, self._curvature))
         if self.term is None:

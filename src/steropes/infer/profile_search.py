@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -55,6 +55,8 @@ MAX_POINTS = 3000
 # The relative positions at which a cubic is compared with its chord.
 SAMPLES = np.linspace(0.0, 1.0, 11)[1:-1]
 
+# A position on a cubic, or several of them.
+Values = TypeVar("Values", float, np.ndarray)
 Search = Generator[list[float], list[ProfilePoint], Any]
 
 
@@ -215,7 +217,7 @@ def _inside_bracket(
     return at
 
 
-def is_flat_at_end(curve: Callable[[float], Any], end: float, other: float, slope: float) -> bool:
+def is_flat_at_end(curve: Callable[[float], float], end: float, other: float, slope: float) -> bool:
     """Return whether a profile that is known on an interval is flat at one end of it.
 
     Parameters
@@ -284,7 +286,7 @@ def _number_of_pieces(p: ProfilePoint, q: ProfilePoint, off: float) -> int:
     return int(np.clip(max(by_line, by_cubic), 2, 16))
 
 
-def _hermite_cubic(p: ProfilePoint, q: ProfilePoint, t: Any) -> Any:
+def _hermite_cubic(p: ProfilePoint, q: ProfilePoint, t: Values) -> Values:
     """Evaluate the Hermite cubic at positions t from p (0) to q (1)."""
     h = q.value - p.value
     a, b = h * p.g - (q.f - p.f), -h * q.g + (q.f - p.f)

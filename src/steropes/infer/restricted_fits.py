@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from scipy import linalg
 
+from ..design.face import DesignLike
 from ..errors import DataError
 from ..fit import Problem
 from ..priors import INFINITE_PENALTY
@@ -208,7 +208,7 @@ def fit_under_equations(
     return RestrictedFit(b / design.scale, loss)
 
 
-def centred_equations(design: Any, R: np.ndarray) -> np.ndarray:
+def centred_equations(design: DesignLike, R: np.ndarray) -> np.ndarray:
     """Convert equations R (r, p) from X's units to the scaled, centred columns."""
     return R @ design.uncentered_coefficients(np.diag(1.0 / design.scale))
 
@@ -244,6 +244,8 @@ def _solve(A: np.ndarray, B: np.ndarray) -> np.ndarray:
 def score_statistic(problem: Problem, beta: np.ndarray) -> float:
     """Compute the score statistic g'H⁻¹g of all columns at restricted coefficients."""
     loss, g, H = _derivatives(problem, beta * problem.design.scale, True)
+    if not np.isfinite(loss):
+        raise DataError(OVERFLOW_MESSAGE)
     return float(g @ _solve(H, g) / _score_variance(problem, loss))
 
 
@@ -253,7 +255,9 @@ def _score_variance(problem: Problem, loss: float) -> float:
     return float(np.max(problem.likelihood.score_variance(np.array([loss]), total)))
 
 
-def _derivatives(problem: Problem, scaled: np.ndarray, second: bool) -> tuple[float, Any, Any]:
+def _derivatives(
+    problem: Problem, scaled: np.ndarray, second: bool
+) -> tuple[float, np.ndarray, np.ndarray]:
     """Evaluate the loss and, if ``second``, its gradient and Hessian in the scaled columns."""
     likelihood, design = problem.likelihood, problem.design
     backend, order = likelihood.backend, likelihood.order
@@ -262,9 +266,9 @@ def _derivatives(problem: Problem, scaled: np.ndarray, second: bool) -> tuple[fl
         loss, r = likelihood.evaluate(eta, weights)
     value = float(backend.to_host(loss)[0])
     if not np.isfinite(value):
-        return np.inf, None, None
+        return np.inf, np.empty(0), np.empty((0, 0))
     if not second:
-        return value, None, None
+        return value, np.empty(0), np.empty((0, 0))
     rows = design.by_rows(np.arange(design.p), order, backend)
     g = np.asarray(backend.to_host(rows.rmatmul(r)))[:, 0]
     H = hessian(rows, likelihood.curvature(eta, weights, exact=True))

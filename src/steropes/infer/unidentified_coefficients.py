@@ -7,12 +7,13 @@ or does not depend on the coefficient at all. Where the iterations stopped shows
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from scipy import linalg
 
+from ..backends.face import Array
 from ..fit import Problem
+from ..likelihoods.base import Bound
 from ..likelihoods.nuisance import Nuisance
 from ..solve import Fit
 from ..solve.hessian import hessian
@@ -52,11 +53,11 @@ class UnidentifiedCoefficients:
         self.rows = problem.design.by_rows(free, likelihood.order, likelihood.backend)
         self.h0 = np.diag(self._hessian(*self._state(problem, beta)))
 
-    def _state(self, part: Any, beta: np.ndarray) -> tuple[Any, Any]:
+    def _state(self, part: Problem, beta: np.ndarray) -> tuple[Array, Bound]:
         """Compute the linear predictors and bound weights of a replicate's problem."""
         return linear_predictor(part, beta * part.design.scale), bound_weights(part)
 
-    def _hessian(self, eta: Any, weights: Any) -> np.ndarray:
+    def _hessian(self, eta: Array, weights: Bound) -> np.ndarray:
         """Compute the exact Hessian over the unpenalised columns, (f, f)."""
         likelihood = self.problem.likelihood
         curvature = likelihood.curvature(eta, weights, exact=True)
@@ -103,7 +104,7 @@ class UnidentifiedCoefficients:
         return out if (out != 0).any() else None
 
     def _direction(
-        self, part: Any, fit: Fit, free: np.ndarray
+        self, part: Problem, fit: Fit, free: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray] | None:
         """Find a direction along which the loss always falls, as `separating_direction` does."""
         if fit.nuisance is None:
@@ -117,7 +118,9 @@ class UnidentifiedCoefficients:
         root = np.sqrt(h0)
         return None if vector is None else (vector / root, root)
 
-    def _has_finite_optimum(self, part: Any, beta: np.ndarray, nuisance: Nuisance | None) -> bool:
+    def _has_finite_optimum(
+        self, part: Problem, beta: np.ndarray, nuisance: Nuisance | None
+    ) -> bool:
         """Return whether the final point proves a finite optimum; see `solve.separation`."""
         likelihood = part.likelihood
         eta, weights = self._state(part, beta)
