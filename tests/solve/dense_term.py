@@ -10,7 +10,7 @@ from steropes.backends.threads import ThreadPool
 class DenseTerm:
     """Σ_i w_ib [log(1 + exp η_ib) − y_i η_ib], η = X β_b; see `steropes.solve.data_term`."""
 
-    columnar, reach, evidence, dispersion = False, 2.0, 0, 1.0
+    columnar, trust_radius, effective_rows, dispersion = False, 2.0, 0, 1.0
 
     def __init__(self, X, y, w):
         self.X, self.y, self.w = X, y[:, None], w

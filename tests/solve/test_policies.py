@@ -97,11 +97,11 @@ def test_damping_grows_where_steps_fail_and_shrinks_where_they_go_well():
 def test_a_column_without_curvature_goes_no_further_than_the_model_can_tell():
     h, g, beta = np.array([[1e-9], [4.0]]), np.array([[-3.0], [-3.0]]), np.zeros((2, 1))
     l1, l2 = np.ones((2, 1)), np.zeros((2, 1))
-    mu = Damping(1).added([0], h, g, beta, l1, l2, reach=2.0)
+    mu = Damping(1).added([0], h, g, beta, l1, l2, trust_radius=2.0)
     assert mu is not None
     assert 2.0 / (h[0] + mu[0]) == pytest.approx(2.0)  # violation over curvature: the reach
     assert mu[1] == 0.0
-    assert Damping(1).added([0], h, g, beta, l1, l2, reach=np.inf) is None
+    assert Damping(1).added([0], h, g, beta, l1, l2, trust_radius=np.inf) is None
 
 
 def test_a_step_along_which_a_hessian_is_rounding_takes_nothing_out_of_it():

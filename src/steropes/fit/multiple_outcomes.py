@@ -135,7 +135,7 @@ class _Group:
         self.term = WorkingSetTerm(
             self.design, self.likelihood, weights, offset, len(problems), self.active
         )
-        self.batch = Batch(self.term, self.hessian, apart=True)
+        self.batch = Batch(self.term, self.hessian, per_replicate_subproblems=True)
         self.fits: list[Fit] = []
 
     def fitted(self, numbers: list[int], starts: np.ndarray, max_iter: int) -> Iterator[OutcomeFit]:

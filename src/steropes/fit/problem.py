@@ -194,13 +194,13 @@ class Problem:
         B: int = 1,
         common: Common | None = None,
         offset: np.ndarray | None = None,
-        apart: bool = False,
+        per_replicate_subproblems: bool = False,
     ) -> Batch:
-        """Start a batch of replicates; see `term`, and `Batch` for ``apart``."""
+        """Start a batch of replicates; see `term` and `Batch`."""
         active, shared = (None, None) if common is None else (common.active, common.hessian)
         term, penalty = self.term(weights, B, active, offset), self.group_penalty(self.prior)
         if penalty is None:
-            batch = Batch(term, shared, apart)
+            batch = Batch(term, shared, per_replicate_subproblems)
         else:
             batch = GroupPenaltyBatch(term, penalty, shared)
         if start := self.start:

@@ -71,7 +71,7 @@ class Replicates:
         Takes the same and returns offsets, (n, b), that take the place of the problem's.
     like : Nuisance, optional
         Nuisance parameters that new batches start near.
-    apart : bool
+    per_replicate_subproblems : bool
         See `Batch`.
     lanes : int
         How many go together.
@@ -86,10 +86,10 @@ class Replicates:
         memory: float,
         offsets: Weights | None = None,
         like: Nuisance | None = None,
-        apart: bool = False,
+        per_replicate_subproblems: bool = False,
         lanes: int = LANES,
     ) -> None:
-        self.apart = apart
+        self.per_replicate_subproblems = per_replicate_subproblems
         self.problem, self.common = problem, common
         self.weights, self.offsets, self.like = weights, offsets, like
         self.groups = [list(range(a, min(a + lanes, count))) for a in range(0, count, lanes)]
@@ -166,4 +166,6 @@ class Replicates:
     def _make(self, numbers: list[int]) -> Batch:
         offsets = None if self.offsets is None else self.offsets(numbers)
         weights = self.weights(numbers)
-        return self.problem.batch(weights, len(numbers), self.common, offsets, self.apart)
+        return self.problem.batch(
+            weights, len(numbers), self.common, offsets, self.per_replicate_subproblems
+        )

@@ -35,7 +35,7 @@ class Likelihood(ABC):
     quadratic : bool
         Whether it is quadratic in η: it has a minimum whatever the data, and its curvature at
         any point holds everywhere.
-    evidence : int
+    effective_rows : int
         Rows, or events, each of which adds to the curvature by itself, so that a random part of
         the rows has nearly the same curvature; 0 where rows only matter together, in small
         strata, or where one Hessian serves from the first step to the last.
@@ -66,12 +66,12 @@ class Likelihood(ABC):
     shift_invariant = False
     convex = True
     quadratic = False
-    evidence = 0
+    effective_rows = 0
     additive = True
     whole_strata = False
     many_outcomes = False
     grouped = False
-    reach = 2.0
+    trust_radius = 2.0
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

@@ -105,7 +105,7 @@ class CoxLikelihood(Likelihood):
         self.stratum = self.risk.stratum
         self.interval_of, self.stratum_of = np.zeros_like(self.labels), self.labels
         if FEW_STRATA * (len(start) - 1) <= (events := int(event.sum())):
-            self.evidence = events
+            self.effective_rows = events
         self.delta = backend.asarray(event[:, None])
         ev = self.risk.event_start
         # Efron's method needs one share an event; Breslow's, or no ties at all, one a group.

@@ -32,7 +32,7 @@ class LinearLikelihood(Likelihood):
 
     quadratic = True
     ccd = "linear"
-    reach = np.inf
+    trust_radius = np.inf
 
     def __init__(self, y: np.ndarray, backend: Backend) -> None:
         super().__init__(backend)

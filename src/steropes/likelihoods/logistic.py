@@ -30,7 +30,7 @@ class LogisticLikelihood(Likelihood):
 
     def __init__(self, y: np.ndarray, backend: Backend) -> None:
         super().__init__(backend)
-        self.n = self.evidence = len(y)
+        self.n = self.effective_rows = len(y)
         self.y = backend.asarray(np.asarray(y, np.float64)[:, None])
 
     def evaluate(self, eta: Array, weights: Array) -> tuple[Array, Array]:

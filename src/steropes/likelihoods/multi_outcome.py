@@ -33,7 +33,7 @@ class XOrderedLikelihood(Likelihood):
         super().__init__(inner.backend)
         self.inner, self.n, self.rows = inner, n, inner.row_of_x
         self.shift_invariant, self.convex = inner.shift_invariant, inner.convex
-        self.reach = inner.reach
+        self.trust_radius = inner.trust_radius
 
     def weigh(self, w: Array) -> Any:
         """See `Likelihood.weigh`."""
@@ -81,10 +81,10 @@ class MultiOutcomeLikelihood(Likelihood):
         first = likelihoods[0]
         super().__init__(first.backend)
         self.n, self.each = n, [XOrderedLikelihood(x, n) for x in likelihoods]
-        self.shift_invariant, self.convex, self.reach = (
+        self.shift_invariant, self.convex, self.trust_radius = (
             first.shift_invariant,
             first.convex,
-            first.reach,
+            first.trust_radius,
         )
 
     def of_lane(self, lane: int) -> Likelihood:

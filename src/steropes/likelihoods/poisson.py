@@ -32,7 +32,7 @@ class PoissonLikelihood(Likelihood):
     def __init__(self, y: np.ndarray, backend: Backend) -> None:
         super().__init__(backend)
         y = np.array(y, np.float64)  # a copy
-        self.n = self.evidence = len(y)
+        self.n = self.effective_rows = len(y)
         self.y = backend.asarray(y[:, None])
         self.log_factorial = backend.asarray(gammaln(y + 1.0)[:, None])
 

@@ -86,7 +86,7 @@ class FoldsPath(VariancePath):
         self.at: float | None = None  # the variance where the full data's batch is,
         self.folds_at: float | None = None  # and where the folds' are
         self.short = ShortFits()
-        self.surprised = True  # whether a fold lately needed a column that nobody expected
+        self.added_columns = True  # whether a fold lately needed a column that nobody expected
 
     # -- one variance ------------------------------------------------------------------------
 
@@ -192,13 +192,13 @@ class FoldsPath(VariancePath):
             Gradient of the full data; None where it is one of the replicates.
         """
         tol, owed = self.tolerances.folds(nonzero), self.tolerances.owed(nonzero)
-        scores, surprised = [], False
+        scores, added_columns = [], False
         dear = len(self.common.active.W) > LOOKED
-        look = "during" if self.surprised or dear else "after"
+        look = "during" if self.added_columns or dear else "after"
         for group in self.folds.solve_under_prior(prior, tol, start, look):
             numbers = [k for k in group.numbers if k < len(self.pairs)]
             self.short.note(variance, numbers, group.fits[: len(numbers)], owed)
-            surprised |= group.batch.surprised
+            added_columns |= group.batch.added_columns
             g = group.batch.gradients(tol)
             self.expected.note(g, g[:, -1] if g_full is None else g_full)
             scores.append(self._held_out(group.batch))
@@ -207,7 +207,7 @@ class FoldsPath(VariancePath):
             if self.course is not None:
                 self.course.note(variance, beta, g)
             self.tell(variance, (numbers[-1] + 1) / len(self.pairs))
-        self.surprised = surprised
+        self.added_columns = added_columns
         return scores
 
     def slope(self, variance: float) -> float | None:

@@ -54,7 +54,7 @@ class Batch:
     term : DataTerm
     shared : SharedHessian, optional
         To share with other batches of the same model, whose terms share a working set.
-    apart : bool
+    per_replicate_subproblems : bool
         Whether replicates are of different outcomes: their supports have little in common, and
         the one Hessian, of all columns, is kept whatever it is worth to each.
 
@@ -65,15 +65,18 @@ class Batch:
     """
 
     def __init__(
-        self, term: DataTerm, shared: SharedHessian | None = None, apart: bool = False
+        self,
+        term: DataTerm,
+        shared: SharedHessian | None = None,
+        per_replicate_subproblems: bool = False,
     ) -> None:
         self.term = term
-        self.hessians = Hessians(term, shared, apart)
+        self.hessians = Hessians(term, shared, per_replicate_subproblems)
         self.alone, self.shared = self.hessians.alone, self.hessians.shared
         self.point = Point.zero(term.p, term.lanes)
         self.penalty: Penalty | None = None  # of the last fit
         self.certificate = np.full(term.lanes, np.inf)
-        self.surprised = False
+        self.added_columns = False
         self._here: np.ndarray | None = None  # scores' variances where replicates stopped
         self.trace: FitTrace | None = None  # where steps are recorded, if anyone wants to know
         self._left_out = False  # whether columns that look urgent had to wait
@@ -175,7 +178,7 @@ class Batch:
         term = self.term
         penalty = Penalty.of(l1, l2, term.scale, term.B, term.lanes)
         self.point.begin()
-        self.surprised = False
+        self.added_columns = False
         term.join(np.flatnonzero(row_any(penalty.l1 == 0)))
         if tol < LOOSELY and self.shared.thinned:
             self.shared.forget()
@@ -357,7 +360,7 @@ class Batch:
             largest = np.maximum(largest, column_max(v))
         self.certificate = _certain(np.maximum(largest, self.term.unsettled))
         added = self._join_urgent(urgency, run.tol)
-        self.surprised |= added
+        self.added_columns |= added
         return self._readmit(run.tol) or added
 
     def _readmit(self, tol: float) -> bool:

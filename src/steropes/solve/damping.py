@@ -62,13 +62,13 @@ class Damping:
 
     def added(
         self, lanes: np.ndarray | list[int], h: np.ndarray, g: np.ndarray, beta: np.ndarray,
-        l1: np.ndarray, l2: np.ndarray, reach: float,
+        l1: np.ndarray, l2: np.ndarray, trust_radius: float,
     ) -> np.ndarray | None:  # fmt: skip
         """Curvature to add so that no coefficient goes further than the model can tell.
 
         A rare column may have hardly any curvature, or none, where it stands: with the rows of a
         fold its ones can be gone, and exp may have underflowed. Alone it would step by its
-        violation over its curvature; under an l1 penalty that is held to ``reach``, or in the end
+        violation over its curvature; under an l1 penalty that is held to ``trust_radius``, or at last
         to ``stretch`` times that. Near the optimum there is no violation and nothing is added.
 
         Parameters
@@ -84,8 +84,8 @@ class Damping:
         """
         curve = h + l2
         mu = self.level[lanes] * np.maximum(curve, 0.0)
-        if l1.any() and np.isfinite(reach):
-            needed = violations(g, beta, l1, l2) / (reach * self.stretch[lanes])
+        if l1.any() and np.isfinite(trust_radius):
+            needed = violations(g, beta, l1, l2) / (trust_radius * self.stretch[lanes])
             self._short[lanes] = column_any(needed > curve)
             mu = np.maximum(mu, needed - curve)
         return mu if (mu > 0).any() else None

@@ -38,7 +38,7 @@ class Hessians:
 
     Parameters
     ----------
-    term, shared, apart
+    term, shared, per_replicate_subproblems
         As of `Batch`.
 
     Attributes
@@ -57,8 +57,10 @@ class Hessians:
         Hessians of a part of the rows that there may still be.
     """
 
-    def __init__(self, term: DataTerm, shared: SharedHessian | None, apart: bool) -> None:
-        self.term, self.apart = term, apart
+    def __init__(
+        self, term: DataTerm, shared: SharedHessian | None, per_replicate_subproblems: bool
+    ) -> None:
+        self.term, self.per_replicate_subproblems = term, per_replicate_subproblems
         self.alone = shared is None and term.B == 1
         self.shared = SharedHessian(term.pool) if shared is None else shared
         self.bfgs = BfgsPairs()
@@ -133,12 +135,14 @@ class Hessians:
             own = {b: partial(self._own_by_columns, b) for b in range(self.term.B)}
         else:
             own = {b: partial(_itself, q) for b, q in self._still_own()}
-        return Curvatures(self.shared, self._factors(), self.bfgs, own, self.apart)
+        return Curvatures(
+            self.shared, self._factors(), self.bfgs, own, self.per_replicate_subproblems
+        )
 
     @property
     def score_variance(self) -> np.ndarray:
         """Variance of the score of each column of the working set, (k, lanes)."""
-        own = self._factors() ** 2 if self.apart else self._weights
+        own = self._factors() ** 2 if self.per_replicate_subproblems else self._weights
         h = self.shared.h if self.lasso else self.shared.information
         return h[:, None] * (own * self.term.dispersion)
 
@@ -170,7 +174,7 @@ class Hessians:
             if not self.shared.known:
                 self.compute(int(np.argmax(np.where(todo, violation, 0.0))))
             self.fresh = True  # each has its own where it is
-        elif self.apart and self.shared.known:
+        elif self.per_replicate_subproblems and self.shared.known:
             self.fresh = True  # there is no other
         elif self._due(run, violation, todo):
             worst = int(np.argmax(np.where(todo, violation, 0.0))) if self.term.B > 1 else 0

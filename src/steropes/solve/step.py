@@ -19,7 +19,7 @@ from .shared_hessian import SharedHessian
 __all__ = ["Proposal", "commit", "minima", "propose", "search"]
 
 ARMIJO = 1e-4
-FREE_REACH = 5.0  # times `DataTerm.reach`: the furthest that a column without penalty goes
+FREE_REACH = 5.0  # times `DataTerm.trust_radius`: the furthest that a column without penalty goes
 ROUNDING = 2e-14  # relative noise of a sum over rows
 HALVINGS = 40
 
@@ -36,7 +36,7 @@ class Curvatures:
     bfgs : BfgsPairs
     own : dict of int to callable
         What gives the models of replicates that have a Hessian of their own.
-    apart : bool
+    per_replicate_subproblems : bool
         Whether the models are minimised one by one: supports that have little in common are
         small next to all of them together.
     """
@@ -45,7 +45,7 @@ class Curvatures:
     sigma: np.ndarray
     bfgs: BfgsPairs
     own: dict[int, Callable[[], QuadraticModel]]
-    apart: bool = False
+    per_replicate_subproblems: bool = False
 
 
 @dataclass
@@ -79,7 +79,7 @@ def propose(
     live = [b for b in range(term.B) if todo[b]]
     D, shared = minima(term, models, penalty.free[W], curvatures, damping, live, unit, tolerance)
     furthest = column_max(np.abs(D[penalty.free[W]]))
-    limit = FREE_REACH * term.reach * damping.room
+    limit = FREE_REACH * term.trust_radius * damping.room
     held = furthest > limit
     if held.any():  # an intercept that starts far off
         D *= np.minimum(1.0, limit / np.maximum(furthest, limit))
@@ -112,7 +112,7 @@ def minima(
         factors = columns(sigma, at)
         h = model.diagonal(factors, low)
         g, b, first, second = (columns(x, at) for x in (gW, beta, l1, l2))
-        mu = damping.added(at, h, g, b, first, second, term.reach)
+        mu = damping.added(at, h, g, b, first, second, term.trust_radius)
         if mu is not None:  # ½ μ d² as a ridge: ½ μ (β + d)² − μ β d
             mu[model.f] = 0.0  # their coordinates are others
             g, second = g - mu * b, second + mu
@@ -136,7 +136,7 @@ def minima(
         if shared:
             model, sigma = curvatures.shared.model(free), curvatures.sigma
             low = curvatures.bfgs.terms(curvatures.shared.version, model, sigma)
-            if curvatures.apart:
+            if curvatures.per_replicate_subproblems:
 
                 def alone(b: int) -> np.ndarray:
                     return minimum(model.of_lane(b), sigma, [b], low.lanes([b]))

@@ -28,7 +28,7 @@ def one_row_in(term: DataTerm, penalty: Penalty) -> int:
         return 1
     if (term.entries / term.rows) ** 2 * term.rows < MANY_PAIRS:
         return 1
-    return int(np.clip(term.evidence // (ENOUGH * max(len(term.W), 1)), 1, THINNEST))
+    return int(np.clip(term.effective_rows // (ENOUGH * max(len(term.W), 1)), 1, THINNEST))
 
 
 def in_single_precision(term: DataTerm, lasso: bool) -> bool:

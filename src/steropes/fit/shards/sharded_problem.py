@@ -148,7 +148,7 @@ class ShardedProblem(Problem):
                 self.shards, self.levels, likelihood, self.design.scale, weights, offset, B, active
             )
         family = ShardedFamily(
-            likelihood.grouped, likelihood.reach, likelihood.dispersion, likelihood.score_of
+            likelihood.grouped, likelihood.trust_radius, likelihood.dispersion, likelihood.score_of
         )
         return ShardedTerm(
             self.shards, family, self.design.scale, backend.pool, weights, offset, B,

@@ -180,15 +180,17 @@ class ColumnHessian:
     # -- descent -----------------------------------------------------------------------------
 
     def sweep(
-        self, V: np.ndarray, c: np.ndarray, apart: np.ndarray, s: np.ndarray, y: np.ndarray,
+        self, V: np.ndarray, c: np.ndarray, eliminated: np.ndarray, s: np.ndarray, y: np.ndarray,
         h: np.ndarray, l1: np.ndarray,
     ) -> np.ndarray | None:  # fmt: skip
         """See `ColumnOperator.sweep`, and `sweep_columns` for the vectors."""
-        V, c = np.vstack([np.where(apart, 0.0, self.m), V]), np.append(-self.c, c)
+        V, c = np.vstack([np.where(eliminated, 0.0, self.m), V]), np.append(-self.c, c)
         z, delta, done = np.zeros(self.columns.n), np.zeros(self.k), np.zeros(len(c))
         moved = False
         for piece in self.columns.pieces:
-            moved |= sweep_columns(*piece.columns, self.v, V, c, apart, s, y, h, l1, delta, done, z)
+            moved |= sweep_columns(
+                *piece.columns, self.v, V, c, eliminated, s, y, h, l1, delta, done, z
+            )
         if not moved:
             return None
         out = np.empty(self.k)
@@ -196,7 +198,7 @@ class ColumnHessian:
             z = self._curved(np.divide(z, self.v, out=np.zeros(len(z)), where=self.v > 0))
             c[0] = 0.0
         self._told(z, out)
-        out[apart] = delta[apart]
+        out[eliminated] = delta[eliminated]
         return out + (c * done) @ V
 
     # -- which columns hang together -----------------------------------------------------------

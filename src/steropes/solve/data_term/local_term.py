@@ -58,7 +58,7 @@ class LocalTerm:
         self.p, self.B, self.lanes = design.p, B, backend.lanes(B)
         self.scale, self.pool = design.scale, backend.pool
         self.rows, self.columnar = max(likelihood.n, 1), design.plain
-        self.reach, self.evidence = likelihood.reach, likelihood.evidence
+        self.trust_radius, self.effective_rows = likelihood.trust_radius, likelihood.effective_rows
         self.order = order = likelihood.order
         take = (lambda x: x) if order is None else (lambda x: x[order])
         weights = np.asarray(weights, np.float64)

@@ -84,8 +84,8 @@ class DataTerm(Protocol):
     reach : float
         Change of a coefficient of a column of size one beyond which the curvature at the start
         says nothing of the loss; infinite for a quadratic loss.
-    evidence : int
-        Rows, or events, that each add to the curvature by themselves; see `Likelihood.evidence`.
+    effective_rows : int
+        Rows or events that each add to the curvature; see `Likelihood.effective_rows`.
     W : (k,) int array
         The working set, in the order in which columns joined.
     inside : (p,) bool array
@@ -109,8 +109,8 @@ class DataTerm(Protocol):
     lanes: int
     scale: np.ndarray
     total: np.ndarray
-    reach: float
-    evidence: int
+    trust_radius: float
+    effective_rows: int
     rows: int
     columnar: bool
     pool: ThreadPool

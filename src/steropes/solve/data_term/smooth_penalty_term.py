@@ -42,8 +42,8 @@ class SmoothPenaltyTerm:
         self.smooth = of(prior)
         self.p, self.B, self.lanes = inner.p, inner.B, inner.lanes
         self.scale, self.total, self.pool = inner.scale, inner.total, inner.pool
-        self.reach, self.rows = inner.reach, inner.rows
-        self.evidence = 0  # a part of the rows has not the same curvature
+        self.trust_radius, self.rows = inner.trust_radius, inner.rows
+        self.effective_rows = 0  # a part of the rows has not the same curvature
         self.beta = np.zeros((self.p, self.lanes))
         self.added = np.zeros(self.lanes)  # S at the points
         self._slope: np.ndarray | None = None

@@ -62,7 +62,7 @@ class GroupPenaltyBatch(Batch):
         whole = l1[:, None] if l1.ndim == 1 else l1
         held = np.broadcast_to(whole >= INFINITE_PENALTY, (term.p, term.B))
         point.begin()
-        self.surprised = False
+        self.added_columns = False
         # Others let columns in and out one by one.
         used = np.flatnonzero((self.joined.l1 == 0) | point.beta.any(axis=1) | term.inside)
         term.join(self.joined.closed(used))
@@ -81,7 +81,7 @@ class GroupPenaltyBatch(Batch):
             added = self._admit_blocks(v / unit, tol)
             if last or not (added or back.any()):
                 return fits(term, point, self.certificate, tol, self.shared.count)
-            self.surprised |= added
+            self.added_columns |= added
             stuck[:] = False
             point.objective = self._objective(term.loss, point.beta)
 

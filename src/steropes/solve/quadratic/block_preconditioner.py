@@ -64,7 +64,7 @@ def _firm(shared: ReducedMatrix) -> np.ndarray:
     Blocks that are handed on may have been made when others were eliminated.
     """
     firm: np.ndarray = shared.diagonal > ROUNDING * shared.whole
-    return firm & ~shared.apart
+    return firm & ~shared.eliminated
 
 
 class BlockPreconditioner:

@@ -44,14 +44,15 @@ class ColumnOperator(Protocol):
         """The matrix times x (k, B)."""
 
     def sweep(
-        self, V: np.ndarray, c: np.ndarray, apart: np.ndarray, s: np.ndarray, y: np.ndarray,
+        self, V: np.ndarray, c: np.ndarray, eliminated: np.ndarray, s: np.ndarray, y: np.ndarray,
         h: np.ndarray, l1: np.ndarray,
     ) -> np.ndarray | None:  # fmt: skip
         """One pass of descent for one replicate: the point y (k,) moves.
 
         Returns what that changes of the slopes s (k,), which stay as they are, or None where
         nothing moved. The matrix is this one and V' diag(c) V (M, k), but that coordinates
-        ``apart`` have nothing of the columns and ones on the diagonal; vectors as of `Sweeps.run`.
+        ``eliminated`` have nothing of the columns and ones on the diagonal. Vectors are as in
+        `Sweeps.run`.
         """
 
     def strong_pairs(
@@ -168,7 +169,9 @@ class ColumnSweeps:
         def lane(b: int) -> None:
             slope, curve, first = (np.ascontiguousarray(x[:, b]) for x in (s, h, l1))
             point = y[:, b].copy()
-            change = matrix.columns.sweep(*self._terms[b], matrix.apart, slope, point, curve, first)
+            change = matrix.columns.sweep(
+                *self._terms[b], matrix.eliminated, slope, point, curve, first
+            )
             if change is not None:
                 s[:, b] += change + l2[:, b] * (point - y[:, b])
                 y[:, b] = point

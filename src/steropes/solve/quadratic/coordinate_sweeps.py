@@ -26,13 +26,13 @@ class SweepMatrix(Protocol):
     Attributes
     ----------
     rows : (k, at least k) array
-    f, apart, Y
+    f, eliminated, Y
         As of `ReducedMatrix`.
     """
 
     rows: np.ndarray
     f: np.ndarray
-    apart: np.ndarray
+    eliminated: np.ndarray
     Y: np.ndarray
 
     def tell(self, a: int, b: int, delta: np.ndarray, s: np.ndarray) -> None:
@@ -58,7 +58,7 @@ class PanelSweeps:
             b = min(a + PANEL, k)
             delta = np.empty((b - a, B))
             if descend_panel(
-                shared.rows, shared.Y, shared.apart, a, s, y, h, l1, l2, self._U, t, low.c,
+                shared.rows, shared.Y, shared.eliminated, a, s, y, h, l1, l2, self._U, t, low.c,
                 delta, *panel_room(b - a, B, len(shared.Y)),
             ):  # fmt: skip
                 shared.tell(a, b, delta, s)
@@ -80,7 +80,7 @@ class SingleSweeps:
         shared, f, c = self.shared, self.shared.f, self._c
         s1, y1, h1, first, second = (np.ascontiguousarray(x[:, 0]) for x in (s, y, h, l1, l2))
         descend_alone(
-            shared.rows, self._V, c, f, shared.apart, s1, y1, h1, first, second,
+            shared.rows, self._V, c, f, shared.eliminated, s1, y1, h1, first, second,
             np.zeros(len(c)), s1[f],
         )  # fmt: skip
         s[:, 0], y[:, 0] = s1, y1

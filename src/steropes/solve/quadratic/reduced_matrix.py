@@ -85,7 +85,7 @@ class ReducedMatrix(ABC):
         Coordinates.
     f : (m,) int array
         The coordinates that were eliminated,
-    apart : (k,) bool array
+    eliminated : (k,) bool array
         and whether a coordinate is one of them.
     L, Y : (m, m) and (m, k) arrays
     diagonal : (k,) array
@@ -114,7 +114,7 @@ class ReducedMatrix(ABC):
         self.Y[:, f] = 0.0
         self.diagonal: np.ndarray = whole - (self.Y**2).sum(axis=0)
         self.diagonal[f] = 1.0
-        self.apart = np.isin(np.arange(self.k), f)
+        self.eliminated = np.isin(np.arange(self.k), f)
 
     # -- what a matrix owes --------------------------------------------------------------------
 
@@ -177,7 +177,7 @@ class ReducedMatrix(ABC):
 
         From a share ``whole`` of all on it is the whole one.
         """
-        mine = self.apart.copy()
+        mine = self.eliminated.copy()
         mine[at] = True
         at = np.flatnonzero(mine)
         if last is not None and len(last.at) <= SPARE * len(at):
@@ -194,7 +194,7 @@ class ReducedMatrix(ABC):
         out.k, out.f = len(at), np.searchsorted(at, self.f)
         out.Y = np.ascontiguousarray(self.Y[:, at])
         out.diagonal, out.whole = self.diagonal[at], self.whole[at]
-        out.apart, out.free = self.apart[at], self.free[at]
+        out.eliminated, out.free = self.eliminated[at], self.free[at]
         return out
 
     # -- the change of coordinates -------------------------------------------------------------

@@ -99,11 +99,11 @@ class SharedMatrix(ReducedMatrix):
         Q, P = dense_products.width(B), b - a
         Z, rows = np.zeros((P, -(-B // Q), Q), np.float32), np.empty(P, np.int64)
         size = np.empty(B)
-        n = moved_rows(delta, self.apart, a, Z, rows, size)
+        n = moved_rows(delta, self.eliminated, a, Z, rows, size)
         t = self.Y[:, a:b] @ delta
 
         def add(sums: np.ndarray, i: int, j: int) -> None:
-            add_told(sums, size, self.Y, t, self.apart, a, b, i, j, s)
+            add_told(sums, size, self.Y, t, self.eliminated, a, b, i, j, s)
 
         dense_products.of_rows(self.rows, Z[:n], rows[:n], (0, k), self.pool, add)
 
@@ -128,7 +128,7 @@ class SharedMatrix(ReducedMatrix):
             A[a:b] = self.between(at[a:b], at, dtype)
 
         self.pool.map(stripe, [(a, min(a + STRIPE, len(at))) for a in range(0, len(at), STRIPE)])
-        inside = np.flatnonzero(self.apart[at])
+        inside = np.flatnonzero(self.eliminated[at])
         A[inside, inside] = 1.0
         return A
 
@@ -151,8 +151,8 @@ class SharedMatrix(ReducedMatrix):
             A -= self.Y[:, rows].astype(dtype, copy=False).T @ self.Y[:, columns].astype(
                 dtype, copy=False
             )
-            A[self.apart[rows]] = 0.0
-            A[:, self.apart[columns]] = 0.0
+            A[self.eliminated[rows]] = 0.0
+            A[:, self.eliminated[columns]] = 0.0
         return A
 
     def only(self, at: np.ndarray) -> SharedMatrix:

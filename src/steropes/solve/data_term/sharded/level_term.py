@@ -62,7 +62,7 @@ class LevelTerm(ShardedTerm):
         self.own = np.broadcast_to(weights, (shards.rows, B))
         backend = likelihood.backend
         family = ShardedFamily(
-            likelihood.grouped, likelihood.reach, likelihood.dispersion, likelihood.score_of
+            likelihood.grouped, likelihood.trust_radius, likelihood.dispersion, likelihood.score_of
         )
         self._thresholds: list[Moved] | None = None
         self._spot: LevelState | None = None

@@ -66,7 +66,7 @@ class RiskTerm(ShardedTerm):
         self.w, self.bound = self._bound(self.own, backend.lanes(B))
         self._others: dict[bool, tuple[str, Bound, Any]] = {}
         family = ShardedFamily(
-            likelihood.grouped, likelihood.reach, likelihood.dispersion, likelihood.score_of
+            likelihood.grouped, likelihood.trust_radius, likelihood.dispersion, likelihood.score_of
         )
         super().__init__(
             shards, family, scale, backend.pool, weights, offset, B, backend.lanes(B), active

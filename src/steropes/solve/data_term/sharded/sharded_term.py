@@ -56,7 +56,7 @@ class ShardedFamily:
     """
 
     grouped: bool
-    reach: float
+    trust_radius: float
     dispersion: Callable[[np.ndarray, np.ndarray], np.ndarray | float]
     score_of: Callable[[np.ndarray], np.ndarray]
 
@@ -100,7 +100,7 @@ class ShardedTerm:
     """
 
     columnar = False
-    evidence = 0  # Hessians are of all rows: shards work side by side
+    effective_rows = 0  # Hessians are of all rows: shards work side by side
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class ShardedTerm:
     ) -> None:
         self.shards, self.family, self.pool = shards, family, pool
         self.scale, self.p, self.B, self.lanes = scale, len(scale), B, lanes
-        self.rows, self.reach = max(shards.rows, 1), family.reach
+        self.rows, self.trust_radius = max(shards.rows, 1), family.trust_radius
         self.active = WorkingSet(self.p) if active is None else active
         self.key = self._bind(weights, offset)
         weakref.finalize(self, shards.release, self.key).atexit = False
