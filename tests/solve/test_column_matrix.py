@@ -68,12 +68,12 @@ def test_products_are_those_of_the_array(X, B, free, centered, rng):
     np.testing.assert_allclose(mine.times(x), array.times(x), atol=1e-9)
     np.testing.assert_array_equal(x, before)
     at = np.sort(rng.permutation(mine.k)[:13])
-    at = np.union1d(at, np.flatnonzero(mine.apart))
+    at = np.union1d(at, np.flatnonzero(mine.eliminated))
     part, whole = mine.only(at), array.only(at)
     np.testing.assert_allclose(part.times(x[at]), whole.times(x[at]), atol=1e-9)
     np.testing.assert_allclose(part.diagonal, mine.diagonal[at])
     again = np.arange(0, len(at), 2)
-    again = np.union1d(again, np.flatnonzero(part.apart))
+    again = np.union1d(again, np.flatnonzero(part.eliminated))
     np.testing.assert_allclose(
         part.only(again).times(x[at][again]), whole.only(again).times(x[at][again]), atol=1e-9
     )
@@ -90,7 +90,7 @@ def test_a_sweep_goes_coordinate_by_coordinate(X, free, M, B, rng):
     s = 10 * rng.normal(size=(k, B))
     y = np.where(rng.random((k, B)) < 0.5, rng.normal(size=(k, B)), 0.0)
     l1, l2 = rng.uniform(0, 5, (k, B)), rng.uniform(0, 0.3, (k, B))
-    l1[mine.apart] = l2[mine.apart] = 0.0
+    l1[mine.eliminated] = l2[mine.eliminated] = 0.0
     h = np.diag(A)[:, None] + l2 + low.diagonal()
     h[7, 0], h[:, 2:] = 0.0, 0.0  # these do not move
     end, slopes = y.copy(), s.copy()

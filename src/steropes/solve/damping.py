@@ -68,8 +68,8 @@ class Damping:
 
         A rare column may have hardly any curvature, or none, where it stands: with the rows of a
         fold its ones can be gone, and exp may have underflowed. Alone it would step by its
-        violation over its curvature; under an l1 penalty that is held to ``trust_radius``, or at last
-        to ``stretch`` times that. Near the optimum there is no violation and nothing is added.
+        violation over its curvature; under an l1 penalty that is held to ``trust_radius``, or
+        finally ``stretch`` times that. Near the optimum there is no violation and nothing is added.
 
         Parameters
         ----------
