@@ -1,4 +1,4 @@
-"""Simulate, fit with steropes and its peers side by side, compare, append to RESULTS.md.
+"""Simulate, fit with steropes and its peers side by side, compare, append to history/runs.md.
 
 python -m benchmarks cox-fit
 python -m benchmarks cox-cv --n 20000 --p 500 --peers adelie,glmnet
@@ -52,7 +52,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--peer-penalties", type=int, default=30, help="on the path of adelie's cross-validation"
     )
     parser.add_argument("--timeout", type=float, default=3600, help="seconds for each peer")
-    parser.add_argument("--no-record", action="store_true", help="leave RESULTS.md alone")
+    parser.add_argument("--no-record", action="store_true", help="do not add the table to history/runs.md")
     given = parser.parse_args(arguments)  # fmt: skip
     fields = ("n", "p", "density", "lam", "tol", "folds", "repeats")
     changes = {f: getattr(given, f) for f in fields if getattr(given, f) is not None}

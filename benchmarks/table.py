@@ -1,4 +1,4 @@
-"""The table of a benchmark, for the terminal and RESULTS.md."""
+"""The table of a benchmark, for the terminal and the history of runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .tasks import Task
 
 __all__ = ["append", "show"]
 
-RESULTS = Path(__file__).resolve().parent / "RESULTS.md"
+HISTORY = Path(__file__).resolve().parent / "history" / "runs.md"
 COLUMNS = "program, seconds, ratio, passes, peak memory, beyond X, objective gap, KKT / λ, notes"
 HEAD = "| " + " | ".join(COLUMNS.split(", ")) + " |"
 
@@ -78,6 +78,6 @@ def _row(row: dict, ours: float, a_pass: float) -> str:
 
 
 def append(text: str) -> None:
-    """Add a table to RESULTS.md."""
-    with RESULTS.open("a", encoding="utf-8") as file:
+    """Add a table to the history of runs."""
+    with HISTORY.open("a", encoding="utf-8") as file:
         file.write("\n" + text)
