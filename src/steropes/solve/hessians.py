@@ -26,7 +26,6 @@ LOOSE = 1.0  # KKT violation below which a coarse Hessian that contracts badly i
 TO_SETTLE = 3  # steps with a thinned Hessian before a whole one, to be near the optimum
 COLUMNS = 0.3  # of a step: what a Hessian by its columns costs
 CHEAP = 1.3  # steps that a Hessian may cost for each step to have its own
-PATIENT = 2000  # columns from which on a single fit waits for two steps before a Hessian anew
 DEAR = 4000  # columns from which on Hessians and models cost more than a look at the data
 FEW = 32  # columns whose curvatures are found one by one
 MANY_OWN = 3000  # columns beyond which replicates' own Hessians are by columns
@@ -262,8 +261,7 @@ class Hessians:
     def _worth_it(self, run: DescentState, violation: np.ndarray) -> bool:
         if self.shared.thinned and run.steps < TO_SETTLE:
             return False
-        patient = len(self.term.W) > (PATIENT if self.alone else DEAR)
-        return run.rates.worth_hessian(violation, run.tol, self._cost, patient)
+        return run.rates.worth_hessian(violation, run.tol, self._cost)
 
     def _own_model(self, b: int) -> QuadraticModel | None:
         """The model with a replicate's own Hessian; None where ten of them would be too large."""

@@ -50,9 +50,7 @@ class Rates:
         """Whether the last step of some replicate brought next to nothing."""
         return bool((todo & (violation > HOPELESS * self.last)).any())
 
-    def worth_hessian(
-        self, violation: np.ndarray, tol: float, cost: float, patient: bool = False
-    ) -> bool:
+    def worth_hessian(self, violation: np.ndarray, tol: float, cost: float) -> bool:
         """Whether a new Hessian costs less than the steps that it is likely to save.
 
         A single step tells little of the rate, so that of two counts where there were two.
@@ -61,12 +59,9 @@ class Rates:
         ----------
         cost : float
             Of a Hessian, in steps.
-        patient : bool
-            Whether two steps are waited for: the first one from another penalty's end tells of the
-            columns that come and go, and not of the Hessian, of which a BFGS pair tells enough.
         """
         live = np.isfinite(self.last) & (violation > tol)
-        if not live.any() or (patient and not np.isfinite(self.before[live]).any()):
+        if not live.any():
             return False
         rates = violation[live] / self.last[live]
         if rates.max() >= HOPELESS:
