@@ -52,7 +52,9 @@ def main(arguments: list[str] | None = None) -> int:
         "--peer-penalties", type=int, default=30, help="on the path of adelie's cross-validation"
     )
     parser.add_argument("--timeout", type=float, default=3600, help="seconds for each peer")
-    parser.add_argument("--no-record", action="store_true", help="do not add the table to history/runs.md")
+    parser.add_argument(
+        "--no-record", action="store_true", help="do not add the table to history/runs.md"
+    )
     given = parser.parse_args(arguments)  # fmt: skip
     fields = ("n", "p", "density", "lam", "tol", "folds", "repeats")
     changes = {f: getattr(given, f) for f in fields if getattr(given, f) is not None}

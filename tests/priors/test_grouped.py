@@ -339,10 +339,10 @@ def test_a_batch_goes_under_another_prior_by_itself(prior, joined, rng):
     X, y = data(rng)
     problem = LogisticRegression(prior=prior).fit(X, y)._problem
     batch, other = problem.batch(), prior.with_variance(0.5)
-    assert not batch.term.under(other)  # the losses are the data's alone
+    assert not batch.term.set_prior(other)  # the losses are the data's alone
     solve_under_prior(problem, batch, prior, 1e-9)
     before = batch.beta
-    batch.under(other, problem.group_penalty(other))
+    batch.set_prior(other, problem.group_penalty(other))
     np.testing.assert_array_equal(batch.beta, before)
     there = solve_under_prior(problem, batch, other, 1e-9).fits[0]
     model = LogisticRegression(prior=other, tol=1e-9).fit(X, y)

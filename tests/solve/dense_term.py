@@ -36,7 +36,7 @@ class DenseTerm:
         self.inside[:] = False
         self.inside[self.W] = True
 
-    def under(self, prior):
+    def set_prior(self, prior):
         return False
 
     def hessian_cost(self, coarse):

@@ -71,15 +71,15 @@ def test_all_others_are_told_of_what_moved_in_a_panel(dtype, B, free, rng):
     expected = np.where(np.isin(np.arange(k), shared.f)[:, None], 0.0, shared.times(moves))
     expected[a:b] = 0.0
     s = np.zeros((k, B))
-    shared.tell(a, b, delta, s)
+    shared.propagate_updates(a, b, delta, s)
     size = np.abs(expected).max(axis=0)
     size[size == 0] = 1.0
     np.testing.assert_allclose(s / size, expected / size, atol=2e-6)
-    shared.tell(a, b, delta, s)  # it is added
+    shared.propagate_updates(a, b, delta, s)  # it is added
     np.testing.assert_allclose(s / size, 2 * expected / size, atol=4e-6)
     assert not s[a:b].any()
     before = s.copy()
-    shared.tell(0, k, np.ones((k, B)), s)  # there is nobody else
+    shared.propagate_updates(0, k, np.ones((k, B)), s)  # there is nobody else
     np.testing.assert_array_equal(s, before)
 
 

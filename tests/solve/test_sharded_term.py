@@ -39,7 +39,7 @@ def sharded(name, X, y, w, o, cuts=(0, 90, 205, 300)):
         LocalShard(as_design(sparse.csc_array(X[s])), FAMILIES[name](y[s], BACKEND)) for s in parts
     ]
     whole = FAMILIES[name](y, BACKEND)
-    family = ShardedFamily(False, whole.reach, whole.dispersion, whole.score_of)
+    family = ShardedFamily(False, whole.trust_radius, whole.dispersion, whole.score_of)
     B, ones = w.shape[1], np.ones(X.shape[1])
     together = LocalShards(shards, np.diff(cuts))
     return ShardedTerm(together, family, ones, BACKEND.pool, w, o, B, BACKEND.lanes(B))

@@ -66,7 +66,7 @@ def solve_under_prior(
     tol, max_iter, callback, look
         As in `Batch.solve`, of each descent.
     """
-    batch.under(prior, problem.group_penalty(prior))
+    batch.set_prior(prior, problem.group_penalty(prior))
     l1, l2 = problem.separable(prior)
     solved = Solved(batch.solve(l1, l2, tol, max_iter, callback, look), l1, l2)
     if prior is None or not prior.adaptive:
@@ -109,7 +109,7 @@ def certified_fit_under_prior(
     """
     problem = replace(problem, prior=prior, settled=None)
     if prior is None or not prior.adaptive:
-        batch.under(prior, problem.group_penalty(prior))
+        batch.set_prior(prior, problem.group_penalty(prior))
         l1, l2 = problem.penalties(prior)
         return certified_fit(problem, batch, l1, l2, tol, max_iter, callback, look), problem
     solved = solve_under_prior(problem, batch, prior, tol, max_iter, callback, look)

@@ -55,7 +55,7 @@ class LevelExchange(Protocol):
     def parts(self) -> list[Any]:
         """Makers of the blocks' `LevelPart`; see `Likelihood.parts`."""
 
-    def told(
+    def shard_contexts(
         self, weights: np.ndarray, offset: np.ndarray | None
     ) -> Sequence[dict[str, np.ndarray]]:
         """What each block is told of replicates' row weights (n, B), and of its offsets.

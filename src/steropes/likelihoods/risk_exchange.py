@@ -148,7 +148,9 @@ class RiskExchange:
             out.append(partial(_part, own, late))
         return out
 
-    def told(self, weights: Any, offset: np.ndarray | None) -> list[dict[str, np.ndarray]]:
+    def shard_contexts(
+        self, weights: Any, offset: np.ndarray | None
+    ) -> list[dict[str, np.ndarray]]:
         """What each block is told of bound weights, see `PartWeights.common`, and its offsets.
 
         These are of the rows of η, in the model's order.
@@ -156,12 +158,12 @@ class RiskExchange:
         common, own = self.likelihood.common(weights), self.likelihood.own(weights)
         out = []
         for rows in self.rows:
-            told = dict(common)
+            context = dict(common)
             for name, (whose, x) in own.items():
-                told[name] = x[np.isin(whose, rows, assume_unique=True)]
+                context[name] = x[np.isin(whose, rows, assume_unique=True)]
             if offset is not None:
-                told["offset"] = offset[rows]
-            out.append(told)
+                context["offset"] = offset[rows]
+            out.append(context)
         return out
 
     def loss(

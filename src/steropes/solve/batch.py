@@ -98,12 +98,12 @@ class Batch:
         self.term.join(np.flatnonzero(row_any(self.point.beta)))
         self.term.place(self.point.beta, like)
 
-    def under(self, prior: Prior | None, joined: GroupPenalty | None) -> None:
+    def set_prior(self, prior: Prior | None, joined: GroupPenalty | None) -> None:
         """Be of what a prior says beside λ and κ, where it stands.
 
         ``joined`` is its penalty of groups or chains of coefficients, over all columns.
         """
-        if prior is not None and self.term.under(prior):
+        if prior is not None and self.term.set_prior(prior):
             self.start_at(self.beta)  # whose gradients are others now
 
     def gradients(self, tol: float = 0.0) -> np.ndarray:
@@ -222,7 +222,7 @@ class Batch:
     ) -> None:
         """Take steps until each replicate's certificate is at or below ``tol``."""
         self.penalty, point, self._here = penalty, self.point, None
-        self.hessians.under(penalty)
+        self.hessians.set_penalty(penalty)
         point.objective = self.term.loss + penalty.value(point.beta[self.term.W], self.term.W)
         run = DescentState(tol, complete, self.term.lanes)
         if point.gradients is not None:

@@ -72,7 +72,7 @@ class Hessians:
         self._sigma: tuple[int, np.ndarray] | None = None
         self._exact = False  # whether a coarse Hessian was found to be too coarse
 
-    def under(self, penalty: Penalty) -> None:
+    def set_penalty(self, penalty: Penalty) -> None:
         """Be of models with a penalty, to which a descent begins."""
         self._penalty = penalty
         self.fresh = self._idle = False

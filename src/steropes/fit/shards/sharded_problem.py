@@ -23,7 +23,7 @@ from ...solve.data_term import (
     WorkingSet,
 )
 from ...solve.data_term.sharded.local_shards import ShardBindings
-from ...solve.data_term.sharded.shard_messages import Answer, Request, Told
+from ...solve.data_term.sharded.shard_messages import Answer, Request, ShardContext
 from ...solve.shared_hessian import SharedHessian
 from ..problem import Problem
 from .model_columns_by_block import ColumnMaker, column_makers, rows_in_blocks, rows_of_eta
@@ -71,7 +71,7 @@ class BlockLikelihoods:
         weights: np.ndarray,
         offset: np.ndarray | None,
         B: int,
-        told: Sequence[Told] | None = None,
+        contexts: Sequence[ShardContext] | None = None,
     ) -> str:
         """See `ContextShards.bind`."""
         weights = np.broadcast_to(weights, (self.rows, B))
@@ -79,9 +79,9 @@ class BlockLikelihoods:
         key = f"{self.key}/{key}"
         if new:
             own = split(weights, self.blocks.rows)
-            given: list[Sequence[Any]] = [own, self._offsets(None if told else offset)]
-            if told is not None:
-                given.append(told)
+            given: list[Sequence[Any]] = [own, self._offsets(None if contexts else offset)]
+            if contexts is not None:
+                given.append(contexts)
             self.blocks.keep(key, list(zip(*given, strict=True)))
         return key
 

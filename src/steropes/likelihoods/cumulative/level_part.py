@@ -138,10 +138,10 @@ class LevelsInBlocks:
             for rows, first in of_each
         ]
 
-    def told(
+    def shard_contexts(
         self, weights: np.ndarray, offset: np.ndarray | None
     ) -> Sequence[dict[str, np.ndarray]]:
-        """See `LevelExchange.told`; a level that a replicate lacks is in the bin of the next."""
+        """See `LevelExchange.shard_contexts`; a missing level is in the bin of the next one."""
         M, order = self.likelihood.levels.M, self.likelihood.levels.order
         rank = np.empty((M, weights.shape[1]), np.int64)
         for b, w in enumerate(weights.T):

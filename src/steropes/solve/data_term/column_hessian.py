@@ -133,7 +133,7 @@ class ColumnHessian:
                 z = np.zeros(self.columns.n)
                 for piece in self.columns.pieces:
                     add_columns(*piece.columns, lanes[b], 0, len(piece.at), z)
-                self._told(self._curved(z), out[b])
+                self._transposed_product(self._curved(z), out[b])
 
             self.pool.map(lane, [(b,) for b in range(B)])
         return np.ascontiguousarray(out.T)
@@ -148,7 +148,7 @@ class ColumnHessian:
             return self.product(z)
         return self.columns.of_rows(self.product(z[order]))
 
-    def _told(self, z: np.ndarray, out: np.ndarray) -> None:
+    def _transposed_product(self, z: np.ndarray, out: np.ndarray) -> None:
         """out (k,) = X' z, by one thread."""
         for piece in self.columns.pieces:
             column_sums(*piece.columns, z, 0, len(piece.at), out)
@@ -197,7 +197,7 @@ class ColumnHessian:
         if self.product is not None:  # what it goes by is not the matrix; H_η is zero where v is
             z = self._curved(np.divide(z, self.v, out=np.zeros(len(z)), where=self.v > 0))
             c[0] = 0.0
-        self._told(z, out)
+        self._transposed_product(z, out)
         out[eliminated] = delta[eliminated]
         return out + (c * done) @ V
 

@@ -156,7 +156,7 @@ class DataTerm(Protocol):
     def keep(self, at: np.ndarray) -> None:
         """Let only these places of the working set stay in it; the others have β = 0."""
 
-    def under(self, prior: Prior) -> bool:
+    def set_prior(self, prior: Prior) -> bool:
         """Take in what another prior adds to the losses.
 
         Returns whether a prior adds anything to them: then the points have to be placed again.

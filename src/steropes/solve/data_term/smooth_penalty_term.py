@@ -49,8 +49,8 @@ class SmoothPenaltyTerm:
         self._slope: np.ndarray | None = None
         self._arrive(self.beta, self.value(self.beta))
 
-    def under(self, prior: Prior) -> bool:
-        """See `DataTerm.under`."""
+    def set_prior(self, prior: Prior) -> bool:
+        """See `DataTerm.set_prior`."""
         if prior is not self.prior:
             self.prior, self.smooth = prior, self._of(prior)
             self._arrive(self.beta, self.value(self.beta))

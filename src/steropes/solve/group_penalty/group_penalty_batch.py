@@ -42,10 +42,10 @@ class GroupPenaltyBatch(Batch):
         super().__init__(term, shared)
         self.joined = penalty
 
-    def under(self, prior: Prior | None, joined: GroupPenalty | None) -> None:
-        """See `Batch.under`."""
+    def set_prior(self, prior: Prior | None, joined: GroupPenalty | None) -> None:
+        """See `Batch.set_prior`."""
         assert joined is not None  # a batch of a prior that has one is under no other
-        super().under(prior, joined)
+        super().set_prior(prior, joined)
         self.joined = joined
 
     def solve(

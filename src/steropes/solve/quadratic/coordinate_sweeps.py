@@ -35,7 +35,7 @@ class SweepMatrix(Protocol):
     eliminated: np.ndarray
     Y: np.ndarray
 
-    def tell(self, a: int, b: int, delta: np.ndarray, s: np.ndarray) -> None:
+    def propagate_updates(self, a: int, b: int, delta: np.ndarray, s: np.ndarray) -> None:
         """Add to the slopes s (k, B) of all others what changes of the coordinates a … b are."""
 
 
@@ -61,7 +61,7 @@ class PanelSweeps:
                 shared.rows, shared.Y, shared.eliminated, a, s, y, h, l1, l2, self._U, t, low.c,
                 delta, *panel_room(b - a, B, len(shared.Y)),
             ):  # fmt: skip
-                shared.tell(a, b, delta, s)
+                shared.propagate_updates(a, b, delta, s)
         if len(low.U):
             s += np.einsum("mb,mkb->kb", low.c * t, low.U)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...backends.cpu.blocks import matrix_squares, strong_pairs
-from ...backends.cpu.told import add_told, moved_rows
+from ...backends.cpu.propagate_updates import add_updates, moved_rows
 from ...backends.tall import column_max, row_any
 from ...backends.threads import ThreadPool
 from . import dense_products
@@ -88,8 +88,8 @@ class SharedMatrix(ReducedMatrix):
             out[f] = x[f]
         return out
 
-    def tell(self, a: int, b: int, delta: np.ndarray, s: np.ndarray) -> None:
-        """See `SweepMatrix.tell`."""
+    def propagate_updates(self, a: int, b: int, delta: np.ndarray, s: np.ndarray) -> None:
+        """See `SweepMatrix.propagate_updates`."""
         k, B = s.shape
         if b - a == k:
             return
@@ -103,7 +103,7 @@ class SharedMatrix(ReducedMatrix):
         t = self.Y[:, a:b] @ delta
 
         def add(sums: np.ndarray, i: int, j: int) -> None:
-            add_told(sums, size, self.Y, t, self.eliminated, a, b, i, j, s)
+            add_updates(sums, size, self.Y, t, self.eliminated, a, b, i, j, s)
 
         dense_products.of_rows(self.rows, Z[:n], rows[:n], (0, k), self.pool, add)
 

@@ -22,7 +22,7 @@ from .shard_messages import (
     LevelMean,
     LevelSums,
     Relative,
-    Told,
+    ShardContext,
 )
 
 __all__ = ["LevelShard"]
@@ -54,11 +54,13 @@ class LevelShard(ShardBase):
         """Whether replicates are bound."""
         return key in self._w
 
-    def bind(self, key: str, weights: np.ndarray, offset: np.ndarray | None, told: Told) -> None:
+    def bind(
+        self, key: str, weights: np.ndarray, offset: np.ndarray | None, context: ShardContext
+    ) -> None:
         """See `ContextShards.bind`: offsets are among what is told."""
         w = np.asarray(weights, np.float64)[self.part.order]
-        rank = told["rank"]
-        self._w[key], self._offset[key], self._rank[key] = w, told.get("offset"), rank
+        rank = context["rank"]
+        self._w[key], self._offset[key], self._rank[key] = w, context.get("offset"), rank
         self._lanes[key] = [self.part.of_lane(w[:, b], own) for b, own in enumerate(rank.T)]
 
     def release(self, key: str) -> None:

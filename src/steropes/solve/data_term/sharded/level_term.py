@@ -58,7 +58,7 @@ class LevelTerm(ShardedTerm):
         B: int = 1,
         active: WorkingSet | None = None,
     ) -> None:
-        self.exchange, self.told, self.offset = exchange, shards, offset
+        self.exchange, self.context_shards, self.offset = exchange, shards, offset
         self.own = np.broadcast_to(weights, (shards.rows, B))
         backend = likelihood.backend
         family = ShardedFamily(
@@ -74,8 +74,8 @@ class LevelTerm(ShardedTerm):
         return self._bound(self.own, offset)
 
     def _bound(self, weights: np.ndarray, offset: np.ndarray | None) -> str:
-        told = self.exchange.told(weights, offset)
-        return self.told.bind(weights, offset, weights.shape[1], told)
+        contexts = self.exchange.shard_contexts(weights, offset)
+        return self.context_shards.bind(weights, offset, weights.shape[1], contexts)
 
     def _totals(self) -> np.ndarray:
         out = np.zeros(self.lanes)

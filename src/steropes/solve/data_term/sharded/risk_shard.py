@@ -23,8 +23,8 @@ from .shard_messages import (
     Hessian,
     Relative,
     RiskSums,
+    ShardContext,
     Slope,
-    Told,
     Tops,
 )
 
@@ -63,12 +63,14 @@ class RiskShard(ShardBase):
         """Whether replicates are bound."""
         return key in self._bound
 
-    def bind(self, key: str, weights: np.ndarray, offset: np.ndarray | None, told: Told) -> None:
+    def bind(
+        self, key: str, weights: np.ndarray, offset: np.ndarray | None, context: ShardContext
+    ) -> None:
         """See `ContextShards.bind`: offsets are among what is told."""
         part = self.part
         w = self._in_lanes(np.asarray(weights, np.float64)[part.row])
-        common = {name: x for name, x in told.items() if name != "offset"}
-        own = self._in_lanes(told["offset"]) if "offset" in told else None
+        common = {name: x for name, x in context.items() if name != "offset"}
+        own = self._in_lanes(context["offset"]) if "offset" in context else None
         self._bound[key] = part.weigh(w, common), own
 
     def _in_lanes(self, x: np.ndarray) -> np.ndarray:

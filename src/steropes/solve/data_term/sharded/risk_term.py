@@ -60,7 +60,7 @@ class RiskTerm(ShardedTerm):
         B: int = 1,
         active: WorkingSet | None = None,
     ) -> None:
-        self.exchange, self.likelihood, self.told = exchange, likelihood, shards
+        self.exchange, self.likelihood, self.context_shards = exchange, likelihood, shards
         backend: Backend = likelihood.backend
         self.own, self.offset = np.broadcast_to(weights, (shards.rows, B)), offset
         self.w, self.bound = self._bound(self.own, backend.lanes(B))
@@ -80,15 +80,15 @@ class RiskTerm(ShardedTerm):
         return w, self.likelihood.weigh(w)
 
     def _bind(self, weights: np.ndarray, offset: np.ndarray | None) -> str:
-        return self.told.bind(self.own, offset, self.B, self._tell(self.bound))
+        return self.context_shards.bind(self.own, offset, self.B, self._shard_contexts(self.bound))
 
-    def _tell(self, bound: Bound) -> list[dict[str, np.ndarray]]:
-        """What shards are told beside their weights."""
+    def _shard_contexts(self, bound: Bound) -> list[dict[str, np.ndarray]]:
+        """What shards are contexts beside their weights."""
         offset, order = self.offset, self.likelihood.order
         if offset is not None:
             offset = np.asarray(offset, np.float64)
             offset = np.asarray(self.likelihood.lift(offset if order is None else offset[order]))
-        return self.exchange.told(bound, offset)
+        return self.exchange.shard_contexts(bound, offset)
 
     def _totals(self) -> np.ndarray:
         return np.asarray(self.w.sum(axis=0))
@@ -146,8 +146,8 @@ class RiskTerm(ShardedTerm):
         if difference not in self._others:
             w = weights[:, None] if difference else weights[:, None] - self.own
             held, bound = self._bound(w, self.likelihood.backend.lanes(w.shape[1]))
-            key = self.told.bind(w, self.offset, w.shape[1], self._tell(bound))
-            weakref.finalize(self, self.told.release, key).atexit = False
+            key = self.context_shards.bind(w, self.offset, w.shape[1], self._shard_contexts(bound))
+            weakref.finalize(self, self.context_shards.release, key).atexit = False
             constant = self.likelihood.score_constant(held)
             if difference:
                 constant = constant - self.likelihood.score_constant(self.w)

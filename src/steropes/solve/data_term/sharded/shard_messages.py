@@ -39,10 +39,10 @@ __all__ = [
     "Request",
     "RiskSums",
     "Shard",
+    "ShardContext",
     "Shards",
     "Slope",
     "Span",
-    "Told",
     "Tops",
     "Totals",
     "Value",
@@ -50,7 +50,7 @@ __all__ = [
 ]
 
 Answer = Mapping[str, np.ndarray]
-Told = Mapping[str, np.ndarray]
+ShardContext = Mapping[str, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -313,9 +313,9 @@ class ContextShards(Shards, Protocol):
         weights: np.ndarray,
         offset: np.ndarray | None,
         B: int,
-        told: Sequence[Told] | None = None,
+        contexts: Sequence[ShardContext] | None = None,
     ) -> str:
-        """See `Shards.bind`, and `RiskExchange.told`; the weights can be (n, 1) for all."""
+        """See `Shards.bind`, and `RiskExchange.contexts`; the weights can be (n, 1) for all."""
 
 
 def added(answers: Sequence[Answer], name: str) -> np.ndarray:

@@ -168,8 +168,8 @@ class ShardedTerm:
         """See `DataTerm.keep`."""
         self.active.keep(at)
 
-    def under(self, prior: Prior) -> bool:
-        """See `DataTerm.under`; these are the data's alone."""
+    def set_prior(self, prior: Prior) -> bool:
+        """See `DataTerm.set_prior`; these are the data's alone."""
         return False
 
     # -- the points ----------------------------------------------------------------------------

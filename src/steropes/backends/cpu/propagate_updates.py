@@ -11,7 +11,7 @@ from numba import njit
 
 from .options import OPTIONS
 
-__all__ = ["add_told", "moved_rows"]
+__all__ = ["add_updates", "moved_rows"]
 
 
 @njit(**OPTIONS)
@@ -62,7 +62,7 @@ def moved_rows(delta, apart, a, Z, rows, size):
 
 
 @njit(**OPTIONS)
-def add_told(sums, size, Y, t, apart, a, b, i0, i1, s):
+def add_updates(sums, size, Y, t, apart, a, b, i0, i1, s):
     """Slopes s[i] += size · sums[i] − Σ_q Y[q, i] t[q] for i from i0 to i1.
 
     But for the panel a … b itself and for those ``apart``; ``sums`` is (k, ≥ B), ``size`` (B,),
