@@ -99,7 +99,7 @@ def test_the_walk_goes_past_where_only_the_means_count():
         (Hierarchical([0, 1]), "a label for each of the 5"),
         (Hierarchical({"z": 1}), "'z', which is not a column"),
         (Hierarchical(GROUPS, -1.0), "variance must be a positive"),
-        (Hierarchical(GROUPS, 1.0, [1.0, 2.0]), "for a cross-validation to choose"),
+        (Hierarchical(GROUPS, 1.0, [1.0, 2.0]), "several values need a cross-validation"),
         (Hierarchical(GROUPS, 1.0, np.inf), "group_variance must be a positive"),
     ],
 )

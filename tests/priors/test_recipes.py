@@ -258,9 +258,9 @@ def test_changes_with_time_of_pooled_models_have_the_recipe_s_prior(prior, rng):
 
 def test_what_joins_particular_columns_is_refused_where_columns_have_several_coefficients(rng):
     X, y = survival(rng)
-    with pytest.raises(DataError, match=r"Difference joins particular columns.*of_copies"):
+    with pytest.raises(DataError, match=r"Difference combines particular columns.*of_copies"):
         CoxRegression(prior=Difference(1.0, 0, 1, 2), time_varying={0: [3.0]}).fit(X, y)
-    with pytest.raises(DataError, match=r"Pairs joins columns.*of_copies"):
+    with pytest.raises(DataError, match=r"Pairs combines columns.*of_copies"):
         CoxRegression(prior=Pairs(), time_varying={0: [3.0]}).fit(X, y)
 
 
@@ -282,7 +282,7 @@ class Pairs(Prior):
 
 def test_a_group_that_a_given_coefficient_cuts_is_refused(rng):
     c = case("logistic", rng)
-    with pytest.raises(DataError, match="coefficient of 'x1' is given, and Pairs joins it"):
+    with pytest.raises(DataError, match="coefficient of 'x1' is fixed, and Pairs combines it"):
         LogisticRegression(prior=Pairs()).fit(c.X, c.y, fixed={1: 0.1})
     found = fitted(LogisticRegression(prior=Pairs(0.02)), c.X, c.y, fixed={3: 0.1})
     X, offset = np.delete(c.X, 3, axis=1), 0.1 * c.X[:, 3]

@@ -54,7 +54,7 @@ class Problem:
     columns : PriorColumns or None
         How the prior is asked about these columns, where its own are other ones: X's, of which some
         are given, or have several coefficients.
-    settled : Penalty or None
+    final_penalty : Penalty or None
         After a fit under an adaptive prior: its weights at the coefficients.
     """
 
@@ -69,12 +69,12 @@ class Problem:
     fold_label: np.ndarray | None = None
     fold_together: np.ndarray | None = None
     columns: PriorColumns | None = None
-    settled: Penalty | None = None
+    final_penalty: Penalty | None = None
 
     def penalties(self, prior: Prior | None) -> tuple[np.ndarray, np.ndarray]:
-        """λ and κ of all columns, in X's units: those of `separable`, or that a fit settled at."""
-        if prior is self.prior and self.settled is not None:
-            return self._behind_free(self.settled)
+        """Return λ and κ of all columns in X's units: `final_penalty`, or those of `separable`."""
+        if prior is self.prior and self.final_penalty is not None:
+            return self._after_free_columns(self.final_penalty)
         return self.separable(prior)
 
     def unbounded(self, prior: Prior | None) -> np.ndarray:
@@ -88,7 +88,7 @@ class Problem:
         """λ and κ of all columns, in X's units; see `Prior.separable`."""
         if prior is None:
             return np.zeros(self.design.p), np.zeros(self.design.p)
-        l1, l2 = self._behind_free(self._of_prior.separable(prior))
+        l1, l2 = self._after_free_columns(self._prior_columns.separable(prior))
         with np.errstate(over="ignore"):
             beyond = np.isinf(l2 / self.design.scale**2)
         if beyond.any():
@@ -100,7 +100,7 @@ class Problem:
         return l1, l2
 
     @property
-    def _of_prior(self) -> PriorColumns:
+    def _prior_columns(self) -> PriorColumns:
         return AllColumns(self.names) if self.columns is None else self.columns
 
     def next_penalty(self, prior: Prior, beta: np.ndarray, before: np.ndarray | None) -> Penalty:
@@ -108,9 +108,9 @@ class Problem:
 
         The coefficients are those of the columns after the ``n_free`` first ones.
         """
-        return self._of_prior.next_penalty(prior, beta, before)
+        return self._prior_columns.next_penalty(prior, beta, before)
 
-    def _behind_free(self, penalty: Penalty) -> tuple[np.ndarray, np.ndarray]:
+    def _after_free_columns(self, penalty: Penalty) -> tuple[np.ndarray, np.ndarray]:
         free = np.zeros(self.n_free)
         return np.concatenate([free, penalty.l1]), np.concatenate([free, penalty.l2])
 
@@ -133,13 +133,13 @@ class Problem:
                 offset = self.offset[:, None]
             power = prior.information_power
             return LogDeterminant(self.design, self.likelihood, w, offset, power)
-        term = self._of_prior.smooth(prior)
+        term = self._prior_columns.smooth(prior)
         return None if term is None else ShiftedSmoothTerm(term, self.n_free)
 
     def group_penalty(self, prior: Prior | None) -> GroupPenalty | None:
         """The prior's penalty with corners that no single coefficient has, over all columns."""
-        penalty = None if prior is None else self._of_prior.group_penalty(prior)
-        return None if penalty is None else penalty.behind(self.n_free)
+        penalty = None if prior is None else self._prior_columns.group_penalty(prior)
+        return None if penalty is None else penalty.shifted_by(self.n_free)
 
     def uncentered(self) -> Problem:
         """The same problem with every column as the user gave it: the intercept is at X = 0."""

@@ -20,7 +20,7 @@ from ..solve.certificate import certificate
 from ..solve.certified import certified_fit
 from .problem import Problem
 
-__all__ = ["Solved", "certified_fit_under_prior", "solve_under_prior"]
+__all__ = ["PriorSolution", "certified_fit_under_prior", "solve_under_prior"]
 
 ROUNDS = 500  # descents of an adaptive prior
 
@@ -28,7 +28,7 @@ Callback = Callable[[int, float], None]
 
 
 @dataclass(frozen=True)
-class Solved:
+class PriorSolution:
     """Where a batch ended.
 
     Attributes
@@ -36,14 +36,14 @@ class Solved:
     fits : list of Fit
     l1, l2 : (p,) or (p, B) arrays
         The penalties of the last descent, in X's units.
-    settled : bool
+    is_fixed_point : bool
         Whether those are the ones that the coefficients give.
     """
 
     fits: list[Fit]
     l1: np.ndarray
     l2: np.ndarray
-    settled: bool = True
+    is_fixed_point: bool = True
 
 
 def solve_under_prior(
@@ -54,7 +54,7 @@ def solve_under_prior(
     max_iter: int = 200,
     callback: Callback | None = None,
     look: str = "during",
-) -> Solved:
+) -> PriorSolution:
     """Fit a batch under a prior, whatever it says of the coefficients.
 
     Parameters
@@ -68,14 +68,14 @@ def solve_under_prior(
     """
     batch.set_prior(prior, problem.group_penalty(prior))
     l1, l2 = problem.separable(prior)
-    solved = Solved(batch.solve(l1, l2, tol, max_iter, callback, look), l1, l2)
+    solved = PriorSolution(batch.solve(l1, l2, tol, max_iter, callback, look), l1, l2)
     if prior is None or not prior.adaptive:
         return solved
     taken = np.array([fit.n_iter for fit in solved.fits])
     before: np.ndarray | None = None
     for _ in range(ROUNDS):
         beta = np.stack([fit.beta for fit in solved.fits], axis=1)
-        solved = _descend(problem, batch, prior, beta, before, (tol, max_iter, callback))
+        solved = _solve_reweighted(problem, batch, prior, beta, before, (tol, max_iter, callback))
         steps = np.array([fit.n_iter for fit in solved.fits])
         taken += steps
         if before is not None and not steps.any():
@@ -84,7 +84,7 @@ def solve_under_prior(
     else:
         beta = np.stack([fit.beta for fit in solved.fits], axis=1)
         l1, l2 = _next(problem, prior, beta, before)
-        solved = Solved(solved.fits, l1, l2, settled=False)
+        solved = PriorSolution(solved.fits, l1, l2, is_fixed_point=False)
     fits = [replace(fit, n_iter=int(n)) for fit, n in zip(solved.fits, taken, strict=True)]
     return replace(solved, fits=fits)
 
@@ -107,36 +107,36 @@ def certified_fit_under_prior(
     problem : Problem
         The same, under that prior, whose weights it knows.
     """
-    problem = replace(problem, prior=prior, settled=None)
+    problem = replace(problem, prior=prior, final_penalty=None)
     if prior is None or not prior.adaptive:
         batch.set_prior(prior, problem.group_penalty(prior))
         l1, l2 = problem.penalties(prior)
         return certified_fit(problem, batch, l1, l2, tol, max_iter, callback, look), problem
     solved = solve_under_prior(problem, batch, prior, tol, max_iter, callback, look)
     l1, l2 = (x if x.ndim == 1 else x[:, 0] for x in (solved.l1, solved.l2))
-    problem = replace(problem, settled=Penalty(l1[problem.n_free :], l2[problem.n_free :]))
+    problem = replace(problem, final_penalty=Penalty(l1[problem.n_free :], l2[problem.n_free :]))
     fit = solved.fits[0]
-    if not solved.settled:
+    if not solved.is_fixed_point:
         return replace(fit, optimality=certificate(problem, fit.beta, l1, l2, tol)), problem
     end = certified_fit(problem, batch, l1, l2, tol, max_iter, callback, "after")
     return replace(end, n_iter=fit.n_iter + end.n_iter), problem
 
 
-def _descend(
+def _solve_reweighted(
     problem: Problem,
     batch: Batch,
     prior: Prior,
     beta: np.ndarray,
     before: np.ndarray | None,
     settings: tuple[float, int, Callback | None],
-) -> Solved:
+) -> PriorSolution:
     """Go to the optimum under the weights that coefficients (p, B) give."""
     l1, l2 = _next(problem, prior, beta, before)
     held = (l1 >= INFINITE_PENALTY) & (beta != 0)
     if held.any():
         batch.start_at(np.where(held, 0.0, batch.beta))
     tol, max_iter, callback = settings
-    return Solved(batch.solve(l1, l2, tol, max_iter, callback, "after"), l1, l2)
+    return PriorSolution(batch.solve(l1, l2, tol, max_iter, callback, "after"), l1, l2)
 
 
 def _next(

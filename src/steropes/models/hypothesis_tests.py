@@ -161,7 +161,7 @@ class HypothesisTests(WaldInference):
     def _null(self) -> tuple[Any, RestrictedFit]:
         """The model without covariates: the intercept, the baseline or nothing."""
         problem = self._require_replicable("tests against the null model")
-        problem = dataclasses.replace(problem, prior=None, settled=None)
+        problem = dataclasses.replace(problem, prior=None, final_penalty=None)
         p = problem.design.p
         effects, zero = np.arange(problem.n_free, p), np.zeros(p)
         fit = fit_with_fixed_values(problem, zero, zero, effects, np.zeros(len(effects)))

@@ -35,95 +35,103 @@ Columns = str | int | Sequence[str | int] | np.ndarray
 
 __all__ = ["INFINITE_PENALTY", "Columns", "Penalty", "Prior", "SmoothTerm", "Variance"]
 
-INFINITE_PENALTY = 1e200  # a λ that keeps a coefficient at zero whatever the data and the unit
+# This λ keeps a coefficient at zero for any data and unit.
+INFINITE_PENALTY = 1e200
 
 
 @dataclass(frozen=True)
 class Penalty:
-    """What the solver needs: λ_j of |β_j| and κ_j of β_j²/2, (p,) each, in X's units."""
+    """A separable penalty: weights λ_j of |β_j| and κ_j of β_j²/2.
+
+    Attributes
+    ----------
+    l1, l2 : (p,) arrays
+        λ and κ in X's units.
+    """
 
     l1: np.ndarray
     l2: np.ndarray
 
     def value(self, beta: np.ndarray) -> float:
-        """Σ λ_j |β_j| + ½ Σ κ_j β_j²."""
+        """Compute Σ λ_j |β_j| + ½ Σ κ_j β_j²."""
         return float((self.l1 * abs(beta)).sum() + 0.5 * (self.l2 * beta**2).sum())
 
 
 class SmoothTerm(Protocol):
-    """A differentiable part of the objective that belongs to no single coefficient.
+    """A differentiable term of the objective that is not a sum over coefficients.
 
-    Coefficients are in X's units, (p, B) for B replicates; a term may differ between them.
+    Coefficients are in X's units, (p, B) for B replicates, and the term may differ between
+    replicates.
     """
 
     def value(self, beta: np.ndarray) -> np.ndarray:
-        """What it adds to each replicate's objective, (B,)."""
+        """Compute the term for each replicate, (B,)."""
 
     def gradient(self, beta: np.ndarray) -> np.ndarray:
-        """Its derivative, (p, B); exact, for the certificate is made of it."""
+        """Compute the derivative, (p, B). It must be exact, because the certificate uses it."""
 
     def hessian(self, beta: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """What it adds to the Hessian of one replicate, (k, k), at β (p,) for some columns.
+        """Compute the contribution to the Hessian of one replicate, (k, k), at β (p,).
 
-        Positive semidefinite. It may be a part of the second derivative, or none: then the steps
-        contract by what is missing. Standard errors have it in.
+        The result covers ``columns`` and is positive semidefinite. It may omit a part of the second
+        derivative, or all of it; the solver then converges more slowly. Standard errors use it.
         """
 
 
 @dataclass(frozen=True)
 class Prior(ABC):
-    """Priors on the coefficients, with mean zero.
+    """Base class of priors on the coefficients, with mean zero.
 
     Attributes
     ----------
     information_power : float
-        The prior has |I(β)|^power as a factor, I being the information of all columns.
+        The prior has |I(β)|^power as a factor, where I is the information of all columns.
     adaptive : bool
-        Whether `next` has something to say.
+        Whether `next_penalty` is implemented.
     bounds_all : bool
-        Whether coefficients without λ and κ are finite too, whatever the data.
-    several : str or None
-        A setting that may hold several numbers, for a cross-validation to choose from.
-    partial : frozenset of str
-        Settings by name that may leave columns out.
+        Whether coefficients without λ and κ are also finite for any data.
+    multi_valued : str or None
+        Name of a setting that may hold several numbers, from which a cross-validation chooses.
+    optional_entries : frozenset of str
+        Settings given by column name that may omit columns.
     by_column : frozenset of str
-        Settings, beside ``exclude``, that can have an entry for each column; see `of_columns`. A
-        class that declares it says that nothing else in it refers to columns.
+        Settings other than ``exclude`` that can have an entry for each column; see `of_columns`. A
+        class that declares it promises that nothing else in it refers to columns.
     """
 
     information_power: ClassVar[float] = 0.0
     adaptive: ClassVar[bool] = False
     bounds_all: ClassVar[bool] = False
-    several: ClassVar[str | None] = None
-    partial: ClassVar[frozenset[str]] = frozenset()
+    multi_valued: ClassVar[str | None] = None
+    optional_entries: ClassVar[frozenset[str]] = frozenset()
     by_column: ClassVar[frozenset[str]] = frozenset()
     exclude = cast("Columns", ())  # a field of the subclasses, after the variances
 
     @abstractmethod
     def separable(self, names: Sequence[str]) -> Penalty:
-        """λ and κ for columns with these names: what is of each coefficient by itself.
+        """Return λ and κ of the columns with these names.
 
-        Of an adaptive prior, those to start with.
+        For an adaptive prior they are the initial ones.
         """
 
     @abstractmethod
     def with_variance(self, variance: float) -> Self:
-        """Return the same prior with another overall variance, as a cross-validation tries it."""
+        """Return the prior with another overall variance, for a cross-validation."""
 
-    def beside(self, compared: Collection[str]) -> Prior:
-        """Return the same prior whose path leaves alone the settings that are compared by name."""
+    def for_comparison(self, compared: Collection[str]) -> Prior:
+        """Return a prior whose `with_variance` keeps the settings that are compared, by name."""
         return self
 
-    # -- seams: what a prior may say beside λ and κ ----------------------------------------------
+    # -- hooks of priors that are more than λ and κ ----------------------------------------------
 
     def smooth(self, names: Sequence[str]) -> SmoothTerm | None:
-        """A term in the coefficients of these columns, or None."""
+        """Return a smooth term in the coefficients of these columns, or None."""
         return None
 
     def group_penalty(self, names: Sequence[str]) -> GroupPenalty | None:
-        """A penalty with corners that no single coefficient has, or None.
+        """Return a penalty on groups of coefficients or on differences along chains, or None.
 
-        Where there is one it takes the place of λ; `separable` says the λ of each column's part.
+        If there is one it replaces λ; `separable` then gives the λ of the group of each column.
         """
         return None
 
@@ -138,25 +146,26 @@ class Prior(ABC):
         raise NotImplementedError(type(self).__name__)
 
     def candidates(self) -> list[Self]:
-        """The priors that a cross-validation compares, each along a path of variances."""
-        values: Any = getattr(self, self.several) if self.several else 0.0
-        if not self.several or np.ndim(values) == 0:
+        """Return the priors that a cross-validation compares, each along a path of variances."""
+        values: Any = getattr(self, self.multi_valued) if self.multi_valued else 0.0
+        if not self.multi_valued or np.ndim(values) == 0:
             return [self]
         if len(values) == 0:
-            raise DataError(f"{type(self).__name__}'s {self.several} has no value to choose from.")
-        return [replace(self, **{self.several: value}) for value in values]
+            setting = f"{type(self).__name__}'s {self.multi_valued}"
+            raise DataError(f"{setting} has no value to choose from.")
+        return [replace(self, **{self.multi_valued: value}) for value in values]
 
     def penalty(self, names: Sequence[str]) -> Penalty:
-        """`separable` for those who know of nothing else; refused where it is not all there is."""
+        """Return the penalty of `separable`; raise `DataError` if the prior has further terms."""
         if not self.plain:
             raise DataError(
-                f"{type(self).__name__} is not there for this model: fit with another prior."
+                f"{type(self).__name__} is not available for this model: fit with another prior."
             )
         return self.separable(names)
 
     @property
     def plain(self) -> bool:
-        """Whether `separable` is all there is."""
+        """Whether the prior has no terms other than those of `separable`."""
         cls = type(self)
         smooth = cls.smooth is not Prior.smooth or bool(self.information_power)
         return not (smooth or self.adaptive or cls.group_penalty is not Prior.group_penalty)
@@ -164,11 +173,14 @@ class Prior(ABC):
     # -- settings ----------------------------------------------------------------------------------
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The settings by name, as scikit-learn's: ``prior__variance`` is one of an estimator."""
+        """Return the settings by name, as in scikit-learn.
+
+        They are the estimator's parameters ``prior__variance`` and so on.
+        """
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def set_params(self, **params: Any) -> Self:
-        """Change settings by name; a fit that was made with the prior keeps what it had."""
+        """Change settings by name; existing fits keep the previous ones."""
         known = self.get_params()
         for name in params:
             if name not in known:
@@ -181,7 +193,7 @@ class Prior(ABC):
         return self
 
     def exclusions(self, p: int) -> list[str | int]:
-        """What ``exclude`` says of p columns as names and positions; a mask is read as such."""
+        """Convert ``exclude`` for p columns to a list of names and positions."""
         exclude: Any = self.exclude  # whatever the user has set
         one = isinstance(exclude, str | Integral)
         if not one and (isinstance(exclude, Mapping) or not isinstance(exclude, Iterable)):
@@ -202,7 +214,7 @@ class Prior(ABC):
         return items
 
     def excluded(self, names: Sequence[str]) -> np.ndarray:
-        """Mask of the columns left unpenalised, (p,) bool."""
+        """Return the mask of the columns left unpenalised, (p,) bool."""
         mask = np.zeros(len(names), bool)
         items = self.exclusions(len(names))
         if items:
@@ -213,26 +225,26 @@ class Prior(ABC):
     # -- fewer columns, and several coefficients of one ------------------------------------------
 
     def of_columns(self, kept: np.ndarray, names: Sequence[str]) -> Self | None:
-        """Return the prior of the columns at some places, as if X had no others.
+        """Return the prior of some columns, as if X had no others.
 
-        A fit with ``fixed`` coefficients asks for it. Settings in `by_column`, and ``exclude``,
-        lose the entries of the other columns.
+        Fits with ``fixed`` coefficients use it. The settings in `by_column`, and ``exclude``, lose
+        the entries of the other columns.
 
         Parameters
         ----------
         kept : (k,) int array
-            Places of the columns whose coefficients are fitted.
+            Positions of the columns whose coefficients are fitted.
         names : sequence of str
-            Of all columns.
+            Names of all columns.
 
         Returns
         -------
         Prior or None
-            None, the default of priors that do not declare `by_column`: the prior is asked about
-            all columns then, and what it says of those that are kept counts, with the other
-            coefficients at their values.
+            None is the default for priors that do not declare `by_column`. The prior is then
+            evaluated for all columns, with the fixed coefficients at their values, and its results
+            for the kept columns are used.
         """
-        if not self._settings_say_all():
+        if not self._declares_columns():
             return None
         changed: dict[str, Any] = {}
         if "exclude" in self.get_params():
@@ -254,9 +266,9 @@ class Prior(ABC):
         exclude: Sequence[str | int],
         copies: Sequence[str],
     ) -> Self | None:
-        """Return the prior of coefficients of which several can belong to one column.
+        """Return the prior of coefficients, several of which can belong to one column.
 
-        Models whose effects change with time ask for it. Settings in `by_column` follow their
+        Models with effects that change with time use it. The settings in `by_column` follow their
         column, or have an entry for each coefficient.
 
         Parameters
@@ -264,20 +276,20 @@ class Prior(ABC):
         source : (q,) int array
             The column of each coefficient.
         names : sequence of str
-            Of the columns of X.
+            Names of the columns of X.
         exclude : sequence of str or int
-            The new setting ``exclude``, of the coefficients by their names or places.
+            The new setting ``exclude``, in terms of the coefficients' names or positions.
         copies : sequence of str
             Names of the coefficients.
 
         Returns
         -------
         Prior or None
-            None, the default of priors that do not declare `by_column`: each coefficient has the
-            λ and κ of its column then, and a smooth term that treats all columns alike is that
-            of the coefficients.
+            None is the default for priors that do not declare `by_column`. Each coefficient then
+            has the λ and κ of its column, and a smooth term that is symmetric in the columns is
+            applied to the coefficients.
         """
-        if not self._settings_say_all():
+        if not self._declares_columns():
             return None
         changed: dict[str, Any] = {}
         if "exclude" in self.get_params():
@@ -296,22 +308,21 @@ class Prior(ABC):
         return replace(self, **changed)
 
     @classmethod
-    def _settings_say_all(cls) -> bool:
-        """Whether the class that declares `by_column` is also the last to say what the prior is.
+    def _declares_columns(cls) -> bool:
+        """Return whether `by_column` is declared by the class that defines the prior.
 
-        A subclass that overrides a seam may refer to columns in ways that its settings do not
-        show.
+        A subclass that overrides a hook may refer to columns in ways that its settings do not show.
         """
 
         def owner(name: str) -> type:
             return next(c for c in cls.__mro__ if name in c.__dict__)
 
         declared = owner("by_column")
-        seams = ("separable", "smooth", "group_penalty", "next_penalty")
-        return declared is not Prior and all(issubclass(declared, owner(s)) for s in seams)
+        hooks = ("separable", "smooth", "group_penalty", "next_penalty")
+        return declared is not Prior and all(issubclass(declared, owner(s)) for s in hooks)
 
     def _entries(self, setting: str, names: Sequence[str]) -> list[Any] | None:
-        """The entries of a setting with one for each column; None where it is one for all."""
+        """Return a setting's entries, one for each column; None if one value holds for all."""
         value: Any = getattr(self, setting)
         length = _length(value)
         if length is None:
@@ -326,18 +337,19 @@ class Prior(ABC):
     def _by_name(
         self, what: str, given: Mapping[Any, Any], names: Sequence[str], needed: Mapping[int, str]
     ) -> list[Any]:
-        """A setting by name as one entry a column.
+        """Convert a setting given by column name into one entry per column.
 
-        ``needed`` are the places that have to have one, each with the name of the coefficient
-        that needs it; a setting that is `partial` has None where none is given. Others are of no
-        coefficient: infinity, which is no penalty and has no part in the overall variance.
+        ``needed`` maps the positions that must have an entry to the name of the coefficient that
+        needs it. Settings in `optional_entries` have None where no entry is given. All other
+        missing entries belong to no coefficient and are infinite, which means no penalty and no
+        contribution to the overall variance.
         """
         for name in given:
             if name not in names:
                 raise DataError(
                     f"{type(self).__name__}'s {what} names {name!r}, which is not a column of X."
                 )
-        if what in self.partial:
+        if what in self.optional_entries:
             return [given.get(name) for name in names]
         for j, name in enumerate(names):
             if name not in given and j in needed:
@@ -349,7 +361,8 @@ class Prior(ABC):
                 )
         return [given.get(name, np.inf) for name in names]
 
-    def _vector(self, what: str, variance: Any, names: Sequence[str]) -> np.ndarray:
+    def _variance_vector(self, what: str, variance: Any, names: Sequence[str]) -> np.ndarray:
+        """Convert a variance setting into a positive number per column, (p,)."""
         p = len(names)
         if isinstance(variance, Mapping):
             free = self.excluded(names)
@@ -372,6 +385,6 @@ class Prior(ABC):
 
 
 def _length(value: Any) -> int | None:
-    """How many entries a setting has; None where it is one value."""
+    """Return the number of entries of a setting; None if it is a single value."""
     one = isinstance(value, str) or not isinstance(value, Sized)
     return None if one or (isinstance(value, np.ndarray) and value.ndim == 0) else len(value)

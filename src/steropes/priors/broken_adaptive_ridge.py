@@ -1,4 +1,4 @@
-"""Broken adaptive ridge: reweighted ridge regressions on their way to the ℓ0 penalty."""
+"""Broken adaptive ridge: reweighted ridge regressions that approximate an ℓ0 penalty."""
 
 from __future__ import annotations
 
@@ -12,44 +12,56 @@ from .base import INFINITE_PENALTY, Columns, Penalty, Prior, Variance
 
 __all__ = ["BrokenAdaptiveRidge"]
 
-COLLAPSING = 1e-4  # ratio of a coefficient to its last value from which on it goes to zero
+# A coefficient is set to zero once it shrinks below this multiple of its previous value.
+COLLAPSE_RATIO = 1e-4
 
 
 @dataclass(frozen=True)
 class BrokenAdaptiveRidge(Prior):
-    """Broken adaptive ridge: a prior that leaves large coefficients nearly alone.
+    """Broken adaptive ridge, a sparse prior with little shrinkage of large coefficients.
 
-    A row of normal priors, each with the variance of a coefficient proportional to the square of
-    the coefficient that the one before gave (Kawaguchi and others 2020):
+    The fit is the limit of a sequence of normal priors, in which the variance of each coefficient
+    is proportional to the square of its previous estimate (Kawaguchi and others 2020):
 
         β⁽⁰⁾ = argmin −ℓ(β) + ½ Σ β_j² / start_variance,
         β⁽ᵏ⁾ = argmin −ℓ(β) + ½ Σ β_j² / (variance · β_j⁽ᵏ⁻¹⁾²).
 
-    Coefficients that are small collapse to zero at a quadratic rate and are exactly zero in the
-    end. The others end where ∂ℓ/∂β_j = 1 / (variance · β_j); each has cost ½ / variance of
-    log-likelihood then, as under an ℓ0 penalty. A column by itself stays where the square of its
-    z statistic is above 4 / variance; so ``variance=4 / log(n)`` keeps what the Bayesian
-    information criterion would, with n the rows, or the events of a survival model (Volinsky and
-    Raftery 2000), and smaller ones are stricter.
+    Small coefficients converge to zero at a quadratic rate and are exactly zero in the end. The
+    others satisfy ∂ℓ/∂β_j = 1 / (variance · β_j), and each then costs ½ / variance of
+    log-likelihood, as under an ℓ0 penalty. A single column is kept if the square of its z statistic
+    is above 4 / variance. So ``variance=4 / log(n)`` keeps what the Bayesian information criterion
+    would, where n is the number of rows, or of events in a survival model (Volinsky and Raftery
+    2000); smaller variances are stricter.
 
     Parameters
     ----------
-    variance : float, (p,) array, or mapping of names to numbers
-        In units of the square of each coefficient. A cross-validation chooses it among those
-        listed in ``search``; there is no path of them to walk, for each is a fixed point of its
-        own.
-    start_variance : float, (p,) array, or mapping of names to numbers
-        Of the ridge that the first coefficients come from; in the units of the coefficients, so
-        that columns should be of similar size. Fixed points depend on where the row began.
-    exclude : sequence of str or int, or (p,) bool array
-        Columns left unpenalised, by name or position, or as a mask. An intercept never is
+    variance : float, (p,) array, or mapping of names to numbers, default=0.5
+        The variance relative to the square of each coefficient. A cross-validation chooses among
+        the values listed in ``search``; there is no path of variances, because each of them has a
+        separate fixed point.
+    start_variance : float, (p,) array, or mapping of names to numbers, default=1.0
+        Variance of the ridge regression that gives the first coefficients. It is in the units of
+        the coefficients, so that columns should be of similar size. The fixed point depends on it.
+    exclude : sequence of str or int, or (p,) bool array, default=()
+        Columns left unpenalised, by name or position, or as a mask. An intercept is never
         penalised.
 
     Notes
     -----
-    ``optimality_`` is the largest violation of the last ridge's optimality conditions with the
-    weights of the coefficients that it gave: of a fixed point, then, not of one step to it. The
-    objective has many of them; which one is found says nothing of the others.
+    ``optimality_`` is the largest violation of the ridge's optimality conditions with the weights
+    that the final coefficients imply. It therefore certifies a fixed point, not merely one step.
+    The objective has many fixed points, and the certificate does not compare them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steropes
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((200, 4))
+    >>> y = X @ [2.0, 0.0, 0.0, 0.0] + rng.standard_normal(200)
+    >>> prior = steropes.BrokenAdaptiveRidge(variance=4 / np.log(200))
+    >>> (steropes.LinearRegression(prior=prior).fit(X, y).coef_ != 0).tolist()
+    [True, False, False, False]
 
     References
     ----------
@@ -66,9 +78,9 @@ class BrokenAdaptiveRidge(Prior):
     exclude: Columns = ()
 
     def separable(self, names: Sequence[str]) -> Penalty:
-        """See `Prior.separable`: the ridge that the row begins with."""
-        price = 1.0 / self._vector("variance", self.variance, names)
-        l2 = 1.0 / self._vector("start_variance", self.start_variance, names)
+        """See `Prior.separable`; the penalty of the initial ridge regression."""
+        price = 1.0 / self._variance_vector("variance", self.variance, names)
+        l2 = 1.0 / self._variance_vector("start_variance", self.start_variance, names)
         free = self.excluded(names) | (price == 0)
         return Penalty(np.zeros(len(names)), np.where(free, 0.0, l2))
 
@@ -77,14 +89,14 @@ class BrokenAdaptiveRidge(Prior):
     ) -> Penalty:
         """See `Prior.next_penalty`."""
         price = np.where(
-            self.excluded(names), 0.0, 1.0 / self._vector("variance", self.variance, names)
+            self.excluded(names), 0.0, 1.0 / self._variance_vector("variance", self.variance, names)
         )
         gone = beta == 0.0
         if before is not None:
-            gone |= np.abs(beta) < COLLAPSING * np.abs(before)
+            gone |= np.abs(beta) < COLLAPSE_RATIO * np.abs(before)
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             l2 = price / (beta * beta)
-        gone |= np.isinf(l2)  # no data outweigh it: the next coefficient would be zero too
+        gone |= np.isinf(l2)  # the next coefficient would be zero for any data
         gone &= price > 0
         l2[price == 0] = 0.0
         return Penalty(np.where(gone, INFINITE_PENALTY, 0.0), np.where(gone, 0.0, l2))

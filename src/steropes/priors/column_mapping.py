@@ -1,9 +1,9 @@
-"""The columns that a prior is about, where the coefficients fitted are other ones.
+"""Mappings between the columns of X that a prior describes and the coefficients that are fitted.
 
-A prior is written for the columns of X as the user gave them. A fit may have fewer coefficients,
-where some are given (``fixed``), or several of a column, where its effect changes with time. These
-classes ask a prior about the user's columns and answer for the coefficients that are fitted, so
-that a prior needs to know of neither.
+A prior describes the columns of X as the user gave them. A fit may have fewer coefficients, if some
+are given (``fixed``), or several for a column, if its effect changes with time. These classes
+evaluate a prior for the user's columns and convert the results to the fitted coefficients, so that
+a prior needs to handle neither case.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from .group_penalty import GroupPenalty
 
 __all__ = ["AllColumns", "CopiedColumns", "KeptColumns", "PriorColumns"]
 
-SAME = 1e-9  # relative difference between two values of a term that rounding can make
+# Two values of a term are equal if their relative difference is below this value.
+RELATIVE_ROUNDING = 1e-9
 
 
 class PriorColumns(Protocol):
-    """Ask a prior about the coefficients that are fitted, p of them."""
+    """A prior's terms for the p coefficients that are fitted."""
 
     def separable(self, prior: Prior) -> Penalty:
         """See `Prior.separable`."""
@@ -41,11 +42,12 @@ class PriorColumns(Protocol):
 
 @dataclass(frozen=True)
 class AllColumns:
-    """One coefficient for each column.
+    """One fitted coefficient for each column.
 
     Attributes
     ----------
     names : sequence of str
+        Names of the columns.
     """
 
     names: Sequence[str]
@@ -69,16 +71,16 @@ class AllColumns:
 
 @dataclass(frozen=True)
 class KeptColumns:
-    """Coefficients of some columns, with those of the others at given values.
+    """Fitted coefficients of some columns, with the others fixed.
 
     Attributes
     ----------
     names : sequence of str
-        Of all columns.
+        Names of all columns.
     kept : (k,) int array
-        Places of the columns whose coefficients are fitted.
+        Positions of the columns whose coefficients are fitted.
     values : (p,) array
-        The coefficients given.
+        The values of the fixed coefficients.
     """
 
     names: Sequence[str]
@@ -87,12 +89,12 @@ class KeptColumns:
 
     def separable(self, prior: Prior) -> Penalty:
         """See `PriorColumns.separable`."""
-        return _of(prior.separable(self.names), self.kept)
+        return _select(prior.separable(self.names), self.kept)
 
     def smooth(self, prior: Prior) -> SmoothTerm | None:
-        """See `PriorColumns.smooth`: the term as a function of the coefficients that are fitted."""
+        """See `PriorColumns.smooth`; the term as a function of the fitted coefficients."""
         term = prior.smooth(self.names)
-        return None if term is None else _WithGiven(term, self.kept, self.values)
+        return None if term is None else _WithFixedValues(term, self.kept, self.values)
 
     def group_penalty(self, prior: Prior) -> GroupPenalty | None:
         """See `PriorColumns.group_penalty`; fixed coefficients may not cut a group or a chain."""
@@ -103,26 +105,27 @@ class KeptColumns:
             given = np.setdiff1d(members, self.kept)
             if 0 < len(given) < len(members):
                 raise DataError(
-                    f"The coefficient of {self.names[given[0]]!r} is given, and "
-                    f"{type(prior).__name__} joins it with others, whose penalty depends on it. "
+                    f"The coefficient of {self.names[given[0]]!r} is fixed, and "
+                    f"{type(prior).__name__} combines it with others, whose penalty depends on it. "
                     "Leave the column out of the prior."
                 )
         return whole.only(self.kept)
 
     def next_penalty(self, prior: Prior, beta: np.ndarray, before: np.ndarray | None) -> Penalty:
         """See `PriorColumns.next_penalty`."""
-        old = None if before is None else self._whole(before)
-        return _of(prior.next_penalty(self.names, self._whole(beta), old), self.kept)
+        old = None if before is None else self._all_coefficients(before)
+        return _select(prior.next_penalty(self.names, self._all_coefficients(beta), old), self.kept)
 
-    def _whole(self, beta: np.ndarray) -> np.ndarray:
+    def _all_coefficients(self, beta: np.ndarray) -> np.ndarray:
+        """Combine fitted coefficients with the fixed ones, (p,)."""
         out = self.values.copy()
         out[self.kept] = beta
         return out
 
 
 @dataclass(frozen=True)
-class _WithGiven:
-    """A smooth term with some coefficients at given values; see `SmoothTerm`."""
+class _WithFixedValues:
+    """A smooth term with some coefficients fixed; see `SmoothTerm`."""
 
     inner: SmoothTerm
     kept: np.ndarray
@@ -130,17 +133,18 @@ class _WithGiven:
 
     def value(self, beta: np.ndarray) -> np.ndarray:
         """See `SmoothTerm.value`."""
-        return self.inner.value(self._whole(beta))
+        return self.inner.value(self._all_coefficients(beta))
 
     def gradient(self, beta: np.ndarray) -> np.ndarray:
         """See `SmoothTerm.gradient`."""
-        return np.asarray(self.inner.gradient(self._whole(beta))[self.kept])
+        return np.asarray(self.inner.gradient(self._all_coefficients(beta))[self.kept])
 
     def hessian(self, beta: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """See `SmoothTerm.hessian`."""
-        return self.inner.hessian(self._whole(beta), self.kept[columns])
+        return self.inner.hessian(self._all_coefficients(beta), self.kept[columns])
 
-    def _whole(self, beta: np.ndarray) -> np.ndarray:
+    def _all_coefficients(self, beta: np.ndarray) -> np.ndarray:
+        """Combine fitted coefficients with the fixed ones, (p,) or (p, B)."""
         shape = (len(self.values), *beta.shape[1:])
         out = np.broadcast_to(self.values.reshape(-1, *[1] * (beta.ndim - 1)), shape).copy()
         out[self.kept] = beta
@@ -149,18 +153,18 @@ class _WithGiven:
 
 @dataclass(frozen=True)
 class CopiedColumns:
-    """Several coefficients of some columns, each with the prior of its column.
+    """Several fitted coefficients for some columns, each with the prior of its column.
 
     Attributes
     ----------
     names : sequence of str
-        Of the columns of X.
+        Names of the columns of X.
     source : (q,) int array
         The column of each coefficient.
     copies : sequence of str
         Names of the coefficients.
     exclude : sequence of str
-        Coefficients that the prior leaves alone.
+        Coefficients that are not penalised.
     """
 
     names: Sequence[str]
@@ -171,33 +175,33 @@ class CopiedColumns:
     def separable(self, prior: Prior) -> Penalty:
         """See `PriorColumns.separable`."""
         return self._without_excluded(
-            _of(self._of_columns(prior).separable(self.names), self.source)
+            _select(self._of_columns(prior).separable(self.names), self.source)
         )
 
     def smooth(self, prior: Prior) -> SmoothTerm | None:
         """See `PriorColumns.smooth`.
 
-        A term that treats all columns alike is that of the coefficients. What one of particular
-        columns means for several coefficients of one, it has to say itself.
+        A term that is symmetric in the columns is applied to the coefficients. Other terms must be
+        defined for several coefficients of one column by the prior's `Prior.of_copies`.
         """
         term = self._of_columns(prior).smooth(self.names)
         if term is None:
             return None
-        if not _treats_alike(term, len(self.names)):
+        if not _is_symmetric(term, len(self.names)):
             raise DataError(
-                f"{type(prior).__name__} joins particular columns, and effects that vary with time "
-                "have several coefficients of one: what it means for these its of_copies has to "
-                "say."
+                f"{type(prior).__name__} combines particular columns, but an effect that varies "
+                "with time has several coefficients: the prior's of_copies must define the "
+                "penalty of these."
             )
         return self._excluding(prior, self.exclude).smooth(self.copies)
 
     def group_penalty(self, prior: Prior) -> GroupPenalty | None:
-        """See `PriorColumns.group_penalty`: refused."""
+        """Raise `DataError` if the prior has a group penalty; see `PriorColumns.group_penalty`."""
         if prior.group_penalty(self.names) is None:
             return None
         raise DataError(
-            f"{type(prior).__name__} joins columns, and effects that vary with time have several "
-            "coefficients of one: what it means for these its of_copies has to say."
+            f"{type(prior).__name__} combines columns, but an effect that varies with time has "
+            "several coefficients: the prior's of_copies must define the penalty of these."
         )
 
     def next_penalty(self, prior: Prior, beta: np.ndarray, before: np.ndarray | None) -> Penalty:
@@ -211,13 +215,13 @@ class CopiedColumns:
         return self._without_excluded(Penalty(l1, l2))
 
     def _layers(self) -> list[np.ndarray]:
-        """Places of one coefficient of each column, so that each is in some of them."""
+        """Return sets of positions, each with one coefficient per column, that cover all."""
         of = [np.flatnonzero(self.source == j) for j in range(len(self.names))]
         most = max(len(at) for at in of)
         return [np.array([at[min(k, len(at) - 1)] for at in of]) for k in range(most)]
 
     def _of_columns(self, prior: Prior) -> Prior:
-        """The prior with the columns excluded of which all coefficients are."""
+        """Return the prior with those columns excluded whose coefficients are all excluded."""
         gone = set(self.exclude)
         whole = [
             name
@@ -227,29 +231,31 @@ class CopiedColumns:
         return self._excluding(prior, whole)
 
     def _excluding(self, prior: Prior, names: Sequence[str]) -> Prior:
+        """Return the prior with another setting ``exclude``, if it has one."""
         if "exclude" not in prior.get_params():
             return prior
         changed: dict[str, Any] = {"exclude": list(names)}
         return replace(prior, **changed)
 
     def _without_excluded(self, penalty: Penalty) -> Penalty:
+        """Set the penalties of the excluded coefficients to zero."""
         free = np.isin(np.array(self.copies, object), list(self.exclude))
         return Penalty(np.where(free, 0.0, penalty.l1), np.where(free, 0.0, penalty.l2))
 
 
-def _of(penalty: Penalty, at: np.ndarray) -> Penalty:
-    """A penalty of some columns, or of some several times."""
+def _select(penalty: Penalty, at: np.ndarray) -> Penalty:
+    """Select the penalties of some columns, possibly with repetitions."""
     return Penalty(np.asarray(penalty.l1)[at], np.asarray(penalty.l2)[at])
 
 
-def _treats_alike(term: SmoothTerm, p: int) -> bool:
-    """Whether a term is the same whichever column has which coefficient.
+def _is_symmetric(term: SmoothTerm, p: int) -> bool:
+    """Return whether a term is invariant under permutations of the columns.
 
-    Two permutations make all others: a swap of the first two columns, and a turn of all.
+    Two permutations generate all others: the exchange of the first two columns, and a rotation.
     """
     beta = np.cos(np.arange(1.0, p + 1.0))
     swapped = beta.copy()
     swapped[:2] = swapped[:2][::-1]
     values = [float(term.value(x[:, None])[0]) for x in (beta, swapped, np.roll(beta, 1))]
     size = max(abs(value) for value in values)
-    return max(values) - min(values) <= SAME * size
+    return max(values) - min(values) <= RELATIVE_ROUNDING * size

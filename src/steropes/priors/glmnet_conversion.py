@@ -1,4 +1,4 @@
-"""Variances of priors to glmnet's λ and back."""
+"""Conversion between variances of Laplace priors and glmnet's λ."""
 
 from __future__ import annotations
 
@@ -18,20 +18,29 @@ def glmnet_lambda(variance: float, n: float) -> np.float64: ...
 @overload
 def glmnet_lambda(variance: Sequence[float] | np.ndarray, n: float) -> np.ndarray: ...
 def glmnet_lambda(variance: ArrayLike, n: float) -> Any:
-    """Glmnet's λ for a Laplace prior's variance, at ``alpha = 1``.
+    """Convert the variance of a Laplace prior to glmnet's λ at ``alpha = 1``.
 
-    glmnet minimises −ℓ/n + λ‖β‖₁ while a Laplace prior of variance s² adds sqrt(2/s²)‖β‖₁ to
-    −ℓ, so λ = sqrt(2/s²) / n. Equality of the fits needs glmnet's ``standardize = FALSE``.
-    For Cox's model (Breslow ties) glmnet's article writes 2ℓ/n (Simon and others 2011, eq. 2),
-    but the program has the same ℓ/n as for the other families. With ``alpha = 1/2`` half of λ
-    goes to each part: an `ElasticNet` with λ_1 = nλ/2 and κ = nλ/2.
+    glmnet minimises −ℓ/n + λ‖β‖₁, while a Laplace prior of variance s² adds sqrt(2/s²)‖β‖₁ to
+    −ℓ, so λ = sqrt(2/s²) / n. The fits are equal only with glmnet's ``standardize = FALSE``. For
+    Cox's model (Breslow ties) glmnet's article writes 2ℓ/n (Simon and others 2011, eq. 2), but the
+    program uses ℓ/n as for the other families. With ``alpha = 1/2`` half of λ applies to each part:
+    an `ElasticNet` with λ_1 = nλ/2 and κ = nλ/2.
 
     Parameters
     ----------
     variance : float or array
-        Variance of the Laplace prior, > 0.
+        Positive variance of the Laplace prior.
     n : float
-        Number of rows, or the sum of the weights where they are not one.
+        Number of rows, or the sum of the weights if these are not one.
+
+    Returns
+    -------
+    float or array
+
+    Raises
+    ------
+    DataError
+        A variance or n is not positive.
 
     Examples
     --------
@@ -50,9 +59,24 @@ def variance_from_glmnet(lambda_: float, n: float) -> np.float64: ...
 @overload
 def variance_from_glmnet(lambda_: Sequence[float] | np.ndarray, n: float) -> np.ndarray: ...
 def variance_from_glmnet(lambda_: ArrayLike, n: float) -> Any:
-    """Variance of the Laplace prior for glmnet's λ: 2 / (n λ)²; see `glmnet_lambda`.
+    """Convert glmnet's λ to the variance of a Laplace prior, 2 / (n λ)²; see `glmnet_lambda`.
 
-    Infinite, which is no penalty, where λ is zero.
+    Parameters
+    ----------
+    lambda_ : float or array
+        glmnet's λ, not negative.
+    n : float
+        Number of rows, or the sum of the weights if these are not one.
+
+    Returns
+    -------
+    float or array
+        Infinite, which means no penalty, where λ is zero.
+
+    Raises
+    ------
+    DataError
+        λ is negative, or n is not positive.
 
     Examples
     --------
@@ -68,5 +92,6 @@ def variance_from_glmnet(lambda_: ArrayLike, n: float) -> Any:
 
 
 def _check(n: float) -> None:
+    """Raise an error unless n is positive."""
     if not n > 0:
         raise DataError(f"n must be the number of rows, above zero, not {n!r}.")

@@ -1,4 +1,4 @@
-"""Laplace priors of whole groups, and of the steps between neighbours."""
+"""Laplace priors on groups of coefficients and on differences between neighbours."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import DataError
 from .base import Columns, Penalty, Prior
-from .group_membership import members
+from .group_membership import group_numbers
 from .group_penalty import GroupPenalty
 
 __all__ = ["FusedLaplace", "GroupLaplace"]
@@ -19,30 +19,41 @@ __all__ = ["FusedLaplace", "GroupLaplace"]
 
 @dataclass(frozen=True)
 class GroupLaplace(Prior):
-    """Laplace prior of whole groups: the group lasso.
+    """Laplace prior on whole groups of coefficients: the group lasso.
 
-    The coefficients of a group have the density ∝ exp(−λ ‖β_g‖), which is spherical, so that they
-    are all zero or none is: levels of a factor, splines of a covariate, all windows of a drug. With
-    λ = √((m + 1) / s²) for a group of m columns each coefficient has the variance s² (‖β_g‖ has the
-    gamma distribution with shape m and rate λ); of one column that is `Laplace`. Yuan and Lin
-    (2006) have λ ∝ √m.
+    The coefficients of a group have the density ∝ exp(−λ ‖β_g‖), which is spherical, so that either
+    all of them are zero or none is. Groups can be the levels of a factor, the splines of a
+    covariate or all time windows of a drug. With λ = √((m + 1) / s²) for a group of m columns, each
+    coefficient has the variance s² (‖β_g‖ has the gamma distribution with shape m and rate λ). For
+    one column this is `Laplace`. Yuan and Lin (2006) use λ ∝ √m.
 
     Parameters
     ----------
     groups : (p,) labels, or mapping of names to labels
-        Group of each column. Columns with the label None, or that a mapping does not name, are
-        each by themselves, under a Laplace prior of the same variance.
-    variance : float
-        s², of each coefficient.
-    exclude : sequence of str or int, or (p,) bool array
+        Group of each column. Columns with the label None, and those not named by a mapping, have
+        separate Laplace priors with the same variance.
+    variance : float, default=1.0
+        Variance s² of each coefficient.
+    exclude : sequence of str or int, or (p,) bool array, default=()
         Columns left unpenalised, by name or position, or as a mask; they are in no group. An
-        intercept never is penalised.
+        intercept is never penalised.
 
     Notes
     -----
-    The norm mixes the columns of a group: bring them to similar units. ``optimality_`` counts the
-    conditions ‖∇_g‖ ≤ λ_g of groups at zero and ∇_g = −λ_g β_g / ‖β_g‖ of the others in units of
-    λ_g.
+    The norm combines the columns of a group, which should therefore have similar units.
+    ``optimality_`` measures the violations of ‖∇_g‖ ≤ λ_g for groups at zero and of
+    ∇_g = −λ_g β_g / ‖β_g‖ for the others, in units of λ_g.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steropes
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((200, 4))
+    >>> y = X @ [1.0, 1.0, 0.0, 0.0] + rng.standard_normal(200)
+    >>> prior = steropes.GroupLaplace(["a", "a", "b", "b"], variance=0.01)
+    >>> (steropes.LinearRegression(prior=prior).fit(X, y).coef_ != 0).tolist()
+    [True, True, False, False]
 
     References
     ----------
@@ -50,7 +61,7 @@ class GroupLaplace(Prior):
     Kyung, Gill, Ghosh and Casella (2010), Bayesian Analysis 5:369–412 (the prior).
     """
 
-    partial: ClassVar[frozenset[str]] = frozenset({"groups"})
+    optional_entries: ClassVar[frozenset[str]] = frozenset({"groups"})
     by_column: ClassVar[frozenset[str]] = frozenset({"groups"})
 
     groups: Sequence[Hashable] | np.ndarray | Mapping[str, Hashable]
@@ -58,14 +69,14 @@ class GroupLaplace(Prior):
     exclude: Columns = ()
 
     def separable(self, names: Sequence[str]) -> Penalty:
-        """See `Prior.separable`: λ of each column's group."""
+        """See `Prior.separable`; returns λ of each column's group."""
         return Penalty(self.group_penalty(names).l1, np.zeros(len(names)))
 
     def group_penalty(self, names: Sequence[str]) -> GroupPenalty:
         """See `Prior.group_penalty`."""
         free = self.excluded(names)
-        member, size = members("GroupLaplace", self.groups, names, free)
-        s2 = positive("GroupLaplace", "variance", self.variance)
+        member, size = group_numbers("GroupLaplace", self.groups, names, free)
+        s2 = positive_number("GroupLaplace", "variance", self.variance)
         m = np.where(member >= 0, np.append(size, 1)[member], 1)
         l1 = np.where(free, 0.0, np.sqrt((m + 1) / s2))
         groups = [np.flatnonzero(member == g) for g in range(len(size))]
@@ -78,37 +89,48 @@ class GroupLaplace(Prior):
 
 @dataclass(frozen=True)
 class FusedLaplace(Prior):
-    """Laplace prior of the steps between neighbours: the fused lasso along chains.
+    """Laplace prior on the steps between neighbouring coefficients: the fused lasso along chains.
 
-    Effects of neighbouring windows, ages or doses differ little: in a chain β_1, …, β_m the steps
-    β_1 − 0, β_2 − β_1, …, β_m − β_{m−1} have independent Laplace priors, a random walk from zero.
-    Neighbours with no step between them have one effect.
+    The prior expresses that the effects of neighbouring time windows, ages or doses differ little.
+    In a chain β_1, …, β_m the steps β_1 − 0, β_2 − β_1, …, β_m − β_{m−1} have independent Laplace
+    priors, which is a random walk from zero. Neighbours without a step share one effect.
 
     Parameters
     ----------
     chains : sequence of sequences of str or int
-        Columns in the order in which they are neighbours, by name or position; each in one chain
-        at most. Columns in none have a Laplace prior of the same variance themselves.
-    variance : float
-        Of a step; the penalty is √(2 / variance) |step| on the total log-likelihood.
+        Columns by name or position, in the order in which they are neighbours. A column is in at
+        most one chain; columns in none have a Laplace prior with the same variance.
+    variance : float, default=1.0
+        Variance of a step; the penalty is √(2 / variance) |step| on the total log-likelihood.
     level_variance : float, optional
-        Of the first step of each chain, from zero; default ``variance``. Infinity leaves the
-        level of a chain unpenalised, as in the fused lasso's own paper.
-    exclude : sequence of str or int, or (p,) bool array
+        Variance of the first step of each chain, from zero; by default ``variance``. Infinity
+        leaves the level of a chain unpenalised, as in the original paper.
+    exclude : sequence of str or int, or (p,) bool array, default=()
         Columns left unpenalised, by name or position, or as a mask; they are in no chain. An
-        intercept never is penalised.
+        intercept is never penalised.
 
     Notes
     -----
-    ``optimality_`` counts the conditions in the slopes of the steps, which are sums of slopes of
-    the coefficients from one to the end of its chain, in units of λ.
+    ``optimality_`` measures the violations in units of λ for the gradient with respect to the
+    steps, whose elements are sums of the coefficients' gradient from one to the end of its chain.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steropes
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((200, 3))
+    >>> y = X @ [1.0, 1.0, 1.0] + rng.standard_normal(200)
+    >>> prior = steropes.FusedLaplace([[0, 1, 2]], variance=0.001, level_variance=np.inf)
+    >>> len(np.unique(steropes.LinearRegression(prior=prior).fit(X, y).coef_.round(6)))
+    1
 
     References
     ----------
     Tibshirani, Saunders, Rosset, Zhu and Knight (2005), JRSS B 67:91–108.
     """
 
-    by_column: ClassVar[frozenset[str]] = frozenset()  # its chains are read below
+    by_column: ClassVar[frozenset[str]] = frozenset()  # `of_columns` converts the chains
 
     chains: Sequence[Sequence[str | int]]
     variance: float = 1.0
@@ -116,24 +138,24 @@ class FusedLaplace(Prior):
     exclude: Columns = ()
 
     def separable(self, names: Sequence[str]) -> Penalty:
-        """See `Prior.separable`: λ of the step to each column."""
+        """See `Prior.separable`; returns λ of the step to each column."""
         return Penalty(self.group_penalty(names).l1, np.zeros(len(names)))
 
     def group_penalty(self, names: Sequence[str]) -> GroupPenalty:
         """See `Prior.group_penalty`."""
         chains, free = self._chains(names), self.excluded(names)
-        s2 = positive("FusedLaplace", "variance", self.variance)
+        s2 = positive_number("FusedLaplace", "variance", self.variance)
         l1 = np.where(free, 0.0, np.sqrt(2.0 / s2))
         if self.level_variance is not None:
             level = self.level_variance
             if level != np.inf:
-                level = positive("FusedLaplace", "level_variance", level)
+                level = positive_number("FusedLaplace", "level_variance", level)
             for x in chains:
                 l1[x[0]] = np.sqrt(2.0 / level)
         return GroupPenalty(l1, (), tuple(x for x in chains if len(x) > 1))
 
     def with_variance(self, variance: float) -> Self:
-        """See `Prior.with_variance`; ``level_variance`` stays where it is given."""
+        """See `Prior.with_variance`; a ``level_variance`` that was given is kept."""
         return replace(self, variance=float(variance))
 
     def of_columns(self, kept: np.ndarray, names: Sequence[str]) -> Self | None:
@@ -144,8 +166,8 @@ class FusedLaplace(Prior):
             gone = [name for name in chain if name not in there]
             if gone:
                 raise DataError(
-                    f"The coefficient of {gone[0]!r} is given, and its neighbours' prior depends "
-                    "on it: take it out of FusedLaplace's chains."
+                    f"The coefficient of {gone[0]!r} is fixed, and its neighbours' prior depends "
+                    "on it: remove it from FusedLaplace's chains."
                 )
         fewer = super().of_columns(kept, names)
         return None if fewer is None else replace(fewer, chains=chains)
@@ -157,10 +179,11 @@ class FusedLaplace(Prior):
         exclude: Sequence[str | int],
         copies: Sequence[str],
     ) -> Self:
-        """Refuse several coefficients of one column."""
-        raise DataError("FusedLaplace is not there for effects that vary with time.")
+        """Raise `DataError`, as chains are not defined for several coefficients of one column."""
+        raise DataError("FusedLaplace is not available for effects that vary with time.")
 
     def _chains(self, names: Sequence[str]) -> list[np.ndarray]:
+        """Convert and validate the chains; returns positions of columns."""
         place = {name: j for j, name in enumerate(names)}
         free, used = self.excluded(names), np.zeros(len(names), bool)
         if isinstance(self.chains, str) or any(
@@ -186,6 +209,7 @@ class FusedLaplace(Prior):
 
 
 def _place(item: Any, place: dict[str, int], p: int) -> int:
+    """Convert a column's name or position to its position."""
     if isinstance(item, str):
         if item not in place:
             raise DataError(f"FusedLaplace's chains name {item!r}, which is not a column of X.")
@@ -197,8 +221,8 @@ def _place(item: Any, place: dict[str, int], p: int) -> int:
     return int(item) % p
 
 
-def positive(who: str, what: str, value: Any) -> float:
-    """A setting that is one positive, finite number."""
+def positive_number(who: str, what: str, value: Any) -> float:
+    """Validate a setting that must be a positive, finite number."""
     number = isinstance(value, Real) and not isinstance(value, bool)
     if not (number and 0 < float(value) < np.inf):
         raise DataError(f"{who}'s {what} must be a positive number, not {value!r}.")

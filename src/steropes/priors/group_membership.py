@@ -1,4 +1,4 @@
-"""Which columns a user puts into groups, by label or by name."""
+"""Assignment of columns to the groups of a prior, by label or by name."""
 
 from __future__ import annotations
 
@@ -9,26 +9,35 @@ import numpy as np
 
 from ..errors import DataError
 
-__all__ = ["members"]
+__all__ = ["group_numbers"]
 
 
-def members(
+def group_numbers(
     who: str,
     groups: Sequence[Hashable] | np.ndarray | Mapping[str, Hashable],
     names: Sequence[str],
     free: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Number of each column's group, -1 for none, and how many columns each group has.
+    """Number the groups of the columns.
 
     Parameters
     ----------
     who : str
-        The prior, for messages.
+        Name of the prior, for messages.
     groups : (p,) labels, or mapping of names to labels
-        None, a missing label, or no entry: in no group.
+        Group of each column; a column is in no group if its label is None or missing, or if the
+        mapping has no entry for it.
     names : sequence of str
+        Names of the columns.
     free : (p,) bool array
-        Columns that no group may have.
+        Columns that are in no group in any case.
+
+    Returns
+    -------
+    member : (p,) int array
+        The number of each column's group, −1 for none.
+    size : int array
+        The number of columns of each group.
     """
     labels: list[Any]
     if isinstance(groups, Mapping):

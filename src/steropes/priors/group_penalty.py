@@ -1,11 +1,12 @@
-"""Penalties with corners that belong to no single coefficient: norms of groups, steps of chains.
+"""Penalties on norms of groups of coefficients and on steps along chains of coefficients.
 
-A chain of coefficients has steps θ_j = β_j − β_{before j}, the first from zero; every other
+A chain of coefficients has steps θ_j = β_j − β_{before j}, the first one from zero; any other
 coefficient is its own step, θ_j = β_j. The penalty is Σ_g λ_g ‖θ_g‖ over groups of steps, most of
-them of one step, where the norm is |θ_j|. With β = C θ the slopes of a loss in the steps are C' g,
-sums from a coefficient to the end of its chain, and the optimality conditions are
+which have one step, so that the norm is |θ_j|. With β = C θ the gradient of a loss with respect to
+the steps is C' g, a sum from a coefficient to the end of its chain, and the optimality conditions
+are
 
-    C'g_g + λ_g θ_g / ‖θ_g‖ = 0  where θ_g ≠ 0,    ‖C'g_g‖ ≤ λ_g  where it is zero
+    C'g_g + λ_g θ_g / ‖θ_g‖ = 0  if θ_g ≠ 0,    ‖C'g_g‖ ≤ λ_g  if θ_g = 0
 
 (Yuan and Lin 2006, eq. 2.4; Tibshirani and others 2005).
 """
@@ -22,31 +23,31 @@ __all__ = ["GroupPenalty"]
 
 @dataclass(frozen=True)
 class GroupPenalty:
-    """Σ_g λ_g ‖θ_g‖ over p coefficients; see the module.
+    """The penalty Σ_g λ_g ‖θ_g‖ over p coefficients; see the module's docstring.
 
     Attributes
     ----------
     l1 : (p,) array
-        λ of the group of each step; zero for none.
+        λ of the group of each step; zero for no penalty.
     groups : tuple of int arrays
-        Steps that have a norm together, those of more than one.
+        Steps of each group with more than one step.
     chains : tuple of int arrays
-        Coefficients in the order of their chain.
+        Coefficients of each chain, in order.
     """
 
     l1: np.ndarray
     groups: tuple[np.ndarray, ...] = ()
     chains: tuple[np.ndarray, ...] = ()
 
-    def behind(self, n: int) -> GroupPenalty:
-        """The same with n coefficients without penalty before these."""
+    def shifted_by(self, n: int) -> GroupPenalty:
+        """Return the penalty with n unpenalised coefficients inserted in front."""
         return GroupPenalty(
             np.concatenate([np.zeros(n), self.l1]),
             tuple(x + n for x in self.groups), tuple(x + n for x in self.chains),
         )  # fmt: skip
 
     def only(self, columns: np.ndarray) -> GroupPenalty:
-        """The penalty of some columns, which hold whole groups and chains or none of them."""
+        """Return the penalty of some columns, which must not cut a group or chain."""
         place = np.full(len(self.l1), -1)
         place[columns] = np.arange(len(columns))
 
@@ -56,7 +57,7 @@ class GroupPenalty:
         return GroupPenalty(self.l1[columns], inside(self.groups), inside(self.chains))
 
     def closed(self, columns: np.ndarray) -> np.ndarray:
-        """The columns and all that are in a group or chain with one of them."""
+        """Return the columns together with all others in the same groups or chains."""
         mask = np.zeros(len(self.l1), bool)
         mask[columns] = True
         for x in (*self.groups, *self.chains):
@@ -64,43 +65,43 @@ class GroupPenalty:
         return np.flatnonzero(mask)
 
     def joins(self, columns: np.ndarray) -> bool:
-        """Whether one of the columns is in a group or a chain."""
+        """Return whether one of the columns is in a group or a chain."""
         return any(bool(np.isin(columns, x).any()) for x in (*self.groups, *self.chains))
 
     def steps(self, beta: np.ndarray) -> np.ndarray:
-        """θ of coefficients, (p, B)."""
+        """Compute the steps θ of coefficients, (p, B)."""
         theta = np.array(beta, np.float64)
         for x in self.chains:
             theta[x[1:]] = beta[x[1:]] - beta[x[:-1]]
         return theta
 
     def coefficients(self, theta: np.ndarray) -> np.ndarray:
-        """β = C θ, (p, B)."""
+        """Compute β = C θ, (p, B)."""
         beta = np.array(theta, np.float64)
         for x in self.chains:
             beta[x] = np.cumsum(theta[x], axis=0)
         return beta
 
     def slopes(self, g: np.ndarray) -> np.ndarray:
-        """C' g: slopes in the steps, (p, B), of a gradient in the coefficients."""
+        """Compute C' g, the gradient with respect to the steps, (p, B)."""
         out = np.array(g, np.float64)
         for x in self.chains:
             out[x] = np.cumsum(g[x[::-1]], axis=0)[::-1]
         return out
 
     def in_steps(self, H: np.ndarray) -> np.ndarray:
-        """C' H C of a matrix over the coefficients."""
+        """Compute C' H C for a matrix H over the coefficients."""
         return self.slopes(self.slopes(H).T)
 
     def norms(self, x: np.ndarray) -> np.ndarray:
-        """Norm of each step's group, (p, B)."""
+        """Compute the norm of each step's group, (p, B)."""
         out = np.abs(x)
         for at in self.groups:
             out[at] = np.sqrt((x[at] ** 2).sum(axis=0))
         return out
 
     def value(self, beta: np.ndarray) -> np.ndarray:
-        """Σ λ_g ‖θ_g‖, (B,)."""
+        """Compute Σ λ_g ‖θ_g‖, (B,)."""
         theta = self.steps(beta)
         size = np.array([len(x) for x in self.groups], np.float64)
         share = np.ones(len(self.l1))
@@ -109,9 +110,9 @@ class GroupPenalty:
         return ((self.l1 * share)[:, None] * self.norms(theta)).sum(axis=0)
 
     def violations(self, g: np.ndarray, beta: np.ndarray) -> np.ndarray:
-        """Distance of zero from the subdifferential, (p, B), for a gradient g of the loss.
+        """Compute the distance of zero from the subdifferential, (p, B), for a loss gradient g.
 
-        In the slopes of the steps; of a group that is zero each step has the group's.
+        Distances refer to the steps; each step of a group at zero has the distance of the group.
         """
         theta, slope, lam = self.steps(beta), self.slopes(g), self.l1[:, None]
         size = self.norms(theta)
@@ -120,7 +121,7 @@ class GroupPenalty:
         return np.where(there, np.abs(slope + lam * unit), np.maximum(self.norms(slope) - lam, 0.0))
 
     def hessian(self, theta: np.ndarray) -> np.ndarray:
-        """Second derivative of the penalty in the steps (p,) where groups are not zero, (p, p)."""
+        """Compute the second derivative in the steps (p,) of nonzero groups, (p, p)."""
         out = np.zeros((len(theta), len(theta)))
         for x in self.groups:
             size = np.sqrt((theta[x] ** 2).sum())

@@ -1,4 +1,4 @@
-"""Coefficients of a group share a mean: drugs of a class, one drug over related outcomes."""
+"""Hierarchical normal priors, in which the coefficients of a group share a mean."""
 
 from __future__ import annotations
 
@@ -11,38 +11,50 @@ import numpy as np
 
 from ..errors import DataError
 from .base import Columns, Penalty, Prior
-from .group_membership import members
+from .group_membership import group_numbers
 
-__all__ = ["Hierarchical", "WithinGroups"]
+__all__ = ["Hierarchical", "WithinGroupVariation"]
 
 
 @dataclass(frozen=True)
 class Hierarchical(Prior):
-    """Normal priors around the means of groups, which have a normal prior themselves.
+    """Normal priors around group means, which have normal priors themselves.
 
-    β_j ~ N(μ_g, s²) for the columns j of group g, and μ_g ~ N(0, t²): drugs of a class, as Suchard
-    and others (2013) propose, or ages, or sites (Lindley and Smith 1972). The means are
-    integrated out: within a group of m columns β ~ N(0, s² I + t² 1 1'), whose negative log
-    density is
+    β_j ~ N(μ_g, s²) for the columns j of group g, and μ_g ~ N(0, t²). Groups can be drugs of a
+    class, as Suchard and others (2013) propose, or ages, or sites (Lindley and Smith 1972). The
+    means are integrated out: within a group of m columns β ~ N(0, s² I + t² 1 1'), whose negative
+    log density is
 
         ½ ‖β‖² / (s² + m t²) + ½ [1/s² − 1/(s² + m t²)] Σ_j (β_j − β̄)².
 
-    The coefficients are drawn together, more so the smaller s² is, and their mean is drawn to
-    zero. The posterior mode is that of the coefficients and the means jointly.
+    The coefficients of a group shrink towards each other, more so the smaller s² is, and their mean
+    shrinks towards zero. The posterior mode is that of the coefficients and the means jointly.
 
     Parameters
     ----------
     groups : (p,) labels, or mapping of names to labels
-        Group of each column. Columns with the label None, or that a mapping does not name, are
-        in none and have the prior N(0, s²).
-    variance : float
-        s², of a coefficient about its group's mean.
-    group_variance : float, or sequence of float
-        t², of the means about zero. With ``cv`` several can be given: the cross-validation
-        compares each of them along a path of ``variance``, on the same folds.
-    exclude : sequence of str or int, or (p,) bool array
+        Group of each column. Columns with the label None, and those not named by a mapping, are in
+        no group and have the prior N(0, s²).
+    variance : float, default=1.0
+        Variance s² of a coefficient around the mean of its group.
+    group_variance : float, or sequence of float, default=1.0
+        Variance t² of the means around zero. With ``cv`` several values can be given: the
+        cross-validation compares them on the same folds, each along a path of ``variance``.
+    exclude : sequence of str or int, or (p,) bool array, default=()
         Columns left unpenalised, by name or position, or as a mask; they are in no group. An
-        intercept never is penalised.
+        intercept is never penalised.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steropes
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((200, 3))
+    >>> y = X @ [1.0, 1.1, 0.0] + rng.standard_normal(200)
+    >>> prior = steropes.Hierarchical(["statin", "statin", None], variance=1e-4)
+    >>> coef = steropes.LinearRegression(prior=prior).fit(X, y).coef_
+    >>> bool(abs(coef[0] - coef[1]) < 0.1)
+    True
 
     References
     ----------
@@ -50,8 +62,8 @@ class Hierarchical(Prior):
     Lindley and Smith (1972), JRSS B 34:1–41.
     """
 
-    several: ClassVar[str | None] = "group_variance"
-    partial: ClassVar[frozenset[str]] = frozenset({"groups"})
+    multi_valued: ClassVar[str | None] = "group_variance"
+    optional_entries: ClassVar[frozenset[str]] = frozenset({"groups"})
     by_column: ClassVar[frozenset[str]] = frozenset({"groups"})
 
     groups: Sequence[Hashable] | np.ndarray | Mapping[str, Hashable]
@@ -68,24 +80,25 @@ class Hierarchical(Prior):
         l2[at] = 1.0 / (s2 + size[member[at]] * t2)
         return Penalty(np.zeros(len(names)), np.where(self.excluded(names), 0.0, l2))
 
-    def smooth(self, names: Sequence[str]) -> WithinGroups:
+    def smooth(self, names: Sequence[str]) -> WithinGroupVariation:
         """See `Prior.smooth`."""
         member, size = self._members(names)
         s2, t2 = self._variances()
-        return WithinGroups(member, 1.0 / s2 - 1.0 / (s2 + size * t2))
+        return WithinGroupVariation(member, 1.0 / s2 - 1.0 / (s2 + size * t2))
 
     def with_variance(self, variance: float) -> Self:
         """See `Prior.with_variance`; the variance of the means stays as it is."""
         return replace(self, variance=float(variance))
 
     def _variances(self) -> tuple[float, float]:
+        """Return s² and t², validated."""
         values = []
         for what in ("variance", "group_variance"):
             value: Any = getattr(self, what)
             number = isinstance(value, Real) and not isinstance(value, bool)
             if not (number and 0 < float(value) < np.inf):
-                several = np.ndim(value) > 0 and what == "group_variance"
-                more = " (several are for a cross-validation to choose from)" if several else ""
+                listed = np.ndim(value) > 0 and what == "group_variance"
+                more = " (several values need a cross-validation)" if listed else ""
                 raise DataError(
                     f"Hierarchical's {what} must be a positive number, not {value!r}{more}."
                 )
@@ -93,19 +106,20 @@ class Hierarchical(Prior):
         return values[0], values[1]
 
     def _members(self, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Number of each column's group, -1 for none, and how many columns each group has."""
-        return members("Hierarchical", self.groups, names, self.excluded(names))
+        """Return the number of each column's group, −1 for none, and the groups' sizes."""
+        return group_numbers("Hierarchical", self.groups, names, self.excluded(names))
 
 
 @dataclass(frozen=True)
-class WithinGroups:
-    """½ Σ_g d_g Σ_{j in g} (β_j − β̄_g)²; see `SmoothTerm`.
+class WithinGroupVariation:
+    """The smooth term ½ Σ_g d_g Σ_{j in g} (β_j − β̄_g)²; see `SmoothTerm`.
 
     Attributes
     ----------
     member : (p,) int array
-        Group of each column, -1 for none.
+        Group of each column, −1 for none.
     d : (groups,) array
+        Weight of each group.
     """
 
     member: np.ndarray
@@ -113,18 +127,18 @@ class WithinGroups:
 
     def value(self, beta: np.ndarray) -> np.ndarray:
         """See `SmoothTerm.value`."""
-        _, of, away = self._away(beta)
+        _, of, away = self._deviations(beta)
         return 0.5 * (self.d[of, None] * away**2).sum(axis=0)
 
     def gradient(self, beta: np.ndarray) -> np.ndarray:
         """See `SmoothTerm.gradient`."""
-        at, of, away = self._away(beta)
+        at, of, away = self._deviations(beta)
         out = np.zeros(beta.shape)
         out[at] = self.d[of, None] * away
         return out
 
-    def _away(self, beta: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Columns that are in a group, their groups, and their distances from its mean."""
+    def _deviations(self, beta: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the columns in groups, their groups, and their deviations from the means."""
         at = np.flatnonzero(self.member >= 0)
         of = self.member[at]
         total = np.zeros((len(self.d), beta.shape[1]))

@@ -1,4 +1,4 @@
-"""Jeffreys' prior: Firth's penalised likelihood."""
+"""Jeffreys' prior, which gives Firth's penalised likelihood."""
 
 from __future__ import annotations
 
@@ -16,26 +16,38 @@ __all__ = ["Jeffreys"]
 
 @dataclass(frozen=True)
 class Jeffreys(Prior):
-    """Jeffreys' invariant prior, |I(β)|^½: Firth's penalised likelihood.
+    """Jeffreys' invariant prior |I(β)|^½, which gives Firth's penalised likelihood.
 
-    Maximises ℓ(β) + ½ log |I(β)| with the information I of all coefficients, the intercept among
-    them. It takes the term of order 1/n out of the bias of the maximum likelihood estimates
-    (Firth 1993, eq. 2) and gives finite ones where the data are separated or a hazard ratio is
-    infinite (Heinze and Schemper 2001, 2002). There is nothing to choose and nothing to exclude.
+    The fit maximises ℓ(β) + ½ log |I(β)| with the information I of all coefficients, including the
+    intercept. This removes the term of order 1/n from the bias of the maximum likelihood estimates
+    (Firth 1993, eq. 2) and gives finite estimates if the data are separated or a hazard ratio is
+    infinite (Heinze and Schemper 2001, 2002). There is no variance to choose, and no column can be
+    excluded.
 
-    All families have it but linear models, where it is flat, and cumulative ones: their thresholds
-    are parameters too, as many as there are outcomes, and Firth's expansion is for a number of
-    parameters that does not grow with the data. The information is that of the likelihood that is
-    maximised: a partial one of Cox models, the exact conditional one of matched sets, the weighted
-    one of Fine and Gray (Kohl and others 2015). Up to two thousand columns.
+    All families except linear and cumulative models support it. It is flat for linear models. In
+    cumulative models the thresholds are parameters too, as many as there are outcomes, while
+    Firth's expansion assumes a number of parameters that does not grow with the data. The
+    information is that of the maximised likelihood: the partial likelihood of Cox models, the exact
+    conditional likelihood of matched sets, and the weighted likelihood of Fine and Gray (Kohl and
+    others 2015). X may have up to two thousand columns.
 
     Notes
     -----
-    The score equations are U_j(β) + ½ tr(I(β)⁻¹ ∂I(β)/∂β_j) = 0, and ``optimality_`` is how far
-    from them the fit is. Standard errors are those of I(β)⁻¹ at the estimate, as in R's ``logistf``
-    and ``coxphf``, and ``confint(method="profile")`` gives their penalised profile intervals, which
-    are to be preferred: the penalised likelihood is far from symmetric where data are separated.
-    Row weights weigh I(β) too: a weight of 2 is a row that is there twice.
+    The score equations are U_j(β) + ½ tr(I(β)⁻¹ ∂I(β)/∂β_j) = 0, and ``optimality_`` measures their
+    violation. Standard errors are those of I(β)⁻¹ at the estimate, as in R's ``logistf`` and
+    ``coxphf``. ``confint(method="profile")`` gives the penalised profile intervals of these
+    packages, which are preferable because the penalised likelihood of separated data is far from
+    symmetric. Row weights also enter I(β): a weight of 2 is equivalent to the row given twice.
+
+    Examples
+    --------
+    The data are separated, so that the maximum likelihood estimate would be infinite.
+
+    >>> import steropes
+    >>> X, y = [[-2.0], [-1.0], [1.0], [2.0]], [0, 0, 1, 1]
+    >>> model = steropes.LogisticRegression(prior=steropes.Jeffreys()).fit(X, y)
+    >>> bool(0 < model.coef_[0] < 2)
+    True
 
     References
     ----------
@@ -56,5 +68,5 @@ class Jeffreys(Prior):
         return Penalty(np.zeros(len(names)), np.zeros(len(names)))
 
     def with_variance(self, variance: float) -> Self:
-        """Refused."""
+        """Raise `DataError`, as the prior has no variance."""
         raise DataError("Jeffreys' prior has no variance to choose; leave cv out.")

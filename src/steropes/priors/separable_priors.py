@@ -1,4 +1,4 @@
-"""Laplace, normal and elastic-net priors: Σ λ_j |β_j| + ½ Σ κ_j β_j² on the log-likelihood."""
+"""Laplace, normal and elastic-net priors, with the penalty Σ λ_j |β_j| + ½ Σ κ_j β_j²."""
 
 from __future__ import annotations
 
@@ -19,11 +19,31 @@ class Laplace(Prior):
 
     Parameters
     ----------
-    variance : float, (p,) array, or mapping of names to numbers
+    variance : float, (p,) array, or mapping of names to numbers, default=1.0
         Variance s² of the prior; the penalty is sqrt(2 / s²) |β| on the total log-likelihood.
-    exclude : sequence of str or int, or (p,) bool array
-        Columns left unpenalised, by name or position, or as a mask. An intercept never is
+    exclude : sequence of str or int, or (p,) bool array, default=()
+        Columns left unpenalised, by name or position, or as a mask. An intercept is never
         penalised.
+
+    See Also
+    --------
+    glmnet_lambda : Convert the variance to glmnet's λ.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steropes
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((200, 3))
+    >>> y = X @ [1.0, 0.0, 0.5] + rng.standard_normal(200)
+    >>> prior = steropes.Laplace(variance=0.001, exclude=[2])
+    >>> (steropes.LinearRegression(prior=prior).fit(X, y).coef_ != 0).tolist()
+    [True, False, True]
+
+    References
+    ----------
+    Tibshirani (1996), JRSS B 58:267–288. Genkin, Lewis and Madigan (2007), Technometrics
+    49:291–304 (the prior).
     """
 
     by_column: ClassVar[frozenset[str]] = frozenset({"variance"})
@@ -33,25 +53,37 @@ class Laplace(Prior):
 
     def separable(self, names: Sequence[str]) -> Penalty:
         """See `Prior.separable`."""
-        l1 = np.sqrt(2.0 / self._vector("variance", self.variance, names))
+        l1 = np.sqrt(2.0 / self._variance_vector("variance", self.variance, names))
         return Penalty(np.where(self.excluded(names), 0.0, l1), np.zeros(len(names)))
 
     def with_variance(self, variance: float) -> Self:
-        """See `Prior.with_variance`; relative variances of the columns stay as they are."""
+        """See `Prior.with_variance`; the ratios of the columns' variances are kept."""
         return replace(self, variance=_rescaled(self.variance, variance))
 
 
 @dataclass(frozen=True)
 class Normal(Prior):
-    """Normal prior: ridge.
+    """Normal prior: ridge regression.
 
     Parameters
     ----------
-    variance : float, (p,) array, or mapping of names to numbers
+    variance : float, (p,) array, or mapping of names to numbers, default=1.0
         Variance s² of the prior; the penalty is β² / (2 s²) on the total log-likelihood.
-    exclude : sequence of str or int, or (p,) bool array
-        Columns left unpenalised, by name or position, or as a mask. An intercept never is
+    exclude : sequence of str or int, or (p,) bool array, default=()
+        Columns left unpenalised, by name or position, or as a mask. An intercept is never
         penalised.
+
+    Examples
+    --------
+    >>> import steropes
+    >>> X, y = [[-1.0], [0.0], [1.0]], [-2.0, 0.0, 2.0]
+    >>> model = steropes.LinearRegression(prior=steropes.Normal(variance=0.5)).fit(X, y)
+    >>> float(model.coef_[0])  # X'y / (X'X + 1 / 0.5) with X'X = 2 and X'y = 4
+    1.0
+
+    References
+    ----------
+    Hoerl and Kennard (1970), Technometrics 12:55–67.
     """
 
     by_column: ClassVar[frozenset[str]] = frozenset({"variance"})
@@ -61,7 +93,7 @@ class Normal(Prior):
 
     def separable(self, names: Sequence[str]) -> Penalty:
         """See `Prior.separable`."""
-        l2 = 1.0 / self._vector("variance", self.variance, names)
+        l2 = 1.0 / self._variance_vector("variance", self.variance, names)
         return Penalty(np.zeros(len(names)), np.where(self.excluded(names), 0.0, l2))
 
     def with_variance(self, variance: float) -> Self:
@@ -71,15 +103,35 @@ class Normal(Prior):
 
 @dataclass(frozen=True)
 class ElasticNet(Prior):
-    """Product of a Laplace and a normal prior.
+    """Elastic net: the product of a Laplace and a normal prior.
 
     Parameters
     ----------
     laplace_variance, normal_variance : float, (p,) array, or mapping of names to numbers
-        As in `Laplace` and `Normal`; the penalties add up.
-    exclude : sequence of str or int, or (p,) bool array
-        Columns left unpenalised, by name or position, or as a mask. An intercept never is
+        Variances of the factors, as in `Laplace` and `Normal`; the penalties are added.
+    exclude : sequence of str or int, or (p,) bool array, default=()
+        Columns left unpenalised, by name or position, or as a mask. An intercept is never
         penalised.
+
+    Notes
+    -----
+    A cross-validation varies both variances so that the ratio of the two penalties, glmnet's
+    α, stays the same.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steropes
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((200, 3))
+    >>> y = X @ [1.0, 0.0, 0.0] + rng.standard_normal(200)
+    >>> prior = steropes.ElasticNet(laplace_variance=0.001, normal_variance=1.0)
+    >>> (steropes.LinearRegression(prior=prior).fit(X, y).coef_ != 0).tolist()
+    [True, False, False]
+
+    References
+    ----------
+    Zou and Hastie (2005), JRSS B 67:301–320.
     """
 
     by_column: ClassVar[frozenset[str]] = frozenset({"laplace_variance", "normal_variance"})
@@ -90,18 +142,18 @@ class ElasticNet(Prior):
 
     @property
     def variance(self) -> Variance:
-        """The Laplace part's variance, which a cross-validation varies."""
+        """Variance of the Laplace factor, which a cross-validation varies."""
         return self.laplace_variance
 
     def separable(self, names: Sequence[str]) -> Penalty:
         """See `Prior.separable`."""
         free = self.excluded(names)
-        l1 = np.sqrt(2.0 / self._vector("laplace_variance", self.laplace_variance, names))
-        l2 = 1.0 / self._vector("normal_variance", self.normal_variance, names)
+        l1 = np.sqrt(2.0 / self._variance_vector("laplace_variance", self.laplace_variance, names))
+        l2 = 1.0 / self._variance_vector("normal_variance", self.normal_variance, names)
         return Penalty(np.where(free, 0.0, l1), np.where(free, 0.0, l2))
 
     def with_variance(self, variance: float) -> Self:
-        """Both variances, their ratio of penalties kept: λ and κ scale alike, as glmnet's α."""
+        """Return the prior with both variances changed; the ratio of λ and κ is kept."""
         old = _overall(self.laplace_variance)
         # λ ∝ laplace^(-1/2) and κ ∝ normal^(-1): equal factors on the penalties.
         factor = np.sqrt(old / variance)
@@ -111,22 +163,22 @@ class ElasticNet(Prior):
             normal_variance=_times(self.normal_variance, 1.0 / factor),
         )
 
-    def beside(self, compared: Collection[str]) -> Prior:
-        """See `Prior.beside`: where the normal part's variance is compared the path keeps it."""
+    def for_comparison(self, compared: Collection[str]) -> Prior:
+        """See `Prior.for_comparison`; a normal variance that is compared is kept along the path."""
         return LaplacePath(**self.get_params()) if "normal_variance" in compared else self
 
 
 @dataclass(frozen=True)
 class LaplacePath(ElasticNet):
-    """An elastic net whose Laplace part alone moves along a path of variances."""
+    """An elastic net of which only the Laplace factor changes along a path of variances."""
 
     def with_variance(self, variance: float) -> Self:
-        """The Laplace part's; the normal part's stays as it is."""
+        """Return the prior with another variance of the Laplace factor only."""
         return replace(self, laplace_variance=_rescaled(self.laplace_variance, variance))
 
 
 def _overall(variance: Variance) -> float:
-    """One number for a vector of variances: the geometric mean of the finite ones."""
+    """Summarise variances by the geometric mean of the finite ones."""
     each: Any = list(variance.values()) if isinstance(variance, Mapping) else variance
     value = np.asarray(each, dtype=np.float64)
     finite = value[np.isfinite(value)] if value.ndim else value[None]
@@ -134,12 +186,14 @@ def _overall(variance: Variance) -> float:
 
 
 def _rescaled(old: Variance, variance: float) -> Variance:
+    """Rescale variances to another overall variance."""
     if not isinstance(old, Mapping) and np.ndim(old) == 0:
         return float(variance)
     return _times(old, float(variance) / _overall(old))
 
 
 def _times(old: Variance, factor: float) -> Variance:
+    """Multiply variances by a factor."""
     if isinstance(old, Mapping):
         return {name: float(value) * factor for name, value in old.items()}
     return np.asarray(old, float) * factor if np.ndim(old) else float(cast(float, old)) * factor

@@ -41,7 +41,7 @@ def choose_among(chooser: Any, problem: Any, choose: Callable[[Any, bool], Selec
     found: list[tuple[Selection, dict[str, Any]]] = []
     candidates = _candidates(prior, chooser.compare)
     for one, said in candidates:
-        path = None if one is None else one.beside(said)
+        path = None if one is None else one.for_comparison(said)
         selection = choose(replace(problem, prior=path), len(candidates) == 1)
         if one is not None:  # of the class that the user knows
             selection = replace(selection, prior=replace(one, **selection.prior.get_params()))
@@ -84,7 +84,8 @@ def _candidates(
             said[name] = value if isinstance(value, Real | str) else place
         one = replace(prior, **changed)
         for each in one.candidates():
-            own = {} if each is one else {str(one.several): getattr(each, str(one.several))}
+            setting = str(one.multi_valued)
+            own = {} if each is one else {setting: getattr(each, setting)}
             out.append((each, {**said, **own}))
     return out
 

@@ -171,10 +171,10 @@ class CriterionPath(VariancePath):
         """See `VariancePath.evaluate`."""
         problem, prior = self.problem, self.prior.with_variance(variance)
         solved = solve_under_prior(problem, self.full, prior, TOL)
-        at = replace(problem, prior=prior, settled=None)
+        at = replace(problem, prior=prior, final_penalty=None)
         if prior.adaptive:
             l1, l2 = (x if x.ndim == 1 else x[:, 0] for x in (solved.l1, solved.l2))
-            at = replace(at, settled=Penalty(l1[problem.n_free :], l2[problem.n_free :]))
+            at = replace(at, final_penalty=Penalty(l1[problem.n_free :], l2[problem.n_free :]))
         found = self.measured[variance] = self.measure(at, solved.fits[0])
         beta = self.full.beta[:, 0]
         self.tell(variance, 1.0)
