@@ -88,8 +88,8 @@ def fit_draws(
     common = problem.common()
     in_range = MIN_COLUMNS <= len(beta) <= MAX_COLUMNS
     prior = problem.prior
-    apart = bool(l1.any()) and in_range and n > 1 and prior is not None and prior.plain
-    if apart:
+    separate = bool(l1.any()) and in_range and n > 1 and prior is not None and prior.plain
+    if separate:
         common.active.join(np.arange(len(beta)))
     full = problem.batch(common=common)
     full.start_at((beta * scale)[:, None])
@@ -98,14 +98,21 @@ def fit_draws(
     del full
     loose = UnidentifiedCoefficients(problem, beta, problem.unbounded(problem.prior))
     replicates = Replicates(
-        problem, common, n, draws, memory=0.0, like=like, apart=apart, lanes=lanes_of_draws(problem)
+        problem,
+        common,
+        n,
+        draws,
+        memory=0.0,
+        like=like,
+        per_replicate_subproblems=separate,
+        lanes=lanes_of_draws(problem),
     )
     out = DrawnFits(np.empty((n, len(beta))), np.zeros(n, bool))
-    look = "during" if l1.any() and not apart else "after"
-    steps = MAX_STEPS if apart else 200
+    look = "during" if l1.any() and not separate else "after"
+    steps = MAX_STEPS if separate else 200
     for group in replicates.solve_under_prior(problem.prior, TOL, lambda _: start, look, steps):
         for k, fit in zip(group.numbers, group.fits, strict=True):
-            if apart and not fit.converged:
+            if separate and not fit.converged:
                 fit = _fit_alone(problem, draws.one(k), fit, l1, l2)
             marks = loose.mark(draws.one(k), fit)
             out.coef[k] = _in_original_units(problem, fit.beta, marks)
