@@ -9,7 +9,7 @@ from scipy import sparse
 
 from steropes import CoxRegression, Laplace, LogisticRegression, PoissonRegression, Surv, fit_many
 from steropes.design import as_design
-from steropes.fit import mean_curvature, outcomes
+from steropes.fit import mean_curvature, multiple_outcomes
 from steropes.fit.mean_curvature import MeanCurvature, systematic_sample
 from steropes.likelihoods.multi_outcome import MultiOutcomeLikelihood
 from steropes.models.fit_inputs import FitInputs
@@ -44,7 +44,7 @@ def drawn(rng, family):
 @pytest.mark.parametrize("family", [LogisticRegression, PoissonRegression, CoxRegression])
 def test_certificates_of_outcomes_together_are_those_of_each(family, storage, monkeypatch, rng):
     found = []
-    together = outcomes.certificates
+    together = multiple_outcomes.certificates
 
     def kept(problems, term, beta, l1, l2, tol):
         values, v, eta = together(problems, term, beta, l1, l2, tol)
@@ -54,7 +54,7 @@ def test_certificates_of_outcomes_together_are_those_of_each(family, storage, mo
         found.append((there, alone))
         return values, v, eta
 
-    monkeypatch.setattr(outcomes, "certificates", kept)
+    monkeypatch.setattr(multiple_outcomes, "certificates", kept)
     X, given = drawn(rng, family)
     table = fit_many(family(prior=Laplace(0.05)), storage(X), given)
     assert table.converged.all()
@@ -152,7 +152,7 @@ def test_groups_side_by_side_are_the_same_groups(monkeypatch, rng):
     given |= {f"{name} again": {**part, "y": 1 - part["y"]} for name, part in given.items()}
     tables = []
     for least, n_jobs in ((1 << 16, 1), (0, 1), (0, 2), (0, 3)):
-        monkeypatch.setattr(outcomes, "LONG", least)
+        monkeypatch.setattr(multiple_outcomes, "LONG", least)
         model = LogisticRegression(prior=Laplace(0.05), n_jobs=n_jobs)
         tables.append(fit_many(model, sparse.csc_array(X), given))
         assert tables[-1].equals(tables[0])
@@ -162,9 +162,9 @@ def test_groups_side_by_side_are_the_same_groups(monkeypatch, rng):
 def test_an_interrupt_stops_groups_that_are_under_way(eager_threads, monkeypatch, rng):
     X, given = drawn(rng, LogisticRegression)
     given |= {f"{name} again": part for name, part in given.items()}
-    monkeypatch.setattr(outcomes, "LONG", 0)
+    monkeypatch.setattr(multiple_outcomes, "LONG", 0)
     here, begun, steps = threading.get_ident(), threading.Event(), []
-    heed = outcomes._Group._heed
+    heed = multiple_outcomes._Group._heed
 
     def slow(self, *where):
         if threading.get_ident() == here:
@@ -175,7 +175,7 @@ def test_an_interrupt_stops_groups_that_are_under_way(eager_threads, monkeypatch
         steps.append(self.stop.is_set())
         heed(self, *where)
 
-    monkeypatch.setattr(outcomes._Group, "_heed", slow)
+    monkeypatch.setattr(multiple_outcomes._Group, "_heed", slow)
     with pytest.raises(KeyboardInterrupt):
         fit_many(LogisticRegression(prior=Laplace(0.05), n_jobs=2), sparse.csc_array(X), given)
     time.sleep(0.3)

@@ -1,4 +1,4 @@
-"""What all estimators share: input, the choice of the prior, the fit, and its attributes."""
+"""Base class of the estimators: input, choice of the prior, fit and fitted attributes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import copy
 import warnings
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -30,32 +30,25 @@ from ..select import CrossValidation, InformationCriterion
 from ..solve import Batch, Fit
 from ..solve.separation.extreme_offsets import extreme_offsets
 from .confidence_intervals import ConfidenceIntervals
-from .display import FitDisplay
+from .display import fit_html, fit_mimebundle, fit_text
 from .fit_inputs import FitInputs
 from .fixed_coefficients import FixedCoefficients, read_fixed, read_start_at
 from .formula_mixin import FormulaMixin
 from .linear_prediction import LinearPrediction
-from .pickling import PicklingWithoutData
+from .pickling import DATA_ATTRIBUTES, deep_copy_sharing_data, shallow_copy
 from .progress import Progress
 from .setting_types import Chooser, Device, Seed, Solver
 from .settings import check_settings
 from .sklearn_base import BaseEstimator
 from .solver_runs import fit_by_coordinate_descent, fit_by_newton
-from .together import Together
 
 __all__ = ["PenalizedModel"]
 
+BatchedOutcomes = Literal["never", "laplace", "always"]
 
-class PenalizedModel(
-    ConfidenceIntervals,
-    LinearPrediction,
-    FormulaMixin,
-    Together,
-    FitDisplay,
-    PicklingWithoutData,
-    BaseEstimator,
-):
-    """Base of the estimators: subclasses say how to read y and which likelihood they have.
+
+class PenalizedModel(ConfidenceIntervals, LinearPrediction, FormulaMixin, BaseEstimator):
+    """Base of the estimators; a subclass reads y and returns its likelihood.
 
     Attributes
     ----------
@@ -86,23 +79,37 @@ class PenalizedModel(
         As in scikit-learn; the names only where X had some.
     cv_results_ : DataFrame
         With ``cv``: ``variance``, ``mean`` (average over folds of the held-out log-likelihood),
-        ``se``, ``nonzero``, ``slope`` (of the mean in log variance, where the search asked for
-        it) and one column a fold; of an `InformationCriterion` ``variance``,
+        ``se``, ``nonzero``, ``slope`` (derivative of the mean in log variance, if the search
+        computed it) and one column for each fold. With an `InformationCriterion`: ``variance``,
         ``criterion``, ``log_likelihood``, ``df``, ``nonzero``.
     variance_ : float
-        With ``cv``: the variance chosen, one of those in ``cv_results_``.
+        With ``cv``: the chosen variance, one of those in ``cv_results_``.
     """
 
-    _intercept = False  # whether the family can have one
-    _has_intercept: bool  # whether the fit has one
-    _offset_on_log_scale = True  # whether an offset is added to a logarithm
-    _max_offset_range = np.inf  # largest difference between two offsets
-    _fitted: frozenset[str]  # names of what a fit has set
-    _names: list[str]  # of the columns whose coefficients are estimated
-    _row_labels: pd.Index | None = None  # of the rows that were fitted to
-    _fixed: FixedCoefficients | None  # those that are given
-    _beta: np.ndarray  # as the solver has them
-    _information: Any  # made when it is first asked for
+    # Whether the family can have an intercept, and whether the fit has one.
+    _intercept = False
+    _has_intercept: bool
+    # Whether an offset is added to a logarithm, and the largest allowed difference of two offsets.
+    _offset_on_log_scale = True
+    _max_offset_range = np.inf
+    # When `fit_many` may fit several outcomes as one batch: with "laplace" under such a prior,
+    # where replicates share a Hessian; with "always" also without a prior, where curvature does
+    # not depend on y. Subclasses do not inherit the value.
+    _batched_outcomes: ClassVar[BatchedOutcomes] = "never"
+    # Attributes that hold data, which pickles omit and deep copies share.
+    _data: ClassVar[frozenset[str]] = DATA_ATTRIBUTES
+    # Names of the attributes that the fit has set.
+    _fitted: frozenset[str]
+    # Names of the columns with estimated coefficients.
+    _names: list[str]
+    # Index of the rows of the fit, if X or y had one.
+    _row_labels: pd.Index | None = None
+    # Coefficients that the user has fixed.
+    _fixed: FixedCoefficients | None
+    # Coefficients in the solver's parametrisation.
+    _beta: np.ndarray
+    # Inverse information, computed at the first request.
+    _information: Any
     _problem: Problem
     log_likelihood_: float
     optimality_: float
@@ -137,16 +144,23 @@ class PenalizedModel(
         self.random_state = random_state
         self.verbose = verbose
 
-    # -- what a family supplies --------------------------------------------------------------
+    # -- to be defined by each family --------------------------------------------------------
 
     def _likelihood(
         self, inputs: FitInputs, design: Design, backend: Backend
     ) -> tuple[Likelihood, dict[str, Any]]:
-        """Read the outcome; return the likelihood and extras of the `Problem` (fold labels…).
+        """Read the outcome and construct the likelihood.
 
-        What the fitted model says of it later (classes, labels of strata) is noted. An ``offset``
-        among the extras is added to the user's. A family whose rows of η are not those of X
-        overrides `_make_problem` instead and has no need of this.
+        Implementations also store attributes of the outcome that predictions need, such as
+        classes or labels of strata. A family in which the rows of η are not the rows of X
+        overrides `_make_problem` instead.
+
+        Returns
+        -------
+        likelihood : Likelihood
+        extras : dict
+            Further arguments of `Problem`, such as ``fold_label``. An ``offset`` is added to the
+            user's offset.
         """
         raise NotImplementedError(type(self).__name__)
 
@@ -169,25 +183,26 @@ class PenalizedModel(
         Parameters
         ----------
         X : array, sparse matrix or array, data frame, Design or ShardedDesign, (n, p)
-            Covariates. Nothing passed in is modified.
+            Covariates. Inputs are never modified.
         y : (n,) array
             Outcome; see the class.
         sample_weight : (n,) array, optional
-            Row weights, at least zero; a weight of 2 is a row that is there twice.
+            Nonnegative row weights; a weight of 2 equals the row given twice. Default 1.
         offset : (n,) array, optional
-            Added to the linear predictor.
+            Known term of the linear predictor. Default 0.
         exposure : (n,) array, optional
-            Time at risk, > 0, where the family has one; its log is added to the offset.
+            Positive time at risk, for Poisson models and case series; its logarithm is added to
+            the offset.
         strata : (n,) labels, optional
-            Any hashable labels, in any order, where the family has strata.
-        start_at : (p,) array, or mapping or series of names or positions to numbers, optional
-            Coefficients to start from, zero where a mapping names none. They change how long the
-            fit takes and, of a loss that is convex, not where it ends.
-        fixed : mapping or series of names or positions to numbers, optional
-            Coefficients that are given and not estimated, as an offset is: those of an earlier
-            study, or zero. They are in ``coef_`` and in all predictions, have no line in
-            ``summary()`` and no penalty of their own. Positions still count all columns of X, here
-            and in every other argument.
+            Hashable labels in any order, for conditional, Cox and Fine–Gray models.
+        start_at : (p,) array, or mapping or series from names or positions to numbers, optional
+            Initial coefficients; columns that a mapping omits start at zero. With a convex loss
+            they affect the duration of the fit and not its result.
+        fixed : mapping or series from names or positions to numbers, optional
+            Coefficients that are held at given values, for example zero or the estimates of an
+            earlier study. They are part of ``coef_`` and of all predictions, have no line in
+            ``summary()`` and are not penalised. Positions count all columns of X, here and in
+            every other argument.
 
         Returns
         -------
@@ -196,25 +211,26 @@ class PenalizedModel(
         Raises
         ------
         DataError
-            Input that cannot be used; the message names the column or row.
+            If the input cannot be used; the message names the column or row.
         SeparationError
-            Coefficients without penalty that the data do not determine, by name.
+            If the data do not determine the coefficients of some unpenalised columns, which the
+            message names.
         """
         draft = self._unfitted_copy()
         unfitted = set(draft.__dict__)
         inputs = FitInputs(y, sample_weight, offset, exposure, strata)
         draft._fit(X, inputs, start_at, fixed)
         draft._fitted = frozenset(draft.__dict__) - unfitted
-        self.__dict__ = draft.__dict__  # one step, which nothing can interrupt half-way
+        self.__dict__ = draft.__dict__  # a single step, which an interrupt cannot split
         if not self.converged_:
             self._warn_not_converged()
         return self
 
     def _unfitted_copy(self) -> Self:
-        """An estimator with the same settings that has no fit.
+        """Copy the settings into an estimator without a fit.
 
-        A fit is made in one and then published whole: what is refused or interrupted leaves the
-        last fit as it was.
+        `fit` works on this copy and publishes it at the end, so that an error or an interrupt
+        leaves the previous fit intact.
         """
         draft = type(self).__new__(type(self))
         gone = {"_fitted", *self.__dict__.get("_fitted", ())}
@@ -222,6 +238,7 @@ class PenalizedModel(
         return draft
 
     def _fit(self, X: Any, inputs: FitInputs, start_at: Any, fixed: Any) -> None:
+        """Read all input, choose the prior's variance, fit, and release what refers to X."""
         self._check_settings()
         inputs.refuse_other_order(X)
         design = self._read_design(X, inputs.y)
@@ -253,11 +270,11 @@ class PenalizedModel(
         self._copy_shared_arrays(X)
 
     def _copy_shared_arrays(self, X: Any) -> None:
-        """Keep no array of X's: the user may change it."""
+        """Replace arrays that belong to X by copies, because the user may change X."""
         self._problem = replace(self._problem, design=owned(self._problem.design, X))
 
     def _read_start_and_fixed(self, start_at: Any, fixed: Any, design: Design) -> np.ndarray | None:
-        """Read what the user says of coefficients; return where those that are estimated begin."""
+        """Read ``start_at`` and ``fixed``; return the initial values of estimated coefficients."""
         self._fixed = read_fixed(fixed, design.names)
         begin = read_start_at(start_at, design.names)
         if self._has_varying_effects() and not (self._fixed is None and begin is None):
@@ -275,7 +292,7 @@ class PenalizedModel(
         return begin
 
     def _has_varying_effects(self) -> bool:
-        """Whether a column of X has more than one coefficient."""
+        """Return whether a column of X can have several coefficients."""
         return False
 
     def _refuse_weak_information(self, problem: Problem) -> None:
@@ -288,12 +305,13 @@ class PenalizedModel(
         refuse_undetermined(problem, batch, l1, l2)
 
     def _check_settings(self) -> None:
+        """Refuse invalid settings."""
         check_settings(self)
 
     def _prior_of_columns(self) -> tuple[Prior | None, PriorColumns | None]:
-        """The prior as it is now, and how it is asked about the columns that are estimated.
+        """Return the prior of the estimated columns, or the prior with an adapter to them.
 
-        A copy: ``set_params`` may change the user's after the fit.
+        The prior is copied because ``set_params`` may change the user's object after the fit.
         """
         prior, fixed = copy.deepcopy(self.prior), self._fixed
         if fixed is None or not isinstance(prior, Prior):
@@ -321,7 +339,7 @@ class PenalizedModel(
         return design
 
     def _check_sharded(self) -> None:
-        """Refuse settings that have no meaning where rows are in blocks."""
+        """Refuse settings that a `ShardedDesign` does not support."""
         name = type(self).__name__
         if self.solver == "ccd":
             raise DataError(f"{name}(solver='ccd') works on columns; use solver='newton'.")
@@ -329,10 +347,10 @@ class PenalizedModel(
             raise DataError(f"{name}(device={self.device!r}) has no blocks of rows; use 'cpu'.")
 
     def _refuse_too_large(self, problem: Problem) -> None:
-        """Refuse a fit that memory cannot hold, before it starts.
+        """Refuse a fit that exceeds the free memory before it starts.
 
-        What a prior that sets coefficients to zero leaves in the working set is not known: of
-        that no more is counted than the vectors of the rows.
+        The working set under a prior that sets coefficients to zero is unknown in advance, so
+        that only vectors over rows are counted then.
         """
         design, free = problem.design, free_memory()
         assert isinstance(design, Design)
@@ -348,12 +366,15 @@ class PenalizedModel(
     def _make_problem(
         self, design: Design, inputs: FitInputs, like: Problem | None = None
     ) -> Problem:
-        """Read all that is given.
+        """Validate the inputs and assemble the problem for the solver.
 
         Parameters
         ----------
+        design : Design
+            Columns with estimated coefficients.
+        inputs : FitInputs
         like : Problem, optional
-            Of the same model and X with another outcome, whose columns and intercept these are.
+            A problem of the same model and X with another outcome, to share columns with.
         """
         weights, offset = self._check_weights_and_offset(
             inputs.sample_weight, inputs.offset, design.n
@@ -386,24 +407,30 @@ class PenalizedModel(
     def _check_weights_and_offset(
         self, sample_weight: Any, offset: Any, n: int
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Weights and offset as copies: standard errors are computed from them later."""
+        """Validate and copy weights and offset, which standard errors need later."""
         weights = check_weights(sample_weight, n)
         return weights, check_offset(
             offset, n, self._offset_on_log_scale, self._max_offset_range, weights
         )
 
     def _refuse_without_events(self, label: np.ndarray) -> None:
-        """Refuse an outcome without events among the rows that have a positive weight."""
+        """Refuse an outcome without events in the rows with a positive weight."""
         if not label.any():
             raise DataError("y has no events among the rows with a positive weight.")
 
     def _wants_intercept(self) -> bool:
+        """Return whether the settings ask for an intercept."""
         return self._intercept and bool(getattr(self, "fit_intercept", True))
 
     def _select(self, problem: Problem, progress: Progress) -> tuple[Prior | None, Any]:
-        """Choose the prior's variance; return the prior in use and where to start.
+        """Choose the prior's variance.
 
-        The start is None, coefficients (p,), or a `Batch` whose last fit is nearly the one wanted.
+        Returns
+        -------
+        prior : Prior or None
+            The prior in use.
+        start : None, (p,) array or Batch
+            Initial coefficients, or a batch whose last fit is close to the final one.
         """
         if self.cv is None:
             return problem.prior, None
@@ -422,9 +449,9 @@ class PenalizedModel(
     def _chooser(self) -> Chooser:
         """Return the object that chooses the variance.
 
-        A number of folds is a cross-validation with a fixed seed, as in scikit-learn: the same
-        call gives the same answer. A `CrossValidation` without a seed takes the model's, and
-        draws its folds anew where that has none either.
+        An integer becomes a cross-validation with a fixed seed, as in scikit-learn, so that equal
+        calls give equal results. A `CrossValidation` without a seed uses the model's
+        ``random_state``; if that is None too, it draws new folds.
         """
         assert self.cv is not None
         if isinstance(self.cv, InformationCriterion):
@@ -440,7 +467,7 @@ class PenalizedModel(
         return cv
 
     def _start(self, problem: Problem, begin: np.ndarray | None) -> np.ndarray | None:
-        """Where a fit without a path starts: of the scaled columns, or None for zero."""
+        """Return the initial coefficients of the scaled columns, or None for zero."""
         if begin is None:
             return None
         start = np.zeros(problem.design.p)
@@ -450,6 +477,7 @@ class PenalizedModel(
     def _fit_problem(
         self, problem: Problem, prior: Prior | None, start: Any, progress: Progress
     ) -> None:
+        """Fit under the prior in use, check for separation and store the fit."""
         problem = replace(problem, prior=prior)
         if self.solver == "ccd":
             fit, trace = fit_by_coordinate_descent(problem, self.tol, self.max_iter)
@@ -464,7 +492,7 @@ class PenalizedModel(
         self.trace_ = trace.table()
 
     def _store_fit(self, problem: Problem, prior: Prior | None, fit: Fit) -> None:
-        """Take a fit as the model's own."""
+        """Set the fitted attributes."""
         self._problem = problem
         self._information = None
         self._beta = fit.beta
@@ -482,6 +510,7 @@ class PenalizedModel(
         self._set_likelihood(fit.loss, problem)
 
     def _warn_not_converged(self) -> None:
+        """Warn that the certificate is above ``tol``, with the likely causes."""
         apart = extreme_offsets(self._problem)
         warnings.warn(
             f"{type(self).__name__} stopped after {self.n_iter_} steps with a KKT violation of "
@@ -493,17 +522,18 @@ class PenalizedModel(
         )
 
     def _set_likelihood(self, loss: float, problem: Problem) -> None:
+        """Set ``log_likelihood_`` from the loss and the constants that it omits."""
         likelihood = problem.likelihood
         w = likelihood.backend.asarray(problem.weights[:, None])
         constant = likelihood.log_likelihood_constant(w)
         self.log_likelihood_ = -loss + float(np.sum(likelihood.backend.to_host(constant)))
 
     def _effective_sample_size(self, problem: Problem) -> float:
-        """Observations, as information criteria count them."""
+        """Return the number of observations for information criteria."""
         return float(problem.weights.sum())
 
     def _require_data(self, what: str) -> Problem:
-        """The fit with its data, which are not in a pickle."""
+        """Return the problem of the fit; refuse if unpickling has lost the data."""
         check_is_fitted(self, "coef_")
         problem = getattr(self, "_problem", None)
         if problem is None:
@@ -512,8 +542,39 @@ class PenalizedModel(
             )
         return problem
 
+    # -- display, copies and pickles -----------------------------------------------------------
+
+    def __str__(self) -> str:
+        """Format the settings, and after a fit also its results."""
+        return fit_text(self) if hasattr(self, "coef_") else repr(self)
+
+    def _html_repr(self) -> str:
+        """Format the model as HTML."""
+        return fit_html(self)
+
+    def _repr_html_inner(self) -> str:
+        """Format the model as HTML; called by scikit-learn within pipelines."""
+        return fit_html(self)
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        """Return the representations for notebooks."""
+        return fit_mimebundle(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state without the data of the fit."""
+        state: dict[str, Any] = super().__getstate__()
+        if hasattr(self, "coef_"):
+            state = {**state, "_shrinks": self._has_sparse_prior()}  # which needs the data
+        return {name: value for name, value in state.items() if name not in self._data}
+
+    def __copy__(self) -> Self:
+        return shallow_copy(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return deep_copy_sharing_data(self, self._data, memo)
+
     def __dir__(self) -> Iterable[str]:
-        """List all attributes; scikit-learn's own computes each of them to see whether it can."""
+        """List all attributes without computing them, unlike scikit-learn's method."""
         return object.__dir__(self)
 
     def __sklearn_tags__(self) -> Any:
@@ -526,7 +587,7 @@ class PenalizedModel(
 def _center_and_add_intercept(
     design: Any, likelihood: Likelihood, weights: np.ndarray, intercept: bool
 ) -> DesignLike:
-    """The columns as a model has them: centred where that changes nothing, an intercept."""
+    """Centre the columns if that leaves the model unchanged, and add an intercept."""
     counted = None if weights.all() else weights > 0
     if intercept or likelihood.shift_invariant:
         design = design.centered(counted)

@@ -1,7 +1,7 @@
-"""What a fitted model looks like when it is printed, and in a notebook.
+"""Text and HTML representations of fitted models.
 
-`repr` stays scikit-learn's, the settings. Nothing of single people is shown: counts, coefficients
-and how the fit ended.
+``repr`` is scikit-learn's and shows the settings. The representations of a fit show counts,
+coefficients and the outcome of the optimisation, and no data of single people.
 """
 
 from __future__ import annotations
@@ -18,53 +18,52 @@ from sklearn.utils import estimator_html_repr
 
 from ..errors import DataError
 
-__all__ = ["FitDisplay"]
+__all__ = ["fit_html", "fit_mimebundle", "fit_text"]
 
-ROWS = 20  # coefficients that are shown
-WIDE = 60  # characters of a prior's setting from which on it is cut
-TESTED = 200  # coefficients up to which standard errors are computed for a print
+# At most this many coefficients are displayed.
+MAX_ROWS = 20
+# A setting of the prior whose text is longer (in characters) is abbreviated.
+MAX_SETTING_WIDTH = 60
+# Standard errors are computed for a display only up to this number of coefficients.
+MAX_STANDARD_ERRORS = 200
 
 
-class FitDisplay:
-    """A readable print and an HTML representation of a fitted estimator."""
+def fit_text(model: Any) -> str:
+    """Format a fitted model as text: facts of the fit, then the coefficients."""
+    facts = _facts(model)
+    width = max(len(name) for name, _ in facts)
+    lines = [type(model).__name__, *(f"{name:<{width}}  {text}" for name, text in facts)]
+    table, note = _displayed_coefficients(model)
+    if len(table):  # a null model has no coefficients
+        lines += ["", _formatted(table).to_string()]
+    return "\n".join([*lines, *([note] if note else [])])
 
-    def __str__(self) -> str:
-        """The settings, and after a fit what it found."""
-        if not hasattr(self, "coef_"):
-            return repr(self)
-        facts = _facts(self)
-        width = max(len(name) for name, _ in facts)
-        lines = [type(self).__name__, *(f"{name:<{width}}  {text}" for name, text in facts)]
-        table, more = _table(self)
-        if len(table):  # a null model has no coefficients
-            lines += ["", _formatted(table).to_string()]
-        return "\n".join([*lines, *([more] if more else [])])
 
-    def _html_repr(self) -> str:
-        if not hasattr(self, "coef_"):
-            return str(estimator_html_repr(self))
-        facts = "".join(
-            f"<tr><th style='text-align:left'>{html.escape(name)}</th>"
-            f"<td style='text-align:left'>{html.escape(text)}</td></tr>"
-            for name, text in _facts(self)
-        )
-        table, more = _table(self)
-        shown = _formatted(table).to_html(border=0, escape=True) if len(table) else ""
-        note = f"<p>{html.escape(more)}</p>" if more else ""
-        return f"<pre>{html.escape(repr(self))}</pre><table>{facts}</table>{shown}{note}"
+def fit_html(model: Any) -> str:
+    """Format a fitted model as HTML; scikit-learn's representation where there is no fit."""
+    if not hasattr(model, "coef_"):
+        return str(estimator_html_repr(model))
+    facts = "".join(
+        f"<tr><th style='text-align:left'>{html.escape(name)}</th>"
+        f"<td style='text-align:left'>{html.escape(text)}</td></tr>"
+        for name, text in _facts(model)
+    )
+    table, note = _displayed_coefficients(model)
+    coefficients = _formatted(table).to_html(border=0, escape=True) if len(table) else ""
+    note = f"<p>{html.escape(note)}</p>" if note else ""
+    return f"<pre>{html.escape(repr(model))}</pre><table>{facts}</table>{coefficients}{note}"
 
-    def _repr_html_inner(self) -> str:
-        return self._html_repr()
 
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        bundle = {"text/plain": repr(self)}
-        if get_config()["display"] == "diagram":
-            bundle["text/html"] = self._html_repr()
-        return bundle
+def fit_mimebundle(model: Any) -> dict[str, str]:
+    """Return the representations for notebooks: text, and HTML if scikit-learn is set to it."""
+    bundle = {"text/plain": repr(model)}
+    if get_config()["display"] == "diagram":
+        bundle["text/html"] = fit_html(model)
+    return bundle
 
 
 def _facts(model: Any) -> list[tuple[str, str]]:
-    """What is told about a fit, by name."""
+    """List names and texts of the facts about a fit."""
     facts: list[tuple[str, str]] = []
     formula = getattr(model, "_formula", None)
     if formula is not None:
@@ -72,8 +71,8 @@ def _facts(model: Any) -> list[tuple[str, str]]:
     problem = getattr(model, "_problem", None)
     weights = None if problem is None else getattr(problem, "weights", None)
     if weights is not None:
-        facts.append(("Rows", _rows(np.asarray(weights))))
-    facts.append(("Prior", "none" if model.prior_ is None else _described(model.prior_)))
+        facts.append(("Rows", _rows_text(np.asarray(weights))))
+    facts.append(("Prior", "none" if model.prior_ is None else _prior_text(model.prior_)))
     coef = np.asarray(model.coef_)
     nonzero = int(np.count_nonzero(coef))
     text = f"{coef.size:,}" + (f", {nonzero:,} not zero" if nonzero < coef.size else "")
@@ -85,14 +84,14 @@ def _facts(model: Any) -> list[tuple[str, str]]:
     return facts
 
 
-def _described(prior: Any) -> str:
-    """A prior in a line: settings of one entry a column by how many there are."""
+def _prior_text(prior: Any) -> str:
+    """Format a prior in one line; long settings show a few entries and their number."""
     parts = []
     for name, value in prior.get_params().items():
         several = isinstance(value, Mapping | Sequence | np.ndarray) and not isinstance(value, str)
         if several and len(value) == 0:
             continue
-        if several and len(repr(value)) > WIDE:
+        if several and len(repr(value)) > MAX_SETTING_WIDTH:
             labels = list(value.values()) if isinstance(value, Mapping) else list(value)
             parts.append(f"{name}={reprlib.repr(labels[:3])[:-1]}, … {len(labels):,} in all]")
         else:
@@ -100,7 +99,8 @@ def _described(prior: Any) -> str:
     return f"{type(prior).__name__}({', '.join(parts)})"
 
 
-def _rows(weights: np.ndarray) -> str:
+def _rows_text(weights: np.ndarray) -> str:
+    """Format the number of rows with a positive weight, and the sum of unequal weights."""
     used = int(np.count_nonzero(weights))
     text = f"{used:,}"
     if used < len(weights):
@@ -109,33 +109,35 @@ def _rows(weights: np.ndarray) -> str:
     return text + (f", weights add up to {total:,.6g}" if total != used else "")
 
 
-def _table(model: Any) -> tuple[pd.DataFrame, str]:
-    """The coefficients that are shown, and a line about those that are not."""
+def _displayed_coefficients(model: Any) -> tuple[pd.DataFrame, str]:
+    """Choose the coefficients to display; return them and a note about the others."""
     names = model._coefficient_names()
     coef = np.asarray(model._coefficients(), float)
     table, note = pd.DataFrame({"coef": coef}, index=list(names)), ""
     known = getattr(model, "_problem", None) is not None or model._information is not None
-    if len(names) <= TESTED and known:
+    if len(names) <= MAX_STANDARD_ERRORS and known:
         try:
             table = model.summary().dropna(axis=1, how="all")
         except DataError:
             note = "No standard errors: see summary()."
-    if len(table) <= ROWS:
+    if len(table) <= MAX_ROWS:
         return table, note
-    largest = np.argsort(-np.abs(coef), kind="stable")[:ROWS]
+    largest = np.argsort(-np.abs(coef), kind="stable")[:MAX_ROWS]
     free = np.flatnonzero(np.array(names) == "intercept")
     shown = np.union1d(largest[coef[largest] != 0], free)
     rest, nonzero = len(table) - len(shown), int(np.count_nonzero(np.delete(coef, free)))
     if nonzero == 0:
-        said = "All coefficients are zero."
-    elif nonzero <= ROWS:
-        said = f"All that are not zero; the other {rest:,} are in summary()."
+        text = "All coefficients are zero."
+    elif nonzero <= MAX_ROWS:
+        text = f"All that are not zero; the other {rest:,} are in summary()."
     else:
-        said = f"The largest coefficients; {rest:,} more are in summary()."
-    return table.iloc[shown], f"{said} {note}".rstrip()
+        text = f"The largest coefficients; {rest:,} more are in summary()."
+    return table.iloc[shown], f"{text} {note}".rstrip()
 
 
 def _formatted(table: pd.DataFrame) -> pd.DataFrame:
+    """Format the numbers of a table as text, p-values with four decimals."""
+
     def column(x: pd.Series) -> list[str]:
         if x.dtype.kind not in "fc":
             return [str(v) for v in x]

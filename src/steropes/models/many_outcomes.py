@@ -115,7 +115,7 @@ def fit_many(
     here = isinstance(design, ShardedDesign) or not has_parallel_backend()
     if store is not None or not here:
         names = list(own)
-        size = LANES if _goes_together(model, design, len(own)) else 1
+        size = LANES if _can_batch(model, design, len(own)) else 1
         tasks = [{n: own[n] for n in names[a : a + size]} for a in range(0, len(names), size)]
         settings = numerical_settings(estimator)
         key = type(estimator).__name__, settings, design.names, _checksum(design), level
@@ -133,7 +133,7 @@ def fit_many(
 def _of_outcomes(common: tuple[Any, Design, float], own: Mapping[str, Given]) -> dict[str, Part]:
     """Summaries of some outcomes."""
     estimator, design, level = common
-    if not _goes_together(clone(estimator), design, len(own)):
+    if not _can_batch(clone(estimator), design, len(own)):
         return {name: _one(estimator, design, part, level) for name, part in own.items()}
     with single_threaded_blas():
         return _fit_batch(estimator, design, own, level)
@@ -146,19 +146,23 @@ def _checksum(design: Design) -> np.ndarray:
     return design.rmatmul(turn, backend)[:, 0] * design.scale
 
 
-def _goes_together(model: Any, design: Design, count: int) -> bool:
-    """Whether outcomes are lanes of one batch."""
+def _can_batch(model: PenalizedModel, design: Design | ShardedDesign, count: int) -> bool:
+    """Return whether several outcomes are fitted as lanes of one batch.
+
+    ``_batched_outcomes`` is read from the class itself: a subclass may change the fit in ways
+    that a batch would ignore, so that each of its outcomes is a separate call of ``fit``.
+    """
     if isinstance(design, ShardedDesign):
         return False
-    together = model._outcomes_together()
-    if model.cv is not None or model.solver != "newton" or together == "never":
+    when = vars(type(model)).get("_batched_outcomes", "never")
+    if model.cv is not None or model.solver != "newton" or when == "never":
         return False
     if model._has_varying_effects():
         return False
     if model.prior is None or not model.prior.plain:
-        return model.prior is None and together == "always"
+        return model.prior is None and when == "always"
     lasso = bool((model.prior.separable(design.names).l1 > 0).any())
-    return count > 1 if lasso else together == "always"
+    return count > 1 if lasso else bool(when == "always")
 
 
 Part = tuple[pd.DataFrame | None, bool, str]  # summary, whether converged, note

@@ -1,35 +1,40 @@
-"""Copies of a fitted model, and pickles, which leave its data out."""
+"""State of estimators for copies and pickles, which leave the data of the fit out."""
 
 from __future__ import annotations
 
 import copy
-from typing import Any, ClassVar, Self
+from typing import TypeVar
 
-__all__ = ["PicklingWithoutData"]
+__all__ = ["DATA_ATTRIBUTES", "deep_copy_sharing_data", "shallow_copy"]
+
+Model = TypeVar("Model")
+
+# The attributes that hold the data of a fit: pickles omit them and deep copies share them.
+DATA_ATTRIBUTES = frozenset({"_problem", "_row_labels"})
 
 
-class PicklingWithoutData:
-    """What of an estimator is in a pickle, and what in a copy."""
+def shallow_copy(model: Model) -> Model:
+    """Copy an estimator; both share every attribute."""
+    new = type(model).__new__(type(model))
+    new.__dict__ = dict(model.__dict__)
+    return new
 
-    _has_sparse_prior: Any
-    _data: ClassVar[frozenset[str]] = frozenset({"_problem", "_row_labels"})  # a fit's data
 
-    def __getstate__(self) -> dict[str, Any]:
-        """All but the data; what they are needed for after the fit says so."""
-        state: Any = super().__getstate__()
-        if hasattr(self, "coef_"):
-            state = {**state, "_shrinks": self._has_sparse_prior()}  # which takes the data to say
-        return {name: value for name, value in state.items() if name not in self._data}
+def deep_copy_sharing_data(model: Model, shared: frozenset[str], memo: dict[int, object]) -> Model:
+    """Copy an estimator deeply, except for the data of its fit, which nothing modifies.
 
-    def __copy__(self) -> Self:
-        new = type(self).__new__(type(self))
-        new.__dict__ = dict(self.__dict__)
-        return new
+    The copy can do all that the model can.
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """A copy that can do what the model can: nothing changes the data, which both have."""
-        new = type(self).__new__(type(self))
-        memo[id(self)] = new
-        for name, value in self.__dict__.items():
-            new.__dict__[name] = value if name in self._data else copy.deepcopy(value, memo)
-        return new
+    Parameters
+    ----------
+    model : estimator
+    shared : frozenset of str
+        Attributes that hold data.
+    memo : dict
+        The memo of `copy.deepcopy`.
+    """
+    new = type(model).__new__(type(model))
+    memo[id(model)] = new
+    for name, value in model.__dict__.items():
+        new.__dict__[name] = value if name in shared else copy.deepcopy(value, memo)
+    return new

@@ -1,8 +1,8 @@
-"""What Cox's and Fine and Gray's models share: strata by label, baseline, robust covariance."""
+"""Base class of Cox and Fine–Gray models: strata, baseline hazards, quantiles and residuals."""
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import Any, get_args, overload
 
 import numpy as np
 import pandas as pd
@@ -21,22 +21,26 @@ from .computed_attributes import computed_attribute
 from .fit_inputs import FitInputs
 from .late_entry_checks import refuse_unobserved_gap
 from .residuals import Params, SurvivalResidualKind, survival_residuals
-from .time_quantiles import TimeQuantiles
+from .time_quantiles import TimeQuantile, quantile_limits, quantile_times
 
 __all__ = ["ProportionalHazardsModel"]
 
 
-class ProportionalHazardsModel(TimeQuantiles, PenalizedModel):
+class ProportionalHazardsModel(PenalizedModel):
     """Base of the models with a baseline hazard in each stratum."""
 
+    # Name of the column of cumulative hazards.
     _cumulative_name = "cumulative_hazard"
     _strata_labels: list | None
     _kept_baseline: Baseline | None
-    _last_seen: np.ndarray  # the last time at which anyone was seen, by stratum
+    # The last time at which anyone was under observation, for each stratum.
+    _last_seen: np.ndarray
+    # Defined by the subclasses.
     concordance: Any
+    _survival_table: Any
 
     def _read_strata(self, strata: Any, n: int) -> np.ndarray | None:
-        """Codes of the strata, whose labels are kept for prediction."""
+        """Convert strata to codes and keep their labels for predictions."""
         self._strata_labels = None
         if strata is None:
             return None
@@ -60,6 +64,7 @@ class ProportionalHazardsModel(TimeQuantiles, PenalizedModel):
     # -- baseline and curves -------------------------------------------------------------------
 
     def _baseline(self) -> Baseline:
+        """Return the baseline hazard, estimated at the first call."""
         check_is_fitted(self, "coef_")
         if self._kept_baseline is None:
             self._kept_baseline = Baseline(self._require_data("the baseline"), self._beta)
@@ -68,9 +73,9 @@ class ProportionalHazardsModel(TimeQuantiles, PenalizedModel):
     @property
     @computed_attribute
     def baseline_hazard_(self) -> pd.DataFrame:
-        """Steps of the baseline hazard at X = 0 and offset 0, and their running sum.
+        """Steps of the baseline hazard at X = 0 and offset 0, and their cumulative sum.
 
-        Strata are in the order of their labels, where these have one.
+        Strata are sorted by label if the labels can be ordered.
         """
         code, time, hazard, cumulative = self._baseline().steps()
         table: dict[str, Any] = {"time": time, "hazard": hazard, self._cumulative_name: cumulative}
@@ -81,11 +86,11 @@ class ProportionalHazardsModel(TimeQuantiles, PenalizedModel):
         return pd.DataFrame(table)
 
     def _linear_predictors(self, X: Any, offset: Any) -> np.ndarray:
-        """η in each interval of time in which effects are constant, (n, Q)."""
+        """Compute η in each interval of time in which effects are constant, (n, Q)."""
         return self.linear_predictor(X, offset)[:, None]
 
     def _log_cumulative(self, X: Any, times: Any, strata: Any, offset: Any) -> np.ndarray:
-        """Log cumulative hazard of each row at each time, (n, T); NaN where no one was seen."""
+        """Compute log cumulative hazards, (n, T); NaN after the last observed time."""
         refuse_other_order(X, strata=strata)
         eta = self._linear_predictors(X, offset)
         times = check_vector(np.atleast_1d(times), None, "times")
@@ -93,6 +98,72 @@ class ProportionalHazardsModel(TimeQuantiles, PenalizedModel):
         out = self._baseline().log_cumulative_of(eta, codes, times)
         out[times > self._last_seen[codes][:, None]] = np.nan
         return out
+
+    @overload
+    def predict_quantile(
+        self, X: Any, q: Any = 0.5, *, level: None = None, strata: Any = None, offset: Any = None
+    ) -> np.ndarray: ...
+    @overload
+    def predict_quantile(
+        self, X: Any, q: Any = 0.5, *, level: float, strata: Any = None, offset: Any = None
+    ) -> TimeQuantile: ...
+    def predict_quantile(
+        self,
+        X: Any,
+        q: Any = 0.5,
+        *,
+        level: float | None = None,
+        strata: Any = None,
+        offset: Any = None,
+    ) -> np.ndarray | TimeQuantile:
+        """Predict the time by which a share q has had the event; by default the median.
+
+        This is the first event time at which the event's probability is q or more, as in R's
+        ``quantile(survfit(fit, newdata, conf.type="log-log"))``.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or Design, (n, p)
+        q : number or (m,) array
+            Between 0 and 1.
+        level : float, optional
+            Confidence level of intervals, whose ends are the times at which the limits of the
+            curve reach q.
+        strata : (n,) labels, optional
+            Required if the model was fitted with strata.
+        offset : (n,) array, optional
+
+        Returns
+        -------
+        (n, m) array, or (n,) for a single q
+            NaN if the curve ends before q is reached. With ``level`` a named tuple of such
+            arrays: ``estimate``, ``lower``, ``upper``. If the curve's lower limit never reaches
+            q, the quantile's lower limit is the last time at which anyone of the row's stratum
+            was under observation; if the upper limit never does, its upper limit is infinite.
+
+        Raises
+        ------
+        DataError
+            If q is not between 0 and 1, or a stratum is unknown.
+
+        References
+        ----------
+        Brookmeyer and Crowley (1982), Biometrics 38:29–41.
+        """
+        check_is_fitted(self, "coef_")
+        refuse_other_order(X, strata=strata)
+        points = check_vector(np.atleast_1d(q), None, "q")
+        if not ((points > 0) & (points < 1)).all():
+            raise DataError("q must be between 0 and 1.")
+        eta = self._linear_predictors(X, offset)
+        codes = self._stratum_codes(X, strata, len(eta))
+        single = np.ndim(q) == 0
+        if level is None:
+            found = quantile_times(self._baseline(), eta, codes, points, self._last_seen)
+            return found[:, 0] if single else found
+        table = self._survival_table(X, level, strata, offset)
+        limits = quantile_limits(table, codes, points, self._last_seen)
+        return TimeQuantile(*(x[:, 0] for x in limits)) if single else limits
 
     def score(
         self,
@@ -103,20 +174,24 @@ class ProportionalHazardsModel(TimeQuantiles, PenalizedModel):
         offset: Any = None,
         **given: Any,
     ) -> float:
-        """Concordance, the higher the better, as searches over settings want it.
+        """Compute the concordance; higher is better.
 
         Parameters
         ----------
         X, y, sample_weight, strata, offset, **given
-            As of ``concordance``. scikit-learn routes those that it sees by name, as
-            ``set_score_request(strata=True)`` asks it to.
+            Arguments of ``concordance``. scikit-learn routes the named ones after a call such as
+            ``set_score_request(strata=True)``.
+
+        Returns
+        -------
+        float
         """
         return self.concordance(
             X, y, sample_weight=sample_weight, strata=strata, offset=offset, **given
         )
 
     def _stratum_codes(self, X: Any, strata: Any, n: int) -> np.ndarray:
-        """Codes of strata that the fit has seen."""
+        """Convert strata of new rows to the codes of the fit."""
         strata = self._formula_vector("strata", X, strata)
         if self._strata_labels is None:
             if strata is not None:
@@ -137,36 +212,37 @@ class ProportionalHazardsModel(TimeQuantiles, PenalizedModel):
     _residual_kinds: tuple[str, ...] = get_args(SurvivalResidualKind)
 
     def residuals(self, kind: SurvivalResidualKind = "martingale", params: Params = None) -> Any:
-        """Residuals of the rows that the model was fitted to, as R's ``residuals.coxph``.
+        """Compute residuals of the rows of the fit, as R's ``residuals.coxph``.
 
         Parameters
         ----------
-        kind : str
-            ``"martingale"``: events minus expected events. ``"deviance"``: the same, made
-            symmetric about zero (not of Fine–Gray models). ``"score"``: the row's part of the
-            score, ∫ (x − x̄(t)) dM(t); of Fine–Gray models with the part of the censoring
-            weights. ``"dfbeta"``: about how much the coefficients would change without the row,
-            its score times the inverse information (the infinitesimal jackknife).
-            ``"schoenfeld"``: x − x̄(t) of each event. ``"scaled_schoenfeld"``: the same times the
-            covariance matrix and the number of events, plus the coefficient: about β(t) (Grambsch
-            and Therneau 1994). All but ``"dfbeta"`` are of one copy of a row, whatever its
-            weight; rows whose weight is zero have no part in the fit and NaN.
+        kind : {"martingale", "deviance", "score", "dfbeta", "schoenfeld", "scaled_schoenfeld"}
+            ``"martingale"``: events minus expected events. ``"deviance"``: martingale residuals
+            transformed to be symmetric about zero (not for Fine–Gray models). ``"score"``: the
+            row's contribution to the score, ∫ (x − x̄(t)) dM(t); for Fine–Gray models including
+            the contribution of the censoring weights. ``"dfbeta"``: the approximate change of
+            the coefficients if the row were removed, its score times the inverse information
+            (the infinitesimal jackknife). ``"schoenfeld"``: x − x̄(t) of each event.
+            ``"scaled_schoenfeld"``: Schoenfeld residuals times the covariance matrix and the
+            number of events, plus the coefficient, which estimates β(t) (Grambsch and Therneau
+            1994). All but ``"dfbeta"`` refer to one copy of a row regardless of its weight; rows
+            with a weight of zero have NaN.
         params : name, position, sequence of them, or mask, optional
-            Coefficients whose residuals are wanted; default all. Positions are those of `confint`.
+            Coefficients to include; default all. Positions are those of `confint`.
 
         Returns
         -------
         (n,) array, or DataFrame
-            ``"martingale"`` and ``"deviance"``: in the rows of X. ``"score"`` and ``"dfbeta"``:
-            n rows, a column a coefficient. Schoenfeld residuals: a row an event (whose weight is
-            not zero) by time, which is the index, with the stratum before it where there are
-            strata; tied events in the order of X's rows.
+            ``"martingale"`` and ``"deviance"``: an array in the order of X's rows. ``"score"``
+            and ``"dfbeta"``: n rows and a column for each coefficient. Schoenfeld residuals: a
+            row for each event with a positive weight, indexed by time (and stratum); tied events
+            are in the order of X's rows.
 
         Raises
         ------
         DataError
-            ``"dfbeta"`` or ``"scaled_schoenfeld"`` under a Laplace prior; a fit that was
-            unpickled, without its data.
+            For ``"dfbeta"`` and ``"scaled_schoenfeld"`` under a Laplace prior, or if the model
+            was unpickled without its data.
 
         References
         ----------
@@ -177,7 +253,7 @@ class ProportionalHazardsModel(TimeQuantiles, PenalizedModel):
         return survival_residuals(self, problem, kind, params, self._residual_kinds)
 
     def _events(self, problem: Any) -> np.ndarray:
-        """1 for each row of X with the event."""
+        """Return 1 for each row of X with the event and 0 for the others."""
         return problem.likelihood.outcome()[1]
 
     def _effective_sample_size(self, problem: Problem) -> float:
@@ -187,5 +263,5 @@ class ProportionalHazardsModel(TimeQuantiles, PenalizedModel):
 
     def __getstate__(self) -> dict[str, Any]:
         if hasattr(self, "coef_"):
-            self._baseline()  # what predictions need of the data goes into a pickle
+            self._baseline()  # predictions of an unpickled model need it
         return super().__getstate__()

@@ -1,136 +1,101 @@
-"""Medians and other quantiles of the time to the event, by the curves of people."""
+"""Quantiles of the time to the event, read from the survival curves of rows."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, overload
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from sklearn.utils.validation import check_is_fitted
 
-from ..data import refuse_other_order
 from ..data.curve_crossing import first_crossings
-from ..data.vector_checks import check_vector
-from ..errors import DataError
-from .single_threaded_methods import SingleThreadedMethods
+from ..infer.baseline_hazard import Baseline
 
-__all__ = ["TimeQuantile", "TimeQuantiles"]
+__all__ = ["TimeQuantile", "quantile_limits", "quantile_times"]
 
-ENTRIES = 4_000_000  # of curves at a time
+# Curves are computed in blocks of at most this many entries, which bounds the memory.
+MAX_ENTRIES = 4_000_000
 
 
 class TimeQuantile(NamedTuple):
-    """Times with their intervals, arrays of one shape."""
+    """Quantiles of times with their limits, arrays of one shape."""
 
     estimate: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
 
 
-class TimeQuantiles(SingleThreadedMethods):
-    """What models with a baseline hazard in each stratum say of times."""
+def quantile_times(
+    baseline: Baseline,
+    eta: np.ndarray,
+    codes: np.ndarray,
+    probabilities: np.ndarray,
+    last_seen: np.ndarray,
+) -> np.ndarray:
+    """Find the times by which given shares of people like each row have had the event.
 
-    # What the model supplies.
-    _last_seen: np.ndarray
-    _baseline: Any
-    _linear_predictors: Any
-    _stratum_codes: Any
-    _survival_table: Any
+    Parameters
+    ----------
+    baseline : Baseline
+    eta : (n, Q) array
+        Linear predictors in each interval of time in which effects are constant.
+    codes : (n,) int array
+        Strata.
+    probabilities : (m,) array
+        Shares, between 0 and 1.
+    last_seen : (strata,) array
+        The last time at which anyone of a stratum was under observation.
 
-    @overload
-    def predict_quantile(
-        self, X: Any, q: Any = 0.5, *, level: None = None, strata: Any = None, offset: Any = None
-    ) -> np.ndarray: ...
-    @overload
-    def predict_quantile(
-        self, X: Any, q: Any = 0.5, *, level: float, strata: Any = None, offset: Any = None
-    ) -> TimeQuantile: ...
-    def predict_quantile(
-        self,
-        X: Any,
-        q: Any = 0.5,
-        *,
-        level: float | None = None,
-        strata: Any = None,
-        offset: Any = None,
-    ) -> np.ndarray | TimeQuantile:
-        """The time by which a share q has had the event; by default the median.
+    Returns
+    -------
+    (n, m) array
+        NaN where a curve ends before the share is reached.
+    """
+    stratum, time = baseline.steps()[:2]
+    out = np.full((len(eta), len(probabilities)), np.nan)
+    for s in np.unique(codes):
+        at, rows = np.unique(time[stratum == s]), np.flatnonzero(codes == s)
+        for block in np.array_split(rows, 1 + len(rows) * len(at) // MAX_ENTRIES):
+            with np.errstate(over="ignore"):
+                hazard = np.exp(baseline.log_cumulative_of(eta[block], codes[block], at))
+            for k, p in enumerate(probabilities):
+                out[block, k] = first_crossings(at, np.exp(-hazard), 1.0 - p, last_seen[s])
+    return out
 
-        The first event time at which the event's probability is q or more. As R's
-        ``quantile(survfit(fit, newdata, conf.type="log-log"))``.
 
-        Parameters
-        ----------
-        X : array, sparse matrix, data frame or Design, (n, p)
-        q : number or (m,) array
-            Between 0 and 1.
-        level : float, optional
-            Of intervals: where the curve's limits reach q.
-        strata : (n,) labels, optional
-            Where the fit had strata.
-        offset : (n,) array, optional
+def quantile_limits(
+    table: pd.DataFrame, codes: np.ndarray, probabilities: np.ndarray, last_seen: np.ndarray
+) -> TimeQuantile:
+    """Find quantiles of times and their limits, where the limits of the curves reach them.
 
-        Returns
-        -------
-        (n, m) array, or (n,) for a single q
-            NaN where the curve ends before. With ``level`` a named tuple of such arrays:
-            ``estimate``, ``lower``, ``upper``; where a curve's lower limit never falls so far the
-            quantile's is the last time at which anyone was seen (in the row's stratum), and where
-            the upper one does not, infinite.
+    Parameters
+    ----------
+    table : DataFrame
+        Curves row by row: ``row``, ``time``, ``survival``, ``lower``, ``upper``.
+    codes : (n,) int array
+        Strata.
+    probabilities : (m,) array
+    last_seen : (strata,) array
 
-        References
-        ----------
-        Brookmeyer and Crowley (1982), Biometrics 38:29–41.
-        """
-        check_is_fitted(self, "coef_")
-        refuse_other_order(X, strata=strata)
-        points = check_vector(np.atleast_1d(q), None, "q")
-        if not ((points > 0) & (points < 1)).all():
-            raise DataError("q must be between 0 and 1.")
-        if level is None:
-            found = self._quantile_times(X, points, strata, offset)
-        else:
-            found = self._quantile_limits(X, points, level, strata, offset)
-        parts = [x[:, 0] if np.ndim(q) == 0 else x for x in found]
-        return parts[0] if level is None else TimeQuantile(*parts)
-
-    def _quantile_times(
-        self, X: Any, points: np.ndarray, strata: Any, offset: Any
-    ) -> tuple[np.ndarray, ...]:
-        eta = self._linear_predictors(X, offset)
-        codes = self._stratum_codes(X, strata, len(eta))
-        baseline = self._baseline()
-        stratum, time = baseline.steps()[:2]
-        out = np.full((len(eta), len(points)), np.nan)
-        for s in np.unique(codes):
-            at, rows = np.unique(time[stratum == s]), np.flatnonzero(codes == s)
-            for some in np.array_split(rows, 1 + len(rows) * len(at) // ENTRIES):
-                with np.errstate(over="ignore"):
-                    H = np.exp(baseline.log_cumulative_of(eta[some], codes[some], at))
-                for k, p in enumerate(points):
-                    out[some, k] = first_crossings(at, np.exp(-H), 1.0 - p, self._last_seen[s])
-        return (out,)
-
-    def _quantile_limits(
-        self, X: Any, points: np.ndarray, level: float, strata: Any, offset: Any
-    ) -> tuple[np.ndarray, ...]:
-        table: pd.DataFrame = self._survival_table(X, level, strata, offset)
-        n = len(self._linear_predictors(X, offset))
-        codes = self._stratum_codes(X, strata, n)
-        of = codes[table["row"].to_numpy()]
-        out = [np.full((n, len(points)), x) for x in (np.nan, np.nan, np.inf)]
-        out[1][:] = self._last_seen[codes][:, None]
-        for s in np.unique(of):
-            rows = np.flatnonzero(codes == s)
-            part = table[of == s]
-            at = part["time"].to_numpy()[: len(part) // len(rows)]
-            for x, name in zip(out, ("survival", "lower", "upper"), strict=True):
-                # Where S is one or zero there are no limits: zero is at or below all shares.
-                S = part["survival"].to_numpy()
-                curve = np.where((S <= 0) & (name != "upper"), 0.0, part[name].to_numpy())
-                for k, p in enumerate(points):
-                    curves = curve.reshape(len(rows), -1)
-                    found = first_crossings(at, curves, 1.0 - p, self._last_seen[s])
-                    known = np.isfinite(found)
-                    x[rows[known], k] = found[known]
-        return tuple(out)
+    Returns
+    -------
+    TimeQuantile of (n, m) arrays
+        A lower limit that is never reached is the last time at which anyone of the stratum was
+        under observation, and such an upper limit is infinite.
+    """
+    n, stratum_of_line = len(codes), codes[table["row"].to_numpy()]
+    out = TimeQuantile(*(np.full((n, len(probabilities)), x) for x in (np.nan, np.nan, np.inf)))
+    out.lower[:] = last_seen[codes][:, None]
+    for s in np.unique(stratum_of_line):
+        rows = np.flatnonzero(codes == s)
+        part = table[stratum_of_line == s]
+        at = part["time"].to_numpy()[: len(part) // len(rows)]
+        for x, name in zip(out, ("survival", "lower", "upper"), strict=True):
+            # Limits are undefined where S is zero or one; zero is at or below all shares.
+            S = part["survival"].to_numpy()
+            curve = np.where((S <= 0) & (name != "upper"), 0.0, part[name].to_numpy())
+            for k, p in enumerate(probabilities):
+                curves = curve.reshape(len(rows), -1)
+                found = first_crossings(at, curves, 1.0 - p, last_seen[s])
+                known = np.isfinite(found)
+                x[rows[known], k] = found[known]
+    return out

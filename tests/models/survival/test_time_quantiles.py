@@ -42,7 +42,7 @@ def test_quantiles_are_those_of_survfit(case):
 
 @pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array, pd.DataFrame])
 def test_they_are_where_the_curves_come_down(rng, storage, monkeypatch):
-    monkeypatch.setattr("steropes.models.time_quantiles.ENTRIES", 60)
+    monkeypatch.setattr("steropes.models.time_quantiles.MAX_ENTRIES", 60)
     n = 120
     X = rng.normal(size=(n, 2))
     y = Surv(np.ceil(6 * rng.exponential(np.exp(-X[:, 0]))), rng.integers(0, 3, n))
