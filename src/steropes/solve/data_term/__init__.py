@@ -1,4 +1,8 @@
-"""What the solver asks of model and data, and the implementation for rows on this machine."""
+"""The solver's interface to models and data, and its implementations.
+
+`DataTerm` is the interface. `LocalTerm` and its variants hold their rows on this machine;
+`sharded/` holds the terms whose rows are elsewhere.
+"""
 
 from .local_term import LocalTerm
 from .profiled_term import ProfiledTerm

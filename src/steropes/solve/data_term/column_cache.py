@@ -1,4 +1,4 @@
-"""Sums over the rows that are known of columns, and made only for those that have joined since."""
+"""A cache of per-column sums over rows, updated only for columns that join."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from .working_columns import WorkingColumns
 
 __all__ = ["ColumnCache"]
 
-MANY = 1_000_000  # entries of the working set from which on it is worth looking for what is known,
-SOME = 0.5  # unless more of the columns than that are new
+MANY = 1_000_000  # Entries of the working set above which a lookup of cached sums is worthwhile.
+SOME = 0.5  # Share of new columns above which all sums are computed again.
 
 
 class ColumnCache:
-    """One row of numbers for each column of a working set, whose order and extent change.
+    """One row of numbers for each column of a working set that changes in order and size.
 
-    A few columns join many times, and to sum over the rows of all of them anew takes as long as
-    a step does with each entry.
+    Columns join often, a few at a time, and summing over the rows of all of them again takes as
+    long as a step spends on each entry.
 
     Parameters
     ----------
@@ -34,15 +34,15 @@ class ColumnCache:
         self._of_all: np.ndarray | None = None
 
     def forget(self) -> None:
-        """What was known is of another point."""
+        """Clear the cache after the point has changed."""
         self._version, self._W, self._of_all = -1, np.empty(0, np.int64), None
 
     def know(self, of_all: np.ndarray) -> None:
-        """Be told of all columns, (p, lanes), those outside of the working set included."""
+        """Cache the sums over all p columns, (p, lanes), not only those of the working set."""
         self._of_all = of_all
 
     def sums(self, make: Callable[[AnyRows], np.ndarray]) -> np.ndarray:
-        """What ``make`` says of rows of columns, (k, lanes), of the working set as it is."""
+        """Return ``make(rows)`` of the working set, (k, lanes), from the cache where possible."""
         active = self.active
         if self._version != active.version:
             self._values = self._made(make)
@@ -50,6 +50,7 @@ class ColumnCache:
         return self._values
 
     def _made(self, make: Callable[[AnyRows], np.ndarray]) -> np.ndarray:
+        """Compute the missing sums and arrange them in the order of the working set."""
         active, W = self.active, self.active.W
         if self._of_all is not None:
             return self._of_all[W]

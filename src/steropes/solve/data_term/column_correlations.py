@@ -1,4 +1,4 @@
-"""Columns of X that hang together, where there is no matrix to look it up in."""
+"""Correlations of stored columns of X, for Hessians that are never formed as arrays."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from ..quadratic.correlated_pairs import found_pairs
 
 __all__ = ["Correlations", "Piece", "correlations", "strong_pairs"]
 
-CHUNKS = 8  # of columns that are worked on side by side
-STRIPE = 256  # columns that are worked on at once
+CHUNKS = 8  # Number of column chunks that threads work on at the same time.
+STRIPE = 256  # Number of columns that one task compares with all others.
 
 
 class Piece(NamedTuple):
-    """Some columns, as one block of X stores them.
+    """Some columns of the working set that one block of X stores.
 
     Attributes
     ----------
     lines : Lines
     at : (c,) int array
-        The place of each among all, ascending.
+        The place of each column in the working set, ascending.
     sparse : bool
     """
 
@@ -34,18 +34,18 @@ class Piece(NamedTuple):
 
     @property
     def arrays(self) -> tuple[np.ndarray, ...]:
-        """What kernels take."""
+        """The arrays of the columns that kernels take."""
         x = self.lines
         return x.starts, x.ends, x.indices, x.data
 
     @property
     def columns(self) -> tuple[np.ndarray, ...]:
-        """The same with their places."""
+        """The same arrays followed by the columns' places."""
         return *self.arrays, self.at
 
     @property
     def chunks(self) -> list[tuple[int, int]]:
-        """Ranges of columns with nearly equal entries."""
+        """Ranges of columns with nearly equal numbers of entries."""
         work = np.cumsum(np.append(0, self.lines.ends - self.lines.starts + 1))
         return balanced_chunks(work, CHUNKS)
 
@@ -54,7 +54,7 @@ def strong_pairs(
     piece: Piece, v: np.ndarray, terms: tuple[np.ndarray, np.ndarray], size: np.ndarray,
     known: int, backend: CpuBackend,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-    """See `ReducedMatrix.strong_pairs`, of the columns of one piece.
+    """Find strongly correlated pairs within one piece; see `ReducedMatrix.strong_pairs`.
 
     ``terms`` are V and c of the matrix X' diag(v) X + V' diag(c) V of these columns.
     """
@@ -77,15 +77,16 @@ def strong_pairs(
 
 
 class Correlations(NamedTuple):
-    """Those within blocks, each a square.
+    """Correlations within blocks of columns, one square array for each block.
 
     Attributes
     ----------
     squares : array
+        The squares of all blocks, one after the other.
     at : (m,) int array
-        Places of the columns that are in a block of several;
+        Places of the columns that share a block with others.
     first, width, place : (m,) int arrays
-        where the square of each begins, its rows, and which of them the column is.
+        Start of the square of each column's block, its number of rows, and the column's row in it.
     """
 
     squares: np.ndarray
@@ -99,7 +100,7 @@ def correlations(
     piece: Piece, v: np.ndarray, terms: tuple[np.ndarray, np.ndarray], size: np.ndarray,
     of: np.ndarray, pool: ThreadPool,
 ) -> Correlations:  # fmt: skip
-    """Correlations of the columns of one piece within the blocks ``of``; see `strong_pairs`."""
+    """Compute correlations of one piece's columns within the blocks ``of``; see `strong_pairs`."""
     group, own = of[piece.at], size[piece.at]
     several = np.flatnonzero(np.bincount(group, minlength=len(of))[group] > 1)
     members = several[np.argsort(group[several], kind="stable")]

@@ -1,4 +1,4 @@
-"""A Hessian by the columns of X as they are stored: where its array would be too large."""
+"""A Hessian as an operator on the stored columns of X, used where its array would be too large."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .column_correlations import Piece, correlations, strong_pairs
 
 __all__ = ["ColumnHessian", "StoredColumns"]
 
-SUMS = 4  # over columns that are made side by side for a single vector
+SUMS = 4  # Number of partial sums over columns that threads build for a single vector.
 
 
 class StoredColumns:
@@ -37,7 +37,7 @@ class StoredColumns:
             sparse = isinstance(block, SparseBlock)
             if isinstance(block, SparseBlock):
                 lines = block.taken(local)
-            else:  # as sparse columns without a gap
+            else:  # Dense columns are represented as sparse ones without gaps.
                 every = np.arange(self.n, dtype=np.int64)
                 data = NO_DATA
                 if isinstance(block, DenseBlock):
@@ -47,7 +47,7 @@ class StoredColumns:
             self.pieces.append(Piece(lines, np.ascontiguousarray(at), sparse))
 
     def only(self, at: np.ndarray) -> StoredColumns:
-        """The columns at some places, ascending; their entries are shared."""
+        """Return the columns at some places, ascending; entries are shared, not copied."""
         place = np.full(self.k, -1)
         place[at] = np.arange(len(at))
         out = copy.copy(self)
@@ -60,18 +60,19 @@ class StoredColumns:
         return out
 
     def of_rows(self, v: np.ndarray) -> np.ndarray:
-        """A vector (m,) over the model's rows as one over X's, (n,)."""
+        """Convert a vector (m,) over the model's rows to one over X's rows, (n,)."""
         if self.order is not None:
             v = np.bincount(self.order, v, minlength=self.n)
         return np.ascontiguousarray(v)
 
 
 class ColumnHessian:
-    """X' H_η X over some columns, which is never made.
+    """X' H_η X over some columns, applied to vectors and never formed.
 
-    Where H_η is more than its diagonal v, likelihoods do not change when η is shifted, and descent
-    goes by X' diag(v) X − c m m' with m = X' v and c = 1 / Σv: the covariance that the weights v
-    give the columns, which is no less than the sum of what they have within groups of rows.
+    Where H_η has more than its diagonal v, the likelihood is invariant to a shift of η. Descent
+    then uses the surrogate X' diag(v) X − c m m' with m = X' v and c = 1 / Σv. It is the covariance
+    of the columns under the weights v, which is at least the sum of their covariances within groups
+    of rows.
 
     Parameters
     ----------
@@ -79,14 +80,14 @@ class ColumnHessian:
     v : (m,) array
         The diagonal of H_η, at least zero, over the model's rows.
     product : callable or None
-        H_η times a direction (m,), where it is more than v.
+        Multiplies a direction (m,) by H_η, where that is more than diag(v).
     backend : CpuBackend
 
     Attributes
     ----------
     pool : ThreadPool
     h : (k,) array
-        The diagonal of what descent goes by.
+        The diagonal of the matrix that descent uses.
     """
 
     def __init__(
@@ -110,11 +111,11 @@ class ColumnHessian:
 
     @property
     def k(self) -> int:
-        """How many columns there are."""
+        """Number of columns."""
         return self.columns.k
 
     def only(self, at: np.ndarray) -> ColumnHessian:
-        """The same of the columns at some places, ascending."""
+        """Return the operator for the columns at some places, ascending."""
         out = copy.copy(self)
         out.columns, out.h, out.m = self.columns.only(at), self.h[at], self.m[at]
         return out
@@ -122,7 +123,7 @@ class ColumnHessian:
     # -- products ----------------------------------------------------------------------------
 
     def times(self, x: np.ndarray) -> np.ndarray:
-        """The matrix times x (k, B)."""
+        """Multiply the matrix by x (k, B)."""
         B, out = x.shape[1], np.empty(x.shape[::-1])
         lanes = [np.ascontiguousarray(x[:, b]) for b in range(B)]
         if B == 1:
@@ -139,7 +140,7 @@ class ColumnHessian:
         return np.ascontiguousarray(out.T)
 
     def _curved(self, z: np.ndarray) -> np.ndarray:
-        """H_η z of a direction in X's rows, which is overwritten."""
+        """Compute H_η z for a direction in X's rows, overwriting z."""
         order = self.columns.order
         if self.product is None:
             z *= self.v
@@ -149,12 +150,12 @@ class ColumnHessian:
         return self.columns.of_rows(self.product(z[order]))
 
     def _transposed_product(self, z: np.ndarray, out: np.ndarray) -> None:
-        """out (k,) = X' z, by one thread."""
+        """Compute X' z into ``out`` (k,) in one thread."""
         for piece in self.columns.pieces:
             column_sums(*piece.columns, z, 0, len(piece.at), out)
 
     def _predictor(self, x: np.ndarray) -> np.ndarray:
-        """X x of one vector, by all threads: a few sums of columns, added in their order."""
+        """Compute X x of one vector in all threads; partial sums are added in a fixed order."""
         out = np.zeros(self.columns.n)
         for piece in self.columns.pieces:
             read = np.where(x[piece.at] != 0, piece.lines.ends - piece.lines.starts, 0)
@@ -169,7 +170,7 @@ class ColumnHessian:
         return out
 
     def _sums(self, columns: StoredColumns, z: np.ndarray, out: np.ndarray) -> None:
-        """out (k,) = X' z, by all threads."""
+        """Compute X' z into ``out`` (k,) in all threads."""
         for piece in columns.pieces:
 
             def some(a: int, b: int, piece: Piece = piece) -> None:
@@ -183,7 +184,7 @@ class ColumnHessian:
         self, V: np.ndarray, c: np.ndarray, eliminated: np.ndarray, s: np.ndarray, y: np.ndarray,
         h: np.ndarray, l1: np.ndarray,
     ) -> np.ndarray | None:  # fmt: skip
-        """See `ColumnOperator.sweep`, and `sweep_columns` for the vectors."""
+        """Sweep over the columns; see `ColumnOperator.sweep` and the kernel `sweep_columns`."""
         V, c = np.vstack([np.where(eliminated, 0.0, self.m), V]), np.append(-self.c, c)
         z, delta, done = np.zeros(self.columns.n), np.zeros(self.k), np.zeros(len(c))
         moved = False
@@ -194,21 +195,22 @@ class ColumnHessian:
         if not moved:
             return None
         out = np.empty(self.k)
-        if self.product is not None:  # what it goes by is not the matrix; H_η is zero where v is
+        # Replace the surrogate's product by that of H_η, which is zero wherever v is.
+        if self.product is not None:
             z = self._curved(np.divide(z, self.v, out=np.zeros(len(z)), where=self.v > 0))
             c[0] = 0.0
         self._transposed_product(z, out)
         out[eliminated] = delta[eliminated]
         return out + (c * done) @ V
 
-    # -- which columns hang together -----------------------------------------------------------
+    # -- blocks of correlated columns ----------------------------------------------------------
 
     def strong_pairs(
         self, Y: np.ndarray, size: np.ndarray, known: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """See `ReducedMatrix.strong_pairs`, of what descent goes by less Y'Y (M, k).
+        """Find strongly correlated pairs under the surrogate less Y'Y (M, k).
 
-        Pairs are of columns that are stored alike.
+        See `ReducedMatrix.strong_pairs`. Only columns of the same stored block are compared.
         """
         found = [
             strong_pairs(piece, self.v, self._terms(Y, piece.at), size, known, self.backend)
@@ -221,9 +223,9 @@ class ColumnHessian:
     def correlations(
         self, Y: np.ndarray, size: np.ndarray, of: np.ndarray
     ) -> tuple[np.ndarray, ...]:
-        """Correlations within blocks ``of`` (k,), as `block_squares` takes them."""
+        """Compute correlations within blocks ``of`` (k,), in the form for `block_squares`."""
         first, width, place = np.zeros(self.k, np.int64), np.ones(self.k, np.int64), 0 * of
-        parts, begin = [np.ones(1)], 1  # what is by itself has a square of one
+        parts, begin = [np.ones(1)], 1  # A column without a block has a square of one.
         for piece in self.columns.pieces:
             if not piece.sparse:
                 continue
@@ -234,6 +236,6 @@ class ColumnHessian:
         return np.concatenate(parts), first, width, place
 
     def _terms(self, Y: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """What is beside X' diag(v) X of the columns at some places, V' diag(c) V."""
+        """Return V and c of the low-rank part V' diag(c) V for the columns at some places."""
         V = np.ascontiguousarray(np.vstack([self.m[at], Y[:, at]]))
         return V, np.append(-self.c, np.full(len(Y), -1.0))

@@ -1,4 +1,4 @@
-"""The data term of rows on this machine: a design, a likelihood and weights."""
+"""The data term of rows on this machine, made of a design, a likelihood and weights."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ from .working_columns import WorkingColumns
 
 __all__ = ["LocalTerm"]
 
-SINGLE = 1e-4  # of λ: the tolerance from which a look at all columns is in single precision
-MANY_LANES = 8  # replicates whose residuals do not stay in the cache
+# Tolerance, in λ, from which gradients over all columns are computed in single precision.
+SINGLE = 1e-4
+MANY_LANES = 8  # Number of replicates from which their residuals no longer fit the cache.
 
 
 class LocalTerm:
-    """Replicates of one model: same X and outcome, other row weights or offsets.
+    """Replicates of one model: the same X and outcome with different row weights or offsets.
 
     Parameters
     ----------
@@ -41,7 +42,7 @@ class LocalTerm:
     B : int
         Number of replicates.
     active : WorkingColumns, optional
-        To share with other terms of the same model.
+        A working set that is shared with other terms of the same model.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class LocalTerm:
         take = (lambda x: x) if order is None else (lambda x: x[order])
         weights = np.asarray(weights, np.float64)
         if order is not None and weights.shape[1] == 1 and np.ptp(weights) == 0:
-            weights = weights[: len(order)]  # all the same: a view of as many will do
+            weights = weights[: len(order)]  # Equal weights need no reordering.
         else:
             weights = take(weights)
         w = self._in_lanes(weights)
@@ -79,12 +80,12 @@ class LocalTerm:
         self.r: Any = None
         self._loss = np.zeros(self.lanes)
         self._gradient = ColumnCache(self.active)
-        self._diagonals = ColumnCache(self.active)  # of one curvature
+        self._diagonals = ColumnCache(self.active)  # Diagonals relative to one curvature.
         self._whose: weakref.ref[LocalCurvature] | None = None
         self.place(np.zeros((design.p, self.lanes)))
 
     def _in_lanes(self, x: np.ndarray) -> np.ndarray:
-        """One column a lane, the lanes without a replicate zero; a single one is not copied."""
+        """Pad columns to lanes with zeros; a single column is not copied."""
         if self.lanes == 1:
             return np.ascontiguousarray(x)
         out = np.zeros((len(x), self.lanes))
@@ -109,7 +110,10 @@ class LocalTerm:
         return self.active.rows.entries
 
     def hessian_cost(self, coarse: bool) -> float:
-        """See `DataTerm.hessian_cost`: entries a row, against what a step does with each entry."""
+        """Estimate the cost from the entries per row, relative to a step's work per entry.
+
+        See `DataTerm.hessian_cost`.
+        """
         return self.entries / self.rows / (10.0 * (0.5 + 0.2 * self.lanes)) + 1.0
 
     def join(self, columns: np.ndarray) -> int:
@@ -121,7 +125,7 @@ class LocalTerm:
         self.active.keep(at)
 
     def set_prior(self, prior: Prior) -> bool:
-        """See `DataTerm.set_prior`; these are the data's alone."""
+        """Return False: the losses are those of the data alone."""
         return False
 
     # -- the points ----------------------------------------------------------------------------
@@ -166,7 +170,7 @@ class LocalTerm:
         self._arrive(eta, self.backend.to_host(loss), r)
 
     def _predictors(self, beta: np.ndarray) -> Any:
-        """η of coefficients (p, lanes)."""
+        """Compute η at coefficients (p, lanes)."""
         eta = self.backend.xp.zeros((self.likelihood.n_eta, self.lanes))
         eta += self.offset
         if len(self.W):
@@ -174,6 +178,7 @@ class LocalTerm:
         return eta
 
     def _arrive(self, eta: Any, loss: np.ndarray, r: Any) -> None:
+        """Store the state at a new point and clear cached gradients."""
         self.eta, self.r, self._loss = eta, r, loss
         self._gradient.forget()
 
@@ -182,11 +187,11 @@ class LocalTerm:
         return self._gradient.sums(lambda rows: self.backend.to_host(rows.rmatmul(self.r)))
 
     def gradients(self, tol: float) -> np.ndarray:
-        """See `DataTerm.gradients`.
+        """Compute the gradient over all columns; see `DataTerm.gradients`.
 
-        Several replicates' residuals do not stay in the cache. Where they are read in single
-        precision (outside of the working set, whose gradient is exact) half as much is fetched;
-        that is when ``tol`` is a thousand times the rounding.
+        Residuals of several replicates do not stay in the cache. Reading them in single precision
+        halves the traffic. That is done outside of the working set only, whose own gradient stays
+        exact, and where ``tol`` is a thousand times the rounding error.
         """
         g = np.empty((self.p, self.lanes))
         g[self.W] = self.gradient()
@@ -202,8 +207,8 @@ class LocalTerm:
             r = whole
         r = xp.asarray(r, dtype)
         g[outside] = self.backend.to_host(self.design.rmatmul(r, self.backend, outside))
-        if not single:  # who joins now need not be summed again
-            g.flags.writeable = False  # others see it too
+        if not single:  # Columns that join now are not summed again.
+            g.flags.writeable = False  # The cache and the caller share this array.
             self._gradient.know(g)
         return g
 
@@ -229,11 +234,11 @@ class LocalTerm:
         return LocalCurvature(self.active, curvature, w[:, 0])
 
     def relative(self, curvature: CurvatureAt) -> np.ndarray | None:
-        """See `DataTerm.relative`.
+        """Compute relative diagonals, clipped to 1 % … 100; see `DataTerm.relative`.
 
-        A column of few ones can lose a good part of its curvature with the rows of one fold,
-        which a common factor would miss. None where the base has no weight in a row that counts,
-        or rows of η are not rows of weights.
+        A column of few ones can lose much of its curvature with the rows of one fold, which a
+        common factor would not show. Returns None where the base has no weight in a row that
+        counts, or where rows of η do not correspond to rows of weights.
         """
         assert isinstance(curvature, LocalCurvature)  # terms that share a Hessian are alike
         if self.likelihood.many_outcomes:
@@ -245,7 +250,10 @@ class LocalTerm:
         return np.clip(np.where(h0 > 0, h / np.where(h0 > 0, h0, 1.0), 1.0), 1e-2, 1e2)
 
     def relative_diagonals(self, curvature: LocalCurvature) -> tuple[np.ndarray, np.ndarray] | None:
-        """A curvature's diagonal, (k, 1), and those with the replicates' weights, (k, lanes)."""
+        """Compute the diagonals of one curvature with its own and with the replicates' weights.
+
+        Returns (k, 1) and (k, lanes) arrays, or None; see `relative`.
+        """
         xp, to_host = self.backend.xp, self.backend.to_host
         base = curvature.base[:, None]
         if self._whose is None or self._whose() is not curvature:
@@ -265,7 +273,7 @@ class LocalTerm:
         return known[:, :1], known[:, 1:]
 
     def _relative_now(self, curvature: LocalCurvature) -> np.ndarray:
-        """The same where the outcomes differ, and with them the points: of the curvatures there."""
+        """Compute relative diagonals of different outcomes from their current curvatures."""
         rows, xp = self.active.rows, self.backend.xp
         assert rows.layout == "rows"  # families with an outcome a row
         V = xp.zeros_like(self.w)
@@ -283,9 +291,10 @@ class LocalTerm:
         return score - self.likelihood.score_of(parts[1]) if difference else score
 
     def left_out_parts(self, weights: np.ndarray, difference: bool) -> np.ndarray:
-        """The sums over rows that make the scores, (1, m, B); see `Likelihood.score_parts`.
+        """Compute the sums over rows that make up the scores; see `Likelihood.score_parts`.
 
-        With ``difference`` those of all rows and those of the replicates' own, (2, m, B).
+        Returns a (1, m, B) array, or with ``difference`` the sums of all rows and those of the
+        replicates' rows, (2, m, B).
         """
         likelihood, B = self.likelihood, self.B
         w = self.backend.asarray((weights if self.order is None else weights[self.order])[:, None])
@@ -303,12 +312,12 @@ class LocalTrial:
     def __init__(self, term: LocalTerm, d_eta: Any) -> None:
         self.term, self.d_eta = term, d_eta
         self.end: tuple[Any, np.ndarray, Any] | None = None
-        term.r = None  # as large as the predictors, and of no more use
+        term.r = None  # Residuals are as large as the predictors and no longer needed.
 
     def loss(self, t: np.ndarray) -> np.ndarray:
         """See `Trial.loss`."""
         term, length = self.term, self.term.backend.asarray(t)
-        if (t != 1.0).any():  # NumPy is slow at a product with a short row, n times
+        if (t != 1.0).any():  # Avoids NumPy's slow product of n rows with a short vector.
             (eta,) = term.backend.map_rows(lambda e, d: (e + d * length,), term.eta, self.d_eta)
         else:
             (eta,) = term.backend.map_rows(lambda e, d: (e + d,), term.eta, self.d_eta)
@@ -325,7 +334,7 @@ class LocalTrial:
 
 
 class LocalCurvature:
-    """A likelihood's curvature with the rows it is of; see `CurvatureAt`.
+    """A likelihood's curvature with the rows that it refers to; see `CurvatureAt`.
 
     Attributes
     ----------
@@ -337,7 +346,7 @@ class LocalCurvature:
         self.active, self.curvature, self.base = active, curvature, base
         self.grouped, self.convex = curvature.grouped, True
         if isinstance(curvature, ProfiledCurvature) and curvature.safer is not None:
-            # As it is: what to make of it is the solver's to say, who knows the penalties.
+            # Kept indefinite: the solver modifies it, because that depends on the penalties.
             self.curvature, self.convex = replace(curvature, safer=None), False
 
     def matrix(self, first: int = 0, rough: bool = False) -> np.ndarray:
@@ -355,7 +364,7 @@ class LocalCurvature:
         return self.active.backend.to_host(self.active.rows.diagonal(v))
 
     def by_columns(self) -> ColumnHessian:
-        """See `CurvatureAt.by_columns`; where it may be indefinite, what it is at most."""
+        """Return the Hessian as a column operator, or an upper bound if it may be indefinite."""
         backend = self.active.backend
         v = np.abs(backend.to_host(self.curvature.v))
         product = eta_product(self.curvature, backend) if self.convex else centred(v)

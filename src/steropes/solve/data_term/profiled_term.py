@@ -1,7 +1,7 @@
-"""The data term of a likelihood with nuisance parameters, which move with the points.
+"""The data term of a likelihood with nuisance parameters, which move together with β.
 
-Each replicate has its own, and its own block of the Hessian, exact at each point; what is shared
-between replicates is, as ever, the Hessian of the coefficients.
+Each replicate has its own nuisance parameters α and its own block of the Hessian, exact at each
+point. As in other terms, replicates share the Hessian of the coefficients.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from .working_columns import WorkingColumns
 
 __all__ = ["ProfiledTerm"]
 
-PAIR = 0.04  # time of a product of two entries, in that of an entry in a step,
-WHOLE_PAIR = 0.007  # the same where they are of whole rows,
-LOGARITHMS = 40.0  # and the time of a row's likelihood
-LEAST = 0.7  # of a step: what a Hessian of any columns costs
+PAIR = 0.04  # Time of a product of two entries, relative to a step's time per entry.
+WHOLE_PAIR = 0.007  # Time of a product of two entries of complete rows, in the same unit.
+LOGARITHMS = 40.0  # Time of one row's likelihood evaluation, in the same unit.
+LEAST = 0.7  # Fixed cost of any Hessian, in steps.
 
 
 class ProfiledTerm(LocalTerm):
@@ -44,10 +44,10 @@ class ProfiledTerm(LocalTerm):
         super().__init__(design, likelihood, weights, offset, B, active)
 
     def hessian_cost(self, coarse: bool) -> float:
-        """See `DataTerm.hessian_cost`.
+        """Estimate the cost of a Hessian; see `DataTerm.hessian_cost`.
 
-        Products of a row's entries, and of whole rows for each of α, against the entries and the
-        many logarithms of a step.
+        Compares products of a row's entries, and of complete rows for each element of α, with the
+        entries and the many logarithms of a step.
         """
         a_row, K = self.entries / self.rows, max(p.nuisance.K for p in self.points)
         groups = pooled_groups(self.active.rows, K) if coarse else K
@@ -67,6 +67,7 @@ class ProfiledTerm(LocalTerm):
         return self._of_points(lambda point: point.unsettled)
 
     def _of_points(self, number: Callable[[NuisancePoint], float]) -> np.ndarray:
+        """Collect a number of each replicate's point, (lanes,)."""
         out = np.zeros(self.lanes)
         out[: self.B] = [number(point) for point in self.points]
         return out
@@ -90,12 +91,12 @@ class ProfiledTerm(LocalTerm):
         self.settle(eta, self.each(one, range(self.B)))
 
     def each(self, function: Callable[[int], Any], lanes: Iterable[int]) -> list:
-        """What a function of a lane, of a few operations for each of its rows, gives for some."""
+        """Apply a function to some lanes in parallel; it performs a few operations for each row."""
         lanes = list(lanes)
         return self.pool.map(function, [(b,) for b in lanes], 8 * len(self.w) * len(lanes))
 
     def settle(self, eta: Any, points: list[NuisancePoint]) -> None:
-        """Let the replicates be here."""
+        """Move the replicates to these points."""
         r, loss = np.zeros(eta.shape), np.zeros(self.lanes)
 
         def one(b: int) -> None:
@@ -127,7 +128,10 @@ class ProfiledTerm(LocalTerm):
     def curvature(
         self, lane: int, thin: int = 1, accuracy: Accuracy = "near"
     ) -> LocalCurvature | None:
-        """See `DataTerm.curvature`; a part of the rows would be without most of α."""
+        """Return the curvature; None for a subsample, which would lack most of α.
+
+        See `DataTerm.curvature`.
+        """
         if thin > 1:
             return None
         return LocalCurvature(
@@ -135,7 +139,10 @@ class ProfiledTerm(LocalTerm):
         )
 
     def left_out_score(self, weights: np.ndarray, difference: bool) -> np.ndarray:
-        """See `DataTerm.left_out_score`; rows are independent, so both scores are one."""
+        """Compute held-out scores; rows are independent, so both kinds of score are equal.
+
+        See `DataTerm.left_out_score`.
+        """
         whole = weights if self.order is None else weights[self.order]
 
         def one(b: int) -> float:
@@ -146,7 +153,7 @@ class ProfiledTerm(LocalTerm):
 
 
 class ProfiledTrial:
-    """A direction in η with the nuisance parameters' own; see `Trial`."""
+    """A direction in η together with that of the nuisance parameters; see `Trial`."""
 
     def __init__(self, term: ProfiledTerm, d_eta: np.ndarray, live: np.ndarray) -> None:
         self.term, self.d_eta = term, d_eta
@@ -156,7 +163,7 @@ class ProfiledTrial:
         self.reached: dict[int, tuple[float, NuisancePoint]] = {}
 
     def loss(self, t: np.ndarray) -> np.ndarray:
-        """See `Trial.loss`; only what is at another place than before is evaluated."""
+        """Evaluate the losses; only lanes whose step length has changed are evaluated again."""
         fresh = [b for b in self.lanes if b not in self.reached or self.reached[b][0] != t[b]]
 
         def one(b: int) -> tuple[float, NuisancePoint]:
@@ -170,6 +177,7 @@ class ProfiledTrial:
         return out
 
     def _eta(self, b: int, t: float) -> np.ndarray:
+        """Return a lane's linear predictors at step length t, (n,)."""
         return of_lane(self.term.eta, b) + t * of_lane(self.d_eta, b)
 
     def commit(self) -> None:
@@ -188,5 +196,5 @@ class ProfiledTrial:
 
 
 def of_lane(x: np.ndarray, b: int) -> np.ndarray:
-    """A lane's column (n,), together in memory."""
+    """Return a lane's column (n,) as a contiguous array."""
     return np.ascontiguousarray(x[:, b])

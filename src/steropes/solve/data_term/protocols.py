@@ -1,13 +1,13 @@
-"""What the solver asks of model and data, whatever holds them.
+"""The protocols through which the solver sees models and data.
 
-A data term is B replicates of a loss L_b(β) over the same p columns, each at a point of its own.
-The solver moves the points along directions and asks for losses, gradients and Hessians over a
-*working set* of columns, and now and then for the gradient over all. It never sees X, the outcome
-or a linear predictor: rows on this machine, in shards, on a device or at other sites are all the
-same to it.
+A data term is B replicates of a loss L_b(β) over the same p columns, each at its own point. The
+solver moves the points along directions and requests losses, gradients and Hessians over a
+*working set* of columns, and occasionally the gradient over all columns. It never sees X, the
+outcome or a linear predictor, so rows on this machine, in shards, on a device or at other sites
+are all used in the same way.
 
-Replicates come in *lanes*: the last axis of every array, B padded to what is quick to work on.
-A lane without a replicate has losses and gradients of zero. Coefficients are those of columns
+The last axis of every array runs over *lanes*: the B replicates, padded to an efficient width.
+Losses and gradients of a lane without a replicate are zero. Coefficients are those of the columns
 divided by ``scale``.
 """
 
@@ -29,45 +29,49 @@ Accuracy = Literal["coarse", "near", "exact"]
 
 
 class Trial(Protocol):
-    """A direction from the point of each replicate."""
+    """A search direction from the current point of each replicate."""
 
     def loss(self, t: np.ndarray) -> np.ndarray:
-        """Losses at the points plus t (lanes,) times the direction, (lanes,)."""
+        """Evaluate the losses (lanes,) at the points plus t (lanes,) times the direction."""
 
     def commit(self) -> None:
-        """Let the points be where `loss` was last asked for."""
+        """Move the points to the last place at which `loss` was evaluated."""
 
 
 class CurvatureAt(Protocol):
-    """The curvature of one replicate at the point where it was when this was asked for.
+    """The curvature of one replicate, frozen at the point where it was requested.
 
-    Sums are over the working set as it is at the time of the call: it may have grown since.
+    Sums are over the working set at the time of the call, which may have grown since then.
 
     Attributes
     ----------
     grouped : bool
-        Whether there are rank-one terms beside the diagonal of the linear predictors.
+        Whether the curvature in the linear predictors has rank-one terms in addition to its
+        diagonal.
     convex : bool
-        Whether the Hessian is never indefinite.
+        Whether the Hessian is guaranteed to be positive semidefinite.
     """
 
     grouped: bool
     convex: bool
 
     def matrix(self, first: int = 0, rough: bool = False) -> np.ndarray:
-        """The Hessian, (k, k), of which the rows from ``first`` on count; others may be anything.
+        """Compute the Hessian, (k, k), of which only the rows from ``first`` on are defined.
 
         With ``rough`` it may be rounded to single precision.
         """
 
     def diagonal(self) -> np.ndarray:
-        """The Hessian's diagonal, (k,)."""
+        """Compute the Hessian's diagonal, (k,)."""
 
     def uncentred(self) -> np.ndarray:
-        """The diagonal before terms that may cancel it are taken out, (k,): what is rounding."""
+        """Compute the diagonal (k,) before terms that may cancel it are subtracted.
+
+        Rounding errors of the diagonal are relative to this.
+        """
 
     def by_columns(self) -> ColumnOperator | None:
-        """The Hessian where W is too wide for an array; None unless `DataTerm.columnar`."""
+        """Return the Hessian as an operator for wide W; None unless `DataTerm.columnar`."""
 
 
 class DataTerm(Protocol):
@@ -76,32 +80,32 @@ class DataTerm(Protocol):
     Attributes
     ----------
     p, B, lanes : int
-        Columns, replicates, and the lanes that those are padded to.
+        Numbers of columns, of replicates, and of lanes to which replicates are padded.
     scale : (p,) array
-        What each column was divided by.
+        The number by which each column was divided.
     total : (lanes,) array
         Sum of the row weights.
-    reach : float
-        Change of a coefficient of a column of size one beyond which the curvature at the start
-        says nothing of the loss; infinite for a quadratic loss.
+    trust_radius : float
+        Change of the coefficient of a column of unit size beyond which the curvature at the start
+        does not describe the loss; infinite for a quadratic loss.
     effective_rows : int
         Rows or events that each add to the curvature; see `Likelihood.effective_rows`.
     W : (k,) int array
         The working set, in the order in which columns joined.
     inside : (p,) bool array
-        Whether a column is in it.
+        Whether each column is in the working set.
     rows, entries : int
-        Rows, and entries of the working set in them.
+        Number of rows, and of stored entries of the working set.
     columnar : bool
-        Whether Hessians may be of the columns alone (`CurvatureAt.by_columns`).
+        Whether Hessians are available as column operators (`CurvatureAt.by_columns`).
     loss : (lanes,) array
-        At the points.
+        Losses at the points.
     unsettled : (lanes,) array
-        How far nuisance parameters are from their optimum at the points, in their own standard
-        errors (`steropes.likelihoods.nuisance`); zero where there are none. They move with the
-        steps: gradients and curvatures are what is left once they are eliminated.
+        Distance of the nuisance parameters from their optimum given β, in their own standard errors
+        (`steropes.likelihoods.nuisance`); zero without nuisance parameters. They move with the
+        steps: gradients and curvatures are those after their elimination.
     fall : (lanes,) array
-        What those parameters alone add to the slope along a step, counted downwards.
+        Their Newton decrement: the descent that they alone add to the slope along a step.
     """
 
     p: int
@@ -121,93 +125,97 @@ class DataTerm(Protocol):
 
     @property
     def inside(self) -> np.ndarray:
-        """Whether columns are in it."""
+        """Whether each column is in the working set."""
 
     @property
     def entries(self) -> int:
-        """Its entries."""
+        """Stored entries of the working set."""
 
     def hessian_cost(self, coarse: bool) -> float:
-        """What a replicate's Hessian over the working set costs, in steps of all lanes."""
+        """Estimate the cost of one replicate's Hessian, in steps of all lanes."""
 
     @property
     def loss(self) -> np.ndarray:
-        """At the points."""
+        """Losses at the points."""
 
     @property
     def unsettled(self) -> np.ndarray:
-        """Of nuisance parameters at the points."""
+        """Distance of the nuisance parameters from their optimum."""
 
     @property
     def fall(self) -> np.ndarray:
-        """Of nuisance parameters at the points."""
+        """Newton decrement of the nuisance parameters."""
 
     @property
     def data_loss(self) -> np.ndarray:
-        """The loss without what is not of the data, such as a prior's smooth term."""
+        """Losses without terms that do not come from the data, such as a prior's smooth term."""
 
     @property
     def dispersion(self) -> np.ndarray | float:
-        """Variance by which the curvature overstates the score's information, (lanes,)."""
+        """Factor, (lanes,), by which the curvature overstates the information of the score."""
 
     def join(self, columns: np.ndarray) -> int:
-        """Let columns into the working set; returns how many were not in it."""
+        """Add columns to the working set; return how many were new."""
 
     def keep(self, at: np.ndarray) -> None:
-        """Let only these places of the working set stay in it; the others have β = 0."""
+        """Restrict the working set to the columns at these places; all others have β = 0."""
 
     def set_prior(self, prior: Prior) -> bool:
-        """Take in what another prior adds to the losses.
+        """Replace the prior whose smooth term is added to the losses.
 
-        Returns whether a prior adds anything to them: then the points have to be placed again.
+        Returns whether the term includes a prior at all, in which case the points must be placed
+        again.
         """
 
     def place(self, beta: np.ndarray, like: Nuisance | None = None) -> None:
-        """Let the points be at β (p, lanes), zero outside of the working set.
+        """Move the points to β (p, lanes), which is zero outside of the working set.
 
-        Nuisance parameters stay where they are, or start near those of ``like``.
+        Nuisance parameters keep their values, or start near those of ``like``.
         """
 
     def nuisance(self, lane: int) -> Nuisance | None:
-        """A replicate's nuisance parameters, where it has some."""
+        """Return a replicate's nuisance parameters, or None."""
 
     def readmit(self, tol: float) -> np.ndarray:
-        """Let nuisance parameters in that had run into a bound and should leave it, (lanes,)."""
+        """Release nuisance parameters from bounds that they should leave; return the lanes."""
 
     def gradient(self) -> np.ndarray:
-        """Gradient of the losses over the working set, (k, lanes)."""
+        """Compute the gradient of the losses over the working set, (k, lanes)."""
 
     def gradients(self, tol: float) -> np.ndarray:
-        """Gradient over all columns, (p, lanes); ``tol`` is the violation of interest, in λ."""
+        """Compute the gradient over all columns, (p, lanes).
+
+        ``tol`` is the violation of interest, in units of λ; smaller errors do no harm.
+        """
 
     def along(self, D: np.ndarray, live: np.ndarray) -> Trial:
-        """Set out in directions D over the working set, (k, lanes).
+        """Start a search along the directions D over the working set, (k, lanes).
 
-        Only the lanes ``live`` (lanes,) move; the others have D = 0.
+        Only the lanes ``live`` (lanes,) move; D is zero in the others.
         """
 
     def curvature(
         self, lane: int, thin: int = 1, accuracy: Accuracy = "near"
     ) -> CurvatureAt | None:
-        """The curvature of a replicate where it stands, by one in ``thin`` of its rows.
+        """Return a replicate's curvature at its current point, from one in ``thin`` of its rows.
 
-        None where those rows say too little. It may be less accurate where that is cheaper:
-        "near" what is good enough for steps, "coarse" what is far from the end.
+        Returns None if those rows carry too little information. Where that is cheaper, accuracy may
+        be reduced: "near" is sufficient for steps, "coarse" for steps far from the optimum.
         """
 
     def relative(self, curvature: CurvatureAt) -> np.ndarray | None:
-        """Diagonals of the replicates' Hessians relative to a curvature's, (k, lanes).
+        """Compute the diagonals of the replicates' Hessians relative to a curvature's, (k, lanes).
 
-        As far as they differ by their row weights; None where that can't be told.
+        Only differences in the row weights count. Returns None where the ratios cannot be computed.
         """
 
     def left_out_score(self, weights: np.ndarray, difference: bool) -> np.ndarray:
-        """Log-likelihood of the rows that each replicate leaves out, at its point, (B,).
+        """Compute the log-likelihood (B,) of the rows that each replicate leaves out, at its point.
 
         Parameters
         ----------
         weights : (n,) array
             Weights of all rows, in the user's order.
         difference : bool
-            Whether it is the likelihood of all rows less that of the replicate's own.
+            Whether the score is the log-likelihood of all rows minus that of the replicate's rows.
         """

@@ -1,8 +1,8 @@
-"""A Hessian of a part of the rows.
+"""Hessians from a random subsample of the rows.
 
-Where a step goes far no Hessian at its start is right at its end, so one that is off by a good
-part, where the rows are many times the columns, serves as well (sub-sampled Newton methods:
-Roosta-Khorasani and Mahoney 2019). If it contracts badly a whole one takes its place.
+Where a step goes far, no Hessian at its start is right at its end. A rough one serves as well if
+there are many rows for each column (sub-sampled Newton methods: Roosta-Khorasani and Mahoney 2019).
+If it contracts badly, a Hessian of all rows replaces it.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import numpy as np
 
 __all__ = ["enough", "thinned"]
 
-ENOUGH = 10  # rows, or events, for each column in a part of the rows
+ENOUGH = 10  # A subsample needs this many effective rows or events for each column.
 
 
 def thinned(w: Any, thin: int, backend: Any) -> Any:
-    """Row weights (n, 1) of a random part of the rows, the same at each call, zero elsewhere."""
+    """Return row weights (n, 1) of a reproducible random subsample, zero for all other rows."""
     kept = np.random.default_rng(0).random(len(w), np.float32) < 1 / thin
     w = w * backend.asarray(kept[:, None])
     w *= thin
@@ -25,7 +25,10 @@ def thinned(w: Any, thin: int, backend: Any) -> Any:
 
 
 def enough(v: Any, k: int) -> bool:
-    """Whether curvatures v of rows count as many rows still, where a few weigh more than most."""
+    """Return whether a subsample with curvatures v has enough effective rows for k columns.
+
+    The effective number is (Σv)² / Σv², which is small where a few rows outweigh the others.
+    """
     most = float(v.max())
     if not 0 < most < np.inf:
         return False

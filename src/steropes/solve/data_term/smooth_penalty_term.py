@@ -1,6 +1,6 @@
 """A data term with a smooth term of the prior added to its losses.
 
-To the solver the sum is one more data term, so that nothing else of it knows of such priors.
+The solver treats the sum as any other data term, so no other part of it handles such priors.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ class SmoothPenaltyTerm:
     Parameters
     ----------
     inner : DataTerm
-        Of the losses L.
+        The term of the losses L.
     of : callable
         Takes a prior and returns its smooth term for the B replicates, in X's units, or None.
     prior : Prior
-        The one to begin with.
+        The initial prior.
     """
 
-    columnar = False  # a model by columns sees no curvature between them
+    columnar = False  # A column operator would ignore the curvature that S adds between columns.
 
     pool: ThreadPool
 
@@ -43,9 +43,9 @@ class SmoothPenaltyTerm:
         self.p, self.B, self.lanes = inner.p, inner.B, inner.lanes
         self.scale, self.total, self.pool = inner.scale, inner.total, inner.pool
         self.trust_radius, self.rows = inner.trust_radius, inner.rows
-        self.effective_rows = 0  # a part of the rows has not the same curvature
+        self.effective_rows = 0  # A subsample of the rows would not have the curvature of S.
         self.beta = np.zeros((self.p, self.lanes))
-        self.added = np.zeros(self.lanes)  # S at the points
+        self.added = np.zeros(self.lanes)  # S at the points.
         self._slope: np.ndarray | None = None
         self._arrive(self.beta, self.value(self.beta))
 
@@ -57,7 +57,7 @@ class SmoothPenaltyTerm:
         return True
 
     def value(self, beta: np.ndarray) -> np.ndarray:
-        """S of coefficients of the scaled columns, (lanes,)."""
+        """Evaluate S at coefficients of the scaled columns, (lanes,)."""
         out = np.zeros(self.lanes)
         if self.smooth is None:
             return out
@@ -65,6 +65,7 @@ class SmoothPenaltyTerm:
         return out
 
     def _arrive(self, beta: np.ndarray, added: np.ndarray) -> None:
+        """Store the new points and the value of S there."""
         self.beta, self.added, self._slope = beta, added, None
 
     @property
@@ -170,7 +171,7 @@ class SmoothPenaltyTerm:
         return None if at is None else _Curvature(self, at, self.beta[:, lane] / self.scale)
 
     def relative(self, curvature: CurvatureAt) -> np.ndarray | None:
-        """See `DataTerm.relative`: factors of columns would tear a joint term apart."""
+        """Return None, because factors of single columns would distort a term that couples them."""
         return None
 
     def left_out_score(self, weights: np.ndarray, difference: bool) -> np.ndarray:
@@ -179,17 +180,21 @@ class SmoothPenaltyTerm:
 
 
 class _Trial:
+    """A search along a direction for the sum; see `Trial`."""
+
     def __init__(self, term: SmoothPenaltyTerm, D: np.ndarray, live: np.ndarray) -> None:
         self.term, self.inner, self.D = term, term.inner.along(D, live), D
         self.end: tuple[np.ndarray, np.ndarray] | None = None
 
     def loss(self, t: np.ndarray) -> np.ndarray:
+        """See `Trial.loss`."""
         term, beta = self.term, self.term.beta.copy()
         beta[term.W] += t * self.D
         self.end = beta, term.value(beta)
         return self.inner.loss(t) + self.end[1]
 
     def commit(self) -> None:
+        """See `Trial.commit`."""
         if self.end is None:
             raise RuntimeError("commit() before loss()")
         self.inner.commit()
@@ -197,7 +202,7 @@ class _Trial:
 
 
 class _Curvature:
-    """The curvature of losses with that of the smooth term where it was asked for."""
+    """The curvature of the losses plus that of the smooth term at the same point."""
 
     grouped: bool
     convex: bool
@@ -207,6 +212,7 @@ class _Curvature:
         self.grouped, self.convex = inner.grouped, inner.convex
 
     def _added(self) -> np.ndarray:
+        """Compute the smooth term's Hessian over the working set, (k, k)."""
         W = self.term.W
         scale = self.term.scale[W]
         if self.term.smooth is None:
@@ -228,4 +234,4 @@ class _Curvature:
         return self.inner.uncentred() + np.diag(self._added())
 
     def by_columns(self) -> None:
-        """See `CurvatureAt.by_columns`: the smooth term's is of no columns."""
+        """Return None; see `CurvatureAt.by_columns`."""

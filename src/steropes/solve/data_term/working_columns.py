@@ -1,4 +1,4 @@
-"""The columns that matter now, and their rows; the terms of one model share them."""
+"""The working set of columns and its rows, which the terms of one model share."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ __all__ = ["WorkingColumns", "WorkingSet"]
 
 
 class WorkingSet:
-    """Columns W of p.
+    """A working set W of p columns.
 
     Attributes
     ----------
     W : (k,) int array
-        In the order in which they joined.
+        The columns, in the order in which they joined.
     inside : (p,) bool array
     version : int
-        Counts the changes of W.
+        Number of changes of W.
     """
 
     def __init__(self, p: int) -> None:
@@ -30,7 +30,7 @@ class WorkingSet:
         self.version = 0
 
     def join(self, columns: np.ndarray) -> int:
-        """Let columns in, at the end; returns how many were not there."""
+        """Append columns that are not yet in the set; return how many."""
         new = np.unique(columns[~self.inside[columns]])
         if len(new) == 0:
             return 0
@@ -41,7 +41,7 @@ class WorkingSet:
         return len(new)
 
     def keep(self, at: np.ndarray) -> None:
-        """Let only the columns at these places stay."""
+        """Keep only the columns at these places."""
         self.version += 1
         self.inside[self.W] = False
         self.W = self.W[at]
@@ -49,7 +49,7 @@ class WorkingSet:
         self._made_anew()
 
     def become(self, columns: np.ndarray) -> None:
-        """Let W be these columns, in this order."""
+        """Set W to these columns, in this order."""
         k = len(self.W)
         if np.array_equal(columns, self.W):
             return
@@ -64,18 +64,18 @@ class WorkingSet:
             self._made_anew()
 
     def _grown(self) -> None:
-        """Columns have joined at the end."""
+        """Update dependent data after columns were appended."""
 
     def _made_anew(self) -> None:
-        """W is another."""
+        """Rebuild dependent data after any other change of W."""
 
 
 class WorkingColumns(WorkingSet):
-    """Columns W of a design in the model's row order.
+    """A working set of a design's columns with their rows, in the model's row order.
 
     Attributes
     ----------
-    rows : rows of those columns, as `Design.by_rows` makes them
+    rows : rows of those columns, from `Design.by_rows`
     """
 
     def __init__(self, design: DesignLike, order: np.ndarray | None, backend: Any) -> None:
@@ -85,7 +85,7 @@ class WorkingColumns(WorkingSet):
         self._stored: tuple[int, StoredColumns] | None = None
 
     def stored(self) -> StoredColumns:
-        """The columns as a plain design has them."""
+        """Return the columns as a plain design stores them."""
         if self._stored is None or self._stored[0] != self.version:
             self._stored = (
                 self.version,
@@ -94,12 +94,14 @@ class WorkingColumns(WorkingSet):
         return self._stored[1]
 
     def rows_of(self, columns: np.ndarray) -> AnyRows:
-        """Rows of a few columns."""
+        """Return the rows of a few columns."""
         return self.design.by_rows(columns, self.order, self.backend)
 
     def _grown(self) -> None:
+        """Append the new columns to the rows."""
         self.rows = self.rows.grown(self.design, self.W, self.order)
 
     def _made_anew(self) -> None:
-        del self.rows  # before the new copy is made: nothing else is as large
+        """Rebuild the rows."""
+        del self.rows  # Freed first, because nothing else is as large as the two copies.
         self.rows = self.design.by_rows(self.W, self.order, self.backend)

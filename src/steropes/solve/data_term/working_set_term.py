@@ -1,4 +1,4 @@
-"""A data term of outcomes side by side that knows of no columns but those of the working set."""
+"""A data term of several outcomes that sees only the columns of its working set."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ __all__ = ["WorkingSetTerm"]
 
 
 class WorkingSetTerm(LocalTerm):
-    """Replicates whose working set someone else sees to.
+    """Replicates whose working set is managed by the caller.
 
-    The columns outside of it count as at their optimum: the gradient there is zero. Whoever makes
-    the term looks at them with `everywhere`, or has the certificate do so.
+    Columns outside of the working set count as optimal: their gradient is reported as zero. The
+    caller checks them with `everywhere` or through the certificate.
     """
 
     _relative: tuple[np.ndarray, np.ndarray] | None = None  # columns, and theirs
 
     def gradients(self, tol: float) -> np.ndarray:
-        """See `DataTerm.gradients`."""
+        """Return the gradient, with zeros outside of the working set."""
         g = np.zeros((self.p, self.lanes))
         g[self.W] = self.gradient()
         return g
 
     def everywhere(self, tol: float) -> np.ndarray:
-        """What `LocalTerm.gradients` is: of all columns."""
+        """Compute the gradient over all columns, as `LocalTerm.gradients` does."""
         return super().gradients(tol)
 
     def curvatures(self) -> Any:
-        """The diagonal of each replicate's curvature where it is, (n, lanes)."""
+        """Compute the diagonal of each replicate's curvature at its point, (n, lanes)."""
         V = self.backend.xp.zeros_like(self.w)
         for b in range(self.B):
             one, own = slice(b, b + 1), self.likelihood.of_lane(b)
@@ -40,11 +40,11 @@ class WorkingSetTerm(LocalTerm):
         return V
 
     def know_relative(self, relative: np.ndarray) -> None:
-        """Take what the next Hessian's `relative` is of the working set as it is."""
+        """Set the result of `relative` for the next Hessian over the current working set."""
         self._relative = self.W.copy(), relative
 
     def relative(self, curvature: CurvatureAt) -> np.ndarray | None:
-        """See `DataTerm.relative`; of columns that joined since what it mostly is of the others."""
+        """Return relative diagonals; columns that joined later get each replicate's median."""
         if self._relative is None:
             return super().relative(curvature)
         known, relative = self._relative

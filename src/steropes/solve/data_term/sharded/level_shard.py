@@ -1,4 +1,4 @@
-"""Rows that are here and have thresholds in common with rows elsewhere, as a shard."""
+"""A shard in this process that shares thresholds with other shards."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from .shard_messages import (
 
 __all__ = ["LevelShard"]
 
-PLACES = 2  # that are kept: of the steps, and of a Hessian
-AT_ONCE = 8  # thresholds
+PLACES = 2  # Number of points kept: that of the steps and that of a Hessian.
+AT_ONCE = 8  # Number of thresholds whose cross derivatives are computed together.
 
 
 class LevelShard(ShardBase):
-    """See `Shard`; thresholds come with each request.
+    """Rows of a cumulative model; see `Shard`. Thresholds are part of each request.
 
     Parameters
     ----------
     design : Design
     part : LevelPart
-        Of these rows.
+        The likelihood's part of these rows.
     """
 
     def __init__(self, design: DesignLike, part: LevelPart) -> None:
@@ -51,13 +51,13 @@ class LevelShard(ShardBase):
         self._here: dict[bytes, tuple[np.ndarray, list[Evaluation]]] = {}
 
     def knows(self, key: str) -> bool:
-        """Whether replicates are bound."""
+        """Return whether replicates are bound."""
         return key in self._w
 
     def bind(
         self, key: str, weights: np.ndarray, offset: np.ndarray | None, context: ShardContext
     ) -> None:
-        """See `ContextShards.bind`: offsets are among what is told."""
+        """Bind weights and context, which includes the offset; see `ContextShards.bind`."""
         w = np.asarray(weights, np.float64)[self.part.order]
         rank = context["rank"]
         self._w[key], self._offset[key], self._rank[key] = w, context.get("offset"), rank
@@ -70,6 +70,7 @@ class LevelShard(ShardBase):
         self._here.clear()
 
     def _answer(self, at: At, ask: Ask, active: WorkingColumns) -> Iterable[tuple[str, np.ndarray]]:
+        """See `ShardBase._answer`."""
         match ask:
             case LevelMean():
                 w, eta = self._w[at.replicates], self._eta(at, None, active)
@@ -88,16 +89,17 @@ class LevelShard(ShardBase):
             case _:
                 raise ValueError(f"levels are not asked for {type(ask).__name__}")
 
-    # -- where replicates are --------------------------------------------------------------------
+    # -- points of replicates --------------------------------------------------------------------
 
     def _rows(self, key: str, lane: int | None) -> list[LaneRows]:
+        """Return the rows of all replicates, or of one; raise `Unbound` if they are unknown."""
         if key not in self._lanes:
             raise Unbound(key)
         lanes = self._lanes[key]
         return lanes if lane is None else [lanes[lane]]
 
     def _eta(self, at: At, lane: int | None, active: WorkingColumns) -> np.ndarray:
-        """η (n, lanes) of all replicates, or of one."""
+        """Compute η (n, lanes) of all replicates, or of one."""
         eta = np.asarray(active.rows.matmul(np.ascontiguousarray(at.beta)))
         offset = self._offset[at.replicates]
         if offset is not None:
@@ -112,13 +114,13 @@ class LevelShard(ShardBase):
     def _at(
         self, at: At, lane: int | None, active: WorkingColumns
     ) -> tuple[np.ndarray, list[Evaluation]]:
-        """η, and the evaluations of the replicates' rows."""
+        """Return η and the evaluations of the replicates' rows."""
         rows, point = self._rows(at.replicates, lane), at.levels
         assert point is not None
         name = f"{at.replicates} {lane} {point.clipped.tolist()}".encode()
         key = name + place_of(at) + b"|" + point.alpha.tobytes() + point.delta.tobytes()
         if key in self._here:
-            self._here[key] = self._here.pop(key)  # the last one that was wanted
+            self._here[key] = self._here.pop(key)  # Moved to the end as the most recently used.
             return self._here[key]
         eta = self._eta(at, lane, active)
         found = eta, [own.evaluate(point, b, _of(eta, b)) for b, own in enumerate(rows)]
@@ -128,7 +130,7 @@ class LevelShard(ShardBase):
         return found
 
     def _spread(self, rows: list[LaneRows], parts: list[np.ndarray], lanes: int) -> np.ndarray:
-        """Numbers of the replicates' rows as numbers of the block's, (n, lanes)."""
+        """Scatter numbers of the replicates' rows to the rows of the shard, (n, lanes)."""
         out = np.zeros((self.part.n, lanes))
         for b, (own, x) in enumerate(zip(rows, parts, strict=True)):
             out[own.at, b] = x
@@ -139,6 +141,7 @@ class LevelShard(ShardBase):
     def _sums(
         self, at: At, lane: int | None, active: WorkingColumns
     ) -> Iterable[tuple[str, np.ndarray]]:
+        """Compute sums by threshold; see `LevelSums`."""
         rows, point = self._rows(at.replicates, lane), at.levels
         assert point is not None
         eta, evs = self._at(at, lane, active)
@@ -159,7 +162,7 @@ class LevelShard(ShardBase):
         ]
 
     def _crossed(self, own: LaneRows, ev: Evaluation, K: int, active: WorkingColumns) -> np.ndarray:
-        """−C X, (K, k)."""
+        """Compute −C X, (K, k)."""
         out = np.zeros((K, len(active.W)))
         for k0 in range(0, own.K, AT_ONCE):
             k1 = min(k0 + AT_ONCE, own.K)
@@ -169,7 +172,7 @@ class LevelShard(ShardBase):
         return out
 
     def _gradients(self, at: At, active: WorkingColumns) -> np.ndarray:
-        """Over all columns."""
+        """Compute the gradient over all columns."""
         rows, point = self._rows(at.replicates, None), at.levels
         assert point is not None
         assert point.t is not None
@@ -181,7 +184,7 @@ class LevelShard(ShardBase):
         return np.asarray(self.design.rmatmul(whole, self.part.backend))
 
     def _diagonal(self, at: At, lane: int, active: WorkingColumns) -> np.ndarray:
-        """The rows' curvature with α as it is, (n,)."""
+        """Compute the rows' curvature at fixed α, (n,)."""
         rows = self._rows(at.replicates, lane)
         ev = self._at(at, lane, active)[1][0]
         return self._spread(rows, [ev.ua + ev.ub], 1)[:, 0]
@@ -189,6 +192,7 @@ class LevelShard(ShardBase):
     def _hessian(
         self, at: At, ask: Hessian, active: WorkingColumns
     ) -> Iterable[tuple[str, np.ndarray]]:
+        """Compute this shard's part of a Hessian; see `Hessian`."""
         assert at.levels is not None
         rows, v = active.rows, self._diagonal(at, ask.lane, active)
         own = self._rows(at.replicates, ask.lane)[0]
@@ -204,6 +208,7 @@ class LevelShard(ShardBase):
     def _relative(
         self, at: At, ask: Relative, active: WorkingColumns
     ) -> Iterable[tuple[str, np.ndarray]]:
+        """Compute relative diagonals; see `Relative`."""
         base, others = self._w[at.replicates][:, ask.lane, None], self._w[ask.others]
         rows, k = active.rows, len(at.columns)
         wide = self.part.backend.lanes(others.shape[1])
@@ -220,7 +225,7 @@ class LevelShard(ShardBase):
         ]
 
     def _left_out(self, at: At, ask: LeftOut, active: WorkingColumns) -> np.ndarray:
-        """Log-likelihoods (B,) of the rows that replicates leave out."""
+        """Compute the log-likelihoods (B,) of the rows that replicates leave out."""
         point, rank = at.levels, self._rank[at.replicates]
         assert point is not None
         whole, eta = self._w[ask.whole][:, 0], self._eta(at, None, active)
@@ -232,4 +237,5 @@ class LevelShard(ShardBase):
 
 
 def _of(eta: np.ndarray, b: int) -> np.ndarray:
+    """Return a lane's column (n,) as a contiguous array."""
     return np.ascontiguousarray(eta[:, b])

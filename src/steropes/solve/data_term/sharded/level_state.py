@@ -1,4 +1,4 @@
-"""Where replicates with thresholds are, and what shards' sums there say of these."""
+"""The points of replicates with shared thresholds, and the shards' sums there."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["LevelState", "padded", "require_positive"]
 
 
 class LevelState:
-    """Where replicates are, and the sums there.
+    """The points of replicates with the totals of the shards' sums.
 
     Attributes
     ----------
     thresholds : list of Moved
     point : LevelPoint
     version : int
-        Of the working set that the sums are of.
+        Version of the working set to which the sums refer.
     """
 
     def __init__(self, thresholds: list[Moved], point: LevelPoint, version: int) -> None:
@@ -32,12 +32,12 @@ class LevelState:
         self._solved: dict[int, tuple[Chain, np.ndarray]] = {}
 
     def take(self, answers: Sequence[Answer]) -> None:
-        """Add up what shards answered."""
+        """Add up the shards' answers."""
         self.loss, self.chains = added(answers, "loss"), added(answers, "chains")
         self.slope, self.cross = added(answers, "slope"), added(answers, "cross")
 
     def reachable(self, total: np.ndarray) -> np.ndarray:
-        """The loss; infinite where no curvature is left, so that no step ends there, (lanes,).
+        """Return the losses (lanes,), infinite where too little curvature is left for a step.
 
         ``total`` (lanes,) is the weight of all rows.
         """
@@ -50,11 +50,11 @@ class LevelState:
         return out
 
     def block(self, b: int) -> Chain:
-        """T of a replicate."""
+        """Return the block T of a replicate."""
         return self.solved(b)[0]
 
     def solved(self, b: int) -> tuple[Chain, np.ndarray]:
-        """T, and T⁻¹g."""
+        """Return T and T⁻¹g."""
         if b not in self._solved:
             some = slice(len(self.thresholds[b].alpha))
             g, u, W = (np.ascontiguousarray(x[some, b]) for x in self.chains)
@@ -63,17 +63,17 @@ class LevelState:
         return self._solved[b]
 
     def fall(self, b: int) -> float:
-        """g'T⁻¹g."""
+        """Compute g'T⁻¹g, the Newton decrement of the thresholds."""
         t = self.solved(b)[1]
         return float(self.chains[0][: len(t), b] @ t)
 
     def crossed(self, b: int) -> np.ndarray:
-        """−C X of a replicate, (K, k)."""
+        """Return −C X of a replicate, (K, k)."""
         return np.asarray(self.cross[b][: len(self.thresholds[b].alpha)])
 
 
 def padded(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """Vectors as columns (K, B), with zeros where they are shorter."""
+    """Stack vectors as columns (K, B), padded with zeros."""
     out = np.zeros((max(len(x) for x in parts), len(parts)))
     for b, x in enumerate(parts):
         out[: len(x), b] = x
@@ -81,7 +81,7 @@ def padded(parts: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def require_positive(block: Chain, t: np.ndarray) -> np.ndarray:
-    """T⁻¹g, where T is positive."""
+    """Return t = T⁻¹g, or raise an error where T is not positive."""
     if not block.positive:
         raise FloatingPointError("the curvature of the thresholds is not finite")
     return t

@@ -1,9 +1,9 @@
-"""The data term of rows in shards that have a few thresholds in common.
+"""The data term of rows in shards that share a few thresholds.
 
-Thresholds are here; a step sends them with the coefficients, and shards answer with sums by
-threshold (`likelihoods.level_exchange`), of which the gradient with the thresholds eliminated,
-their own step and the Hessian's last term are made. So a step is one request, whose answer is as
-long as the working set times the thresholds.
+The thresholds are kept here. A step sends them with the coefficients, and shards answer with sums
+by threshold (`likelihoods.level_exchange`). From their totals follow the gradient with the
+thresholds eliminated, the thresholds' own step and the last term of the Hessian. A step is thus one
+request, whose answer grows with the working set times the number of thresholds.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class LevelTerm(ShardedTerm):
     shards : ContextShards
     exchange : LevelExchange
     likelihood : NuisanceLikelihood
-        Of all rows; only their outcomes are asked of it.
+        Of all rows; only its outcomes are used.
     scale, weights, offset, B, active
         As in `ShardedTerm`.
     """
@@ -71,13 +71,16 @@ class LevelTerm(ShardedTerm):
         )
 
     def _bind(self, weights: np.ndarray, offset: np.ndarray | None) -> str:
+        """See `ShardedTerm._bind`."""
         return self._bound(self.own, offset)
 
     def _bound(self, weights: np.ndarray, offset: np.ndarray | None) -> str:
+        """Bind weights and offset with their contexts and return the key."""
         contexts = self.exchange.shard_contexts(weights, offset)
         return self.context_shards.bind(weights, offset, weights.shape[1], contexts)
 
     def _totals(self) -> np.ndarray:
+        """See `ShardedTerm._totals`."""
         out = np.zeros(self.lanes)
         out[: self.B] = added(self._ask(self._at(), LevelMean()), "weight")
         return out
@@ -85,7 +88,10 @@ class LevelTerm(ShardedTerm):
     # -- the points ----------------------------------------------------------------------------
 
     def place(self, beta: np.ndarray, like: Nuisance | None = None) -> None:
-        """See `DataTerm.place`; thresholds stay where they are finite there."""
+        """Move the points; thresholds keep their values where the loss is finite.
+
+        See `DataTerm.place`.
+        """
         before = self._thresholds
         self.beta, self._spot = np.array(beta, np.float64), None
         if before is not None and like is None:
@@ -98,13 +104,14 @@ class LevelTerm(ShardedTerm):
         self._thresholds, self._spot = fresh, None
 
     def _begun(self, like: Nuisance | None = None) -> list[Moved]:
+        """Choose initial thresholds from the mean linear predictor of each replicate."""
         level = added(self._ask(self._at(), LevelMean()), "eta") / self.total[: self.B]
         lanes = range(self.B)
         return [self.exchange.begin(float(level[b]), self.own[:, b], like) for b in lanes]
 
     @property
     def spot(self) -> LevelState:
-        """Where the replicates are, with the sums over the working set as it is."""
+        """The replicates' state, with sums over the current working set."""
         if self._thresholds is None:
             self._thresholds = self._begun()
         if self._spot is None or self._spot.version != self.active.version:
@@ -112,29 +119,31 @@ class LevelTerm(ShardedTerm):
         return self._spot
 
     def seen(self, beta: np.ndarray, thresholds: list[Moved]) -> LevelState:
-        """Ask for the sums at a point."""
+        """Request the sums at a point."""
         spot = LevelState(thresholds, self._point(thresholds), self.active.version)
         self._take(spot, beta)
         finite = np.isfinite(spot.loss[: self.B])
         bad = np.array([ok and not spot.block(b).positive for b, ok in enumerate(finite)])
-        if bad.any():  # by rounding, far out
+        if bad.any():  # T is not positive because of rounding far from the optimum.
             spot = LevelState(thresholds, replace(spot.point, clipped=bad), self.active.version)
             self._take(spot, beta)
         return spot
 
     def _take(self, spot: LevelState, beta: np.ndarray) -> None:
+        """Request the sums at coefficients (k, lanes) and store them in the state."""
         answers = self._ask(At(self.key, self.W, beta, levels=spot.point), LevelSums())
         self.counted(answers)
         spot.take(answers)
 
     def _point(self, thresholds: Sequence[Moved]) -> LevelPoint:
+        """Convert thresholds to the form of a request."""
         alpha, delta = (
             padded([getattr(t, name) for t in thresholds]) for name in ("alpha", "delta")
         )
         return LevelPoint(alpha, delta, np.zeros(len(thresholds), bool))
 
     def arrive(self, beta: np.ndarray, spot: LevelState) -> None:
-        """Let the points be where a trial has been."""
+        """Move the points to an evaluated trial."""
         self.beta[self.W] = beta
         self._thresholds, self._spot = spot.thresholds, spot
 
@@ -187,11 +196,17 @@ class LevelTerm(ShardedTerm):
     def curvature(
         self, lane: int, thin: int = 1, accuracy: Accuracy = "near"
     ) -> CurvatureAt | None:
-        """See `DataTerm.curvature`; thin ones are not made."""
+        """Return the curvature; None for a subsample, which shards do not support.
+
+        See `DataTerm.curvature`.
+        """
         return None if thin > 1 else LevelCurvature(self, lane)
 
     def left_out_score(self, weights: np.ndarray, difference: bool) -> np.ndarray:
-        """See `DataTerm.left_out_score`; rows are independent, so both scores are one."""
+        """Compute held-out scores; rows are independent, so both kinds of score are equal.
+
+        See `DataTerm.left_out_score`.
+        """
         whole = self._bound(weights[:, None], None)
         at = At(self.key, self.W, self.beta[self.W], levels=self.spot.point)
         try:
@@ -201,7 +216,7 @@ class LevelTerm(ShardedTerm):
 
 
 class LevelTrial:
-    """A direction in the coefficients with the thresholds' own; see `Trial`."""
+    """A direction in the coefficients together with that of the thresholds; see `Trial`."""
 
     def __init__(self, term: LevelTerm, D: np.ndarray, live: np.ndarray) -> None:
         self.term, self.D, self.start = term, D, term.beta[term.W]
@@ -210,6 +225,7 @@ class LevelTrial:
         self.end: tuple[np.ndarray, LevelState] | None = None
 
     def _step(self, b: int) -> np.ndarray:
+        """Compute the thresholds' step that goes with a replicate's direction."""
         block, t = self.spot.solved(b)
         return np.asarray(
             block.solve(self.spot.crossed(b) @ self.D[:, b]) - require_positive(block, t)
@@ -235,14 +251,14 @@ class LevelTrial:
 
 @dataclass(frozen=True)
 class _Kept:
-    """A replicate's thresholds, and their block, where a curvature is of."""
+    """A replicate's thresholds and their block at the point of a curvature."""
 
     point: LevelPoint
     block: Chain
 
 
 class LevelCurvature(ShardedCurvature):
-    """See `ShardedCurvature`."""
+    """The curvature with the thresholds eliminated; see `ShardedCurvature`."""
 
     def __init__(self, term: LevelTerm, lane: int) -> None:
         super().__init__(term, lane)
@@ -255,7 +271,7 @@ class LevelCurvature(ShardedCurvature):
 
     @property
     def at(self) -> At:
-        """See `ShardedCurvature.at`."""
+        """The point of requests, with its thresholds; see `ShardedCurvature.at`."""
         return replace(self.place(), levels=self.kept.point)
 
     def matrix(self, first: int = 0, rough: bool = False) -> np.ndarray:
@@ -270,6 +286,7 @@ class LevelCurvature(ShardedCurvature):
         return H
 
     def _both(self) -> tuple[np.ndarray, np.ndarray]:
+        """See `ShardedCurvature._both`."""
         version, k = self.term.active.version, len(self.term.W)
         if self._diagonals is None or self._diagonals[0] != version:
             answers = self.term._ask(self.at, Hessian(self.lane, False))

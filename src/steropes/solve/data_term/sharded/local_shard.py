@@ -1,4 +1,4 @@
-"""Rows that are here as a shard: a design, a likelihood and weights that answer requests."""
+"""A shard in this process: a design, a likelihood and weights that answer requests."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from .shard_messages import (
 
 __all__ = ["LocalShard", "Unbound", "place_of"]
 
-CURVATURES = 2  # that are kept: the one that replicates share, and that of the last request
+CURVATURES = 2  # Number of curvatures kept: the shared one and that of the last request.
 
 
 class Unbound(KeyError):
-    """A shard does not know the replicates that it was asked about: bind them again."""
+    """The replicates of a request are unknown to a shard and have to be bound again."""
 
 
 class LocalShard(ShardBase):
-    """Rows in memory, or mapped from disk, with a likelihood of their own; see `Shard`.
+    """Rows in memory, or mapped from disk, with their own likelihood; see `Shard`.
 
     Parameters
     ----------
     design : Design
         With the scale and the centre that all shards have.
     likelihood : Likelihood
-        Of these rows, a sum over them or over strata that are whole here.
+        Of these rows: a sum over rows, or over strata that lie completely within them.
     """
 
     def __init__(self, design: DesignLike, likelihood: Likelihood) -> None:
@@ -56,7 +56,7 @@ class LocalShard(ShardBase):
         self._weights[key] = np.asarray(weights, np.float64), offset
 
     def knows(self, key: str) -> bool:
-        """Whether replicates are bound."""
+        """Return whether replicates are bound."""
         return key in self._weights
 
     def release(self, key: str) -> None:
@@ -65,6 +65,7 @@ class LocalShard(ShardBase):
             known.pop(key, None)
 
     def _answer(self, at: At, ask: Ask, active: WorkingColumns) -> Iterable[tuple[str, np.ndarray]]:
+        """See `ShardBase._answer`."""
         match ask:
             case Totals():
                 w = self._bound(at.replicates)[0]
@@ -103,15 +104,16 @@ class LocalShard(ShardBase):
             case _:
                 raise ValueError(f"{type(ask).__name__} is for rows with risk sets in common")
 
-    # -- what is kept ---------------------------------------------------------------------------
+    # -- stored state ---------------------------------------------------------------------------
 
     def _bound(self, key: str) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return the weights and offset of replicates, or raise `Unbound`."""
         if key not in self._weights:
             raise Unbound(key)
         return self._weights[key]
 
     def _term(self, key: str, active: WorkingColumns) -> LocalTerm:
-        """The term of replicates over the working set, or one made for columns aside."""
+        """Return the replicates' term over the working set, or a new one for other columns."""
         kept = self._terms.get(key)
         if kept is not None and kept.active is active:
             return kept
@@ -124,7 +126,7 @@ class LocalShard(ShardBase):
         return term
 
     def _there(self, at: At, active: WorkingColumns) -> LocalTerm:
-        """The term where the replicates are."""
+        """Return the term, moved to the point."""
         term, place = self._term(at.replicates, active), place_of(at)
         if self._where.get(at.replicates) != place or active is not self.active:
             beta = np.zeros((self.design.p, term.lanes))
@@ -135,10 +137,11 @@ class LocalShard(ShardBase):
         return term
 
     def _curvature(self, at: At, lane: int, exact: bool, active: WorkingColumns) -> LocalCurvature:
-        """The curvature of one replicate, whose coefficients alone are in ``at``."""
+        """Return the curvature of the one replicate whose coefficients ``at`` contains."""
         key = b"%d %d %s " % (lane, exact, at.replicates.encode()) + place_of(at)
         if key in self._curvatures and self._curvatures[key].active is active:
-            self._curvatures[key] = self._curvatures.pop(key)  # the last one that was wanted
+            # Moved to the end as the most recently used.
+            self._curvatures[key] = self._curvatures.pop(key)
             return self._curvatures[key]
         likelihood, backend = self.likelihood, self.likelihood.backend
         term = self._term(at.replicates, active)
@@ -157,6 +160,7 @@ class LocalShard(ShardBase):
     def _relative(
         self, at: At, ask: Relative, active: WorkingColumns
     ) -> Iterable[tuple[str, np.ndarray]]:
+        """Compute relative diagonals; see `Relative`."""
         curvature = self._curvature(at, ask.lane, False, active)
         term = self._term(ask.others, active)
         found = term.relative_diagonals(curvature)
@@ -168,5 +172,8 @@ class LocalShard(ShardBase):
 
 
 def place_of(at: At) -> bytes:
-    """A point and its working set: over other columns the same sums have other last digits."""
+    """Return a key of a point and its working set.
+
+    The working set is included because sums over other columns differ in their last digits.
+    """
     return at.columns.astype(np.int64).tobytes() + b"|" + at.beta.tobytes()

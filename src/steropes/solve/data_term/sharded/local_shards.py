@@ -1,4 +1,4 @@
-"""Shards of this process, one after the other."""
+"""Shards of this process, asked one after the other."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["LocalShards", "ShardBindings"]
 
 
 class ShardBindings:
-    """Keys of replicates, by what their weights and offsets are, and how often each is in use."""
+    """Reference-counted keys of replicates, derived from their weights and offsets."""
 
     def __init__(self) -> None:
         self.uses: Counter[str] = Counter()
 
     def take(self, weights: np.ndarray, offset: np.ndarray | None, B: int) -> tuple[str, bool]:
-        """The key of replicates, and whether it is new."""
+        """Return the key of replicates and whether it is new."""
         digest = hashlib.blake2b(digest_size=12)
         for x in (weights, offset):
             digest.update(b"none" if x is None else str(x.shape).encode())
@@ -30,7 +30,7 @@ class ShardBindings:
         return key, self.uses[key] == 1
 
     def drop(self, key: str) -> bool:
-        """Let a use go, and say whether it was the last one."""
+        """Release one use of a key; return whether it was the last one."""
         self.uses[key] -= 1
         if self.uses[key] > 0:
             return False
@@ -45,7 +45,7 @@ class LocalShards:
     ----------
     shards : sequence of Shard
     rows : sequence of int
-        How many rows each has.
+        Number of rows of each.
     """
 
     def __init__(self, shards: Sequence[Shard], rows: Sequence[int]) -> None:

@@ -1,4 +1,4 @@
-"""Sums of the columns over risk sets: X is here, and how it is summed a likelihood's part says."""
+"""Sums of the columns over risk sets, from local rows of X and the likelihood's grouping."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def moments(
     part: RiskPart, active: WorkingColumns, r: Array, weights: PartWeights, chosen: np.ndarray,
     apart: bool,
 ) -> dict[str, np.ndarray]:  # fmt: skip
-    """``at_risk`` and, with ``apart``, ``tied``: sums of r x at some groups, (F, k) each.
+    """Compute ``at_risk`` and, with ``apart``, ``tied``: sums of r x at some groups, (F, k) each.
 
     Parameters
     ----------
@@ -28,10 +28,10 @@ def moments(
     if rows.layout == "rows":
         N, E = part.moments(rows.sums, rows.k, u, weights, chosen)
     else:
-        assert rows.layout == "pieces"  # no other model over time has risk sets
+        assert rows.layout == "pieces"  # No other model over time has risk sets.
         N, E = _by_interval(part, rows, u, weights, chosen)
     if apart:
-        assert E is not None  # of families that tell them apart
+        assert E is not None  # Families that separate tied events return both.
         return {"at_risk": N, "tied": E}
     return {"at_risk": N if E is None else N + E}
 
@@ -39,7 +39,7 @@ def moments(
 def _by_interval(
     part: RiskPart, rows: PieceLike, u: Array, weights: PartWeights, chosen: np.ndarray
 ) -> tuple[Array, Array]:
-    """Of columns that act in some intervals of time; see `PieceLike`."""
+    """Compute the sums of columns that act in some intervals of time; see `PieceLike`."""
     assert part.rows.interval is not None
     of = part.rows.interval[part.rows.groups.stratum[chosen]]
     N, E = np.zeros((2, len(chosen), rows.k))

@@ -1,4 +1,4 @@
-"""Rows that are here and have risk sets in common with rows elsewhere, as a shard."""
+"""A shard in this process that shares risk sets with other shards."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from .shard_messages import (
 
 __all__ = ["RiskShard"]
 
-PLACES = 3  # that are kept: of the steps, of the shared curvature, and of the last one
+PLACES = 3  # Number of points kept: that of the steps, of the shared curvature, and the last one.
 
 
 @dataclass(frozen=True)
 class _Here:
-    """η of some replicates at a point, and r where it has been asked for."""
+    """η of some replicates at a point, and r if it has been requested."""
 
     eta: np.ndarray
     weights: PartWeights
@@ -44,13 +44,13 @@ class _Here:
 
 
 class RiskShard(ShardBase):
-    """See `Shard`; a step is two requests.
+    """Rows of a model with shared risk sets; see `Shard`. A step is two requests.
 
     Parameters
     ----------
     design : Design
     part : RiskPart
-        Of these rows.
+        The likelihood's part of these rows.
     """
 
     def __init__(self, design: DesignLike, part: RiskPart) -> None:
@@ -60,13 +60,13 @@ class RiskShard(ShardBase):
         self._here: dict[tuple[str, int | None, bytes], _Here] = {}
 
     def knows(self, key: str) -> bool:
-        """Whether replicates are bound."""
+        """Return whether replicates are bound."""
         return key in self._bound
 
     def bind(
         self, key: str, weights: np.ndarray, offset: np.ndarray | None, context: ShardContext
     ) -> None:
-        """See `ContextShards.bind`: offsets are among what is told."""
+        """Bind weights and context, which includes the offset; see `ContextShards.bind`."""
         part = self.part
         w = self._in_lanes(np.asarray(weights, np.float64)[part.row])
         common = {name: x for name, x in context.items() if name != "offset"}
@@ -74,6 +74,7 @@ class RiskShard(ShardBase):
         self._bound[key] = part.weigh(w, common), own
 
     def _in_lanes(self, x: np.ndarray) -> np.ndarray:
+        """Pad columns to lanes with zeros."""
         B = x.shape[1]
         out = np.zeros((len(x), self.part.backend.lanes(B)))
         out[:, :B] = x
@@ -86,6 +87,7 @@ class RiskShard(ShardBase):
             del self._here[known]
 
     def _answer(self, at: At, ask: Ask, active: WorkingColumns) -> Iterable[tuple[str, np.ndarray]]:
+        """See `ShardBase._answer`."""
         match ask:
             case RiskSums():
                 return self._sums(at, ask, active)
@@ -105,13 +107,13 @@ class RiskShard(ShardBase):
             case _:
                 raise ValueError(f"risk sets are not asked for {type(ask).__name__}")
 
-    # -- where replicates are --------------------------------------------------------------------
+    # -- points of replicates --------------------------------------------------------------------
 
     def _at(self, at: At, lane: int | None, active: WorkingColumns) -> _Here:
-        """η of all replicates, or of one."""
+        """Return η of all replicates, or of one."""
         key = at.replicates, lane, place_of(at)
         if key in self._here:
-            self._here[key] = self._here.pop(key)  # the last one that was wanted
+            self._here[key] = self._here.pop(key)  # Moved to the end as the most recently used.
             return self._here[key]
         if at.replicates not in self._bound:
             raise Unbound(at.replicates)
@@ -126,7 +128,7 @@ class RiskShard(ShardBase):
         return here
 
     def _keep(self, key: tuple[str, int | None, bytes], here: _Here) -> None:
-        """Keep a place; of all lanes of replicates there is one, where they are now."""
+        """Store a point; for all lanes of some replicates only the current one is kept."""
         for old in [k for k in self._here if k[:2] == key[:2] and key[1] is None]:
             del self._here[old]
         self._here[key] = here
@@ -136,7 +138,7 @@ class RiskShard(ShardBase):
     def _rated(
         self, at: At, lane: int | None, shift: np.ndarray | None, active: WorkingColumns
     ) -> tuple[_Here, np.ndarray]:
-        """The place with r there, and the events' part of the loss."""
+        """Return the point with r there, and the events' part of the loss."""
         here = self._at(at, lane, active)
         r, linear = self.part.rates(here.eta, here.weights, shift)
         self._keep((at.replicates, lane, place_of(at)), _Here(here.eta, here.weights, r, shift))
@@ -145,7 +147,7 @@ class RiskShard(ShardBase):
     def _r(
         self, at: At, lane: int | None, active: WorkingColumns
     ) -> tuple[np.ndarray, PartWeights]:
-        """R at a point whose hazards are known."""
+        """Return r and the weights at a point with known hazards."""
         assert at.hazards is not None
         here, shift = self._at(at, lane, active), at.hazards.shift
         same = here.shift is shift or (
@@ -161,6 +163,7 @@ class RiskShard(ShardBase):
     def _sums(
         self, at: At, ask: RiskSums, active: WorkingColumns
     ) -> Iterable[tuple[str, np.ndarray]]:
+        """Compute sums over risk sets; see `RiskSums`."""
         here = self._at(at, ask.lane, active)
         largest = float(np.abs(here.eta).max(initial=0.0))
         out = [("largest", np.array(largest))]
@@ -174,13 +177,13 @@ class RiskShard(ShardBase):
         return out
 
     def _gradient(self, at: At, active: WorkingColumns) -> np.ndarray:
-        """Derivative of the loss in η."""
+        """Compute the derivative of the loss in η."""
         assert at.hazards is not None
         r, weights = self._r(at, None, active)
         return self.part.gradient(r, weights, at.hazards)
 
     def _gradients(self, at: At, active: WorkingColumns) -> np.ndarray:
-        """Over all columns; what is of the working set is asked for apart, and zero here."""
+        """Compute the gradient over all columns."""
         r = self._gradient(at, active)
         if self.part.order is not None:
             whole = np.zeros((self.design.n, r.shape[1]))
@@ -191,6 +194,7 @@ class RiskShard(ShardBase):
     def _hessian(
         self, at: At, ask: Hessian, active: WorkingColumns
     ) -> Iterable[tuple[str, np.ndarray]]:
+        """Compute this shard's part of a Hessian; see `Hessian`."""
         assert at.hazards is not None
         assert ask.groups is not None
         rows = active.rows
@@ -205,11 +209,13 @@ class RiskShard(ShardBase):
         return out
 
     def _diagonal(self, r: np.ndarray, weights: PartWeights, hazards: Hazards) -> np.ndarray:
+        """Compute the diagonal of the curvature in η, (n,)."""
         return np.asarray(r * self.part.exposure(weights, hazards))[:, 0]
 
     def _relative(
         self, at: At, ask: Relative, active: WorkingColumns
     ) -> Iterable[tuple[str, np.ndarray]]:
+        """Compute relative diagonals; see `Relative`."""
         assert at.hazards is not None
         r, weights = self._r(at, ask.lane, active)
         others = self._bound[ask.others][0].w

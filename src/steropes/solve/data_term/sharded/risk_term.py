@@ -1,9 +1,9 @@
-"""The data term of rows in shards whose risk sets they have in common.
+"""The data term of rows in shards that share risk sets.
 
-A step is two rounds. In the first, shards send sums over risk sets, as many numbers as there are
-distinct event times; their totals make the losses, which is all that a line search needs, and the
-hazard's steps. In the second they are sent these, and each makes the gradient of its rows. A
-Hessian takes one such exchange of its own, and the sums of r x at the bins of its event times.
+A step takes two rounds. In the first, shards send sums over risk sets, one number for each distinct
+event time. The totals determine the losses, which is all that a line search needs, and the steps of
+the hazard. In the second, shards receive these and each computes the gradient of its rows. A
+Hessian takes one such exchange and the sums of r x at the bins of its event times.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ __all__ = ["RiskTerm"]
 
 
 class RiskTerm(ShardedTerm):
-    """Replicates of one model whose rows, and their risk sets, are in shards.
+    """Replicates of one model whose rows are in shards that share risk sets.
 
     Parameters
     ----------
     shards : ContextShards
     exchange : RiskExchange
     likelihood : Likelihood
-        Of all rows; only their outcomes and weights are asked of it.
+        Of all rows; only its outcomes and weights are used.
     scale, weights, offset, B, active
         As in `ShardedTerm`.
     """
@@ -73,17 +73,18 @@ class RiskTerm(ShardedTerm):
         )
 
     def _bound(self, weights: np.ndarray, lanes: int) -> tuple[np.ndarray, Bound]:
-        """Row weights (n, ·) in the model's order and in lanes, and what the likelihood binds."""
+        """Return row weights (n, ·) in the model's order and in lanes, raw and bound."""
         order = self.likelihood.order
         w = np.zeros((self.likelihood.n, lanes))
         w[:, : weights.shape[1]] = weights if order is None else weights[order]
         return w, self.likelihood.weigh(w)
 
     def _bind(self, weights: np.ndarray, offset: np.ndarray | None) -> str:
+        """See `ShardedTerm._bind`."""
         return self.context_shards.bind(self.own, offset, self.B, self._shard_contexts(self.bound))
 
     def _shard_contexts(self, bound: Bound) -> list[dict[str, np.ndarray]]:
-        """What shards are contexts beside their weights."""
+        """Compute the context that each shard receives in addition to its weights."""
         offset, order = self.offset, self.likelihood.order
         if offset is not None:
             offset = np.asarray(offset, np.float64)
@@ -91,15 +92,20 @@ class RiskTerm(ShardedTerm):
         return self.exchange.shard_contexts(bound, offset)
 
     def _totals(self) -> np.ndarray:
+        """See `ShardedTerm._totals`; the weights are known here."""
         return np.asarray(self.w.sum(axis=0))
 
     # -- the points ----------------------------------------------------------------------------
 
     def visit(self, at: At) -> ShardedState:
-        """See `ShardedTerm.visit`; the gradient is another round, of trials that are taken."""
+        """Request the losses at a point; gradients take another round, for accepted trials only.
+
+        See `ShardedTerm.visit`.
+        """
         return self._visit(at, self.bound)
 
     def _visit(self, at: At, bound: Bound) -> ShardedState:
+        """Request the sums over risk sets and compute loss and hazards from their totals."""
         sums, shift = self.sums(at)
         loss, hazards = self.exchange.loss(sums, bound, shift)
         return ShardedState(np.asarray(loss), None, hazards)
@@ -107,7 +113,7 @@ class RiskTerm(ShardedTerm):
     def sums(
         self, at: At, lane: int | None = None, squares: bool = False
     ) -> tuple[dict[str, np.ndarray], np.ndarray | None]:
-        """Sums over risk sets, and what was taken from η of each stratum (None for nothing)."""
+        """Request total sums over risk sets and the shift of η in each stratum, or None."""
         answers, shift = self._ask(at, RiskSums(lane, None, squares)), None
         if max(float(a["largest"]) for a in answers) >= WIDEST:
             tops = [a["tops"] for a in self._ask(at, Tops(lane))]
@@ -118,10 +124,12 @@ class RiskTerm(ShardedTerm):
         return {name: added(answers, name) for name in names}, shift
 
     def _at(self) -> At:
+        """Return the current points with their hazards, if these are known."""
         known = None if self._here is None else self._here.hazards
         return At(self.key, self.W, self.beta[self.W], known)
 
     def _slope(self) -> np.ndarray:
+        """See `ShardedTerm._slope`; it is a round of its own here."""
         answers = self._ask(self._at(), Slope())
         self.counted(answers)
         return added(answers, "gradient")
@@ -138,7 +146,10 @@ class RiskTerm(ShardedTerm):
     def curvature(
         self, lane: int, thin: int = 1, accuracy: Accuracy = "near"
     ) -> CurvatureAt | None:
-        """See `DataTerm.curvature`; thin ones are not made."""
+        """Return the curvature; None for a subsample, which shards do not support.
+
+        See `DataTerm.curvature`.
+        """
         return None if thin > 1 else RiskCurvature(self, lane)
 
     def left_out_score(self, weights: np.ndarray, difference: bool) -> np.ndarray:
@@ -158,7 +169,7 @@ class RiskTerm(ShardedTerm):
 
 
 class RiskCurvature(ShardedCurvature):
-    """See `ShardedCurvature`."""
+    """The curvature with shared risk sets; see `ShardedCurvature`."""
 
     def __init__(self, term: RiskTerm, lane: int) -> None:
         super().__init__(term, lane)
@@ -167,7 +178,7 @@ class RiskCurvature(ShardedCurvature):
 
     @property
     def parts(self) -> RiskHessian:
-        """What the sums over risk sets make of it, which does not depend on the working set."""
+        """The part from sums over risk sets, which does not depend on the working set."""
         if self._parts is None:
             term, one = self.risk, slice(self.lane, self.lane + 1)
             sums, shift = term.sums(self.place(), self.lane, squares=True)
@@ -176,15 +187,17 @@ class RiskCurvature(ShardedCurvature):
 
     @property
     def at(self) -> At:
-        """See `ShardedCurvature.at`."""
+        """The point of requests, with its hazards; see `ShardedCurvature.at`."""
         return replace(self.place(), hazards=self.parts.hazards)
 
     def _sums(self, matrix: bool, first: int, rough: bool) -> list[Answer]:
+        """Request the shards' parts of the Hessian or of its diagonal."""
         groups, apart = self.parts.groups, self.parts.apart
         ask = Hessian(self.lane, matrix, first, rough, groups=groups, apart=apart)
         return self.term._ask(self.at, ask)
 
     def _moments(self, answers: list[Answer], k: int) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return the rank-one terms as matrices (F, k) with their weights."""
         names = ("at_risk", "tied") if self.parts.apart else ("at_risk",)
         return self.parts.moments({name: added(answers, name)[:, :k] for name in names})
 
@@ -200,6 +213,7 @@ class RiskCurvature(ShardedCurvature):
         return H
 
     def _both(self) -> tuple[np.ndarray, np.ndarray]:
+        """See `ShardedCurvature._both`."""
         version, k = self.term.active.version, len(self.term.W)
         if self._diagonals is None or self._diagonals[0] != version:
             answers = self._sums(False, 0, False)

@@ -1,4 +1,4 @@
-"""What shards whose rows are here have in common: columns by rows, and answers ask by ask."""
+"""The common part of shards in this process: columns by rows, and answers to each question."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ class ShardBase(ABC):
         self.active = self._columns()
 
     def _columns(self) -> WorkingColumns:
+        """Create an empty working set of the design's columns."""
         return WorkingColumns(self.design, self._order, self._backend)
 
     def answer(self, request: Request) -> Answer:
@@ -45,4 +46,4 @@ class ShardBase(ABC):
 
     @abstractmethod
     def _answer(self, at: At, ask: Ask, active: WorkingColumns) -> Iterable[tuple[str, np.ndarray]]:
-        """What one question is answered with, by name, over columns that are the request's."""
+        """Answer one question as named arrays, over the columns of the request."""

@@ -1,16 +1,16 @@
-"""What is asked of rows that are elsewhere, and what they answer: sums, and nothing of a row.
+"""Requests to rows held elsewhere, and their answers: sums that contain no single row.
 
-A *shard* is some rows of a model: a block of a large X, on disk or in another process, or a site
-that may not share its rows. It is asked by `Request`s and answers with sums over its rows, as
-arrays by name. A request says all that an answer depends on: where the replicates are (the columns
-that may be nonzero, and their coefficients) and which row weights they have. What a shard keeps
-between requests only saves work, so one that was lost can be made again and asked again.
+A *shard* is a part of a model's rows: a block of a large X, on disk or in another process, or a
+site that may not share its rows. It receives `Request`s and answers with sums over its rows, as
+named arrays. A request contains everything that an answer depends on: the replicates' coefficients,
+the columns that may be nonzero, and a key for the row weights. Shards keep state between requests
+only to save work, so a shard that is lost can be recreated and asked again.
 
-Coefficients are those of the columns divided by a common scale and moved by a common centre; what
-the shards hold agrees on both before anything is asked. Lanes are as in `DataTerm`.
+Coefficients are those of columns divided by a common scale and shifted by a common centre, on which
+shards agree beforehand. Lanes are as in `DataTerm`.
 
-Where a likelihood has risk sets with rows of several shards, a point takes two rounds: `RiskSums`,
-whose totals make the loss and the hazard's steps, and what is asked with these at the point
+If risk sets contain rows of several shards, a point takes two rounds: first `RiskSums`, whose
+totals determine the loss and the steps of the hazard, then questions at the point with these
 (`At.hazards`).
 """
 
@@ -55,19 +55,19 @@ ShardContext = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True)
 class At:
-    """Where replicates are.
+    """The points of some replicates.
 
     Attributes
     ----------
     replicates : str
-        Which replicates: what `Shards.bind` returned.
+        The replicates, as a key that `Shards.bind` returned.
     columns : (k,) int array
         The working set; coefficients of other columns are zero.
     beta : (k, lanes) array
     hazards : Hazards or None
-        Where risk sets have rows of several shards: what came of their sums here.
+        The steps of the baseline hazard, where risk sets contain rows of several shards.
     levels : LevelPoint or None
-        Where shards have few thresholds in common: what these are here.
+        The thresholds, where shards share a few of them.
     """
 
     replicates: str
@@ -79,30 +79,30 @@ class At:
 
 @dataclass(frozen=True)
 class Totals:
-    """``weight`` (lanes,), the sum of the row weights, and ``rows`` ()."""
+    """Ask for ``weight`` (lanes,), the sum of the row weights, and ``rows`` ()."""
 
 
 @dataclass(frozen=True)
 class Value:
-    """``loss`` (lanes,), ``gradient`` (k, lanes) over the columns, ``entries`` () of these."""
+    """Ask for ``loss`` (lanes,), ``gradient`` (k, lanes) and the number of ``entries`` ()."""
 
 
 @dataclass(frozen=True)
 class RiskSums:
-    """Sums over risk sets by event time, of all shards.
+    """Ask for sums over risk sets by event time, which all shards contribute to.
 
-    ``at_risk`` (m, lanes) and, where tied events are apart, ``tied`` (m, lanes); ``linear``
-    (lanes,), the events' part of the loss; ``largest`` (), the largest |η|. Where that is beyond
-    `WIDEST` and no shift is given, there are no sums, and `Tops` should be asked for first.
+    ``at_risk`` (m, lanes) and, where tied events are separate, ``tied`` (m, lanes); ``linear``
+    (lanes,), the events' part of the loss; ``largest`` (), the largest |η|. If that exceeds
+    `WIDEST` and no shift is given, no sums are returned and `Tops` must be asked for first.
 
     Attributes
     ----------
     lane : int or None
-        The replicate, where `At.beta` has its coefficients alone, (k, 1); None is all.
+        The replicate, where `At.beta` holds its coefficients only, (k, 1); None for all.
     shift : (S, lanes) array or None
-        What is taken from η of each stratum.
+        Number to subtract from η in each stratum.
     squares : bool
-        Whether there should be ``squares`` (m, lanes) too, sums of r².
+        Whether to return ``squares`` (m, lanes), the sums of r², too.
     """
 
     lane: int | None = None
@@ -112,33 +112,33 @@ class RiskSums:
 
 @dataclass(frozen=True)
 class Tops:
-    """``tops`` (S, lanes): the largest η of the rows of each stratum that matter."""
+    """Ask for ``tops`` (S, lanes): the largest η of the relevant rows of each stratum."""
 
     lane: int | None = None
 
 
 @dataclass(frozen=True)
 class Slope:
-    """``gradient`` (k, lanes) over the columns, ``entries`` () of these; at `At.hazards`."""
+    """Ask for ``gradient`` (k, lanes) and ``entries`` (), at `At.hazards`."""
 
 
 @dataclass(frozen=True)
 class LevelMean:
-    """``eta`` and ``weight`` (B,): Σ w η and Σ w."""
+    """Ask for ``eta`` and ``weight`` (B,): Σ w η and Σ w."""
 
 
 @dataclass(frozen=True)
 class LevelSums:
-    """Sums at the thresholds of `At.levels`, for K of them and B replicates.
+    """Ask for sums at the K thresholds of `At.levels` for B replicates.
 
-    ``loss`` (lanes,); ``slope`` (k, lanes), the gradient with the thresholds as they are;
-    ``chains`` (3, K, B), g, and T as the u and W of a `Chain`; ``cross`` (B, K, k), −∂²L/∂α∂β;
-    ``entries`` () of the columns.
+    ``loss`` (lanes,); ``slope`` (k, lanes), the gradient at fixed thresholds; ``chains`` (3, K, B),
+    g and T, the latter as the u and W of a `Chain`; ``cross`` (B, K, k), −∂²L/∂α∂β; ``entries`` ()
+    of the columns.
 
     Attributes
     ----------
     lane : int or None
-        The replicate, where `At.beta` has its coefficients alone, (k, 1); None is all.
+        The replicate, where `At.beta` holds its coefficients only, (k, 1); None for all.
     """
 
     lane: int | None = None
@@ -146,7 +146,7 @@ class LevelSums:
 
 @dataclass(frozen=True)
 class Gradients:
-    """``gradients`` (p, lanes), over all columns.
+    """Ask for ``gradients`` (p, lanes), over all columns.
 
     Attributes
     ----------
@@ -159,27 +159,28 @@ class Gradients:
 
 @dataclass(frozen=True)
 class Hessian:
-    """Of one replicate: ``matrix`` (k − first, k), or ``diagonal`` and ``uncentred``, (k,) each.
+    """Ask for one replicate's ``matrix`` (k − first, k), or ``diagonal`` and ``uncentred`` (k,).
 
     Attributes
     ----------
     lane : int
-        The replicate; `At.beta` has its coefficients alone, (k, 1).
+        The replicate; `At.beta` holds its coefficients only, (k, 1).
     matrix : bool
-        Whether it is the matrix that is wanted.
+        Whether to return the matrix or the diagonals.
     first : int
-        The matrix's first row that is wanted.
+        The first row of the matrix to return.
     rough : bool
         Whether it may be rounded to single precision.
     exact : bool
-        Whether it has to be exact, or only good enough for a step.
+        Whether it must be exact, or only accurate enough for a step.
     groups : (F,) int array or None
-        Where risk sets have rows of several shards: event times at which sums of r x over the risk
-        sets are wanted, ``at_risk`` (F, k). ``matrix`` and ``diagonal`` are without their term.
+        Where risk sets contain rows of several shards: event times at which to return the sums of r
+        x over the risk sets, ``at_risk`` (F, k). ``matrix`` and ``diagonal`` exclude their term.
     apart : bool
-        Whether those of the tied events should be apart, as ``tied`` (F, k).
+        Whether to return the sums over tied events separately, as ``tied`` (F, k).
 
-    With `At.levels` there is ``cross`` (K, k) too, and the rest is without the thresholds' part.
+    With `At.levels` the answer includes ``cross`` (K, k), and the rest excludes the thresholds'
+    part.
     """
 
     lane: int
@@ -193,16 +194,16 @@ class Hessian:
 
 @dataclass(frozen=True)
 class Relative:
-    """Diagonals with other row weights: ``base`` (k, 1), ``own`` (k, lanes), ``usable`` ().
+    """Ask for diagonals with other weights: ``base`` (k, 1), ``own`` (k, lanes), ``usable`` ().
 
-    At a point of one replicate: with its own weights, and with those of each lane.
+    At the point of one replicate, with its own weights and with those of each lane.
 
     Attributes
     ----------
     lane : int
         The replicate, of `At.replicates`.
     others : str
-        The replicates whose weights are the others.
+        The replicates that supply the other weights.
     """
 
     lane: int
@@ -211,7 +212,7 @@ class Relative:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """``score`` (m, B): sums that make the log-likelihood of rows that replicates leave out.
+    """Ask for ``score`` (m, B), sums that make up the log-likelihood of left-out rows.
 
     See `Likelihood.score_parts`.
 
@@ -229,7 +230,7 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Span:
-    """``low`` and ``high`` (lanes,): the ends of what `At.beta`, without offsets, makes of η."""
+    """Ask for ``low`` and ``high`` (lanes,), the range of η at `At.beta` without offsets."""
 
 
 Ask = (
@@ -237,7 +238,7 @@ Ask = (
     | Relative | LeftOut | Span
 )  # fmt: skip
 
-WIDEST = 100.0  # |η| within which exp(η) is summed as it is
+WIDEST = 100.0  # Largest |η| for which exp(η) is summed without a shift.
 
 
 @dataclass(frozen=True)
@@ -249,7 +250,7 @@ class Request:
     at : At
     asks : tuple
     aside : bool
-        Whether the columns are no working set, and will not be asked of soon again.
+        Whether the columns are not the working set and will not be requested again soon.
     """
 
     at: At
@@ -257,7 +258,7 @@ class Request:
     aside: bool = False
 
     def replicates(self) -> list[str]:
-        """All that it speaks of."""
+        """Return the keys of all replicates that the request refers to."""
         names = [self.at.replicates]
         for ask in self.asks:
             if isinstance(ask, Relative):
@@ -268,45 +269,45 @@ class Request:
 
 
 class Shard(Protocol):
-    """Rows that answer."""
+    """A part of the rows that answers requests."""
 
     def bind(self, key: str, weights: np.ndarray, offset: np.ndarray | None) -> None:
-        """Take row weights (n, B) and offsets (n, B) or (n, 1) as those of ``key``."""
+        """Store row weights (n, B) and offsets (n, B) or (n, 1) under ``key``."""
 
     def release(self, key: str) -> None:
-        """Forget them."""
+        """Forget the weights and offsets of ``key``."""
 
     def answer(self, request: Request) -> Answer:
-        """Return sums over the rows, all of a request's by name."""
+        """Return the requested sums over the rows, by name."""
 
 
 class Shards(Protocol):
-    """Shards in an order that does not change, wherever they are.
+    """Shards in a fixed order, wherever they are.
 
     Attributes
     ----------
     rows : int
-        Of all shards.
+        Total number of rows.
     """
 
     rows: int
 
     def bind(self, weights: np.ndarray, offset: np.ndarray | None, B: int) -> str:
-        """Give replicates' weights and offsets (n, B) or (n, 1) to the shards; returns their key.
+        """Send replicates' weights and offsets (n, B) or (n, 1) to the shards; return their key.
 
-        Rows are those of the first shard, the second, and so on. The same weights and offsets have
-        the same key.
+        Rows are those of the first shard, the second, and so on. Equal weights and offsets have
+        equal keys.
         """
 
     def release(self, key: str) -> None:
-        """Let a key go that `bind` returned, as often as it did."""
+        """Release a key, once for each call of `bind` that returned it."""
 
     def ask(self, request: Request) -> Sequence[Answer]:
-        """The answers of all shards, in their order."""
+        """Return the answers of all shards, in their order."""
 
 
 class ContextShards(Shards, Protocol):
-    """Shards that are told what of all rows' weights matters to each."""
+    """Shards that also receive context which depends on the weights of all rows."""
 
     def bind(
         self,
@@ -315,11 +316,11 @@ class ContextShards(Shards, Protocol):
         B: int,
         contexts: Sequence[ShardContext] | None = None,
     ) -> str:
-        """See `Shards.bind`, and `RiskExchange.contexts`; the weights can be (n, 1) for all."""
+        """See `Shards.bind` and `RiskExchange.shard_contexts`; weights may be (n, 1) for all."""
 
 
 def added(answers: Sequence[Answer], name: str) -> np.ndarray:
-    """The sum of what shards answered, in their order, whoever was first."""
+    """Sum the shards' answers in the order of the shards, whichever arrived first."""
     total = np.array(answers[0][name], np.float64)
     for answer in answers[1:]:
         total += answer[name]

@@ -1,10 +1,9 @@
-"""The data term of rows in shards: what the solver asks is asked of each, and summed.
+"""The data term of rows in shards: each request goes to all shards and the answers are summed.
 
-The sum of the shards' losses, gradients and Hessians is that of the model, so the steps are those
-of one machine. A step is one request for losses and gradients over the working set, and now and
-then one for a Hessian or for the gradient over all columns. Answers are added in the order of the
-shards: the result depends on how rows are cut into shards (in its last digits), and not on where
-they are or who answers first.
+The shards' losses, gradients and Hessians add up to those of the model, so the steps are those of
+one machine. A step is one request for losses and gradients over the working set; a Hessian or the
+gradient over all columns takes one more. Answers are added in the order of the shards, so the last
+digits depend on how rows are divided into shards, but not on their place or speed.
 """
 
 from __future__ import annotations
@@ -41,13 +40,13 @@ __all__ = ["ShardedCurvature", "ShardedFamily", "ShardedState", "ShardedTerm"]
 
 @dataclass(frozen=True)
 class ShardedFamily:
-    """What is known of a likelihood where its rows are not.
+    """Properties of a likelihood that are known without its rows.
 
     Attributes
     ----------
     grouped : bool
         Whether its curvature has rank-one terms.
-    reach : float
+    trust_radius : float
         See `DataTerm`.
     dispersion : callable
         See `Likelihood.dispersion`.
@@ -63,13 +62,13 @@ class ShardedFamily:
 
 @dataclass(frozen=True)
 class ShardedState:
-    """What is known where the replicates are.
+    """The totals at the replicates' points.
 
     Attributes
     ----------
     loss : (lanes,) array
     gradient : (int, (k, lanes) array) or None
-        Over the working set, and the version of that; None where it has not been asked for.
+        The version of the working set and the gradient over it; None until it is requested.
     hazards : Hazards or None
         See `At`.
     """
@@ -87,20 +86,20 @@ class ShardedTerm:
     shards : Shards
     family : ShardedFamily
     scale : (p,) array
-        What the columns were divided by.
+        The number by which each column was divided.
     pool : ThreadPool
-        For what is computed here.
+        For local computations.
     weights : (n, B) or (n, 1) array
         Row weights of the replicates.
     offset : (n, B) or (n, 1) array or None
     B, lanes : int
-        Replicates, and the lanes that the shards pad them to.
+        Number of replicates, and of lanes to which the shards pad them.
     active : WorkingSet, optional
-        To share with other terms of the same model.
+        A working set that is shared with other terms of the same model.
     """
 
     columnar = False
-    effective_rows = 0  # Hessians are of all rows: shards work side by side
+    effective_rows = 0  # Hessians use all rows, since shards work in parallel.
 
     def __init__(
         self,
@@ -126,16 +125,19 @@ class ShardedTerm:
         self.total = self._totals()
 
     def _bind(self, weights: np.ndarray, offset: np.ndarray | None) -> str:
+        """Bind the weights and offset at the shards and return the key."""
         return self.shards.bind(weights, offset, self.B)
 
     def _totals(self) -> np.ndarray:
-        """Sums of the row weights, (lanes,)."""
+        """Request the sums of the row weights, (lanes,)."""
         return added(self._ask(self._at(), Totals()), "weight")
 
     def _at(self) -> At:
+        """Return the current points for a request."""
         return At(self.key, self.W, self.beta[self.W])
 
     def _ask(self, at: At, ask: Ask) -> list[Answer]:
+        """Send one question to all shards and return their answers."""
         return list(self.shards.ask(Request(at, (ask,))))
 
     # -- the working set ---------------------------------------------------------------------
@@ -152,12 +154,15 @@ class ShardedTerm:
 
     @property
     def entries(self) -> int:
-        """See `DataTerm`; as of the last request."""
+        """Stored entries of the working set, as of the last request; see `DataTerm`."""
         version, entries = self._entries
         return entries if version == self.active.version else self.rows * len(self.W)
 
     def hessian_cost(self, coarse: bool) -> float:
-        """See `DataTerm.hessian_cost`; as of rows on one machine, and k² numbers to be sent."""
+        """Estimate the cost as for rows on one machine; k² numbers are sent in addition.
+
+        See `DataTerm.hessian_cost`.
+        """
         return self.entries / self.rows / (10.0 * (0.5 + 0.2 * self.lanes)) + 1.0
 
     def join(self, columns: np.ndarray) -> int:
@@ -169,7 +174,7 @@ class ShardedTerm:
         self.active.keep(at)
 
     def set_prior(self, prior: Prior) -> bool:
-        """See `DataTerm.set_prior`; these are the data's alone."""
+        """Return False: the losses are those of the data alone."""
         return False
 
     # -- the points ----------------------------------------------------------------------------
@@ -181,7 +186,7 @@ class ShardedTerm:
 
     @property
     def here(self) -> ShardedState:
-        """What is known at the points."""
+        """The totals at the points, requested if necessary."""
         if self._here is None:
             self._here = self.visit(self._at())
         return self._here
@@ -220,7 +225,7 @@ class ShardedTerm:
         return np.zeros(self.lanes, bool)
 
     def visit(self, at: At) -> ShardedState:
-        """Ask for losses at a point; gradients come along, as most trials are where one stays."""
+        """Request losses at a point, with gradients, because most trial points are accepted."""
         answers = self._ask(at, Value())
         self.counted(answers)
         return ShardedState(
@@ -228,11 +233,11 @@ class ShardedTerm:
         )
 
     def counted(self, answers: Sequence[Answer]) -> None:
-        """Take note of how many entries the working set has."""
+        """Store the number of entries of the working set."""
         self._entries = self.active.version, int(added(answers, "entries"))
 
     def stay(self, beta: np.ndarray, reached: ShardedState) -> None:
-        """Let the points be where coefficients of the working set are these, (k, lanes)."""
+        """Move the points to these coefficients of the working set, (k, lanes)."""
         self.beta[self.W] = beta
         self._here = reached
 
@@ -245,7 +250,7 @@ class ShardedTerm:
         return known[1]
 
     def _slope(self) -> np.ndarray:
-        """The gradient over the working set where the points are, (k, lanes)."""
+        """Request the gradient over the working set at the points, (k, lanes)."""
         known = self.visit(self._at()).gradient
         assert known is not None
         return known[1]
@@ -265,12 +270,16 @@ class ShardedTerm:
     def curvature(
         self, lane: int, thin: int = 1, accuracy: Accuracy = "near"
     ) -> CurvatureAt | None:
-        """See `DataTerm.curvature`; thin ones are not made."""
+        """Return the curvature; None for a subsample, which shards do not support.
+
+        See `DataTerm.curvature`.
+        """
         return None if thin > 1 else ShardedCurvature(self, lane)
 
     def relative(self, curvature: CurvatureAt) -> np.ndarray | None:
         """See `DataTerm.relative`."""
-        assert isinstance(curvature, ShardedCurvature)  # terms that share a Hessian are alike
+        # Terms that share a Hessian have the same type.
+        assert isinstance(curvature, ShardedCurvature)
         answers = self._ask(curvature.at, Relative(curvature.lane, self.key))
         if not all(bool(a["usable"]) for a in answers):
             return None
@@ -311,7 +320,7 @@ class ShardedTrial:
 
 
 class ShardedCurvature:
-    """The curvature where a replicate was when it was asked for; see `CurvatureAt`."""
+    """The curvature at the point where a replicate was when this was created; see `CurvatureAt`."""
 
     convex = True
 
@@ -323,16 +332,16 @@ class ShardedCurvature:
 
     @property
     def at(self) -> At:
-        """Where to ask for it."""
+        """The point of requests for this curvature."""
         return self.place()
 
     def place(self) -> At:
-        """The point, over the working set as it is."""
+        """Return the point over the current working set."""
         beta = np.zeros(self.term.p)
         beta[self._columns] = self._beta
         W = self.term.W
         gone = self._columns[~self.term.inside[self._columns]]
-        if len(gone):  # columns that have left since: they are at the end of the request
+        if len(gone):  # Columns that have left since then are appended to the request.
             W = np.concatenate([W, gone])
         return At(self.term.key, W, beta[W][:, None])
 
@@ -350,13 +359,14 @@ class ShardedCurvature:
         return self._both()[0]
 
     def by_columns(self) -> None:
-        """See `CurvatureAt.by_columns`: shards have none."""
+        """Return None, because shards have no column operator."""
 
     def uncentred(self) -> np.ndarray:
         """See `CurvatureAt.uncentred`."""
         return self._both()[1]
 
     def _both(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the diagonal and the uncentred diagonal (k,), requested once per working set."""
         version, k = self.term.active.version, len(self.term.W)
         if self._diagonals is None or self._diagonals[0] != version:
             answers = self.term._ask(self.at, Hessian(self.lane, False))
