@@ -218,7 +218,9 @@ def test_recorded_concepts_that_are_in_no_group_are_counted(people):
     assert "has no row of 1 of the 2 concepts recorded in condition_era" in found.notes[0].text
     with duckdb.connect(str(path)) as con:
         con.execute("DELETE FROM concept_ancestor WHERE ancestor_concept_id = 441840")
-    said = r"below concept 441840 \(clinical finding\), and that is nothing"
+    said = (
+        r"descendants of concept 441840 \(clinical finding\), and concept_ancestor of .* has none"
+    )
     with OmopDatabase(path) as db, pytest.raises(DataError, match=said):
         extract_features(db, entries, FeatureRules(analyses=(210,)))
 

@@ -288,7 +288,7 @@ def test_tables_that_are_not_there_make_none_and_missing_columns_are_named(omop)
         DataError, match=r"410 \(DrugGroupEraLongTerm\) needs the column vocabulary"
     ):
         extract(path, 1, 410)
-    with pytest.raises(DataError, match="there is no covariate analysis 999"):
+    with pytest.raises(DataError, match="unknown covariate analysis 999"):
         FeatureRules(analyses=(999,))
     with pytest.raises(DataError, match="concept 12345 is unknown"):
         extract(path, 1, 1, exclude=(12345,))
@@ -337,13 +337,13 @@ def test_columns_that_come_in_batches_and_parts_are_those_that_were_sent(rng):
         columns.add([])
         for (i, row), value in zip(entries, values.astype(np.float32), strict=True):
             sent.setdefault(i, []).append((row, value))
-    ids, indptr, rows, values = columns.together()
+    ids, indptr, rows, values = columns.concatenate()
     assert ids.tolist() == sorted(sent)
     assert (rows.dtype, values.dtype) == (np.int32, np.float32)
     for j, i in enumerate(ids):
         at = slice(indptr[j], indptr[j + 1])
         assert list(zip(rows[at], values[at], strict=True)) == sent[i]
-    assert columns.together()[1].tolist() == [0]  # it has let go of them
+    assert columns.concatenate()[1].tolist() == [0]  # it is empty now
 
 
 def test_tidying_drops_what_is_rare_common_to_all_or_follows_from_others():
@@ -374,7 +374,7 @@ def test_tidying_drops_what_is_rare_common_to_all_or_follows_from_others():
         3003,
     ]
     assert tidy(made(columns, n), include=(1901,)).design.shape == (n, 1)
-    with pytest.raises(DataError, match="there is no covariate 5"):
+    with pytest.raises(DataError, match="unknown covariate 5"):
         tidy(made(columns, n), include=(5,))
 
 

@@ -109,7 +109,7 @@ def test_one_bad_result_does_not_stop_the_others(database, spec, tmp_path):
     many = dataclasses.replace(spec, analysis=(bad, spec.analysis[0]))
     found = run_grid(database, many, tmp_path).tables
     notes = found["note"].query("outcome_id == 13").set_index("analysis_id")["note"]
-    assert "there is no covariate 1 among these people" in notes[9]
+    assert "unknown covariate 1: nobody among these people has it" in notes[9]
     assert notes[1] == ""
 
 

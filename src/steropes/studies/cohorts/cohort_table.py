@@ -130,7 +130,7 @@ class CohortTable:
         if self.database and other.database and self.database != other.database:
             raise DataError(
                 f"cohorts of {self.database} and of {other.database} cannot be put together: "
-                "person ids of one mean nothing in the other"
+                "person ids are not comparable across databases"
             )
         shared = sorted({*self.ids} & {*other.ids})
         if shared:

@@ -1,4 +1,4 @@
-"""What was known of people at the start: columns of concepts, and R's default set of covariates."""
+"""Covariates at the index date: one column per concept, or FeatureExtraction's default set."""
 
 from steropes.studies.covariates.concept_covariates import (
     CovariateRules,

@@ -1,9 +1,9 @@
-"""The catalogue of covariate analyses: what each reads, from which days, and its number.
+"""Catalogue of covariate analyses: source table, time window and analysis number of each.
 
-An analysis makes a family of covariates. Its number is part of the id of each of them, and both
-are those that OHDSI's FeatureExtraction 3 uses, so that covariates of studies can be compared. Of
-its catalogue these are left out: times after the index (9, 10), the care site (12), conditions as
-an inpatient's primary diagnosis (105 to 108) and the hospital frailty score (926).
+An analysis defines a family of covariates. Its number is part of their ids; numbers and ids are
+those of OHDSI's FeatureExtraction 3, so that covariates can be compared across studies. Of its
+catalogue the following are not available: times after the index (9, 10), the care site (12),
+conditions as an inpatient's primary diagnosis (105 to 108) and the hospital frailty score (926).
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ NAMES = {
 
 @dataclass(frozen=True)
 class Analysis:
-    """One family of covariates.
+    """A family of covariates.
 
     Attributes
     ----------
     id : int
     name : str
     kind : str
-        How the covariates are made: "demographic", "length" (years or days), "concept", "group"
-        (concepts stand for their ancestors too), "range", "value", "value as concept", "count",
-        "distinct", "by concept" or "score".
+        How the covariates are computed: "demographic", "length" (years or days), "concept", "group"
+        (each concept also counts for its ancestors), "range", "value", "value as concept",
+        "count", "distinct", "by concept" or "score".
     domain : str
-        Of the records, for display.
+        Domain of the records, for display.
     table, concept, first, last : str
-        The table, and its columns of the concept and of the first and last day.
+        The table and its columns of the concept, the first day and the last day.
     window : str
-        Which days before the start: "long", "medium", "short", "any", or "overlap" (the last day).
+        Days before the start: "long", "medium", "short", "any", or "overlap" (the last day).
     """
 
     id: int
@@ -58,12 +58,12 @@ class Analysis:
 
     @property
     def binary(self) -> bool:
-        """Whether the covariates are 0/1."""
+        """Whether all covariates are 0/1."""
         return self.kind in ("demographic", "concept", "group", "range", "value as concept")
 
     @property
     def begins(self) -> bool:
-        """Whether an era counts only if it begins in the window."""
+        """Whether an era counts only if it starts in the window."""
         return "EraStart" in self.name
 
 
@@ -94,7 +94,7 @@ MEASUREMENT = ("measurement", "measurement_concept_id") + ("measurement_date",) 
 OBSERVATION = ("observation", "observation_concept_id") + ("observation_date",) * 2
 VISIT = ("visit_occurrence", "visit_concept_id", "visit_start_date", "visit_end_date")
 
-# first id, name, kind, domain, columns, windows
+# Each line has the first id, name, kind, domain, columns and windows.
 FAMILIES: tuple[tuple[int, str, str, str, tuple[str, ...], tuple[Window, ...]], ...] = (
     (101, "ConditionOccurrence", "concept", "Condition", OCCURRENCE, WINDOWS),
     (201, "ConditionEra", "concept", "Condition", CONDITION, (*WINDOWS, "overlap")),
@@ -126,6 +126,7 @@ FAMILIES: tuple[tuple[int, str, str, str, tuple[str, ...], tuple[Window, ...]], 
 
 
 def _catalogue() -> Iterator[Analysis]:
+    """Yield all analyses, numbering the windows of a family consecutively."""
     for number, name in DEMOGRAPHIC.items():
         yield Analysis(number, name, "demographic", "Demographics")
     for number, name in LENGTHS.items():
@@ -141,7 +142,7 @@ def _catalogue() -> Iterator[Analysis]:
 
 
 ANALYSES: dict[int, Analysis] = {a.id: a for a in sorted(_catalogue(), key=lambda a: a.id)}
-# What FeatureExtraction's default settings ask for.
+# The analyses of FeatureExtraction's default settings.
 DEFAULT: tuple[int, ...] = (
     *(1, 3, 4, 5, 6, 7),
     *(210, 212, 410, 412, 413),

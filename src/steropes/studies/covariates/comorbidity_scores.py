@@ -1,8 +1,8 @@
-"""Comorbidity scores as categories of conditions with weights.
+"""Comorbidity scores as weighted categories of conditions.
 
-A category is a set of ancestor concepts (SNOMED, as OMOP numbers them), some concepts that count
-alone, and ancestors whose descendants do not count. A person who has any condition of a category,
-ever up to the last day looked at, has its weight once.
+A category is a set of ancestor concepts (SNOMED, by OMOP's concept ids), single concepts without
+their descendants, and ancestors whose descendants are excluded. A person with any condition of a
+category, at any time up to the last day of the window, receives its weight once.
 
 References
 ----------
@@ -20,7 +20,18 @@ __all__ = ["CHADS2", "CHADS2VASC", "CHARLSON", "DCSI", "Category"]
 
 @dataclass(frozen=True)
 class Category:
-    """A category of a score: its weight, and which concepts make it."""
+    """A category of a score, with its weight and concepts.
+
+    Attributes
+    ----------
+    weight : int
+    ancestors : tuple of int
+        Concepts that count with all their descendants.
+    without : tuple of int
+        Concepts that are excluded with all their descendants.
+    alone : tuple of int
+        Concepts that count without their descendants.
+    """
 
     weight: int
     ancestors: tuple[int, ...]
@@ -64,8 +75,8 @@ CHADS2VASC = (
     Category(2, (4043731, 4110192, 375557, 4108356, 373503, 434656, 433505, 376714, 312337)),
     Category(1, VASCULAR, alone=(317305, 321886, 314659, 321887, 437312, 134057)),
 )
-# Complications of diabetes by ICD-9-CM code, as published: category, points, codes. A code stands
-# for all that begin with it.
+# Complications of diabetes by ICD-9-CM code, as published: category, points, codes. A code includes
+# all codes that begin with it.
 DCSI: tuple[tuple[str, int, str], ...] = (
     ("retinopathy", 1, "250.5 362.01 362.1 362.83 362.53 362.81 362.82"),
     ("retinopathy", 2, "361 369 362.02 379.23"),

@@ -1,8 +1,8 @@
-"""What was known of each person at the start: a sparse 0/1 design matrix made by the database.
+"""Covariates at the index date as a sparse 0/1 design, one column per concept.
 
-DuckDB finds the distinct (person, covariate) pairs, counts and numbers the columns, and sorts the
-entries; they come over as Arrow batches that go straight into the design's column blocks. No
-dense matrix and no Python loop over people ever exists.
+DuckDB finds the distinct (person, covariate) pairs, counts and numbers the columns and sorts the
+entries. They are read as Arrow batches directly into the design's column blocks, without a dense
+matrix or a Python loop over people.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CovariateRules", "Covariates", "extract_covariates"]
 
-# domain: (table, concept column, first day, last day). Drugs are ingredients, from the eras that
-# the CDM builds out of exposures: an era counts if any of its days lies in the window.
+# domain: (table, concept column, first day, last day). Drugs are the ingredients of the CDM's drug
+# eras; an era counts if any of its days lies in the window.
 DOMAINS = {
     "condition": ("condition_occurrence", "condition_concept_id", "condition_start_date", None),
     "drug": ("drug_era", "drug_concept_id", "drug_era_start_date", "drug_era_end_date"),
@@ -40,29 +40,29 @@ DOMAINS = {
 
 ALONE = "list the descendants too and set descendants=False (--no-descendants)"
 PERSONAL = ("age", "sex", "index year")
-ORDER = (*PERSONAL, *DOMAINS)  # of the columns
+ORDER = (*PERSONAL, *DOMAINS)  # The order of the columns.
 
 
 class NothingLeftError(DataError):
-    """No covariate is common enough."""
+    """Raised when no covariate is common enough."""
 
 
 @dataclass(frozen=True)
 class CovariateRules:
-    """Which covariates to make.
+    """Rules that select the covariates.
 
     Attributes
     ----------
     window_days : int, default 365
-        Records count from this many days before the start up to and including the start.
+        Records count from this many days before the start up to the start itself.
     min_people : int, default 10
-        A column that fewer people have is dropped.
+        Columns of fewer people are dropped.
     min_share : float, default 0.001
-        A column that a smaller share of people has is dropped.
+        Columns of a smaller share of people are dropped.
     exclude : tuple of int
-        Concepts to leave out. The two study drugs always are, with their descendants.
+        Concepts to leave out. The two study drugs and their descendants always are.
     descendants : bool, default True
-        Whether the concepts to leave out stand for all their descendants too.
+        Also leave out all descendants of these concepts.
     """
 
     window_days: int = 365
@@ -81,21 +81,22 @@ class CovariateRules:
 
 @dataclass(frozen=True, repr=False)
 class Covariates:
-    """A 0/1 design over the people of a cohort, in the cohort's order.
+    """A 0/1 design with one row per person of a cohort, in the cohort's order.
 
     Attributes
     ----------
     design : Design
         n people × p covariates.
     columns : DataFrame
-        One row a column of the design, in order: ``name``, ``domain``, ``concept_id``, ``people``.
+        One row per column of the design, in order: ``name``, ``domain``, ``concept_id``,
+        ``people``.
     dropped : DataFrame
-        One row a domain: ``domain``, ``kept``, ``rare`` (too few people), ``redundant``
-        (everybody has it, or exactly those who lack the other level have it).
+        One row per domain: ``domain``, ``kept``, ``rare`` (too few people), ``redundant``
+        (everybody has the column, or it is the complement of another).
     entries : int
-        Ones in the design.
+        Number of ones in the design.
     notes : tuple of DataNote
-        Properties of the data that the covariates met.
+        Irregularities of the data that affect the covariates.
     """
 
     design: Design
@@ -111,39 +112,38 @@ class Covariates:
 def extract_covariates(
     db: OmopDatabase, cohort: Cohort, rules: CovariateRules | None = None
 ) -> Covariates:
-    """Make the covariates of the people of a cohort that :func:`new_user_cohort` built.
+    """Extract the covariates of the people of a cohort built by :func:`new_user_cohort`.
 
-    Row i of the design is row i of ``cohort.people``. ``db`` may be another connection than the
-    one that the cohort was built on, but must be to the same database.
+    Row i of the design is row i of ``cohort.people``. ``db`` may be a different connection from the
+    one that built the cohort, but must be to the same database.
 
-    The columns are completed years of age in groups of five (a month or day of birth that is not
-    recorded counts as the first), sex, calendar year of the start, and one for each condition, drug
+    The covariates are completed years of age in groups of five (a missing month or day of birth
+    counts as the first), sex, calendar year of the start, and one column for each condition, drug
     (ingredient), procedure, measurement and observation concept recorded in the window. Concept 0
-    ("no matching concept") makes no column. A column that everybody has repeats the intercept and
-    is dropped too, and of two levels that are each other's complement (as a rule, the sexes) the
-    more common one.
+    ("no matching concept") has no column. A column of everybody repeats the intercept and is
+    dropped. Of two complementary levels (usually the sexes) the more common one is dropped.
 
     Raises
     ------
     DataError
-        No covariate is left, a cohort of another database, an unknown concept in ``exclude``, or
-        a vocabulary without links to tell its descendants by.
+        No covariate is left, the cohort belongs to another database, a concept in ``exclude`` is
+        unknown, or the vocabulary has no links to find descendants.
     """
     rules = rules or CovariateRules()
     if cohort.database != db.identity:
         raise DataError(
             f"the cohort holds people of the database {cohort.database}, not of {db.identity}; "
-            "person ids of one mean nothing in the other"
+            "person ids are not comparable across databases"
         )
     for concept_id in rules.exclude:
-        db.concept_name(concept_id)  # refuses an unknown one
+        db.concept_name(concept_id)  # Raises for an unknown concept.
     family = Descendants(db)
     excluded = {*cohort.drug_concepts, *rules.exclude}
     if rules.descendants and rules.exclude:
         tables = [table for table, *_ in DOMAINS.values()]
         excluded |= {*family.members(rules.exclude, tables, "the concepts to exclude", ALONE)}
     with db.workspace() as work:
-        _bring(work, cohort)
+        _load_people(work, cohort)
         _collect(db, work, rules, sorted(excluded))
         found = _assemble(db, work, rules, len(cohort.people))
         notes = [*family.notes]
@@ -154,8 +154,8 @@ def extract_covariates(
     return replace(found, notes=distinct(notes))
 
 
-def _bring(work: Workspace, cohort: Cohort) -> None:
-    """Make the temporary table ``cohort`` of the people themselves, in the order they have."""
+def _load_people(work: Workspace, cohort: Cohort) -> None:
+    """Create the temporary table ``cohort`` of the people, in their order."""
     people = pd.DataFrame(
         {
             "row_id": np.arange(len(cohort.people), dtype=np.int32),
@@ -171,13 +171,13 @@ def _bring(work: Workspace, cohort: Cohort) -> None:
 
 
 def _assemble(db: OmopDatabase, work: Workspace, rules: CovariateRules, n: int) -> Covariates:
-    """Choose the columns and read the design out of ``entries``."""
+    """Choose the columns and read the design from ``entries``."""
     from steropes.design import Design
 
     least = max(rules.min_people, rules.min_share * n)
-    # A column of everybody repeats the intercept. So do the two levels of, say, sex together: a
-    # penalised fit could shift their coefficients against each other without end, so the more
-    # common level goes. With three levels or more the penalty itself settles that.
+    # A column of everybody repeats the intercept. So do two complementary levels (such as the
+    # sexes) together: a penalised fit could shift their coefficients against each other without
+    # end, so the more common level is dropped. With three or more levels the penalty settles this.
     work.run(f"""
     CREATE TEMP TABLE columns AS
     WITH counted AS (
@@ -225,12 +225,12 @@ def _assemble(db: OmopDatabase, work: Workspace, rules: CovariateRules, n: int) 
 
 
 def _collect(db: OmopDatabase, work: Workspace, rules: CovariateRules, excluded: list[int]) -> None:
-    """Make the temporary table ``entries``: distinct (row_id, place in ``ORDER``, code)."""
+    """Create the temporary table ``entries``: distinct (row_id, position in ``ORDER``, code)."""
     person = db.table("person")
     work.run("CREATE TEMP TABLE entries (row_id INTEGER, domain TINYINT, code BIGINT)")
     work.run("CREATE TEMP TABLE excluded (concept_id BIGINT)")
     work.run(f"INSERT INTO excluded SELECT unnest({excluded}::BIGINT[])")
-    # A person has one row in person; any_value guards against a table that repeats them.
+    # The table person should have one row per person; min() makes repeated rows harmless.
     work.run(f"""
     INSERT INTO entries
     WITH born AS (
@@ -258,7 +258,7 @@ def _collect(db: OmopDatabase, work: Workspace, rules: CovariateRules, excluded:
 
 
 def _batches(work: Workspace) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Entries of the design as (rows, columns), sorted by column and then row."""
+    """Yield the entries of the design as (rows, columns), sorted by column and then row."""
     for batch in work.stream(
         "SELECT row_id, column_id FROM entries JOIN kept USING (domain, code) "
         "ORDER BY column_id, row_id"
@@ -267,6 +267,7 @@ def _batches(work: Workspace) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 
 def _dropped(work: Workspace) -> pd.DataFrame:
+    """Count the kept, rare and redundant columns of each domain."""
     counts = work.rows("""
         SELECT domain, count(*) FILTER (fate = 'kept'), count(*) FILTER (fate = 'rare'),
                count(*) FILTER (fate = 'redundant')
@@ -278,10 +279,12 @@ def _dropped(work: Workspace) -> pd.DataFrame:
 
 
 def _is_concept(domain: str) -> bool:
+    """Check whether the codes of a domain are concept ids."""
     return domain not in ("age", "index year")
 
 
 def _name(domain: str, code: int, names: dict[int, str]) -> str:
+    """Name a column for display."""
     if domain == "age":
         return f"age: {code}-{code + 4}"
     if domain == "index year":

@@ -1,4 +1,4 @@
-"""Columns of sparse covariates, put together from the entries of one analysis after the other."""
+"""Sparse columns of covariates, collected from the sorted entries of each analysis."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Columns"]
 
 @dataclass(frozen=True)
 class _Part:
-    """Columns of one analysis, ascending; without ``values`` where all are 1."""
+    """The columns of one analysis by ascending id; ``values`` is None if all are 1."""
 
     ids: NDArray
     sizes: NDArray
@@ -23,19 +23,19 @@ class _Part:
 
 
 class Columns:
-    """Collects (covariate, row, value) that arrive sorted, analysis by analysis.
+    """Collector of sorted (covariate, row, value) entries, one analysis after another.
 
-    What it holds is little more than the rows and values themselves: the ids of entries are counted
-    batch by batch, and parts are let go of as they are put together.
+    Memory is close to that of the rows and values: the ids of entries are counted batch by batch,
+    and the columns of each analysis are freed as they are concatenated.
     """
 
     def __init__(self) -> None:
         self._parts: list[_Part] = []
 
     def add(self, batches: Iterable[Any]) -> None:
-        """Take the entries of one analysis as Arrow batches, by covariate and then row.
+        """Append the entries of one analysis: Arrow batches sorted by covariate and then row.
 
-        A covariate must not come in two analyses.
+        A covariate must not occur in two analyses.
         """
         ids: list[NDArray] = []
         sizes: list[NDArray] = []
@@ -45,7 +45,7 @@ class Columns:
             if not batch.num_rows:
                 continue
             found, counts = _runs(batch.column(0).to_numpy())
-            if ids and ids[-1][-1] == found[0]:  # the covariate that the last batch ended with
+            if ids and ids[-1][-1] == found[0]:  # This covariate continues the previous batch.
                 sizes[-1][-1] += counts[0]
                 found, counts = found[1:], counts[1:]
             if len(found):
@@ -65,14 +65,14 @@ class Columns:
             )
         )
 
-    def together(self) -> tuple[NDArray, NDArray, NDArray, NDArray]:
-        """All columns by ascending id: ids, indptr, rows, values. The parts are gone then."""
+    def concatenate(self) -> tuple[NDArray, NDArray, NDArray, NDArray]:
+        """Return ids, indptr, rows and values of all columns by ascending id, and empty this."""
         parts, self._parts = self._parts, []
         ids = np.concatenate([p.ids for p in parts] or [np.empty(0, np.int64)])
         sizes = np.concatenate([p.sizes for p in parts] or [np.empty(0, np.int64)])
         order = np.argsort(ids, kind="stable")
         indptr = np.concatenate(([0], np.cumsum(sizes[order]))).astype(np.int64)
-        begins = np.empty(len(ids), dtype=np.int64)  # where each column of a part goes
+        begins = np.empty(len(ids), dtype=np.int64)  # The destination of each column.
         begins[order] = indptr[:-1]
         rows = np.empty(indptr[-1], dtype=np.int32)
         values = np.ones(indptr[-1], dtype=np.float32)
@@ -92,6 +92,6 @@ class Columns:
 
 
 def _runs(ids: NDArray) -> tuple[NDArray, NDArray]:
-    """The distinct values of a sorted array, and how often each stands there."""
+    """Return the distinct values of a sorted array and their counts."""
     first = np.flatnonzero(np.concatenate(([True], ids[1:] != ids[:-1])))
     return ids[first], np.diff(np.append(first, len(ids)))

@@ -1,4 +1,4 @@
-"""What the covariates of the catalogue are called."""
+"""Names of the covariates in the catalogue, for display."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from steropes.studies.database.omop import UNNAMED, OmopDatabase
 
 __all__ = ["CUSTOM", "covariate_table"]
 
-CUSTOM = 999  # the analysis of cohorts that serve as covariates
+CUSTOM = 999  # The analysis number of cohorts that are used as covariates.
 WINDOW = {
     "any": "ever before",
     "long": "long term",
@@ -35,20 +35,20 @@ SCORES = {
 def covariate_table(
     db: OmopDatabase, ids: NDArray, cohorts: CohortTable | None = None
 ) -> pd.DataFrame:
-    """Id, name, analysis and concept of covariates.
+    """Describe covariates by their id, name, analysis and concept.
 
     Parameters
     ----------
     db : OmopDatabase
-        Names of concepts come from here.
+        Source of the concepts' names.
     ids : ndarray of int, shape (p,)
     cohorts : CohortTable, optional
-        Names of cohorts that serve as covariates.
+        Source of the names of cohorts that are used as covariates.
 
     Returns
     -------
     DataFrame
-        ``covariate_id``, ``name``, ``analysis_id``, ``concept_id`` (0 where there is none).
+        ``covariate_id``, ``name``, ``analysis_id``, ``concept_id`` (0 if there is none).
     """
     analysis = ids % 1000
     concept = np.array([_concept(int(i), int(a)) for i, a in zip(ids, analysis, strict=True)])
@@ -67,7 +67,7 @@ def covariate_table(
 
 
 def _concept(covariate: int, number: int) -> int:
-    """The concept in an id; 0 if it holds none that can be read off."""
+    """Extract the concept from a covariate's id; 0 if the id contains none."""
     if number == CUSTOM or number in (3, 6, 7, 11):
         return 0
     kind = ANALYSES[number].kind
@@ -79,6 +79,7 @@ def _concept(covariate: int, number: int) -> int:
 def _name(
     covariate: int, number: int, concept: int, names: dict[int, str], cohorts: CohortTable | None
 ) -> str:
+    """Name a covariate for display."""
     code = covariate // 1000
     if number == CUSTOM:
         return cohorts.name(code) if cohorts is not None else f"cohort {code}"
@@ -91,8 +92,8 @@ def _name(
         return LENGTHS[number]
     when = WINDOW[analysis.window] + (", begun then" if analysis.begins else "")
     if analysis.kind in ("distinct", "count"):
-        what = "visits" if analysis.kind == "count" else f"different {analysis.domain.lower()}s"
-        return f"number of {what}, {when}"
+        counted = "visits" if analysis.kind == "count" else f"different {analysis.domain.lower()}s"
+        return f"number of {counted}, {when}"
     about = f"{analysis.domain.lower()}{' group' if analysis.kind == 'group' else ''}, {when}: "
     if analysis.kind == "value as concept":
         return f"{about}value {covariate}"
@@ -105,6 +106,7 @@ def _name(
 
 
 def _demographic(number: int, code: int, names: dict[int, str]) -> str:
+    """Name a demographic covariate."""
     if number == 3:
         return f"age group: {5 * code}-{5 * code + 4}"
     if number == 6:
@@ -113,5 +115,5 @@ def _demographic(number: int, code: int, names: dict[int, str]) -> str:
         return f"index month: {MONTHS.split()[code - 1]}"
     if number == 11:
         return f"index month: {MONTHS.split()[code % 100 - 1]} {code // 100}"
-    what = {1: "gender", 4: "race", 5: "ethnicity"}[number]
-    return f"{what}: {names.get(code, UNNAMED)}"
+    kind = {1: "gender", 4: "race", 5: "ethnicity"}[number]
+    return f"{kind}: {names.get(code, UNNAMED)}"

@@ -1,11 +1,12 @@
-"""The SQL of each kind of covariate analysis: rows (covariate_id, row_id, value) into ``features``.
+"""SQL statements of each kind of covariate analysis.
 
-``people`` holds row_id, person_id and start; ``excluded`` and ``included`` hold concepts.
+Each statement inserts rows (covariate_id, row_id, value) into ``features``. ``people`` has row_id,
+person_id and start; ``excluded`` and ``included`` have concepts.
 
-A recorded value is used only if it is a finite number that single precision can hold. NaN,
-infinities, larger numbers and text that is no number are left out before any value is chosen, and
-``Statements.unusable`` counts them. A record without a value (NULL, blank text) makes no covariate
-of its value or range and is not counted.
+A recorded value is used only if it is a finite number within the range of single precision. NaN,
+infinities, larger numbers and text that is not a number are left out before any value is chosen,
+and ``Statements.unusable`` counts them. A record without a value (NULL, blank text) contributes to
+no covariate of values or ranges and is not counted.
 """
 
 from __future__ import annotations
@@ -28,35 +29,35 @@ from steropes.studies.database.omop import OmopDatabase, RecordsOf
 
 __all__ = ["Statements", "unusable", "usable"]
 
-# Conditions at most two levels below it that are groups all the same.
+# Conditions within two levels below clinical finding that are groups nevertheless.
 HIGH_GROUPS = (
     *(433736, 433595, 441408, 72404, 192671, 137977, 434621, 437312, 439847, 4171917),
     *(438555, 4299449, 375258, 76784, 40483532, 4145627, 434157, 433778, 258449, 313878),
 )
-# Names of groups that say nothing about a person.
+# Names of groups that carry no information about a person.
 VAGUE = (
     *("%finding", "Disorder of%", "Finding of%", "Disease of%", "Injury of%", "%by site"),
     *("%by body site", "%by mechanism", "%of body region", "%of anatomical site"),
     "%of specific body structure%",
 )
 ATC_LENGTHS = (1, 3, 4, 5)
-# Columns whose numbers an analysis of a kind reads.
+# The columns of numbers that each kind of analysis reads.
 RECORDED = {
     "value": ("value_as_number",),
     "range": ("value_as_number", "range_low", "range_high"),
 }
 BORN = "TRY_CAST(year_of_birth AS BIGINT)"
-LARGEST = 3.4028234663852886e38  # of single precision, in which covariates are kept
+LARGEST = 3.4028234663852886e38  # The largest number in single precision, the type of covariates.
 
 
 class Statements:
-    """Makes the statements of analyses on one database.
+    """The SQL statements of analyses on one database.
 
     Parameters
     ----------
     db : OmopDatabase
     end_day : int
-        Last day of every window, counted from the start.
+        Last day of every window, relative to the start.
     only_included : bool
         Whether ``included`` restricts the concepts.
     """
@@ -65,13 +66,13 @@ class Statements:
         self.db, self.end, self.only_included = db, int(end_day), only_included
         self._suspect: dict[tuple[str, str], bool] = {}
 
-    def of(self, analysis: Analysis, first_day: int | None) -> Iterator[str]:
-        """The statements of one analysis; none if the database has no such table.
+    def insert(self, analysis: Analysis, first_day: int | None) -> Iterator[str]:
+        """Yield the INSERT statements of one analysis; none if the database lacks the table.
 
         Raises
         ------
         DataError
-            The table lacks a column that is needed.
+            The table lacks a required column.
         """
         if analysis.kind == "demographic":
             yield from self._demographic(analysis.id)
@@ -80,7 +81,7 @@ class Statements:
             yield self._length(analysis.id)
             return
         columns = self.db.columns(analysis.table)
-        if "person_id" not in columns:  # no such table, or the stub of one that was never loaded
+        if "person_id" not in columns:  # The table is missing or an empty stub.
             return
         extra = {
             "range": RECORDED["range"],
@@ -102,12 +103,12 @@ class Statements:
             yield self._records(analysis, first_day)
 
     def unusable(self, analysis: Analysis, first_day: int | None) -> str | None:
-        """SQL that counts the records whose value is no usable number; None if no value is read."""
+        """Return SQL that counts records with an unusable value; None if no value is read."""
         if analysis.kind not in RECORDED or "person_id" not in self.db.columns(analysis.table):
             return None
         unread = " OR ".join(unusable(f"e.{c}") for c in RECORDED[analysis.kind])
         table = (analysis.table, analysis.kind)
-        if table not in self._suspect:  # one pass over the columns saves a join for each window
+        if table not in self._suspect:  # One pass over the columns saves a join for each window.
             found = self.db.rows(
                 f"SELECT 1 FROM {self.db.table(analysis.table)} e WHERE {unread} LIMIT 1"
             )
@@ -119,9 +120,10 @@ class Statements:
             f"AND {self._in_window(analysis, first_day)} {self._allowed(f'e.{analysis.concept}')}"
         )
 
-    # -- parts -----------------------------------------------------------------------------------
+    # -- kinds of analyses -----------------------------------------------------------------------
 
     def _records(self, a: Analysis, first_day: int | None) -> str:
+        """Insert covariates of single records: concepts, ranges, values and counts."""
         concept = f"e.{a.concept}::BIGINT"
         name, where = (
             f"{concept} * 1000 + {a.id}",
@@ -149,7 +151,7 @@ class Statements:
                 f"{insert} SELECT DISTINCT {code}, p.row_id, 1 {source} "
                 "AND e.value_as_concept_id IS NOT NULL AND e.value_as_concept_id <> 0"
             )
-        if a.kind == "value":  # the last one recorded; the smallest of that day
+        if a.kind == "value":  # The last value; of several on one day, the smallest.
             unit = "coalesce(e.unit_concept_id, 0)::BIGINT % 1000"
             code = f"{concept} * 1000000 + ({unit}) * 1000 + {a.id}"
             number = usable("e.value_as_number")
@@ -163,14 +165,14 @@ class Statements:
         return f"{insert} SELECT {name}, p.row_id, {counted} {source} GROUP BY 1, 2"
 
     def _visits(self) -> str:
-        """The number of visits; rows that repeat a visit's id are one visit."""
+        """Return SQL that counts visits; rows with the same visit id are one visit."""
         if "visit_occurrence_id" not in self.db.columns("visit_occurrence"):
             return "count(*)"
         unnumbered = "count(*) FILTER (e.visit_occurrence_id IS NULL)"
         return f"count(DISTINCT e.visit_occurrence_id) + {unnumbered}"
 
     def _group(self, a: Analysis, first_day: int | None) -> Iterator[str]:
-        """Concepts stand for the groups above them: classes of drugs, kinds of conditions."""
+        """Insert covariates of groups above the recorded concepts (drug classes, conditions)."""
         db = self.db
         if not db.columns("concept_ancestor"):
             return
@@ -220,6 +222,7 @@ class Statements:
         )
 
     def _score(self, a: Analysis) -> Iterator[str]:
+        """Insert a comorbidity score."""
         if not self.db.columns("concept_ancestor"):
             return
         if a.id == 902:
@@ -243,7 +246,7 @@ class Statements:
         }.get(a.id)
         if more:
             points += (
-                # one line a person, also where the table repeats them: points are added up
+                # One row per person even if the table repeats them, because points are summed.
                 f" UNION ALL SELECT p.row_id, -1, {more} FROM people p JOIN ("
                 f"SELECT person_id, min({BORN}) AS year_of_birth, "
                 "min(gender_concept_id) AS gender_concept_id "
@@ -255,6 +258,7 @@ class Statements:
         )
 
     def _categories(self, categories: Iterable[Category]) -> str:
+        """Return SQL of the (category, weight, member concept) rows of a score."""
         categories = list(categories)
         ancestor = self.db.links(
             "ancestor_concept_id",
@@ -272,7 +276,7 @@ class Statements:
         return " UNION ".join(parts)
 
     def _complications(self) -> str | None:
-        """Concepts of the complications of diabetes, through the vocabulary's map from ICD-9-CM."""
+        """Select the concepts of diabetes complications by the vocabulary's map from ICD-9-CM."""
         if not {"vocabulary_id", "concept_code"} <= {*self.db.columns("concept")}:
             return None
         if not self.db.columns("concept_relationship"):
@@ -307,6 +311,7 @@ class Statements:
         )
 
     def _demographic(self, number: int) -> Iterator[str]:
+        """Insert a demographic covariate."""
         have = self.db.columns("person")
         value, where = {
             1: ("gender_concept_id::BIGINT", "gender_concept_id <> 0"),
@@ -328,7 +333,7 @@ class Statements:
         )
 
     def _persons(self) -> str:
-        """One row a person, also where the table repeats one: the smallest value of each column."""
+        """Select one row per person; of repeated rows the smallest value of each column."""
         concepts = ("gender_concept_id", "race_concept_id", "ethnicity_concept_id")
         have = self.db.columns("person")
         listed = ", ".join(f"min({c}) AS {c}" for c in concepts if c in have)
@@ -338,7 +343,7 @@ class Statements:
         )
 
     def _length(self, number: int) -> str:
-        """Age in years, or days of observation before the start, as a value."""
+        """Insert age in years or days of observation before the start, as a value."""
         person = self.db.table("person")
         periods = joined_periods(self.db, "SELECT person_id FROM people")
         value, source = {
@@ -358,6 +363,7 @@ class Statements:
         )
 
     def _of_class(self, name: str) -> str:
+        """Return the condition that a race or ethnicity concept belongs to its concept class."""
         if "concept_class_id" not in self.db.columns("concept"):
             return f"{name}_concept_id <> 0"
         db, column = self.db, f"{name}_concept_id"
@@ -368,9 +374,11 @@ class Statements:
         )
 
     def _joined(self, a: Analysis) -> str:
+        """Join the people with the table of an analysis."""
         return f"FROM people p JOIN {self.db.table(a.table)} e ON e.person_id = p.person_id"
 
     def _in_window(self, a: Analysis, first_day: int | None) -> str:
+        """Return the condition that a record lies in the window and has a concept."""
         until = f"e.{a.first}::DATE <= p.start + {self.end} AND e.{a.concept} <> 0"
         if first_day is None:
             return until
@@ -378,12 +386,14 @@ class Statements:
         return f"{until} AND {last} >= p.start + {int(first_day)}"
 
     def _allowed(self, concept: str) -> str:
+        """Return the condition that a concept is not excluded and, if required, included."""
         rule = f"AND {concept} NOT IN (SELECT concept_id FROM excluded) "
         if self.only_included:
             rule += f"AND {concept} IN (SELECT concept_id FROM included) "
         return rule
 
     def _need(self, table: str, columns: tuple[str, ...], a: Analysis) -> None:
+        """Raise if a table lacks columns that an analysis requires."""
         have = self.db.columns(table)
         gone = [c for c in columns if c not in have]
         if gone:
@@ -394,15 +404,16 @@ class Statements:
 
 
 def usable(column: str) -> str:
-    """SQL of a column's finite numbers; NULL where there is none."""
+    """Return SQL of a column's finite numbers; NULL for anything else."""
     number = f"TRY_CAST({column} AS DOUBLE)"
     return f"(CASE WHEN isfinite({number}) AND abs({number}) <= {LARGEST!r} THEN {number} END)"
 
 
 def unusable(column: str) -> str:
-    """SQL that is true where a column holds something that is not a finite number."""
+    """Return SQL that is true where a column holds something other than a finite number."""
     return f"({usable(column)} IS NULL AND {column} IS NOT NULL AND trim({column}::VARCHAR) <> '')"
 
 
 def _list(concepts: Iterable[int]) -> str:
+    """Join concept ids with commas."""
     return ", ".join(str(int(c)) for c in concepts)

@@ -1,8 +1,8 @@
-"""The covariates of FeatureExtraction's catalogue, with their ids, collected by the database.
+"""Covariates of FeatureExtraction's catalogue, with its ids, extracted by the database.
 
-The database finds each (person, covariate, value) once and sorts them, one analysis after the
-other; they arrive as Arrow batches and are kept by columns. No dense matrix and no Python loop over
-people ever exists.
+The database finds each (person, covariate, value) once and sorts them, one analysis after another.
+They are read as Arrow batches and stored by columns, without a dense matrix or a Python loop over
+people.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from steropes.studies.execution.validation import LONGEST, concepts, whole, yes_
 __all__ = ["FeatureRules", "Features", "extract_features"]
 
 ALONE = "list the descendants too and set descendants=False of the covariates (features)"
-# What the statements of an analysis fill, and how it is read.
+# The table that the statements of an analysis fill, and the query that reads it.
 EMPTY = "CREATE OR REPLACE TEMP TABLE features (covariate_id BIGINT, row_id INTEGER, value DOUBLE)"
 SORTED = (
     "SELECT covariate_id, row_id, value::FLOAT AS value FROM features WHERE value::FLOAT <> 0 "
@@ -42,21 +42,21 @@ SORTED = (
 
 @dataclass(frozen=True)
 class FeatureRules:
-    """Which covariates to make.
+    """Rules that select the covariates.
 
     Attributes
     ----------
     analyses : tuple of int
-        Numbers of the analyses, as FeatureExtraction has them. Default: its default set.
+        Numbers of the analyses, as in FeatureExtraction. Default: its default set.
     long_days, medium_days, short_days : int, default 365, 180, 30
-        How many days before the start each window begins.
+        The number of days before the start at which each window begins.
     end_day : int, default 0
         The last day of every window, counted from the start: 0 the start itself, −1 the day before.
     exclude, include : tuple of int
-        Concepts to leave out, or (if any are given) the only ones to use. They do not touch
-        demographics and scores.
+        Concepts to leave out, or (if any are given) the only ones to use. Demographics and scores
+        are not affected.
     descendants : bool, default True
-        Whether these concepts stand for all their descendants too.
+        Also apply these rules to all descendants of the concepts.
     """
 
     analyses: tuple[int, ...] = DEFAULT
@@ -73,7 +73,7 @@ class FeatureRules:
         unknown = [a for a in self.analyses if a not in ANALYSES]
         if unknown:
             raise DataError(
-                f"there is no covariate analysis {unknown[0]}; there are {list(ANALYSES)}"
+                f"unknown covariate analysis {unknown[0]}; choose from {list(ANALYSES)}"
             )
         for name in ("long_days", "medium_days", "short_days"):
             whole(name, getattr(self, name), 0, LONGEST)
@@ -83,7 +83,7 @@ class FeatureRules:
             object.__setattr__(self, name, concepts(name, getattr(self, name)))
 
     def first_day(self, analysis: Analysis) -> int | None:
-        """First day of an analysis's window, counted from the start; None for any time before."""
+        """Return the first day of the window relative to the start; None if unbounded."""
         lengths = {"long": self.long_days, "medium": self.medium_days, "short": self.short_days}
         if analysis.window in lengths:
             return -lengths[analysis.window]
@@ -92,28 +92,28 @@ class FeatureRules:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Features:
-    """Covariates of people, by columns, as they were recorded: nothing dropped or scaled.
+    """Covariates of people by columns, as recorded: nothing is dropped or scaled.
 
     Attributes
     ----------
     n : int
-        People.
+        Number of people.
     indptr, rows, values : ndarray
-        Column j holds ``values[indptr[j]:indptr[j + 1]]`` in the same of ``rows``; zeros are not
-        stored.
+        Column j has ``values[indptr[j]:indptr[j + 1]]`` in the rows ``rows[indptr[j]:indptr[j +
+        1]]``; zeros are not stored.
     columns : DataFrame
-        One row a column, ordered by id: ``covariate_id``, ``name``, ``analysis_id``,
-        ``concept_id``, ``people`` (who have a value), ``largest`` and ``binary``.
+        One row per column, by id: ``covariate_id``, ``name``, ``analysis_id``, ``concept_id``,
+        ``people`` (the number with a value), ``largest`` and ``binary``.
     unusable : dict of int to int
-        By analysis, how many records of the entries were left out because their value is not a
-        finite number that single precision can hold.
+        The number of records by analysis that were left out because their value is not a finite
+        number within the range of single precision.
     notes : tuple of DataNote
-        Properties of the data that the covariates met.
+        Irregularities of the data that affect the covariates.
 
     Raises
     ------
     DataError
-        A value that is not finite.
+        A value is not finite.
     """
 
     n: int
@@ -138,7 +138,7 @@ class Features:
         return f"Features({len(self.columns):,} covariates)"
 
     def take(self, people: NDArray) -> Features:
-        """Those of some people, given by row numbers that ascend; all columns stay."""
+        """Select people by ascending row numbers; all columns are kept."""
         place = np.full(self.n, -1, dtype=np.int32)
         place[people] = np.arange(len(people), dtype=np.int32)
         kept = place[self.rows] >= 0
@@ -150,11 +150,11 @@ class Features:
             indptr=indptr,
             rows=rows,
             values=values,
-            columns=_described(self.columns, indptr, values),
+            columns=_with_statistics(self.columns, indptr, values),
         )
 
     def select(self, columns: NDArray) -> Features:
-        """Some of the columns, by positions."""
+        """Select columns by position."""
         sizes = np.diff(self.indptr)[columns]
         indptr = np.concatenate(([0], np.cumsum(sizes)))
         at = np.repeat(self.indptr[columns] - indptr[:-1], sizes) + np.arange(indptr[-1])
@@ -164,17 +164,17 @@ class Features:
         )
 
     def column(self, covariate_id: int) -> NDArray:
-        """One covariate as an array, (n,)."""
+        """Return one covariate as an array, shape (n,)."""
         found = np.flatnonzero(self.columns["covariate_id"] == covariate_id)
         if len(found) == 0:
-            raise DataError(f"there is no covariate {covariate_id} among these people")
+            raise DataError(f"unknown covariate {covariate_id}: nobody among these people has it")
         at = slice(self.indptr[found[0]], self.indptr[found[0] + 1])
         dense = np.zeros(self.n)
         dense[self.rows[at]] = self.values[at]
         return dense
 
     def matrix(self) -> Any:
-        """The covariates as a scipy CSC matrix, (n, p)."""
+        """Return the covariates as a SciPy CSC array, shape (n, p)."""
         from scipy.sparse import csc_array
 
         shape = (self.n, len(self.columns))
@@ -189,47 +189,46 @@ def extract_features(
     cohorts: CohortTable | None = None,
     as_covariates: Iterable[int] = (),
 ) -> Features:
-    """Collect the covariates of people who start on given days.
+    """Extract the covariates of people at their index dates.
 
     Parameters
     ----------
     db : OmopDatabase
     entries : DataFrame
-        ``person_id`` and ``start``, one row a person and start; row i of the result is row i. Of
-        a start with a time the date that it shows counts.
+        ``person_id`` and ``start``, one row per person and start; row i of the result is row i. If
+        a start includes a time, its date is used.
     rules : FeatureRules, optional
     cohorts : CohortTable, optional
-        Cohorts that serve as covariates.
+        Cohorts that may be used as covariates.
     as_covariates : iterable of int
-        Which of them: 1 for those who are in the cohort on a day of the long window. Their ids
-        are the cohort's times 1000 plus 999.
+        Ids of the cohorts to use: the covariate is 1 for people who are in the cohort on any day of
+        the long window. Its id is the cohort's id times 1000 plus 999.
 
     Raises
     ------
     DataError
-        An unknown concept to exclude or include, a table that lacks a column that is needed, or a
-        vocabulary without the links that groups, scores or descendants are told by, or a start that
-        is not a date.
+        A concept to exclude or include is unknown, a table lacks a required column, the vocabulary
+        lacks the links that groups, scores or descendants need, or a start is not a date.
 
     Notes
     -----
-    A recorded value that is NaN, infinite, larger than single precision holds (3.4e38) or text that
-    is no number is left out before the last value of a person is chosen; ``Features.unusable``
-    counts such records. A record without a value makes no covariate of its value or range.
+    Recorded values that are NaN, infinite, outside of single precision (3.4e38) or text that is not
+    a number are left out before a person's last value is chosen; ``Features.unusable`` counts such
+    records. A record without a value contributes to no covariate of values or ranges.
     """
     rules = rules or FeatureRules()
-    lacking = check_vocabulary(db, rules.analyses)
+    missing_links = check_vocabulary(db, rules.analyses)
     with db.workspace() as work:
-        _bring(work, entries)
+        _load_people(work, entries)
         family = Descendants(db)
-        _bring_concepts(work, rules, family)
+        _load_concepts(work, rules, family)
         statements = Statements(db, rules.end_day, bool(rules.include))
         columns = Columns()
         unusable: dict[int, int] = {}
         for number in rules.analyses:
             analysis = ANALYSES[number]
             work.run(EMPTY)
-            for sql in statements.of(analysis, rules.first_day(analysis)):
+            for sql in statements.insert(analysis, rules.first_day(analysis)):
                 work.run(sql)
             columns.add(work.stream(SORTED))
             counting = statements.unusable(analysis, rules.first_day(analysis))
@@ -241,10 +240,10 @@ def extract_features(
             work.run(EMPTY)
             _collect_cohorts(work, cohorts, custom, rules)
             columns.add(work.stream(SORTED))
-        notes = distinct((*family.notes, *lacking, *_irregular(db, work, rules)))
-    ids, indptr, rows, values = columns.together()
+        notes = distinct((*family.notes, *missing_links, *_irregular(db, work, rules)))
+    ids, indptr, rows, values = columns.concatenate()
     table = covariate_table(db, ids, cohorts)
-    described = _described(table, indptr, values)
+    described = _with_statistics(table, indptr, values)
     return Features(len(entries), indptr, rows, values, described, unusable, notes)
 
 
@@ -262,8 +261,8 @@ def _irregular(db: OmopDatabase, work: Workspace, rules: FeatureRules) -> list[D
     return found
 
 
-def _bring(work: Workspace, entries: pd.DataFrame) -> None:
-    """Make the temporary table ``people`` of row numbers, persons and starts."""
+def _load_people(work: Workspace, entries: pd.DataFrame) -> None:
+    """Create the temporary table ``people`` of row numbers, persons and starts."""
     start = as_days(entries["start"], "entries: start")
     if np.isnat(start).any():
         raise DataError(f"entries: start is missing in row {int(np.argmax(np.isnat(start)))}")
@@ -281,14 +280,14 @@ def _bring(work: Workspace, entries: pd.DataFrame) -> None:
     work.connection.unregister("brought")
 
 
-def _bring_concepts(work: Workspace, rules: FeatureRules, family: Descendants) -> None:
-    """Make the temporary tables ``excluded`` and ``included``."""
+def _load_concepts(work: Workspace, rules: FeatureRules, family: Descendants) -> None:
+    """Create the temporary tables ``excluded`` and ``included``."""
     db = family.db
     read = {ANALYSES[number].table for number in rules.analyses}
     tables = [table for table in recorded_tables(db) if table in read]
     for name, listed in (("excluded", rules.exclude), ("included", rules.include)):
         for concept_id in listed:
-            db.concept_name(concept_id)  # refuses an unknown one
+            db.concept_name(concept_id)  # Raises for an unknown concept.
         members = [*listed]
         if rules.descendants and listed:
             purpose = f"the concepts to {name[:-1]}"
@@ -301,6 +300,7 @@ def _bring_concepts(work: Workspace, rules: FeatureRules, family: Descendants) -
 def _collect_cohorts(
     work: Workspace, cohorts: CohortTable | None, wanted: list[int], rules: FeatureRules
 ) -> None:
+    """Add one covariate for each cohort that is used as a covariate."""
     if cohorts is None:
         raise DataError("covariates of cohorts need the cohorts themselves")
     cohorts.only(wanted).place(work, "of_cohorts")
@@ -313,8 +313,8 @@ def _collect_cohorts(
     """)
 
 
-def _described(columns: pd.DataFrame, indptr: NDArray, values: NDArray) -> pd.DataFrame:
-    """The table of columns with what these people have of them."""
+def _with_statistics(columns: pd.DataFrame, indptr: NDArray, values: NDArray) -> pd.DataFrame:
+    """Add the number of people, the largest value and the 0/1 property of each column."""
     sizes = np.diff(indptr)
     filled = np.flatnonzero(sizes)
     largest = np.zeros(len(sizes))

@@ -1,4 +1,4 @@
-"""Covariates made fit for a penalised regression: rare and redundant ones dropped, scaled."""
+"""Preprocessing of covariates for a penalised regression: filtering and scaling."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ __all__ = ["Tidied", "TidyRules", "tidy"]
 
 @dataclass(frozen=True)
 class TidyRules:
-    """What is done to covariates before a model is fitted to them.
+    """Rules for filtering and scaling covariates before a model is fitted.
 
     Attributes
     ----------
     min_share : float, default 0.001
-        Covariates that fewer than floor(``min_share`` × people) people have are dropped.
+        Covariates of fewer than floor(``min_share`` × people) people are dropped.
     drop_redundant : bool, default True
-        Drop 0/1 covariates that everybody has. Of an analysis whose other 0/1 covariates have as
+        Drop 0/1 covariates that everybody has. If the other 0/1 covariates of an analysis have as
         many ones as there are people (as the levels of age, sex and month do), drop the most
-        frequent, of several the one with the smallest id; the rest of it is never too rare.
+        frequent of them (in a tie, the one with the smallest id); the remaining ones are exempt
+        from ``min_share``.
     normalize : bool, default True
         Divide by the largest value.
     """
@@ -46,17 +47,17 @@ class TidyRules:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Tidied:
-    """Covariates ready for a model.
+    """Filtered covariates with their scales.
 
     Attributes
     ----------
     features : Features
-        The columns that stayed, as recorded.
+        The remaining columns, as recorded.
     scale : ndarray, shape (p,)
-        What each was divided by.
+        The divisor of each column.
     dropped : DataFrame
-        ``covariate_id``, ``name`` and ``why`` ("rare" or "redundant") of the others that anybody
-        has.
+        ``covariate_id``, ``name`` and ``why`` ("rare" or "redundant") of the dropped columns.
+        Columns that nobody has are not listed.
     """
 
     features: Features
@@ -68,7 +69,7 @@ class Tidied:
 
     @property
     def design(self) -> Any:
-        """A ``Design`` of the scaled columns, named by their ids: 0/1 ones by their rows alone."""
+        """A ``Design`` of the scaled columns, named by their ids, with indicator columns if 0/1."""
         from steropes.design import Design
         from steropes.design.blocks import SparseBlock
 
@@ -95,20 +96,20 @@ def tidy(
     include: Iterable[int] = (),
     exclude: Iterable[int] = (),
 ) -> Tidied:
-    """Drop covariates that a model should not have, and scale the others.
+    """Drop rare and redundant covariates and scale the others.
 
     Parameters
     ----------
     features : Features
-        Of the people whom the model is fitted to.
+        Covariates of the people to whom the model is fitted.
     rules : TidyRules, optional
     include, exclude : iterable of int
-        Covariate ids to use alone (if any are given), and to leave out.
+        The only covariate ids to use (if any are given), and those to leave out.
 
     Raises
     ------
     DataError
-        No covariate is left, or one to include or exclude does not exist.
+        No covariate is left, or an included or excluded one does not exist.
     """
     rules = rules or TidyRules()
     table = features.columns
@@ -117,7 +118,7 @@ def tidy(
     for listed, sign in ((list(include), True), (list(exclude), False)):
         gone = [int(c) for c in listed if int(c) not in ids]
         if gone:
-            raise DataError(f"there is no covariate {gone[0]} among these people")
+            raise DataError(f"unknown covariate {gone[0]}: nobody among these people has it")
         if listed:
             chosen &= np.isin(ids, listed) == sign
     why = np.where((table["people"].to_numpy() > 0) & chosen, "", "absent").astype(object)
@@ -141,7 +142,7 @@ def tidy(
 
 
 def _mark_redundant(table: pd.DataFrame, why: NDArray, n: int) -> NDArray:
-    """Mark redundant columns in ``why``; says which columns belong to analyses that cover all."""
+    """Mark redundant columns in ``why``; return a mask of the analyses that cover everybody."""
     binary = table["binary"].to_numpy() & (why == "")
     people = table["people"].to_numpy()
     why[binary & (people == n)] = "redundant"

@@ -1,4 +1,4 @@
-"""Checks that the vocabulary can make the covariates that are built from its links."""
+"""Checks that the vocabulary has the links that some covariates require."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from steropes.studies.database.omop import OmopDatabase, RecordsOf
 
 __all__ = ["FINDING", "check_vocabulary"]
 
-FINDING = 441840  # SNOMED's clinical finding, above all conditions
-COMPLICATIONS = 902  # diabetes complications severity index, made of mapped ICD-9-CM codes
+FINDING = 441840  # SNOMED's clinical finding, an ancestor of all conditions.
+COMPLICATIONS = 902  # The diabetes complications severity index, which needs mapped ICD-9-CM codes.
 
 
 def check_vocabulary(db: OmopDatabase, analyses: Iterable[int]) -> list[DataNote]:
-    """Refuse groups and scores that the vocabulary has no links for; note incomplete links.
+    """Reject groups and scores without any links in the vocabulary, and note incomplete links.
 
     Parameters
     ----------
     db : OmopDatabase
     analyses : iterable of int
-        Numbers of covariate analyses. Those whose records the database lacks need no vocabulary.
+        Numbers of covariate analyses. Those without records in the database need no vocabulary.
 
     Raises
     ------
     DataError
-        ``concept_ancestor`` has no links at all, or none below the clinical findings of which
-        groups of conditions are made.
+        ``concept_ancestor`` has no links at all, or none below the clinical findings that define
+        groups of conditions.
     """
     known = [ANALYSES[number] for number in analyses]
     linked = [a for a in known if a.kind in ("group", "score") and _recorded(db, a)]
@@ -37,16 +37,16 @@ def check_vocabulary(db: OmopDatabase, analyses: Iterable[int]) -> list[DataNote
         return []
     if not has_links(db):
         raise DataError(
-            f"{_listed(linked)} made of the links of concept_ancestor, and {db.name} has none; "
-            "load the vocabulary's concept_ancestor, or leave these analyses out"
+            f"{_listed(linked)} derived from the links of concept_ancestor, and {db.name} has "
+            "none; load the vocabulary's concept_ancestor, or leave these analyses out"
         )
     groups = [a for a in linked if a.kind == "group" and a.domain == "Condition"]
     if groups and not db.holds(
         "concept_ancestor", lambda quote: f"{quote('ancestor_concept_id')} = {FINDING}"
     ):
         raise DataError(
-            f"{_listed(groups)} made of what concept_ancestor has below concept {FINDING} "
-            f"(clinical finding), and that is nothing in {db.name}; load the vocabulary's "
+            f"{_listed(groups)} derived from the descendants of concept {FINDING} (clinical "
+            f"finding), and concept_ancestor of {db.name} has none; load the vocabulary's "
             "concept_ancestor, or leave these analyses out"
         )
     tables = dict.fromkeys(a.table for a in linked)
@@ -55,7 +55,7 @@ def check_vocabulary(db: OmopDatabase, analyses: Iterable[int]) -> list[DataNote
         notes.append(
             DataNote(
                 "missing_links",
-                f"Covariate analysis {COMPLICATIONS} (Dcsi) gives nobody a point, because the "
+                f"Covariate analysis {COMPLICATIONS} (Dcsi) is zero for everybody, because the "
                 "vocabulary maps no ICD-9-CM codes to conditions",
             )
         )
@@ -63,7 +63,7 @@ def check_vocabulary(db: OmopDatabase, analyses: Iterable[int]) -> list[DataNote
 
 
 def _recorded(db: OmopDatabase, a: Analysis) -> bool:
-    """Whether the database has any record that an analysis reads."""
+    """Check whether the database has any record that an analysis reads."""
     columns = db.columns(a.table)
     if "person_id" not in columns or a.concept not in columns:
         return False
@@ -71,7 +71,7 @@ def _recorded(db: OmopDatabase, a: Analysis) -> bool:
 
 
 def _unlinked(db: OmopDatabase, linked: Sequence[Analysis], table: str) -> list[DataNote]:
-    """Note the recorded concepts of a table that no link of the vocabulary holds."""
+    """Note the recorded concepts of a table that no link of the vocabulary includes."""
     own = [a for a in linked if a.table == table and a.id != COMPLICATIONS]
     if not own:
         return []
@@ -85,15 +85,15 @@ def _unlinked(db: OmopDatabase, linked: Sequence[Analysis], table: str) -> list[
     if not gone:
         return []
     text = (
-        f"{_listed(own)} made of the links of concept_ancestor, which has no row of "
-        f"{len(gone):,} of the {len(met):,} concepts recorded in {table}: they belong to no group "
+        f"{_listed(own)} derived from the links of concept_ancestor, which has no row for "
+        f"{len(gone):,} of the {len(met):,} concepts recorded in {table}: these belong to no group "
         "and count in no score"
     )
     return [DataNote("missing_links", text, warning=True)]
 
 
 def _has_map(db: OmopDatabase) -> bool:
-    """Whether the vocabulary maps ICD-9-CM codes to other concepts."""
+    """Check whether the vocabulary maps ICD-9-CM codes to other concepts."""
     if not {"vocabulary_id", "concept_code"} <= {*db.columns("concept")}:
         return False
     if "relationship_id" not in db.columns("concept_relationship"):
@@ -106,7 +106,7 @@ def _has_map(db: OmopDatabase) -> bool:
 
 
 def _listed(analyses: Sequence[Analysis]) -> str:
-    """Name the analyses, to begin a sentence with."""
+    """List the analyses as the subject of a sentence, with its verb."""
     if len(analyses) == 1:
         return f"Covariate analysis {analyses[0].id} ({analyses[0].name}) is"
     return f"Covariate analyses {', '.join(str(a.id) for a in analyses)} are"

@@ -65,7 +65,7 @@ class Sources:
             if cohorts.database and cohorts.database != db.identity:
                 raise DataError(
                     f"the cohorts are of {cohorts.database}, not of {db.identity}: person ids of "
-                    "one mean nothing in the other"
+                    "one are not comparable with the other's"
                 )
             cohorts.place(work, "cohort_entries")
         for table in {*uses, *(["condition_era"] if "condition_era" in uses else [])}:
