@@ -211,7 +211,7 @@ def test_a_concept_set_takes_descendants_and_leaves_out_those_excluded(omop):
         assert len(drug_era_cohorts(db, {1: ConceptSet((50,), (52,)), 2: 50})) == 1 + 3
         with pytest.raises(DataError, match="concept 999 is unknown"):
             drug_era_cohorts(db, {1: 999})
-        with pytest.raises(DataError, match="all is excluded"):
+        with pytest.raises(DataError, match="all concepts are excluded"):
             ConceptSet((52,), (50,)).resolve(db)
 
 
@@ -233,7 +233,7 @@ def test_tables_of_other_databases_or_with_the_same_ids_do_not_mix(omop):
         with OmopDatabase(path) as db:
             tables.append([drug_era_cohorts(db, {i: c}) for i, c in ((1, TARGET), (2, COMPARATOR))])
     assert (tables[0][0] + tables[0][1]).ids == (1, 2)
-    with pytest.raises(DataError, match="cannot be put together"):
+    with pytest.raises(DataError, match="cannot be combined"):
         tables[0][0] + tables[1][1]
     with pytest.raises(DataError, match="cohort 1 is in both"):
         tables[0][0] + tables[0][0]

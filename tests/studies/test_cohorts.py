@@ -196,7 +196,7 @@ def test_people_come_ordered_by_id(omop):
 
 def test_overlapping_drugs_are_refused(omop):
     omop.ancestor(TARGET, COMPARATOR)
-    with pytest.raises(DataError, match="overlap: both hold concept 2"):
+    with pytest.raises(DataError, match="overlap: both include concept 2"):
         build(omop)
 
 

@@ -59,7 +59,7 @@ def refused(tmp_path, read, text, said, ending="toml"):
         ("concepts = [5, 6, 7, 8, 9]", "positive = [2.0]", "no negative is listed"),
         ("11 = { include = [1] }", "11 = { include = [1] }\n011 = { include = [2] }",
          "line 5 .*11 is defined twice"),
-        ("include = [1]", "include = [1], exclude = [1]", "line 4 .*all is excluded"),
+        ("include = [1]", "include = [1], exclude = [1]", "line 4 .*all concepts are excluded"),
         ("truncate = 10", "truncate = 10\n[analysis.trim]\nfraction = 0.05\n[analysis.x]", "'x'"),
         (CRUDE, f"{CRUDE}\ntruncate = 10", "without a propensity model"),
         ("weighted = true", "weighted = false", "truncate limits weights, and the outcome model"),
@@ -182,7 +182,7 @@ def test_objects_made_in_python_are_refused_alike():
         ControlSet((5,), (5,))
     with pytest.raises(DataError, match="cohort 1 is compared and is an outcome"):
         Question(TARGET, COMPARATOR, (Outcome(TARGET),))
-    with pytest.raises(DataError, match="all is excluded"):
+    with pytest.raises(DataError, match="all concepts are excluded"):
         ConceptSet((1, 2), (2, 1))
     with pytest.raises(DataError, match="truncate limits weights"):
         StudyAnalysis(1, truncate=5.0)

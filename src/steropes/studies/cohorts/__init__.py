@@ -1,4 +1,4 @@
-"""Who is studied: cohorts as tables, new users of two drugs, study populations, attrition."""
+"""Cohort tables, new users of two drugs, comparisons of cohorts and study populations."""
 
 from steropes.studies.cohorts.circe import circe_cohorts
 from steropes.studies.cohorts.cohort_builders import (

@@ -1,4 +1,4 @@
-"""How each rule thinned two arms out: people and entries left, rule by rule."""
+"""Attrition: the people and entries of each arm that remain after each rule."""
 
 from __future__ import annotations
 
@@ -17,25 +17,21 @@ class Attrition:
     Parameters
     ----------
     lines : list of dict, optional
-        Counts of earlier rules, to go on from.
+        Counts of earlier rules to continue from.
     """
 
     def __init__(self, lines: list[dict[str, object]] | None = None) -> None:
         self._lines = [dict(line) for line in lines or ()]
 
     def count(self, rule: str, person: NDArray, treated: NDArray) -> None:
-        """Add a line for the entries that are left after a rule."""
+        """Append a line with the entries that remain after a rule."""
         line: dict[str, object] = {"rule": rule}
         for value, arm in ARMS:
             of_arm = person[treated == value]
             line |= {f"{arm}_people": len(np.unique(of_arm)), f"{arm}_entries": len(of_arm)}
         self._lines.append(line)
 
-    def continued(self) -> Attrition:
-        """Another one that begins with these counts."""
-        return Attrition(self._lines)
-
     def frame(self) -> pd.DataFrame:
-        """One row a rule, in order: ``rule`` and, for each arm, people and entries left."""
-        columns = ["rule"] + [f"{arm}_{what}" for _, arm in ARMS for what in ("people", "entries")]
+        """Return one row per rule: ``rule`` and, for each arm, people and entries left."""
+        columns = ["rule"] + [f"{arm}_{unit}" for _, arm in ARMS for unit in ("people", "entries")]
         return pd.DataFrame(self._lines, columns=columns)

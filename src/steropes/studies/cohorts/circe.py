@@ -1,6 +1,6 @@
-"""Cohorts as ATLAS defines them: Circe's JSON, made into SQL by the package ``duckcdm``.
+"""Cohorts from ATLAS definitions: Circe's JSON, translated to SQL by the package ``duckcdm``.
 
-Each definition runs in a workspace of its own, so that two in one connection never share a
+Each definition runs in its own workspace, so that two definitions on one connection never share a
 temporary table, whatever their ids.
 """
 
@@ -26,11 +26,11 @@ from steropes.studies.database.omop import OmopDatabase, RecordsOf, Workspace
 
 __all__ = ["circe_cohorts", "definition_text", "entry_records"]
 
-MOST_BYTES = 20_000_000  # of a definition; large ones have a million
+MOST_BYTES = 20_000_000  # The largest accepted definition; large ones have a million bytes.
 
 CDM, TARGET = "the_cdm", "circe_entries"
 TABLE = re.compile(rf"\b{CDM}\.(\w+)", re.IGNORECASE)
-# Kinds of entry events, and the column of the concepts that a concept set chooses by.
+# Kinds of entry events with the table and the concept column that a concept set selects by.
 EVENTS = {
     "ConditionEra": ("condition_era", "condition_concept_id"),
     "ConditionOccurrence": ("condition_occurrence", "condition_concept_id"),
@@ -51,32 +51,32 @@ def circe_cohorts(
     *,
     names: Mapping[int, str] | None = None,
 ) -> CohortTable:
-    """Make cohorts from definitions that ATLAS exports.
+    """Build cohorts from definitions that ATLAS exports.
 
     Parameters
     ----------
     db : OmopDatabase
     definitions : mapping of int to path, str or mapping
-        By the id that the cohort is to have: a JSON file, its text, or its values. What WebAPI
-        wraps in ``name`` and ``expression`` is unwrapped.
+        By cohort id: a JSON file, its text, or its values. The ``name`` and ``expression`` of
+        WebAPI's format are unwrapped.
     names : mapping of int to str, optional
         Names of the cohorts. Default: those in the definitions.
 
     Returns
     -------
     CohortTable
-        A cohort in which nobody is has no entries.
+        A cohort without people has no entries.
 
     Raises
     ------
     DataError
-        A definition that cannot be read, or that asks for what the database lacks, such as the
-        links of the vocabulary where a concept set includes descendants.
+        A definition cannot be read, or requires something that the database lacks, such as the
+        links of the vocabulary for a concept set with descendants.
     MissingExtraError
         ``duckcdm`` is not installed: ``pip install "steropes[circe]"``.
     """
     if not definitions:
-        raise DataError("no cohort was asked for: give an id and its definition")
+        raise DataError("no cohort requested: give an id and its definition")
     need("duckcdm", "circe")
     called: dict[int, str] = {}
     frames = []
@@ -98,22 +98,22 @@ def circe_cohorts(
 
 
 def definition_text(source: str | Path, folder: Path | None = None, confined: bool = False) -> str:
-    """Return the JSON of a definition that is given as text or as a file.
+    """Return the JSON of a definition given as text or as a file.
 
     Parameters
     ----------
     source : str or Path
-        JSON, or the path of a file with it.
+        JSON, or the path of a JSON file.
     folder : Path, optional
-        Relative paths start there.
+        Folder that relative paths refer to.
     confined : bool
-        Whether the file has to be in the folder or below it, as for a specification that was
-        received from somebody else.
+        Require the file to be in the folder or below it, as for a specification received from
+        someone else.
 
     Raises
     ------
     DataError
-        A file that cannot be read, or that is elsewhere.
+        A file cannot be read or is outside of the folder.
     """
     if isinstance(source, str) and source.lstrip().startswith("{"):
         return source
@@ -124,17 +124,18 @@ def definition_text(source: str | Path, folder: Path | None = None, confined: bo
         )
     try:
         if path.stat().st_size > MOST_BYTES:
-            raise DataError(f"{path} has more than {MOST_BYTES:,} bytes; that is no definition")
+            raise DataError(f"{path} has more than {MOST_BYTES:,} bytes, too many for a definition")
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise DataError(f"cannot read the cohort definition {path}: {reason}") from None
-    if not text.lstrip().startswith("{"):  # would be taken for the name of a file further on
+    if not text.lstrip().startswith("{"):  # The reader would take it for the name of a file.
         raise DataError(f"cannot read the cohort definition {path}: it is not a JSON object")
     return text
 
 
 def _values(cohort: int, source: str | Path | Mapping[str, Any]) -> Mapping[str, Any]:
+    """Parse a definition given as values, JSON or a file."""
     if isinstance(source, Mapping):
         return source
     text = definition_text(source)
@@ -157,7 +158,7 @@ def _values(cohort: int, source: str | Path | Mapping[str, Any]) -> Mapping[str,
 def _entries(
     db: OmopDatabase, cohort: int, expression: Any, statements: Sequence[str]
 ) -> tuple[pd.DataFrame, tuple[DataNote, ...]]:
-    """The entries of one cohort, and notes on the tables of people."""
+    """Run the statements of one cohort; return its entries and notes on irregular tables."""
     duckdb = need("duckdb")
     people = entry_records(db, expression)
     narrow = db if people is None else db.narrowed(people)
@@ -172,14 +173,15 @@ def _entries(
 
             found = _run(work, [TABLE.sub(place, s) for s in statements])
     except (DataError, duckdb.Error) as error:
-        said = str(error).strip().splitlines()[0]
+        reason = str(error).strip().splitlines()[0]
         raise DataError(
-            f"the definition of cohort {cohort} cannot be run on {db.name}: {said}"
+            f"the definition of cohort {cohort} cannot be run on {db.name}: {reason}"
         ) from None
     return found.assign(**{COLUMNS[0]: cohort})[list(COLUMNS)], notes
 
 
 def _run(work: Workspace, statements: Iterable[str]) -> pd.DataFrame:
+    """Run the statements in order and return the entries that they insert."""
     work.run(
         f"CREATE TEMP TABLE {TARGET} (cohort_definition_id BIGINT, subject_id BIGINT, "
         "cohort_start_date DATE, cohort_end_date DATE)"
@@ -193,7 +195,7 @@ def _run(work: Workspace, statements: Iterable[str]) -> pd.DataFrame:
 
 
 def _statements(cohort: int, expression: Any) -> list[str]:
-    """DuckDB's SQL of a definition, with the CDM's schema as a word to be replaced."""
+    """Translate a definition to DuckDB's SQL, with a placeholder for the CDM's schema."""
     from duckcdm.circe import CirceError, build_cohort_query
     from duckcdm.sqlrender import render, split_sql, translate
 
@@ -208,20 +210,21 @@ def _statements(cohort: int, expression: Any) -> list[str]:
         )
         return list(split_sql(str(translate(render(sql), "duckdb"))))
     except CirceError as error:
-        said = f"is not one that ATLAS exports: {error}"
-    except Exception as error:  # whatever another package runs into in text that we did not write
+        problem = f"is not one that ATLAS exports: {error}"
+    except Exception as error:  # The translator may fail in any way on text that users supply.
         kind = type(error).__name__
-        said = f"cannot be translated (duckcdm: {kind}: {' '.join(str(error).split())[:200]})"
-    raise DataError(f"the definition of cohort {cohort} {said}")
+        problem = f"cannot be translated (duckcdm: {kind}: {' '.join(str(error).split())[:200]})"
+    raise DataError(f"the definition of cohort {cohort} {problem}")
 
 
-# -- whom a server is asked for --------------------------------------------------------------------
+# -- records that everybody in a cohort has --------------------------------------------------------
 
 
 def entry_records(db: OmopDatabase, definition: Any) -> list[RecordsOf] | None:
-    """Records of which everybody in a cohort has one, by its definition (values, or their text).
+    """List records of which everybody in a cohort has at least one, by its definition.
 
-    None where that cannot be told: for kinds of events without concepts, or of any concept.
+    A server is then asked only for people with such records. None if there is no such list: for
+    kinds of events without concepts, or with any concept.
     """
     try:
         expression = json.loads(definition) if isinstance(definition, str) else definition
@@ -241,6 +244,7 @@ def entry_records(db: OmopDatabase, definition: Any) -> list[RecordsOf] | None:
 
 
 def _entry_events(expression: Any) -> Iterator[tuple[str, int]]:
+    """Yield the kind and the concept set of each entry event."""
     for criterion in expression["PrimaryCriteria"]["CriteriaList"]:
         for kind, settings in criterion.items():
             yield kind, settings["CodesetId"]

@@ -1,7 +1,7 @@
-"""The attributes of Circe's definitions, and the refusal of those that would be ignored.
+"""The attributes of Circe's definitions, and a check that rejects unknown ones.
 
-Circe ignores an attribute that it does not know. A misspelt restriction, or one that a kind of
-criterion does not have, would make another cohort than the one that was meant, without a word.
+Circe silently ignores an attribute that it does not know. A misspelt restriction, or one that a
+kind of criterion does not have, would define a different cohort from the intended one.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ BOTH = f"{START} OccurrenceEndDate"
 
 
 def _typed(domain: str) -> str:
-    """The attributes of the type of a record, and of its source concept."""
+    """List the attributes of a record's type and source concept."""
     return f"{domain}Type {domain}TypeCS {domain}TypeExclude {domain}SourceConcept"
 
 
-# Every kind of criterion has a CorrelatedCriteria and a DateAdjustment too.
+# Every kind of criterion also has CorrelatedCriteria and DateAdjustment.
 CRITERIA: dict[str, frozenset[str]] = {
     kind: frozenset(f"{names} CorrelatedCriteria DateAdjustment".split())
     for kind, names in {
@@ -63,7 +63,7 @@ CRITERIA: dict[str, frozenset[str]] = {
         "PlaceOfService PlaceOfServiceCS PlaceOfServiceLocation",
     }.items()
 }
-# Circe has these, but its SQL, as the package duckcdm writes it, does not use them.
+# Circe has these, but the SQL that duckcdm writes does not use them.
 UNSUPPORTED = frozenset(
     {
         ("CustomEra", "CorrelatedCriteria"),
@@ -75,7 +75,7 @@ UNSUPPORTED = frozenset(
         ("Specimen", "SpecimenSourceConcept"),
     }
 )
-# The other tables of a definition: their attributes, and which table stands in each of them.
+# The other tables of a definition: their attributes, and the kind of table that each contains.
 TABLES: dict[str, dict[str, str]] = {
     "definition": {
         "id": "",
@@ -154,34 +154,34 @@ LIMITS, GROUPS = ("all", "first", "last"), ("all", "any", "at_least", "at_most")
 
 
 def check_definition(cohort: int, expression: Any) -> None:
-    """Refuse a definition with attributes that Circe does not know or concept sets that it lacks.
+    """Reject a definition with unknown attributes or missing concept sets.
 
     Parameters
     ----------
     cohort : int
         The id of the cohort, for messages.
     expression : mapping
-        The definition. What is not a table or a list where one is needed is left to the
-        translation, which refuses it.
+        The definition. Values that should be tables or lists and are not are left to the
+        translation, which rejects them.
 
     Raises
     ------
     DataError
-        Names the attribute and the place.
+        Names the attribute and its place.
     """
     if not isinstance(expression, Mapping):
         return
-    refused = f"the definition of cohort {cohort} is not one that ATLAS exports"
+    prefix = f"the definition of cohort {cohort} is not one that ATLAS exports"
     sets = [s.get("id") for s in _tables(expression.get("ConceptSets"))]
     twice = next((s for s in sets if sets.count(s) > 1), None)
     if twice is not None:
-        raise DataError(f"{refused}: two concept sets have the id {twice}")
+        raise DataError(f"{prefix}: two concept sets have the id {twice}")
     for problem in _problems("definition", expression, "", {*sets}):
-        raise DataError(f"{refused}: {problem}")
+        raise DataError(f"{prefix}: {problem}")
 
 
 def _problems(kind: str, table: Mapping[str, Any], place: str, sets: set[Any]) -> Iterator[str]:
-    """What is wrong with a table and with those in it."""
+    """Yield the problems of a table and of its nested tables."""
     known = TABLES[kind]
     for name, value in table.items():
         at = f"{place}.{name}" if place else name
@@ -193,7 +193,7 @@ def _problems(kind: str, table: Mapping[str, Any], place: str, sets: set[Any]) -
 
 
 def _inner(kind: str, value: Any, place: str, sets: set[Any]) -> Iterator[str]:
-    """What is wrong in the tables that stand in an attribute."""
+    """Yield the problems of the tables in an attribute."""
     if not kind:
         return
     several = isinstance(value, list)
@@ -210,10 +210,10 @@ def _inner(kind: str, value: Any, place: str, sets: set[Any]) -> Iterator[str]:
 
 
 def _criterion(table: Mapping[str, Any], place: str, sets: set[Any]) -> Iterator[str]:
-    """What is wrong with a criterion, a table with the name of its kind."""
+    """Yield the problems of a criterion, a table named by its kind."""
     for kind, attributes in table.items():
         if kind not in CRITERIA or not isinstance(attributes, Mapping):
-            continue  # the translation refuses it
+            continue  # The translation rejects it.
         for name, value in attributes.items():
             at = f"{place}.{kind}.{name}"
             if name not in CRITERIA[kind]:
@@ -225,7 +225,7 @@ def _criterion(table: Mapping[str, Any], place: str, sets: set[Any]) -> Iterator
 
 
 def _shape(name: str, value: Any) -> str:
-    """The kind of table that an attribute of a criterion holds."""
+    """Return the kind of table in an attribute of a criterion."""
     shapes = {
         "CorrelatedCriteria": "group",
         "CriteriaList": "criterion",
@@ -242,7 +242,7 @@ def _shape(name: str, value: Any) -> str:
 
 
 def _value_problems(kind: str, name: str, value: Any, place: str, sets: set[Any]) -> Iterator[str]:
-    """What is wrong with a value that Circe would take for another one."""
+    """Yield the problems of a value that Circe would misread."""
     of_set = name.endswith(("CodesetId", "SourceConcept")) or name == "PlaceOfServiceLocation"
     if of_set and value is not None and value not in sets:
         yield f"{place} is {value!r}, and there is no concept set with that id"
@@ -254,26 +254,29 @@ def _value_problems(kind: str, name: str, value: Any, place: str, sets: set[Any]
 
 
 def _has_id(concept: Any) -> bool:
+    """Check that a concept has an integer id."""
     found = concept.get("CONCEPT_ID") if isinstance(concept, Mapping) else None
     return isinstance(found, int) and not isinstance(found, bool)
 
 
 def _tables(values: Any) -> list[Mapping[str, Any]]:
+    """Return the tables among the elements of a list."""
     return [v for v in values or () if isinstance(v, Mapping)] if isinstance(values, list) else []
 
 
 def _owner(kind: str) -> str:
-    """The kind of a table, to begin a sentence with."""
+    """Name a kind of table with its article, as the subject of a sentence."""
     if kind[0].isupper():
         return kind
     return f"an {kind}" if kind[0] in "aei" else f"a {kind}"
 
 
 def _unknown(name: str, owner: str, place: str, known: set[str] | frozenset[str]) -> str:
+    """Describe an unknown attribute, with the closest known one."""
     close = get_close_matches(name, sorted(known), 1)
-    meant = f"; perhaps {close[0]} is meant" if close else ""
+    hint = f"; did you mean {close[0]}?" if close else ""
     where = f" ({place})" if place else ""
     return (
-        f"{owner} has no attribute {name!r}{where}, and Circe would ignore it{meant}. There are "
-        f"{', '.join(sorted(known))}"
+        f"{owner} has no attribute {name!r}{where}, and Circe would ignore it{hint}. Known "
+        f"attributes: {', '.join(sorted(known))}"
     )

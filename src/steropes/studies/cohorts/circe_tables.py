@@ -1,4 +1,4 @@
-"""Tables that a Circe definition reads in place of those that break OMOP's conventions."""
+"""Substitutes for tables that violate OMOP's conventions, for Circe definitions to read."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ __all__ = ["regular_tables"]
 def regular_tables(
     db: OmopDatabase, work: Workspace, names: set[str]
 ) -> tuple[dict[str, str], tuple[DataNote, ...]]:
-    """Make tables without the people and days that count twice, where there are any.
+    """Create tables without duplicate people and overlapping periods, where these exist.
 
     Parameters
     ----------
     db : OmopDatabase
     work : Workspace
-        Where they are made.
+        Workspace of the new tables.
     names : set of str
-        The tables that the definition reads.
+        Tables that the definition reads.
 
     Returns
     -------
     dict of str to str
-        By the table that it replaces, the name of a temporary one.
+        Name of the temporary table by the table that it replaces.
     tuple of DataNote
     """
     made: dict[str, str] = {}

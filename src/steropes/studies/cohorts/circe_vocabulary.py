@@ -1,4 +1,4 @@
-"""Checks that the vocabulary can tell the members of the concept sets of a Circe definition."""
+"""Checks that the vocabulary can resolve the concept sets of a Circe definition."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ALONE = "list the descendants themselves and clear includeDescendants"
 def concept_set_notes(
     db: OmopDatabase, cohort: int, expression: Mapping[str, Any]
 ) -> list[DataNote]:
-    """Refuse concept sets that the vocabulary cannot resolve; note incomplete ones.
+    """Reject concept sets that the vocabulary cannot resolve, and note incomplete ones.
 
     Parameters
     ----------
@@ -31,8 +31,8 @@ def concept_set_notes(
     Raises
     ------
     DataError
-        ``concept_ancestor`` has no links though descendants are included, or
-        ``concept_relationship`` maps nothing though mapped concepts are.
+        ``concept_ancestor`` has no links although descendants are included, or
+        ``concept_relationship`` maps nothing although mapped concepts are included.
     """
     family = Descendants(db)
     unknown: list[int] = []
@@ -62,13 +62,13 @@ def concept_set_notes(
 
 
 def _require_map(db: OmopDatabase, purpose: str) -> None:
-    """Refuse mapped concepts where nothing is mapped."""
+    """Raise if the vocabulary maps nothing although mapped concepts are included."""
     has_map = "relationship_id" in db.columns("concept_relationship") and db.holds(
         "concept_relationship", lambda quote: f"{quote('relationship_id')} = 'Maps to'"
     )
     if not has_map:
         raise DataError(
-            f"{purpose}: concepts are to be mapped (includeMapped), but {db.name} has no 'Maps to' "
-            "in concept_relationship; load the vocabulary's concept_relationship, or clear "
+            f"{purpose}: mapped concepts are included (includeMapped), but {db.name} has no 'Maps "
+            "to' in concept_relationship; load the vocabulary's concept_relationship, or clear "
             "includeMapped"
         )

@@ -1,4 +1,4 @@
-"""Where cohorts come from: a cohort table that a site keeps, drug eras, condition records."""
+"""Cohorts from an existing cohort table, drug eras or condition records."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ ALONE = "list the descendants too in a ConceptSet with descendants=False (descen
 
 @dataclass(frozen=True)
 class ConceptSet:
-    """Concepts, as a rule with all their descendants, less some others.
+    """A set of concepts, usually with all their descendants, minus excluded concepts.
 
     Attributes
     ----------
     include : tuple of int
         Concept ids.
     exclude : tuple of int
-        Concept ids to leave out again, with their descendants where ``descendants`` is set.
+        Concept ids to leave out, with their descendants if ``descendants`` is set.
     descendants : bool, default True
-        Whether a concept stands for its descendants in ``concept_ancestor`` too.
+        Also include the descendants of each concept in ``concept_ancestor``.
     """
 
     include: tuple[int, ...]
@@ -49,22 +49,22 @@ class ConceptSet:
             raise DataError("a concept set must include a concept")
         if {*self.include} <= {*self.exclude}:
             raise DataError(
-                f"the concept set of {list(self.include)} holds nothing: all is excluded"
+                f"the concept set of {list(self.include)} is empty: all concepts are excluded"
             )
 
     def resolve(self, db: OmopDatabase) -> list[int]:
-        """Find the concepts that are meant, in ascending order.
+        """Find the concepts of the set, in ascending order.
 
         Raises
         ------
         DataError
-            A concept that the vocabulary does not hold, a vocabulary without links to tell
-            descendants by, or nothing left.
+            A concept is not in the vocabulary, the vocabulary has no links to find descendants, or
+            all concepts are excluded.
         """
         return self.members(Descendants(db), recorded_tables(db), "the concept set")
 
     def members(self, family: Descendants, tables: Collection[str], purpose: str) -> list[int]:
-        """Find the concepts that are meant among the records of some tables.
+        """Find the concepts of the set that occur in the records of some tables.
 
         Parameters
         ----------
@@ -72,20 +72,20 @@ class ConceptSet:
             Collects notes on missing links.
         tables : collection of str
         purpose : str
-            The use of the set, to begin a message with.
+            The use of the set, as the subject of messages.
         """
         for concept in (*self.include, *self.exclude):
             family.db.concept_name(concept)
 
-        def stand_for(listed: tuple[int, ...]) -> set[int]:
+        def expand(listed: tuple[int, ...]) -> set[int]:
             if not (self.descendants and listed):
                 return {*listed}
             return {*family.members(listed, tables, purpose, ALONE)}
 
-        found = stand_for(self.include) - stand_for(self.exclude)
+        found = expand(self.include) - expand(self.exclude)
         if not found:
             raise DataError(
-                f"the concept set of {list(self.include)} holds nothing: all is excluded"
+                f"the concept set of {list(self.include)} is empty: all concepts are excluded"
             )
         return sorted(found)
 
@@ -110,20 +110,20 @@ def read_cohorts(
         Name of the table; its columns are ``cohort_definition_id``, ``subject_id``,
         ``cohort_start_date`` and ``cohort_end_date``.
     schema : str, optional
-        Its schema. Default: that of the CDM tables.
+        Schema of the table. Default: that of the CDM tables.
     names : mapping of int to str, optional
         Names of the cohorts.
     allow_empty : bool, default False
-        Whether a cohort that was asked for may have no entries.
+        Allow requested cohorts to have no entries.
 
     Raises
     ------
     DataError
-        No such table, missing columns or dates, or a cohort without entries.
+        The table is missing or lacks columns or dates, or a cohort has no entries.
     """
     wanted = None if cohorts is None else sorted({cohort_id(c) for c in cohorts})
     if wanted == []:
-        raise DataError("no cohort was asked for; name one or more ids, or leave cohorts out")
+        raise DataError("no cohort requested: give at least one id, or leave cohorts out")
     where = f"{db.schema if schema is None else schema}.{table}"
     columns = db.columns(table, schema)
     if not columns:
@@ -145,30 +145,29 @@ def drug_era_cohorts(
     gap: int = 0,
     names: Mapping[int, str] | None = None,
 ) -> CohortTable:
-    """Make cohorts of drug eras: one entry an era, from its first day through its last.
+    """Build cohorts of drug eras, with one entry per era from its first to its last day.
 
     Parameters
     ----------
     db : OmopDatabase
     drugs : mapping of int to ConceptSet or int
-        The concepts of each cohort, by the id that the cohort is to have. A bare concept stands
-        for its descendants too.
+        Concepts by cohort id. A single concept includes its descendants.
     gap : int, default 0
-        Eras of one cohort and person are joined if the next begins at most this many days after
-        the last day of the one before. With 0, eras that overlap or touch on a day are joined.
+        Eras of a person in one cohort are joined if the next begins at most this many days after
+        the last day of the previous one. With 0, eras that overlap or share a day are joined.
     names : mapping of int to str, optional
-        Names of the cohorts. Default: that of the first concept.
+        Names of the cohorts. Default: the name of the first concept.
 
     Raises
     ------
     DataError
-        A concept that does not exist or is of another domain and in nobody's records, or a
-        vocabulary without links to tell its descendants by.
+        A concept does not exist or is of another domain and in nobody's records, or the vocabulary
+        has no links to find descendants.
 
     Notes
     -----
-    An era that lacks an end, or ends before it starts, is one day, its first; the ``notes`` of the
-    cohorts count the latter.
+    An era without an end, or with an end before its start, is one day, its first; the ``notes`` of
+    the cohorts count the latter.
     """
     whole("gap", gap, 0)
     return _from_records(db, drugs, "drug_era", "drug_era", gap, names)
@@ -181,7 +180,7 @@ def condition_cohorts(
     table: str = "condition_occurrence",
     names: Mapping[int, str] | None = None,
 ) -> CohortTable:
-    """Make cohorts of condition records: one entry for each day on which one begins.
+    """Build cohorts of condition records, with one entry per day on which a record begins.
 
     Parameters
     ----------
@@ -193,7 +192,7 @@ def condition_cohorts(
     Raises
     ------
     DataError
-        A concept or table that does not exist, or a concept of another domain that is in nobody's
+        A concept or table does not exist, or a concept is of another domain and in nobody's
         records.
     """
     if table not in ("condition_occurrence", "condition_era"):
@@ -204,7 +203,7 @@ def condition_cohorts(
 def _entries(
     db: OmopDatabase, wanted: Iterable[int] | None, table: str, schema: str | None
 ) -> CohortTable:
-    """Entries of a cohort table, of some cohorts or of all."""
+    """Read the entries of some or all cohorts of a cohort table."""
     if wanted is None:
         source = db.table(table, schema)
     else:
@@ -216,7 +215,7 @@ def _entries(
 
 
 def cohort_records(wanted: Iterable[int], table: str, schema: str | None) -> RecordsOf:
-    """The entries of some cohorts in a cohort table."""
+    """Select the entries of some cohorts in a cohort table."""
     return RecordsOf(table, COLUMNS[0], tuple(sorted({*wanted})), COLUMNS[1], schema)
 
 
@@ -228,8 +227,9 @@ def _from_records(
     gap: int | None,
     names: Mapping[int, str] | None,
 ) -> CohortTable:
+    """Build cohorts from the records of one table."""
     if not wanted:
-        raise DataError("no cohort was asked for: give an id and its concepts")
+        raise DataError("no cohort requested: give an id and its concepts")
     sets = {
         cohort_id(cohort): s if isinstance(s, ConceptSet) else ConceptSet((s,))
         for cohort, s in wanted.items()
@@ -265,7 +265,7 @@ def _from_records(
     default = {cohort: db.concept_name(s.include[0]) for cohort, s in sets.items()}
     for cohort in {*sets} - {*found.ids}:
         hints = [domain_hint(db, c, table) for c in sets[cohort].include]
-        if all(hints):  # a cohort of the right records may be empty
+        if all(hints):  # A cohort of records in the right domain may be empty.
             named = f"{sets[cohort].include[0]} ({default[cohort]})"
             raise DataError(f"cohort {cohort}: nobody has a record of {named}{hints[0]}")
     found = replace(found, notes=distinct((*family.notes, *notes)))
@@ -273,7 +273,7 @@ def _from_records(
 
 
 def _joined(parts: list[str], gap: int) -> str:
-    """Eras that lie at most ``gap`` days apart as one."""
+    """Return SQL that joins eras at most ``gap`` days apart."""
     return f"""
     WITH eras AS ({" UNION ALL ".join(parts)}),
     breaks AS (
@@ -295,4 +295,5 @@ def _joined(parts: list[str], gap: int) -> str:
 
 
 def _named(table: CohortTable, names: Mapping[int, str]) -> CohortTable:
+    """Give the cohorts names."""
     return replace(table, names={cohort_id(i): str(name) for i, name in names.items()})

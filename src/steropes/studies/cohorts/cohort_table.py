@@ -1,8 +1,8 @@
-"""Cohorts as a table of entries, held apart from any database: the handle that studies share.
+"""Cohorts as an in-memory table of entries, independent of any database.
 
-An entry is a person who is in a cohort from one day through another, both counted. The four columns
-are those of an OMOP ``cohort`` table. Because the entries live here and not in a temporary table,
-two sets of cohorts that come from one connection cannot mix.
+An entry is a person who is in a cohort from one day to another, both inclusive. The four columns
+are those of an OMOP ``cohort`` table. Because the entries are stored here and not in a temporary
+table, sets of cohorts from one connection cannot interfere.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from steropes.studies.database.omop import Workspace
 __all__ = ["CohortTable"]
 
 COLUMNS = ("cohort_definition_id", "subject_id", "cohort_start_date", "cohort_end_date")
-EXACT = 2.0**53  # from here on neighbouring whole numbers are one floating point number
+EXACT = 2.0**53  # Floating point numbers from here on do not distinguish neighbouring integers.
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -37,24 +37,24 @@ class CohortTable:
     Parameters
     ----------
     definition : array_like of int, shape (n,)
-        Which cohort an entry belongs to.
+        Cohort id of each entry.
     subject : array_like of int, shape (n,)
         Person id.
     start, end : array_like of dates, shape (n,)
-        First and last day in the cohort: dates, timestamps or text such as "2010-12-31". Of a
-        timestamp with a time zone the date that it shows counts.
+        First and last day in the cohort: dates, timestamps or text such as "2010-12-31". The date
+        of a timestamp with a time zone is the one in that zone.
     database : str, default ""
-        Whose people they are, as ``OmopDatabase.identity`` has it; empty if not known.
+        The database of the people, as in ``OmopDatabase.identity``; empty if unknown.
     names : dict of int to str, optional
         Names of cohorts.
     notes : tuple of DataNote
-        Properties of the database that the making of the cohorts met.
+        Irregularities of the database found when the cohorts were built.
 
     Raises
     ------
     DataError
-        Arrays of different lengths, ids that are no whole numbers, values that are not dates,
-        missing dates, or an end before the start.
+        Arrays differ in length, ids are not whole numbers, values are not dates, dates are missing,
+        or an end precedes its start.
     """
 
     definition: NDArray
@@ -87,7 +87,7 @@ class CohortTable:
             object.__setattr__(self, name, kept)
         object.__setattr__(self, "names", dict(self.names or {}))
 
-    # -- making ----------------------------------------------------------------------------------
+    # -- construction ----------------------------------------------------------------------------
 
     @classmethod
     def from_frame(cls, frame: Any, database: str = "") -> CohortTable:
@@ -96,14 +96,14 @@ class CohortTable:
         Parameters
         ----------
         frame : DataFrame
-            Of pandas, polars or pyarrow.
+            A pandas, polars or pyarrow table.
         database : str, default ""
-            As in the class.
+            The database of the people.
 
         Raises
         ------
         DataError
-            A column is missing, or what the class itself refuses.
+            A column is missing, or an entry is invalid.
         """
         refuse_lazy_query(frame, "the cohort table")
         known = nw.from_native(frame, eager_only=True, pass_through=True)
@@ -126,10 +126,10 @@ class CohortTable:
         return cls(values[0].to_numpy(), values[1].to_numpy(), values[2], values[3], database)
 
     def __add__(self, other: CohortTable) -> CohortTable:
-        """Both together; they must be of one database and share no cohort id."""
+        """Concatenate two tables of one database that share no cohort id."""
         if self.database and other.database and self.database != other.database:
             raise DataError(
-                f"cohorts of {self.database} and of {other.database} cannot be put together: "
+                f"cohorts of {self.database} and of {other.database} cannot be combined: "
                 "person ids are not comparable across databases"
             )
         shared = sorted({*self.ids} & {*other.ids})
@@ -145,12 +145,13 @@ class CohortTable:
             distinct((*self.notes, *other.notes)),
         )
 
-    # -- looking ---------------------------------------------------------------------------------
+    # -- access ----------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         return len(self.subject)
 
     def __repr__(self) -> str:
+        """Show the suppressed number of entries of the first cohorts."""
         from steropes.studies.disclosure import LEAST, shown
 
         parts = [f"{i}: {shown(n, LEAST)}" for i, n in self._sizes()[:6]]
@@ -159,29 +160,32 @@ class CohortTable:
 
     @property
     def ids(self) -> tuple[int, ...]:
-        """The cohorts that have entries, ascending."""
+        """Ids of the cohorts that have entries, ascending."""
         return tuple(int(i) for i in np.unique(self.definition))
 
     def name(self, cohort: int) -> str:
-        """Name of a cohort; "cohort 3" where it has none."""
+        """Return the name of a cohort, or "cohort 3" if it has none."""
         cohort = cohort_id(cohort)
         return (self.names or {}).get(cohort, f"cohort {cohort}")
 
     def only(self, cohorts: int | Iterable[int]) -> CohortTable:
-        """The entries of some cohorts."""
+        """Select the entries of some cohorts."""
         some = cohorts if isinstance(cohorts, Iterable) else [cohorts]
         return self._take(np.isin(self.definition, [cohort_id(c) for c in some]))
 
     def counts(self) -> pd.DataFrame:
-        """Entries and people of each cohort: ``cohort_definition_id``, ``entries``, ``people``."""
+        """Count entries and people of each cohort.
+
+        Columns ``cohort_definition_id``, ``entries`` and ``people``.
+        """
         rows = [
             (i, n, len(np.unique(self.subject[self.definition == i]))) for i, n in self._sizes()
         ]
         return pd.DataFrame(rows, columns=[COLUMNS[0], "entries", "people"])
 
     def frame(self) -> People:
-        """The entries as a table with the four columns; it does not print people."""
-        # in seconds: open ends are often written 9999-12-31, and nanoseconds wrap around in 2262
+        """Return the entries as a table with the four columns; its repr shows no people."""
+        # In seconds: open ends are often written 9999-12-31, and nanoseconds overflow in 2262.
         dates = [d.astype("datetime64[s]") for d in (self.start, self.end)]
         return People(
             dict(zip(COLUMNS, (self.definition.copy(), self.subject.copy(), *dates), strict=True))
@@ -190,7 +194,7 @@ class CohortTable:
     # -- in a workspace --------------------------------------------------------------------------
 
     def place(self, work: Workspace, table: str) -> str:
-        """Make a temporary table of the entries in a workspace; returns its name.
+        """Copy the entries to a temporary table of a workspace and return its name.
 
         Columns ``cohort_definition_id``, ``subject_id``, ``cohort_start_date``,
         ``cohort_end_date``.
@@ -207,9 +211,10 @@ class CohortTable:
             work.connection.unregister(view)
         return table
 
-    # -- parts -----------------------------------------------------------------------------------
+    # -- helpers ---------------------------------------------------------------------------------
 
     def _take(self, rows: NDArray) -> CohortTable:
+        """Select entries by a mask."""
         return CohortTable(
             self.definition[rows],
             self.subject[rows],
@@ -221,12 +226,13 @@ class CohortTable:
         )
 
     def _sizes(self) -> list[tuple[int, int]]:
+        """Count the entries of each cohort."""
         ids, counts = np.unique(self.definition, return_counts=True)
         return [(int(i), int(n)) for i, n in zip(ids, counts, strict=True)]
 
 
 def cohort_id(value: Any) -> int:
-    """The id of a cohort; of a float only if it is whole, so that none stands for another."""
+    """Convert a cohort id to an integer; a float must be whole, so that no id is rounded."""
     whole = isinstance(value, float | np.floating) and float(value).is_integer()
     if whole or (isinstance(value, numbers.Integral) and not isinstance(value, bool)):
         return int(value)
@@ -234,12 +240,12 @@ def cohort_id(value: Any) -> int:
 
 
 def whole_numbers(name: str, values: ArrayLike, table: str = "cohort table") -> NDArray:
-    """Ids as a copy of integers; what is cut to one would be somebody else's."""
+    """Copy ids to integers; rounding is an error, because it could give another person's id."""
     given = np.asarray(values).ravel()
-    if given.dtype.kind not in "iufOUS":  # dates would pass for numbers of days
+    if given.dtype.kind not in "iufOUS":  # Dates would be accepted as numbers of days.
         raise DataError(f"{table}: {name} must hold whole numbers, not {given.dtype}")
     try:
-        with np.errstate(invalid="ignore"):  # what is not finite is refused below
+        with np.errstate(invalid="ignore"):  # Values that are not finite are rejected below.
             found = given.astype(np.int64)
         bad = ~(found == given) if given.dtype.kind in "fu" else np.zeros(len(given), bool)
         if given.dtype.kind == "O":
@@ -249,35 +255,34 @@ def whole_numbers(name: str, values: ArrayLike, table: str = "cohort table") -> 
     if given.dtype.kind == "f":
         bad |= np.abs(given) >= EXACT
     if bad.any():
-        # the value itself is not told: it may be that of a person
+        # The message omits the value, because it may identify a person.
         raise DataError(f"{table}: {name} is no whole number in row {int(np.argmax(bad))}")
     return found
 
 
 def _same(found: np.int64, given: Any) -> bool:
-    """Whether an id is the object that it was made of, which may be a text of digits."""
+    """Check that an integer id equals its source, which may be text of digits."""
     if isinstance(given, float | np.floating) and abs(float(given)) >= EXACT:
         return False
     return isinstance(given, str) or bool(int(found) == given)
 
 
 def _refuse_dates(definition: NDArray, start: NDArray, end: NDArray) -> None:
-    """Missing dates and ends before starts, by cohort and number; people are not named."""
-    for what, bad in (
+    """Raise for missing dates and ends before starts; the message names the cohort only."""
+    for problem, bad in (
         ("no start", np.isnat(start)),
         ("no end", np.isnat(end)),
         ("an end before the start", end < start),
     ):
         if bad.any():
             cohort = int(definition[np.argmax(bad)])
-            raise DataError(
-                f"cohort {cohort}: {int((bad & (definition == cohort)).sum())} entries have {what}"
-            )
+            n = int((bad & (definition == cohort)).sum())
+            raise DataError(f"cohort {cohort}: {n} entries have {problem}")
 
 
-def require(table: CohortTable, cohorts: Sequence[int], what: str) -> None:
-    """Refuse ids that no entry has."""
+def require(table: CohortTable, cohorts: Sequence[int], role: str) -> None:
+    """Raise if one of the cohorts has no entries."""
     gone = [int(c) for c in cohorts if int(c) not in table.ids]
     if gone:
         have = ", ".join(map(str, table.ids[:20])) or "none"
-        raise DataError(f"{what}: cohort {gone[0]} has no entries (cohorts with entries: {have})")
+        raise DataError(f"{role}: cohort {gone[0]} has no entries (cohorts with entries: {have})")

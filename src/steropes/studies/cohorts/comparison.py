@@ -1,4 +1,4 @@
-"""Two cohorts side by side: the rules that hold whatever the outcome, each a line of attrition."""
+"""Comparison of two cohorts: the rules that do not depend on the outcome, with attrition."""
 
 from __future__ import annotations
 
@@ -49,40 +49,40 @@ BOTH: dict[str, str] = {
 
 @dataclass(frozen=True)
 class ComparisonRules:
-    """Who of two cohorts is compared. The rules apply in the order in which they stand here.
+    """Rules that select the people of two cohorts, applied in the order listed here.
 
     Attributes
     ----------
     both : str
-        What becomes of people who are in both cohorts. "keep first": they stay in the cohort that
-        they entered first; who entered both on one day is left out. "keep first, truncate to
+        How people in both cohorts are treated. "keep first": they stay in the cohort that they
+        entered first; those who entered both on one day are left out. "keep first, truncate to
         second" (the default): the same, and their time in the first cohort ends the day before
-        they enter the second. "remove all": they are left out. "keep all": nothing.
+        they enter the second. "remove all": they are left out. "keep all": no rule.
     first_only : bool, default True
         Only a person's first entry in each cohort counts.
     washout_days : int, default 365
-        Days of observation required before the start, in the observation period that holds the
+        Days of observation required before the start, in the observation period that contains the
         start; periods that overlap or touch are joined. With 0 the start must still lie in an
         observation period.
     common_period : bool, default True
-        Keep those who start while both cohorts are entered: from the later of the two first
-        starts to the earlier of the two last starts, of all entries, before any other rule.
+        Keep those who start while both cohorts are entered: from the later of the two first starts
+        to the earlier of the two last starts, of all entries before any other rule.
     min_age, max_age : int, optional
-        In completed years at the start, both counted.
+        Limits of completed years of age at the start, both inclusive.
     sexes : tuple of int, default ()
         Gender concepts to keep; empty keeps all.
     study_start, study_end : date, optional
-        Keep those who start then, both days counted. No time at risk lies after ``study_end``. Of
-        a time the date that it shows counts.
+        Keep those who start between these dates, both inclusive. No time at risk extends beyond
+        ``study_end``. If a time is given, its date is used.
     max_people : int, default 0
-        Largest number of entries of an arm; more are sampled. 0 is no limit.
+        Largest number of entries in an arm; larger arms are sampled. 0 means no limit.
     seed : int, default 1
-        Seed of that sample, which depends on it and on the person ids alone.
+        Seed of that sample, which depends only on the seed, the person ids and the days.
     age_rule : {"birthdays", "365.25 days"}, default "birthdays"
         Whether a year of age is completed on the birthday, or after 365.25 days as in R's
-        CohortMethod, where most people are 18 a day after their 18th birthday. A month or day of
-        birth that is not recorded is the first; who was born on 29 February has birthdays on
-        1 March in other years.
+        CohortMethod, where most people are 18 a day after their 18th birthday. A missing month or
+        day of birth is taken as the first; people born on 29 February have birthdays on 1 March in
+        other years.
     """
 
     both: Both = "keep first, truncate to second"
@@ -132,22 +132,22 @@ class Comparison:
     target, comparator : int
         Ids of the cohorts.
     entries : DataFrame
-        One row an entry, ordered by person, start and arm: ``person_id``, ``treated`` (1 target),
+        One row per entry, ordered by person, start and arm: ``person_id``, ``treated`` (1 target),
         ``start`` (a date), and in days from the start: ``to_end`` (last day in the cohort),
-        ``to_observation_end``, ``to_switch`` (entry into the other cohort; a missing one is very
-        large), and ``observed_before`` (days of observation before the start).
+        ``to_observation_end``, ``to_switch`` (entry into the other cohort; very large if there is
+        none), and ``observed_before`` (days of observation before the start).
     attrition : DataFrame
-        One row a rule: ``rule``, ``target_people``, ``target_entries``, ``comparator_people``,
+        One row per rule: ``rule``, ``target_people``, ``target_entries``, ``comparator_people``,
         ``comparator_entries``.
     rules : ComparisonRules
     names : dict of str
-        Of ``target`` and ``comparator``.
+        Names of ``target`` and ``comparator``.
     database : str
-        Whose people they are.
+        Identity of the database.
     nesting : int or None
-        The cohort that people had to be in.
+        The cohort to which people were restricted.
     notes : tuple of DataNote
-        Properties of the data of all people in the two cohorts, whatever the rules.
+        Irregularities of the data of all people in the two cohorts, whatever the rules.
     """
 
     target: int
@@ -184,25 +184,25 @@ def compare_cohorts(
     Parameters
     ----------
     db : OmopDatabase
-        Observation periods, births and sexes come from here.
+        Source of observation periods, births and sexes.
     cohorts : CohortTable
-        Holds both cohorts, and the nesting cohort if there is one.
+        Contains both cohorts, and the nesting cohort if there is one.
     target, comparator : int
         Ids of the cohorts.
     rules : ComparisonRules, optional
     nesting : int, optional
-        Id of a cohort in which people must be on the day they start.
+        Id of a cohort that people must be in on the day of their start.
 
     Returns
     -------
     Comparison
-        An arm may be empty; the attrition says why.
+        An arm may be empty; see its attrition.
 
     Raises
     ------
     DataError
-        The same cohort twice, cohorts of another database, no such nesting cohort, or a target
-        and a comparator both without entries.
+        Target and comparator are the same cohort, the cohorts belong to another database, the
+        nesting cohort does not exist, or neither target nor comparator has entries.
     """
     rules = rules or ComparisonRules()
     target, comparator = int(target), int(comparator)
@@ -222,7 +222,7 @@ def compare_cohorts(
             days(both.end[order]),
         )
     )
-    # Everybody in either cohort, so that the notes of two analyses differ by nobody.
+    # All people in either cohort, so that the notes of two analyses are the same.
     persons = Persons(db, np.unique(rows.person))
     attrition = Attrition()
     attrition.count("Original cohorts", rows.person, rows.treated)
@@ -257,6 +257,7 @@ def compare_cohorts(
 
 
 def _washout_text(rules: ComparisonRules) -> str:
+    """Describe the rule on prior observation."""
     if rules.washout_days:
         return f"{rules.washout_days} days of prior observation"
     return "Start in an observation period"
@@ -269,7 +270,7 @@ def _later_rules(
     cohorts: CohortTable,
     nesting: int | None,
 ) -> Iterator[tuple[str, Keep]]:
-    """The rules that were asked for, by name, in their order."""
+    """Yield the requested rules after the washout, by name and in their order."""
     if rules.common_period:
         first, last = period
         yield "Restrict to common period", lambda r: (r.start >= first) & (r.start <= last)
@@ -289,7 +290,7 @@ def _later_rules(
 
 
 def _entries(rows: Rows, rules: ComparisonRules) -> People:
-    """The rows as a table, in days from the start; nothing lies beyond the study's end."""
+    """Return the rows as a table in days from the start, truncated at the end of the study."""
     last = NEVER
     if rules.study_end:
         last = int(np.datetime64(rules.study_end, "D").astype(np.int64))
@@ -297,7 +298,7 @@ def _entries(rows: Rows, rules: ComparisonRules) -> People:
         {
             "person_id": rows.person,
             "treated": rows.treated.astype(np.int64),
-            # in seconds, as nanoseconds hold the years 1678 to 2261 only
+            # In seconds, because nanoseconds cover only the years 1678 to 2261.
             "start": rows.start.astype("datetime64[D]").astype("datetime64[s]"),
             "to_end": np.minimum(rows.end, last) - rows.start,
             "to_observation_end": np.minimum(rows.observed_to, last) - rows.start,

@@ -1,6 +1,6 @@
-"""The rules that thin out the entries of two cohorts: each takes rows and says which stay.
+"""Inclusion rules for the entries of two cohorts, as functions of the rows.
 
-Days are whole numbers since 1970-01-01. Nothing here counts; ``comparison.py`` does.
+Days are whole numbers since 1970-01-01. ``comparison.py`` applies the rules and counts attrition.
 """
 
 from __future__ import annotations
@@ -43,36 +43,36 @@ __all__ = [
     "sampled",
 ]
 
-NEVER = 10**9  # days: no such day
+NEVER = 10**9  # A day that never comes.
 DAYS_PER_YEAR = 365.25
 Keep = Callable[["Rows"], NDArray]
 
 
 def days(dates: NDArray) -> NDArray:
-    """Dates as days since 1970-01-01."""
+    """Convert dates to days since 1970-01-01."""
     return dates.astype("datetime64[D]").astype(np.int64)
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Entries of two cohorts, columns of one length, ordered by person and start."""
+    """Entries of two cohorts as parallel columns, ordered by person and start."""
 
     person: NDArray
     treated: NDArray
     start: NDArray
     end: NDArray
-    switch: NDArray  # first entry into the other cohort after the start
+    switch: NDArray  # The first entry into the other cohort after the start.
     observed_from: NDArray
     observed_to: NDArray
 
     @classmethod
     def of(cls, person: NDArray, treated: NDArray, start: NDArray, end: NDArray) -> Rows:
-        """Rows whose observation is not known yet."""
+        """Create rows without known observation periods."""
         unknown = np.full(len(person), NEVER)
         return cls(person, treated, start, end, unknown, unknown, unknown)
 
     def where(self, keep: NDArray) -> Rows:
-        """Some of the rows."""
+        """Select rows by a mask or by numbers."""
         return Rows(**{f.name: getattr(self, f.name)[keep] for f in fields(self)})
 
 
@@ -114,7 +114,7 @@ class Persons:
             work.connection.unregister("wanted")
 
     def birth(self, person: NDArray) -> tuple[NDArray, NDArray]:
-        """Day of birth and sex of each person; those of nobody known are NaN and 0."""
+        """Look up day of birth and sex of each person; NaN and 0 if unknown."""
         known = self.born.set_index("person_id").reindex(person)
         born = known["born"].to_numpy().astype("datetime64[D]")
         day = np.where(np.isnat(born), np.nan, born.astype(np.int64).astype(float))
@@ -122,20 +122,20 @@ class Persons:
 
 
 def distinct_rows(rows: Rows) -> tuple[Rows, tuple[DataNote, ...]]:
-    """Drop entries that repeat the one before in person, arm and both days, and count them."""
+    """Drop entries that repeat person, arm, start and end, and count them."""
     columns = (rows.person, rows.treated, rows.start, rows.end)
     repeats = np.zeros(len(rows.person), dtype=bool)
     repeats[1:] = np.logical_and.reduce([c[1:] == c[:-1] for c in columns])
     if not repeats.any():
         return rows, ()
-    text = "Entries that are in a cohort twice, with the same days, count once"
+    text = "Duplicate entries of a cohort, with the same days, count once"
     return rows.where(~repeats), (
         DataNote("repeated_entries", text, int(repeats.sum()), "entries"),
     )
 
 
 def common_period(rows: Rows) -> tuple[int, int]:
-    """From the later first start to the earlier last start of the two arms."""
+    """Find the period from the later first start to the earlier last start of the arms."""
     starts = [rows.start[rows.treated == arm] for arm in (1, 0)]
     if not all(len(s) for s in starts):
         return -NEVER, NEVER
@@ -143,7 +143,7 @@ def common_period(rows: Rows) -> tuple[int, int]:
 
 
 def resolve_both(rows: Rows, how: str) -> Rows:
-    """Treat the people who are in both arms, and note where an entry is followed by a switch."""
+    """Apply the rule for people in both arms, and record the switches to the other arm."""
     own, other = _first_starts(rows)
     rows = replace(rows, switch=_next_start(rows))
     if how == "remove all":
@@ -158,7 +158,10 @@ def resolve_both(rows: Rows, how: str) -> Rows:
 
 
 def _keys(rows: Rows) -> tuple[NDArray, NDArray, int, int]:
-    """Person and start as one number that orders as they do; the person's part; origin, width."""
+    """Encode person and start as one number with the same order.
+
+    Also returns the person's part of it, the origin and the width of a person's range.
+    """
     _, code = np.unique(rows.person, return_inverse=True)
     origin = int(rows.start.min()) if len(rows.start) else 0
     width = int(rows.start.max()) - origin + 2 if len(rows.start) else 1
@@ -167,7 +170,7 @@ def _keys(rows: Rows) -> tuple[NDArray, NDArray, int, int]:
 
 
 def _look_up(keys: NDArray, wanted: NDArray, base: NDArray, origin: int, width: int) -> NDArray:
-    """The first start among ``keys`` at or after ``wanted`` of the same person; NEVER if none."""
+    """Find the first start in ``keys`` at or after ``wanted`` of the same person, else NEVER."""
     found = np.full(len(wanted), NEVER)
     place = np.searchsorted(keys, wanted)
     inside = np.flatnonzero(place < len(keys))
@@ -178,7 +181,7 @@ def _look_up(keys: NDArray, wanted: NDArray, base: NDArray, origin: int, width: 
 
 
 def _first_starts(rows: Rows) -> tuple[NDArray, NDArray]:
-    """First start of each row's person in the row's arm and in the other one."""
+    """Find the first start of each row's person in the row's arm and in the other arm."""
     key, base, origin, width = _keys(rows)
     by_arm = [
         _look_up(np.sort(key[rows.treated == arm]), base, base, origin, width) for arm in (0, 1)
@@ -188,7 +191,7 @@ def _first_starts(rows: Rows) -> tuple[NDArray, NDArray]:
 
 
 def _next_start(rows: Rows) -> NDArray:
-    """First start in the other arm after each row's own."""
+    """Find the first start in the other arm after each row's start."""
     key, base, origin, width = _keys(rows)
     by_arm = [
         _look_up(np.sort(key[rows.treated == arm]), key + 1, base, origin, width) for arm in (0, 1)
@@ -197,7 +200,7 @@ def _next_start(rows: Rows) -> NDArray:
 
 
 def first_of_arm(rows: Rows) -> NDArray:
-    """Whether a row is its person's first in its arm."""
+    """Mark the first row of each person and arm."""
     own, _ = _first_starts(rows)
     earliest = np.flatnonzero(rows.start == own)
     _, first = np.unique(
@@ -209,7 +212,7 @@ def first_of_arm(rows: Rows) -> NDArray:
 
 
 def dated(rows: Rows, persons: Persons) -> NDArray:
-    """Whether a row's start lies in an observation period, or in none that merely lacks a date."""
+    """Mark rows, except those whose start lies only in a period that lacks a date."""
     keep = np.ones(len(rows.person), dtype=bool)
     if not len(persons.undated):
         return keep
@@ -226,7 +229,7 @@ def dated(rows: Rows, persons: Persons) -> NDArray:
 
 
 def _rows_within(rows: Rows, spans: pd.DataFrame) -> NDArray:
-    """Numbers of the rows whose start lies in a span (``person``, ``from``, ``to``)."""
+    """Return the numbers of rows whose start lies in a span (``person``, ``from``, ``to``)."""
     frame = pd.DataFrame({"person": rows.person, "start": rows.start})
     held = frame.assign(row=np.arange(len(frame))).merge(spans, on="person")
     held = held[(held["start"] >= held["from"]) & (held["start"] <= held["to"])]
@@ -234,7 +237,7 @@ def _rows_within(rows: Rows, spans: pd.DataFrame) -> NDArray:
 
 
 def observed(rows: Rows, persons: Persons) -> Rows:
-    """The rows whose start lies in an observation period, with that period."""
+    """Keep the rows whose start lies in an observation period, and add that period."""
     held = _held(rows, persons)
     kept = rows.where(held["row"].to_numpy())
     return replace(
@@ -245,7 +248,7 @@ def observed(rows: Rows, persons: Persons) -> Rows:
 
 
 def _held(rows: Rows, persons: Persons) -> pd.DataFrame:
-    """The rows whose start lies in an observation period, by number, with the period."""
+    """Join rows with the observation period that contains their start, by row number."""
     frame = pd.DataFrame({"person": rows.person, "start": rows.start})
     frame["row"] = np.arange(len(frame))
     periods = persons.periods.assign(
@@ -258,7 +261,7 @@ def _held(rows: Rows, persons: Persons) -> pd.DataFrame:
 
 
 def of_age(low: int | None, high: int | None, persons: Persons, rule: AgeRule) -> Keep:
-    """Who is from ``low`` to ``high`` completed years old at the start."""
+    """Return the rule that keeps completed ages from ``low`` to ``high`` at the start."""
 
     def keep(rows: Rows) -> NDArray:
         born, _ = persons.birth(rows.person)
@@ -280,7 +283,7 @@ def of_age(low: int | None, high: int | None, persons: Persons, rule: AgeRule) -
 
 
 def nested(cohorts: CohortTable, nesting: int) -> Keep:
-    """Who is in another cohort on the day of the start."""
+    """Return the rule that keeps people who are in another cohort on the day of the start."""
     within = cohorts.only(nesting)
     spans = pd.DataFrame(
         {"person": within.subject, "from": days(within.start), "to": days(within.end)}
@@ -293,16 +296,16 @@ def nested(cohorts: CohortTable, nesting: int) -> Keep:
 
 
 def in_study(first: dt.date | None, last: dt.date | None) -> Keep:
-    """Who starts from one day through another."""
+    """Return the rule that keeps starts from one day to another, both inclusive."""
     low = -NEVER if first is None else int(np.datetime64(first, "D").astype(np.int64))
     high = NEVER if last is None else int(np.datetime64(last, "D").astype(np.int64))
     return lambda rows: (rows.start >= low) & (rows.start <= high)
 
 
 def sampled(most: int, seed: int) -> Keep:
-    """At most so many entries of each arm: those with the smallest random keys.
+    """Return the rule that keeps the ``most`` entries of each arm with the smallest random keys.
 
-    The key of an entry depends on the seed, the person and the day; the order of rows has no say.
+    The key of an entry depends on the seed, the person and the day, not on the order of rows.
     """
 
     def keep(rows: Rows) -> NDArray:

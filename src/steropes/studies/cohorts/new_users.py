@@ -1,7 +1,7 @@
-"""Who is studied: new users of two drugs, how each rule thinned them out, time at risk and event.
+"""New users of two drugs, with attrition, time at risk and events.
 
-The rules are one SQL statement that gives every exposed person the *first rule they fail*; the
-cohort and the attrition table are both read off that, so they cannot disagree.
+The rules are one SQL statement that determines the *first rule that each exposed person fails*.
+The cohort and the attrition table are both read from its result, so they cannot disagree.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ __all__ = ["RULES", "Cohort", "CohortRules", "new_user_cohort"]
 ARMS = ("target", "comparator")
 DRUG_ERA = ("drug_era_start_date", "drug_era_end_date")
 ALONE = "take concepts alone with descendants=False (--no-descendants)"
-# The order in which the rules are applied. {washout} is filled in for the reader, and "dated" has a
-# line only where it drops somebody.
+# The order in which the rules are applied. {washout} is filled in for display, and "dated" is
+# listed only if it drops somebody.
 RULES = {
     "exposed": "any drug era of this drug",
     "first": "did not begin the other study drug earlier",
@@ -52,16 +52,16 @@ class CohortRules:
     Attributes
     ----------
     target, comparator : int
-        Concept ids of the drugs: ingredients, or classes whose descendants are ingredients, as
-        they stand in ``drug_era``.
+        Concept ids of the drugs as recorded in ``drug_era``: ingredients, or classes whose
+        descendants are ingredients.
     outcome : int
-        Concept id of a condition, as it stands in ``condition_occurrence``.
+        Concept id of a condition as recorded in ``condition_occurrence``.
     washout_days : int, default 365
         Days of observation required before the start, in the same observation period.
     risk_days : int, optional
-        Last day at risk, counted from the start. Default: the end of the observation period.
+        Last day at risk, relative to the start. Default: the end of the observation period.
     descendants : bool, default True
-        Whether a concept stands for all its descendants in ``concept_ancestor`` too.
+        Also include all descendants of the concepts in ``concept_ancestor``.
     """
 
     target: int
@@ -82,26 +82,26 @@ class CohortRules:
 
 @dataclass(frozen=True, repr=False)
 class Cohort:
-    """People of both arms, in a fixed order, and how they were found.
+    """People of both arms in a fixed order, with their attrition.
 
-    It stands on its own: nothing of it is left in the database, so cohorts that come from one
-    connection cannot mix, and one outlives the connection that it came from.
+    A cohort is independent of the connection: it leaves nothing in the database and remains valid
+    after the connection is closed.
 
     Attributes
     ----------
     people : DataFrame
-        One row a person, ordered by person id: ``person_id``, ``treated`` (1 target,
+        One row per person, ordered by person id: ``person_id``, ``treated`` (1 target,
         0 comparator), ``start`` (index date), ``time`` (days at risk, counted from the start) and
         ``event`` (1 if the first outcome falls in the time at risk).
     attrition : DataFrame
-        One row a rule: ``rule``, then ``target``, ``target_dropped``, ``comparator``,
+        One row per rule: ``rule``, then ``target``, ``target_dropped``, ``comparator``,
         ``comparator_dropped`` (people left after the rule, and people it dropped).
     drug_concepts : list of int
-        The study drugs and all their descendants; covariates must not hold them.
+        The study drugs and all their descendants, which covariates must not include.
     database : str
-        The database that the people are of, as ``OmopDatabase.identity`` has it.
+        The database of the people, as in ``OmopDatabase.identity``.
     notes : tuple of DataNote
-        Properties of the data that the cohort met, such as observation periods that overlap.
+        Irregularities of the data that affect the cohort, such as overlapping observation periods.
     """
 
     people: pd.DataFrame
@@ -116,21 +116,21 @@ class Cohort:
 
 
 def new_user_cohort(db: OmopDatabase, rules: CohortRules) -> Cohort:
-    """Build the cohort.
+    """Build a cohort of new users of two drugs.
 
-    A person starts on the day of the first era of either drug, and belongs to the drug that began
-    then. The person is kept who did not begin both that day; whose start lies in an observation
-    period (periods that overlap or touch are joined) with ``washout_days`` of it before; who had
-    no outcome at any recorded time up to and including the start; and whose observation lasts
-    beyond the start. The time at risk runs from the day after the start through the end of that
-    observation period, or through day ``risk_days`` if that is earlier; an outcome on day k after
-    the start has time k.
+    A person starts on the day of the first era of either drug, in the arm of that drug. People
+    stay in the cohort if they did not start both drugs on that day, their start lies in an
+    observation period (periods that overlap or touch are joined) with ``washout_days`` of it
+    before, they had no outcome at any recorded time up to the start inclusive, and their
+    observation extends beyond the start. The time at risk runs from the day after the start to the
+    end of that observation period, or to day ``risk_days`` if that is earlier; an outcome on day k
+    after the start has time k.
 
     Raises
     ------
     DataError
-        An unknown concept, a vocabulary without links to tell its descendants by, drugs that
-        overlap, or an arm in which nobody is left.
+        A concept is unknown, the vocabulary has no links to find descendants, the drugs overlap,
+        or an arm is empty.
     """
     cohort = find_new_users(db, rules)
     empty = why_empty(db, rules, cohort.attrition)
@@ -140,7 +140,7 @@ def new_user_cohort(db: OmopDatabase, rules: CohortRules) -> Cohort:
 
 
 def find_new_users(db: OmopDatabase, rules: CohortRules) -> Cohort:
-    """As :func:`new_user_cohort`, but an arm may be empty: its attrition is worth seeing then."""
+    """Build a cohort as :func:`new_user_cohort` does, but allow an empty arm."""
     names = {c: db.concept_name(c) for c in (rules.target, rules.comparator, rules.outcome)}
     family = Descendants(db, names)
 
@@ -155,7 +155,7 @@ def find_new_users(db: OmopDatabase, rules: CohortRules) -> Cohort:
     if shared:
         raise DataError(
             f"target {rules.target} ({names[rules.target]}) and comparator {rules.comparator} "
-            f"({names[rules.comparator]}) overlap: both hold concept {shared[0]}"
+            f"({names[rules.comparator]}) overlap: both include concept {shared[0]}"
         )
     outcome = members("outcome", "condition_occurrence")
     _refuse_no_condition(db, rules.outcome, outcome)
@@ -179,7 +179,7 @@ def find_new_users(db: OmopDatabase, rules: CohortRules) -> Cohort:
 
 
 def _refuse_no_condition(db: OmopDatabase, outcome: int, members: list[int]) -> None:
-    """Refuse an outcome that is no condition, in the vocabulary as in the records."""
+    """Raise if the outcome is not a condition, by the vocabulary and by the records."""
     hint = domain_hint(db, outcome, "condition_occurrence")
     if hint and not db.rows(
         f"SELECT 1 FROM {db.table('condition_occurrence')} "
@@ -189,7 +189,7 @@ def _refuse_no_condition(db: OmopDatabase, outcome: int, members: list[int]) -> 
 
 
 def why_empty(db: OmopDatabase, rules: CohortRules, attrition: pd.DataFrame) -> str:
-    """Which arm has nobody, and the rule that emptied it; nothing if both have people."""
+    """Describe the empty arm and the rule that emptied it; "" if both arms have people."""
     for arm in ARMS:
         concept_id = getattr(rules, arm)
         name = db.concept_name(concept_id)
@@ -210,12 +210,12 @@ def _judge(
     comparator: list[int],
     outcome: list[int],
 ) -> None:
-    """Make the temporary table ``judged``: person × arm, and the first rule that they fail."""
+    """Create the temporary table ``judged``: person × arm, and the first rule that fails."""
     known = f"SELECT person_id FROM arms INTERSECT SELECT person_id FROM {db.table('person')}"
     horizon = "o.last" if rules.risk_days is None else f"start + {int(rules.risk_days)}"
     work.run(f"""
     CREATE TEMP TABLE judged AS
-    WITH began AS (  -- each person's first day on either drug
+    WITH began AS (  -- the first day of each person on either drug
         SELECT person_id::BIGINT AS person_id,
                min(drug_era_start_date) FILTER (
                    drug_concept_id IN ({_list(target)})) AS target_start,
@@ -231,7 +231,7 @@ def _judge(
         UNION ALL
         SELECT person_id, 0, comparator_start, target_start
         FROM began WHERE comparator_start IS NOT NULL),
-    periods AS (  -- the joined observation periods; at most one of them holds a start
+    periods AS (  -- the joined observation periods; at most one of them contains a start
         {joined_periods(db, known)}),
     undated AS ({undated_periods(db, known)}),
     outcomes AS (
@@ -262,8 +262,9 @@ def _judge(
 
 
 def _keep(work: Workspace) -> None:
-    """Make the temporary table ``cohort`` of those who fail no rule."""
-    # An outcome after the end of the time at risk is not an event; none before the start is left.
+    """Create the temporary table ``cohort`` of those who fail no rule."""
+    # An outcome after the end of the time at risk is not an event; the rules leave none before the
+    # start.
     work.run("""
     CREATE TEMP TABLE cohort AS
     SELECT (row_number() OVER (ORDER BY person_id) - 1)::INTEGER AS row_id,
@@ -276,6 +277,7 @@ def _keep(work: Workspace) -> None:
 
 
 def _attrition(work: Workspace, rules: CohortRules) -> pd.DataFrame:
+    """Count the people left after each rule and the people it dropped."""
     failed = {
         (treated, rule): n
         for treated, rule, n in work.rows(
@@ -297,4 +299,5 @@ def _attrition(work: Workspace, rules: CohortRules) -> pd.DataFrame:
 
 
 def _list(concepts: list[int]) -> str:
+    """Join concept ids with commas."""
     return ", ".join(str(int(c)) for c in concepts)

@@ -1,4 +1,4 @@
-"""Who is at risk of an outcome, from when until when, and whether it came: a study population."""
+"""Study populations: the people at risk of an outcome, their time at risk and their events."""
 
 from __future__ import annotations
 
@@ -24,35 +24,34 @@ Anchor = Literal["cohort start", "cohort end"]
 
 @dataclass(frozen=True)
 class TimeAtRisk:
-    """From which day through which a person is at risk, and who counts as free of the outcome.
+    """The time at risk of an outcome, and the rule on prior outcomes.
 
-    Both days are counted: at risk from day 0 through day 30 are 31 days, and an outcome on the
-    first of them has time 1.
+    Both days are inclusive: at risk from day 0 to day 30 are 31 days, and an outcome on the first
+    of them has time 1.
 
     Attributes
     ----------
     start, end : int, default 0
-        First and last day at risk, counted from their anchors. The end is never later than the
-        end of observation. "On treatment" with a gap of 30 days is ``end=30`` from the cohort's
-        end.
+        First and last day at risk, relative to their anchors. The end is never later than the end
+        of observation. "On treatment" with a gap of 30 days is ``end=30`` from the cohort's end.
     start_anchor, end_anchor : "cohort start" or "cohort end"
         Default: from the start to the end of the cohort.
     day_zero : bool, default True
-        Whether the first day of the window is at risk. Without it the window begins a day later,
-        and an outcome on that first day is a prior one.
+        Whether the first day of the window is at risk. Otherwise the window begins a day later, and
+        an outcome on that first day is a prior one.
     min_days : int, default 1
-        Days at risk that a person must have.
+        Required number of days at risk.
     max_days : int, optional
         Days at risk after which everybody is censored.
     censor_at_new_window : bool, default False
-        Of one person's entries, each is censored the day before the next one's risk begins.
+        Censor each of a person's entries the day before the next entry's risk begins.
     censor_at_switch : bool, default False
         Censor the day before the first entry into the other cohort after the start.
     remove_prior : bool, default True
-        Leave out entries with the outcome before the first day at risk, in the same observation
+        Leave out entries with an outcome before the first day at risk, in the same observation
         period.
     look_back : int, default 99999
-        How many days before the start such an outcome counts: on day -d if d < ``look_back``.
+        Days before the start in which prior outcomes count: on day -d if d < ``look_back``.
     """
 
     start: int = 0
@@ -94,17 +93,17 @@ class StudyPopulation:
     Attributes
     ----------
     people : DataFrame
-        One row an entry: ``row`` (its place in ``Comparison.entries``), ``person_id``,
+        One row per entry: ``row`` (its position in ``Comparison.entries``), ``person_id``,
         ``treated``, ``start``, ``risk_start`` and ``risk_end`` (days from the start),
-        ``days_at_risk`` (both days counted), ``outcomes`` (distinct days with one at risk),
-        ``event`` (1 if there is one; 2 if a competing outcome came before) and ``time`` (days
-        until it, or at risk).
+        ``days_at_risk`` (both days inclusive), ``outcomes`` (distinct days at risk with an
+        outcome), ``event`` (1 if there is one; 2 if a competing outcome came first) and ``time``
+        (days to the event, or days at risk).
     attrition : DataFrame
-        That of the comparison, and a row for each rule of the outcome.
+        The attrition of the comparison, with a row for each rule of the outcome.
     outcome : int or None
         Id of the outcome's cohort.
     name : str
-        Its name.
+        Name of the outcome.
     """
 
     people: pd.DataFrame
@@ -128,30 +127,30 @@ def study_population(
     *,
     competing: int | None = None,
 ) -> StudyPopulation:
-    """Say who is at risk of an outcome, how long, and who has it.
+    """Determine the people at risk of an outcome, their time at risk and their events.
 
     Parameters
     ----------
     comparison : Comparison
     cohorts : CohortTable
-        Holds the outcome's cohort; the start of an entry is the day of the outcome. A cohort
-        without entries is an outcome that nobody has.
+        Contains the outcome's cohort; an outcome occurs on the start of an entry. A cohort without
+        entries is an outcome that nobody has.
     outcome : int or None
-        Id of that cohort. None says who is at risk, whatever the outcome.
+        Id of that cohort. None gives the people at risk regardless of the outcome.
     at_risk : TimeAtRisk, optional
     competing : int, optional
-        Id of the cohort of a competing outcome, such as death: ``event`` is 2 where it came
-        first, and the time ends there.
+        Id of the cohort of a competing outcome, such as death: ``event`` is 2 if it came first, and
+        the time ends there.
 
     Returns
     -------
     StudyPopulation
-        It may be empty; the attrition says why.
+        It may be empty; see its attrition.
 
     Raises
     ------
     DataError
-        Cohorts of another database.
+        The cohorts belong to another database.
     """
     rule = at_risk or TimeAtRisk()
     if cohorts.database and cohorts.database != comparison.database:
@@ -193,13 +192,14 @@ def study_population(
 
 
 def _anchor(entries: pd.DataFrame, anchor: str) -> NDArray:
-    """Days from the start to the anchor."""
+    """Return the days from the start to the anchor."""
     if anchor == "cohort end":
         return entries["to_end"].to_numpy()
     return np.zeros(len(entries), dtype=np.int64)
 
 
 def _risk_end(entries: pd.DataFrame, rule: TimeAtRisk) -> NDArray:
+    """Return the last day at risk, before any censoring at the next entry."""
     end = np.minimum(
         rule.end + _anchor(entries, rule.end_anchor), entries["to_observation_end"].to_numpy()
     )
@@ -211,7 +211,7 @@ def _risk_end(entries: pd.DataFrame, rule: TimeAtRisk) -> NDArray:
 
 
 def _outcome_days(entries: pd.DataFrame, outcome: CohortTable) -> dict[str, NDArray]:
-    """Each entry's outcomes within its observation period: ``row``, and ``day`` from the start."""
+    """Find each entry's outcomes in its observation period: ``row``, and ``day`` from the start."""
     recorded = pd.DataFrame({"person_id": outcome.subject, "on": days(outcome.start)})
     people = entries[["row", "person_id", "to_observation_end", "observed_before"]].assign(
         from_day=days(entries["start"].to_numpy())
@@ -226,7 +226,7 @@ def _outcome_days(entries: pd.DataFrame, outcome: CohortTable) -> dict[str, NDAr
 
 
 def _censor_at_next(entries: pd.DataFrame) -> pd.DataFrame:
-    """End each entry's risk the day before that of the person's next entry begins."""
+    """End each entry's risk the day before the risk of the person's next entry begins."""
     began = days(entries["start"].to_numpy())
     first = began + entries["risk_start"].to_numpy()
     order = np.lexsort((first, entries["person_id"].to_numpy()))
@@ -241,7 +241,7 @@ def _censor_at_next(entries: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_outcomes(entries: pd.DataFrame, events: dict[str, NDArray]) -> People:
-    """The entries with their days at risk and what came in them."""
+    """Add the days at risk, the number of outcomes and the first event to the entries."""
     start = pd.Series(entries["risk_start"].to_numpy(), entries["row"].to_numpy())
     end = pd.Series(entries["risk_end"].to_numpy(), entries["row"].to_numpy())
     known = np.isin(events["row"], entries["row"].to_numpy())
@@ -265,14 +265,14 @@ def _with_outcomes(entries: pd.DataFrame, events: dict[str, NDArray]) -> People:
 
 
 def _with_competing(people: People, others: dict[str, NDArray]) -> People:
-    """End the time of those who had a competing outcome at risk before any other."""
+    """End the time of people with a competing outcome before any other event."""
     first = pd.Series(others["day"], others["row"])
     start = pd.Series(people["risk_start"].to_numpy(), people["row"].to_numpy())
     at_risk = first[first.index.isin(start.index)]
     at_risk = at_risk[at_risk >= start[at_risk.index]]
     time = (at_risk.groupby(level=0).min() - start + 1).reindex(people["row"]).to_numpy(float)
     came = time < people["time"].to_numpy()
-    # on the last day of somebody censored it did come too
+    # A competing outcome on the last day of a censored person counts as well.
     came |= (time == people["time"].to_numpy()) & (people["event"].to_numpy() == 0)
     return People(
         people.assign(
