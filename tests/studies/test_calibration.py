@@ -89,7 +89,7 @@ def test_a_single_control_is_not_calibrated_and_none_are_an_empty_table():
     assert found["covers"].tolist()[0] == 1
     assert found["calibrated_covers"].isna().all()
     assert leave_one_out([], []).empty
-    with pytest.raises(DataError, match="one each a control"):
+    with pytest.raises(DataError, match="shapes must agree"):
         leave_one_out([0.1, 0.2], [0.1])
 
 

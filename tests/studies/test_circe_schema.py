@@ -141,7 +141,7 @@ RULE = ("InclusionRules", 0, "expression")
         (("CensoringCriteria", 0, "Death", "First"), True, "Death has no attribute 'First'"),
         (("EndStrategy", "DateOffset", "Days"), 3, "DateOffset has no attribute 'Days'"),
         ((*RULE, "Type"), "SOME", "one of all, any"),
-        ((*RULE, "CriteriaList", 0, "Occurence"), {}, "'Occurence'.*perhaps Occurrence is meant"),
+        ((*RULE, "CriteriaList", 0, "Occurence"), {}, "'Occurence'.*did you mean Occurrence"),
         ((*RULE, "CriteriaList", 0, "StartWindow", "Start", "Day"), 3, "no attribute 'Day'"),
         ((*RULE, "DemographicCriteriaList", 0, "AgeAtStart"), {}, "no attribute 'AgeAtStart'"),
         ((*RULE, "CriteriaList", 0, "Criteria", "DrugEra", "DrugType"), [], "'DrugType'"),

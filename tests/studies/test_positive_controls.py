@@ -95,7 +95,7 @@ def test_settings_that_cannot_be_are_refused(settings, message):
 
 
 def test_a_rate_of_zero_is_refused():
-    with pytest.raises(DataError, match="only at rates above zero"):
+    with pytest.raises(DataError, match="only at positive rates"):
         add_outcomes([1.0], [False], [0.0], 2.0, Synthesis())
 
 

@@ -1,4 +1,4 @@
-"""Balance of covariates before and after adjustment, and whom the adjusted arms represent."""
+"""Covariate balance before and after adjustment."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ __all__ = ["Balance", "covariate_balance"]
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Balance:
-    """Covariates before and after adjustment.
+    """Means and standardised differences of covariates before and after adjustment.
 
     Attributes
     ----------
     table : DataFrame
-        One row a covariate, the most unequal before coming first: ``covariate_id``, ``name``,
-        ``analysis_id``; and for ``_before`` and ``_after`` ``target_mean``, ``comparator_mean``,
-        ``mean`` (of both arms), ``smd`` (standardised mean difference), ``smd_variance`` and
-        ``p`` (that the difference is within the threshold); then how far adjustment has moved
-        the ``target_smd``, the ``comparator_smd`` and ``both_smd``.
+        One row per covariate, sorted by the size of the difference before: ``covariate_id``,
+        ``name``, ``analysis_id``; with the suffixes ``_before`` and ``_after`` ``target_mean``,
+        ``comparator_mean``, ``mean`` (of both arms), ``smd`` (standardised mean difference),
+        ``smd_variance`` and ``p`` (of the hypothesis that the difference is within the threshold);
+        then the shifts by adjustment of each arm and of both, ``target_smd``, ``comparator_smd``
+        and ``both_smd``.
     threshold : float
     people : dict of str to (int, int)
-        How many of target and comparator count ``before`` and ``after`` adjustment.
+        Numbers of target and comparator people with positive weight ``before`` and ``after``.
     """
 
     table: pd.DataFrame
@@ -40,7 +41,7 @@ class Balance:
         return f"Balance({len(self.table):,} covariates, largest difference {smd:.3f}: {name})"
 
     def worst(self) -> tuple[str, float]:
-        """The covariate most unequal after adjustment, and its difference."""
+        """Return the covariate with the largest difference after adjustment, and its difference."""
         smd = self.table["smd_after"].abs()
         if not smd.notna().any():
             return "", float("nan")
@@ -54,25 +55,25 @@ class Balance:
 
     @property
     def smallest_p(self) -> float:
-        """Smallest p value after adjustment, times the number of covariates (at most 1).
+        """Smallest p-value after adjustment, times the number of covariates (at most 1).
 
-        The significance rule: a covariate counts as unequal only if its difference is beyond the
+        By this Bonferroni rule a covariate is unbalanced only if its difference exceeds the
         threshold by more than chance, over all covariates.
         """
         p = self.table["p_after"].dropna()
         return min(1.0, float(p.min()) * len(p)) if len(p) else float("nan")
 
     def families(self) -> pd.DataFrame:
-        """Balance of each family of covariates, those of one analysis.
+        """Summarise balance by family of covariates (those of one analysis).
 
         Returns
         -------
         DataFrame
-            One row a family, ordered by its number: ``analysis_id``, ``covariates``; how many of
-            them are beyond the threshold and the largest absolute difference, ``over_`` and
-            ``largest_`` ``before`` and ``after``; ``p_after``, the smallest p value after
-            adjustment times the number of covariates in the family (at most 1); ``worst``, the
-            covariate most unequal after it.
+            One row per family, ordered by its number: ``analysis_id``, ``covariates``; the number
+            beyond the threshold and the largest absolute difference, ``over_`` and ``largest_``
+            ``before`` and ``after``; ``p_after``, the smallest p-value after adjustment times the
+            number of covariates in the family (at most 1); ``worst``, the covariate with the
+            largest difference after adjustment.
         """
         rows = []
         for number, of in self.table.groupby("analysis_id", sort=True):
@@ -87,7 +88,7 @@ class Balance:
         return pd.DataFrame(rows, columns=[*columns, "largest_after", "p_after", "worst"])
 
     def generalizability(self, estimand: str) -> float:
-        """How far the population of an estimand was moved: the largest difference to before."""
+        """Return the largest shift of a covariate in the estimand's population by adjustment."""
         column = {"att": "target_smd", "atu": "comparator_smd"}.get(estimand, "both_smd")
         return float(self.table[column].abs().max())
 
@@ -102,11 +103,11 @@ def covariate_balance(
 ) -> Balance:
     """Compare the arms covariate by covariate.
 
-    The standardised difference divides by the root of the mean of both arms' variances: those
-    before adjustment for before, those after for after. Where both are zero it is 0 if the means
-    agree, and infinite if not: what all of one arm have and nobody of the other. Weighted variances
-    are Σw(x − m)² / (1 − Σw²) with weights that sum to one (the usual n − 1 for equal ones; without
-    weights the denominator is n).
+    The standardised difference divides by the root of the mean of both arms' variances, each taken
+    at the same stage (before or after) as the difference. If both are zero it is 0 for equal means
+    and infinite otherwise, as for a covariate of everybody in one arm and nobody in the other.
+    Weighted variances are Σw(x − m)² / (1 − Σw²) with weights that sum to one (the usual n − 1 for
+    equal weights; without weights the denominator is n).
 
     Parameters
     ----------
@@ -116,9 +117,9 @@ def covariate_balance(
     after : array_like, shape (n,)
         Weights after adjustment; 0 for people left out.
     before : array_like, shape (n,), optional
-        Weights before it; default 1.
+        Weights before adjustment; default 1.
     threshold : float, default 0.1
-        Of the p value: that the true difference is no larger.
+        The largest difference under the null hypothesis of the p-values.
 
     References
     ----------
@@ -144,7 +145,7 @@ def covariate_balance(
         table = table.assign(**{f"{k}_{name}": found[k] for k in shown})
     table["target_smd"] = _shift(first, second, "target")
     table["comparator_smd"] = _shift(first, second, "comparator")
-    # the spread before adjustment alone, as R has it
+    # As in R, the spread is that before adjustment alone.
     with np.errstate(divide="ignore", invalid="ignore"):
         moved = _difference(first["mean"], second["mean"]) / first["sd"]
     table["both_smd"] = np.where(np.isinf(moved), np.nan, moved)
@@ -159,6 +160,7 @@ def covariate_balance(
 def _summary(
     x: NDArray, square: NDArray, treated: NDArray, weight: NDArray, threshold: float
 ) -> dict[str, NDArray]:
+    """Compute means, standardised differences, their variances and p-values for given weights."""
     from scipy.special import ndtr
 
     found: dict[str, NDArray] = {}
@@ -176,7 +178,7 @@ def _summary(
     with np.errstate(divide="ignore", invalid="ignore"):
         smd = np.where(difference == 0, 0.0, difference / spread)
         variance = numerator / spread**2
-        if plain:  # Hedges and Olkin's for two samples
+        if plain:  # The variance of Hedges and Olkin for two samples.
             n1, n0 = (float(weight[a].sum()) for a in (treated, ~treated))
             variance = (n1 + n0) / (n1 * n0) + smd**2 / (2 * (n1 + n0 - 2))
         root = np.sqrt(variance)
@@ -187,7 +189,7 @@ def _summary(
 
 
 def _moments(x: NDArray, square: NDArray, w: NDArray, plain: bool) -> tuple[NDArray, NDArray]:
-    """Mean and standard deviation of every covariate, with weights that sum to one."""
+    """Compute the weighted mean and standard deviation of each covariate; weights sum to one."""
     mean = np.asarray(x @ w)
     variance = np.maximum(np.asarray(square @ w) - mean**2, 0)
     variance[variance < 1e-14 * np.maximum(mean**2, 1e-300)] = 0.0
@@ -198,12 +200,13 @@ def _moments(x: NDArray, square: NDArray, w: NDArray, plain: bool) -> tuple[NDAr
 
 
 def _difference(a: NDArray, b: NDArray) -> NDArray:
-    """Of two means; none where only the last bits of their sums tell them apart."""
+    """Subtract means; differences within rounding error are zero."""
     difference = a - b
     return np.where(np.abs(difference) < 1e-12 * np.maximum(np.abs(a), np.abs(b)), 0.0, difference)
 
 
 def _shift(first: dict[str, NDArray], second: dict[str, NDArray], arm: str) -> NDArray:
+    """Standardise the change of an arm's means from before to after adjustment."""
     spread = np.sqrt((first[f"{arm}_sd"] ** 2 + second[f"{arm}_sd"] ** 2) / 2)
     with np.errstate(divide="ignore", invalid="ignore"):
         moved = _difference(first[f"{arm}_mean"], second[f"{arm}_mean"]) / spread

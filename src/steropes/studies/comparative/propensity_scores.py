@@ -1,4 +1,4 @@
-"""Propensity scores of a comparison: the model of who gets the target, and its people."""
+"""Propensity score models and the scores of everybody in a comparison."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ if TYPE_CHECKING:
 
 __all__ = ["PropensityRules", "PropensityScores", "fit_scores"]
 
-DIGITS = 10  # scores are rounded to so many decimals: the last bits of a sum decide nothing
+DIGITS = 10  # Scores are rounded to this many decimals, so that summation errors decide nothing.
 
 
 @dataclass(frozen=True)
 class PropensityRules:
-    """How the propensity model is made.
+    """Settings of the propensity model.
 
     Attributes
     ----------
     variance : float, optional
         Variance of the Laplace prior. Default: chosen by cross-validation.
     folds, repeats : int, default 10 and 1
-        Of that cross-validation.
+        Folds and repeats of that cross-validation.
     max_people : int, default 250000
-        People of an arm that the model is fitted to; more are sampled, and the intercept is
-        corrected (King and Zeng 2001, eq. 7). 0 is no limit.
+        Largest number of people of an arm for the fit; larger arms are sampled, and the intercept
+        is corrected (King and Zeng 2001, eq. 7). 0 means no limit.
     high_correlation : float, default 0.5
-        A covariate that correlates with the arm more than this is refused by name: it is as a
-        rule part of what defines the exposure. 1 allows all.
+        Raise an error that names a covariate with a larger correlation with the arm: it is usually
+        part of the definition of the exposure. 1 allows all.
     include, exclude : tuple of int
-        Covariate ids to use alone (if any are given), and to leave out.
+        The only covariate ids to use (if any are given), and those to leave out.
     tidy : TidyRules
     seed : int, default 1
-        Of the folds and of the sample.
+        Seed of the folds and of the sample.
     """
 
     variance: float | None = None
@@ -80,10 +80,10 @@ class PropensityScores:
     auc : float
         Area under the ROC curve.
     coefficients : DataFrame
-        ``covariate_id`` (0 the intercept), ``name`` and ``coefficient`` of those that are not
-        zero, largest first, of covariates divided by their largest value.
+        ``covariate_id`` (0 for the intercept), ``name`` and ``coefficient`` of the nonzero
+        coefficients, largest first, for covariates divided by their largest value.
     tidied : Tidied
-        Covariates of the people that the model was fitted to.
+        Covariates of the people to whom the model was fitted.
     model : LogisticRegression
     sampled : bool
         Whether the model was fitted to a sample.
@@ -103,11 +103,11 @@ class PropensityScores:
 
     @property
     def converged(self) -> bool:
-        """Whether the model ended at its optimum."""
+        """Whether the fit converged."""
         return bool(self.model.converged_)
 
     def equipoise(self, low: float = 0.3, high: float = 0.7) -> float:
-        """Share of people whose preference score is from ``low`` to ``high``."""
+        """Compute the share of people with a preference score from ``low`` to ``high``."""
         return float(np.mean((self.preference >= low) & (self.preference <= high)))
 
 
@@ -118,7 +118,7 @@ def fit_scores(
     *,
     ids: ArrayLike | None = None,
 ) -> PropensityScores:
-    """Fit the propensity model and score everybody.
+    """Fit the propensity model and compute everybody's score.
 
     Parameters
     ----------
@@ -128,12 +128,12 @@ def fit_scores(
         1 for the target arm.
     rules : PropensityRules, optional
     ids : array_like, shape (n,), optional
-        Person ids; a sample depends on them and not on the order of rows. Default: row numbers.
+        Person ids, which determine the sample, unlike the order of rows. Default: row numbers.
 
     Raises
     ------
     DataError
-        An arm of fewer than two people, no covariate left, or one that all but defines the arm.
+        An arm has fewer than two people, no covariate is left, or one all but defines the arm.
     """
     rules = rules or PropensityRules()
     t = np.asarray(treated).astype(np.int64)
@@ -167,7 +167,7 @@ def fit_scores(
 
 
 def _sample(treated: NDArray, ids: NDArray, rules: PropensityRules) -> NDArray:
-    """Rows to fit to, ascending: of a large arm those with the smallest random keys."""
+    """Choose the rows for the fit, ascending: of a large arm those with the smallest keys."""
     if rules.max_people == 0 or np.bincount(treated, minlength=2).max() <= rules.max_people:
         return np.arange(len(treated))
     keys = tie_keys(ids, rules.seed)
@@ -179,7 +179,7 @@ def _sample(treated: NDArray, ids: NDArray, rules: PropensityRules) -> NDArray:
 
 
 def _refuse_definitions(fitted: Tidied, treated: NDArray, limit: float) -> None:
-    """Refuse covariates that all but say who is in which arm."""
+    """Raise if a covariate all but defines the arm."""
     if limit >= 1:
         return
     f = fitted.features
@@ -195,12 +195,13 @@ def _refuse_definitions(fitted: Tidied, treated: NDArray, limit: float) -> None:
         line = f.columns.iloc[worst]
         raise DataError(
             f"covariate {line['covariate_id']} ({line['name']}) has a correlation of "
-            f"{r[worst]:.2f} with the arm; it is probably part of what defines the exposure: "
+            f"{r[worst]:.2f} with the arm; it is probably part of the exposure's definition: "
             "exclude its concept, or raise high_correlation"
         )
 
 
 def _fit(fitted: Tidied, treated: NDArray, rules: PropensityRules) -> LogisticRegression:
+    """Fit the logistic regression with a given or a cross-validated prior."""
     from steropes import CrossValidation, Laplace, LogisticRegression
 
     if rules.variance is not None:
@@ -213,7 +214,7 @@ def _fit(fitted: Tidied, treated: NDArray, rules: PropensityRules) -> LogisticRe
 
 
 def _predict(features: Features, fitted: Tidied, coef: NDArray) -> NDArray:
-    """Linear predictor without the intercept, of people who may not have been fitted to."""
+    """Compute the linear predictor without intercept for all people, sampled or not."""
     used = np.flatnonzero(coef)
     ids = fitted.features.columns["covariate_id"].to_numpy()[used]
     at = np.searchsorted(features.columns["covariate_id"].to_numpy(), ids)
@@ -222,6 +223,7 @@ def _predict(features: Features, fitted: Tidied, coef: NDArray) -> NDArray:
 
 
 def _coefficients(fitted: Tidied, coef: NDArray, intercept: float) -> pd.DataFrame:
+    """Tabulate the intercept and the nonzero coefficients, largest first."""
     at = np.flatnonzero(coef)
     at = at[np.argsort(-np.abs(coef[at]), kind="stable")]
     lines = fitted.features.columns.iloc[at]
@@ -237,5 +239,6 @@ def _coefficients(fitted: Tidied, coef: NDArray, intercept: float) -> pd.DataFra
 
 
 def _log_odds(treated: NDArray) -> float:
+    """Compute the log odds of the target arm."""
     share_t = float(np.mean(treated))
     return float(np.log(share_t / (1 - share_t)))

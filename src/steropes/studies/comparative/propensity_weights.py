@@ -1,4 +1,4 @@
-"""Weights by the propensity score, for the effect in a population that is named."""
+"""Weights by the propensity score for several estimands."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def propensity_weights(
     stabilized: bool = True,
     largest: float | None = None,
 ) -> NDArray:
-    """Weights that make both arms resemble one population.
+    """Compute weights that make both arms resemble the population of an estimand.
 
-    With e the propensity score, target and comparator people weigh
+    With e the propensity score, the weights are
 
     ==========  ========================  =========================
     estimand    target                    comparator
@@ -42,16 +42,16 @@ def propensity_weights(
     treated : array_like, shape (n,)
         1 for the target arm.
     estimand : str, default "att"
-        The effect among the treated, the untreated, everybody, or where the arms overlap.
+        The effect in the treated, the untreated, everybody, or the overlap of the arms.
     stabilized : bool, default True
         Multiply each arm's weights by its share of the people; not for "ato".
     largest : float, optional
-        Weights above it are set to it.
+        Truncate larger weights to this value.
 
     Raises
     ------
     DataError
-        Scores of 0 or 1 where the weight would be infinite, or missing ones.
+        Scores are missing, or are 0 or 1 and give an infinite weight.
 
     References
     ----------
@@ -60,7 +60,7 @@ def propensity_weights(
     """
     e, t = np.asarray(score, dtype=float), np.asarray(treated).astype(bool)
     if e.shape != t.shape:
-        raise DataError(f"weights: {e.shape} scores and {t.shape} people; one each is needed")
+        raise DataError(f"weights: {e.shape} scores and {t.shape} people; shapes must agree")
     if estimand not in get_args(Estimand):
         raise DataError(
             f"estimand must be one of {', '.join(get_args(Estimand))}, not {estimand!r}"
@@ -92,9 +92,9 @@ def propensity_weights(
 
 
 def set_weights(sets: ArrayLike, treated: ArrayLike, estimand: Estimand = "att") -> NDArray:
-    """Weights under which both arms are spread over matched sets or strata alike.
+    """Compute weights that distribute both arms equally over matched sets or strata.
 
-    With n₁ target and n₀ comparator people in a set, they weigh
+    With n₁ target and n₀ comparator people in a set, the weights are
 
     ==========  ==========================  ==========================
     estimand    target                      comparator
@@ -105,13 +105,13 @@ def set_weights(sets: ArrayLike, treated: ArrayLike, estimand: Estimand = "att")
     "ato"       n₀ / (n₁ + n₀)              n₁ / (n₁ + n₀)
     ==========  ==========================  ==========================
 
-    where p is the share of target people in sets with both arms. In a set with one arm alone all
-    weigh 0.
+    where p is the share of target people in sets with both arms. In a set with only one arm all
+    weights are 0.
 
     Parameters
     ----------
     sets : array_like of int, shape (n,)
-        Numbers from 0.
+        Number of each person's set, from 0.
     treated : array_like, shape (n,)
     estimand : str, default "att"
 

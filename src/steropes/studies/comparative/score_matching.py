@@ -1,4 +1,4 @@
-"""Matching on the propensity score: one to one, one to k, or as many as there are."""
+"""Propensity score matching, one to one or one to many."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from steropes.studies.matching import match_pairs
 __all__ = ["Match", "match_scores", "matched_weights"]
 
 Scale = Literal["standardized logit", "standardized", "propensity score"]
-DIGITS = 10  # distances are compared to so many decimals of the calliper, or of a spread
+DIGITS = 10  # Distances are rounded to this many decimals of the calliper, or of the spread.
 
 
 @dataclass(frozen=True)
 class Match:
-    """How people are matched.
+    """Rules of matching on the propensity score.
 
     Attributes
     ----------
     caliper : float, default 0.2
-        Distances within a pair are below it; 0 is no calliper.
+        Distances within a pair are below it; 0 means no calliper.
     scale : str, default "standardized logit"
-        Of the calliper: standard deviations of the score's logit, standard deviations of the
+        Unit of the calliper: standard deviations of the score's logit, standard deviations of the
         score, or the score itself. Distances are those of logits or of scores accordingly.
     max_ratio : int, default 1
-        Largest number of comparator people for one of the target; 0 is no limit. Every target
-        person gets a first one before any gets a second.
+        Largest number of comparator people per target person; 0 means no limit. Every target
+        person gets a first match before any gets a second.
     reverse : bool, default False
-        Match target people to the comparator's where the target arm is the larger one; the
-        effect is then that among the comparator.
+        Match target people to comparator people if the target arm is the larger one; the effect is
+        then that in the comparator.
     exact : tuple of int
         Covariate ids on which matched people must agree.
     seed : int, default 1
-        Decides, with the person id, who of people with equal scores is taken.
+        Determines, with the person id, who is matched among people with equal scores.
     """
 
     caliper: float = 0.2
@@ -69,11 +69,10 @@ def match_scores(
     ids: ArrayLike | None = None,
     labels: ArrayLike | None = None,
 ) -> NDArray:
-    """Put people into matched sets: the nearest pair first, then the next.
+    """Assign people to matched sets by greedy matching, the nearest pair first.
 
-    In round k every target person who has k − 1 may get a k-th comparator. Of people with equal
-    scores the one with the smaller random key goes first, a key made of id and seed, so that the
-    order of rows has no say.
+    In round k every target person with k − 1 matches may get a k-th. Ties between equal scores are
+    broken by random keys of id and seed, so that the order of rows does not matter.
 
     Parameters
     ----------
@@ -83,7 +82,7 @@ def match_scores(
         1 for the target arm.
     rule : Match, optional
     ids : array_like, shape (n,), optional
-        Ids of the people, each different. Default: row numbers.
+        Unique ids of the people. Default: row numbers.
     labels : array_like of int, shape (n,), optional
         Only people with the same label are matched.
 
@@ -95,7 +94,7 @@ def match_scores(
     Raises
     ------
     DataError
-        Scores of 0 or 1 on the scale of logits, missing ones, or ids that repeat.
+        A score is missing, or 0 or 1 on the logit scale, or ids are not unique.
     """
     rule = rule or Match()
     e, t = np.asarray(score, dtype=float), np.asarray(treated).astype(np.int8)
@@ -103,7 +102,7 @@ def match_scores(
     if not len(e) == len(t) == len(ids):
         raise DataError(f"matching: {len(e)} scores, {len(t)} people and {len(ids)} ids")
     if len(np.unique(ids)) != len(ids):
-        raise DataError("matching: two rows have the same id; each must have its own")
+        raise DataError("matching: two rows have the same id; ids must be unique")
     if rule.reverse and 2 * int(t.sum()) > len(t):
         t = 1 - t
     value, width = _scaled(e, rule)
@@ -118,9 +117,9 @@ def match_scores(
 
 
 def matched_weights(sets: ArrayLike, treated: ArrayLike) -> NDArray:
-    """Weights that give each arm of a matched set the same say; 0 for the unmatched.
+    """Weight the arms of each matched set equally; unmatched people have weight 0.
 
-    A person of a set with m others of the same arm weighs 1 / (m + 1).
+    In a set with m people of an arm, each of them has weight 1 / m.
     """
     s, t = np.asarray(sets), np.asarray(treated).astype(np.int64)
     key = s * 2 + t
@@ -132,7 +131,7 @@ def matched_weights(sets: ArrayLike, treated: ArrayLike) -> NDArray:
 
 
 def _scaled(e: NDArray, rule: Match) -> tuple[NDArray, float]:
-    """Scores as they are compared, in units far below the calliper, and its width in these."""
+    """Scale scores to units far below the calliper, and return the calliper's width in them."""
     value = e
     if rule.scale == "standardized logit":
         if not ((e > 0) & (e < 1)).all():
@@ -148,14 +147,14 @@ def _scaled(e: NDArray, rule: Match) -> tuple[NDArray, float]:
     width = np.inf
     if rule.caliper > 0:
         width = rule.caliper * (1.0 if rule.scale == "propensity score" else spread)
-    # What differs by rounding alone is equal, distances too: in whole units, of which differences
-    # are exact. A distance of exactly the width is too far.
+    # Values that differ only by rounding must be equal, and distances too. Whole units achieve this
+    # because their differences are exact. A distance of exactly the width is too far.
     unit = max((width if rule.caliper > 0 else spread) * 10.0**-DIGITS, 1e-18)
     return np.round(value / unit), width / unit * (1 - 1e-9)
 
 
 def _rounds(value: NDArray, treated: NDArray, width: float, max_ratio: int) -> NDArray:
-    """Sets of rows that are in the order of their keys, numbered by the target person's row."""
+    """Match rows sorted by their keys in rounds; sets are numbered by the target person's row."""
     sets = np.full(len(value), -1, dtype=np.int64)
     open_targets = treated == 1
     k = 0
@@ -176,7 +175,7 @@ def _rounds(value: NDArray, treated: NDArray, width: float, max_ratio: int) -> N
 
 
 def _renumbered(sets: NDArray) -> NDArray:
-    """The sets numbered from 0 in the order of their first rows."""
+    """Number the sets from 0 in the order of their first rows."""
     known = np.flatnonzero(sets >= 0)
     _, first, place = np.unique(sets[known], return_index=True, return_inverse=True)
     number = np.empty(len(first), dtype=np.int64)

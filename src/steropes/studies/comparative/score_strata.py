@@ -1,4 +1,4 @@
-"""Strata of people with similar propensity scores."""
+"""Stratification by the propensity score."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Stratify:
     ----------
     strata : int, default 10
     base : "all", "target" or "comparator"
-        Whose quantiles they are: the effect is that among them.
+        The arm or arms that define the quantiles; the effect is that in these people.
     exact : tuple of int
-        Covariate ids on which the people of a stratum must agree too.
+        Covariate ids on which the people of a stratum must agree as well.
     """
 
     strata: int = 10
@@ -46,7 +46,7 @@ def score_strata(
 ) -> NDArray:
     """Number each person's stratum, from 0.
 
-    Quantiles that coincide (many people with one score) make fewer strata. A score on a limit
+    Coinciding quantiles (many people with one score) make fewer strata. A score on a boundary
     belongs to the lower stratum.
 
     Parameters

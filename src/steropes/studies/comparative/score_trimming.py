@@ -1,4 +1,4 @@
-"""Leaving out people whose propensity score has no counterpart in the other arm."""
+"""Trimming of people whose propensity score is not represented in the other arm."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ Method = Literal["symmetric", "asymmetric", "reverse asymmetric"]
 
 @dataclass(frozen=True)
 class Trim:
-    """Who is left out for the propensity score. Several rules apply in this order.
+    """Rules of trimming by the propensity score, applied in the order listed here.
 
     Attributes
     ----------
     fraction : float, optional
-        How much is cut off, by ``method``.
+        Share to cut off, by ``method``.
     method : str, default "symmetric"
-        "symmetric": scores of at most ``fraction`` or at least 1 − ``fraction`` (Crump and others
-        2009). "asymmetric": scores outside the range that both arms share; then of the target the
-        lowest share ``fraction``, of the comparator the highest (Stürmer and others 2010).
-        "reverse asymmetric": the other ends.
+        "symmetric": drop scores up to ``fraction`` and from 1 − ``fraction`` (Crump and others
+        2009). "asymmetric": drop scores outside the common range of both arms, then the lowest
+        ``fraction`` of the target's and the highest of the comparator's (Stürmer and others 2010).
+        "reverse asymmetric": the same with the opposite ends.
     equipoise : tuple of two floats, optional
-        Keep preference scores from the first through the second, such as (0.3, 0.7).
+        Keep preference scores in this closed interval, such as (0.3, 0.7).
     max_weight : float, optional
-        Leave out people whose weight is larger.
+        Drop people with a larger weight.
     """
 
     fraction: float | None = None
@@ -64,7 +64,7 @@ class Trim:
 def trim(
     score: ArrayLike, treated: ArrayLike, rule: Trim, weight: ArrayLike | None = None
 ) -> list[tuple[str, NDArray]]:
-    """Say who stays after each of the rules.
+    """Determine who is left after each of the rules.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def trim(
     Returns
     -------
     list of (str, ndarray of bool)
-        The text of each rule, and who is left after it.
+        The text of each rule, and a mask of the people left after it.
     """
     e, t = require_numbers("trimming, scores", score), np.asarray(treated).astype(bool)
     require_weights(weight, len(e))
@@ -102,6 +102,7 @@ def trim(
 
 
 def _by_fraction(e: NDArray, t: NDArray, fraction: float, method: str) -> NDArray:
+    """Apply the rule of ``fraction`` by one of the methods."""
     if method == "symmetric":
         return (e > fraction) & (e < 1 - fraction)
     if not t.any() or t.all():

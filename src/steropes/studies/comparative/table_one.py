@@ -1,4 +1,4 @@
-"""Table 1: who was compared, by the covariates that readers ask for first."""
+"""Table 1: baseline characteristics of both arms."""
 
 from __future__ import annotations
 
@@ -38,23 +38,23 @@ SECTIONS: tuple[tuple[str, int, tuple[int, ...]], ...] = (
 
 
 def table_one(balance: Balance) -> pd.DataFrame:
-    """Characteristics of both arms before and after adjustment.
+    """Tabulate the characteristics of both arms before and after adjustment.
 
     The covariates are those of FeatureExtraction's Table 1: demographics, 26 general, 9
-    cardiovascular and 9 neoplastic conditions and 19 classes of drugs in the long window, and the
+    cardiovascular and 9 neoplastic conditions and 19 drug classes in the long window, and the
     scores.
 
     Parameters
     ----------
     balance : Balance
-        Of the arms.
+        Balance of the arms.
 
     Returns
     -------
     DataFrame
         ``section``, ``characteristic``, ``target_before``, ``comparator_before``,
         ``smd_before`` and the same three ``_after``: percentages of 0/1 covariates, means of the
-        others. Covariates that nobody has make no row.
+        others. Covariates that nobody has are left out.
     """
     known = balance.table.set_index("covariate_id")
     rows = []
@@ -67,13 +67,15 @@ def table_one(balance: Balance) -> pd.DataFrame:
             row[f"smd_{when}"] = line[f"smd_{when}"]
         rows.append(row)
     columns = ["section", "characteristic"] + [
-        f"{what}_{when}" for when in ("before", "after") for what in ("target", "comparator", "smd")
+        f"{column}_{when}"
+        for when in ("before", "after")
+        for column in ("target", "comparator", "smd")
     ]
     return pd.DataFrame(rows, columns=columns)
 
 
 def characteristics(covariates: pd.DataFrame) -> pd.DataFrame:
-    """Those of some covariates that belong in Table 1, in its order.
+    """Select the covariates of Table 1, in its order.
 
     Parameters
     ----------
@@ -100,5 +102,5 @@ def characteristics(covariates: pd.DataFrame) -> pd.DataFrame:
 
 
 def _short(name: str) -> str:
-    """A name without the window and the kind, which the section says."""
+    """Drop the window and the kind from a name; the section shows them."""
     return name.split(": ", 1)[-1]

@@ -1,4 +1,4 @@
-"""Controls: outcomes whose effect is known tell of systematic error, and calibrate the others."""
+"""Control outcomes: estimates of systematic error, calibration and evaluation of analyses."""
 
 from steropes.studies.controls.control_performance import (
     ControlEstimates,

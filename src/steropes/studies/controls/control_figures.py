@@ -1,4 +1,4 @@
-"""How analyses fare on controls, as parts of a page: tables, and pictures of the error."""
+"""Performance of analyses on controls, as tables and figures of a page."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from steropes.studies.report.forest_plot import Row, forest
 
 __all__ = ["performance_parts", "performance_words"]
 
-Z = 1.959963984540054
+Z = 1.959963984540054  # The 97.5 % quantile of the standard normal distribution.
 HEAD = (
     "Analysis",
-    "Positive above negative",
+    "AUC",
     "Coverage",
-    "Calibrated",
+    "Calibrated coverage",
     "Precision",
-    "Squared error",
-    "Type 1",
-    "Type 2",
-    "Without estimate",
+    "Mean squared error",
+    "Type 1 error",
+    "Type 2 error",
+    "No estimate",
 )
 
 
@@ -36,18 +36,18 @@ def performance_parts(
     labels: Mapping[int, str],
     name: str,
 ) -> list[str]:
-    """Tables and pictures of the analyses of one comparison or exposure, as HTML.
+    """Return tables and figures of the analyses of one comparison or exposure, as HTML.
 
     Parameters
     ----------
     table : DataFrame
         ``analysis_id`` and the columns of ``before_and_after``.
     found : mapping of int to ControlEstimates
-        By analysis.
+        Estimates by analysis id.
     labels : mapping of int to str
-        What analyses are called.
+        Names of the analyses.
     name : str
-        Of the pictures' files.
+        Part of the figures' file names.
     """
     parts = [_table(table[table["ratio"].isna()], labels, "All controls.")]
     rows = [_error_row(labels[a], f) for a, f in found.items()]
@@ -55,8 +55,8 @@ def performance_parts(
     if picture:
         parts.append(
             picture.figure(
-                "Systematic error of each analysis over all its controls: its middle, and where "
-                "95% of it lie, chance apart."
+                "Systematic error of each analysis over all its controls: the mean and the range "
+                "of 95% of the errors, without sampling error."
             )
         )
     for ratio in sorted(table["ratio"].dropna().unique()):
@@ -68,6 +68,7 @@ def performance_parts(
 
 
 def _table(table: pd.DataFrame, labels: Mapping[int, str], caption: str) -> str:
+    """Return a table of metrics, one row per analysis."""
     plain = table[~table["calibrated"]].set_index("analysis_id")
     after = table[table["calibrated"]].set_index("analysis_id")
     lines = [
@@ -88,7 +89,7 @@ def _table(table: pd.DataFrame, labels: Mapping[int, str], caption: str) -> str:
 
 
 def _error_row(label: str, found: ControlEstimates) -> Row:
-    """Middle and spread of the systematic error, as a line of a forest plot."""
+    """Return the mean and spread of the systematic error as a row of a forest plot."""
     good = found.usable
     if not good.any():
         return Row(label)
@@ -98,7 +99,7 @@ def _error_row(label: str, found: ControlEstimates) -> Row:
 
 
 def _pictures(found: ControlEstimates, name: str) -> str:
-    """A funnel for each ratio."""
+    """Draw a funnel plot for each target ratio."""
     parts = []
     for ratio in np.unique(found.target):
         own = (found.target == ratio) & found.usable
@@ -111,24 +112,25 @@ def _pictures(found: ControlEstimates, name: str) -> str:
         if plot:
             parts.append(
                 plot.figure(
-                    f"Controls of ratio {ratio:g}. Between the dashed lines an interval holds the "
-                    "true ratio; 95% of the estimates are expected between the solid ones."
+                    f"Controls of ratio {ratio:g}. Between the dashed lines an interval includes "
+                    "the true ratio; 95% of the estimates are expected between the solid lines."
                 )
             )
     return "".join(parts)
 
 
 def performance_words(ratio: str) -> str:
-    """What the columns of the tables say, and a sentence on what a positive control's ratio is."""
+    """Explain the columns of the tables, with a sentence on the ratio of positive controls."""
     return (
-        "<h2>What the columns say</h2><p>Positive above negative: the chance that a positive "
-        "control has a larger estimate than a negative one. Coverage: intervals of 95% that hold "
-        "the truth, and how many do when each is calibrated by the controls of all other outcomes. "
-        "Precision: the geometric mean of 1 / se². Squared error: of the log ratio, on average. "
-        "Type 1: negative controls whose interval excludes no effect; type 2: positive ones whose "
-        f"does not.</p><p>{ratio}</p>"
+        "<h2>Definitions</h2><p>AUC: the probability that a positive control has a larger estimate "
+        "than a negative one. Coverage: the share of 95% intervals that include the true ratio, "
+        "and the same after each control is calibrated by the controls of all other outcomes. "
+        "Precision: the geometric mean of 1 / se². Mean squared error: of the log ratio. "
+        "Type 1 error: the share of negative controls whose interval excludes 1; type 2 error: the "
+        f"share of positive controls whose interval includes 1.</p><p>{ratio}</p>"
     )
 
 
 def _percent(x: float) -> str:
+    """Format a share as a percentage, or a dash if it is missing."""
     return "–" if math.isnan(x) else f"{100 * x:.0f}%"

@@ -1,4 +1,4 @@
-"""How analyses fare on controls: error, coverage, precision, discrimination, type 1 and type 2."""
+"""Performance of analyses on controls: bias, coverage, precision, discrimination and errors."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ ALPHA = 0.05
 
 @dataclass(frozen=True, repr=False, eq=False)
 class ControlEstimates:
-    """Estimates of one analysis for controls.
+    """Estimates of one analysis for its controls.
 
     Attributes
     ----------
     log_rr, se, lower, upper : ndarray, shape (n,)
-        On the log scale; not-a-number (or infinite) where there is no estimate.
+        On the log scale; NaN or infinite if there is no estimate.
     true_log_rr : ndarray, shape (n,)
     target : ndarray, shape (n,)
-        The ratio that was asked for: 1 of negative controls.
+        The target ratio: 1 for negative controls.
     group : ndarray, shape (n,)
-        The negative control that each is or was made of.
+        The negative control that each control is or was made from.
     """
 
     log_rr: NDArray
@@ -40,7 +40,7 @@ class ControlEstimates:
 
     @classmethod
     def of(cls, found: pd.DataFrame) -> ControlEstimates:
-        """Read them from rows of result tables.
+        """Create them from rows of result tables.
 
         Parameters
         ----------
@@ -63,11 +63,11 @@ class ControlEstimates:
 
     @property
     def usable(self) -> NDArray:
-        """Which have an estimate with a standard error, (n,) bool."""
+        """Mask of the controls with an estimate and a standard error, shape (n,)."""
         return np.isfinite(self.log_rr) & np.isfinite(self.se) & (self.se > 0)
 
     def calibrated(self) -> ControlEstimates:
-        """The same, each calibrated by the controls of all other groups."""
+        """Calibrate each control by the controls of all other groups."""
         t = leave_one_group_out(self.log_rr, self.se, self.true_log_rr, self.group)
         return ControlEstimates(
             t["calibrated_log_rr"].to_numpy(),
@@ -81,17 +81,17 @@ class ControlEstimates:
 
 
 def control_performance(found: ControlEstimates) -> dict[str, float]:
-    """Metrics over all controls.
+    """Compute performance metrics over all controls.
 
     Returns
     -------
     dict
-        ``controls``; ``auc``, the chance that a positive control has a larger estimate than a
-        negative one; ``coverage`` of the truth by the 95 % interval; ``precision``, the geometric
-        mean of 1 / se²; ``mse`` of the log ratio; ``type_1``, the share of negative controls whose
-        interval excludes no effect, and ``type_2``, that of positive ones whose does not;
-        ``without``, the share without an estimate, which counts in nothing else. Missing where
-        there is nothing to count.
+        ``controls``; ``auc``, the probability that a positive control has a larger estimate than a
+        negative one; ``coverage`` of the true ratio by the 95 % interval; ``precision``, the
+        geometric mean of 1 / se²; ``mse`` of the log ratio; ``type_1``, the share of negative
+        controls whose interval excludes 1, and ``type_2``, the share of positive ones whose
+        interval does not; ``without``, the share without an estimate, which the other metrics leave
+        out. NaN if a metric has no controls.
     """
     good = found.usable
     y, s, t = found.log_rr[good], found.se[good], found.true_log_rr[good]
@@ -111,13 +111,13 @@ def control_performance(found: ControlEstimates) -> dict[str, float]:
 
 
 def performance_by_ratio(found: ControlEstimates) -> pd.DataFrame:
-    """``control_performance`` of each ratio that was asked for, and of all.
+    """Compute ``control_performance`` for each target ratio and for all controls.
 
     Returns
     -------
     DataFrame
-        One row a ratio (column ``ratio``), whose auc is against the negative controls, and a last
-        one of all, whose ratio is missing.
+        One row per ratio (column ``ratio``), with the AUC against the negative controls, and a last
+        row for all controls with a missing ratio.
     """
     rows = []
     for ratio in np.unique(found.target):
@@ -132,7 +132,7 @@ def performance_by_ratio(found: ControlEstimates) -> pd.DataFrame:
 
 
 def before_and_after(found: ControlEstimates) -> pd.DataFrame:
-    """``performance_by_ratio`` as they are, and calibrated by the controls of all other groups.
+    """Compute ``performance_by_ratio`` before and after calibration by the other groups.
 
     Returns
     -------
@@ -148,16 +148,18 @@ def before_and_after(found: ControlEstimates) -> pd.DataFrame:
 
 
 def _take(found: ControlEstimates, rows: NDArray) -> ControlEstimates:
+    """Select controls by a mask."""
     return ControlEstimates(*(getattr(found, name)[rows] for name in vars(found)))
 
 
 def _mean(x: ArrayLike) -> float:
+    """Average an array; NaN if it is empty."""
     x = np.asarray(x, dtype=float)
     return float(x.mean()) if len(x) else float("nan")
 
 
 def _auc(positive: NDArray, negative: NDArray) -> float:
-    """The chance that one of the first is larger than one of the second; ties count half."""
+    """Compute the probability that a positive exceeds a negative; ties count half."""
     if not len(positive) or not len(negative):
         return float("nan")
     above = (positive[:, None] > negative).mean()

@@ -1,7 +1,7 @@
-"""Empirical calibration: what estimates of known effects say about the error of the others.
+"""Empirical calibration of estimates by control outcomes.
 
-The systematic error of an analysis is taken to be normal on the log scale, the same for all its
-outcomes. Everything here is an optimum or a sum, so that the same estimates give the same bytes.
+The systematic error of an analysis is assumed normal on the log scale and the same for all its
+outcomes. All results are optima or sums, so that the same estimates give the same bytes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = [
     "leave_one_out",
 ]
 
-LEAST_CONTROLS = 5  # negative controls below which nothing is calibrated
+LEAST_CONTROLS = 5  # With fewer negative controls nothing is calibrated.
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class SystematicError:
     ----------
     mean, sd : float
     controls : int
-        Estimates that it was fitted to.
+        Number of estimates in the fit.
     """
 
     mean: float
@@ -63,7 +63,7 @@ class SystematicError:
 
 @dataclass(frozen=True)
 class Calibrated:
-    """An estimate that allows for systematic error; limits are those of 95 %."""
+    """An estimate calibrated for systematic error, with 95 % limits."""
 
     log_rr: float
     se: float
@@ -86,12 +86,12 @@ def fit_systematic_error(
     log_rr, se : array_like, shape (n,)
         Estimates of the controls.
     true_log_rr : array_like, shape (n,), optional
-        Their true effects. Default: none (negative controls).
+        True effects of the controls. Default: no effect (negative controls).
 
     Raises
     ------
     DataError
-        No usable estimate.
+        There is no usable estimate.
 
     References
     ----------
@@ -101,16 +101,17 @@ def fit_systematic_error(
     t = np.zeros_like(y) if true_log_rr is None else np.asarray(true_log_rr, dtype=float)
     usable = np.isfinite(y) & np.isfinite(s) & (s > 0) & np.isfinite(t)
     if not usable.any():
-        raise DataError("no control has an estimate with a standard error; nothing to calibrate by")
+        raise DataError("no control has an estimate with a standard error; cannot calibrate")
     error, variance = (y - t)[usable], s[usable] ** 2
 
     def profile(sd2: float) -> tuple[float, float]:
-        """Log-likelihood at the best mean for a variance, and that mean."""
+        """Return the log-likelihood at the best mean for a variance, and that mean."""
         w = 1 / (variance + sd2)
         mean = float((w * error).sum() / w.sum())
         return float(0.5 * (np.log(w) - w * (error - mean) ** 2).sum()), mean
 
     def slope(sd2: float) -> float:
+        """Return twice the derivative of the profile log-likelihood by the variance."""
         w = 1 / (variance + sd2)
         mean = (w * error).sum() / w.sum()
         return float((w**2 * (error - mean) ** 2 - w).sum())
@@ -120,7 +121,7 @@ def fit_systematic_error(
 
 
 def _largest(profile: Callable[[float], Any], slope: Callable[[float], float], top: float) -> float:
-    """The variance of largest likelihood: of all stationary points and zero, the best."""
+    """Find the variance with the largest likelihood among the stationary points and zero."""
     from scipy.optimize import brentq
 
     grid = np.concatenate(([0.0], np.geomspace(1e-8, top, 200)))
@@ -133,7 +134,7 @@ def _largest(profile: Callable[[float], Any], slope: Callable[[float], float], t
 
 
 def calibrate(log_rr: float, se: float, error: SystematicError) -> Calibrated:
-    """Allow for systematic error in an estimate: its mean is taken off, its variance added."""
+    """Calibrate an estimate: subtract the mean of the error and add its variance."""
     from scipy.special import ndtr, ndtri
 
     if not (math.isfinite(log_rr) and math.isfinite(se) and se > 0):
@@ -153,30 +154,30 @@ def calibrate(log_rr: float, se: float, error: SystematicError) -> Calibrated:
 
 
 def leave_one_out(log_rr: ArrayLike, se: ArrayLike) -> pd.DataFrame:
-    """Calibrate each negative control by all the others.
+    """Calibrate each negative control by all others.
 
     Parameters
     ----------
     log_rr, se : array_like, shape (n,)
-        Estimates of the controls; missing or infinite where there is none.
+        Estimates of the controls; NaN or infinite if there is none.
 
     Returns
     -------
     DataFrame
-        One row a control, in order: ``log_rr``, ``lower``, ``upper`` as they were, the same
-        ``calibrated_…``, and whether each interval ``covers`` no effect (1 or 0), before and
-        ``calibrated_covers`` after. The means of the last two are the coverages. A control without
-        an estimate has missing numbers and counts in neither; without another control that has
-        one, nothing is calibrated.
+        One row per control, in order: ``log_rr``, ``lower``, ``upper``, the same with the prefix
+        ``calibrated_``, and whether each interval includes no effect (1 or 0), ``covers`` before
+        and ``calibrated_covers`` after. The means of these two are the coverages. A control without
+        an estimate has NaN and counts in neither; nothing is calibrated without another control
+        that has an estimate.
 
     Raises
     ------
     DataError
-        Lengths that differ.
+        The arrays differ in length.
     """
     y, s = np.asarray(log_rr, dtype=float), np.asarray(se, dtype=float)
     if y.ndim != 1 or y.shape != s.shape:
-        raise DataError(f"{y.shape} log ratios and {s.shape} standard errors; one each a control")
+        raise DataError(f"{y.shape} log ratios and {s.shape} standard errors; shapes must agree")
     usable = np.isfinite(y) & np.isfinite(s) & (s > 0)
     lines = []
     for i in range(len(y)):
@@ -192,5 +193,6 @@ def leave_one_out(log_rr: ArrayLike, se: ArrayLike) -> pd.DataFrame:
 
 
 def _line(c: Calibrated) -> tuple[float, float, float, float]:
+    """Return estimate, limits and whether the interval includes no effect."""
     covers = math.nan if math.isnan(c.p) else float(c.lower <= 0 <= c.upper)
     return c.log_rr, c.lower, c.upper, covers

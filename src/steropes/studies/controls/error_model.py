@@ -1,7 +1,7 @@
-"""Systematic error that changes with the true effect, and intervals that allow for it.
+"""Systematic error that varies with the true effect, and calibrated intervals.
 
-With positive controls the mean and the spread of the error need not be those at no effect.
-Everything is an optimum or a root, so that the same estimates give the same bytes.
+With positive controls the mean and the spread of the error may differ from those at no effect. All
+results are optima or roots, so that the same estimates give the same bytes.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from steropes.studies.controls.empirical_calibration import (
 
 __all__ = ["ErrorModel", "calibrate_interval", "fit_error_model", "leave_one_group_out"]
 
-Z = 1.959963984540054  # the 97.5 % quantile of the standard normal
-FARTHEST = 40.0  # log ratios are looked for within this distance of zero
+Z = 1.959963984540054  # The 97.5 % quantile of the standard normal distribution.
+FARTHEST = 40.0  # The range around the estimate in which limits are searched, on the log scale.
 
 
 @dataclass(frozen=True)
 class ErrorModel:
-    """An estimate of the true log ratio t has mean a + b t and, besides its own, the sd c + d |t|.
+    """Systematic error as a linear function of the true log ratio t: mean a + b t, sd c + d |t|.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class ErrorModel:
     sd, sd_slope : float
         c and d.
     controls : int
-        Estimates that it was fitted to.
+        Number of estimates in the fit.
     """
 
     intercept: float
@@ -51,21 +51,21 @@ class ErrorModel:
     controls: int
 
     def mean_at(self, t: float) -> float:
-        """Mean of estimates of a true log ratio."""
+        """Return the mean of estimates at a true log ratio."""
         return self.intercept + self.slope * t
 
     def sd_at(self, t: float) -> float:
-        """Standard deviation of the systematic error there."""
+        """Return the standard deviation of the systematic error at a true log ratio."""
         return max(self.sd + self.sd_slope * abs(t), 0.0)
 
 
 def fit_error_model(log_rr: ArrayLike, se: ArrayLike, true_log_rr: ArrayLike) -> ErrorModel:
     """Fit the model to negative and positive controls by maximum likelihood.
 
-    An estimate y with standard error s is normal with mean a + b t and variance
-    (c + d |t|)² + s². The standard deviation is held at or above zero from no effect to the largest
-    true one. Estimates without a finite value and standard error are left out. With fewer than
-    five usable positive controls the error is that of the negative ones, whatever t.
+    An estimate y with standard error s is normal with mean a + b t and variance (c + d |t|)² + s².
+    The standard deviation is constrained to be at least zero from no effect to the largest true
+    effect. Estimates without a finite value and standard error are left out. With fewer than five
+    usable positive controls the error is that of the negative controls, whatever t.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def fit_error_model(log_rr: ArrayLike, se: ArrayLike, true_log_rr: ArrayLike) ->
     Raises
     ------
     DataError
-        No usable estimate.
+        There is no usable estimate.
 
     References
     ----------
@@ -86,17 +86,17 @@ def fit_error_model(log_rr: ArrayLike, se: ArrayLike, true_log_rr: ArrayLike) ->
     if (t != 0).sum() < LEAST_CONTROLS or len(np.unique(t)) < 2:
         error = fit_systematic_error(y[t == 0], s[t == 0])
         return ErrorModel(error.mean, 1.0, error.sd, 0.0, error.controls)
-    order = np.lexsort((s, y, t))  # the order of the controls changes no digit
+    order = np.lexsort((s, y, t))  # The result must not depend on the order of the controls.
     y, s, t = y[order], s[order], t[order]
     share = np.abs(t) / np.abs(t).max()
-    with single_threaded_blas():  # the digits are those of one thread
+    with single_threaded_blas():  # The result must not depend on the number of threads.
         fits = [_descend(start, y, s, t, share) for start in _starts(y, s, t, share)]
     _, (a, b), (low, high) = min(fits, key=lambda fit: fit[0])
     return ErrorModel(a, b, low, (high - low) / float(np.abs(t).max()), len(y))
 
 
 def _line_through(y: NDArray, t: NDArray, w: NDArray) -> tuple[float, float]:
-    """Weighted least squares of y = a + b t."""
+    """Fit y = a + b t by weighted least squares."""
     total = w.sum()
     centre_t, centre_y = (w * t).sum() / total, (w * y).sum() / total
     slope = (w * (t - centre_t) * (y - centre_y)).sum() / (w * (t - centre_t) ** 2).sum()
@@ -106,9 +106,9 @@ def _line_through(y: NDArray, t: NDArray, w: NDArray) -> tuple[float, float]:
 def _value(
     ends: NDArray, y: NDArray, s: NDArray, t: NDArray, share: NDArray
 ) -> tuple[float, NDArray]:
-    """Minus the log-likelihood at the best a and b for two sds, and its slopes in these.
+    """Return minus the log-likelihood profiled over a and b, and its gradient by the two sds.
 
-    Given both sds, a and b are those of weighted least squares, so that two numbers are sought.
+    Given both sds, a and b are weighted least squares, so that only the sds are searched.
     """
     sd = ends[0] * (1 - share) + ends[1] * share
     v = sd**2 + s**2
@@ -120,10 +120,10 @@ def _value(
 
 
 def _starts(y: NDArray, s: NDArray, t: NDArray, share: NDArray) -> list[tuple[float, float]]:
-    """Where to begin: at two usual places, and at the best points of a coarse grid.
+    """Choose starting points: two usual ones and the best points of three coarse grids.
 
-    An sd of zero is flat on the way out, so that a descent that runs into it stays there, though
-    the likelihood may have its maximum elsewhere: inside, or with the other of the two at zero.
+    The likelihood is flat in an sd at zero, so that a descent that reaches it stays there, although
+    the maximum may lie elsewhere: in the interior, or with the other sd at zero.
     """
     sds = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
     grids = (
@@ -141,7 +141,7 @@ def _starts(y: NDArray, s: NDArray, t: NDArray, share: NDArray) -> list[tuple[fl
 def _descend(
     start: tuple[float, float], y: NDArray, s: NDArray, t: NDArray, share: NDArray
 ) -> tuple[float, tuple[float, float], tuple[float, float]]:
-    """Minus the log-likelihood at a minimum, (a, b), and the sd at no effect and at the largest."""
+    """Minimise from a start; return the minimum, (a, b), and the sds at zero and largest effect."""
     from scipy.optimize import minimize
 
     limits = {"ftol": 1e-15, "gtol": 1e-10, "maxiter": 500}
@@ -155,17 +155,17 @@ def _descend(
 
 
 def calibrate_interval(log_rr: float, se: float, model: ErrorModel) -> Calibrated:
-    """The true effects with which an estimate agrees, and the calibrated p value.
+    """Return the calibrated estimate, the true effects compatible with it, and its p-value.
 
-    The limits are the t at which the estimate is 1.96 standard deviations from its mean, the
-    estimate the t whose mean it is. The p value is that of no effect.
+    The limits are the t at which the estimate is 1.96 standard deviations from its mean; the
+    calibrated estimate is the t at which it equals its mean. The p-value is that of no effect.
     """
     if not (math.isfinite(log_rr) and math.isfinite(se) and se > 0):
         return Calibrated(*(math.nan,) * 6)
     null = calibrate(log_rr, se, SystematicError(model.intercept, model.sd, model.controls))
     if model.slope == 1 and model.sd_slope == 0:
         return null
-    if model.slope <= 0:  # estimates say nothing of how large an effect is
+    if model.slope <= 0:  # Estimates carry no information on the size of an effect.
         return Calibrated(math.nan, math.nan, -math.inf, math.inf, null.p, null.one_sided_p)
     centre = (log_rr - model.intercept) / model.slope
     low, high = (_where(side * Z, log_rr, se, model, centre) for side in (1.0, -1.0))
@@ -174,13 +174,13 @@ def calibrate_interval(log_rr: float, se: float, model: ErrorModel) -> Calibrate
 
 
 def _where(z: float, log_rr: float, se: float, model: ErrorModel, centre: float) -> float:
-    """The t next to the centre at which the estimate is z standard deviations above its mean."""
+    """Find the t next to the centre at which the estimate is z sds above its mean."""
     from scipy.optimize import brentq
 
     def beyond(t: float) -> float:
         return log_rr - model.mean_at(t) - z * math.hypot(model.sd_at(t), se)
 
-    # away from the centre the sd may grow faster than the mean: then there is no limit
+    # Away from the centre the sd may grow faster than the mean; then there is no limit.
     side = -1.0 if z > 0 else 1.0
     for step in np.geomspace(1e-3, FARTHEST, 200):
         t = centre + side * float(step)
@@ -194,20 +194,20 @@ def leave_one_group_out(
 ) -> pd.DataFrame:
     """Calibrate the controls of each group by those of all other groups.
 
-    A group is a negative control with the positive ones made of it, which know of each other.
+    A group is a negative control with the positive controls made from it, which are correlated.
 
     Parameters
     ----------
     log_rr, se, true_log_rr : array_like, shape (n,)
     group : array_like, shape (n,)
-        The negative control that each is, or was made of.
+        The negative control that each control is or was made from.
 
     Returns
     -------
     DataFrame
-        One row a control, in order: ``log_rr``, ``lower``, ``upper``, ``se``, ``p`` as they were,
-        the same ``calibrated_…``, and whether each interval covers the truth, ``covers`` and
-        ``calibrated_covers``; missing where there is no estimate, or no other control.
+        One row per control, in order: ``log_rr``, ``lower``, ``upper``, ``se``, ``p``, the same
+        with the prefix ``calibrated_``, and whether each interval includes the true effect,
+        ``covers`` and ``calibrated_covers``; NaN without an estimate, or without other controls.
     """
     y, s, t = (np.asarray(v, dtype=float) for v in (log_rr, se, true_log_rr))
     of = np.asarray(group)
@@ -228,5 +228,6 @@ def leave_one_group_out(
 
 
 def _line(c: Calibrated, truth: float) -> tuple[float, ...]:
+    """Return the numbers of an estimate and whether its interval includes the truth."""
     covers = math.nan if math.isnan(c.p) else float(c.lower <= truth <= c.upper)
     return c.log_rr, c.lower, c.upper, c.se, c.p, covers

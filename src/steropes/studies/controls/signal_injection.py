@@ -1,9 +1,8 @@
-"""Outcomes added to one arm until its hazard is a known multiple: synthetic positive controls.
+"""Synthetic positive controls: outcomes injected into one arm to reach a known hazard ratio.
 
-From an outcome that the treatment does not change, and a model of its rate among the treated, one
-is made that the treatment changes by a ratio r: each treated person has, besides their own, the
-rate (r − 1) λ(x) of outcomes that are added. As λ depends on the covariates, what confounds the
-negative control confounds the positive one too, as far as it was measured.
+From a negative control and a model of its rate among the treated, a positive control with ratio r
+is made by injecting outcomes into the treated at the rate (r − 1) λ(x). Because λ depends on the
+covariates, measured confounding of the negative control carries over to the positive one.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ __all__ = ["Added", "Synthesis", "add_outcomes", "checked_ratios", "outcome_rate
 
 
 def checked_ratios(ratios: Iterable[float]) -> tuple[float, ...]:
-    """Ratios of positive controls as numbers: each above 1 and at most 100, none twice."""
+    """Check the ratios of positive controls: each above 1 and at most 100, without repeats."""
     out = tuple(float(r) for r in ratios)
     for ratio in out:
         real("a ratio of positive controls", ratio, 1.0, 100.0)
@@ -41,24 +40,24 @@ def checked_ratios(ratios: Iterable[float]) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class Synthesis:
-    """How outcomes are added.
+    """Rules for the injection of outcomes.
 
     Attributes
     ----------
     ratios : tuple of float, default (1.5, 2, 4)
-        The ratios to make of each negative control; empty makes none.
+        The ratios to create from each negative control; empty creates none.
     min_outcomes : int, default 25
-        Treated people with the outcome that a negative control must have.
+        Required number of treated people with the outcome of a negative control.
     min_for_model : int, default 100
-        Of them, from how many on their rates are modelled; with fewer all have the same rate.
+        From this number on, rates are modelled; with fewer all people have the same rate.
     variance : float, optional
-        Of the model's Laplace prior. Default: chosen by cross-validation.
+        Variance of the model's Laplace prior. Default: chosen by cross-validation.
     folds, seed : int, default 10 and 1
-        Of that cross-validation; the seed is also that of the outcomes.
+        Folds and seed of that cross-validation; outcomes are drawn with the same seed.
     precision : float, default 0.01
-        How far, on the log scale, the ratio among the treated may be from the one that was asked.
+        Largest difference between the log ratios that are reached and requested.
     tries : int, default 100
-        Draws to look for that; the closest is taken.
+        Largest number of draws to reach that precision; the closest is used.
     """
 
     ratios: tuple[float, ...] = (1.5, 2.0, 4.0)
@@ -84,16 +83,16 @@ class Synthesis:
 
 @dataclass(frozen=True)
 class Added:
-    """Outcomes that were added.
+    """Injected outcomes.
 
     Attributes
     ----------
     person : ndarray of int, shape (m,)
-        Which of the treated people has one, ascending.
+        Positions of the treated people with an injected outcome, ascending.
     day : ndarray of int, shape (m,)
-        On which of their days at risk, the first being 1.
+        Day at risk of the outcome; the first is 1.
     ratio : float
-        Of the rate among the treated with them to the rate that the model expects without.
+        The rate among the treated with injection relative to the expected rate without it.
     """
 
     person: NDArray
@@ -102,11 +101,11 @@ class Added:
 
 
 def outcome_rates(people: pd.DataFrame, features: Features | None, rule: Synthesis) -> NDArray:
-    """The rate of the first outcome a day, of each person, (n,).
+    """Estimate each person's daily rate of the first outcome, shape (n,).
 
-    A Poisson regression of the first outcome on the covariates, with the days until then as
-    exposure and a Laplace prior: the likelihood is that of a constant hazard. Its intercept has no
-    prior, so that as many outcomes are expected as there are.
+    The model is a Poisson regression of the first outcome on the covariates, with the days until
+    then as exposure and a Laplace prior: the likelihood of a constant hazard. Its intercept is not
+    penalised, so that expected and observed numbers of outcomes agree.
 
     Parameters
     ----------
@@ -145,24 +144,24 @@ def add_outcomes(
     *,
     key: tuple[int | float, ...] = (),
 ) -> Added:
-    """Add outcomes at the rate (ratio − 1) λ until each person's own outcome or end of risk.
+    """Inject outcomes at the rate (ratio − 1) λ until each person's own outcome or end of risk.
 
     Times are exponential, rounded up to whole days. Draws are repeated until the rate among the
-    treated is ``ratio`` times the expected one to within ``precision``; of ``tries`` that all miss
-    it, the closest counts. What comes out depends on the arguments alone.
+    treated is ``ratio`` times the expected one to within ``precision``; if all of ``tries`` miss
+    it, the closest is used. The result depends only on the arguments.
 
     Parameters
     ----------
     time : array_like, shape (n,)
         Days until the first outcome or the end of risk.
     event : array_like of bool, shape (n,)
-        Whether it was the outcome.
+        Whether the time ended with the outcome.
     rate : array_like, shape (n,)
-        Outcomes a day, as ``outcome_rates`` gives them.
+        Outcomes per day, from ``outcome_rates``.
     ratio : float
     rule : Synthesis
     key : tuple of numbers
-        What else tells one positive control from another; part of the seed.
+        Further parts of the seed that identify the positive control.
 
     References
     ----------
@@ -171,13 +170,13 @@ def add_outcomes(
     t, had = np.asarray(time, dtype=float), np.asarray(event).astype(bool)
     extra = (ratio - 1) * np.asarray(rate, dtype=float)
     if not (extra > 0).all() or not np.isfinite(extra).all():
-        raise DataError("outcomes can be added only at rates above zero, and to a ratio above one")
+        raise DataError("outcomes can be injected only at positive rates and for ratios above one")
     seed = zlib.crc32(repr((rule.seed, float(ratio), *key)).encode())
     best: Added | None = None
     for attempt in range(rule.tries):
         draw = np.random.Generator(np.random.Philox(key=[seed, attempt]))
         day = np.ceil(draw.standard_exponential(len(t)) / extra)
-        # an outcome that was there anyway stays; one that comes before it takes its place
+        # An injected outcome replaces a later one and is dropped after an earlier one.
         new = (day < t) | ((day == t) & ~had)
         expected = float((np.asarray(rate) * np.where(new, day, t)).sum())
         reached = float((new | had).sum()) / expected
@@ -191,4 +190,5 @@ def add_outcomes(
 
 
 def _miss(added: Added, ratio: float) -> float:
+    """Return the distance between the log ratios that are reached and requested."""
     return abs(math.log(added.ratio / ratio))
