@@ -126,7 +126,7 @@ RULE = ("InclusionRules", 0, "expression")
 @pytest.mark.parametrize(
     ("path", "value", "said"),
     [
-        (("primaryCriteria",), {}, "a definition has no attribute 'primaryCriteria'.*perhaps Prim"),
+        (("primaryCriteria",), {}, "no attribute 'primaryCriteria'.*Did you mean Prim"),
         (("ConceptSets", 0, "expression", "items", 0, "includeDescendant"), True,
          r"an item has no attribute 'includeDescendant' \(ConceptSets\[1\].expression.items"),
         (("ConceptSets", 0, "expression", "items", 0, "concept"), {}, "has no CONCEPT_ID"),
@@ -141,7 +141,7 @@ RULE = ("InclusionRules", 0, "expression")
         (("CensoringCriteria", 0, "Death", "First"), True, "Death has no attribute 'First'"),
         (("EndStrategy", "DateOffset", "Days"), 3, "DateOffset has no attribute 'Days'"),
         ((*RULE, "Type"), "SOME", "one of all, any"),
-        ((*RULE, "CriteriaList", 0, "Occurence"), {}, "'Occurence'.*did you mean Occurrence"),
+        ((*RULE, "CriteriaList", 0, "Occurence"), {}, "'Occurence'.*Did you mean Occurrence"),
         ((*RULE, "CriteriaList", 0, "StartWindow", "Start", "Day"), 3, "no attribute 'Day'"),
         ((*RULE, "DemographicCriteriaList", 0, "AgeAtStart"), {}, "no attribute 'AgeAtStart'"),
         ((*RULE, "CriteriaList", 0, "Criteria", "DrugEra", "DrugType"), [], "'DrugType'"),

@@ -68,7 +68,7 @@ def test_a_database_without_events_in_an_arm_takes_part():
     alone = normal(0.5, 0.3)
     both = combine_profiles([alone, one_sided])
     assert both.log_rr < 0.5
-    with pytest.raises(DataError, match="rise for ever"):
+    with pytest.raises(DataError, match="keep rising"):
         combine_profiles([Profile([-1, 1], [0.0, 1.0])])
 
 
@@ -159,9 +159,9 @@ def test_random_effects_are_as_exact_however_narrow_or_contradictory_the_likelih
         (lambda: random_effects([normal(0, 1)], tau_sd=0), "tau_sd must be a positive number"),
         (lambda: random_effects([normal(0, 1)], mean_sd=np.nan), "mean_sd must be a positive"),
         (lambda: random_effects([normal(0, 1)], points=1), "points must be 10 or more"),
-        (lambda: combine_normal([0.1, 0.2, 0.3], [0.1, 0.2]), "one each a database"),
-        (lambda: Profile([-1, 0, 1], [0, 1]), "one value a point"),
-        (lambda: Profile([-1, 0, 1], [0, 1, 0], [1, -1]), "one value a point"),
+        (lambda: combine_normal([0.1, 0.2, 0.3], [0.1, 0.2]), "shapes must agree"),
+        (lambda: Profile([-1, 0, 1], [0, 1]), "one value per point"),
+        (lambda: Profile([-1, 0, 1], [0, 1, 0], [1, -1]), "one value per point"),
         (lambda: Profile([-1, 0, 1], [0, 1, 0], [1, np.nan, -1]), "missing or infinite"),
     ],
 )

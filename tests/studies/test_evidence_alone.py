@@ -222,7 +222,7 @@ def test_a_combination_without_a_finite_ratio_says_so_and_has_one_limit(tmp_path
     line = combine_archives(paths).set_index("method").loc["fixed, profile"]
     assert math.isnan(line["rr"])
     assert 0 < line["ci_95_lb"] < math.inf == line["ci_95_ub"]
-    assert "rises for ever, so no finite ratio fits best" in line["note"]
+    assert "keeps rising, so there is no finite estimate" in line["note"]
 
 
 @pytest.mark.parametrize(("arms", "lowest", "highest"), [("wide", 0.5, 2), ("precise", 0.01, 50)])

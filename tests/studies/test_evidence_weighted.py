@@ -54,7 +54,7 @@ def test_weighted_analyses_are_combined_by_their_robust_errors_in_every_method(t
         assert line["databases"] == 3
     for method in ("fixed, profile", "random, Bayesian"):
         note = table.loc[method, "note"]
-        assert "d0, d1, d2, weighted, so that the profile is no likelihood" in note
+        assert "d0, d1, d2, weighted, so that the profile is not a likelihood" in note
         assert "normal approximation with the robust standard error" in note
     assert table.loc["fixed, normal", "note"] == ""
 
@@ -67,7 +67,7 @@ def test_a_weighted_archive_combined_alone_gives_its_own_numbers(interval, tmp_p
     for method in ("fixed, profile", "fixed, normal", "random, normal"):
         wanted = [own.log_rr, math.exp(own.lower), math.exp(own.upper)]
         np.testing.assert_allclose(table.loc[method, EFFECT].astype(float), wanted, rtol=1e-12)
-        counts = "takes its weights for counts of people" in table.loc[method, "note"]
+        counts = "treats its weights as counts of people" in table.loc[method, "note"]
         assert counts == (interval == "profile")
 
 
@@ -82,7 +82,7 @@ def test_profiles_and_weighted_estimates_are_combined_together(tmp_path):
         [Profile(*exact.profile.to_numpy().T), NormalProfile(by_weights.log_rr, by_weights.se)]
     )
     assert line["log_rr"] == pytest.approx(wanted.log_rr, abs=1e-9)
-    assert line["note"].startswith("b, weighted, so that the profile is no likelihood")
+    assert line["note"].startswith("b, weighted, so that the profile is not a likelihood")
 
 
 def test_a_weighted_database_without_events_in_an_arm_is_left_out_with_a_reason(tmp_path):
@@ -100,7 +100,7 @@ def test_a_weighted_database_without_events_in_an_arm_is_left_out_with_a_reason(
 @pytest.mark.parametrize(
     ("definition", "said"),
     [
-        (theirs(True), "a standard error that takes its weights for counts of people"),
+        (theirs(True), "a standard error that treats its weights as counts of people"),
         (theirs(True, True), "the bootstrap standard error"),
         (theirs(False), None),
         ([{"analysis_id": 2, "description": "x", "definition": "not JSON"}], None),
@@ -174,7 +174,7 @@ def test_without_names_ids_are_told(tmp_path, capsys):
 def test_one_database_in_two_archives_is_named_with_them(tmp_path):
     own = estimate_effect(people(90, 9, 90, 9))
     paths = [archive(tmp_path / f"{k}.zip", own, d) for k, d in enumerate(("a", "b", "a"))]
-    said = r"3 archives hold 2 databases: a is in .*0\.zip and in .*2\.zip\. Name the archive"
+    said = r"3 archives contain 2 databases: a is in .*0\.zip and in .*2\.zip\. Give the archive"
     with pytest.raises(DataError, match=said):
         combine_archives(paths)
 

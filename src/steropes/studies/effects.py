@@ -159,6 +159,6 @@ def why_no_estimate(people: pd.DataFrame) -> str:
     if without:
         return (
             f"nobody in the {without[0]} arm had the outcome during the time at risk, "
-            "so no finite hazard ratio fits best"
+            "so there is no finite hazard ratio"
         )
     return ""

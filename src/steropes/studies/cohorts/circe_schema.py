@@ -274,9 +274,9 @@ def _owner(kind: str) -> str:
 def _unknown(name: str, owner: str, place: str, known: set[str] | frozenset[str]) -> str:
     """Describe an unknown attribute, with the closest known one."""
     close = get_close_matches(name, sorted(known), 1)
-    hint = f"; did you mean {close[0]}?" if close else ""
+    hint = f" Did you mean {close[0]}?" if close else ""
     where = f" ({place})" if place else ""
     return (
-        f"{owner} has no attribute {name!r}{where}, and Circe would ignore it{hint}. Known "
+        f"{owner} has no attribute {name!r}{where}, and Circe would ignore it.{hint} Known "
         f"attributes: {', '.join(sorted(known))}"
     )

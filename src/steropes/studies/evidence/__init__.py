@@ -1,4 +1,4 @@
-"""Evidence of several databases put together: fixed and random effects."""
+"""Evidence synthesis over databases: fixed and random effects."""
 
 from steropes.studies.evidence.meta_analysis import (
     Combined,

@@ -1,4 +1,4 @@
-"""What the ids of several archives are called."""
+"""Names of the ids in several archives."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ArchiveNames:
     Parameters
     ----------
     archives : sequence of dict of str to DataFrame
-        Tables ``cm_target_comparator``, ``cohort`` and ``cm_analysis``, where they are there.
+        Tables ``cm_target_comparator``, ``cohort`` and ``cm_analysis``, as far as present.
     """
 
     def __init__(self, archives: Sequence[dict[str, pd.DataFrame]]) -> None:
@@ -38,7 +38,7 @@ class ArchiveNames:
                         self._enter(kind, int(i), str(text).strip())
 
     def of(self, comparison: int, outcome: int, analysis: int) -> dict[str, str]:
-        """Name the parts of a question; one without a name is called by its id.
+        """Name the parts of a question; unnamed parts are called by their ids.
 
         Parameters
         ----------
@@ -53,26 +53,28 @@ class ArchiveNames:
         }
 
     def differing(self, comparison: int, outcome: int, analysis: int) -> str:
-        """Say which ids of a question have several names, as they may be of several things.
+        """Describe the ids of a question that have several names and may differ in meaning.
 
         Parameters
         ----------
         comparison, outcome, analysis : int
         """
         ids = [("cohort", i) for i in (*self._pairs.get(comparison, ()), outcome)]
-        said = []
+        differences = []
         for kind, number in (*ids, ("analysis", analysis)):
             names = self._names.get((kind, number), [])
             if len(names) > 1:
                 called = " and ".join(f"“{n}”" for n in names)
-                said.append(f"{kind} {number} has different names in the archives: {called}")
-        return "; ".join(said)
+                differences.append(f"{kind} {number} has different names in the archives: {called}")
+        return "; ".join(differences)
 
     def _enter(self, kind: str, number: int, name: str) -> None:
+        """Record a name of an id."""
         names = self._names.setdefault((kind, number), [])
-        # vocabularies differ in capitals: these make no other name
+        # Vocabularies differ in capitals, which do not make a different name.
         if name and name.casefold() not in (n.casefold() for n in names):
             names.append(title_case(name))
 
     def _name(self, kind: str, number: int, otherwise: str = "") -> str:
+        """Return the first name of an id, or the id itself."""
         return next(iter(self._names.get((kind, number), [])), f"{otherwise or kind} {number}")

@@ -1,4 +1,4 @@
-"""Results of several databases read from the archives that grids write, and put together."""
+"""Evidence synthesis over the archives that grids write."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from steropes.studies.evidence.evidence_synthesis import COUNTS, DatabaseResult,
 
 __all__ = ["combine_archives"]
 
-MOST_BYTES = 500_000_000  # of a table; a hundred thousand profiles have some 200 million
+MOST_BYTES = 500_000_000  # The largest table; a hundred thousand profiles have some 200 million.
 
 KEY = ["target_comparator_id", "outcome_id", "analysis_id"]
 FLAG = "unblind_for_evidence_synthesis"
 DATABASE = "database_id"
-# The tables that are read, and their columns of numbers.
+# The required tables, with their numeric columns.
 NEEDED = {
     "cm_result": ("log_rr", "se_log_rr"),
     "cm_diagnostics_summary": (FLAG,),
     "cm_likelihood_profile": ("log_rr", "log_likelihood"),
 }
-# Tables that are read if they are there, and the columns without which they say nothing.
+# Tables that are optional, with the columns without which they are ignored.
 OPTIONAL = {
     "cm_analysis": ("analysis_id",),
     "cm_target_comparator": ("target_comparator_id", "target_id", "comparator_id"),
@@ -42,31 +42,31 @@ Tables = dict[str, pd.DataFrame]
 def combine_archives(paths: Sequence[str | Path], *, unblind: bool = False) -> pd.DataFrame:
     """Combine the results of databases.
 
-    A profile of a weighted analysis is no likelihood: where others are combined by their profile,
-    it takes part with its robust (or bootstrap) standard error. Where a single database has a
-    result, the fixed-effect and normal methods give its own estimate and limits.
+    The profile of a weighted analysis is not a likelihood: where others are combined by their
+    profiles, such a result takes part with its robust (or bootstrap) standard error. If a single
+    database has a result, the fixed-effect and normal methods return its own estimate and limits.
 
     Parameters
     ----------
     paths : sequence of path
-        Archives (``results.zip``), one a database: of steropes, or of R's CohortMethod.
+        One archive (``results.zip``) per database, from steropes or R's CohortMethod.
     unblind : bool, default False
-        Use estimates that fail a diagnostic too. Otherwise a database takes part only with those
-        that ``unblind_for_evidence_synthesis`` lets.
+        Include estimates that fail a diagnostic. By default a database takes part only with
+        estimates that pass ``unblind_for_evidence_synthesis``.
 
     Returns
     -------
     DataFrame
-        One row a question, outcome, analysis and ``method``: "fixed, profile", "fixed, normal",
+        One row per question, outcome, analysis and ``method``: "fixed, profile", "fixed, normal",
         "random, normal" and "random, Bayesian"; the names ``target``, ``comparator``, ``outcome``
         and ``analysis``; ``databases``, ``rr``, ``ci_95_lb``, ``ci_95_ub``, ``log_rr``,
-        ``se_log_rr``, ``i_squared``, ``tau`` and ``note``. The note says why numbers are missing,
-        which databases are left out, and which take part by a standard error.
+        ``se_log_rr``, ``i_squared``, ``tau`` and ``note``. The note gives the reason for missing
+        numbers, the databases left out, and those that take part by a standard error.
 
     Raises
     ------
     DataError
-        A file that is not such an archive, or one database in two archives.
+        A file is not such an archive, or two archives are of one database.
     """
     if not paths:
         raise DataError("name the archives to combine")
@@ -83,40 +83,40 @@ def combine_archives(paths: Sequence[str | Path], *, unblind: bool = False) -> p
     lines = []
     for key, of in results.groupby(KEY, sort=True):
         found = [_result(r, by_result.get((*key, r[DATABASE]))) for r in of.to_dict("records")]
-        said, differ = names.of(*key), names.differing(*key)
+        named, differ = names.of(*key), names.differing(*key)
         for line in synthesis_lines(found):
             note = "; ".join(n for n in (line["note"], differ) if n)
-            lines.append({**dict(zip(KEY, key, strict=True)), **said, **line, "note": note})
+            lines.append({**dict(zip(KEY, key, strict=True)), **named, **line, "note": note})
     columns = [*KEY, "target", "comparator", "outcome", "analysis", "method", "databases"]
     columns += ["rr", "ci_95_lb", "ci_95_ub", "log_rr", "se_log_rr", "i_squared", "tau", "note"]
     return pd.DataFrame(lines, columns=columns)
 
 
 def _together(tables: list[pd.DataFrame]) -> pd.DataFrame:
-    """The rows of all; empty tables would leave columns without a type."""
+    """Concatenate tables, except empty ones, whose columns have no type."""
     return pd.concat([t for t in tables if len(t)] or tables[:1], ignore_index=True)
 
 
 def _refuse_repeated(paths: list[Path], read: list[Tables]) -> None:
-    """Refuse archives that hold the same database: it would count twice."""
+    """Raise if archives share a database, which would count twice."""
     of: dict[str, list[str]] = {}
-    held = 0
+    with_results = 0
     for path, tables in zip(paths, read, strict=True):
         databases = tables["cm_result"][DATABASE].unique()
-        held += len(databases) > 0  # one in which nothing could be answered holds no result
+        with_results += len(databases) > 0  # An archive may have no result.
         for database in databases:
             of.setdefault(str(database), []).append(str(path))
     twice = {database: where for database, where in of.items() if len(where) > 1}
     if twice:
-        said = "; ".join(f"{d} is in {' and in '.join(where)}" for d, where in twice.items())
+        where = "; ".join(f"{d} is in {' and in '.join(paths)}" for d, paths in twice.items())
         raise DataError(
-            f"{held} archives hold {len(of)} database{'s' * (len(of) != 1)}: {said}. Name the "
-            "archive of each database once, and give each a database_id of its own"
+            f"{with_results} archives contain {len(of)} database{'s' * (len(of) != 1)}: {where}. "
+            "Give the archive of each database once, and each database its own database_id"
         )
 
 
 def _refuse_large(path: Path, entry: zipfile.ZipInfo) -> None:
-    """Refuse a table that takes gigabytes once it is decompressed."""
+    """Raise if a table takes too much memory once it is decompressed."""
     if entry.file_size > MOST_BYTES:
         raise DataError(
             f"{path}: {entry.filename} has {entry.file_size:,} bytes once decompressed, more than "
@@ -125,16 +125,15 @@ def _refuse_large(path: Path, entry: zipfile.ZipInfo) -> None:
 
 
 def _refuse_repeated_rows(table: str, rows: pd.DataFrame) -> None:
-    """Refuse two results of one question in one database: it would count twice."""
+    """Raise if a database has two results of one question, which would count twice."""
     again = rows[rows.duplicated([*KEY, DATABASE])]
     if len(again):
         where = ", ".join(f"{c} {again[c].iloc[0]}" for c in (*KEY, DATABASE))
-        raise DataError(
-            f"{table}.csv has more than one row of {where}; each needs to be there once"
-        )
+        raise DataError(f"{table}.csv has more than one row of {where}; rows must be unique")
 
 
 def _read(path: Path) -> Tables:
+    """Read the tables of an archive and check their columns."""
     try:
         with zipfile.ZipFile(path) as archive:
             names = {Path(n).name: n for n in archive.namelist()}
@@ -143,7 +142,7 @@ def _read(path: Path) -> Tables:
                 if f"{table}.csv" not in names:
                     if table in OPTIONAL:
                         continue
-                    raise DataError(f"{path} holds no {table}.csv; it is not an archive of results")
+                    raise DataError(f"{path} has no {table}.csv; it is not an archive of results")
                 _refuse_large(path, archive.getinfo(names[f"{table}.csv"]))
                 with archive.open(names[f"{table}.csv"]) as file:
                     found = pd.read_csv(file, dtype={DATABASE: str})
@@ -158,12 +157,12 @@ def _read(path: Path) -> Tables:
     except DataError:
         raise
     except (OSError, RuntimeError, ValueError, zipfile.BadZipFile, zlib.error) as error:
-        # of texts that pandas cannot read, too
+        # pandas raises ValueError for text that it cannot parse.
         raise DataError(f"{path} is not an archive of results: {error}") from None
 
 
 def _with_kinds(tables: Tables) -> pd.DataFrame:
-    """The results of an archive: whether each is weighted, and the kind of its interval."""
+    """Add to the results whether each is weighted, and the kind of its interval."""
     results, analyses = tables["cm_result"], tables.get("cm_analysis")
     models: dict[int, tuple[bool, str]] = {}
     if analyses is not None and "definition" in analyses:
@@ -178,14 +177,14 @@ def _with_kinds(tables: Tables) -> pd.DataFrame:
     )
     found = results.assign(weighted=weighted, interval=interval)
     if "note" in tables and len(found):
-        told = tables["note"][[*KEY, DATABASE, "interval"]].rename(columns={"interval": "told"})
-        found = found.merge(told, on=[*KEY, DATABASE], how="left")
-        found["interval"] = found["told"].fillna(found["interval"])
+        kinds = tables["note"][[*KEY, DATABASE, "interval"]].rename(columns={"interval": "noted"})
+        found = found.merge(kinds, on=[*KEY, DATABASE], how="left")
+        found["interval"] = found["noted"].fillna(found["interval"])
     return found
 
 
 def _model(definition: object) -> tuple[bool, str]:
-    """Whether an outcome model is weighted, and the kind of its interval as far as that is told."""
+    """Read from a definition whether the model is weighted, and the kind of its interval."""
     try:
         read = json.loads(str(definition))
     except ValueError:
@@ -195,14 +194,14 @@ def _model(definition: object) -> tuple[bool, str]:
     ours, theirs = read.get("outcome_model"), read.get("fitOutcomeModelArgs")
     if isinstance(ours, dict):
         return ours.get("weighted") is True, str(ours.get("interval", ""))
-    if isinstance(theirs, dict):  # R's
+    if isinstance(theirs, dict):  # The definition is R's.
         kind = "bootstrap" if theirs.get("bootstrapCi") is True else "profile"
         return theirs.get("inversePtWeighting") is True, kind
     return False, ""
 
 
 def _result(line: dict[str, Any], profile: pd.DataFrame | None) -> DatabaseResult:
-    """A row of ``cm_result``, with its profile."""
+    """Convert a row of ``cm_result`` and its profile."""
     lower, upper = (
         math.nan if math.isnan(x) else math.log(x) if x > 0 else -math.inf
         for x in (float(line.get(c, math.nan)) for c in ("ci_95_lb", "ci_95_ub"))

@@ -1,7 +1,7 @@
-"""One question over databases: their results put together by each method, and what to know of it.
+"""Evidence synthesis of one question by each method, with notes.
 
-Where a single database takes part nothing is put together: its own estimate and limits stand,
-whatever kind of interval they are. (The Bayesian method has priors, and is an answer of its own.)
+If a single database takes part, nothing is combined: the result is its own estimate and limits,
+whatever the kind of its interval. (The Bayesian method has priors and always computes its result.)
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from steropes.studies.results.ratios import ratio_of
 
 __all__ = ["COUNTS", "DatabaseResult", "synthesis_lines"]
 
-COUNTS = "that takes its weights for counts of people"  # a standard error that is not robust
-NO_FINITE = "the likelihood rises for ever, so no finite ratio fits best"
-NAMED = 5  # databases that a note lists; more are counted
+COUNTS = "that treats its weights as counts of people"  # A standard error that is not robust.
+NO_FINITE = "the likelihood keeps rising, so there is no finite estimate"
+NAMED = 5  # A note lists this many databases and counts the others.
 
 
 @dataclass(frozen=True)
@@ -34,14 +34,14 @@ class DatabaseResult:
     ----------
     database : str
     log_rr, se, lower, upper : float
-        On the log scale, with 95 % limits; missing or infinite where there is none.
+        On the log scale, with 95 % limits; missing or infinite if there is none.
     profile : DataFrame or None
-        ``log_rr``, ``log_likelihood`` and, if it is known, ``gradient``.
+        ``log_rr``, ``log_likelihood`` and, if known, ``gradient``.
     error : str
-        Kind of standard error by which the result takes part where its profile is no likelihood,
-        as that of a weighted analysis: "robust", "bootstrap", or `COUNTS`. Empty where it is one.
+        Kind of standard error with which the result takes part if its profile is not a likelihood,
+        as that of a weighted analysis: "robust", "bootstrap", or `COUNTS`. Otherwise empty.
     weighted : bool
-        Whether that is because the analysis is weighted.
+        Whether the reason is a weighted analysis.
     """
 
     database: str
@@ -60,24 +60,24 @@ class DatabaseResult:
 
     @property
     def has_limits(self) -> bool:
-        """Whether there is an interval that excludes anything."""
+        """Whether there is an interval with a finite limit."""
         known = not (math.isnan(self.lower) or math.isnan(self.upper))
         return known and (math.isfinite(self.lower) or math.isfinite(self.upper))
 
     @property
     def has_likelihood(self) -> bool:
-        """Whether it takes part where likelihoods are put together."""
+        """Whether it takes part where likelihoods are combined."""
         if self.error:
             return self.has_estimate
         return self.profile is not None and len(self.profile) > 1
 
     def likelihood(self) -> Profile:
-        """Return the profile, or the likelihood of a normal estimate where it is none.
+        """Return the profile, or else the likelihood of a normal estimate.
 
         Raises
         ------
         DataError
-            Points of the profile that are missing.
+            Points of the profile are missing.
         """
         if self.error or self.profile is None:
             return NormalProfile(self.log_rr, self.se, name=self.database)
@@ -90,17 +90,17 @@ class DatabaseResult:
 
 
 def synthesis_lines(results: Sequence[DatabaseResult]) -> list[dict[str, Any]]:
-    """Put the results of databases together by each method.
+    """Combine the results of databases by each method.
 
     Parameters
     ----------
     results : sequence of DatabaseResult
-        Of one question, outcome and analysis.
+        The results of one question, outcome and analysis.
 
     Returns
     -------
     list of dict
-        A line for each method: its numbers, missing where there are none, and a note.
+        A line per method: its numbers, missing if there are none, and a note.
     """
     having = [r for r in results if r.has_likelihood]
     exact = [r for r in results if r.has_estimate]
@@ -128,10 +128,10 @@ def _line(
     lacking: str,
     make: Callable[[], Combined | RandomEffects],
 ) -> dict[str, Any]:
-    """The numbers of one method."""
+    """Compute the line of one method."""
     by_likelihood, bayesian = lacking == "a likelihood", method == "random, Bayesian"
     if not bayesian and len(results) == 1 and results[0].has_limits:
-        part = list(results)  # it is not put together with anything, whatever it has
+        part = list(results)  # A single result takes part with its interval, without likelihood.
     out = [r.database for r in results if r not in part]
     notes = [f"left out, without {lacking}: {_listed(out)}"] if part and out else []
     if not bayesian and len(part) == 1 and part[0].has_limits:
@@ -155,18 +155,19 @@ def _line(
 
 
 def _own(r: DatabaseResult, notes: list[str]) -> dict[str, Any]:
-    """The line of a single database: its own numbers."""
+    """Return the line of a single database: its own numbers."""
     kind = f", with the standard error {r.error}" if r.error == COUNTS else ""
     return {
         "databases": 1,
         **_numbers(r.log_rr, r.lower, r.upper),
         "se_log_rr": r.se if math.isfinite(r.se) else math.nan,
         "tau": 0.0,
-        "note": "; ".join([f"the estimate and limits of the one database{kind}", *notes]),
+        "note": "; ".join([f"estimate and limits of the only database{kind}", *notes]),
     }
 
 
 def _numbers(log_rr: float, lower: float, upper: float) -> dict[str, float]:
+    """Return ratio, limits and log ratio by their columns."""
     return {
         "rr": ratio_of(log_rr),
         "ci_95_lb": ratio_of(lower),
@@ -176,13 +177,13 @@ def _numbers(log_rr: float, lower: float, upper: float) -> dict[str, float]:
 
 
 def _kinds(part: list[DatabaseResult], by_likelihood: bool) -> list[str]:
-    """Which databases take part by a standard error, where others do by their profile."""
+    """Describe the databases that take part by a standard error instead of their profile."""
     notes = []
     for error in dict.fromkeys(r.error for r in part if r.error):
         of = [r for r in part if r.error == error]
         kind = f"the {error} standard error" if error != COUNTS else f"a standard error {error}"
         why = (
-            "weighted, so that the profile is no likelihood"
+            "weighted, so that the profile is not a likelihood"
             if of[0].weighted
             else "with an interval that is not the profile's"
         )
@@ -195,5 +196,6 @@ def _kinds(part: list[DatabaseResult], by_likelihood: bool) -> list[str]:
 
 
 def _listed(names: Sequence[str]) -> str:
+    """List the first names and count the others."""
     more = f" and {len(names) - NAMED} others" if len(names) > NAMED else ""
     return ", ".join(names[:NAMED]) + more

@@ -1,4 +1,4 @@
-"""One effect for all databases: from estimates with standard errors, or from whole profiles."""
+"""Fixed and DerSimonian–Laird effects over databases, from estimates or profile likelihoods."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from steropes.studies.evidence.profile_interpolation import Profile
 
 __all__ = ["Combined", "Profile", "combine_normal", "combine_profiles"]
 
-HALF = 3.8414588206941227 / 2  # fall of a log-likelihood to its 95 % limits
-Z = 1.959963984540054  # the 97.5 % quantile of the standard normal
-RISE = "likelihoods may rise for ever: they rise to"
-STARTS = 4001  # points among which the maximum is bracketed, beside the stored ones
+HALF = 3.8414588206941227 / 2  # The drop of a log-likelihood at its 95 % limits.
+Z = 1.959963984540054  # The 97.5 % quantile of the standard normal distribution.
+RISE = "likelihoods may keep rising: they rise to"
+STARTS = 4001  # The number of points, in addition to the stored ones, that bracket the maximum.
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,9 @@ class Combined:
     Attributes
     ----------
     log_rr, se, lower, upper : float
-        The estimate is infinite where the likelihoods rise towards a finite limit without end, as
-        where no database has events in one of the arms; its interval then has one finite limit.
-        ``se`` is the width of the interval over 2 × 1.96, infinite where the interval has an open
-        side.
+        The estimate is infinite if the likelihoods keep rising towards a finite limit, as when no
+        database has events in one of the arms; its interval then has one finite limit. ``se`` is
+        the width of the interval over 2 × 1.96, infinite if the interval has an open side.
     databases : int
     i_squared : float
         Share of the variation that is between databases (Higgins and Thompson 2002).
@@ -49,12 +48,12 @@ class Combined:
 
 
 def combine_normal(log_rr: ArrayLike, se: ArrayLike, *, random: bool = False) -> Combined:
-    """Combine estimates that are normal, weighted by their inverse variances.
+    """Combine normal estimates, weighted by their inverse variances.
 
     Parameters
     ----------
     log_rr, se : array_like, shape (k,)
-        One a database; those without a finite value are left out.
+        One per database; those without a finite value are left out.
     random : bool, default False
         Let the effect differ between databases, with the variance τ² of DerSimonian and Laird
         (1986).
@@ -62,14 +61,14 @@ def combine_normal(log_rr: ArrayLike, se: ArrayLike, *, random: bool = False) ->
     Raises
     ------
     DataError
-        No usable estimate, or lengths that differ.
+        There is no usable estimate, or the arrays differ in length.
     """
     y, s = (
         np.atleast_1d(np.asarray(log_rr, dtype=float)),
         np.atleast_1d(np.asarray(se, dtype=float)),
     )
     if y.ndim != 1 or y.shape != s.shape:
-        raise DataError(f"{y.shape} log ratios and {s.shape} standard errors; one each a database")
+        raise DataError(f"{y.shape} log ratios and {s.shape} standard errors; shapes must agree")
     good = np.isfinite(y) & np.isfinite(s) & (s > 0)
     y, s = y[good], s[good]
     if not len(y):
@@ -89,10 +88,10 @@ def combine_normal(log_rr: ArrayLike, se: ArrayLike, *, random: bool = False) ->
 
 
 def combine_profiles(profiles: Sequence[Profile]) -> Combined:
-    """Combine whole likelihoods: the maximum of their sum, and the interval of effects near it.
+    """Combine likelihoods: the maximum of their sum, with the likelihood interval.
 
-    No database needs an estimate of its own: one without events in an arm takes part. The sum is
-    known where all profiles are, and nothing is guessed beyond.
+    Databases without an estimate take part, such as one without events in an arm. The sum is known
+    only where all profiles are known; nothing is extrapolated.
 
     Parameters
     ----------
@@ -100,9 +99,8 @@ def combine_profiles(profiles: Sequence[Profile]) -> Combined:
 
     Raises
     ------
-    DataError
-        No profile; profiles that say nothing of the effect; or a maximum or a limit that lies
-        beyond the points at which a profile is stored.
+        There is no profile, the profiles are flat, or a maximum or limit lies beyond the points at
+        which a profile is stored.
     """
     from scipy.optimize import minimize_scalar
 
@@ -117,7 +115,7 @@ def combine_profiles(profiles: Sequence[Profile]) -> Combined:
         for side, end in ((-1, 0), (1, -1))
     ]
     if all(level):
-        raise DataError("the profiles are flat: the data say nothing of the effect")
+        raise DataError("the profiles are flat: the data have no information on the effect")
     if any(level):
         best = math.copysign(math.inf, -1 if level[0] else 1)
         centre, top = float(grid[0 if level[0] else -1]), float(values[0 if level[0] else -1])
@@ -138,32 +136,33 @@ def combine_profiles(profiles: Sequence[Profile]) -> Combined:
 
 
 class _Sum:
-    """The sum of profiles, where all of them are known."""
+    """The sum of profiles over the effects at which all of them are known."""
 
     def __init__(self, profiles: Sequence[Profile]) -> None:
         self.profiles = profiles
         points = np.concatenate([p.points for p in profiles])
-        # beyond the outermost points of profiles that are flat there the sum is constant
+        # Beyond the outermost points of profiles that are flat there the sum is constant.
         self.left = max(max(p.low for p in profiles), float(points.min()))
         self.right = min(min(p.high for p in profiles), float(points.max()))
         if not self.left < self.right:
             ranges = ", ".join(f"{p.described()} {p.stored_range()}" for p in profiles)
-            raise DataError(f"the profiles are stored at no effect in common: {ranges}")
+            raise DataError(f"the profiles have no stored effects in common: {ranges}")
         self.points = points[(points > self.left) & (points < self.right)]
 
     def __call__(self, b: ArrayLike) -> NDArray:
+        """Evaluate the sum, with each profile constant beyond its points."""
         return np.asarray(np.sum([p.nearest(b) for p in self.profiles], axis=0))
 
     def grid(self) -> NDArray:
-        """Effects among which the maximum is bracketed, however narrow one of the profiles is."""
+        """Return effects that bracket the maximum, however narrow one of the profiles is."""
         return np.union1d(np.linspace(self.left, self.right, STARTS), self.points)
 
     def open(self, side: int) -> bool:
-        """Return whether every profile is flat on a side, so that the sum is known without end."""
+        """Check whether every profile is flat on a side, so that the sum is known everywhere."""
         return all(math.isinf(p.low if side < 0 else p.high) for p in self.profiles)
 
     def limit(self, side: int, inner: float, floor: float) -> float:
-        """Find the effect on a side at which the sum has fallen to the floor."""
+        """Find the effect on a side at which the sum has dropped to the floor."""
         from scipy.optimize import brentq
 
         end = self.left if side < 0 else self.right
@@ -175,12 +174,12 @@ class _Sum:
         low, high = sorted((inner, end))
         return float(brentq(lambda b: float(self(b)) - floor, low, high, xtol=1e-14 * width))
 
-    def too_narrow(self, side: int, what: str) -> str:
-        """Say which profile ends too early on a side."""
+    def too_narrow(self, side: int, problem: str) -> str:
+        """Name the profiles whose points end too early on a side."""
         end = self.left if side < 0 else self.right
         short = [p for p in self.profiles if (p.low if side < 0 else p.high) == end]
         which = ", ".join(dict.fromkeys(f"{p.described()} ({p.stored_range()})" for p in short))
         return (
-            f"the {what} the {'lower' if side < 0 else 'upper'} end of the points at which {which} "
-            "is stored, and nothing is known beyond; store profiles over a wider range"
+            f"the {problem} the {'lower' if side < 0 else 'upper'} end of the points at which "
+            f"{which} is stored, and is unknown beyond; store profiles over a wider range"
         )

@@ -1,4 +1,4 @@
-"""A profile log-likelihood that is stored at some points, as a function of the effect."""
+"""Interpolation of a profile log-likelihood that is stored at some points."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from steropes.infer.profile_search import is_flat_at_end
 
 __all__ = ["NormalProfile", "Profile"]
 
-NORMAL_REACH = 40.0  # standard errors to which points of a normal likelihood are set
+NORMAL_REACH = 40.0  # The points of a normal likelihood extend to this many standard errors.
 
 
 class Profile:
-    """Interpolate a stored profile log-likelihood.
+    """A profile log-likelihood, interpolated between stored points.
 
-    Between neighbouring points the function is cubic (Hermite). Beyond the outermost points
-    nothing is known, and it refuses to be evaluated there. The exception is a side on which the
-    profile has become flat, as that of an arm without events: there it keeps its last value.
+    Between neighbouring points the function is cubic (Hermite). It raises beyond the outermost
+    points, where it is unknown. The exception is a side on which the profile is flat, as that of an
+    arm without events: there it keeps its last value.
 
     Parameters
     ----------
     log_rr, log_likelihood : array_like, shape (m,)
         Effects on the log scale, in any order, and the profile log-likelihood at each of them.
     gradient : array_like, shape (m,), optional
-        Derivative of the profile at each effect. By default that of a natural cubic spline.
+        Derivative of the profile at each effect. Default: that of a natural cubic spline.
     name : str, default ""
         Database of the profile, for messages.
 
@@ -42,7 +42,7 @@ class Profile:
     Raises
     ------
     DataError
-        Fewer than two points, repeated points, missing numbers, or lengths that differ.
+        There are fewer than two points, repeated points, missing numbers, or unequal lengths.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Profile:
         slope = y if gradient is None else np.asarray(gradient, dtype=float)
         if not (x.ndim == 1 and x.shape == y.shape == slope.shape):
             raise DataError(
-                "log_rr, log_likelihood and gradient of a profile must have one value a point: "
+                "log_rr, log_likelihood and gradient of a profile must have one value per point: "
                 f"their shapes are {x.shape}, {y.shape} and {slope.shape}"
             )
         order = np.argsort(x)
@@ -67,7 +67,7 @@ class Profile:
         if not all(np.isfinite(v).all() for v in (x, y, slope)):
             raise DataError("a profile has points that are missing or infinite")
         if len(x) < 2 or not (np.diff(x) > 0).all():
-            raise DataError("a profile needs two or more points, each of another log ratio")
+            raise DataError("a profile needs two or more points with distinct log ratios")
         if gradient is None:
             spline = CubicSpline(x, y, bc_type="natural")
             slope = spline(x, 1)
@@ -107,7 +107,7 @@ class Profile:
         return np.asarray(self.nearest(b))
 
     def nearest(self, log_rr: ArrayLike) -> NDArray:
-        """Evaluate the log-likelihood at the nearest effects that are known.
+        """Evaluate the log-likelihood at the nearest known effects.
 
         Beyond a closed end this is an upper bound, if the profile falls there.
 
@@ -118,20 +118,20 @@ class Profile:
         return np.asarray(self._curve(np.clip(log_rr, self.points[0], self.points[-1])))
 
     def falls(self, side: int) -> bool:
-        """Return whether the profile falls at its last point to the left (-1) or right (1)."""
+        """Check whether the profile falls outwards at its last point, left (-1) or right (1)."""
         return side * self._slopes[0 if side < 0 else 1] < 0
 
     def described(self) -> str:
-        """Name the profile in a message."""
+        """Name the profile for messages."""
         return f"the profile of {self.name}" if self.name else "a profile"
 
     def stored_range(self) -> str:
-        """Give the range of its points for a message."""
+        """Describe the range of its points for messages."""
         return f"between {self.points[0]:.4g} and {self.points[-1]:.4g}"
 
 
 class NormalProfile(Profile):
-    """The log-likelihood of an estimate that is normal with a standard error, known everywhere.
+    """The log-likelihood of a normal estimate with a standard error, known everywhere.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Likelihoods of databases averaged over effects that differ between them, by quadrature."""
+"""Quadrature of likelihoods over effects that differ between databases."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ __all__ = [
     "trapezoid_weights",
 ]
 
-NOTHING = -300.0  # log of a density that adds nothing; what is below it is slow to compute with
-NEGLIGIBLE = 30.0  # fall of a log-density beyond which it adds nothing to an integral
-GROWTH = 1.08  # of one step to the next in the tails of the grid of means
-WIDE = 8.0  # prior standard deviations that the first grid of effects reaches to
-DOUBLINGS = 30  # of the grid of effects, until it holds all mass
-RISE = 1e-3  # of a log-likelihood over the outermost tenth of the grid, above which it rises
+NOTHING = -300.0  # Log-densities are truncated here; smaller ones are negligible and slow.
+NEGLIGIBLE = 30.0  # A log-density this far below its maximum contributes nothing to an integral.
+GROWTH = 1.08  # The ratio of successive steps in the tails of the grid of means.
+WIDE = 8.0  # The first grid of effects extends to this many prior standard deviations.
+DOUBLINGS = 30  # The grid of effects is doubled at most this often to contain all mass.
+RISE = 1e-3  # A larger increase over the outermost tenth of the grid counts as rising.
 
 Likelihood = Callable[[ArrayLike], NDArray]
 
 
 class KnownLikelihood:
-    """A log-likelihood, and where it is not known."""
+    """A log-likelihood with the range in which it is known."""
 
     def __init__(self, f: Likelihood, number: int) -> None:
         self.f, self.number = f, number
@@ -44,52 +44,52 @@ class KnownLikelihood:
 
     @property
     def name(self) -> str:
-        """Name it in a message."""
+        """The name in messages."""
         named = isinstance(self.f, Profile) and self.f.name
         return f"the profile of {named}" if named else f"likelihood {self.number}"
 
     def most(self, effect: NDArray) -> NDArray:
-        """Evaluate it, or the most that it can be where it is unknown.
+        """Evaluate the log-likelihood, or its upper bound where it is unknown.
 
-        A profile that falls at its end is nowhere higher beyond it, as it has one maximum.
+        A profile has one maximum, so that one that falls at its end is nowhere higher beyond it.
         """
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # looked at below
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # Checked below.
             f = self.f.nearest if isinstance(self.f, Profile) else self.f
             values = np.asarray(f(effect), dtype=float)
         if values.shape != effect.shape:
-            raise DataError(f"{self.name} gives {values.shape} values of {effect.shape} effects")
+            raise DataError(f"{self.name} returns {values.shape} values for {effect.shape} effects")
         if np.isnan(values).any() or not math.isfinite(values.max()):
             raise DataError(
-                f"{self.name} is no number at some log ratio, or nowhere above zero; "
+                f"{self.name} is not a number at some log ratio, or zero everywhere; "
                 "leave out databases without an estimate and a positive standard error"
             )
         return values
 
     def unknown(self, effect: NDArray) -> NDArray:
-        """Tell at which effects it is unknown."""
+        """Mark the effects at which it is unknown."""
         return np.asarray((effect < self.low) | (effect > self.high))
 
     def rises_beyond(self, grid: NDArray) -> bool:
-        """Tell whether it rises towards effects beyond a grid about zero."""
+        """Check whether it rises towards effects beyond a grid around zero."""
         left, inner_left, inner_right, right = self.most(grid[-1] * np.array([-1, -0.9, 0.9, 1]))
         return bool(max(left - inner_left, right - inner_right) > RISE)
 
     def refuse_rising_end(self) -> None:
-        """Refuse a profile that rises where it ends, of which nothing is known beyond."""
+        """Raise if a profile still rises at its last point, beyond which it is unknown."""
         for side, end in ((-1, self.low), (1, self.high)):
             if isinstance(self.f, Profile) and math.isfinite(end) and not self.f.falls(side):
                 raise DataError(
-                    f"{self.name} still rises at {end:.4g}, where its points end: store it over a "
-                    "wider range"
+                    f"{self.name} still rises at {end:.4g}, its last point: store it over a wider "
+                    "range"
                 )
 
 
 def effects_grid(known: Sequence[KnownLikelihood], mean_sd: float, tau_sd: float) -> NDArray:
-    """Effects that hold the mass of every likelihood and, were the effect the same, of the mean."""
+    """Choose effects that cover the mass of every likelihood and of a common mean."""
     for f in known:
         f.refuse_rising_end()
     points = np.concatenate([f.points for f in known])
-    ends = [abs(e) for f in known for e in f.ends]  # a flat side ends far from its likelihood
+    ends = [abs(e) for f in known for e in f.ends]  # A flat side ends far from the maximum.
     reach = max([WIDE * (mean_sd + tau_sd), *ends])
     for _ in range(DOUBLINGS):
         grid = np.union1d(np.linspace(-reach, reach, 4001), points[np.abs(points) < reach])
@@ -98,11 +98,11 @@ def effects_grid(known: Sequence[KnownLikelihood], mean_sd: float, tau_sd: float
         if inside and not any(f.rises_beyond(grid) for f in known):
             return grid
         reach *= 2
-    raise DataError("a likelihood rises for ever, and faster than the prior of the mean falls")
+    raise DataError("a likelihood keeps rising, and faster than the prior of the mean falls")
 
 
 def _together(known: Sequence[KnownLikelihood], effect: NDArray, mean_sd: float) -> NDArray:
-    """Log posterior, but for a constant, of an effect that is the same everywhere."""
+    """Compute the log posterior, up to a constant, of an effect common to all databases."""
     total: NDArray = np.sum([f.most(effect) for f in known], axis=0)
     return total - 0.5 * (effect / mean_sd) ** 2
 
@@ -110,11 +110,11 @@ def _together(known: Sequence[KnownLikelihood], effect: NDArray, mean_sd: float)
 def means_grid(
     known: Sequence[KnownLikelihood], effect: NDArray, mean_sd: float, points: int
 ) -> NDArray:
-    """Means that can have any posterior mass.
+    """Choose means that can have any posterior mass.
 
-    Evenly about what the likelihoods allow together, as if the effect were the same. The larger τ
-    is, and where databases contradict each other, the mean may be far from there: the less precise
-    ones count the more. So the grid goes on to both ends, in steps that grow.
+    They are evenly spaced in the range that the likelihoods support jointly for a common effect.
+    With a large τ, or if databases disagree, the mean may lie far from there, because less precise
+    databases have more influence. The grid therefore continues to both ends in growing steps.
     """
 
     def total(b: NDArray) -> NDArray:
@@ -128,12 +128,12 @@ def means_grid(
 
 
 def spreads_grid(tau_sd: float, points: int) -> NDArray:
-    """From 0 to 5 prior standard deviations, denser near 0."""
+    """Choose values of τ from 0 to 5 prior standard deviations, denser near 0."""
     return 5 * tau_sd * np.linspace(0, 1, points) ** 3
 
 
 def trapezoid_weights(x: NDArray) -> NDArray:
-    """Weights of the trapezoidal rule."""
+    """Compute the weights of the trapezoidal rule."""
     w = np.zeros(len(x))
     w[:-1] += np.diff(x) / 2
     w[1:] += np.diff(x) / 2
@@ -143,10 +143,10 @@ def trapezoid_weights(x: NDArray) -> NDArray:
 def averaged_likelihood(
     f: KnownLikelihood, wide: NDArray, mu: NDArray, tau: NDArray, points: int
 ) -> tuple[NDArray, NDArray]:
-    """Log of a database's likelihood averaged over effects normal about each μ with each τ.
+    """Average a likelihood over normal effects with each mean μ and sd τ, on the log scale.
 
-    Returns the least and the most that it can be: as if the likelihood were zero where it is not
-    known, and as if it kept its last value.
+    Returns lower and upper bounds: with a likelihood of zero where it is unknown, and with its last
+    value there.
     """
     from scipy.special import ndtr
 
@@ -162,7 +162,7 @@ def averaged_likelihood(
     ends = [(side, e, float(f.most(np.array([e]))[0]) - top) for side, e in
             ((-1, f.low), (1, f.high)) if math.isfinite(e)]  # fmt: skip
     for j, t in enumerate(tau):
-        if t < 1.5 * h:  # narrower than the grid: the effect is the mean
+        if t < 1.5 * h:  # Narrower than the grid: the effect equals the mean.
             least[:, j] = np.where(f.unknown(mu), NOTHING, at_mean)
             most[:, j] = at_mean
             continue
@@ -178,10 +178,10 @@ def averaged_likelihood(
 def _likely(
     f: Callable[[NDArray], NDArray], effect: NDArray, values: NDArray
 ) -> tuple[float, float]:
-    """Ends of the effects at which a log-likelihood is not negligible against its maximum.
+    """Find the range of effects in which a log-likelihood is not negligible.
 
-    Narrow ones are looked at more closely: one that stands between two points seems to have its
-    maximum at one of them, far below.
+    Narrow ranges are refined: a peak between two points would appear to have its maximum at one of
+    them, far too low.
     """
     for _ in range(8):
         above = np.flatnonzero(values > values.max() - NEGLIGIBLE)

@@ -1,7 +1,7 @@
-"""An effect that differs between databases: Bayesian random effects by quadrature.
+"""Bayesian random effects over databases by quadrature.
 
-The effect of database i is normal with mean μ and standard deviation τ. The posterior of (μ, τ)
-is computed on a grid, so that the same input gives the same numbers.
+The effect of database i is normal with mean μ and standard deviation τ. The posterior of (μ, τ) is
+computed on a grid, so that the same input gives the same numbers.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from steropes.studies.evidence.quadrature import (
 
 __all__ = ["RandomEffects", "random_effects"]
 
-# Share of the posterior standard deviation by which what is unknown beyond the ends of profiles
-# may move the results: as much as the quadrature itself may be off.
+# The largest change of the results, as a share of the posterior standard deviation, by the unknown
+# likelihood beyond the ends of profiles: about the error of the quadrature.
 UNKNOWN = 0.02
 
 
@@ -41,13 +41,13 @@ class RandomEffects:
     log_rr : float
         Posterior mean of μ.
     se : float
-        Its posterior standard deviation.
+        Posterior standard deviation of μ.
     lower, upper : float
         2.5 % and 97.5 % quantiles of μ.
     tau, tau_lower, tau_upper : float
         Posterior median and quantiles of τ.
     predicted_lower, predicted_upper : float
-        95 % limits of the effect in another database.
+        95 % limits of the effect in a further database.
     databases : int
     """
 
@@ -70,26 +70,26 @@ def random_effects(
     tau_sd: float = 0.5,
     points: int = 401,
 ) -> RandomEffects:
-    """Combine log-likelihoods of databases, allowing the effect to differ.
+    """Combine log-likelihoods of databases with effects that may differ.
 
-    Priors: μ normal with standard deviation ``mean_sd`` about no effect, τ half-normal with
-    ``tau_sd``.
+    The priors are normal with mean zero and standard deviation ``mean_sd`` for μ, and half-normal
+    with ``tau_sd`` for τ.
 
     Parameters
     ----------
     likelihoods : sequence of Profile or callable
         Log-likelihood of each database as a function of the log ratio. For an estimate y with
-        standard error s it is ``lambda b: -((b - y) / s)**2 / 2``, or ``Profile.normal(y, s)``. A
-        callable is taken to be known everywhere, a ``Profile`` where it is stored.
+        standard error s it is ``lambda b: -((b - y) / s)**2 / 2``. A callable is assumed to be
+        known everywhere, a ``Profile`` where it is stored.
     mean_sd, tau_sd : float
     points : int, default 401
-        Of the grid of effects.
+        Size of the grid of effects.
 
     Raises
     ------
     DataError
-        No database, a likelihood that is no number somewhere or nowhere above zero, a prior
-        without a spread, or profiles beyond the ends of which the result could lie.
+        There is no database, a likelihood is not a number somewhere or zero everywhere, a prior has
+        no spread, or the result depends on profiles beyond their ends.
 
     References
     ----------
@@ -125,14 +125,14 @@ def random_effects(
 
 
 def _mass(mu: NDArray, tau: NDArray, log_post: NDArray) -> NDArray:
-    """Posterior mass of each point of the grid."""
+    """Compute the posterior mass at each point of the grid."""
     widths = trapezoid_weights(mu)[:, None] * trapezoid_weights(tau)[None, :]
     mass = np.exp(log_post - log_post.max()) * widths
     return np.asarray(mass / mass.sum())
 
 
 def _mean_and_limits(mu: NDArray, mass: NDArray) -> tuple[float, float, float, float]:
-    """Mean, standard deviation and 95 % limits of μ."""
+    """Compute mean, standard deviation and 95 % limits of μ."""
     of_mu = mass.sum(axis=1)
     centre = float(mu @ of_mu)
     low, high = _quantiles(mu, of_mu)
@@ -140,31 +140,31 @@ def _mean_and_limits(mu: NDArray, mass: NDArray) -> tuple[float, float, float, f
 
 
 def _refuse_unknown(known: Sequence[KnownLikelihood], moved: NDArray, sd: float) -> None:
-    """Refuse a result that depends on likelihoods where they are not known."""
+    """Raise if the result depends on likelihoods where they are unknown."""
     if np.abs(moved).max() > UNKNOWN * sd:
         ranges = "; ".join(
             f"{f.name} {f.f.stored_range()}" for f in known if isinstance(f.f, Profile) and f.ends
         )
         raise DataError(
-            "the posterior reaches beyond the points at which profiles are stored, where they are "
+            "the posterior extends beyond the points at which profiles are stored, where they are "
             f"unknown ({ranges}); store them over a wider range"
         )
 
 
 def _quantiles(x: NDArray, mass: NDArray, at: Sequence[float] = (0.025, 0.975)) -> list[float]:
-    """Of the density through the points: straight lines cut its curves off where steps are long."""
+    """Compute quantiles of a smooth density through the points, accurate for long steps too."""
     from scipy.interpolate import PchipInterpolator
 
     density = mass / trapezoid_weights(x)
     density[density < 1e-15 * density.max()] = 0.0
-    curve = PchipInterpolator(x, density).antiderivative()  # never falls
+    curve = PchipInterpolator(x, density).antiderivative()  # The antiderivative is monotone.
     fine = np.interp(np.linspace(0, len(x) - 1, 20 * (len(x) - 1) + 1), np.arange(len(x)), x)
     below = curve(fine)
     return [float(np.interp(q * below[-1], below, fine)) for q in at]
 
 
 def _predicted(mu: NDArray, tau: NDArray, mass: NDArray) -> tuple[float, float]:
-    """Limits of a new database's effect: of the mixture of normals."""
+    """Compute limits of a further database's effect from the mixture of normals."""
     from scipy.optimize import brentq
     from scipy.special import ndtr
 

@@ -1,4 +1,4 @@
-"""The outcome in two arms: models of the effect, and what is told besides."""
+"""Outcome models, effect estimates and summaries of outcomes in two arms."""
 
 from steropes.studies.outcomes.absolute_effects import AbsoluteEffect, absolute_effect
 from steropes.studies.outcomes.effect_estimate import Estimate, estimate_effect

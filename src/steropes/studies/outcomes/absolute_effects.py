@@ -1,10 +1,10 @@
-"""Differences of risks and of restricted means: the effect in people and days, not as a ratio.
+"""Differences of risks and of restricted mean times between two arms.
 
-With F the probability of the outcome by a time (Aalen and Johansen's where something else can come
-first, one minus Kaplan and Meier's otherwise), an arm has the risk F(τ) and is free of the outcome
-for τ − ∫₀^τ F(t) dt days on average. Variances are sums of squared influences of people, added up
-within clusters: for one arm without weights that is Greenwood's variance, and with weights or
-matched sets it stays valid, the weights being taken as given.
+With F the probability of the outcome by a time (Aalen–Johansen with competing outcomes, one minus
+Kaplan–Meier otherwise), an arm has the risk F(τ) and is free of the outcome for τ − ∫₀^τ F(t) dt
+days on average. Variances are sums of squared influence functions of people, summed within clusters
+first: for one arm without weights this is Greenwood's variance, and it remains valid for weights
+(taken as given) or matched sets.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from steropes.studies.comparative.input_checks import require_people, require_we
 
 __all__ = ["AbsoluteEffect", "absolute_effect"]
 
-Z = 1.959963984540054  # the 97.5 % quantile of the standard normal
+Z = 1.959963984540054  # The 97.5 % quantile of the standard normal distribution.
 
 
 @dataclass(frozen=True)
 class AbsoluteEffect:
-    """Risks and restricted means of both arms, and their differences with 95 % limits.
+    """Risks and restricted mean times of both arms, and their differences with 95 % limits.
 
     Attributes
     ----------
     horizon : float
-        τ, in days at risk; NaN where there is no such time.
+        τ, in days at risk; NaN if there is none.
     target_risk, comparator_risk : float
         Probability of the outcome by τ.
     risk_difference, risk_se : float
-        Target less comparator.
+        Target minus comparator.
     target_days, comparator_days : float
-        Mean days free of the outcome, of the first τ.
+        Mean number of days free of the outcome within the first τ days.
     days_difference, days_se : float
-        Target less comparator.
+        Target minus comparator.
     """
 
     horizon: float = math.nan
@@ -52,7 +52,7 @@ class AbsoluteEffect:
     days_se: float = math.nan
 
     def row(self) -> dict[str, float]:
-        """The numbers with 95 % limits of both differences, by the names of the result table."""
+        """Return the numbers by the columns of the result table, with 95 % limits."""
         found = {
             "horizon_day": self.horizon,
             "target_risk": self.target_risk,
@@ -75,24 +75,24 @@ def absolute_effect(
     clusters: ArrayLike | None = None,
     horizon: float | None = None,
 ) -> AbsoluteEffect:
-    """Differences in risk and in restricted mean between the arms.
+    """Estimate the differences of risks and restricted mean times between the arms.
 
     Parameters
     ----------
     people : DataFrame
-        ``treated``, ``time`` and ``event`` (2 where a competing outcome came first).
+        ``treated``, ``time`` and ``event`` (2 if a competing outcome came first).
     weights : array_like, shape (n,), optional
-        Under which the arms are alike.
+        Weights that make the arms comparable.
     clusters : array_like, shape (n,), optional
-        Whose people depend on each other, such as matched sets. Default: each row is its own.
+        Clusters of dependent rows, such as matched sets. Default: independent rows.
     horizon : float, optional
-        τ. Default: the 90 % quantile of all follow-up, but no later than somebody is left in
-        either arm.
+        τ. Default: the 90 % quantile of all follow-up, but at most the last time at which both arms
+        have somebody left.
 
     Returns
     -------
     AbsoluteEffect
-        Of NaN where an arm has nobody, or nobody any more before the given horizon.
+        All NaN if an arm is empty, or empty before the given horizon.
 
     References
     ----------
@@ -136,26 +136,26 @@ def absolute_effect(
 
 
 def _arm(time: NDArray, event: NDArray, w: NDArray, tau: float) -> tuple[float, float, NDArray]:
-    """F(τ), ∫₀^τ F, and everybody's influence on both, (n, 2), for one arm."""
+    """Compute F(τ), ∫₀^τ F and everybody's influence on both, shape (n, 2), for one arm."""
     u = np.unique(time[(event > 0) & (time <= tau) & (w > 0)])
     if not len(u):
         return 0.0, 0.0, np.zeros((len(time), 2))
     order = np.argsort(time, kind="stable")
     ahead = np.concatenate((np.cumsum(w[order][::-1])[::-1], [0.0]))
-    y = ahead[np.searchsorted(time[order], u, side="left")]  # weight at risk
-    at = np.searchsorted(u, time)  # of each person: their time among u, if it is there
+    y = ahead[np.searchsorted(time[order], u, side="left")]  # The weight at risk.
+    at = np.searchsorted(u, time)  # The position of each person's time in u, if it occurs.
     own = (event > 0) & (time <= tau) & (w > 0)
     own1 = own & (event == 1)
     d, d1 = (np.bincount(at[k], w[k], minlength=len(u)) for k in (own, own1))
     hazard, hazard1 = d / y, d1 / y
     after = np.cumprod(np.maximum(1 - hazard, 0.0))
     before = np.concatenate(([1.0], after[:-1]))
-    jump = before * hazard1  # of F
+    jump = before * hazard1  # The increments of F.
     F = np.cumsum(jump)
     rest = tau - u
     area = float(jump @ rest)
-    # what a change at u does to F(τ) and to its integral: through the outcomes at u, and through
-    # all that come later, of which fewer are then free
+    # A change of the hazard at u affects F(τ) and its integral directly, by the outcomes at u, and
+    # through all later outcomes, for which fewer people remain.
     direct = np.column_stack((before, before * rest))
     later = np.column_stack((F[-1] - F, area - np.cumsum(jump * rest)))
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -1,9 +1,9 @@
-"""E-values: how strong unmeasured confounding has to be to explain an effect.
+"""E-values: the strength of unmeasured confounding that could explain an effect.
 
 A confounder explains a risk ratio R ≥ 1 only if its risk ratios with the arm and with the outcome
-both reach R + √(R (R − 1)) (VanderWeele and Ding 2017). A hazard ratio or an odds ratio stands for
-the risk ratio where the outcome is rare. Where it is common, so that 15 % of the people or more had
-it during follow-up, they are first turned into an approximate risk ratio (their table 2).
+both reach R + √(R (R − 1)) (VanderWeele and Ding 2017). Hazard and odds ratios approximate the risk
+ratio of a rare outcome. For a common outcome, which at least 15 % of the people had during
+follow-up, they are first converted to an approximate risk ratio (their table 2).
 
 References
 ----------
@@ -22,22 +22,22 @@ from steropes.studies.outcomes.settings import Kind
 __all__ = ["COMMON", "E_VALUE_FORMS", "e_value", "e_value_of_limit", "is_common", "risk_ratio"]
 
 E_VALUE_FORMS = {False: "rare outcome", True: "common outcome"}
-COMMON = 0.15  # share of people with the outcome from which on the paper calls an outcome common
+COMMON = 0.15  # The smallest share of people with the outcome that the paper calls common.
 
 
 def is_common(people: pd.DataFrame) -> bool:
-    """Decide whether the outcome is common: 15 % of the people or more had it.
+    """Check whether the outcome is common: at least 15 % of the people had it.
 
     Parameters
     ----------
     people : DataFrame
-        With ``event``, which is 1 where a person had the outcome.
+        With ``event``, which is 1 for people with the outcome.
     """
     return len(people) > 0 and float((people["event"] == 1).mean()) >= COMMON
 
 
 def risk_ratio(log_ratio: float, kind: Kind = "cox", common: bool = False) -> float:
-    """Approximate the risk ratio that belongs to a ratio of hazards, odds or rates.
+    """Approximate the risk ratio that corresponds to a ratio of hazards, odds or rates.
 
     Parameters
     ----------
@@ -47,8 +47,9 @@ def risk_ratio(log_ratio: float, kind: Kind = "cox", common: bool = False) -> fl
         The outcome model: ratios of hazards ("cox", "fine-gray"), odds ("logistic") or rates
         ("poisson").
     common : bool, default False
-        Whether the outcome is common. A hazard ratio h then becomes
-        (1 − 0.5^√h) / (1 − 0.5^√(1/h)), an odds ratio its square root; a ratio of rates stays.
+        Whether the outcome is common. A hazard ratio h is then converted to
+        (1 − 0.5^√h) / (1 − 0.5^√(1/h)) and an odds ratio to its square root; a rate ratio is
+        unchanged.
     """
     if not math.isfinite(log_ratio):
         return math.nan
@@ -63,11 +64,11 @@ def risk_ratio(log_ratio: float, kind: Kind = "cox", common: bool = False) -> fl
 def e_value(log_ratio: float, kind: Kind = "cox", common: bool = False) -> float:
     """Compute the E-value of an estimate; parameters as in :func:`risk_ratio`."""
     ratio = risk_ratio(abs(log_ratio), kind, common)
-    return ratio * (1 + math.sqrt(max(1 - 1 / ratio, 0.0)))  # no square, which could overflow
+    return ratio * (1 + math.sqrt(max(1 - 1 / ratio, 0.0)))  # A square could overflow.
 
 
 def e_value_of_limit(lower: float, upper: float, kind: Kind = "cox", common: bool = False) -> float:
-    """Compute the E-value of the limit nearer to no effect; 1 where the interval holds it.
+    """Compute the E-value of the limit nearer to 1; 1 if the interval includes no effect.
 
     Parameters
     ----------

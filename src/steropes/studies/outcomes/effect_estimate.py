@@ -1,4 +1,4 @@
-"""The effect of the treatment on an outcome: fitted, with its interval and its profile."""
+"""Effect estimates with intervals and profile likelihoods."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from steropes.studies.results.stored_profile import store_profile
 
 __all__ = ["Estimate", "estimate_effect", "why_none"]
 
-Z = 1.959963984540054  # the 97.5 % quantile of the standard normal
-STEP = 0.1  # between points of a stored profile whose likelihood is cheap, see `store_profile`
+Z = 1.959963984540054  # The 97.5 % quantile of the standard normal distribution.
+STEP = 0.1  # The spacing of a stored profile that is cheap to evaluate, see `store_profile`.
 COUNTED = ("subjects", "days", "outcomes")
 
 
@@ -34,35 +34,35 @@ class Estimate:
     Attributes
     ----------
     log_rr, se, lower, upper : float
-        On the log scale; the limits are those of 95 %. Of a profile interval ``se`` is its width
-        over 2 × 1.96. Not-a-number, and infinite limits, where there is no estimate.
+        On the log scale, with 95 % limits. For a profile interval ``se`` is its width over
+        2 × 1.96. NaN, with infinite limits, if there is no estimate.
     p, one_sided_p : float
-        Two-sided, and that the ratio is no larger than one, from ``log_rr / se``.
+        P-values from ``log_rr / se``: two-sided, and of the hypothesis of a ratio of at most one.
     llr : float
-        Log-likelihood at the estimate less that at no effect.
+        Log-likelihood at the estimate minus that at no effect.
     interval : str
-        Which interval it is.
+        Kind of the interval.
     profile : DataFrame
-        ``log_rr``, ``log_likelihood`` (less its maximum) and ``gradient``; empty if none.
+        ``log_rr``, ``log_likelihood`` (minus its maximum) and ``gradient``; may be empty.
     interactions : DataFrame
-        ``covariate_id``, ``log_rr``, ``se``, ``lower``, ``upper``, ``p``: how much larger the
-        log ratio is with the covariate (by one) than without.
+        ``covariate_id``, ``log_rr``, ``se``, ``lower``, ``upper``, ``p``: the change of the log
+        ratio per unit of the covariate.
     subgroups : DataFrame
-        The effect within the levels of each 0/1 covariate of the interactions, at the average of
-        the others: ``covariate_id``, ``level`` (0, 1), ``log_rr``, ``se``, ``lower``, ``upper``,
-        ``p``, and the level's ``target_subjects``, ``comparator_subjects``, ``target_days``,
-        ``comparator_days``, ``target_outcomes``, ``comparator_outcomes``.
+        Effects within the levels of each 0/1 covariate of the interactions, at the average of the
+        other covariates: ``covariate_id``, ``level`` (0, 1), ``log_rr``, ``se``, ``lower``,
+        ``upper``, ``p``, and the level's ``target_subjects``, ``comparator_subjects``,
+        ``target_days``, ``comparator_days``, ``target_outcomes``, ``comparator_outcomes``.
     proportional_p : float
-        P value of the test that the hazards are proportional, with time transformed to one minus
-        the Kaplan–Meier curve of everybody.
+        P-value of the test of proportional hazards, with time transformed to one minus the
+        Kaplan–Meier curve of everybody.
     kind : str
-        What the ratio is of: the kind of the outcome model.
+        Kind of the outcome model, which determines the kind of ratio.
     common : bool
-        Whether 15 % of the people or more had the outcome, which decides the form of E-values.
+        Whether at least 15 % of the people had the outcome, which determines the form of E-values.
     converged : bool
-        Whether every fit behind the numbers ended at its optimum.
+        Whether all fits converged.
     note : str
-        Why there is no estimate; empty if there is one.
+        The reason why there is no estimate; empty if there is one.
     """
 
     log_rr: float = math.nan
@@ -88,48 +88,48 @@ class Estimate:
 
     @property
     def p(self) -> float:
-        """Two-sided p value."""
+        """Two-sided p-value."""
         from scipy.special import ndtr
 
         return float(2 * ndtr(-abs(self.log_rr / self.se))) if self.se > 0 else math.nan
 
     @property
     def one_sided_p(self) -> float:
-        """P value that the ratio is one or less."""
+        """P-value of the hypothesis that the ratio is at most one."""
         from scipy.special import ndtr
 
         return float(ndtr(-self.log_rr / self.se)) if self.se > 0 else math.nan
 
     @property
     def e_value(self) -> float:
-        """How strong a confounder must be, with arm and outcome, to explain the estimate.
+        """E-value of the estimate.
 
-        VanderWeele and Ding (2017), Ann Intern Med 167:268, by the form for common outcomes where
+        VanderWeele and Ding (2017), Ann Intern Med 167:268, in the form for common outcomes if
         ``common``.
         """
         return e_value(self.log_rr, self.kind, self.common)
 
     @property
     def e_value_limit(self) -> float:
-        """The same for the limit that is nearer to no effect; 1 where the interval holds it."""
+        """E-value of the limit nearer to no effect; 1 if the interval includes no effect."""
         if math.isnan(self.log_rr):
             return math.nan
         return e_value_of_limit(self.lower, self.upper, self.kind, self.common)
 
 
 def empty_profile() -> pd.DataFrame:
-    """A profile without points."""
+    """Create a profile without points."""
     return pd.DataFrame({c: np.empty(0) for c in ("log_rr", "log_likelihood", "gradient")})
 
 
 def empty_interactions() -> pd.DataFrame:
-    """No interactions."""
+    """Create an empty table of interactions."""
     columns = ("covariate_id", "log_rr", "se", "lower", "upper", "p")
     return pd.DataFrame({c: np.empty(0) for c in columns})
 
 
 def empty_subgroups() -> pd.DataFrame:
-    """No subgroups."""
+    """Create an empty table of subgroups."""
     counts = [f"{arm}_{c}" for c in COUNTED for arm in ("target", "comparator")]
     columns = ("covariate_id", "level", "log_rr", "se", "lower", "upper", "p", *counts)
     return pd.DataFrame({c: np.empty(0) for c in columns})
@@ -143,9 +143,9 @@ def estimate_effect(
     sets: ArrayLike | None = None,
     features: Features | None = None,
 ) -> Estimate:
-    """Estimate the effect of the treatment.
+    """Estimate the effect of the treatment on the outcome.
 
-    What cannot be estimated is not an error: the result says why.
+    An effect that cannot be estimated is not an error: ``note`` gives the reason.
 
     Parameters
     ----------
@@ -163,16 +163,16 @@ def estimate_effect(
     Raises
     ------
     DataError
-        The model needs weights, sets or covariates that were not given.
+        The model needs weights, sets or covariates that are missing.
     """
     model = model or OutcomeModel()
-    for needed, given, what in (
+    for needed, given, name in (
         (model.weighted, weights, "propensity weights"),
         (model.stratified, sets, "matched sets or strata"),
         (model.covariates or bool(model.interactions), features, "covariates"),
     ):
         if needed and given is None:
-            raise DataError(f"the outcome model needs {what}, but the analysis makes none")
+            raise DataError(f"the outcome model needs {name}, which the analysis does not provide")
     require_people(people, "treated", "time", "event")
     if model.kind == "poisson" or model.stratified:
         require_people(people, "outcomes", "days_at_risk")
@@ -194,7 +194,7 @@ def estimate_effect(
 
 
 def why_none(people: pd.DataFrame) -> str:
-    """Why there can be no estimate; nothing if it can be tried."""
+    """Return the reason why there can be no estimate; "" if it can be attempted."""
     arms = {
         name: people[people["treated"] == value]
         for value, name in ((1, "target"), (0, "comparator"))
@@ -208,13 +208,14 @@ def why_none(people: pd.DataFrame) -> str:
 
 
 def _counted(people: pd.DataFrame, w: NDArray | None, s: NDArray | None) -> TwoGroups:
+    """Count the people at risk and the events."""
     return TwoGroups.of(people["time"], people["event"] == 1, people["treated"], w, s)
 
 
 def _from_counts(
     people: pd.DataFrame, model: OutcomeModel, w: NDArray | None, s: NDArray | None
 ) -> Estimate:
-    """Cox's model of the treatment alone, from its exact likelihood."""
+    """Estimate Cox's model of the treatment alone from its exact likelihood."""
     strata = s if model.stratified else None
     groups = _counted(people, w, strata)
     best = groups.maximum()
@@ -230,7 +231,7 @@ def _from_counts(
             interval="profile",
             profile=profile,
             note=f"nobody in the {arm} arm had the outcome during the time at risk, "
-            "so no finite hazard ratio fits best",
+            "so there is no finite hazard ratio",
         )
     happened = (people["event"] == 1).to_numpy()
     if model.interval_used == "profile":
@@ -259,7 +260,7 @@ def _from_counts(
 def _profile(
     groups: TwoGroups, model: OutcomeModel, best: float, limits: tuple[float, float]
 ) -> pd.DataFrame:
-    """Log-likelihood, less its supremum, and slope, as far as the likelihood matters."""
+    """Store the log-likelihood, minus its supremum, and its slope over the relevant range."""
     table = store_profile(
         lambda b: (groups.log_likelihood(b), groups.gradient(b)),
         best,
@@ -278,14 +279,14 @@ def _from_engine(
     s: NDArray | None,
     features: Features | None,
 ) -> Estimate:
-    """Any other model, fitted by an estimator of the library."""
+    """Estimate any other model with an estimator of the library."""
     fitted = fit_with_engine(people, model, w, s, features)
     profile, llr = empty_profile(), fitted.llr
     if fitted.profile is not None:
         profile = fitted.profile[["log_rr", "log_likelihood", "gradient"]].reset_index(drop=True)
         profile["log_likelihood"] -= profile["log_likelihood"].max()
     proportional = fitted.proportional_p
-    if model.plain:  # its likelihood is known whatever the interval
+    if model.plain:  # The likelihood is known for any kind of interval.
         groups = _counted(people, w, s if model.stratified else None)
         profile = _profile(groups, model, fitted.log_rr, groups.interval())
         at = groups.log_likelihood([fitted.log_rr, 0.0])
@@ -308,6 +309,7 @@ def _from_engine(
 
 
 def _interactions(fitted: Fitted) -> pd.DataFrame:
+    """Tabulate the interactions with their p-values."""
     if not fitted.interactions:
         return empty_interactions()
     from scipy.special import ndtr
@@ -319,6 +321,7 @@ def _interactions(fitted: Fitted) -> pd.DataFrame:
 
 
 def _subgroups(fitted: Fitted, people: pd.DataFrame, features: Features | None) -> pd.DataFrame:
+    """Tabulate the effects within subgroups with the counts of each."""
     if not fitted.subgroups or features is None:
         return empty_subgroups()
     from scipy.special import ndtr

@@ -1,9 +1,9 @@
-"""The columns of an outcome model: treatment, interactions, covariates.
+"""Design matrices of outcome models: treatment, interactions and covariates.
 
-The effect within a level of a characteristic a is a coefficient of the same model told in other
-columns: the treatment of those without a and of those with a, in place of the treatment and its
-product with a. Products with other characteristics b are centred then, T (b − mean b), so that it
-is the effect at the average of the others.
+The effect within a level of a characteristic a is a coefficient of the same model with different
+columns: the treatment of people without a and of people with a replace the treatment and its
+product with a. Products with other characteristics b are then centred, T (b − mean b), so that the
+effect is that at the average of the others.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from steropes.studies.outcomes.settings import OutcomeModel
 __all__ = ["LEVELS", "TREATMENT", "outcome_columns", "product"]
 
 TREATMENT = "treatment"
-LEVELS = ("treatment, without", "treatment, with")  # of those who lack and have a characteristic
+LEVELS = ("treatment, without", "treatment, with")  # The levels of a characteristic.
 
 
 def product(covariate: int) -> str:
-    """What the product of the treatment with a covariate is called."""
+    """Name the product of the treatment with a covariate."""
     return f"{TREATMENT}:{covariate}"
 
 
 def outcome_columns(
     people: pd.DataFrame, model: OutcomeModel, features: Features | None, within: int | None = None
 ) -> tuple[Any, list[str]]:
-    """X with the treatment first, and the names of the columns that have no prior.
+    """Build X with the treatment first, and list the columns without a prior.
 
     Parameters
     ----------
@@ -41,14 +41,14 @@ def outcome_columns(
         With ``treated``.
     model : OutcomeModel
     features : Features or None
-        Of the same people.
+        Covariates of the same people.
     within : int, optional
-        A 0/1 covariate among the interactions, by whose levels the treatment is told (``LEVELS``).
+        A 0/1 covariate among the interactions, by whose levels the treatment is split (``LEVELS``).
 
     Raises
     ------
     DataError
-        A covariate of an interaction that does not vary.
+        The covariate of an interaction does not vary.
     """
     from steropes.design import Design
 
@@ -80,7 +80,7 @@ def outcome_columns(
 
 
 def _block(name: str, column: NDArray) -> Any:
-    """A sparse column; of interactions one that varies."""
+    """Build a sparse column; raise if the column of an interaction does not vary."""
     from steropes.design.blocks import SparseBlock
 
     n, rows = len(column), np.flatnonzero(column).astype(np.int32)

@@ -1,4 +1,4 @@
-"""Outcome models that the library's estimators fit: with covariates, robust, or of other kinds."""
+"""Outcome models fitted by the library's estimators: with covariates, robust or not Cox."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from steropes.studies.results.stored_profile import profile_of, store_profile
 
 __all__ = ["Fitted", "clusters_of", "fit_with_engine"]
 
-Z = 1.959963984540054  # the 97.5 % quantile of the standard normal
-STEP = 0.2  # between points of a stored profile that take a refit each, see `store_profile`
+Z = 1.959963984540054  # The 97.5 % quantile of the standard normal distribution.
+STEP = 0.2  # The spacing of a stored profile whose points need a refit, see `store_profile`.
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """What a fit says of the treatment, on the log scale, of its interactions and of subgroups.
+    """Effects of the treatment, its interactions and subgroups on the log scale.
 
-    ``converged`` says whether every fit behind them ended at its optimum. Lines of ``interactions``
-    are (covariate, coefficient, standard error, lower, upper limit);
-    of ``subgroups`` the same after (covariate, whether they have it).
+    ``converged`` is True if all fits converged. Lines of ``interactions`` are (covariate,
+    coefficient, standard error, lower, upper limit); those of ``subgroups`` the same after
+    (covariate, 1 with it or 0 without it).
     """
 
     log_rr: float
@@ -50,9 +50,9 @@ def fit_with_engine(
     sets: NDArray | None,
     features: Features | None,
 ) -> Fitted:
-    """Fit the outcome model and read off the treatment's line.
+    """Fit the outcome model and return the effect of the treatment.
 
-    Parameters are those of ``estimate_effect``, checked.
+    Parameters are those of ``estimate_effect``, already checked.
     """
     rows = _informative(people, sets) if model.stratified else np.arange(len(people))
     people = people.iloc[rows]
@@ -62,8 +62,8 @@ def fit_with_engine(
     clusters = clusters_of(people, sets)
     x, free = outcome_columns(people, model, features)
     fitted, y, fit = _fitted(people, model, x, free, weights, sets)
-    lines, ended = _lines(fitted, model, free, clusters)
-    converged = bool(fitted.converged_) and ended
+    lines, refits_converged = _lines(fitted, model, free, clusters)
+    converged = bool(fitted.converged_) and refits_converged
     interactions = tuple((c, *lines[product(c)]) for c in model.interactions)
     by_cv = model.covariates and model.variance is None
     chosen = replace(model, variance=fitted.variance_) if by_cv else model
@@ -72,12 +72,11 @@ def fit_with_engine(
         if features is not None and np.isin(features.column(c), (0, 1)).all():
             parts, own = outcome_columns(people, chosen, features, within=c)
             refitted, _, _ = _fitted(people, chosen, parts, own, weights, sets)
-            told, ended = _lines(refitted, chosen, own, clusters, [*LEVELS])
-            converged &= bool(refitted.converged_) and ended
-            subgroups += [(c, k, *told[level]) for k, level in enumerate(LEVELS)]
+            within, refits_converged = _lines(refitted, chosen, own, clusters, [*LEVELS])
+            converged &= bool(refitted.converged_) and refits_converged
+            subgroups += [(c, k, *within[level]) for k, level in enumerate(LEVELS)]
     log_rr, se, lower, upper = lines[TREATMENT]
-    if model.plain:  # the profile of the treatment alone is known without refits
-        # and without interactions
+    if model.plain:  # The caller knows the profile without refits, and there are no interactions.
         return Fitted(log_rr, se, lower, upper, interactions, converged=converged)
     profile = _profile(fitted, model, lines[TREATMENT])
     llr = _value_at(profile, log_rr) - _value_at(profile, 0.0)
@@ -107,7 +106,7 @@ def _fitted(
     weights: NDArray | None,
     sets: NDArray | None,
 ) -> tuple[Any, Any, dict[str, Any]]:
-    """The fitted estimator, its y, and what ``fit`` was given besides."""
+    """Return the fitted estimator, its y, and the other arguments of ``fit``."""
     estimator, y, fit = _estimator(people, model, free)
     if weights is not None:
         fit["sample_weight"] = weights
@@ -117,19 +116,19 @@ def _fitted(
 
 
 def _proportional(people: pd.DataFrame, rest: NDArray, y: Any, fit: dict[str, Any]) -> float:
-    """P value that the treatment's hazards are proportional, given what the covariates add."""
+    """Test the proportionality of the treatment's hazards, with the covariates as offset."""
     import steropes as st
 
     treated = (people["treated"].to_numpy(dtype=float) == 1).astype(float)[:, None]
     try:
         alone = st.CoxRegression(ties="breslow").fit(treated, y, offset=rest, **fit)
         return float(alone.test_proportionality()["p"].iloc[0])
-    except (SeparationError, DataError, np.linalg.LinAlgError):  # say, one event time alone
+    except (SeparationError, DataError, np.linalg.LinAlgError):  # Such as a single event time.
         return math.nan
 
 
 def _informative(people: pd.DataFrame, sets: NDArray | None) -> NDArray:
-    """Rows of the sets with an outcome; the others have no part in a conditional likelihood."""
+    """Find the rows of sets with an outcome; others do not affect a conditional likelihood."""
     of_set = pd.Series(np.asarray(sets))
     return np.flatnonzero(
         (people["outcomes"].groupby(of_set.to_numpy()).transform("sum") > 0).to_numpy()
@@ -137,7 +136,7 @@ def _informative(people: pd.DataFrame, sets: NDArray | None) -> NDArray:
 
 
 def _estimator(people: pd.DataFrame, model: OutcomeModel, free: list[str]) -> tuple[Any, Any, dict]:
-    """The estimator, its y, and what ``fit`` is given besides."""
+    """Return the unfitted estimator, its y, and the other arguments of ``fit``."""
     import steropes as st
 
     settings: dict[str, Any] = {}
@@ -173,9 +172,9 @@ def _estimator(people: pd.DataFrame, model: OutcomeModel, free: list[str]) -> tu
 def _profile(
     fitted: Any, model: OutcomeModel, line: tuple[float, float, float, float]
 ) -> pd.DataFrame:
-    """The profile of the treatment, about its estimate and the interval of the likelihood."""
+    """Store the profile of the treatment around its estimate and likelihood interval."""
     log_rr, se, lower, upper = line
-    if model.interval_used != "profile":  # whatever the interval, it says how wide the profile is
+    if model.interval_used != "profile":  # The Wald limits approximate the profile's width.
         lower, upper = log_rr - Z * se, log_rr + Z * se
     return store_profile(
         profile_of(fitted, TREATMENT),
@@ -188,15 +187,15 @@ def _profile(
 
 
 def _value_at(profile: pd.DataFrame, log_rr: float) -> float:
-    """The stored log-likelihood at a log ratio that is among the points; missing if it is not."""
+    """Look up the stored log-likelihood at a log ratio; NaN if it is not among the points."""
     apart = (profile["log_rr"] - log_rr).abs()
     near = profile["log_likelihood"][apart < 1e-8]
     return float(near.iloc[0]) if len(near) else math.nan
 
 
 def clusters_of(people: pd.DataFrame, sets: NDArray | None) -> NDArray:
-    """Whose rows belong together: those of a matched set, else those of a person."""
-    if sets is None or len(np.unique(sets)) < 20:  # score strata are not clusters
+    """Return the clusters of rows: matched sets, else persons."""
+    if sets is None or len(np.unique(sets)) < 20:  # Score strata are not clusters.
         return people["person_id"].to_numpy()
     return sets
 
@@ -208,14 +207,14 @@ def _lines(
     clusters: NDArray,
     wanted: list[str] | None = None,
 ) -> tuple[dict[str, tuple[float, float, float, float]], bool]:
-    """Coefficient, standard error and limits of each column without a prior, or of some.
+    """Return coefficient, standard error and limits of some columns, by default without prior.
 
-    With them comes whether the refits of an interval, if it takes any, ended at their optimum.
+    The second value is True if all refits of the interval converged.
     """
     wanted = free if wanted is None else wanted
     kind = model.interval_used
     if kind == "bootstrap":
-        units = None if model.stratified else clusters  # sets are drawn whole as it is
+        units = None if model.stratified else clusters  # Sets are always drawn as a whole.
         draws = fitted.bootstrap(n=model.draws, random_state=model.seed, cluster=units)
         limits, coef = draws.confint(0.95), pd.DataFrame(draws.coef, columns=draws.names)
         spread = coef.replace([np.inf, -np.inf], np.nan).std()

@@ -1,4 +1,4 @@
-"""What is told of the outcome besides its effect: follow-up, curves, and what could be detected."""
+"""Summaries of outcomes: counts, follow-up, survival curves and detectable ratios."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ QUANTILES = {
     "p_90": 0.9,
     "max": 1.0,
 }
-Z = 1.959963984540054
+Z = 1.959963984540054  # The 97.5 % quantile of the standard normal distribution.
 
 
 def arm_counts(people: pd.DataFrame) -> dict[str, int]:
-    """Subjects, days until the outcome or the end of risk, and people with the outcome, by arm."""
+    """Count subjects, days to the outcome or end of risk, and people with the outcome, by arm."""
     counts = {}
     for value, arm in ARMS:
         of_arm = people[people["treated"] == value]
@@ -46,20 +46,20 @@ def arm_counts(people: pd.DataFrame) -> dict[str, int]:
 def informative_events(
     time: ArrayLike, event: ArrayLike, treated: ArrayLike, sets: ArrayLike | None = None
 ) -> tuple[int, int]:
-    """Count the events of each arm while somebody of the other is at risk in the same set.
+    """Count the events of each arm that occur while the other arm is at risk in the same set.
 
-    These alone say something of the hazard ratio within sets, and its standard error counts them.
+    Only these contribute to the hazard ratio within sets and to its standard error.
 
     Parameters
     ----------
     time, event, treated : array_like, shape (n,)
     sets : array_like, shape (n,), optional
-        Set of each person. Default: all are one set.
+        Set of each person. Default: one set.
 
     Returns
     -------
     (int, int)
-        Of the target and of the comparator.
+        Counts in the target and in the comparator.
     """
     t, a = np.asarray(time, dtype=float), np.asarray(treated).astype(int)
     had = np.asarray(event) == 1
@@ -71,7 +71,7 @@ def informative_events(
 
 
 def follow_up(people: pd.DataFrame) -> dict[str, object]:
-    """Distribution of the days followed up, and first and last start, in each arm."""
+    """Summarise the days of follow-up, and the first and last start, in each arm."""
     found: dict[str, object] = {}
     for value, arm in ARMS:
         of_arm = people[people["treated"] == value]
@@ -87,11 +87,11 @@ def follow_up(people: pd.DataFrame) -> dict[str, object]:
 def detectable_ratio(
     people: pd.DataFrame, kind: str = "cox", alpha: float = 0.05, power: float = 0.8
 ) -> float:
-    """Smallest ratio above 1 that would be found with the given power.
+    """Compute the smallest ratio above 1 that would be detected with the given power.
 
-    Of hazards exp(√((z₁₋α/₂ + z_power)² / (E q (1 − q)))), with E people with the outcome and a
-    share q in the target arm (Schoenfeld 1983). Of odds the same with √(1 / (E (1 − E/n))) as
-    standard error. Infinite without an outcome or with one arm alone.
+    For hazards it is exp(√((z₁₋α/₂ + z_power)² / (E q (1 − q)))), with E people with the outcome
+    and a share q of people in the target arm (Schoenfeld 1983). For odds the standard error is
+    √(1 / (E (1 − E/n))) instead. Infinite without an outcome or with one arm only.
     """
     from scipy.special import ndtri
 
@@ -106,12 +106,12 @@ def detectable_ratio(
 
 
 def curve_table(people: pd.DataFrame, weights: ArrayLike | None = None) -> pd.DataFrame:
-    """Kaplan–Meier curves of both arms at every time at which either of them changes.
+    """Tabulate Kaplan–Meier curves of both arms at every time at which either changes.
 
-    Up to the 90 % quantile of all follow-up. The curve of an arm whose last person was seen before
-    that ends there, with a line of its own, unless it has come to zero; so an arm of nobody has
-    none. Limits are those of log S, at most one; numbers at risk stand at 0 and every 50, 100 or
-    250 days.
+    The table extends to the 90 % quantile of all follow-up. The curve of an arm whose follow-up
+    ends before that ends there, in its own row, unless it has reached zero; an empty arm has no
+    curve. Limits are those of log S, at most one; numbers at risk are given at 0 and every 50, 100
+    or 250 days.
 
     Parameters
     ----------
@@ -123,8 +123,8 @@ def curve_table(people: pd.DataFrame, weights: ArrayLike | None = None) -> pd.Da
     -------
     DataFrame
         ``time_day``, and for each arm ``_survival``, ``_survival_lb``, ``_survival_ub`` (missing
-        after its end) and ``_at_risk`` (missing between those days); then the people who had the
-        outcome on that day, ``_events``, and those whose time is that day or later, ``_here``.
+        after its end) and ``_at_risk`` (missing between those days); then the number of people
+        with the outcome on that day, ``_events``, and with that time or a later one, ``_here``.
     """
     if people.empty:
         return pd.DataFrame()
@@ -150,15 +150,15 @@ def curve_table(people: pd.DataFrame, weights: ArrayLike | None = None) -> pd.Da
 def _arm_curve(
     people: pd.DataFrame, weights: NDArray | None, times: NDArray, marks: NDArray, arm: str
 ) -> dict[str, NDArray]:
-    """One arm's columns at the given times."""
+    """Compute one arm's columns at the given times."""
     survival, lower, upper = (np.full(len(times), math.nan) for _ in range(3))
     if len(people):
         curve = product_limit(people["time"], people["event"] == 1, weights=weights)
         at = np.searchsorted(curve.times, times, side="right") - 1
         s = np.where(at >= 0, curve.survival[at], 1.0)
         spread = Z * np.sqrt(np.where(at >= 0, curve.log_variance[at], 0.0))
-        spread = np.where(s > 0, spread, 0.0)  # where nobody is left there is no width
-        # nobody was seen later, of whom the last value could be told
+        spread = np.where(s > 0, spread, 0.0)  # An interval at zero has no width.
+        # The curve is unknown after the last follow-up time, unless it has reached zero.
         s = np.where((times <= curve.times[-1]) | (s == 0), s, math.nan)
         survival, lower, upper = s, s * np.exp(-spread), np.minimum(1.0, s * np.exp(spread))
     t = people["time"].to_numpy()

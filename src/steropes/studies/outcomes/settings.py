@@ -1,4 +1,4 @@
-"""How the outcomes of two arms are compared: the model, its covariates, its intervals."""
+"""Settings of the outcome model: its kind, covariates and interval."""
 
 from __future__ import annotations
 
@@ -16,45 +16,44 @@ Interval = Literal["auto", "profile", "wald", "robust", "bootstrap"]
 
 @dataclass(frozen=True)
 class OutcomeModel:
-    """The model of the outcome.
+    """Settings of the outcome model.
 
     Attributes
     ----------
     kind : str, default "cox"
-        "cox": time to the first outcome, with ties as Breslow has them. "fine-gray": the same
-        with a competing outcome. "logistic": whether there is one. "poisson": how many, with the
-        days at risk as exposure.
+        "cox": time to the first outcome, with Breslow's method for ties. "fine-gray": the same with
+        a competing outcome. "logistic": occurrence of the outcome. "poisson": number of outcomes,
+        with the days at risk as exposure.
     stratified : bool, default False
-        Compare within matched sets or strata only: the conditional likelihood.
+        Compare within matched sets or strata only, by the conditional likelihood.
     weighted : bool, default False
-        Use the propensity weights, which are stabilised by the arms' shares of the people (but
-        not overlap weights); with matching or strata, weights by which both arms are spread over
-        the sets alike.
+        Use the propensity weights, stabilised by the arms' shares of the people (except overlap
+        weights); with matching or strata, weights that distribute both arms equally over the sets.
     covariates : bool, default False
-        Have the covariates in the model too, under a Laplace prior; the treatment has none.
-        With weights the estimate is doubly robust.
+        Include the covariates in the model under a Laplace prior; the treatment has no prior. With
+        weights the estimate is doubly robust.
     variance : float, optional
-        Of that prior. Default: chosen by cross-validation.
+        Variance of that prior. Default: chosen by cross-validation.
     folds, seed : int, default 10 and 1
-        Of that cross-validation.
+        Folds and seed of that cross-validation.
     include, exclude : tuple of int
-        Covariate ids to use alone (if any are given), and to leave out.
+        The only covariate ids to use (if any are given), and those to leave out.
     interactions : tuple of int
-        Covariate ids whose interaction with the treatment is estimated, beside their own effects.
+        Covariate ids whose interaction with the treatment is estimated, with their main effects.
     interval : str, default "auto"
-        "profile": the profile likelihood's. "wald": from the information. "robust": the sandwich
-        variance, by matched set or person. Both are refused beside covariates. "bootstrap":
-        percentiles over draws of people or matched sets. "auto" is "profile" without weights; with
-        them "robust" for Cox and Fine-Gray models without covariates, and "bootstrap" for the
-        others.
+        "profile": profile likelihood. "wald": from the information. "robust": sandwich variance
+        by matched set or person. The last two are not allowed with covariates. "bootstrap":
+        percentiles over draws of people or matched sets. "auto" means "profile" without weights;
+        with weights, "robust" for Cox and Fine–Gray models without covariates and "bootstrap" for
+        all others.
     draws : int, default 200
-        Of the bootstrap.
+        Number of bootstrap draws.
     lowest, highest : float, default 0.1 and 10
-        The ratios between which the profile is stored at least. It is stored beyond them as far as
-        its interval goes, and further.
+        Smallest range of ratios of the stored profile, which extends beyond them as far as its
+        interval and further.
     horizon : int, optional
-        Day at risk by which differences of risks and of restricted means are told. Default: the
-        90 % quantile of all follow-up, but no later than somebody is left in either arm.
+        Day at risk for differences of risks and of restricted mean times. Default: the 90 %
+        quantile of all follow-up, but at most the last day on which both arms have somebody left.
     """
 
     kind: Kind = "cox"
@@ -96,8 +95,8 @@ class OutcomeModel:
             raise DataError("a Fine-Gray model within matched sets is not defined; weight instead")
         if self.covariates and self.interval in ("wald", "robust"):
             raise DataError(
-                f'interval "{self.interval}" allows for no selection of covariates, which are '
-                'under a Laplace prior: use "profile", "bootstrap" or "auto"'
+                f'interval "{self.interval}" ignores the selection of covariates by the Laplace '
+                'prior: use "profile", "bootstrap" or "auto"'
             )
 
     @property
@@ -107,7 +106,7 @@ class OutcomeModel:
 
     @property
     def interval_used(self) -> Interval:
-        """What "auto" stands for."""
+        """The kind of interval, with "auto" resolved."""
         if self.interval != "auto":
             return self.interval
         if not self.weighted:

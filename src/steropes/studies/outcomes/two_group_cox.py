@@ -1,9 +1,9 @@
-"""Cox's likelihood of the treatment alone: a function of one number and of counts at risk.
+"""Cox's partial likelihood of the treatment alone, as a function of the counts at risk.
 
-With one 0/1 covariate the data enter only through the weight of each arm at risk, and of each arm's
-events, at every event time of every stratum. Those are found once; the log-likelihood at any
-number of log hazard ratios is then a sum over event times, exact and cheap enough for a grid of
-hundreds of outcomes. Ties are Breslow's.
+With one 0/1 covariate the data enter only through the weights at risk and of events in each arm at
+each event time of each stratum. These are counted once; the log-likelihood at any number of log
+hazard ratios is then a sum over event times, exact and cheap enough for a grid of hundreds of
+outcomes. Ties are treated by Breslow's method.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["TwoGroups"]
 
-FARTHEST = 40.0  # log hazard ratios are looked for within this distance of zero
+FARTHEST = 40.0  # The range around zero in which log hazard ratios are searched.
 
 
 @dataclass(frozen=True)
 class TwoGroups:
-    """Event times of two arms.
+    """Counts at the event times of two arms.
 
     Attributes
     ----------
     target, comparator : ndarray, shape (m,)
         Weight at risk in each arm at each event time (of each stratum).
     events : ndarray, shape (m,)
-        Weight of the events there, of both arms.
+        Weight of the events of both arms at each time.
     in_target : float
         Weight of all events of the target arm.
     time, stratum : ndarray, shape (m,)
-        When they are, and in which stratum (numbered from 0).
+        Event times and their strata (numbered from 0).
     target_events : ndarray, shape (m,)
         Weight of the events of the target arm.
     """
@@ -55,7 +55,7 @@ class TwoGroups:
         weight: ArrayLike | None = None,
         strata: ArrayLike | None = None,
     ) -> TwoGroups:
-        """Count who is at risk, and who has the event, at each event time.
+        """Count the people at risk and the events at each event time.
 
         Parameters
         ----------
@@ -90,40 +90,40 @@ class TwoGroups:
         )
 
     def log_likelihood(self, log_rr: ArrayLike) -> NDArray:
-        """Log partial likelihood at each log hazard ratio."""
+        """Compute the log partial likelihood at each log hazard ratio."""
         b = np.atleast_1d(np.asarray(log_rr, dtype=float))
         return b * self.in_target - self.events @ self._log_sum(b)
 
     def gradient(self, log_rr: ArrayLike) -> NDArray:
-        """Its derivative."""
+        """Compute its derivative at each log hazard ratio."""
         b = np.atleast_1d(np.asarray(log_rr, dtype=float))
         return self.in_target - self.events @ self._share(b)
 
     def _log_sum(self, b: NDArray) -> NDArray:
-        """log(n1 e^b + n0), (m, B)."""
+        """Compute log(n1 e^b + n0), shape (m, B)."""
         with np.errstate(divide="ignore"):
             return np.logaddexp(
                 np.log(self.target)[:, None] + b, np.log(self.comparator)[:, None] + 0 * b
             )
 
     def _share(self, b: NDArray) -> NDArray:
-        """Share of the hazard that the target arm has, (m, B)."""
+        """Compute the target arm's share of the hazard, shape (m, B)."""
         return np.exp(np.log(np.maximum(self.target, 1e-300))[:, None] + b - self._log_sum(b))
 
     def share(self, log_rr: float) -> NDArray:
-        """Share of the hazard that the target arm has at each event time, (m,)."""
+        """Compute the target arm's share of the hazard at each event time, shape (m,)."""
         return self._share(np.array([log_rr]))[:, 0]
 
     def maximum(self) -> float:
-        """The log hazard ratio of largest likelihood; infinite if events tell only one side.
+        """Find the log hazard ratio of largest likelihood; infinite if only one arm has events.
 
-        NaN where no event has people of both arms at risk.
+        NaN if no event occurs while both arms are at risk.
         """
         both = (self.target > 0) & (self.comparator > 0)
         if not both.any():
             return math.nan
         low, high = (float(self.gradient(b)[0]) for b in (-FARTHEST, FARTHEST))
-        if high >= 0 or low <= 0:  # no event in one of the arms among those
+        if high >= 0 or low <= 0:  # One arm has no event while both are at risk.
             return math.inf if high >= 0 else -math.inf
         from scipy.optimize import brentq
 
@@ -131,7 +131,7 @@ class TwoGroups:
         return self._polished(start)
 
     def _polished(self, b: float) -> float:
-        """Newton steps from next to the root of the gradient, to the last digit."""
+        """Refine a root of the gradient by Newton steps to the last digit."""
         for _ in range(5):
             share = self._share(np.array([b]))[:, 0]
             step = float(self.gradient(b)[0]) / float(self.events @ (share * (1 - share)))
@@ -141,12 +141,12 @@ class TwoGroups:
         return b
 
     def information(self, log_rr: float) -> float:
-        """Minus the second derivative."""
+        """Compute minus the second derivative."""
         share = self._share(np.array([log_rr]))[:, 0]
         return float(self.events @ (share * (1 - share)))
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """The log hazard ratios within the profile's interval; an open side is infinite."""
+        """Return the limits of the profile likelihood interval; an open side is infinite."""
         from scipy.optimize import brentq
         from scipy.stats import chi2
 
@@ -170,5 +170,5 @@ class TwoGroups:
 
 
 def _running(values: NDArray, stratum: NDArray) -> NDArray:
-    """Sums over this and all later times of a stratum; none is a difference of larger ones."""
+    """Sum over this and all later times of a stratum, without cancellation."""
     return pd.Series(values).groupby(stratum).cumsum().to_numpy()

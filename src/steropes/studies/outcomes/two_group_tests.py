@@ -1,7 +1,7 @@
-"""Of Cox's model of the treatment alone: is its effect constant, and how sure is it under weights.
+"""Proportionality test and robust standard error of Cox's model of the treatment alone.
 
-Both follow from the counts at risk in closed form, and are the numbers that a fit of the model
-gives: a grid asks for them hundreds of times.
+Both are computed in closed form from the counts at risk and agree with a fit of the model; a grid
+needs them hundreds of times.
 """
 
 from __future__ import annotations
@@ -16,30 +16,29 @@ from steropes.studies.outcomes.two_group_cox import TwoGroups
 
 __all__ = ["TRANSFORM", "proportionality_p", "robust_error"]
 
-TRANSFORM = "km"  # of time: one minus the Kaplan–Meier curve, as R's cox.zph names it
-ALONE = 1e-10  # share of the change's information that the effect itself leaves it
+TRANSFORM = "km"  # Time is transformed to one minus the Kaplan–Meier curve (R's cox.zph).
+ALONE = 1e-10  # The smallest share of the change's information that is independent of the effect.
 
 
 def proportionality_p(
     groups: TwoGroups, log_rr: float, time: ArrayLike, event: ArrayLike, weight: ArrayLike | None
 ) -> float:
-    """P value of the score test of an effect that changes with time; missing if there is none.
-
-    Grambsch and Therneau (1994), Biometrika 81:515, with g(t) one minus the Kaplan–Meier curve of
-    everybody, as ``CoxRegression.test_proportionality``.
+    """Compute the p-value of the score test for a time-varying effect; NaN if there is none.
+    The test is that of Grambsch and Therneau (1994), Biometrika 81:515, with g(t) one minus the
+    Kaplan–Meier curve of everybody, as in ``CoxRegression.test_proportionality``.
 
     Parameters
     ----------
     groups : TwoGroups
     log_rr : float
-        Its maximum.
+        The maximum of its likelihood.
     time, event, weight : array_like, shape (n,)
-        Of the people; the weights are those of ``groups``.
+        Data of the people, with the weights of ``groups``.
     """
     from scipy.stats import chi2
 
     t, died = np.asarray(time, dtype=float), np.asarray(event).astype(bool)
-    if weight is not None:  # how much they weigh has no part in g
+    if weight is not None:  # Positive weights do not affect g.
         there = np.asarray(weight) > 0
         t, died = t[there], died[there]
     curve = product_limit(t, died)
@@ -65,20 +64,20 @@ def robust_error(
     strata: ArrayLike | None = None,
     clusters: ArrayLike | None = None,
 ) -> float:
-    """Standard error of the log hazard ratio that does not believe the weights to be counts.
+    """Compute the robust standard error of the log hazard ratio.
 
-    The sum of squared scores, by cluster, over the squared information (Lin and Wei 1989, JASA
-    84:1074).
+    It is the root of the sum of squared scores, by cluster, over the information (Lin and Wei 1989,
+    JASA 84:1074).
 
     Parameters
     ----------
     groups : TwoGroups
     log_rr : float
-        Its maximum.
+        The maximum of its likelihood.
     time, event, treated, weight, strata
-        Those it was made of.
+        The data of ``groups``.
     clusters : array_like, shape (n,), optional
-        Whose scores are added up before they are squared.
+        Clusters within which scores are summed before squaring.
     """
     t, died = np.asarray(time, dtype=float), np.asarray(event).astype(bool)
     arm = np.asarray(treated).astype(bool)
@@ -90,7 +89,7 @@ def robust_error(
     with np.errstate(divide="ignore"):
         total = np.logaddexp(np.log(groups.target) + log_rr, np.log(groups.comparator))
     hazard = groups.events * np.exp(-total)
-    # event times in ascending order, stratum after stratum
+    # Event times in ascending order, stratum by stratum.
     order = np.lexsort((groups.time, groups.stratum))
     span = max(float(t.max(initial=0.0)), 0.0) + 1.0
     places = groups.stratum[order] * span + groups.time[order]
@@ -113,7 +112,7 @@ def robust_error(
 def _within(
     lost: NDArray, of: NDArray, places: NDArray, stratum: NDArray, span: float, t: NDArray
 ) -> NDArray:
-    """For each person the sum over the event times of their stratum up to their own."""
+    """Sum over the event times of each person's stratum up to the person's own time."""
     running = np.concatenate(([0.0], np.cumsum(lost)))
     first = np.searchsorted(of, stratum, side="left")
     last = np.searchsorted(places, stratum * span + t, side="right")
