@@ -12,7 +12,7 @@ from steropes.studies import OmopDatabase, StudySettings, comparative_study
 from steropes.studies._extras import MissingExtraError
 from steropes.studies.cli.command_line import run
 from steropes.studies.database.drivers import connect
-from steropes.studies.database.open_database import open_place
+from steropes.studies.database.open_database import open_source
 from steropes.studies.database.protocols import RecordsOf
 from steropes.studies.database.server_address import read_address
 from steropes.studies.database.sql_dialects import DIALECTS, Column, Table
@@ -91,8 +91,8 @@ def test_a_credentials_file_that_others_can_read_is_refused(monkeypatch, tmp_pat
     ("text", "said"),
     [
         ("password = hush\n", "is not a credentials file"),
-        ('pasword = "hush"\n', "may hold user, password, token, each as text, not pasword"),
-        ("password = 7\n", "may hold user, password, token, each as text, not password"),
+        ('pasword = "hush"\n', "may contain user, password, token, each as text, not pasword"),
+        ("password = 7\n", "may contain user, password, token, each as text, not password"),
     ],
 )
 def test_a_credentials_file_is_never_quoted(monkeypatch, tmp_path, text, said):
@@ -118,7 +118,7 @@ def test_a_url_that_cannot_be_read_is_not_quoted():
 
 
 def test_an_unknown_kind_of_database_is_refused(capsys):
-    with pytest.raises(DataError, match=r"there is no way to read oracle://.*snowflake"):
+    with pytest.raises(DataError, match=r"oracle:// is not supported.*snowflake"):
         OmopDatabase("oracle://ann:hush@host/omop")
     assert run(["concepts", "oracle://ann:hush@host/omop", "x"]) == 2
     assert "hush" not in capsys.readouterr().err
@@ -126,7 +126,7 @@ def test_an_unknown_kind_of_database_is_refused(capsys):
 
 def test_what_is_no_database_is_refused():
     with pytest.raises(DataError, match="an open connection of DuckDB or of an ADBC driver"):
-        open_place(7)
+        open_source(7)
 
 
 @pytest.mark.parametrize(
@@ -256,7 +256,7 @@ def test_a_folder_of_parquet_files_is_a_database(people, tmp_path):
 def test_a_table_that_is_there_twice_is_refused(people, tmp_path):
     folder = export(people, tmp_path / "cdm")
     (folder / "person.parquet").write_bytes((folder / "PERSON.parquet").read_bytes())
-    with pytest.raises(DataError, match="holds the table person twice"):
+    with pytest.raises(DataError, match="has the table person twice"):
         OmopDatabase(folder)
 
 

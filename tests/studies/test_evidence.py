@@ -153,9 +153,9 @@ def test_random_effects_are_as_exact_however_narrow_or_contradictory_the_likelih
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: random_effects([lambda b: b * np.nan]), "likelihood 0 .* no number"),
+        (lambda: random_effects([lambda b: b * np.nan]), "likelihood 0 .* not a number"),
         (lambda: random_effects([lambda b: b * 0, lambda b: b * 0 - np.inf]), "likelihood 1 "),
-        (lambda: random_effects([lambda b: 0.0]), "likelihood 0 gives"),
+        (lambda: random_effects([lambda b: 0.0]), "likelihood 0 returns"),
         (lambda: random_effects([normal(0, 1)], tau_sd=0), "tau_sd must be a positive number"),
         (lambda: random_effects([normal(0, 1)], mean_sd=np.nan), "mean_sd must be a positive"),
         (lambda: random_effects([normal(0, 1)], points=1), "points must be 10 or more"),
@@ -198,7 +198,7 @@ def test_archives_are_combined_and_blinded_results_left_out(tmp_path):
     assert found.loc["fixed, normal", "databases"] == 3
     assert found.loc["fixed, profile", "log_rr"] == pytest.approx(wanted.log_rr, abs=1e-4)
     assert combine_archives(paths, unblind=True)["databases"].tolist() == [4] * 4
-    with pytest.raises(DataError, match=r"2 archives hold 1 database: d0 is in .*0\.zip and in"):
+    with pytest.raises(DataError, match=r"2 archives contain 1 database: d0 is in .*0\.zip and in"):
         combine_archives([paths[0], paths[0]])
     (tmp_path / "no.zip").write_text("no")
     with pytest.raises(DataError, match="is not an archive"):

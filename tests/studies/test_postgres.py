@@ -340,7 +340,7 @@ def test_a_refusal_tells_no_password(server, capsys):
         (lambda url: url + "&schema=none", "no tables in schema 'none'"),
         (lambda url: url.replace("site:", "nobody:"), "cannot connect"),
         (lambda url: url.replace("postgresql://", "postgresql://["), "cannot be read"),
-        (lambda url: url.replace("postgresql", "oracle"), "no way to read oracle"),
+        (lambda url: url.replace("postgresql", "oracle"), "oracle:// is not supported"),
     ],
 )
 def test_nothing_that_goes_wrong_tells_the_password(server, change, said, capsys, caplog):

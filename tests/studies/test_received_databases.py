@@ -82,7 +82,7 @@ def test_a_link_out_of_a_folder_is_refused(tmp_path, demo_file, secret):
     source = tmp_path / "parquet"
     source.mkdir()
     (source / "person.parquet").symlink_to(secret)
-    with pytest.raises(DataError, match="symbolic link to a place outside"):
+    with pytest.raises(DataError, match="symbolic link to a target outside"):
         OmopDatabase(source)
 
 

@@ -60,7 +60,7 @@ def grid(
     An interrupted run goes on where it was when the same command is given again.
     """
     from steropes.studies.database.open_database import require_database
-    from steropes.studies.database.results import require_results_place, write_results
+    from steropes.studies.database.results import require_results_server, write_results
     from steropes.studies.execution.reference_checks import require_database_id
     from steropes.studies.execution.specification import grid_schema, read_spec
 
@@ -71,7 +71,7 @@ def grid(
         raise DataError("name a specification and --database; steropes grid --schema tells more")
     require_database(database)
     if results_schema is not None:
-        require_results_place(database, results_schema)
+        require_results_server(database, results_schema)
     require_database_id(spec)
     results = run_and_report(
         database, read_spec(spec), output, unblind, quiet, jobs, disclosure=disclosure

@@ -1,5 +1,5 @@
-"""Where the tables of a database are: in DuckDB, in Parquet files, on a server.
+"""Access to the tables of an OMOP database in DuckDB, in Parquet files or on a server.
 
-The analysis is DuckDB's in every case. What is on a server is read by a handful of plain queries
-and streamed as Arrow into a DuckDB file of the study's own, which goes when the study ends.
+All analysis runs in DuckDB. A server is read by a handful of plain queries, which are streamed as
+Arrow into a temporary DuckDB file of the study; the file is removed when the study ends.
 """

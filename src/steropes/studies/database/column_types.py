@@ -1,11 +1,11 @@
-"""Columns of CDM tables in the types that the CDM gives them, whatever a site declared.
+"""Conversion of the columns of CDM tables to the types of the CDM.
 
-The CDM has dates without a time, and ids that are whole numbers. Sites store timestamps with or
-without a time zone, text, floating point and decimal numbers instead. Each of these is converted
-here, in one way for all tables; what cannot be converted without a doubt is an error that names the
-table and the column, and neither the value nor the person.
+The CDM has dates without a time and integer ids. Some sites store timestamps with or without a time
+zone, text, floating point or decimal numbers instead. These are converted here, in the same way for
+all tables. A value that cannot be converted unambiguously is an error that names the table and the
+column, and neither the value nor the person.
 
-A value is converted where a query reads it, so that rows and columns that no query reads may hold
+A value is converted when a query reads it, so that rows and columns that no query reads may contain
 anything.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MARK", "conformed", "meaning", "require_time_zone"]
 
-MARK = "steropes: "  # begins the messages that statements raise by DuckDB's error()
+MARK = "steropes: "  # The prefix of messages that statements raise by DuckDB's error().
 Meaning = Literal["date", "whole", "real", ""]
 
 WHOLE = {
@@ -34,17 +34,17 @@ WHOLE = {
 REAL = {"value_as_number", "range_low", "range_high", "quantity"}
 INTEGERS = {"BIGINT", "INTEGER", "SMALLINT", "TINYINT", "UINTEGER", "USMALLINT", "UTINYINT"}
 WIDER = {"UBIGINT", "HUGEINT", "UHUGEINT", "BIGNUM"}
-# Whole numbers from this one on share their floating point number with a neighbour.
+# From these values on, floating point numbers do not distinguish neighbouring integers.
 EXACT = {"DOUBLE": 2**53, "FLOAT": 2**24}
 
 
 def meaning(column: str) -> Meaning:
-    """Return the kind of value that the CDM has in a column: "" where any type will do.
+    """Return the kind of value that the CDM has in a column: "" if any type is accepted.
 
     Parameters
     ----------
     column : str
-        Its name in lower case.
+        Name of the column in lower case.
     """
     if column in WHOLE or column.endswith("_concept_id"):
         return "whole"
@@ -64,7 +64,7 @@ def require_time_zone(name: object) -> str:
     try:
         if isinstance(name, str):
             return zoneinfo.ZoneInfo(name).key
-    except (KeyError, ValueError, OSError):  # not found, no path below the zones, a folder
+    except (KeyError, ValueError, OSError):  # Not found, an invalid path, or a folder.
         pass
     raise DataError(
         f'time_zone must be the name of a time zone, such as "UTC" or "Europe/Berlin", not {name!r}'
@@ -77,21 +77,21 @@ def conformed(home: Workspace, source: str, table: str, types: Mapping[str, str]
     Parameters
     ----------
     home : Workspace
-        The DuckDB in which the table can be read.
+        The DuckDB database in which the table can be read.
     source : str
         The table, for use in DuckDB's SQL.
     table : str
-        Its name, for messages.
+        Name of the table, for messages.
     types : mapping of str to str
         DuckDB's type of each column, by name in lower case.
     zone : str
-        The time zone whose date counts where a column holds instants (``TIMESTAMP WITH TIME
-        ZONE``), of which no zone is stored.
+        Time zone that determines the dates of instants (``TIMESTAMP WITH TIME ZONE``), which are
+        stored without a zone.
 
     Returns
     -------
     str
-        ``source`` itself, where it has the types already.
+        ``source`` itself if its types are already right.
     """
     of_people = not {"person_id", "subject_id"}.isdisjoint(types)
     replaced = []
@@ -101,7 +101,7 @@ def conformed(home: Workspace, source: str, table: str, types: Mapping[str, str]
         value = name
         if kind == "whole":
             value = _whole(name, where, declared)
-        # from the validity of concepts and the dates of releases no days are counted
+        # Days are not counted from the validity of concepts or the dates of releases.
         elif kind == "date" and of_people:
             tried = _date(name, declared, zone)
             value = _or_refuse(name, tried, _no_date(where, declared)) if tried != name else name
@@ -114,7 +114,7 @@ def conformed(home: Workspace, source: str, table: str, types: Mapping[str, str]
 
 
 def _date(value: str, declared: str, zone: str) -> str:
-    """SQL of a column's dates; NULL where it holds something else."""
+    """Return SQL of a column's dates; NULL for any other value."""
     if declared == "DATE":
         return value
     if declared.startswith("TIMESTAMP"):
@@ -130,37 +130,39 @@ def _date(value: str, declared: str, zone: str) -> str:
 
 
 def _no_date(where: str, declared: str) -> str:
+    """Describe a column that cannot be read as dates."""
     return (
-        f"{where} holds {_said(declared)} that cannot be read as dates; the column must be a DATE, "
-        "or text like 2010-12-31, with NULL where no date is known"
+        f"{where} has {_described(declared)} that cannot be read as dates; the column must be a "
+        "DATE, or text like 2010-12-31, with NULL where no date is known"
     )
 
 
 def _within_calendar(home: Workspace, source: str, value: str, tried: str, where: str) -> str:
-    """A column of dates in which those that no days can be counted from are errors.
+    """Make dates outside the years 1 to 9999 an error, because days are counted from them.
 
-    They are looked for once: without any, queries read the column as it is.
+    They are searched once; if there are none, queries read the column without a check.
     """
     inside = f"{tried} BETWEEN DATE '0001-01-01' AND DATE '9999-12-31'"
     bounds = (f"{tried} < DATE '0001-01-01'", f"{tried} > DATE '9999-12-31'")
-    # each by itself can be answered from the bounds that are stored with blocks of rows
+    # Separate queries can be answered from the bounds that are stored with blocks of rows.
     if not any(home.rows(f"SELECT 1 FROM {source} WHERE {bound} LIMIT 1") for bound in bounds):
         return value
     [(infinite, others)] = home.rows(
         f"SELECT count(*) FILTER (WHERE NOT isfinite({tried})), "
         f"count(*) FILTER (WHERE isfinite({tried}) AND NOT {inside}) FROM {source}"
     )
-    said, count = (
+    problem, count = (
         ("is infinite", infinite) if infinite else ("is not in the years 1 to 9999", others)
     )
     refused = _error(
-        f"{where} {said} in {shown(count, LEAST)} rows, and days are counted from it; put in its "
-        "place the first or last day of which there are records"
+        f"{where} {problem} in {shown(count, LEAST)} rows, and days are counted from it; replace "
+        "it by the first or last day with records"
     )
     return f"CASE WHEN {tried} IS NULL OR {inside} THEN {value} ELSE {refused} END"
 
 
 def _whole(value: str, where: str, declared: str) -> str:
+    """Return SQL of a column's integers that raises for any other value."""
     if declared in INTEGERS:
         return value
     if declared in EXACT:
@@ -184,28 +186,32 @@ def _whole(value: str, where: str, declared: str) -> str:
     return _or_refuse(
         value,
         found,
-        f"{where} holds {_said(declared)} that cannot be read as whole numbers without a doubt; "
+        f"{where} has {_described(declared)} that cannot be read as whole numbers unambiguously; "
         "the column must be a BIGINT, with NULL where the number is not known",
     )
 
 
 def _or_refuse(value: str, found: str, message: str) -> str:
-    """A conversion that may fail; what is missing stays missing."""
+    """Return SQL that raises if a conversion fails; NULL stays NULL."""
     return f"CASE WHEN {value} IS NOT NULL THEN coalesce({found}, {_error(message)}) END"
 
 
 def _error(message: str) -> str:
-    said = (MARK + message).replace("'", "''")
-    return f"error('{said}')"
+    """Return SQL that raises a marked message."""
+    text = (MARK + message).replace("'", "''")
+    return f"error('{text}')"
 
 
 def _is_instant(declared: str) -> bool:
+    """Check whether a type is a timestamp with time zone."""
     return declared.startswith("TIMESTAMP") and ("TIME ZONE" in declared or "TZ" in declared)
 
 
 def _is_text(declared: str) -> bool:
+    """Check whether a type is text."""
     return declared.startswith(("VARCHAR", "ENUM", "TEXT"))
 
 
-def _said(declared: str) -> str:
+def _described(declared: str) -> str:
+    """Describe the values of a column for messages."""
     return "values" if _is_text(declared) else f"values of type {declared}"

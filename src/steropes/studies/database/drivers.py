@@ -1,7 +1,7 @@
-"""Connections to servers: each gives the rows of a SELECT as Arrow record batches, and no more.
+"""Connections to servers that return the rows of a SELECT as Arrow record batches.
 
-What a driver needs is imported when it is first used. Only PostgreSQL is tested against a real
-server; the others are written by their drivers' documentation.
+Drivers are imported on first use. Only PostgreSQL is tested against a real server; the others
+follow their drivers' documentation.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from steropes.studies.database.server_address import Address
 __all__ = ["AdbcServer", "Server", "connect"]
 
 BATCH = 100_000
-# Of PostgreSQL's sessions: \\ keeps the two words of a value together.
+# Options of PostgreSQL's sessions; \\ keeps the two words of a value together.
 SNAPSHOT = (
     "-c default_transaction_read_only=on "
     "-c default_transaction_isolation=repeatable\\ read "
@@ -27,11 +27,11 @@ SNAPSHOT = (
 
 
 class Server(ABC):
-    """An open connection that reads."""
+    """An open connection for reading."""
 
     @abstractmethod
     def batches(self, sql: str) -> Iterator[Any]:
-        """The rows of a SELECT as Arrow record batches (one at least, which may be empty)."""
+        """Yield the rows of a SELECT as Arrow record batches, at least one, which may be empty."""
 
     @abstractmethod
     def close(self) -> None:
@@ -45,9 +45,9 @@ class AdbcServer(Server):
     ----------
     connection : adbc_driver_manager.dbapi.Connection
     ours : bool
-        Whether it is closed in the end.
+        Whether `close` closes the connection.
     snapshot : bool
-        Whether all queries are one transaction, which ends with the first that fails.
+        Whether all queries are one transaction, which a failing query ends.
     """
 
     def __init__(self, connection: Any, ours: bool = True, snapshot: bool = False) -> None:
@@ -55,17 +55,17 @@ class AdbcServer(Server):
         self._lost = False
 
     def batches(self, sql: str) -> Iterator[Any]:
-        """The rows of a SELECT."""
+        """Yield the rows of a SELECT."""
         if self._lost:
             raise DataError(
-                "an earlier query failed, and with it the snapshot that all tables are read from; "
+                "an earlier query failed and ended the snapshot that all tables are read from; "
                 "open the database again"
             )
         try:
             with self.connection.cursor() as cursor:
                 cursor.execute(sql)
                 reader = cursor.fetch_record_batch()
-                yield _nothing(reader.schema)
+                yield _empty_batch(reader.schema)
                 yield from reader
         except GeneratorExit:
             raise
@@ -74,7 +74,7 @@ class AdbcServer(Server):
             raise
 
     def close(self) -> None:
-        """Close the connection, unless somebody else opened it."""
+        """Close the connection, unless the user opened it."""
         if self._ours:
             self.connection.close()
 
@@ -86,11 +86,11 @@ class DatabricksServer(Server):
         self.connection = connection
 
     def batches(self, sql: str) -> Iterator[Any]:
-        """The rows of a SELECT."""
+        """Yield the rows of a SELECT."""
         with self.connection.cursor() as cursor:
             cursor.execute(sql)
             table = cursor.fetchmany_arrow(BATCH)
-            yield _nothing(table.schema)
+            yield _empty_batch(table.schema)
             while table.num_rows:
                 yield from table.to_batches()
                 table = cursor.fetchmany_arrow(BATCH)
@@ -101,13 +101,13 @@ class DatabricksServer(Server):
 
 
 class OdbcServer(Server):
-    """Queries through an ODBC driver, each on a connection of its own."""
+    """Queries through an ODBC driver, with a new connection for each."""
 
     def __init__(self, connection_string: str, user: str | None, password: str | None) -> None:
         self._string, self._user, self._password = connection_string, user, password
 
     def batches(self, sql: str) -> Iterator[Any]:
-        """The rows of a SELECT."""
+        """Yield the rows of a SELECT."""
         arrow_odbc = need("arrow_odbc", "sqlserver")
         reader = arrow_odbc.read_arrow_batches_from_odbc(
             query=sql,
@@ -116,11 +116,11 @@ class OdbcServer(Server):
             password=self._password,
             batch_size=BATCH,
         )
-        yield _nothing(reader.schema)
+        yield _empty_batch(reader.schema)
         yield from reader
 
     def close(self) -> None:
-        """Nothing is open between queries."""
+        """Do nothing, because no connection is open between queries."""
 
 
 def connect(address: Address, writing: bool = False) -> Server:
@@ -130,36 +130,37 @@ def connect(address: Address, writing: bool = False) -> Server:
     ----------
     address : Address
     writing : bool, default False
-        Whether the connection may write, in a transaction that is to be committed. Of ADBC only.
+        Open an ADBC connection that may write, in a transaction that the caller commits.
 
     Raises
     ------
     DataError
-        It does not let us in; the message holds no credentials.
+        The connection fails; the message contains no credentials.
     MissingExtraError
         The driver is not installed.
     """
     by_adbc = {"postgresql": _postgresql, "snowflake": _snowflake, "bigquery": _bigquery}
     if address.scheme in by_adbc:
-        return _said_cleanly(address, lambda: by_adbc[address.scheme](address, writing))
+        return _without_credentials(address, lambda: by_adbc[address.scheme](address, writing))
     opened = {"databricks": _databricks, "sqlserver": _sqlserver}[address.scheme]
-    return _said_cleanly(address, lambda: opened(address))
+    return _without_credentials(address, lambda: opened(address))
 
 
-def _said_cleanly(address: Address, work: Callable[[], Server]) -> Server:
+def _without_credentials(address: Address, work: Callable[[], Server]) -> Server:
+    """Open a connection; errors of the driver are raised without credentials."""
     try:
         return work()
     except (DataError, ImportError):
         raise
-    except Exception as error:  # whatever the driver raises
+    except Exception as error:  # Drivers raise exceptions of any type.
         raise DataError(f"cannot connect to {address.public}: {address.cleaned(error)}") from None
 
 
 def _postgresql(address: Address, writing: bool) -> Server:
-    """By libpq, which has its own ways to find what is missing.
+    """Connect by libpq, which completes the address from its own settings.
 
-    What reads is one read-only transaction that sees one state of the database, however long a
-    study takes between its queries.
+    A reading connection is one read-only transaction with one snapshot of the database, however
+    long a study takes between queries.
     """
     need("adbc_driver_postgresql", "postgresql")
     from adbc_driver_postgresql import dbapi
@@ -181,7 +182,7 @@ def _postgresql(address: Address, writing: bool) -> Server:
 
 
 def _snowflake(address: Address, writing: bool) -> Server:
-    """``snowflake://user@account/database?warehouse=…&role=…``; a password or a token."""
+    """Connect to ``snowflake://user@account/database?warehouse=…&role=…`` by password or token."""
     need("adbc_driver_snowflake", "snowflake")
     from adbc_driver_snowflake import dbapi
 
@@ -203,7 +204,7 @@ def _snowflake(address: Address, writing: bool) -> Server:
 
 
 def _bigquery(address: Address, writing: bool) -> Server:
-    """``bigquery://project?schema=dataset``; Google's own way of finding credentials."""
+    """Connect to ``bigquery://project?schema=dataset`` with Google's default credentials."""
     need("adbc_driver_bigquery", "bigquery")
     from adbc_driver_bigquery import dbapi
 
@@ -217,7 +218,7 @@ def _bigquery(address: Address, writing: bool) -> Server:
 
 
 def _databricks(address: Address) -> Server:
-    """``databricks://host/sql/1.0/warehouses/…?catalog=…``; a token."""
+    """Connect to ``databricks://host/sql/1.0/warehouses/…?catalog=…`` by token."""
     need("databricks", "databricks")
     from databricks import sql
 
@@ -233,7 +234,7 @@ def _databricks(address: Address) -> Server:
 
 
 def _sqlserver(address: Address) -> Server:
-    """``mssql://user@host:1433/database?driver=…``; an ODBC driver must be installed."""
+    """Connect to ``mssql://user@host:1433/database?driver=…`` by an installed ODBC driver."""
     need("arrow_odbc", "sqlserver")
     given = _options(
         address, {"driver": "Driver", "encrypt": "Encrypt", "trust": "TrustServerCertificate"}
@@ -256,18 +257,18 @@ def _sqlserver(address: Address) -> Server:
 
 
 def _options(address: Address, known: dict[str, str]) -> dict[str, str]:
-    """The URL's options under the driver's names."""
+    """Translate the URL's options to the driver's names."""
     unknown = [o for o in address.options if o not in known]
     if unknown:
         raise DataError(
-            f"a {address.scheme}:// URL has no option {unknown[0]}; it has schema, "
+            f"a {address.scheme}:// URL has no option {unknown[0]}; the options are schema, "
             f"{', '.join(known)}"
         )
     return {known[o]: value for o, value in address.options.items()}
 
 
-def _nothing(schema: Any) -> Any:
-    """A record batch without rows, which tells the columns."""
+def _empty_batch(schema: Any) -> Any:
+    """Create a record batch with columns and without rows."""
     import pyarrow as pa
 
     return pa.RecordBatch.from_pylist([], schema=schema)

@@ -1,4 +1,4 @@
-"""Tables that DuckDB reads itself: of a file, of an open connection, of a folder of Parquet."""
+"""Tables that DuckDB reads directly: of a file, an open connection or a folder of Parquet files."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from steropes.studies.database.column_types import conformed
 from steropes.studies.database.protocols import (
     Condition,
     Layout,
-    Place,
     RecordsOf,
+    TableSource,
     Workspace,
     confine,
     quoted,
 )
 from steropes.studies.database.scratch import ScratchFolder
 
-__all__ = ["LocalPlace"]
+__all__ = ["DuckDBSource"]
 
 CATALOG = "cdm"
 
 
-class LocalPlace(Place):
-    """A catalog of a DuckDB connection: made by ``of_file``, ``of_folder``, ``of_connection``.
+class DuckDBSource(TableSource):
+    """A catalog of a DuckDB connection, created by ``of_file``, ``of_folder`` or ``of_connection``.
 
     Parameters
     ----------
     home : Workspace
     catalog, name, identity : str
     zone : str
-        The time zone whose date counts where a column holds instants.
+        Time zone that determines the dates of instants.
     spill : ScratchFolder, optional
-        Removed when the place closes.
+        Temporary folder, removed on closing.
     """
 
     def __init__(
@@ -49,35 +49,35 @@ class LocalPlace(Place):
     ) -> None:
         self.home, self.name, self.identity = home, name, identity
         self._catalog, self._zone, self._spill, self._closed = catalog, zone, spill, False
-        # of tables asked for, by schema and name in lower case
+        # Column types and SQL of the tables in use, by schema and name in lower case.
         self._types: dict[tuple[str, str], dict[str, str]] = {}
         self._tables: dict[tuple[str, str], str] = {}
-        self._folders: tuple[str, ...] = ()  # that queries read
+        self._folders: tuple[str, ...] = ()  # The folders that queries may read.
 
     @classmethod
-    def of_file(cls, path: Path, zone: str) -> LocalPlace:
-        """Attach a DuckDB file, read-only, to an in-memory database of our own."""
+    def of_file(cls, path: Path, zone: str) -> DuckDBSource:
+        """Attach a DuckDB file, read-only, to a new in-memory database."""
         home, spill = scratch_database()
         duckdb = need("duckdb")
         literal = str(path).replace("'", "''")
         try:
             home.run(f"ATTACH '{literal}' AS {CATALOG} (READ_ONLY, TYPE duckdb)")
         except duckdb.Error as error:
-            let_go(home, spill)
+            close_scratch(home, spill)
             raise DataError(f"cannot open {path} as a DuckDB database: {_line(error)}") from error
         except BaseException:
-            let_go(home, spill)
+            close_scratch(home, spill)
             raise
         return cls(home, CATALOG, path.name, str(path.resolve()), zone, spill)
 
     @classmethod
-    def of_folder(cls, folder: Path, zone: str) -> LocalPlace:
-        """Views of a folder with a Parquet file, or a folder of them, for each table."""
+    def of_folder(cls, folder: Path, zone: str) -> DuckDBSource:
+        """Create views of a folder with a Parquet file, or a folder of them, for each table."""
         folder = folder.resolve()
         found = _parquet(folder)
         if not found:
             raise DataError(
-                f"{folder} is not a file, and as a folder it holds no Parquet: a study needs an "
+                f"{folder} is a folder without Parquet files: a study needs an "
                 "OMOP database in a DuckDB file, or a folder with a Parquet file (or a folder of "
                 "them) for each table, such as person.parquet"
             )
@@ -92,19 +92,19 @@ class LocalPlace(Place):
                     f"FROM read_parquet('{literal}', union_by_name = true)"
                 )
         except duckdb.Error as error:
-            let_go(home, spill)
+            close_scratch(home, spill)
             raise DataError(f"cannot read the Parquet files of {folder}: {_line(error)}") from error
         except BaseException:
-            let_go(home, spill)
+            close_scratch(home, spill)
             raise
         place = cls(home, CATALOG, folder.name, str(folder), zone, spill)
-        # DuckDB compares paths as they are written, and these are written as patterns.
+        # DuckDB compares paths as written, and these are written as patterns.
         place._folders = (str(folder), _escaped(folder))
         return place
 
     @classmethod
-    def of_connection(cls, connection: Any, zone: str) -> LocalPlace:
-        """The current catalog of an open connection, through a connection of our own."""
+    def of_connection(cls, connection: Any, zone: str) -> DuckDBSource:
+        """Use the current catalog of an open connection, by a new cursor."""
         duckdb = need("duckdb")
         try:
             home = Workspace(connection.cursor())
@@ -124,12 +124,12 @@ class LocalPlace(Place):
         return self._closed
 
     def close(self) -> None:
-        """Close our connection, and remove what was spilled."""
+        """Close the connection and remove temporary files."""
         self._closed = True
-        let_go(self.home, self._spill)
+        close_scratch(self.home, self._spill)
 
     def confine(self, memory: str | None = None) -> None:
-        """See `Place.confine`; an open connection of the user's stays as it is."""
+        """See `TableSource.confine`; a connection of the user's remains unchanged."""
         if self._spill is None:
             return
         if memory is not None:
@@ -137,7 +137,7 @@ class LocalPlace(Place):
         confine(self.home, self._folders)
 
     def layout(self, schema: str) -> Layout:
-        """Tables and columns of all schemas."""
+        """List tables and columns of all schemas."""
         found: dict[str, dict[str, list[str]]] = {}
         for in_schema, table, column in self.home.rows(
             "SELECT lower(table_schema), lower(table_name), lower(column_name) "
@@ -148,11 +148,11 @@ class LocalPlace(Place):
         return {s: {t: tuple(c) for t, c in tables.items()} for s, tables in found.items()}
 
     def columns(self, schema: str, table: str) -> tuple[str, ...]:
-        """Columns of a table, in lower case."""
+        """List the columns of a table, in lower case."""
         return tuple(self._declared(schema, table))
 
     def table(self, schema: str, name: str) -> str:
-        """The table's full name, or a subquery that converts what is not of the CDM's types."""
+        """Return the table's full name, or a subquery that converts its types."""
         key = (schema.lower(), name.lower())
         if key not in self._tables:
             place = f"{quoted(self._catalog)}.{quoted(schema)}.{quoted(name)}"
@@ -162,25 +162,25 @@ class LocalPlace(Place):
         return self._tables[key]
 
     def records(self, schema: str, wanted: RecordsOf) -> str:
-        """A subquery."""
+        """Return a subquery of the records."""
         listed = ", ".join(_literal(v) for v in wanted.values) or "NULL"
         place = self.table(wanted.schema or schema, wanted.table)
         return f"(SELECT * FROM {place} WHERE {quoted(wanted.column)} IN ({listed}))"
 
     def holds(self, schema: str, table: str, condition: Condition) -> bool:
-        """Whether a table has a row that satisfies a condition."""
+        """Check whether a table has a row that satisfies a condition."""
         place = self.table(schema, table)
         sql = f"SELECT EXISTS (SELECT 1 FROM {place} WHERE {condition(quoted)})"
         with self.home.another() as work:
             [(found,)] = work.rows(sql)
         return bool(found)
 
-    def narrowed(self, schema: str, people: Sequence[RecordsOf]) -> LocalPlace:
-        """Itself: nothing is copied, and DuckDB reads no more than a query needs."""
+    def narrowed(self, schema: str, people: Sequence[RecordsOf]) -> DuckDBSource:
+        """Return this source: nothing is copied, and DuckDB reads no more than a query needs."""
         return self
 
     def _declared(self, schema: str, table: str) -> dict[str, str]:
-        """DuckDB's type of each column of a table, by name in lower case."""
+        """Look up DuckDB's type of each column of a table, by name in lower case."""
         key = (schema.lower(), table.lower())
         if key not in self._types:
             with self.home.another() as work:
@@ -195,21 +195,21 @@ class LocalPlace(Place):
 
 
 def scratch_database() -> tuple[Workspace, ScratchFolder]:
-    """An in-memory DuckDB that may spill into a temporary folder of its own."""
+    """Open an in-memory DuckDB database that may spill into its own temporary folder."""
     duckdb = need("duckdb")
     spill = ScratchFolder()
     return Workspace(duckdb.connect(config={"temp_directory": str(spill.path)})), spill
 
 
-def let_go(home: Workspace, spill: ScratchFolder | None) -> None:
-    """Close a connection, and remove its folder."""
+def close_scratch(home: Workspace, spill: ScratchFolder | None) -> None:
+    """Close a connection and remove its folder."""
     home.connection.close()
     if spill is not None:
         spill.cleanup()
 
 
 def _parquet(folder: Path) -> dict[str, str]:
-    """The tables in a folder: name, and the pattern of their files."""
+    """Find the tables in a folder, with the pattern of each one's files."""
     found: dict[str, str] = {}
     for entry in sorted(folder.iterdir()):
         _refuse_links_outside(entry, folder)
@@ -220,30 +220,32 @@ def _parquet(folder: Path) -> dict[str, str]:
         else:
             continue
         if table in found:
-            raise DataError(f"{folder} holds the table {table} twice")
+            raise DataError(f"{folder} has the table {table} twice")
         found[table] = pattern
     return found
 
 
 def _refuse_links_outside(entry: Path, folder: Path) -> None:
-    """Refuse a table that is a symbolic link to a place outside of the folder."""
+    """Raise if a table is a symbolic link to a target outside of the folder."""
     linked = [path for path in (entry, *entry.rglob("*")) if path.is_symlink()]
     for path in linked:
         if not path.resolve().is_relative_to(folder):
             raise DataError(
-                f"{path} is a symbolic link to a place outside of {folder}; put the file itself "
+                f"{path} is a symbolic link to a target outside of {folder}; put the file itself "
                 "into the folder"
             )
 
 
 def _escaped(path: Path) -> str:
-    """A path in which no character is a pattern."""
+    """Escape the wildcards in a path."""
     return "".join(f"[{c}]" if c in "*?[" else c for c in str(path))
 
 
 def _literal(value: int | str) -> str:
+    """Write a number or text as a literal."""
     return str(int(value)) if isinstance(value, int) else "'" + value.replace("'", "''") + "'"
 
 
 def _line(error: Exception) -> str:
+    """Return the first line of an error's message."""
     return str(error).strip().splitlines()[0]

@@ -17,7 +17,7 @@ from typing import Any
 
 from steropes.errors import DataError
 from steropes.studies.database.column_types import MARK, require_time_zone
-from steropes.studies.database.open_database import open_place
+from steropes.studies.database.open_database import open_source
 from steropes.studies.database.protocols import Condition, Layout, Naming, RecordsOf, Workspace
 from steropes.studies.report.plain_text import plain_text
 
@@ -99,7 +99,7 @@ class OmopDatabase:
         if memory is not None and not isinstance(database, str | Path):
             raise DataError("the memory of an open connection is set where it is opened")
         self.time_zone = require_time_zone(time_zone)
-        self._place = open_place(database, self.time_zone)
+        self._place = open_source(database, self.time_zone)
         try:
             self.schema = self._place.schema(schema)
             self.tables = self._check_tables()
@@ -194,7 +194,7 @@ class OmopDatabase:
         return self._place.holding(self.schema, wanted, table)
 
     def holds(self, table: str, condition: Condition) -> bool:
-        """Whether a table has a row, of anybody, that satisfies a condition; see `Place.holds`."""
+        """Check whether a table has any row that satisfies a condition, as `TableSource.holds`."""
         self._check_open()
         return self._place.holds(self.schema, table, condition)
 

@@ -1,4 +1,4 @@
-"""From what a user names to the place that holds the tables."""
+"""Opening of databases given as a path, a URL or a connection."""
 
 from __future__ import annotations
 
@@ -8,59 +8,59 @@ from typing import Any
 from steropes.errors import DataError
 from steropes.studies._extras import need
 from steropes.studies.database.drivers import AdbcServer, connect
-from steropes.studies.database.duckdb_tables import LocalPlace
-from steropes.studies.database.protocols import Place
+from steropes.studies.database.duckdb_tables import DuckDBSource
+from steropes.studies.database.protocols import TableSource
 from steropes.studies.database.server_address import Address, is_address, read_address
-from steropes.studies.database.server_tables import ServerPlace
+from steropes.studies.database.server_tables import ServerSource
 from steropes.studies.report.plain_text import without_credentials
 
-__all__ = ["open_place", "require_database"]
+__all__ = ["open_source", "require_database"]
 
-# What ADBC drivers call their database.
+# Vendor names that ADBC drivers report.
 VENDORS = {"postgresql": "postgresql", "snowflake": "snowflake", "bigquery": "bigquery"}
 
 
-def open_place(database: str | Path | Any, zone: str = "UTC") -> Place:
+def open_source(database: str | Path | Any, zone: str = "UTC") -> TableSource:
     """Open a database.
 
     Parameters
     ----------
     database : str, Path or connection
-        A DuckDB file, a folder of Parquet files, the URL of a server, or an open connection: of
-        DuckDB, or of an ADBC driver's DBAPI.
+        A DuckDB file, a folder of Parquet files, the URL of a server, or an open connection of
+        DuckDB or of an ADBC driver's DBAPI module.
     zone : str, default "UTC"
-        The time zone whose date counts where a column holds instants.
+        Time zone that determines the dates of instants.
 
     Raises
     ------
     DataError
-        It is none of these, or cannot be opened.
+        The database is none of these, or cannot be opened.
     """
     duckdb = need("duckdb")
     if isinstance(database, duckdb.DuckDBPyConnection):
-        return LocalPlace.of_connection(database, zone)
+        return DuckDBSource.of_connection(database, zone)
     if isinstance(database, str) and is_address(database):
         address = read_address(database)
-        return ServerPlace.of_server(address, connect(address), zone)
+        return ServerSource.of_server(address, connect(address), zone)
     if isinstance(database, str | Path):
         path = Path(database)
         if not path.exists():
             raise DataError(without_credentials(f"there is no file {database}"))
-        local = LocalPlace.of_folder if path.is_dir() else LocalPlace.of_file
+        local = DuckDBSource.of_folder if path.is_dir() else DuckDBSource.of_file
         return local(path, zone)
     return _adbc(database, zone)
 
 
 def require_database(database: str) -> None:
-    """Refuse, before any work, a file that is not there and a server of an unknown kind."""
+    """Raise early if a file does not exist or the kind of server is unknown."""
     if is_address(database):
         read_address(database)
     elif not Path(database).exists():
         raise DataError(without_credentials(f"there is no file {database}"))
 
 
-def _adbc(connection: Any, zone: str) -> Place:
-    """A connection that an ADBC driver made; it stays open."""
+def _adbc(connection: Any, zone: str) -> TableSource:
+    """Use a connection that the user opened with an ADBC driver; it stays open."""
     kinds = "a path, a URL, or an open connection of DuckDB or of an ADBC driver"
     try:
         from adbc_driver_manager import dbapi
@@ -70,6 +70,6 @@ def _adbc(connection: Any, zone: str) -> Place:
         raise DataError(f"a database is {kinds}, not {type(connection).__name__}")
     vendor = str(connection.adbc_get_info().get("vendor_name", "")).lower()
     if vendor not in VENDORS:
-        raise DataError(f"there is no way to read a database of {vendor or 'an unknown kind'}")
+        raise DataError(f"a database of {vendor or 'an unknown vendor'} is not supported")
     address = Address(VENDORS[vendor], "", None, f"connection {id(connection)}")
-    return ServerPlace.of_server(address, AdbcServer(connection, ours=False), zone)
+    return ServerSource.of_server(address, AdbcServer(connection, ours=False), zone)

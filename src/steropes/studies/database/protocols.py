@@ -1,4 +1,4 @@
-"""What a study asks of the place that holds its tables."""
+"""The interface between a study and the source of its tables."""
 
 from __future__ import annotations
 
@@ -16,24 +16,33 @@ from steropes.errors import DataError
 from steropes.studies._extras import need
 from steropes.studies.database.column_types import MARK
 
-__all__ = ["Condition", "Layout", "Naming", "Place", "RecordsOf", "Workspace", "confine", "quoted"]
+__all__ = [
+    "Condition",
+    "Layout",
+    "Naming",
+    "RecordsOf",
+    "TableSource",
+    "Workspace",
+    "confine",
+    "quoted",
+]
 
-# Writes a condition of SQL; the argument writes the name of a column.
+# A function that writes an SQL condition, given a function that quotes the name of a column.
 Condition = Callable[[Callable[[str], str]], str]
-# schema: table: columns, all in lower case
+# Tables by schema, and columns by table, all in lower case.
 Layout = dict[str, dict[str, tuple[str, ...]]]
 
 
 class Workspace:
-    """A place for temporary tables: nobody else sees them, and they go when it closes.
+    """A DuckDB connection with private temporary tables, which are dropped when it closes.
 
-    A value in the database that a statement cannot use is a `DataError`, whose message does not
-    hold the value: it may be that of a person.
+    A value in the database that a statement cannot use raises a `DataError` whose message omits the
+    value, because it may be that of a person.
 
     Parameters
     ----------
     connection : DuckDB connection
-        One of its own.
+        Not shared with other workspaces.
     """
 
     def __init__(self, connection: Any) -> None:
@@ -41,7 +50,7 @@ class Workspace:
 
     @contextmanager
     def another(self) -> Iterator[Workspace]:
-        """Open another workspace on the same database for a while."""
+        """Open another workspace on the same database as a context manager."""
         connection = self.connection.cursor()
         try:
             yield Workspace(connection)
@@ -49,12 +58,12 @@ class Workspace:
             connection.close()
 
     def run(self, sql: str, values: Sequence[Any] | None = None) -> Any:
-        """Run a statement; returns DuckDB's result."""
+        """Run a statement and return DuckDB's result."""
         with _without_values():
             return self.connection.execute(sql, values)
 
     def rows(self, sql: str, values: Sequence[Any] | None = None) -> list[tuple]:
-        """Return all rows of a (small) query."""
+        """Return all rows of a small query."""
         with _without_values():
             return self.connection.execute(sql, values).fetchall()
 
@@ -65,17 +74,17 @@ class Workspace:
         return found
 
     def arrays(self, sql: str) -> dict[str, NDArray]:
-        """Return all rows of a query by columns, none of which has missing values."""
+        """Return all rows of a query by columns; values must not be missing."""
         with _without_values():
             found = self.connection.execute(sql).fetchnumpy()
         return {name: np.ma.getdata(values) for name, values in found.items()}
 
     def stream(self, sql: str, batch_size: int = 1_000_000) -> Iterator[Any]:
-        """The rows of a query as Arrow record batches, never all at once."""
+        """Yield the rows of a query as Arrow record batches."""
         need("pyarrow")
         with _without_values():
             relation = self.connection.sql(sql)
-            # the method's name since DuckDB 1.5, and before
+            # The method was renamed in DuckDB 1.5.
             reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
             batches = iter(reader(batch_size))
         while True:
@@ -88,37 +97,37 @@ class Workspace:
 
 @contextmanager
 def _without_values() -> Iterator[None]:
-    """Turn the database's complaints about values into errors that do not quote them."""
+    """Convert the database's errors about values into errors that do not quote them."""
     duckdb = need("duckdb")
     try:
         yield
     except (duckdb.DataError, duckdb.InvalidInputException) as error:
-        kind, _, said = str(error).partition(": ")
-        _, ours, message = said.partition(MARK)
-        if ours:
+        kind, _, text = str(error).partition(": ")
+        _, marked, message = text.partition(MARK)
+        if marked:
             raise DataError(message.partition("\n")[0]) from None
-        if not isinstance(error, duckdb.DataError):  # of a file or a setting, for example
+        if not isinstance(error, duckdb.DataError):  # An error about a file or a setting.
             raise
         raise DataError(
-            f"the database holds a value that a query cannot use ({kind}); the value is not shown, "
-            "as it may be that of a person"
+            f"the database has a value that a query cannot use ({kind}); the value is not shown, "
+            "because it may be that of a person"
         ) from None
 
 
 @dataclass(frozen=True)
 class RecordsOf:
-    """Records whose concept (or cohort) is one of some.
+    """Records with one of the given concepts (or cohorts).
 
     Attributes
     ----------
     table : str
     column : str
-        The column that holds the concept.
+        Column of the concept.
     values : tuple of int or str
     person : str, default "person_id"
-        The column that says whose record it is.
+        Column of the person.
     schema : str, optional
-        Default: that of the CDM.
+        Schema of the table. Default: that of the CDM.
     """
 
     table: str
@@ -130,7 +139,7 @@ class RecordsOf:
 
 @dataclass(frozen=True)
 class Naming:
-    """Records whose text has all of some words, in any case.
+    """Records whose text contains all of some words, in any case.
 
     Attributes
     ----------
@@ -144,17 +153,18 @@ class Naming:
     words: tuple[str, ...]
 
 
-class Place(ABC):
-    """Where the tables are, as DuckDB sees them.
+class TableSource(ABC):
+    """A source of tables that can be read in DuckDB.
 
     Attributes
     ----------
     name : str
-        What messages call it.
+        Name in messages.
     identity : str
-        Tells it from every other place; without credentials.
+        Distinguishes the source from all others, without credentials.
     home : Workspace
-        The DuckDB in which the analysis runs; names that `table` and `records` give mean
+        The DuckDB database of the analysis, in which the results of `table` and `records` can be
+        used.
         something there.
     closed : bool
     """
@@ -166,67 +176,67 @@ class Place(ABC):
     @property
     @abstractmethod
     def closed(self) -> bool:
-        """Whether it has been closed."""
+        """Whether the source has been closed."""
 
     def schema(self, asked: str) -> str:
-        """The schema of the CDM tables where the study asks for ``asked``."""
+        """Return the actual schema for a requested schema of the CDM tables."""
         return asked
 
     @abstractmethod
     def layout(self, schema: str) -> Layout:
-        """Tables and columns of the place; of ``schema`` at least."""
+        """List tables and columns of the source, at least those of ``schema``."""
 
     @abstractmethod
     def columns(self, schema: str, table: str) -> tuple[str, ...]:
-        """Columns of a table, in lower case; none if there is no such table."""
+        """List the columns of a table, in lower case; none if there is no such table."""
 
     @abstractmethod
     def table(self, schema: str, name: str) -> str:
-        """A table in the CDM's types, as something that can stand after FROM in ``home``."""
+        """Return SQL for a table in the CDM's types, for use after FROM in ``home``."""
 
     @abstractmethod
     def records(self, schema: str, wanted: RecordsOf) -> str:
-        """Some rows of a table, as something that can stand after FROM in ``home``."""
+        """Return SQL for some rows of a table, for use after FROM in ``home``."""
 
     def holding(self, schema: str, wanted: Callable[[], RecordsOf | Naming], table: str) -> str:
-        """A table that has such records, and perhaps others.
+        """Return SQL for a table that includes the wanted records and may include others.
 
         Parameters
         ----------
         wanted : callable
-            Makes what is wanted, where that saves anything: elsewhere it is not called.
+            Computes the wanted records; called only if that saves work.
         table : str
-            That of what is wanted.
+            Table of the wanted records.
         """
         return self.table(schema, table)
 
     @abstractmethod
     def holds(self, schema: str, table: str, condition: Condition) -> bool:
-        """Whether a table has a row, of anybody, that satisfies a condition.
+        """Check whether a table has any row that satisfies a condition.
 
         Parameters
         ----------
         schema, table : str
         condition : callable
-            Writes the condition; its argument writes the name of a column as the place spells it.
-            Comparisons of columns and whole numbers are understood everywhere.
+            Writes the condition, given a function that writes the name of a column in the source's
+            SQL. Comparisons of columns and integers work in all sources.
         """
 
     @abstractmethod
-    def narrowed(self, schema: str, people: Sequence[RecordsOf]) -> Place:
-        """The same place, where tables of people hold (at least) those who have such records."""
+    def narrowed(self, schema: str, people: Sequence[RecordsOf]) -> TableSource:
+        """Return the source with tables of people restricted to those with such records."""
 
     def confine(self, memory: str | None = None) -> None:
-        """Limit memory, and let SQL reach nothing but the tables of the place.
+        """Limit memory, and restrict SQL to the tables of the source.
 
-        A database that was received may hold a view that reads any local file, for example by
+        A database from someone else may contain a view that reads any local file, for example by
         ``read_text``. Once everything is attached, DuckDB therefore refuses access to other files
         and to extensions, and its configuration is locked.
 
         Parameters
         ----------
         memory : str, optional
-            The most memory that the database may use, such as "2GB".
+            Memory limit of the database, such as "2GB".
         """
         if memory is not None:
             self.home.run(f"SET memory_limit = '{memory}'")
@@ -234,16 +244,16 @@ class Place(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of everything."""
+        """Close the connection and remove temporary files."""
 
 
 def confine(home: Workspace, folders: Sequence[str]) -> None:
-    """Refuse files outside of some folders, and extensions, for the rest of a connection's life.
+    """Block extensions and files outside of some folders until the connection closes.
 
     Parameters
     ----------
     home : Workspace
-        Its attached databases and its temporary folder stay usable.
+        Its attached databases and its temporary folder remain usable.
     folders : sequence of str
         Absolute paths of folders that queries may read.
     """
@@ -257,5 +267,5 @@ def confine(home: Workspace, folders: Sequence[str]) -> None:
 
 
 def quoted(name: str) -> str:
-    """An identifier in DuckDB's SQL."""
+    """Quote an identifier for DuckDB's SQL."""
     return '"' + name.replace('"', '""') + '"'

@@ -1,6 +1,6 @@
-"""Tables of results into a schema of a server, where somebody asks for that.
+"""Upload of result tables to a schema of a server.
 
-This is the one connection of a study that may write, and it lives no longer than the writing.
+This is the only connection of a study that may write, and it is closed after writing.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from steropes.studies._extras import need
 from steropes.studies.database.drivers import AdbcServer, connect
 from steropes.studies.database.server_address import Address, is_address, read_address
 
-__all__ = ["require_results_place", "write_results"]
+__all__ = ["require_results_server", "write_results"]
 
 
-def require_results_place(database: object, schema: str) -> Address:
-    """Refuse a database that results cannot be written to, before any work.
+def require_results_server(database: object, schema: str) -> Address:
+    """Raise early if results cannot be written to a database.
 
     Raises
     ------
     DataError
-        No URL of a server with an ADBC driver, or no name of a schema.
+        The database is not the URL of a server with an ADBC driver, or the schema is not a name.
     """
     if not isinstance(schema, str) or not schema:
         raise DataError(f"the schema for results must be a name, not {schema!r}")
     address = read_address(str(database)) if is_address(database) else None
     if address is None or address.scheme not in ("postgresql", "snowflake", "bigquery"):
         raise DataError(
-            "results go into a schema only of PostgreSQL, Snowflake or BigQuery, named by URL; "
-            "elsewhere take results.duckdb or results.zip"
+            "results can be written to a schema only of PostgreSQL, Snowflake or BigQuery, given "
+            "by URL; otherwise use results.duckdb or results.zip"
         )
     return address
 
@@ -44,33 +44,33 @@ def write_results(database: str, schema: str, tables: Mapping[str, pd.DataFrame]
     Parameters
     ----------
     database : str
-        The URL of the server. What opens it needs the right to create tables in the schema.
+        URL of the server; the user needs the right to create tables in the schema.
     schema : str
-        Holds none of the tables yet: what is there is never changed.
+        Must not contain any of the tables: existing tables are never changed.
     tables : mapping of str to DataFrame
 
     Returns
     -------
     dict
-        Rows written, by table.
+        Number of rows written, by table.
 
     Raises
     ------
     DataError
-        Not such a server, or it refuses; then nothing is written.
+        The server is not supported or rejects a table; then nothing is written.
     """
     pa = need("pyarrow")
-    address = require_results_place(database, schema)
+    address = require_results_server(database, schema)
     server = connect(address, writing=True)
     assert isinstance(server, AdbcServer)
     written: dict[str, int] = {}
     with closing(server):
         for name, frame in tables.items():
-            table = _without_nulls_alone(pa, pa.Table.from_pandas(frame, preserve_index=False))
+            table = _typed(pa, pa.Table.from_pandas(frame, preserve_index=False))
             try:
                 with server.connection.cursor() as cursor:
                     cursor.adbc_ingest(name, table, mode="create", db_schema_name=schema)
-            except Exception as error:  # whatever the driver raises
+            except Exception as error:  # Drivers raise exceptions of any type.
                 raise DataError(
                     f"{address.name}: cannot write the table {schema}.{name}, and wrote none: "
                     f"{address.cleaned(error)}"
@@ -80,8 +80,8 @@ def write_results(database: str, schema: str, tables: Mapping[str, pd.DataFrame]
     return written
 
 
-def _without_nulls_alone(pa: Any, table: Any) -> Any:
-    """Columns in which nothing is, and whose type is therefore not known, as text."""
+def _typed(pa: Any, table: Any) -> Any:
+    """Cast columns with only nulls, which have no type, to text."""
     for i, column in enumerate(table.schema):
         if pa.types.is_null(column.type):
             table = table.set_column(i, column.name, table.column(i).cast(pa.string()))

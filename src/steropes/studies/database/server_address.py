@@ -1,4 +1,4 @@
-"""Addresses of servers and what opens them; what opens them is shown nowhere."""
+"""Addresses and credentials of database servers; credentials are never displayed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SCHEMES = {
     "sqlserver": "sqlserver",
 }
 KINDS = ("user", "password", "token")
-VARIABLE = "STEROPES_DATABASE_"  # USER, PASSWORD, TOKEN
+VARIABLE = "STEROPES_DATABASE_"  # The prefix of the variables …_USER, …_PASSWORD and …_TOKEN.
 FILE = "STEROPES_CREDENTIALS"
 HIDDEN = "***"
 
@@ -40,13 +40,13 @@ class Address:
     host : str
     port : int or None
     path : str
-        What follows the host, without the first slash: as a rule the database.
+        The part after the host, without the first slash: usually the database.
     options : dict of str
-        The query of the URL, without ``schema``.
+        Query parameters of the URL, without ``schema``.
     schema : str
-        Of the CDM tables; "" if the URL names none.
+        Schema of the CDM tables; "" if the URL gives none.
     secrets : dict of str
-        ``user``, ``password``, ``token``, where known.
+        ``user``, ``password``, ``token``, if known.
     """
 
     scheme: str
@@ -63,21 +63,21 @@ class Address:
     @property
     def public(self) -> str:
         """The address without user, credentials and options."""
-        host = self.host or self.options.get("host", "")  # libpq takes it there too
+        host = self.host or self.options.get("host", "")  # libpq also accepts it as an option.
         port = self.port or self.options.get("port")
         return f"{self.scheme}://{host}{f':{port}' if port else ''}/{self.path}"
 
     @property
     def name(self) -> str:
-        """What messages call the database."""
+        """The name of the database in messages."""
         return self.path.rstrip("/").rpartition("/")[2] or self.host or self.scheme
 
-    def cleaned(self, said: object) -> str:
-        """What a driver said, in one line, without anything that opens the database.
+    def cleaned(self, text: object) -> str:
+        """Return the first line of a driver's message without credentials.
 
-        Only the first line is kept: the ones below it may quote rows.
+        Further lines are dropped because they may quote rows.
         """
-        line = next((part.strip() for part in str(said).splitlines() if part.strip()), "no reason")
+        line = next((part.strip() for part in str(text).splitlines() if part.strip()), "no reason")
         hidden = [*self.secrets.values(), *self._secret_options()]
         for secret in sorted({s for s in hidden if s}, key=len, reverse=True):
             for form in (secret, quote(secret, safe=""), quote(secret)):
@@ -85,39 +85,41 @@ class Address:
         return re.sub(r"//[^/@\s]+@", f"//{HIDDEN}@", line)
 
     def _secret_options(self) -> Iterator[str]:
+        """Yield the values of options that look like credentials."""
         for name, value in self.options.items():
             if re.search("pass|pwd|token|secret|key|credential", name, re.IGNORECASE):
                 yield value
 
 
 def is_address(database: object) -> bool:
-    """Whether it is the URL of a server rather than a path."""
+    """Check whether a database is given as the URL of a server rather than a path."""
     return isinstance(database, str) and re.match(r"[A-Za-z][\w+.-]*://", database) is not None
 
 
 def read_address(url: str) -> Address:
-    """Read a URL; what opens the database is looked for in the environment and in a file too.
+    """Parse a URL, and look up credentials in the environment and in a file.
 
-    In this order: the URL; the variables ``STEROPES_DATABASE_USER``, ``…_PASSWORD``, ``…_TOKEN``;
-    the file (TOML with ``user``, ``password``, ``token``) that ``STEROPES_CREDENTIALS`` names.
-    PostgreSQL's own ways (``PGPASSWORD``, ``~/.pgpass``, a service file) work as well.
+    Credentials are taken from, in this order: the URL; the variables ``STEROPES_DATABASE_USER``,
+    ``…_PASSWORD``, ``…_TOKEN``; the file (TOML with ``user``, ``password``, ``token``) named by
+    ``STEROPES_CREDENTIALS``. PostgreSQL's own mechanisms (``PGPASSWORD``, ``~/.pgpass``, a service
+    file) work as well.
 
     Raises
     ------
     DataError
-        A kind of database that is not known, a URL that cannot be read, or a credentials file that
-        others can read.
+        The kind of database is unknown, the URL cannot be parsed, or the credentials file is
+        readable by others.
     """
     scheme = url.partition("://")[0].lower()
     if scheme not in SCHEMES:
         raise DataError(
-            f"there is no way to read {scheme}://; a database is a DuckDB file, a folder of "
+            f"{scheme}:// is not supported; a database is a DuckDB file, a folder of "
             f"Parquet files, or the URL of one of {', '.join(sorted({*SCHEMES.values()}))}"
         )
     try:
         parts = urlsplit(url)
         port = parts.port
-    except ValueError:  # its message would quote the URL
+    except ValueError:  # The message of the exception would quote the URL.
         raise DataError(
             f"the {scheme}:// URL cannot be read; characters such as @ : / ? # in a name or "
             "password are written %40 %3A %2F %3F %23"
@@ -144,7 +146,7 @@ def read_address(url: str) -> Address:
 
 
 def _file() -> dict[str, str]:
-    """What the credentials file says, if one is named."""
+    """Read the credentials file, if one is named."""
     named = os.environ.get(FILE, "")
     if not named:
         return {}
@@ -154,7 +156,7 @@ def _file() -> dict[str, str]:
         values = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
         raise DataError(f"cannot read the credentials file {path}: {error.strerror}") from None
-    except ValueError:  # its message may quote a line
+    except ValueError:  # The message of the exception may quote a line.
         raise DataError(
             f'{path} is not a credentials file: it has lines such as password = "…"'
         ) from None
@@ -162,5 +164,5 @@ def _file() -> dict[str, str]:
         raise DataError(f"others can read the credentials file {path}: chmod 600 {path}")
     unknown = [k for k, v in values.items() if k not in KINDS or not isinstance(v, str)]
     if unknown:
-        raise DataError(f"{path} may hold {', '.join(KINDS)}, each as text, not {unknown[0]}")
+        raise DataError(f"{path} may contain {', '.join(KINDS)}, each as text, not {unknown[0]}")
     return values

@@ -1,7 +1,7 @@
-"""A server's tables, as far as a study needs them, in a DuckDB file of the study's own.
+"""Tables of a server, copied on demand to a DuckDB file of the study.
 
-A table is read when it is first asked for: its people's rows only, once `narrowed` has said which
-people, and only the columns that a study reads. A vocabulary's tables are shared by all.
+A table is read on first use: only the rows of the people given to `narrowed`, and only the columns
+that a study uses. Vocabulary tables are shared by all.
 """
 
 from __future__ import annotations
@@ -16,17 +16,24 @@ from steropes.errors import DataError
 from steropes.studies._extras import need
 from steropes.studies.database.column_types import conformed
 from steropes.studies.database.drivers import Server
-from steropes.studies.database.duckdb_tables import let_go, scratch_database
-from steropes.studies.database.protocols import Condition, Layout, Naming, Place, RecordsOf, quoted
+from steropes.studies.database.duckdb_tables import close_scratch, scratch_database
+from steropes.studies.database.protocols import (
+    Condition,
+    Layout,
+    Naming,
+    RecordsOf,
+    TableSource,
+    quoted,
+)
 from steropes.studies.database.server_address import Address
 from steropes.studies.database.sql_dialects import DIALECTS, Column, Dialect, Table
 
-__all__ = ["ServerPlace"]
+__all__ = ["ServerSource"]
 
 T = TypeVar("T")
 CATALOG, SHARED = "cdm", "shared"
 PERSONS = ("person_id", "subject_id")
-# Of the vocabulary, whose tables are large, only what a study reads.
+# The columns that a study uses of the large vocabulary tables.
 VOCABULARY = {
     "concept": (
         *("concept_id", "concept_name", "domain_id", "vocabulary_id", "concept_class_id"),
@@ -40,16 +47,16 @@ VOCABULARY = {
 }
 
 
-class Mirror:
-    """What the places of one connection share: the server, the DuckDB, and what has been read."""
+class ServerCache:
+    """The state shared by the sources of one connection: server, DuckDB file and copied tables."""
 
     def __init__(self, address: Address, server: Server, zone: str) -> None:
         self.address, self.server, self.zone = address, server, zone
         self.home, self.spill = scratch_database()
         self.lock, self.closed, self.parts = threading.RLock(), False, 0
-        self.layouts: dict[str, dict[str, Table]] = {}  # by schema in lower case
+        self.layouts: dict[str, dict[str, Table]] = {}  # By schema in lower case.
         self.made: dict[object, str] = {}
-        self.answers: dict[str, bool] = {}  # to questions of yes or no, by their SQL
+        self.answers: dict[str, bool] = {}  # Answers to yes-or-no questions by their SQL.
         try:
             file = str(self.spill.path / "tables.duckdb").replace("'", "''")
             self.home.run(f"ATTACH '{file}' AS {CATALOG}")
@@ -59,41 +66,41 @@ class Mirror:
             raise
 
     def close(self) -> None:
-        """Close both ends, and remove what was read."""
+        """Close the server and the DuckDB file, and remove the copied tables."""
         if self.closed:
             return
         self.closed = True
-        with suppress(Exception):  # a connection that is gone already
+        with suppress(Exception):  # The connection may be lost already.
             self.server.close()
-        let_go(self.home, self.spill)
+        close_scratch(self.home, self.spill)
 
     def once(self, key: object, make: Callable[[], str]) -> str:
-        """What ``make`` returned the first time."""
+        """Return the result of the first call for a key."""
         with self.lock:
             if key not in self.made:
                 self.made[key] = make()
             return self.made[key]
 
-    def asked(self, what: str, work: Callable[[], T]) -> T:
-        """Do some work with the server; its complaints hold no credentials."""
+    def asked(self, subject: str, work: Callable[[], T]) -> T:
+        """Query the server; errors are raised without credentials."""
         try:
             return work()
         except (DataError, KeyboardInterrupt):
             raise
         except Exception as error:
             raise DataError(
-                f"{self.address.name}: cannot read {what}: {self.address.cleaned(error)}"
+                f"{self.address.name}: cannot read {subject}: {self.address.cleaned(error)}"
             ) from None
 
     def rows(self, sql: str) -> list[tuple]:
-        """All rows of a small query."""
+        """Return all rows of a small query."""
         found: list[tuple] = []
         for batch in self.server.batches(sql):
             found += zip(*(c.to_pylist() for c in batch.columns), strict=True)
         return found
 
     def answer(self, table: str, sql: str) -> bool:
-        """Ask a question of yes or no about a table, once."""
+        """Ask a yes-or-no question about a table, once."""
         with self.lock:
             if sql not in self.answers:
                 [(found,)] = self.asked(f"the table {table}", lambda: self.rows(sql))
@@ -101,9 +108,9 @@ class Mirror:
             return self.answers[sql]
 
     def store(self, target: str, queries: Sequence[str], table: str) -> str:
-        """Make a table of the rows of queries that have the same columns.
+        """Create a table of the rows of queries with the same columns.
 
-        Returns SQL for it in the CDM's types; ``table`` is what messages call it.
+        Returns SQL for it in the CDM's types; ``table`` is its name in messages.
         """
         connection = self.home.connection.cursor()
         try:
@@ -122,55 +129,55 @@ class Mirror:
             return conformed(work, target, table, types, self.zone)
 
 
-class ServerPlace(Place):
-    """A schema of a server, for all people or for some.
+class ServerSource(TableSource):
+    """A schema of a server, for all or some people.
 
     Parameters
     ----------
-    mirror : Mirror
+    cache : ServerCache
     part : str
-        The schema in the mirror that holds tables of people.
+        The schema of the copy that contains tables of people.
     people : sequence of RecordsOf
-        Whose; none for everybody.
+        Records that select the people; empty for everybody.
     """
 
     def __init__(
-        self, mirror: Mirror, part: str = SHARED, people: Sequence[RecordsOf] = ()
+        self, cache: ServerCache, part: str = SHARED, people: Sequence[RecordsOf] = ()
     ) -> None:
-        self._mirror, self._part, self._people = mirror, part, tuple(people)
-        self.home = mirror.home
-        self.name, self.identity = mirror.address.name, mirror.address.public
-        self._dialect: Dialect = DIALECTS[mirror.address.scheme]
+        self._cache, self._part, self._people = cache, part, tuple(people)
+        self.home = cache.home
+        self.name, self.identity = cache.address.name, cache.address.public
+        self._dialect: Dialect = DIALECTS[cache.address.scheme]
 
     @classmethod
-    def of_server(cls, address: Address, server: Server, zone: str) -> ServerPlace:
-        """The tables behind an open connection."""
+    def of_server(cls, address: Address, server: Server, zone: str) -> ServerSource:
+        """Use the tables behind an open connection."""
         need("pyarrow")
         try:
-            return cls(Mirror(address, server, zone))
+            return cls(ServerCache(address, server, zone))
         except BaseException:
             server.close()
             raise
 
     @property
     def closed(self) -> bool:
-        """Whether it has been closed."""
-        return self._mirror.closed
+        """Whether the connection has been closed."""
+        return self._cache.closed
 
     def close(self) -> None:
-        """Close the connection, and remove what was read."""
-        self._mirror.close()
+        """Close the connection and remove the copied tables."""
+        self._cache.close()
 
     def schema(self, asked: str) -> str:
-        """``asked``; for "main", the URL's, or the usual one if the server has no "main"."""
-        url = self._mirror.address.schema
+        """Return ``asked``; for "main" the URL's schema, or the default if there is no "main"."""
+        url = self._cache.address.schema
         usual = url or self._dialect.usual_schema
         if asked.lower() != "main" or not usual:
             return asked
         return usual if url or not self._tables(asked) else asked
 
     def layout(self, schema: str) -> Layout:
-        """Tables and columns of one schema, and the names of others that hold a CDM."""
+        """List tables and columns of one schema, or else the other schemas with a CDM."""
         found: Layout = {}
         tables = self._tables(schema)
         if tables:
@@ -180,19 +187,17 @@ class ServerPlace(Place):
             return found
         sql = self._dialect.schemas()
         if sql is not None:
-            for (other,) in self._mirror.asked(
-                "the list of schemas", lambda: self._mirror.rows(sql)
-            ):
+            for (other,) in self._cache.asked("the list of schemas", lambda: self._cache.rows(sql)):
                 found[str(other).lower()] = {}
         return found
 
     def columns(self, schema: str, table: str) -> tuple[str, ...]:
-        """Columns of a table, in lower case."""
+        """List the columns of a table, in lower case."""
         known = self._tables(schema).get(table.lower())
         return tuple(c.name.lower() for c in known.columns) if known else ()
 
     def table(self, schema: str, name: str) -> str:
-        """A table, read now if it was not before."""
+        """Return a table, copied on first use."""
         table = self._table(schema, name)
         person = _person(table)
         narrow = bool(self._people) and person is not None
@@ -200,13 +205,13 @@ class ServerPlace(Place):
 
         def read() -> str:
             whose = self._whose(schema, person) if narrow and person is not None else ""
-            query = self._dialect.select(table, table.columns, whose, self._mirror.zone)
+            query = self._dialect.select(table, table.columns, whose, self._cache.zone)
             return self._read(target, table, [query])
 
-        return self._mirror.once(target, read)
+        return self._cache.once(target, read)
 
     def records(self, schema: str, wanted: RecordsOf) -> str:
-        """Some rows of a table, read now if they were not before."""
+        """Return some rows of a table, copied on first use."""
         asked_schema = wanted.schema or schema
         table = self._table(asked_schema, wanted.table)
         column = self._column(table, wanted.column)
@@ -214,13 +219,13 @@ class ServerPlace(Place):
         return self._some(("records", asked_schema.lower(), wanted), table, conditions)
 
     def holding(self, schema: str, wanted: Callable[[], RecordsOf | Naming], table: str) -> str:
-        """Those records alone, or the table if it has been read before."""
+        """Return those records, or the whole table if it has been copied."""
         found = self._table(schema, table)
         if _person(found) is not None:
             return self.table(schema, table)
         whole = self._shared(found)
-        if whole in self._mirror.made:
-            return self._mirror.made[whole]
+        if whole in self._cache.made:
+            return self._cache.made[whole]
         asked = wanted()
         return (
             self.records(schema, asked)
@@ -229,42 +234,42 @@ class ServerPlace(Place):
         )
 
     def holds(self, schema: str, table: str, condition: Condition) -> bool:
-        """Whether a table has a row, of anybody, that satisfies a condition; the server answers."""
+        """Check on the server whether a table has a row that satisfies a condition."""
         found = self._table(schema, table)
 
         def written(name: str) -> str:
             column = self._column(found, name)
-            if column.is_text:  # servers differ in how they compare it with numbers
+            if column.is_text:  # Servers differ in comparisons of text with numbers.
                 raise DataError(
                     f"{found.name}: {column.name} is declared as text; the column must be a BIGINT"
                 )
             return self._dialect.quote(column.name)
 
-        return self._mirror.answer(found.name, self._dialect.exists(found, condition(written)))
+        return self._cache.answer(found.name, self._dialect.exists(found, condition(written)))
 
-    def narrowed(self, schema: str, people: Sequence[RecordsOf]) -> ServerPlace:
-        """The place in which tables of people hold those who have such records."""
+    def narrowed(self, schema: str, people: Sequence[RecordsOf]) -> ServerSource:
+        """Return the source with tables of people restricted to those with such records."""
 
         def make() -> str:
-            self._mirror.parts += 1
-            part = f"part {self._mirror.parts}"
+            self._cache.parts += 1
+            part = f"part {self._cache.parts}"
             self.home.run(f"CREATE SCHEMA {CATALOG}.{quoted(part)}")
             return part
 
-        part = self._mirror.once(("part", schema.lower(), tuple(people)), make)
-        return ServerPlace(self._mirror, part, people)
+        part = self._cache.once(("part", schema.lower(), tuple(people)), make)
+        return ServerSource(self._cache, part, people)
 
-    # -- parts -----------------------------------------------------------------------------------
+    # -- helpers ---------------------------------------------------------------------------------
 
     def _tables(self, schema: str) -> dict[str, Table]:
-        """The tables of a schema, as the server spells them, by name in lower case."""
-        layouts, key = self._mirror.layouts, schema.lower()
-        with self._mirror.lock:
+        """List the tables of a schema in the server's spelling, by name in lower case."""
+        layouts, key = self._cache.layouts, schema.lower()
+        with self._cache.lock:
             if key not in layouts:
                 found: dict[str, list[tuple]] = {}
                 listing = self._dialect.listing(schema)
-                for row in self._mirror.asked(
-                    f"the tables of schema {schema!r}", lambda: self._mirror.rows(listing)
+                for row in self._cache.asked(
+                    f"the tables of schema {schema!r}", lambda: self._cache.rows(listing)
                 ):
                     found.setdefault(str(row[1]), []).append(row)
                 layouts[key] = {
@@ -276,45 +281,49 @@ class ServerPlace(Place):
             return layouts[key]
 
     def _table(self, schema: str, name: str) -> Table:
+        """Find a table; raise if it does not exist."""
         found = self._tables(schema).get(name.lower())
         if found is None:
             raise DataError(f"{self.name} has no table {schema}.{name}")
         return found
 
     def _column(self, table: Table, name: str) -> Column:
+        """Find a column of a table; raise if it does not exist."""
         found = table.column(name)
         if found is None:
             raise DataError(f"{self.name}: table {table.name} lacks the column {name}")
         return found
 
     def _naming(self, schema: str, wanted: Naming) -> str:
+        """Return the rows of a table whose text has some words."""
         table = self._table(schema, wanted.table)
         condition = self._dialect.naming(self._column(table, wanted.column), wanted.words)
         return self._some(("naming", schema.lower(), wanted), table, [condition])
 
     def _some(self, key: object, table: Table, conditions: Sequence[str]) -> str:
-        """Rows of a table that satisfy one of some conditions, read now if they were not before."""
+        """Return rows that satisfy one of some conditions, copied on first use."""
 
         def read() -> str:
-            target = f"{CATALOG}.{SHARED}.{quoted(f'records {len(self._mirror.made)}')}"
-            zone = self._mirror.zone
+            target = f"{CATALOG}.{SHARED}.{quoted(f'records {len(self._cache.made)}')}"
+            zone = self._cache.zone
             queries = [self._dialect.select(table, table.columns, c, zone) for c in conditions]
             return self._read(target, table, queries)
 
-        return self._mirror.once(key, read)
+        return self._cache.once(key, read)
 
     def _read(self, target: str, table: Table, queries: Sequence[str]) -> str:
-        """Store the rows of queries of a table; returns SQL for them."""
-        return self._mirror.asked(
+        """Store the rows of queries of a table and return SQL for them."""
+        return self._cache.asked(
             f"the table {table.name}",
-            lambda: self._mirror.store(target, queries, table.name.lower()),
+            lambda: self._cache.store(target, queries, table.name.lower()),
         )
 
     def _shared(self, table: Table, part: str = SHARED) -> str:
+        """Name the copy of a table."""
         return f"{CATALOG}.{quoted(part)}.{quoted(f'{table.schema}.{table.name}'.lower())}"
 
     def _whose(self, schema: str, person: Column) -> str:
-        """The condition that says whose rows are wanted."""
+        """Write the condition that selects the rows of the wanted people."""
         records = []
         for wanted in self._people:
             table = self._table(wanted.schema or schema, wanted.table)
@@ -326,12 +335,12 @@ class ServerPlace(Place):
 
 
 def _person(table: Table) -> Column | None:
-    """The column that says whose row it is."""
+    """Find the column of the person, if the table has one."""
     return next((c for name in PERSONS if (c := table.column(name)) is not None), None)
 
 
 def _read_of(table: Table) -> Table:
-    """A table with the columns that are read: of records of people no free text."""
+    """Keep the columns that are read; tables of people are read without free text."""
     listed = VOCABULARY.get(table.name.lower())
     if listed is not None:
         return replace(table, columns=tuple(c for c in table.columns if c.name.lower() in listed))
@@ -341,7 +350,7 @@ def _read_of(table: Table) -> Table:
 
 
 def _reader(batches: Iterator[Any]) -> Any:
-    """Record batches as one stream."""
+    """Combine record batches into one reader."""
     import pyarrow as pa
 
     first = next(batches)

@@ -1,7 +1,7 @@
-"""How the servers' SQL differs: the few plain queries that a study sends, for each of them.
+"""SQL dialects of the supported servers, for the few plain queries that a study sends.
 
-Every query is a SELECT: the list of tables and columns, and columns of one table, of some people or
-of some concepts. Names are quoted as the server itself spells them.
+Every query is a SELECT: the list of tables and columns, or columns of one table for some people or
+some concepts. Names are quoted in the server's spelling.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from steropes.studies.database.column_types import meaning
 __all__ = ["DIALECTS", "Column", "Dialect", "Table"]
 
 Kind = Literal["whole", "real", "date", "time", "text"]
-MOST = 2_000  # values in one list
+MOST = 2_000  # The largest number of values in one list.
 
 WHOLE = ("int", "serial", "long", "byteint")
-EXACT = ("num", "dec")  # decimal numbers
+EXACT = ("num", "dec")  # Prefixes of decimal types.
 REAL = ("double", "float", "real", "numeric", "decimal", "number", "money")
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column as the server spells it, and what it holds.
+    """A column in the server's spelling, with the kind of its values.
 
     Attributes
     ----------
     name : str
     kind : str
     type_name : str
-        The declared type, in lower case.
+        Declared type, in lower case.
     as_text : bool
-        Whether the values are sent as text and converted on arrival, where a value that cannot be
-        converted is an error that does not quote it, and no number is rounded.
+        Whether the values are sent as text and converted on arrival. An error then does not quote a
+        value, and no number is rounded.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Column:
 
     @classmethod
     def declared(cls, name: str, type_name: str, scale: object) -> Column:
-        """From what the server's catalogue says, and for want of that from the CDM's names.
+        """Create a column from the server's catalogue, or else from the CDM's definition.
 
         Columns that a site has never filled are often declared as text.
         """
@@ -58,45 +58,45 @@ class Column:
 
     @property
     def is_text(self) -> bool:
-        """Whether the server holds text where the CDM has dates or numbers."""
+        """Whether the server stores text where the CDM has dates or numbers."""
         return self.as_text and not self.type_name.startswith(EXACT)
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table as the server spells it."""
+    """A table in the server's spelling."""
 
     schema: str
     name: str
     columns: tuple[Column, ...]
 
     def column(self, name: str) -> Column | None:
-        """A column by its name in any case."""
+        """Find a column by its name, in any case."""
         return next((c for c in self.columns if c.name.lower() == name.lower()), None)
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """One server's SQL.
+    """The SQL dialect of a server.
 
     Attributes
     ----------
     name : str
     usual_schema : str
-        Of the CDM tables where nobody says another; "" if there is none that is usual.
+        Default schema of the CDM tables; "" if the server has none.
     whole, real, date, time, text : str
         Types of 64-bit integers, double precision numbers, dates, times and text.
     instants : str
-        A pattern of the types, in lower case, that hold instants: times that the server shows in
-        the time zone of the session, and stores without one.
+        Pattern of the types (in lower case) of instants: times that are stored without a time zone
+        and displayed in that of the session.
     shown : str
-        The time that the instant ``{name}`` shows in the time zone ``{zone}``.
+        Expression of the local time of the instant ``{name}`` in the time zone ``{zone}``.
     quotes : (str, str)
-        Around names.
+        Quotation marks of names.
     catalogue : str
-        The view of columns; ``{schema}`` in it stands for the quoted schema.
+        The view of columns; ``{schema}`` in it is replaced by the quoted schema.
     scale : str
-        The expression that tells the digits after the point of a decimal number.
+        Expression of the number of decimal places of a decimal type.
     """
 
     name: str
@@ -113,13 +113,13 @@ class Dialect:
     scale: str = "NUMERIC_SCALE"
 
     def quote(self, name: str) -> str:
-        """A name."""
+        """Quote a name."""
         first, last = self.quotes
         doubled = "\\" + last if self.name == "bigquery" else last + last
         return f"{first}{name.replace(last, doubled)}{last}"
 
     def literal(self, value: int | str) -> str:
-        """A number, or text."""
+        """Write a number or text as a literal."""
         if isinstance(value, int):
             return str(int(value))
         if self.name in ("bigquery", "databricks", "snowflake"):
@@ -128,7 +128,7 @@ class Dialect:
         return f"'{escaped}'"
 
     def listing(self, schema: str) -> str:
-        """Schema, table, column, type and scale of every column in a schema."""
+        """Select schema, table, column, type and scale of every column in a schema."""
         view = self.catalogue.format(schema=self.quote(schema))
         return (
             f"SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, DATA_TYPE, {self.scale} AS SCALE "
@@ -137,7 +137,7 @@ class Dialect:
         )
 
     def schemas(self) -> str | None:
-        """Which schemas have a table ``person``, for a hint; None where that cannot be asked."""
+        """Select the schemas with a table ``person``; None if the server has no such view."""
         if "{schema}" in self.catalogue:
             return None
         return (
@@ -148,22 +148,22 @@ class Dialect:
     def select(
         self, table: Table, columns: Sequence[Column], where: str = "", zone: str = "UTC"
     ) -> str:
-        """Columns of a table, in types that do not depend on the server.
+        """Select columns of a table, in types that do not depend on the server.
 
-        Instants are the times that they show in ``zone``, whatever the session's time zone.
+        Instants are converted to local times in ``zone``, whatever the session's time zone.
         """
         listed = ", ".join(self._cast(c, zone) for c in columns)
         place = f"{self.quote(table.schema)}.{self.quote(table.name)}"
         return f"SELECT {listed} FROM {place}" + (f" WHERE {where}" if where else "")
 
     def exists(self, table: Table, where: str) -> str:
-        """One number: 1 if a row of a table satisfies a condition, and 0 otherwise."""
+        """Select 1 if a row of a table satisfies a condition, and 0 otherwise."""
         place = f"{self.quote(table.schema)}.{self.quote(table.name)}"
         found = f"EXISTS (SELECT 1 FROM {place} WHERE {where})"
         return f"SELECT CASE WHEN {found} THEN 1 ELSE 0 END AS found"
 
     def among(self, column: Column, values: Sequence[int | str]) -> Iterator[str]:
-        """The condition that a column has one of some values, in parts of a bearable length."""
+        """Yield conditions that a column has one of some values, in lists of limited length."""
         if column.as_text:
             values = [str(v) for v in values]
         for at in range(0, len(values), MOST):
@@ -171,10 +171,10 @@ class Dialect:
             yield f"{self.quote(column.name)} IN ({listed})"
 
     def naming(self, column: Column, words: Sequence[str]) -> str:
-        """A condition that holds, among others, where text has all of some words in any case.
+        """Write a condition that includes all rows whose text has all of some words, in any case.
 
-        Servers differ in how they fold letters beyond ASCII, and in what escapes a character; any
-        one stands for such ones here.
+        Servers differ in case folding beyond ASCII and in escape characters, so that wildcards
+        replace such characters; the condition may include further rows.
         """
         parts = []
         for word in words:
@@ -184,7 +184,10 @@ class Dialect:
         return " AND ".join(parts)
 
     def whose(self, person: Column, records: Sequence[tuple[Table, Column, str]]) -> str:
-        """The condition that a person has a record: its table, whose column, and which records."""
+        """Write the condition that a person has one of some records.
+
+        Each element of ``records`` has the table, its person column, and the condition.
+        """
         parts = [
             f"SELECT {self.quote(who.name)} FROM {self.quote(t.schema)}.{self.quote(t.name)} "
             f"WHERE {condition}"
@@ -193,6 +196,7 @@ class Dialect:
         return f"{self.quote(person.name)} IN ({' UNION ALL '.join(parts)})"
 
     def _cast(self, column: Column, zone: str) -> str:
+        """Cast a column to the dialect's type of its kind."""
         types = {"whole": self.whole, "real": self.real, "date": self.date, "time": self.time}
         name = self.quote(column.name)
         if re.fullmatch(self.instants, column.type_name):
@@ -202,7 +206,7 @@ class Dialect:
 
 
 def _kind(declared: str, scale: object) -> Kind:
-    """What a column holds; decimal numbers without digits after the point are whole."""
+    """Classify a declared type; decimal numbers without decimal places are whole."""
     plain = declared.partition("(")[0].strip()
     if plain.startswith(("timestamp", "datetime", "smalldatetime")):
         return "time"
@@ -257,7 +261,7 @@ DIALECTS: dict[str, Dialect] = {
             real="FLOAT",
             time="DATETIME2",
             text="NVARCHAR(MAX)",
-            instants=r"(?!)",  # a DATETIMEOFFSET has an offset, and shows its own time when cast
+            instants=r"(?!)",  # A DATETIMEOFFSET keeps its offset and its own local time.
             quotes=("[", "]"),
         ),
     )

@@ -1,4 +1,5 @@
-"""Analyses of sites that share no rows: in one process, or by a folder that all can write to.
+"""Commands and functions for federated analyses, in one process or in a shared folder.
 
-Names are in `steropes.studies`; importing this room imports nothing, so that commands start fast.
+The public names are in `steropes.studies`; this package imports nothing so that commands start
+quickly.
 """

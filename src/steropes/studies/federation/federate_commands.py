@@ -1,4 +1,4 @@
-"""The commands ``steropes federate``: keys of an owner, and the rounds of a folder."""
+"""The commands ``steropes federate``: keys of a site's owner, and rounds in a shared folder."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 __all__ = ["federate_app"]
 
 federate_app = typer.Typer(
-    help="Fit models to sites that exchange only sums, by a folder that all can write to.",
+    help="Fit models across sites that exchange only sums, in a folder that all can write to.",
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Folder = Annotated[Path, typer.Argument(help="Folder that the lead and the sites share.")]
+Folder = Annotated[Path, typer.Argument(help="Folder shared by the lead and the sites.")]
 OwnerFolder = Annotated[
     Path, typer.Argument(help="Folder of the site's owner: rules, keys and ledger.")
 ]
@@ -37,12 +37,12 @@ def init(
     plan: Annotated[Path, typer.Argument(help="Plan, a .toml or .json file.")],
     cv: Annotated[
         int | None,
-        typer.Option(min=2, help="Folds of each site that choose the prior's variance."),
+        typer.Option(min=2, help="Folds within each site for choosing the prior's variance."),
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Of the folds.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the folds.")] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Begin an analysis: write its plan and the first request."""
+    """Start an analysis: write its plan and the first request."""
     from steropes.studies.federation.federated_runs import federate_init
 
     made = _plan(plan, folds=cv, seed=seed)
@@ -56,7 +56,7 @@ def keys(
     owner: OwnerFolder,
     quiet: Quiet = False,
 ) -> None:
-    """Print a site's public keys for the other owners; make the folder where there is none."""
+    """Print a site's public keys for the other owners; create the folder if it does not exist."""
     from steropes.federated import Owner
 
     new = not (owner / "keys.json").exists()
@@ -72,7 +72,7 @@ def trust(
     site: Annotated[str, typer.Argument(help="Name of the other site.")],
     public: Annotated[Path, typer.Argument(help="File that `steropes federate keys` printed.")],
 ) -> None:
-    """Keep the public keys of another site, whose owner has told you their fingerprint."""
+    """Store the public keys of another site after its owner has confirmed their fingerprint."""
     from steropes.federated import Owner
 
     print(f"fingerprint {Owner.open(owner).trust(site, public).fingerprint}")
@@ -86,7 +86,7 @@ def answer(
     owner: OwnerFolder,
     quiet: Quiet = False,
 ) -> None:
-    """Answer the last request for a site; run where the site's rows are."""
+    """Answer the last request for a site; run this where the site's rows are."""
     from steropes.studies.federation.federated_runs import federate_answer
 
     message = federate_answer(folder, site, data, owner)
@@ -103,7 +103,7 @@ def withdraw(
     data: Annotated[Path, typer.Argument(help="The site's rows, a .parquet or .csv file.")],
     owner: OwnerFolder,
 ) -> None:
-    """State that a site takes no further part, so that the others can go on without it."""
+    """Withdraw a site, so that the others can continue without it."""
     from steropes.studies.federation.federated_runs import federate_withdraw
 
     message = federate_withdraw(folder, site, data, owner)
@@ -115,11 +115,11 @@ def step(
     folder: Folder,
     without: Annotated[
         list[str] | None,
-        typer.Option(help="Site that is not waited for any longer; repeatable."),
+        typer.Option(help="Site to continue without; repeatable."),
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Take the lead's next step: write a request, or report that nothing is left to ask."""
+    """Take the lead's next step: write a request, or report that the analysis is complete."""
     from steropes.federated import WaitingError
     from steropes.studies.federation.federated_runs import federate_step
 
@@ -136,7 +136,7 @@ def step(
 def finish(
     folder: Folder,
     output: Annotated[
-        Path | None, typer.Option(help="JSON file; by default result.json in the folder.")
+        Path | None, typer.Option(help="JSON file. Default: result.json in the folder.")
     ] = None,
     quiet: Quiet = False,
 ) -> None:
@@ -151,9 +151,9 @@ def finish(
 
 @federate_app.command()
 def flower(
-    app: Annotated[Path, typer.Argument(help="Folder of the Flower app; a new one.")],
+    app: Annotated[Path, typer.Argument(help="New folder for the Flower app.")],
     plan: Annotated[Path, typer.Argument(help="Plan, a .toml or .json file.")],
-    output: Annotated[Path, typer.Argument(help="JSON file of the result, at the SuperLink.")],
+    output: Annotated[Path, typer.Argument(help="JSON file of the result, on the SuperLink.")],
     quiet: Quiet = False,
 ) -> None:
     """Write a Flower app that runs a plan with `flwr run`."""
@@ -166,9 +166,9 @@ def flower(
 
 @federate_app.command()
 def schema(
-    plan: Annotated[bool, typer.Option("--plan", help="Of a plan instead of a message.")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Print that of a plan instead.")] = False,
 ) -> None:
-    """Print the JSON Schema of a message, for sites in other languages."""
+    """Print the JSON Schema of a message, for sites that use other languages."""
     from steropes.federated import FederatedPlan, message_schema
     from steropes.studies.execution.settings_parser import schema_of
 
@@ -176,7 +176,7 @@ def schema(
 
 
 def _plan(path: Path, **given: int | None) -> FederatedPlan:
-    """Read a plan, with settings of the command line."""
+    """Read a plan and override its settings by the command line."""
     from steropes.federated import FederatedPlan
     from steropes.studies.execution.settings_parser import Source, build
 
@@ -187,6 +187,7 @@ def _plan(path: Path, **given: int | None) -> FederatedPlan:
 
 
 def _show(found: FederatedResult | FederatedProfiles) -> None:
+    """Print a result with its notes and the numbers of rounds and bytes."""
     from steropes.federated import FederatedResult
 
     print(found.summary().to_string(float_format=lambda x: f"{x:.6g}"))

@@ -1,4 +1,4 @@
-"""A federated analysis from its plan: in one process, or step by step in a folder."""
+"""Federated analyses of a plan, in one process or step by step in a shared folder."""
 
 from __future__ import annotations
 
@@ -55,21 +55,21 @@ def federate(
     ----------
     plan : FederatedPlan
     sites : dict of str to FederatedSite or callable
-        A callable takes the plan, a request (a ``Message``) and the finished rounds, and returns
-        the site's signed answer: a connection to wherever the site is. If it raises a
-        ``ConnectionError`` the site is taken to have left.
+        A callable receives the plan, a request (a ``Message``) and the finished rounds, and returns
+        the site's signed answer, for example over a network connection. If it raises a
+        ``ConnectionError`` the site is assumed to have left.
     peers : dict of str to PublicKeys, optional
-        Public keys of sites that are callables.
+        Public keys of the sites that are callables.
 
     Returns
     -------
     FederatedResult
-        Of profiles, a `FederatedProfiles`.
+        Or `FederatedProfiles` for a plan of profiles.
 
     Raises
     ------
     DataError
-        A refusal of a site, or an answer that is none.
+        A site refuses, or its answer is invalid.
 
     Examples
     --------
@@ -88,12 +88,12 @@ def federate(
 
 
 def combined(found: Found) -> FederatedResult | FederatedProfiles:
-    """The result of a finished run, with profiles of sites put together."""
+    """Return the result of a finished run; profiles of sites are combined."""
     return combine_site_profiles(found) if isinstance(found, Profiles) else found
 
 
 def federate_init(folder: str | Path, plan: FederatedPlan) -> Message:
-    """Begin an analysis in a folder that all sites can read and write: plan and first request."""
+    """Start an analysis in a shared folder: write the plan and the first request."""
     start_folder(folder, plan)
     found = federate_step(folder)
     assert isinstance(found, WaitingError)
@@ -101,7 +101,7 @@ def federate_init(folder: str | Path, plan: FederatedPlan) -> Message:
 
 
 def federate_answer(folder: str | Path, site: str, data: Any, owner: Owner | str | Path) -> Message:
-    """Answer the last request of a folder for a site, and write the answer into it.
+    """Answer the last request in a folder for a site, and write the answer to the folder.
 
     Parameters
     ----------
@@ -110,18 +110,18 @@ def federate_answer(folder: str | Path, site: str, data: Any, owner: Owner | str
     data : data frame, Arrow table, path to a Parquet or CSV file, or dict
         See `FederatedSite`.
     owner : Owner, or path of an owner's folder
-        Rules, keys, public keys of the other sites, and the ledger; see `Owner.create`.
+        Contains rules, keys, public keys of the other sites and the ledger; see `Owner.create`.
 
     Returns
     -------
     Message
-        The answer, or a refusal, which is written too so that the lead reads why.
+        The answer or a refusal, which is written too so that the lead can read the reason.
 
     Raises
     ------
     DataError
-        A request that an honest lead does not make, data that the model cannot use, or rows that
-        are not those of the site's earlier answers: nothing is written.
+        The request is not one that an honest lead makes, the model cannot use the data, or the rows
+        differ from those of the site's earlier answers: nothing is written.
     """
     plan = read_plan(folder)
     request, rounds = history(folder)
@@ -134,7 +134,7 @@ def federate_answer(folder: str | Path, site: str, data: Any, owner: Owner | str
 def federate_withdraw(
     folder: str | Path, site: str, data: Any, owner: Owner | str | Path
 ) -> Message:
-    """State in a folder that a site takes no further part, so that the others go on without it.
+    """Withdraw a site from the analysis in a folder, so that the others can continue without it.
 
     The parameters are those of `federate_answer`.
     """
@@ -147,6 +147,7 @@ def federate_withdraw(
 
 
 def _owner(owner: Owner | str | Path) -> Owner:
+    """Open an owner's folder, unless it is open already."""
     return owner if isinstance(owner, Owner) else Owner.open(owner)
 
 
@@ -155,26 +156,26 @@ def federate_step(
     without: Sequence[str] = (),
     peers: Mapping[str, PublicKeys] | None = None,
 ) -> WaitingError | FederatedResult | FederatedProfiles:
-    """Take the lead's next step: write the next request, once all sites have answered the last.
+    """Take the lead's next step: write a request once all sites have answered the last one.
 
     Parameters
     ----------
     folder : path
     without : sequence of str
-        Sites that have not answered the last request and are not waited for any longer. The round
-        is repeated without them, if the owners of the others confirm that they are gone.
+        Sites to continue without that have not answered the last request. The round is repeated
+        without them if the owners of the others confirm that they are gone.
     peers : dict of str to PublicKeys, optional
         Public keys of the sites, to check their signatures. Sites check them in any case.
 
     Returns
     -------
     WaitingError or FederatedResult or FederatedProfiles
-        Which round waits for which sites, or the result when nothing is left to ask.
+        The round and the sites it waits for, or the result when the analysis is complete.
 
     Raises
     ------
     DataError
-        A refusal, or a file that is no answer to its request, by name.
+        A site refuses, or a file is not a valid answer to its request.
     """
     try:
         return combined(run_in_folder(folder, without, peers))
@@ -185,11 +186,11 @@ def federate_step(
 def federate_finish(
     folder: str | Path, output: str | Path | None = None
 ) -> FederatedResult | FederatedProfiles:
-    """Write the result of a folder as JSON, by default ``result.json`` there."""
+    """Write the result of a folder as JSON, by default to ``result.json`` in it."""
     found = federate_step(folder)
     if isinstance(found, WaitingError):
         raise DataError(
-            f"{found}: let these sites answer, and take steps until there is nothing left to ask"
+            f"{found}: let these sites answer, and take steps until the analysis is complete"
         )
     found.write(Path(folder) / "result.json" if output is None else output)
     return found

@@ -1,7 +1,7 @@
-"""Federated analyses over Flower: a lead in the SuperLink's ServerApp, a site a SuperNode.
+"""Federated analyses over Flower, with the lead as ServerApp and the sites as SuperNodes.
 
-The messages, masks and checks are those of a folder; Flower carries them, over TLS. A SuperNode's
-configuration names the site, its data and its owner's folder, so that they are the owner's to set:
+The messages, masks and checks are those of a shared folder; Flower transports them over TLS. A
+SuperNode's configuration, set by the owner, names the site, its data and its owner's folder:
 
     flower-supernode --node-config 'site="north" data="rows.parquet" owner="/srv/owner"' …
 """
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 __all__ = ["lead_app", "site_app", "write_flower_app"]
 
-RECORD = "steropes"  # the name of the record that holds a message
-TIMEOUT = 3600.0  # seconds that a round waits for the sites
-POLL = 1.0  # seconds between two looks for nodes that have yet to connect
+RECORD = "steropes"  # The name of the record that contains a message.
+TIMEOUT = 3600.0  # A round waits this many seconds for the sites.
+POLL = 1.0  # New nodes are looked up every so many seconds.
 
 APP = """[build-system]
 requires = ["hatchling"]
@@ -62,15 +62,15 @@ SITE = "from steropes.studies.federation.flower import site_app\n\napp = site_ap
 
 
 def write_flower_app(folder: str | Path, plan: FederatedPlan, output: str | Path) -> Path:
-    """Write a Flower app for `flwr run`, which holds a plan and no code but two imports.
+    """Write a Flower app for `flwr run` that contains a plan and no code except two imports.
 
     Parameters
     ----------
     folder : path
-        Of the app; a new one.
+        A new folder for the app.
     plan : FederatedPlan
     output : path
-        Where the lead writes the result, on the SuperLink's machine.
+        File of the result on the SuperLink's machine.
     """
     path = Path(folder)
     config = {"plan": json.dumps(plan.to_dict()), "output": str(output)}
@@ -102,7 +102,7 @@ def site_app() -> ClientApp:
 
 
 def _reply(given: Mapping[str, Any], node: Mapping[str, Any]) -> dict[str, Any]:
-    """The site's name, or its answer. What an error says of rows stays in the audit log."""
+    """Return the site's name or its answer; errors, which may quote rows, go to the audit log."""
     site = str(node["site"])
     if "envelope" not in given:
         return {"site": site}
@@ -141,7 +141,7 @@ def lead_app() -> ServerApp:
 
 
 def _send(grid: Grid, content: Mapping[int, dict[str, Any]]) -> list[FlowerMessage]:
-    """Send a record to each of some nodes and return the replies that come in time."""
+    """Send a record to each of some nodes and return the replies within the timeout."""
     from flwr.app import ConfigRecord, RecordDict
     from flwr.app import Message as FlowerMessage
 
@@ -155,7 +155,7 @@ def _send(grid: Grid, content: Mapping[int, dict[str, Any]]) -> list[FlowerMessa
 
 
 def _nodes(grid: Grid, plan: FederatedPlan) -> dict[str, int]:
-    """The nodes of the plan's sites, once all of these have connected."""
+    """Wait until all sites of the plan are connected, and return their nodes."""
     known: dict[int, str] = {}
     end = time.monotonic() + TIMEOUT
     while gone := [s for s in plan.sites if s not in known.values()]:
@@ -173,7 +173,7 @@ def _nodes(grid: Grid, plan: FederatedPlan) -> dict[str, int]:
 def _round(
     grid: Grid, nodes: Mapping[str, int], plan: FederatedPlan, request: Message, rounds: list[Round]
 ) -> Round:
-    """Ask the sites; those that do not reply in time have left."""
+    """Send a request to the sites; sites without a reply in time have left."""
     envelope = pack_envelope(plan, request, rounds)
     answers: dict[str, Message] = {}
     for reply in _send(grid, {nodes[s]: {"envelope": envelope} for s in request.sites}):

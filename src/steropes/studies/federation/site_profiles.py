@@ -1,4 +1,4 @@
-"""Profile likelihoods of sites put together: fixed and random effects, in one round."""
+"""Fixed and random effects from profile likelihoods of sites, in one round."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ Line = dict[str, Any]
 
 @dataclass(frozen=True)
 class FederatedProfiles:
-    """What profiles of sites say together.
+    """Effects combined from the profile likelihoods of sites.
 
     Attributes
     ----------
     plan : FederatedPlan
     table : DataFrame
-        A row a parameter and ``method``: "fixed, profile" (the sum of the profiles), "fixed,
-        normal", "random, normal" and "random, Bayesian"; ``sites`` (that take part), ``coef``,
-        ``se``, ``lower``, ``upper``, ``i_squared``, ``tau`` and ``note``.
+        One row per parameter and ``method``: "fixed, profile" (the sum of the profiles), "fixed,
+        normal", "random, normal" and "random, Bayesian"; ``sites`` (the number taking part),
+        ``coef``, ``se``, ``lower``, ``upper``, ``i_squared``, ``tau`` and ``note``.
     profiles : dict
-        Of each parameter, a DataFrame of ``site``, ``point``, ``log_likelihood`` (less its
-        largest) and ``gradient``.
+        By parameter, a DataFrame of ``site``, ``point``, ``log_likelihood`` (minus its maximum)
+        and ``gradient``.
     records : list of RoundRecord
     notes : list of str
-        Of sites.
+        Notes of the sites.
     """
 
     plan: FederatedPlan
@@ -60,20 +60,20 @@ class FederatedProfiles:
 
     @property
     def rounds(self) -> int:
-        """Messages to each site."""
+        """Number of messages to each site."""
         return len(self.records)
 
     @property
     def bytes(self) -> int:
-        """Sent to all sites and received from them."""
+        """Number of bytes sent to all sites and received from them."""
         return int(sum(r.sent * len(r.received) + sum(r.received.values()) for r in self.records))
 
     def summary(self) -> pd.DataFrame:
-        """The table."""
+        """Return the table."""
         return self.table.copy()
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; what there is not is None."""
+        """Return plain values for JSON; missing numbers are None."""
         return {
             "plan": self.plan.to_dict(),
             "combined": [_plain(line) for line in self.table.to_dict("records")],
@@ -85,13 +85,14 @@ class FederatedProfiles:
         }
 
     def write(self, path: str | Path) -> Path:
-        """Write it as JSON; returns the path."""
+        """Write it as JSON and return the path."""
         path = Path(path)
         path.write_text(json.dumps(self.to_dict(), indent=1) + "\n", encoding="utf-8")
         return path
 
 
 def _plain(line: dict[Any, Any]) -> Line:
+    """Replace numbers that are not finite by None."""
     return {
         str(k): None if isinstance(v, float) and not math.isfinite(v) else v
         for k, v in line.items()
@@ -114,17 +115,19 @@ def combine_site_profiles(found: Profiles) -> FederatedProfiles:
     if plan.weight is not None:
         notes.append(
             f"the profiles are of rows weighted by {plan.weight!r}, as if weights were numbers of "
-            "rows: with other weights they are no likelihoods, and the limits are too narrow"
+            "rows: with other weights they are not likelihoods, and the limits are too narrow"
         )
     return FederatedProfiles(plan, pd.DataFrame(lines), tables, found.exchange.records, notes)
 
 
 def _notes(answer: Message) -> list[str]:
+    """Read the notes of a site's answer."""
     given = answer.values.get("notes", [])
     return [str(note) for note in given] if isinstance(given, list) else []
 
 
 def _points(answer: Message, name: str) -> np.ndarray:
+    """Read the points of a site's profile; raise if there are none."""
     x = answer.arrays.get(name)
     if x is None or x.ndim != 2 or x.shape[1] != 3 or len(x) < 2:
         raise DataError(f"the answer of site {answer.site!r} has no profile of {name!r}, (m, 3)")
@@ -132,7 +135,7 @@ def _points(answer: Message, name: str) -> np.ndarray:
 
 
 def _combined(parts: dict[str, np.ndarray]) -> list[Line]:
-    """A line for each method."""
+    """Combine the profiles by each method, one line per method."""
     profiles = [Profile(*x.T, name=f"site {site!r}") for site, x in parts.items()]
     methods: list[tuple[str, Callable[[], Any]]] = [
         ("fixed, profile", lambda: combine_profiles(profiles)),
@@ -162,10 +165,10 @@ def _combined(parts: dict[str, np.ndarray]) -> list[Line]:
 
 
 def _normal(profiles: list[Profile], *, random: bool) -> Combined:
-    """Combine the estimates of sites; the interval of a single site stays as its profile has it."""
+    """Combine the estimates of sites; a single site keeps the interval of its profile."""
     own = []
     for profile in profiles:
-        with contextlib.suppress(DataError):  # of a site that says nothing by itself
+        with contextlib.suppress(DataError):  # The profile of a site may be uninformative.
             own.append(combine_profiles([profile]))
     if len(profiles) == 1 and own:
         return own[0]
