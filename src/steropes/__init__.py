@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from .errors import DataError, MonotoneLikelihoodWarning, NotConvergedWarning, SeparationError
 
-if TYPE_CHECKING:  # the same names for editors and type checkers; a test compares them
+if TYPE_CHECKING:  # for editors and type checkers; a test compares these names with __all__
     from . import federated, plots, studies
     from .data import Surv
     from .data.aalen_johansen import AalenJohansen, aalen_johansen
@@ -74,6 +74,7 @@ try:
 except PackageNotFoundError:  # a source tree that was never installed
     __version__ = "0+unknown"
 
+# The module that defines each public name.
 _HOMES = {
     "data": ["Surv"],
     "data.aalen_johansen": ["AalenJohansen", "aalen_johansen"],
@@ -198,7 +199,7 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # to whom it would mean that every name is there
+if not TYPE_CHECKING:  # type checkers would accept any name if they saw __getattr__
 
     def __getattr__(name: str) -> Any:
         if name in _SUBPACKAGES:

@@ -1,4 +1,4 @@
-"""What the library raises: errors and warnings that name the row or column and the remedy."""
+"""Errors and warnings of the library; messages name the row or column and the remedy."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ class SeparationError(ValueError):
         super().__init__(message)
         self.columns = list(columns or [])
 
+    # Exceptions are pickled with their message alone unless they define this.
     def __reduce__(self) -> tuple[type[SeparationError], tuple[str, list[str]]]:
         return type(self), (str(self), self.columns)
 
@@ -39,10 +40,10 @@ class NotConvergedWarning(UserWarning):
 
 
 class MonotoneLikelihoodWarning(UserWarning):
-    """A profile likelihood rises for ever: the data bound the coefficient on one side only."""
+    """A profile likelihood is monotone: the data bound the coefficient on one side only."""
 
 
 def listed(names: Sequence[str], most: int = 8) -> str:
-    """Names as a message lists them: the first of them, and how many more there are."""
+    """Format names for a message: the first of them, and the number of the others."""
     text = ", ".join(map(repr, names[:most]))
     return text + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -1,4 +1,4 @@
-"""Outcomes and the vectors beside them, validated; every refusal names the row and the remedy."""
+"""Validated outcomes and row vectors; every error message names the row and the remedy."""
 
 from .row_labels import refuse_other_order
 from .survival_outcome import Surv, SurvivalOutcome, check_survival

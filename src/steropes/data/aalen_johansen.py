@@ -1,6 +1,6 @@
-"""The Aalen–Johansen estimate of cumulative incidences: one cause's part of all who had an event.
+"""The Aalen–Johansen estimate of the cumulative incidences of competing events.
 
-Everything here is sorting and cumulative sums over people; it knows nothing of covariates.
+All functions are based on sorting and cumulative sums over people, without covariates.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ class AalenJohansen:
     Attributes
     ----------
     times : ndarray, shape (m,)
-        The distinct times at which somebody had an event or left, ascending.
+        The distinct times of events and censorings, ascending.
     causes : ndarray, shape (K,)
         Codes of the events, ascending.
     incidence : ndarray, shape (m, K)
         F_k at the times.
     survival : ndarray, shape (m,)
-        S(t), the probability of no event at all.
+        S(t), the probability of no event of any cause.
     at_risk : ndarray, shape (m,)
-        Sum of weights at risk just before t.
+        Sum of the weights of people at risk just before t.
     events : ndarray, shape (m, K)
-        Sum of weights that have event k at t.
+        Sum of the weights of people with event k at t.
     """
 
     times: Floats
@@ -54,19 +54,19 @@ class AalenJohansen:
     events: Floats
 
     def __repr__(self) -> str:
-        """How much it is of: times are those of people, and stay out of logs."""
+        """Show the number of events of each cause; times of single people stay out of logs."""
         counts = zip(self.causes, self.events.sum(axis=0), strict=True)
         return f"AalenJohansen({', '.join(f'cause {k}: {n:.6g} events' for k, n in counts)})"
 
     def at(self, times: ArrayLike) -> pd.DataFrame:
-        """F at some times, (T, K): indexed by time, a column a cause.
+        """Evaluate F at some times, (T, K): indexed by time, with a column for each cause.
 
-        NaN after the last time at which anybody was seen, unless nobody is free of events then.
+        NaN after the last time under observation, unless the survival is zero then.
         """
         return self._table(times, self.incidence)
 
     def standard_error(self, times: ArrayLike) -> pd.DataFrame:
-        """Standard errors of F at some times, as of `at`.
+        """Compute standard errors of F at some times, in the form of `at`.
 
         The delta method on the multinomial counts of each time,
         Var F_k(t) = Σ_u [F_k(t) − F_k(u)]² d/(n (n − d)) + S(u−)² d_k (n − d_k)/n³
@@ -77,7 +77,7 @@ class AalenJohansen:
         return self._table(times, np.sqrt(self._variance))
 
     def interval(self, level: float = 0.95) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Pointwise limits of F at ``self.times``, on the log(−log) scale.
+        """Compute pointwise confidence limits of F at ``self.times`` on the log(−log) scale.
 
         Returns
         -------
@@ -94,9 +94,11 @@ class AalenJohansen:
 
     @staticmethod
     def _index(times: Floats) -> pd.Index:
+        """Return times as an index with a name."""
         return pd.Index(times, name="time")
 
     def _table(self, times: ArrayLike, values: Floats) -> pd.DataFrame:
+        """Evaluate step functions (m, K) at some times."""
         t = check_vector(times if np.ndim(times) else [times], None, "times")
         padded = np.concatenate([np.zeros((1, len(self.causes))), values])
         out = padded[np.searchsorted(self.times, t, side="right")]
@@ -106,19 +108,19 @@ class AalenJohansen:
 
     @property
     def _variance(self) -> Floats:
-        """Var F_k at the times, (m, K)."""
+        """Variances of F_k at the times, (m, K)."""
         F = self.incidence
         n = np.where(self.at_risk > 0, self.at_risk, 1.0)[:, None]
         d_k = self.events
         d = d_k.sum(axis=1, keepdims=True)
         before = np.append(1.0, self.survival[:-1])[:, None]
-        # After the last ones at risk have all had an event nothing changes any more. Those who
-        # have none, n − d, as the curve knows them: the difference may be all rounding.
+        # Once the survival is zero nothing changes any more. People without an event, n − d, are
+        # derived from the curve, because the difference itself may consist of rounding errors.
         left = self.survival[:, None] > 0
         stay = n * np.where(left, self.survival[:, None] / np.where(before > 0, before, 1.0), 1.0)
         a = np.where(left, d / n / stay, 0.0)
         b = before * d_k / n**2
-        # F at each time less F at u, squared out: sums over u of 1, F(u), F(u)².
+        # Expand (F(t) − F(u))² into sums over u of 1, F(u) and F(u)².
         total = (
             F**2 * np.cumsum(a, axis=0)
             - 2 * F * np.cumsum(a * F + b, axis=0)
@@ -134,7 +136,7 @@ def aalen_johansen(y: Any, groups: Any, sample_weight: Any = None) -> dict[Any, 
 def aalen_johansen(
     y: Any, groups: Any = None, sample_weight: Any = None
 ) -> AalenJohansen | dict[Any, AalenJohansen]:
-    """Cumulative incidence of each competing event, or of each in every group.
+    """Estimate the cumulative incidence of each competing event, overall or in every group.
 
     Parameters
     ----------
@@ -143,13 +145,18 @@ def aalen_johansen(
     groups : (n,) labels, optional
         Any hashable labels.
     sample_weight : (n,) array, optional
-        Number of people that a row stands for; 0 is a row that is absent.
+        Number of people that a row represents; rows with 0 are ignored.
 
     Returns
     -------
     AalenJohansen, or dict of them by label
-        With ``at(times)`` and ``standard_error(times)``, tables of a column a cause. All groups
-        have the causes of all people. A group whose weights are all zero is left out.
+        ``at(times)`` and ``standard_error(times)`` return tables with a column for each cause.
+        All groups have the causes of all people. Groups without positive weights are omitted.
+
+    Raises
+    ------
+    DataError
+        If the input cannot be used, or there are no events; the message names the row.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""What numbers may come as: arrays, lists, series of any library; refusals for what is not one."""
+"""Conversion of arrays, lists and series of any library to NumPy arrays of numbers."""
 
 from __future__ import annotations
 
@@ -32,21 +32,22 @@ DAYS = (
     "Say in which unit: (t - origin) / numpy.timedelta64(1, 'D') for an array, "
     "(t - origin).dt.days in pandas, .dt.total_days() in polars."
 )
-EXACT = 2**53  # whole numbers up to which a float tells every one from the next
+# Up to this size a float represents every whole number exactly.
+EXACT = 2**53
 SCALARS = (bool, int, float, np.bool_, Decimal, Fraction)
 
 
 class NotNumbers(DataError, TypeError):
-    """Values that are of the wrong type, which NumPy and scikit-learn call a TypeError."""
+    """The values have the wrong type; also a `TypeError`, as NumPy and scikit-learn raise."""
 
 
 def in_row(index: tuple[int, ...]) -> str:
-    """Where an entry of a vector is, in words."""
+    """Describe the position of an entry of a vector."""
     return f"row {index[0]}" if index else "the value"
 
 
 def unmasked(x: np.ndarray, what: str, place: Callable[[tuple[int, ...]], str] = in_row) -> Any:
-    """The data of a masked array of which nothing is masked."""
+    """Return the data of a masked array; refuse masked entries."""
     mask: Any = np.ma.getmaskarray(x)
     if mask.dtype.names:  # structured: an entry has a mask for each field
         mask = np.logical_or.reduce([mask[f] for f in mask.dtype.names])
@@ -60,27 +61,27 @@ def as_numbers(
     x: Any, what: str, place: Callable[[tuple[int, ...]], str] = in_row, of: str | None = None,
     exact: bool = True,
 ) -> np.ndarray:  # fmt: skip
-    """Return an array of real numbers of a NumPy type, possibly NaN; a copy or a view.
+    """Convert to an array of real numbers of a NumPy type, possibly NaN; a copy or a view.
 
     Parameters
     ----------
     x : array, sequence or series
     what : str
-        Its name, for messages.
+        The argument's name, for messages.
     place : callable
-        From an index to words such as "row 3".
+        Function from an index to a description such as "row 3".
     of : str, optional
-        What is said to contain a missing value, where that is not ``what``.
+        The name that messages about missing values use instead of ``what``.
     exact : bool
-        Whether whole numbers beyond 2⁵³ are refused, which as floats could not be told apart: two
-        times would be tied that are not. False for covariates, where it makes no difference.
+        Whether to refuse whole numbers beyond 2⁵³, which floats cannot distinguish, so that
+        different times could become tied. False for covariates, where it makes no difference.
 
     Raises
     ------
     DataError
-        Anything that is not a real number; the message names the row.
+        If an entry is not a real number; the message names the row.
     """
-    if exact and isinstance(x, list | tuple):  # NumPy may make floats of them
+    if exact and isinstance(x, list | tuple):  # NumPy may convert them to floats
         _refuse_rounded_entries(x, what, place)
     x = plain_array(x, what, place)
     kind = x.dtype.kind
@@ -104,7 +105,7 @@ def as_numbers(
 
 
 def _refuse_rounded(x: np.ndarray, what: str, place: Callable[[tuple[int, ...]], str]) -> None:
-    """Refuse whole numbers of an array that float64 rounds; floats of that size are as they are."""
+    """Refuse integers (and long floats) of an array that float64 would round."""
     if x.dtype.itemsize < (16 if x.dtype.kind == "f" else 8) or not x.size:
         return
     with np.errstate(invalid="ignore", over="ignore"):
@@ -119,7 +120,7 @@ def _refuse_rounded(x: np.ndarray, what: str, place: Callable[[tuple[int, ...]],
 def _refuse_rounded_entries(
     x: Any, what: str, place: Callable[[tuple[int, ...]], str], above: tuple[int, ...] = ()
 ) -> None:
-    """Do the same for the entries of a list, or of an array of objects, whatever their types."""
+    """Refuse integers that float64 would round in a list or an array of objects."""
     whole = isinstance(x, np.ndarray)
     places = np.ndindex(x.shape) if whole else ((i,) for i in range(len(x)))
     for index, value in zip(places, x.flat if whole else x, strict=True):
@@ -127,7 +128,7 @@ def _refuse_rounded_entries(
         if isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim):
             _refuse_rounded_entries(value, what, place, at)
         elif isinstance(value, Decimal) and not value.is_finite():
-            continue  # NaN is refused with the others, in words of its own
+            continue  # NaN is refused later, with a message about missing values
         elif isinstance(value, int | np.integer | Decimal | Fraction) and not (
             -EXACT <= value <= EXACT
         ):
@@ -135,6 +136,7 @@ def _refuse_rounded_entries(
 
 
 def _rounded(what: str, where: str, value: Any) -> str:
+    """Return the message about a whole number that a float cannot represent."""
     return (
         f"{what} is {value} in {where}, beyond 2**53, where a float cannot tell a whole number "
         "from the next. Subtract an origin that is the same for all rows, or use a coarser unit."
@@ -142,13 +144,13 @@ def _rounded(what: str, where: str, value: Any) -> str:
 
 
 def refuse_lazy_query(x: Any, what: str) -> None:
-    """Refuse a polars LazyFrame: how many rows it has is not known until it is run."""
+    """Refuse a polars LazyFrame, because its number of rows is unknown until it is collected."""
     if nw.dependencies.is_polars_lazyframe(x):
         raise DataError(f"{what} is a query that has not been run; collect() it.")
 
 
 def plain_array(x: Any, what: str, place: Callable[[tuple[int, ...]], str] = in_row) -> np.ndarray:
-    """A NumPy array of whatever type, with nothing masked and nothing that has no order."""
+    """Convert to a NumPy array of any type; refuse masked entries and unordered containers."""
     if isinstance(x, np.ma.MaskedArray):
         return unmasked(x, what, place)
     if x is None:
@@ -165,7 +167,7 @@ def plain_array(x: Any, what: str, place: Callable[[tuple[int, ...]], str] = in_
         with warnings.catch_warnings():
             warnings.simplefilter("error", UserWarning)  # a masked entry in a list of numbers
             x = np.asarray(x)
-    except DataError:  # X in blocks says for itself that it is none
+    except DataError:  # raised by a ShardedDesign, which is not an array
         raise
     except UserWarning:
         raise DataError(f"{what} has an entry that is {MASKED}") from None
@@ -179,7 +181,7 @@ def plain_array(x: Any, what: str, place: Callable[[tuple[int, ...]], str] = in_
 
 
 def as_series(x: Any) -> nw.Series | None:
-    """A series of any library, or None where x is not one."""
+    """Wrap a series of any library; return None if x is not a series."""
     if "pyarrow" in sys.modules:
         import pyarrow as pa
 
@@ -190,6 +192,7 @@ def as_series(x: Any) -> nw.Series | None:
 
 
 def _from_series(series: nw.Series, what: str) -> np.ndarray:
+    """Convert a series to an array; refuse dates and missing values."""
     dtype = series.dtype
     if dtype.is_temporal():
         raise DataError(f"{what} holds dates or durations ({dtype}), not numbers. {DAYS}")
@@ -207,11 +210,12 @@ def _from_series(series: nw.Series, what: str) -> np.ndarray:
 
 
 def _floats(series: nw.Series) -> np.ndarray:
+    """Convert a series to float64."""
     return np.asarray(series.cast(nw.Float64).to_numpy(), np.float64)
 
 
 def _from_objects(x: np.ndarray, what: str, place: Callable, of: str) -> np.ndarray:
-    """Numbers in an array of objects, entry by entry where they are not all of Python's own."""
+    """Convert an array of objects to float64, after checking entries that are not plain numbers."""
     if not set(map(type, x.flat)) <= set(SCALARS[:4]):
         for index, value in zip(np.ndindex(x.shape), x.flat, strict=True):
             _refuse_object(value, what, place(index), of)
@@ -222,6 +226,7 @@ def _from_objects(x: np.ndarray, what: str, place: Callable, of: str) -> np.ndar
 
 
 def _refuse_object(value: Any, what: str, where: str, of: str) -> None:
+    """Refuse an entry that is not a real number."""
     if isinstance(value, np.timedelta64 | np.datetime64 | pd.Timedelta | pd.Timestamp):
         raise DataError(f"{what} holds dates or durations ({where} is {value!r}). {DAYS}")
     if isinstance(value, (Real, *SCALARS)):
@@ -234,11 +239,13 @@ def _refuse_object(value: Any, what: str, where: str, of: str) -> None:
 
 
 def _missing(what: str, where: str, value: Any) -> str:
+    """Return the message about a missing value."""
     return f"{what} contains NaN or infinity: {where} is {value}. Drop the row or impute it."
 
 
 def _text(what: str, where: str, value: Any) -> str:
-    # The words "argument must be … string … number" are those scikit-learn checks for.
+    """Return the message about an entry that is text."""
+    # scikit-learn's estimator checks search for "argument must be … string … number".
     return (
         f"{what} must hold numbers: {where} is {value!r}; argument must be no string but a "
         "number. Convert text with pandas.to_numeric."

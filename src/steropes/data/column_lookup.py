@@ -1,4 +1,4 @@
-"""Columns of X by name or position, wherever an argument refers to them."""
+"""Lookup of columns of X by name or position."""
 
 from __future__ import annotations
 

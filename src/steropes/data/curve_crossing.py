@@ -6,7 +6,8 @@ import numpy as np
 
 __all__ = ["first_crossings"]
 
-NEAR = 1e-10  # Two probabilities this close are equal but for rounding.
+# Probabilities that differ by less than this are equal up to rounding.
+NEAR = 1e-10
 
 
 def first_crossings(times: np.ndarray, curves: np.ndarray, target: float, end: float) -> np.ndarray:
@@ -21,10 +22,11 @@ def first_crossings(times: np.ndarray, curves: np.ndarray, target: float, end: f
     times : (T,) array
         Ascending.
     curves : (n, T) array
-        Steps that do not rise; NaN is above all shares.
+        Values of nonincreasing step functions; NaN counts as above the target.
     target : float
+        The probability.
     end : float
-        The last time at which anybody was observed, where the last segment ends.
+        The last time under observation, at which the last segment ends.
 
     Returns
     -------

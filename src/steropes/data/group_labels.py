@@ -1,4 +1,4 @@
-"""Outcomes without an X: how many people there are, and which group each is in."""
+"""Number of people and their groups, for curves of an outcome without covariates."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["check_groups", "count_people"]
 
 
 def count_people(y: Any) -> int:
-    """Number of rows of a survival outcome."""
+    """Count the rows of a survival outcome."""
     refuse_lazy_query(y, "y")
     shape = np.shape(y)
     if len(shape) != 1 or shape[0] == 0:
@@ -26,7 +26,7 @@ def count_people(y: Any) -> int:
 
 
 def check_groups(groups: Any, n: int, what: str = "groups") -> tuple[np.ndarray, list]:
-    """Codes of the groups and their labels, in the labels' order where they have one."""
+    """Convert group labels to codes; return codes and labels, sorted if they can be ordered."""
     try:
         codes, labels = label_strata(groups, n)
     except DataError as error:

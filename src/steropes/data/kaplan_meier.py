@@ -1,6 +1,6 @@
-"""The Kaplan–Meier curve: weighted, with late entry, by groups, of event or of censoring.
+"""The Kaplan–Meier curve with weights, late entry and groups, for events or for censoring.
 
-Everything here is sorting and cumulative sums over people; it knows nothing of covariates.
+All functions are based on sorting and cumulative sums over people, without covariates.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ class RestrictedMean(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class KaplanMeier:
-    """A Kaplan–Meier curve: right-continuous, 1 before the first of its times.
+    """A Kaplan–Meier curve, right-continuous and equal to 1 before the first of its times.
 
     Attributes
     ----------
     times : ndarray, shape (m,)
-        The distinct times at which somebody had the event or left, ascending.
+        The distinct times of events and censorings, ascending.
     survival : ndarray, shape (m,)
         S(t), the probability of having no event up to and including t.
     variance : ndarray, shape (m,)
         Greenwood's variance of S(t).
     at_risk : ndarray, shape (m,)
-        Sum of weights at risk just before t, that is with entry < t <= time.
+        Sum of the weights of people at risk just before t, with entry < t <= time.
     events : ndarray, shape (m,)
-        Sum of weights that have the event at t.
+        Sum of the weights of people with the event at t.
     log_variance : ndarray, shape (m,)
         Greenwood's sum, the variance of log S(t): sum over events of d / (n (n - d)).
     """
@@ -62,28 +62,42 @@ class KaplanMeier:
     log_variance: Floats
 
     def __repr__(self) -> str:
-        """How much it is of: times are those of people, and stay out of logs."""
-        return f"{type(self).__name__}({_events(self.events)})"
+        """Show the number of events; times of single people stay out of logs."""
+        return f"{type(self).__name__}({float(self.events.sum()):.6g} events)"
 
     def at(self, times: ArrayLike, *, left: bool = False) -> Floats:
-        """S at the given times; with ``left`` the limit S(t−), as inverse weights need it.
+        """Evaluate S at the given times.
 
-        NaN after the last time at which anybody was seen, unless the curve is zero there.
+        Parameters
+        ----------
+        times : array_like
+        left : bool
+            Whether to return the left limit S(t−), which inverse weights need.
+
+        Returns
+        -------
+        ndarray
+            NaN after the last time under observation, unless the curve is zero there.
+
+        Raises
+        ------
+        DataError
+            If a time is missing.
         """
         t = as_numbers(times, "times")
-        if np.isnan(t).any():  # they would be sorted after all others
+        if np.isnan(t).any():  # searchsorted would place them after all others
             raise DataError("times contains NaN, at which there is no curve.")
         i = np.searchsorted(self.times, t, side="left" if left else "right")
         known = (t <= self.times[-1]) | (self.survival[-1] == 0)
         return np.where(known, np.concatenate(([1.0], self.survival))[i], np.nan)
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
-        """Pointwise confidence limits of S at ``self.times`` on the log(−log) scale.
+        """Compute pointwise confidence limits of S at ``self.times`` on the log(−log) scale.
 
         Returns
         -------
         lower, upper : ndarray, shape (m,)
-            Where S is 1 or 0 the scale has no width and both limits equal S.
+            Both limits equal S at times when S is 1 or 0.
         """
         from scipy.special import ndtri
 
@@ -99,19 +113,22 @@ class KaplanMeier:
     def quantile(self, p: float = 0.5) -> float:
         """Return the time by which a share ``p`` has had the event.
 
-        This is the first time with S(t) <= 1 − p, and NaN where the curve ends above that. Where
-        the curve is horizontal at 1 − p, it is the middle of the horizontal segment, up to the
-        next event or the last time at which anybody was observed, as in R's
-        ``quantile(survfit(…))``.
+        This is the first time with S(t) <= 1 − p, or NaN if the curve ends above that. If the
+        curve is horizontal at 1 − p, it is the middle of the horizontal segment, up to the
+        next event or the last time under observation, as in R's ``quantile(survfit(…))``.
         """
         return self._crossing(self.survival, p)
 
     def quantile_interval(self, p: float = 0.5, level: float = 0.95) -> tuple[float, float]:
-        """Confidence limits of a quantile: where the curve's limits reach 1 − p.
+        """Compute confidence limits of a quantile: the times at which the limits reach 1 − p.
 
-        Brookmeyer and Crowley (1982), Biometrics 38:29. Where the upper limits never reach it
-        (a curve of zero has none) the quantile's is infinite; where the lower ones do not, its
-        lower limit is the last time at which anybody was seen.
+        If the curve's upper limits never reach 1 − p (a curve at zero has none), the quantile's
+        upper limit is infinite. If the lower limits never do, its lower limit is the last time
+        under observation.
+
+        References
+        ----------
+        Brookmeyer and Crowley (1982), Biometrics 38:29.
         """
         low, high = self.interval(level)
         lower = self._crossing(low, p)
@@ -122,7 +139,7 @@ class KaplanMeier:
         )
 
     def median(self) -> float:
-        """The time by which one half has had the event; see `quantile`."""
+        """Return the time by which one half has had the event; see `quantile`."""
         return self.quantile(0.5)
 
     def median_interval(self, level: float = 0.95) -> tuple[float, float]:
@@ -174,7 +191,7 @@ def kaplan_meier(y: Any, groups: Any, sample_weight: Any = None) -> dict[Any, Ka
 def kaplan_meier(
     y: Any, groups: Any = None, sample_weight: Any = None
 ) -> KaplanMeier | dict[Any, KaplanMeier]:
-    """Kaplan–Meier curve of a survival outcome, or one for each group.
+    """Estimate the Kaplan–Meier curve of a survival outcome, or one for each group.
 
     Parameters
     ----------
@@ -183,19 +200,19 @@ def kaplan_meier(
     groups : (n,) labels, optional
         Any hashable labels.
     sample_weight : (n,) array, optional
-        Number of people that a row stands for; 0 is a row that is absent. With weights that are
-        not counts, such as inverse probabilities, the curve holds but not its variance.
+        Number of people that a row represents; rows with 0 are ignored. The variance assumes
+        counts: with other weights, such as inverse probabilities, only the curve is valid.
 
     Returns
     -------
     KaplanMeier, or dict of them by label
-        The labels in their order where they have one, else as they first come. A group whose
-        weights are all zero is left out.
+        Labels are sorted if they can be ordered, otherwise in the order of their first
+        appearance. Groups without positive weights are omitted.
 
     Raises
     ------
     DataError
-        Input that cannot be used; the message names the row. Competing events: see
+        If the input cannot be used; the message names the row. For competing events use
         `aalen_johansen`.
 
     References
@@ -241,15 +258,15 @@ def product_limit(
     time : array_like, shape (n,)
         Time of the event or of leaving.
     event : array_like, shape (n,)
-        0 for people who left without the event, anything else for the event.
+        0 for censored people, any other value for the event.
     entry : array_like, shape (n,), optional
-        Time from which a person is watched; at risk on (entry, time]. Default: from the start.
+        Start of observation; people are at risk on (entry, time]. Default: from the start.
     weights : array_like, shape (n,), optional
-        Weights >= 0, for example replicate counts. Default 1.
+        Nonnegative weights, for example replicate counts. Default 1.
     censoring : bool, default False
-        Estimate the distribution of the censoring time instead: those who left are its events.
-        People with the event at a time are no longer at risk of leaving at that same time (the
-        event comes first), the convention that makes S(t) G(t) the share still watched.
+        Whether to estimate the distribution of the censoring time instead, with censorings as
+        events. At equal times events come first, so that people with the event are not at risk
+        of censoring then; with this convention S(t) G(t) is the share under observation.
 
     Returns
     -------
@@ -258,7 +275,8 @@ def product_limit(
     Raises
     ------
     DataError
-        Arrays of different lengths, none at all, missing times, entry >= time, weights < 0.
+        If arrays are empty or of different lengths, a time is missing, an entry is not before
+        its time, or a weight is negative.
 
     References
     ----------
@@ -276,17 +294,17 @@ def product_limit(
     enters = None if start is None else np.searchsorted(times, start, side="right")
 
     def there(last: NDArray) -> Floats:
-        """Sum of weights at each of the times, of people who are there up to and including one.
+        """Sum at each time the weights of people at risk until their ``last`` time, inclusive.
 
-        No sum is the difference of two larger ones, which a heavy row would drown: what is left
-        of others beside it counts, and it is zero only where nobody is.
+        No sum is a difference of larger sums, in which a heavy row would cancel light ones, so
+        that a sum is zero only if nobody is at risk.
         """
         if enters is None:
             leaves = np.bincount(last + 1, weights=weight, minlength=len(times) + 1)
-            return _from_the_end(leaves)[1:]
+            return _reverse_cumsum(leaves)[1:]
         return sums_over_ranges(enters, last + 1, weight, len(times))
 
-    # Of those at the same time the event comes first, and who leaves is there for it.
+    # At equal times events come before censorings, so that censored people are at risk.
     if censoring:
         counted, n, stay = ~failed, there(place - failed), there(place - 1)
     else:
@@ -301,16 +319,13 @@ def product_limit(
     return KaplanMeier(times, survival, variance, n, d, log_variance)
 
 
-def _events(events: Floats) -> str:
-    return f"{float(events.sum()):.6g} events"
-
-
-def _from_the_end(x: Floats) -> Floats:
-    """Sums over this place and all later ones."""
+def _reverse_cumsum(x: Floats) -> Floats:
+    """Sum each entry and all later ones."""
     return np.cumsum(x[::-1])[::-1]
 
 
 def _check(time: Floats, failed: NDArray, start: Floats | None, weight: Floats) -> None:
+    """Refuse arrays of different lengths and invalid times, entries or weights."""
     if time.ndim != 1 or len(time) == 0:
         raise DataError("product_limit: time must be one-dimensional and hold at least one person")
     for name, values in (("event", failed), ("entry", start), ("weights", weight)):

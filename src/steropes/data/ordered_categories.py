@@ -1,8 +1,8 @@
-"""Outcomes that come as ordered categories, which have an order of their own.
+"""Ordered categorical outcomes of pandas, polars and Arrow.
 
 A pandas ordered ``Categorical`` (or series, index or frame of one), a polars ``Enum`` and an
-ordered Arrow dictionary list their categories from the lowest to the highest. That order counts,
-not the one of the labels: ``Categorical(y, [3, 2, 1, 0], ordered=True)`` rises from 3 to 0.
+ordered Arrow dictionary list their categories from the lowest to the highest. This order counts
+and not that of the labels: ``Categorical(y, [3, 2, 1, 0], ordered=True)`` rises from 3 to 0.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class OrderedCategories(NamedTuple):
     Attributes
     ----------
     codes : (n,) int array
-        Place of each row's category, −1 where it is missing.
+        Position of each row's category, −1 if it is missing.
     labels : list
-        The categories from the lowest to the highest, those that no row has among them.
+        All categories from the lowest to the highest, including unused ones.
     """
 
     codes: np.ndarray
@@ -36,7 +36,7 @@ class OrderedCategories(NamedTuple):
 
     @property
     def ascend(self) -> bool:
-        """Whether the labels are numbers that ascend in the order of the categories."""
+        """Whether the labels are numbers in ascending order."""
         try:
             values = np.asarray(self.labels, np.float64)
         except (TypeError, ValueError):
@@ -52,7 +52,7 @@ class OrderedCategories(NamedTuple):
 
 
 def ordered_categories(y: Any) -> OrderedCategories | None:
-    """Read ordered categories of any library; None where y is anything else."""
+    """Read ordered categories of any library; return None if y is anything else."""
     if isinstance(y, pd.Categorical | pd.CategoricalIndex):
         y = pd.Series(y)
     elif isinstance(y, pd.DataFrame) and y.shape[1] == 1:
@@ -70,22 +70,23 @@ def ordered_categories(y: Any) -> OrderedCategories | None:
     dictionary = _arrow_dictionary(y)
     if dictionary is not None:
         plain = dictionary.to_pandas()
-        return _of_pandas(plain) if plain.dtype.ordered else None
+        return _from_pandas(plain) if plain.dtype.ordered else None
     if not isinstance(series.dtype, nw.Enum):
         return None
     if isinstance(y, pd.Series):
-        return _of_pandas(y)
+        return _from_pandas(y)
     labels = list(series.dtype.categories)
     codes = pd.Categorical(series.to_list(), categories=labels).codes
     return OrderedCategories(codes.astype(np.int64), labels)
 
 
-def _of_pandas(y: Any) -> OrderedCategories:
+def _from_pandas(y: pd.Series) -> OrderedCategories:
+    """Read a pandas series of ordered categories."""
     return OrderedCategories(np.asarray(y.cat.codes, np.int64), y.cat.categories.tolist())
 
 
 def _arrow_dictionary(y: Any) -> Any:
-    """An Arrow array of dictionary type, by itself or in a pandas series; otherwise None."""
+    """Return an Arrow dictionary array, plain or in a pandas series; otherwise None."""
     if "pyarrow" not in sys.modules:
         return None
     import pyarrow as pa
@@ -100,9 +101,9 @@ def _arrow_dictionary(y: Any) -> Any:
 
 
 def refuse_other_category_order(y: Any, what: str) -> None:
-    """Refuse ordered categories of numbers whose order is not that of the numbers.
+    """Refuse ordered categories of numbers in an order that differs from that of the numbers.
 
-    For outcomes that are read as numbers, where the order of categories would have no part.
+    This protects outcomes that are read as numbers, where the order of categories is ignored.
     """
     found = ordered_categories(y)
     if found is None or found.ascend:

@@ -1,4 +1,4 @@
-"""Sums over the ranges of places that rows cover, by additions alone."""
+"""Sums of weights over ranges of positions, without subtractions."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ __all__ = ["sums_over_ranges"]
 def sums_over_ranges(
     first: NDArray[Any], end: NDArray[Any], weight: NDArray[Any], m: int
 ) -> NDArray[Any]:
-    """At each of m places the sum of weights of the rows that cover it.
+    """Compute at each of m positions the sum of the weights of the rows that cover it.
 
-    Differences of cumulative sums lose the small beside the large that is gone already. Here a
-    range is cut into aligned pieces of lengths that are powers of two, at most two of each length
-    (the nodes of a segment tree), and a place adds up the pieces that it lies in: weights >= 0 are
-    only ever added, and sums are exact to rounding whatever has been there before.
+    Differences of cumulative sums would lose small weights that remain after large ones have
+    left. Each range is therefore cut into aligned pieces whose lengths are powers of two, at most
+    two of each length (the nodes of a segment tree), and each position adds up the pieces that
+    contain it. Nonnegative weights are only added, so that the relative error is that of rounding.
 
     Parameters
     ----------
     first, end : (n,) int arrays
-        Row i covers the places ``first[i] <= k < end[i]``.
+        Row i covers the positions ``first[i] <= k < end[i]``.
     weight : (n,) array
     m : int
+        Number of positions.
 
     Returns
     -------
@@ -37,11 +38,11 @@ def sums_over_ranges(
     while len(low):
         odd = (low & 1) == 1
         alone = odd & (low < high)
-        _add(tree, low[alone], weight[alone])
+        _add_to_nodes(tree, low[alone], weight[alone])
         low = low + odd
         odd = (high & 1) == 1
         alone = odd & (low < high)
-        _add(tree, high[alone] - 1, weight[alone])
+        _add_to_nodes(tree, high[alone] - 1, weight[alone])
         high = high - odd
         more = low < high
         low, high, weight = low[more] >> 1, high[more] >> 1, weight[more]
@@ -53,7 +54,8 @@ def sums_over_ranges(
     return above[:m]
 
 
-def _add(tree: NDArray[Any], nodes: NDArray[Any], weight: NDArray[Any]) -> None:
+def _add_to_nodes(tree: NDArray[Any], nodes: NDArray[Any], weight: NDArray[Any]) -> None:
+    """Add weights to nodes of the tree."""
     if len(nodes):
         found = np.bincount(nodes, weights=weight)
         tree[: len(found)] += found

@@ -1,4 +1,4 @@
-"""Rows that have labels: a table and a series whose labels are in different orders."""
+"""Check of row labels: tables and series with the same labels in different orders."""
 
 from __future__ import annotations
 
@@ -15,11 +15,24 @@ __all__ = ["refuse_other_order"]
 
 
 def refuse_other_order(first: Any, name: str = "X", **others: Any) -> None:
-    """Refuse vectors whose rows have the labels of ``first`` in another order.
+    """Refuse vectors that have the row labels of ``first`` in another order.
 
-    Rows are matched by position, as in scikit-learn, and labels (a pandas index) are not looked
-    at where they differ. The very same labels in another order are a mistake: someone sorted or
-    shuffled one of the two.
+    Rows are matched by position, as in scikit-learn, and different labels (pandas indices) are
+    ignored. The same labels in another order, however, indicate that one of the two objects was
+    sorted or shuffled by mistake.
+
+    Parameters
+    ----------
+    first : table, series or array
+    name : str
+        Name of ``first``, for messages.
+    **others : table, series or array
+        Vectors by name.
+
+    Raises
+    ------
+    DataError
+        If the orders differ; the message names the first row that does.
     """
     index = _index(first)
     if index is None:
@@ -39,9 +52,10 @@ def refuse_other_order(first: Any, name: str = "X", **others: Any) -> None:
 
 
 def _index(x: Any) -> pd.Index | None:
+    """Return the pandas index of a table or series, if it has one."""
     try:
         native = nw.from_native(x, eager_only=True, allow_series=True, pass_through=True)
-    except DuplicateError:  # of names of columns, which are refused elsewhere
+    except DuplicateError:  # duplicate names of columns are refused elsewhere
         return None
     if not isinstance(native, nw.DataFrame | nw.Series):
         return None
@@ -49,7 +63,7 @@ def _index(x: Any) -> pd.Index | None:
 
 
 def _same_labels(a: pd.Index, b: pd.Index) -> bool:
-    """Whether both hold each label equally often."""
+    """Return whether both indices contain each label equally often."""
     codes, _ = pd.factorize(a.append(b), use_na_sentinel=False)
     n = len(a)
     return bool((np.sort(codes[:n]) == np.sort(codes[n:])).all())

@@ -1,4 +1,4 @@
-"""Offsets of models in which what is common to a stratum cancels."""
+"""Offsets of models in which a constant per stratum cancels."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from .vector_checks import MAX_OFFSET_RANGE, check_strata
 
 __all__ = ["offsets_within_strata"]
 
-FAR = 30.0  # offsets below leave all but two of a float's digits to what is added to them
+# Smaller offsets cost at most two of a float's digits and are left unchanged.
+LARGE = 30.0
 
 
 def offsets_within_strata(offset: np.ndarray, strata: Any, weights: np.ndarray) -> np.ndarray:
-    """Offsets against the largest of their stratum, where there are any so far from zero.
+    """Subtract the largest offset of each stratum if some offsets are far from zero.
 
-    Of 10⁶ + η only ten digits of η are left, and strata may be further apart than exp can hold:
-    neither matters to a likelihood in which a stratum's constant cancels.
+    A sum such as 10⁶ + η keeps only ten digits of η, and the offsets of different strata may
+    differ by more than exp can represent. Neither matters to a likelihood in which a constant
+    per stratum cancels.
 
     Parameters
     ----------
@@ -26,12 +28,16 @@ def offsets_within_strata(offset: np.ndarray, strata: Any, weights: np.ndarray) 
     strata : (n,) labels
     weights : (n,) array
 
+    Returns
+    -------
+    (n,) array
+
     Raises
     ------
     DataError
-        Where offsets of one stratum are further apart than exp can hold.
+        If offsets within a stratum differ by more than exp can represent.
     """
-    if np.abs(offset).max(initial=0.0) < FAR:
+    if np.abs(offset).max(initial=0.0) < LARGE:
         return offset
     codes = check_strata(strata, len(offset))
     assert codes is not None

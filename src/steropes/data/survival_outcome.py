@@ -1,4 +1,4 @@
-"""Survival outcomes: one structured array that slices like any array."""
+"""Survival outcomes as structured arrays, which can be indexed like any array."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from .vector_checks import check_vector
 
 __all__ = ["Surv", "SurvivalOutcome", "check_survival"]
 
-MOST_CAUSES = 1_000_000
+# Larger event codes are refused as probable mistakes, such as an identifier or a date.
+MAX_EVENT_CODE = 1_000_000
 
 
 class SurvivalOutcome(NamedTuple):
-    """A checked survival outcome; ``entry`` is None where everyone is at risk from the start."""
+    """A validated survival outcome; ``entry`` is None if everyone is at risk from the start."""
 
     time: np.ndarray
     event: np.ndarray
     entry: np.ndarray | None
 
     def at(self, rows: np.ndarray) -> SurvivalOutcome:
-        """Some of the rows."""
+        """Select rows."""
         entry = None if self.entry is None else self.entry[rows]
         return SurvivalOutcome(self.time[rows], self.event[rows], entry)
 
@@ -52,8 +53,8 @@ def Surv(time: ArrayLike, event: ArrayLike, entry: ArrayLike | None = None) -> n
     Raises
     ------
     DataError
-        NaN, infinite or negative times, entry ≥ time, events that are not whole numbers from 0;
-        the message names the row.
+        If times are missing, infinite or negative, an entry is not before its time, or an event
+        is not a nonnegative whole number; the message names the row.
 
     Examples
     --------
@@ -67,7 +68,7 @@ def Surv(time: ArrayLike, event: ArrayLike, entry: ArrayLike | None = None) -> n
         refuse_other_category_order(x, what)
     t = check_vector(time, None, "time")
     n = len(t)
-    one = isinstance(event, Real | np.bool_)  # the same for everybody
+    one = isinstance(event, Real | np.bool_)  # the same event for all rows
     e = check_vector(np.full(n, event) if one else event, None, "event")
     if len(e) != n:
         raise DataError(f"event has {len(e)} entries, but time has {n}.")
@@ -81,10 +82,10 @@ def Surv(time: ArrayLike, event: ArrayLike, entry: ArrayLike | None = None) -> n
         raise DataError(
             f"event must be 0 (censored), 1 (event), 2, 3, … (competing); row {i} is {e[i]:g}."
         )
-    if (e > MOST_CAUSES).any():
-        i = int((e > MOST_CAUSES).argmax())
+    if (e > MAX_EVENT_CODE).any():
+        i = int((e > MAX_EVENT_CODE).argmax())
         raise DataError(
-            f"event codes are small whole numbers, at most {MOST_CAUSES}; row {i} is {e[i]:g}. "
+            f"event codes are small whole numbers, at most {MAX_EVENT_CODE}; row {i} is {e[i]:g}. "
             "Number the causes 1, 2, 3, …"
         )
     y["time"], y["event"] = t, e
@@ -98,6 +99,7 @@ def Surv(time: ArrayLike, event: ArrayLike, entry: ArrayLike | None = None) -> n
 
 
 def _check_times(time: np.ndarray, entry: np.ndarray | None) -> None:
+    """Refuse negative times without entry, and entries that are not before their times."""
     if entry is None:
         if (time < 0).any():
             i = int((time < 0).argmax())
@@ -112,6 +114,7 @@ def _check_times(time: np.ndarray, entry: np.ndarray | None) -> None:
 
 
 def _plain(y: Any) -> np.ndarray:
+    """Convert to an array; refuse what cannot be a survival outcome."""
     refuse_lazy_query(y, "y")
     try:
         return np.asarray(y)
@@ -127,11 +130,20 @@ def check_survival(y: Any, n: int, competing: bool = False) -> SurvivalOutcome:
     Parameters
     ----------
     y : structured array
-        Fields as of `Surv`, or one bool and one float field as scikit-survival has them.
+        With the fields of `Surv`, or one boolean and one numeric field as in scikit-survival.
     n : int
-        Rows of X.
+        Number of rows of X.
     competing : bool
         Whether event codes above 1 are allowed.
+
+    Returns
+    -------
+    SurvivalOutcome
+
+    Raises
+    ------
+    DataError
+        If y is not a survival outcome of n rows, or has codes above 1 that are not allowed.
     """
     y = unmasked(y, "y") if isinstance(y, np.ma.MaskedArray) else _plain(y)
     if y.dtype.names is None:

@@ -1,4 +1,4 @@
-"""Time cut into intervals (t_{k−1}, t_k], and which of them each person contributes."""
+"""Division of time into intervals (t_{k−1}, t_k], and the person-intervals at risk."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ from .survival_outcome import SurvivalOutcome
 
 __all__ = ["IntervalsAtRisk", "TimeIntervals"]
 
-SNAP = 1e-9  # relative distance at which a time counts as lying on the end of an interval
-MOST = 100_000  # intervals
+# A time within this relative distance of the end of an interval counts as lying on it.
+SNAP = 1e-9
+# More intervals than this are refused.
+MAX_INTERVALS = 100_000
 
 
 @dataclass(frozen=True)
 class IntervalsAtRisk:
-    """Person i contributes the intervals first_i … last_i − 1, counted from 0.
+    """The intervals at whose start each person is at risk.
 
-    ``event`` is 1 where the event falls into the last of them.
+    Person i contributes the intervals ``first[i]``, …, ``last[i] − 1``, counted from 0.
+    ``event`` is 1 if the person's event falls into the last of them.
     """
 
     first: np.ndarray
@@ -29,14 +32,14 @@ class IntervalsAtRisk:
 
 
 class TimeIntervals:
-    """The ends of the intervals.
+    """Intervals of time.
 
     Parameters
     ----------
     breaks : (K + 1,) array
         t_0 < t_1 < … < t_K.
     width : float, optional
-        Of all intervals, where they have one: t_k = k · width from t_0 = 0.
+        The width of all intervals, if they have one: t_k = k · width from t_0 = 0.
     """
 
     def __init__(self, breaks: np.ndarray, width: float | None = None) -> None:
@@ -49,29 +52,32 @@ class TimeIntervals:
         return len(self.breaks) - 1
 
     def name(self, k: int) -> str:
-        """The k-th interval, counted from 0, in words."""
+        """Describe the k-th interval, counted from 0, for messages."""
         return f"interval {k + 1}, ({self.breaks[k]:g}, {self.breaks[k + 1]:g}]"
 
     @classmethod
     def of_width(cls, width: float, outcome: SurvivalOutcome) -> TimeIntervals:
-        """As many intervals from 0 as it takes to hold every time."""
+        """Create as many intervals of a width from 0 as are needed to contain every time."""
         width = float(width)
         if not (width > 0 and np.isfinite(width)):
             raise DataError(f"interval must be a positive number, not {width!r}.")
         if outcome.entry is not None and (outcome.entry[np.isfinite(outcome.entry)] < 0).any():
             raise DataError("interval counts time from 0, but entry is negative; give breaks.")
         longest = outcome.time.max()
-        if longest / width > MOST:
+        if longest / width > MAX_INTERVALS:
             raise DataError(
-                f"interval={width:g} cuts the longest time, {longest:g}, into more than {MOST} "
-                "intervals; choose a longer one."
+                f"interval={width:g} cuts the longest time, {longest:g}, into more than "
+                f"{MAX_INTERVALS} intervals; choose a longer one."
             )
         K = max(1, int(_snap(np.array([longest / width]), np.ceil)[0]))
         return cls(width * np.arange(K + 1), width)
 
     @classmethod
     def at(cls, breaks: Sequence[float] | np.ndarray, outcome: SurvivalOutcome) -> TimeIntervals:
-        """Intervals between given points; see `PooledLogisticRegression` for t_0."""
+        """Create intervals between given breaks.
+
+        If the first break is positive and someone is at risk from 0 or before, 0 is prepended.
+        """
         t = np.asarray(breaks, np.float64)
         if t.ndim != 1 or len(t) == 0 or not np.isfinite(t).all():
             raise DataError("breaks must be a sequence of finite numbers.")
@@ -90,9 +96,19 @@ class TimeIntervals:
     def cut(self, outcome: SurvivalOutcome, counted: np.ndarray | None = None) -> IntervalsAtRisk:
         """Find the intervals at whose start each person is at risk.
 
-        That is entry ≤ t_{k−1} < time. Time after the last break is not looked at: a person
-        still at risk then is censored there. Of people that are not ``counted`` (n,), bool
-        (None is all), nothing is refused.
+        A person is at risk at the start of interval k if entry ≤ t_{k−1} < time, and is censored
+        at the last break.
+
+        Parameters
+        ----------
+        outcome : SurvivalOutcome
+        counted : (n,) bool array, optional
+            The people whose events are validated; default all.
+
+        Raises
+        ------
+        DataError
+            If an event lies at or before the first break, where no interval contains it.
         """
         self._refuse_events_at_start(outcome, counted)
         last = self._before(outcome.time)
@@ -104,9 +120,9 @@ class TimeIntervals:
         return IntervalsAtRisk(first.astype(np.int32), last.astype(np.int32), event)
 
     def _refuse_events_at_start(self, outcome: SurvivalOutcome, counted: np.ndarray | None) -> None:
-        """Refuse events that lie in no interval since time begins with the first."""
+        """Refuse events at or before the first break, which no interval contains."""
         if self.breaks[0] > 0:
-            return  # whoever chooses to begin later leaves out what was before
+            return  # a later start excludes earlier events deliberately
         lost = (outcome.event == 1) & (outcome.time <= self.breaks[0])
         lost &= True if counted is None else counted
         if lost.any():
@@ -118,16 +134,16 @@ class TimeIntervals:
             )
 
     def ended(self, times: np.ndarray) -> np.ndarray:
-        """How many intervals have ended by each time."""
+        """Count the intervals that have ended by each time."""
         if self.width is not None:
             return np.maximum(_snap(times / self.width, np.floor), 0)
         return np.maximum(np.searchsorted(self.breaks, times, side="right") - 1, 0)
 
     def _before(self, t: np.ndarray) -> np.ndarray:
-        """How many of t_0, …, t_K lie before t.
+        """Count the breaks t_0, …, t_K that lie before each t.
 
-        For t in (t_{k−1}, t_k] these are k: the number of the interval that holds t, and,
-        counted from 0, that of the next one to start.
+        For t in (t_{k−1}, t_k] this is k: the number of the interval that contains t and,
+        counted from 0, the number of the next interval to start.
         """
         if self.width is not None:
             t = np.clip(t, 0.0, self.width * (self.K + 2))
@@ -136,7 +152,7 @@ class TimeIntervals:
 
 
 def _snap(x: np.ndarray, rounding: np.ufunc) -> np.ndarray:
-    """Round up or down, but to the nearest whole number where x is one but for rounding."""
+    """Round up or down, or to the nearest whole number if x equals it up to rounding."""
     near = np.round(x)
     on = np.abs(x - near) <= SNAP * np.maximum(1.0, np.abs(x))
     return np.where(on, near, rounding(x)).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Checks of the vectors that go with X: response, weights, offset, exposure, strata."""
+"""Validation of row vectors: response, weights, offset, exposure, strata and classes."""
 
 from __future__ import annotations
 
@@ -33,9 +33,22 @@ __all__ = [
 
 
 def check_vector(x: Any, n: int | None, what: str, infinite: float | None = None) -> np.ndarray:
-    """A 1-D float64 array of length n, finite and a copy.
+    """Copy to a finite 1-D float64 array of length n.
 
-    ``infinite`` is an infinity that is allowed.
+    Parameters
+    ----------
+    x : array, sequence or series
+    n : int or None
+        Required length; None allows any.
+    what : str
+        The argument's name, for messages.
+    infinite : float, optional
+        An infinite value that is allowed, ∞ or −∞.
+
+    Raises
+    ------
+    DataError
+        If the shape is wrong or an entry is missing or infinite; the message names the row.
     """
     x = squeeze_column(as_numbers(x, what), what)
     if x.ndim != 1:
@@ -43,9 +56,9 @@ def check_vector(x: Any, n: int | None, what: str, infinite: float | None = None
     if n is not None and len(x) != n:
         raise DataError(f"{what} has {len(x)} entries, but X has {n} rows.")
     with np.errstate(over="ignore"):
-        x = x.astype(np.float64)  # a copy: what was passed in may change after the fit
+        x = x.astype(np.float64)  # a copy, because the user's array may change after the fit
     if infinite is None and np.isfinite([x.min(initial=0.0), x.max(initial=0.0)]).all():
-        return x  # NaN is the smallest of all that it is among
+        return x  # the minimum would be NaN if any entry were
     bad = ~np.isfinite(x)
     if infinite is not None:
         bad &= x != infinite
@@ -60,7 +73,7 @@ def check_vector(x: Any, n: int | None, what: str, infinite: float | None = None
 
 
 def squeeze_column(x: np.ndarray, what: str) -> np.ndarray:
-    """A column vector as a 1-D array, with scikit-learn's warning."""
+    """Flatten a column vector to 1-D, with scikit-learn's warning."""
     if x.ndim == 2 and x.shape[1] == 1:
         from sklearn.exceptions import DataConversionWarning
 
@@ -74,15 +87,16 @@ def squeeze_column(x: np.ndarray, what: str) -> np.ndarray:
     return x
 
 
-LARGEST_SQUARABLE = 1e152  # numbers whose squares, and those of their reciprocals, fit into a float
-MAX_LOG_OFFSET = 1e6  # an offset of the log scale that leaves ten digits to what is added to it
-MAX_OFFSET_RANGE = (
-    1400.0  # offsets between which exp can tell: from its smallest number to its largest
-)
+# The squares of numbers up to this size, and of their reciprocals, are finite floats.
+LARGEST_SQUARABLE = 1e152
+# Offsets on a log scale up to this size leave ten digits to the other terms of a sum.
+MAX_LOG_OFFSET = 1e6
+# exp maps numbers within a range of this width to floats from the smallest to the largest.
+MAX_OFFSET_RANGE = 1400.0
 
 
 def check_response(y: Any, n: int, what: str = "y", minimum: float | None = None) -> np.ndarray:
-    """Check a numeric response, optionally bounded below."""
+    """Validate a numeric response, optionally bounded below; return a copy, (n,)."""
     refuse_other_category_order(y, what)
     y = check_vector(y, n, what)
     lowest, highest = y.min(initial=np.inf), y.max(initial=-np.inf)
@@ -99,11 +113,13 @@ def check_response(y: Any, n: int, what: str = "y", minimum: float | None = None
     return y
 
 
-LIGHT, HEAVY = 1e-9, 1e12  # average weights between which fits are what they say they are
+# Average weights outside of these limits are refused: the certificate counts in standard errors,
+# which such weights make meaningless.
+LIGHT, HEAVY = 1e-9, 1e12
 
 
 def check_weights(w: Any, n: int) -> np.ndarray:
-    """Check row weights: at least zero and not all zero; None is one each."""
+    """Validate row weights, nonnegative and not all zero; None means one each."""
     if w is None:
         return np.ones(n)
     if isinstance(w, Real):
@@ -117,7 +133,6 @@ def check_weights(w: Any, n: int) -> np.ndarray:
     with np.errstate(over="ignore"):
         mean = float(np.mean(w, where=w > 0))
     if not LIGHT <= mean <= HEAVY:
-        # The certificate counts in standard errors, which such weights make senseless.
         raise DataError(
             f"sample_weight is {mean:.3g} on average where it is positive. Divide it by a constant "
             "so that it is about one: it says how many people a row stands for."
@@ -132,9 +147,22 @@ def check_offset(
     apart: float = np.inf,
     weights: np.ndarray | None = None,
 ) -> np.ndarray | None:
-    """Check an offset of the linear predictor, which most families exponentiate.
+    """Validate an offset of the linear predictor, which most families exponentiate.
 
-    ``apart`` is the largest difference that the family can work with, between rows with weight.
+    Parameters
+    ----------
+    offset : (n,) array or None
+    n : int
+    log_scale : bool
+        Whether the offset is added to a logarithm, which limits its size.
+    apart : float
+        The largest difference between rows with a positive weight that the family supports.
+    weights : (n,) array, optional
+
+    Raises
+    ------
+    DataError
+        If an offset is not a number or too large; the message names the row.
     """
     if offset is None:
         return None
@@ -162,7 +190,7 @@ def check_offset(
 
 
 def check_level(level: Any) -> float:
-    """A confidence level as a number between 0 and 1."""
+    """Validate a confidence level, between 0 and 1."""
     number = isinstance(level, Real) and not isinstance(level, bool | np.bool_)
     if not (number and 0 < float(level) < 1):
         raise DataError(f"level must be between 0 and 1, such as 0.95, not {level!r}.")
@@ -170,7 +198,7 @@ def check_level(level: Any) -> float:
 
 
 def check_exposure(exposure: Any, n: int) -> np.ndarray | None:
-    """Check times at risk, which must be positive, and return their logarithm."""
+    """Validate times at risk, which must be positive; return their logarithms."""
     if exposure is None:
         return None
     exposure = check_vector(exposure, n, "exposure")
@@ -184,19 +212,19 @@ def check_exposure(exposure: Any, n: int) -> np.ndarray | None:
 
 
 def check_strata(strata: Any, n: int) -> np.ndarray | None:
-    """Turn labels of any hashable kind into codes 0, 1, … in the order of their first row."""
+    """Convert hashable labels to codes 0, 1, … in the order of their first appearance."""
     if strata is None:
         return None
     plain = type(strata) is np.ndarray and strata.ndim == 1 and strata.dtype.kind in "iu"
     if plain and len(strata) == n > 0 and bool((strata[1:] >= strata[:-1]).all()):
-        codes = np.zeros(n, np.int64)  # rows sorted by their label need no hash table
+        codes = np.zeros(n, np.int64)  # rows sorted by label need no hash table
         np.cumsum(strata[1:] != strata[:-1], out=codes[1:])
         return codes
     return label_strata(strata, n)[0]
 
 
 def label_strata(strata: Any, n: int) -> tuple[np.ndarray, list]:
-    """The same, with the label of each code."""
+    """Convert hashable labels to codes; return the codes and the label of each code."""
     strata = as_labels(strata)
     if len(strata) != n:
         raise DataError(f"strata has {len(strata)} entries, but X has {n} rows.")
@@ -211,7 +239,7 @@ def label_strata(strata: Any, n: int) -> tuple[np.ndarray, list]:
     if (codes < 0).any():
         i = int((codes < 0).argmax())
         raise DataError(f"strata is missing in row {i}; give the row a stratum or drop it.")
-    if strata.dtype == object:  # of several columns: NaN are all different, and None is a label
+    if strata.dtype == object:  # in tuples pandas finds no missing values
         for code, label in enumerate(labels):
             if isinstance(label, tuple) and _incomplete(label):
                 i = int((codes == code).argmax())
@@ -223,14 +251,14 @@ def label_strata(strata: Any, n: int) -> tuple[np.ndarray, list]:
 
 
 def _incomplete(label: Any) -> bool:
-    """Whether a label, or a part of it, is missing."""
+    """Return whether a label or a part of it is missing."""
     if isinstance(label, tuple):
         return any(map(_incomplete, label))
     return label is None or label is pd.NA or bool(label != label)  # NaN and NaT
 
 
 def sort_labels(codes: np.ndarray, labels: list) -> tuple[np.ndarray, list]:
-    """Codes and labels in the labels' order, where they have one."""
+    """Renumber codes so that labels are sorted, if the labels can be ordered."""
     try:
         order = sorted(range(len(labels)), key=labels.__getitem__)
     except TypeError:
@@ -241,7 +269,7 @@ def sort_labels(codes: np.ndarray, labels: list) -> tuple[np.ndarray, list]:
 
 
 def as_labels(strata: Any, what: str = "strata") -> np.ndarray:
-    """Labels as a 1-D array, of objects where they are not of a NumPy type."""
+    """Convert labels to a 1-D array, of objects if NumPy has no type for them."""
     refuse_lazy_query(strata, what)
     frame = nw.from_native(strata, eager_only=True, pass_through=True)
     if isinstance(frame, nw.DataFrame):
@@ -256,7 +284,7 @@ def as_labels(strata: Any, what: str = "strata") -> np.ndarray:
     if isinstance(strata, str | bytes | Mapping | Set) or not isinstance(strata, Iterable):
         raise DataError(f"{what} must have one label a row, not be {type(strata).__name__}.")
     if isinstance(strata, np.ndarray):
-        strata = np.asarray(strata)  # of a matrix too, whose slices would stay matrices
+        strata = np.asarray(strata)  # also converts matrices, whose slices are matrices
     else:
         values = list(strata)
         strata = np.empty(len(values), object)
@@ -271,14 +299,24 @@ def as_labels(strata: Any, what: str = "strata") -> np.ndarray:
 
 
 def native_byte_order(x: np.ndarray) -> np.ndarray:
-    """The same numbers in this machine's order of bytes, which is all that pandas' tables read."""
+    """Convert an array to this machine's byte order, which pandas requires."""
     return x if x.dtype.isnative else x.astype(x.dtype.newbyteorder("="))
 
 
 def check_classes(y: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct labels of an outcome in two classes, and the code of each row.
+    """Read an outcome of classes.
 
-    Labels are sorted; those of ordered categories are in the order of the categories.
+    Returns
+    -------
+    classes : array
+        The distinct labels, sorted, or in the order of ordered categories.
+    codes : (n,) int array
+        The position of each row's label among the classes.
+
+    Raises
+    ------
+    DataError
+        If labels are missing, of mixed types or not suitable as classes.
     """
     ordered = ordered_categories(y)
     if ordered is not None:
@@ -295,12 +333,12 @@ def check_classes(y: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
             raise DataError(f"y holds {series.dtype}; two classes are needed, such as 0 and 1.")
         y = series.to_numpy()
     elif isinstance(y, list | tuple) and 0 < sum(isinstance(v, str) for v in y) < len(y):
-        _refuse_mixed(y)  # NumPy would make text of all of them
+        _refuse_mixed(y)  # NumPy would convert all of them to text
     y = squeeze_column(plain_array(y, "y"), "y")
     if y.shape != (n,):
         raise DataError(f"y has shape {y.shape}, but X has {n} rows.")
     if y.dtype.kind not in "biufOUS":
-        as_numbers(y, "y")  # refuses it
+        as_numbers(y, "y")  # refuses complex numbers, dates and structured arrays
         raise DataError(f"y must be labels of two classes, not {y.dtype}.")
     if y.dtype.kind == "f":
         y = check_vector(y, n, "y")
@@ -311,7 +349,7 @@ def check_classes(y: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
             raise DataError(
                 f"y contains NaN or infinity, or nothing: row {i} is {y[i]}. Drop the row."
             )
-    if y.dtype.kind in "biuf" and len(y):  # mostly two numbers, which need no sorting
+    if y.dtype.kind in "biuf" and len(y):  # two distinct numbers need no sorting
         ends = np.array([y.min(), y.max()])
         upper = y == ends[1]
         if ends[0] < ends[1] and bool((upper | (y == ends[0])).all()):
@@ -324,7 +362,7 @@ def check_classes(y: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _classes_in_order(y: OrderedCategories, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """`check_classes` of ordered categories, without those that no row has."""
+    """Read classes from ordered categories, without unused ones."""
     if len(y.codes) != n:
         raise DataError(f"y has shape ({len(y.codes)},), but X has {n} rows.")
     y.refuse_missing("y")
@@ -333,6 +371,7 @@ def _classes_in_order(y: OrderedCategories, n: int) -> tuple[np.ndarray, np.ndar
 
 
 def _refuse_mixed(y: Iterable) -> NoReturn:
+    """Refuse labels of different types; the message names a row of each type."""
     kinds: dict[str, int] = {}
     for i, value in enumerate(y):
         kinds.setdefault(type(value).__name__, i)

@@ -1,6 +1,6 @@
-"""Pictures of models and of curves. Each function draws on Matplotlib axes and returns them.
+"""Plots of models and curves. Each function draws on Matplotlib axes and returns them.
 
-Nothing is computed here that a table does not say; Matplotlib is imported when one is drawn.
+The functions draw numbers from tables. Matplotlib is imported at the first plot.
 """
 
 from .curve_plots import incidence_curves, survival_curves

@@ -1,4 +1,4 @@
-"""Survival and incidence curves with bands and the numbers at risk."""
+"""Plots of survival and incidence curves with confidence bands and numbers at risk."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ if TYPE_CHECKING:
 
 __all__ = ["incidence_curves", "survival_curves"]
 
-LOWER, LEFT = 46, 26  # points below and left of the axes where the numbers at risk begin
+# The numbers at risk begin at this distance, in points, below and to the left of the axes.
+LOWER, LEFT = 46, 26
 
-Line = tuple[str, np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # label, time, value, limits
+# A curve: its label, times, values, and lower and upper limits.
+Line = tuple[str, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 def survival_curves(
@@ -31,27 +33,33 @@ def survival_curves(
     time_label: str = "Time",
     ax: Axes | None = None,
 ) -> Axes:
-    """Survival curves with bands, and below them the numbers at risk.
+    """Draw survival curves with confidence bands and the numbers at risk.
 
     Parameters
     ----------
     curves : KaplanMeier, dict of them by label, or DataFrame
-        What `steropes.kaplan_meier` gives; or a long table of ``time``, ``survival``, ``lower``
-        and ``upper``, as ``model.survival_curves(X)`` and
-        ``model.standardized_survival(...).survival`` give it, a curve for each value of its
-        first column (if that is not ``time``), without numbers at risk.
+        The result of `steropes.kaplan_meier`, or a long table of ``time``, ``survival``,
+        ``lower`` and ``upper``, such as ``model.survival_curves(X)`` and
+        ``model.standardized_survival(...).survival``. A table has a curve for each value of its
+        first column (if that is not ``time``) and no numbers at risk.
     level : float
-        Of the bands of Kaplan–Meier curves.
+        Confidence level of the bands of Kaplan–Meier curves.
     at_risk : bool
-        Whether numbers at risk (weights) stand below.
+        Whether to show numbers at risk (sums of weights) below the axes.
     until : float, optional
-        Where the time axis ends.
+        The end of the time axis.
     time_label : str
+        The label of the time axis.
     ax : matplotlib Axes, optional
 
     Returns
     -------
     matplotlib Axes
+
+    Raises
+    ------
+    DataError
+        If ``curves`` is none of these or lacks columns.
     """
     if isinstance(curves, pd.DataFrame):
         lines, counts = _of_table(curves, "survival"), {}
@@ -77,28 +85,36 @@ def incidence_curves(
     time_label: str = "Time",
     ax: Axes | None = None,
 ) -> Axes:
-    """Cumulative incidence curves with bands, and below them the numbers at risk.
+    """Draw cumulative incidence curves with confidence bands and the numbers at risk.
 
     Parameters
     ----------
     curves : AalenJohansen, dict of them by label, or DataFrame
-        What `steropes.aalen_johansen` gives; or a long table of ``time``, ``incidence``, ``lower``
-        and ``upper``, as ``model.incidence_curves(X)`` of Fine–Gray models gives it, a curve for
-        each value of its first column (if that is not ``time``), without numbers at risk.
+        The result of `steropes.aalen_johansen`, or a long table of ``time``, ``incidence``,
+        ``lower`` and ``upper``, such as ``model.incidence_curves(X)`` of Fine–Gray models. A
+        table has a curve for each value of its first column (if that is not ``time``) and no
+        numbers at risk.
     cause : int, optional
-        The event that is drawn. Without groups the default is a curve for each; groups are of
-        one, by default the first.
+        The event to draw. By default all events are drawn without groups, and the first event
+        with groups.
     level : float
+        Confidence level of the bands.
     at_risk : bool
-        Whether numbers at risk (weights) stand below.
+        Whether to show numbers at risk (sums of weights) below the axes.
     until : float, optional
-        Where the time axis ends.
+        The end of the time axis.
     time_label : str
+        The label of the time axis.
     ax : matplotlib Axes, optional
 
     Returns
     -------
     matplotlib Axes
+
+    Raises
+    ------
+    DataError
+        If ``curves`` is none of these or lacks columns, or there is no such cause.
     """
     if isinstance(curves, pd.DataFrame):
         if cause is not None:
@@ -134,6 +150,7 @@ def _incidence(
     time_label: str,
     counts: dict[str, tuple[np.ndarray, np.ndarray]],
 ) -> Axes:
+    """Draw incidence curves on axes, with a legend and the numbers at risk."""
     _draw(ax, lines, 0.0, until)
     ax.set(ylabel=f"Cumulative incidence{of}", xlabel=time_label)
     ax.set_ylim(0, 1.04 * max(float(np.nanmax(high, initial=1e-6)) for *_, high in lines))
@@ -141,7 +158,7 @@ def _incidence(
 
 
 def _emptier(ax: Axes, lines: list[Line]) -> Literal["lower left", "upper right"]:
-    """Where a legend covers no curve: at the right, if one falls low before the middle."""
+    """Choose the corner of the legend: the right one if a curve falls low before the middle."""
     low, high = ax.get_ylim()
     early = ax.get_xlim()[0] + 0.4 * np.diff(ax.get_xlim())[0]
     lowest = min((float(x[t <= early].min(initial=high)) for _, t, x, *_ in lines), default=high)
@@ -149,11 +166,13 @@ def _emptier(ax: Axes, lines: list[Line]) -> Literal["lower left", "upper right"
 
 
 def _check(of_group: dict[Any, Any], kind: type, what: str, made_by: str) -> None:
+    """Refuse anything but curves of one kind."""
     if not of_group or not all(isinstance(c, kind) for c in of_group.values()):
         raise DataError(f"{what} draws what steropes.{made_by} gives, or a dict of such by label.")
 
 
 def _of_table(table: pd.DataFrame, value: Literal["survival", "incidence"]) -> list[Line]:
+    """Split a long table into curves, one for each value of its first column."""
     columns = ("time", value, "lower", "upper")
     require_columns(table, columns, f"{value}_curves")
     key = table.columns[0]
@@ -167,6 +186,7 @@ def _of_table(table: pd.DataFrame, value: Literal["survival", "incidence"]) -> l
 
 
 def _draw(ax: Axes, lines: list[Line], start: float, until: float | None) -> None:
+    """Draw step functions with bands; ``start`` is their value before the first time."""
     last = max((float(t[-1]) for _, t, *_ in lines if len(t)), default=1.0)
     end = last if until is None else float(until)
     for i, (label, t, value, low, high) in enumerate(lines):
@@ -189,7 +209,7 @@ def _draw(ax: Axes, lines: list[Line], start: float, until: float | None) -> Non
 
 
 def _floor(ax: Axes, lowest: float) -> None:
-    """A round lower end that leaves the curves most of the height."""
+    """Set a round lower limit of the y axis so that the curves use most of the height."""
     for room in (0.02, 0.05, 0.1, 0.2, 0.3, 0.5):
         if lowest >= 1 - 0.95 * room:
             ax.set_ylim(1 - room, 1 + 0.01 * room)
@@ -203,6 +223,7 @@ def _finish(
     counts: dict[str, tuple[np.ndarray, np.ndarray]],
     corner: Literal["lower left", "upper left", "upper right"],
 ) -> Axes:
+    """Add a legend and the numbers at risk."""
     if any(label for label, *_ in lines):
         ax.legend(loc=corner, frameon=False, handlelength=1.4)
     remove_clutter(ax)
@@ -212,7 +233,7 @@ def _finish(
 
 
 def _numbers(ax: Axes, counts: dict[str, tuple[np.ndarray, np.ndarray]]) -> None:
-    """Numbers at risk at the ticks, in lines below the axis's own label."""
+    """Write the numbers at risk at the ticks, in lines below the label of the axis."""
     from matplotlib.transforms import offset_copy
 
     low, high = ax.get_xlim()

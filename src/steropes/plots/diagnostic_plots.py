@@ -1,4 +1,4 @@
-"""Pictures of how well a model fits: effects over time, and calibration."""
+"""Plots of goodness of fit: effects over time, and calibration."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def schoenfeld_residuals(
     log_time: bool = False,
     ax: Axes | None = None,
 ) -> Axes:
-    """Scaled Schoenfeld residuals against time with a smooth: how the effect goes over time.
+    """Draw scaled Schoenfeld residuals against time with a smooth curve of the effect.
 
-    A level smooth speaks for proportional hazards; the dashed line is the estimate. The smooth
-    is a natural cubic spline, its band as R's ``plot.cox.zph`` has it.
+    A horizontal curve supports proportional hazards; the dashed line is the estimate. The curve
+    is a natural cubic spline with the band of R's ``plot.cox.zph``.
 
     Parameters
     ----------
@@ -48,14 +48,19 @@ def schoenfeld_residuals(
     df : int
         Degrees of freedom of the spline, default 4.
     level : float
-        Of the band.
+        Confidence level of the band.
     log_time : bool
-        Whether time is on a log scale, and the spline in log time.
+        Whether to use a log scale for time, and a spline in log time.
     ax : matplotlib Axes, optional
 
     Returns
     -------
     matplotlib Axes
+
+    Raises
+    ------
+    DataError
+        If there are too few event times for the spline, or times at or below 0 on a log scale.
 
     References
     ----------
@@ -89,7 +94,7 @@ def schoenfeld_residuals(
     if log_time:
         ax.set_xscale("log")
         ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    # All residuals, but for those so far out that nothing else could be told.
+    # Residuals so far out that they would flatten the curve are cut off.
     ends = np.percentile(values, [1, 99])
     room = ends[1] - ends[0]
     near = values[(values >= ends[0] - room) & (values <= ends[1] + room)]
@@ -101,8 +106,12 @@ def schoenfeld_residuals(
 
 
 def _natural_spline(x: np.ndarray, at: np.ndarray, df: int) -> np.ndarray:
-    """Basis with intercept, (len(at), df + 1): knots at quantiles of x, linear beyond its ends.
+    """Compute a natural spline basis with intercept, (len(at), df + 1).
 
+    Knots are at quantiles of x, and the functions are linear beyond its ends.
+
+    References
+    ----------
     Hastie, Tibshirani and Friedman (2009), The Elements of Statistical Learning, eq. 5.4–5.5.
     """
     low, high = x.min(), x.max()
@@ -119,13 +128,13 @@ def _natural_spline(x: np.ndarray, at: np.ndarray, df: int) -> np.ndarray:
 
 
 def calibration(table: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """Observed against predicted risk, by groups of like risk.
+    """Draw observed against predicted risks of groups with similar risk.
 
     Parameters
     ----------
     table : DataFrame
-        What `steropes.calibration_table` gives: ``predicted``, ``observed``, ``lower``,
-        ``upper`` and ``people``, to which the dots' areas are proportional.
+        The result of `steropes.calibration_table`: ``predicted``, ``observed``, ``lower``,
+        ``upper`` and ``people``, to which the areas of the dots are proportional.
     ax : matplotlib Axes, optional
 
     Returns

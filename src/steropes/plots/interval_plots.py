@@ -1,4 +1,4 @@
-"""Pictures of intervals: one likelihood in full, and many estimates side by side."""
+"""Plots of intervals: a profile likelihood, and a forest plot of many estimates."""
 
 from __future__ import annotations
 
@@ -32,24 +32,29 @@ __all__ = ["forest", "profile_curve"]
 def profile_curve(
     profile: pd.DataFrame, *, level: float = 0.95, name: str | None = None, ax: Axes | None = None
 ) -> Axes:
-    """A profile log-likelihood below its maximum, with the interval that it gives.
+    """Draw a profile log-likelihood relative to its maximum, with its interval.
 
     Parameters
     ----------
     profile : DataFrame
-        Of one coefficient, as ``model.profile(param)`` gives it: ``point``, ``log_likelihood``
-        and ``gradient``, with which the curve between the points is drawn (cubic Hermite).
+        The result of ``model.profile(param)`` for one coefficient: ``point``,
+        ``log_likelihood`` and ``gradient``. The curve is the cubic Hermite interpolant.
     level : float
-        Of the interval: where the profile is half the chi-squared quantile below its maximum. A
-        limit beyond the points of the profile is said to be there, and infinite only where the
-        profile is flat.
+        Confidence level of the interval, whose ends are where the profile is half the
+        chi-squared quantile below its maximum. The title reports an end outside the points as
+        beyond the last point, and as infinite only if the profile is flat there.
     name : str, optional
-        What the axis is called; default "Coefficient".
+        The label of the axis; default "Coefficient".
     ax : matplotlib Axes, optional
 
     Returns
     -------
     matplotlib Axes
+
+    Raises
+    ------
+    DataError
+        If the profile has several coefficients or fewer than two finite points.
     """
     require_columns(profile, ("point", "log_likelihood", "gradient"), "profile_curve")
     if "param" in profile and profile["param"].nunique() > 1:
@@ -139,25 +144,31 @@ def forest(
     exponentiate: bool = False,
     ax: Axes | None = None,
 ) -> Axes:
-    """Estimates with their intervals, one a line, shaded by how sure it is that they are not zero.
+    """Draw estimates with their intervals, one per line, optionally shaded.
 
-    Figure 3 of Suchard and others (2013) with a bootstrap's ``.nonzero`` as the shade.
+    With a bootstrap's ``.nonzero`` as the shade this is Figure 3 of Suchard and others (2013),
+    in which dark lines are coefficients that are rarely zero.
 
     Parameters
     ----------
     table : DataFrame
-        Indexed by what is estimated, with ``coef``, ``lower`` and ``upper``: ``summary()``, or
-        ``coef_`` beside ``bootstrap().confint()``.
+        Indexed by coefficient, with ``coef``, ``lower`` and ``upper``: ``summary()``, or
+        ``coef_`` joined with ``bootstrap().confint()``.
     shade : (k,) array or Series, optional
-        Between 0 (pale) and 1 (dark), such as the share of draws in which a coefficient is not
-        zero; a Series is matched by its index.
+        Numbers between 0 (pale) and 1 (dark), such as the share of draws in which a coefficient
+        is not zero; a Series is matched by its index.
     exponentiate : bool
-        Draw exp(coef), a ratio, on a log scale.
+        Whether to draw exp(coef), a ratio, on a log scale.
     ax : matplotlib Axes, optional
 
     Returns
     -------
     matplotlib Axes
+
+    Raises
+    ------
+    DataError
+        If the table has no rows or lacks columns, or ``shade`` is not between 0 and 1.
     """
     require_columns(table, ("coef", "lower", "upper"), "forest")
     if len(table) == 0:
@@ -206,6 +217,7 @@ def forest(
 
 
 def _shares(table: pd.DataFrame, shade: Any) -> np.ndarray | None:
+    """Validate the shades of the rows."""
     if shade is None:
         return None
     values = shade.reindex(table.index) if isinstance(shade, pd.Series) else shade
@@ -216,7 +228,7 @@ def _shares(table: pd.DataFrame, shade: Any) -> np.ndarray | None:
 
 
 def _ratio_axis(ax: Axes, width: float) -> None:
-    """A log scale with ticks at round ratios, as many as there is room for."""
+    """Set a log scale with ticks at round ratios, fewer on a wide axis."""
     from matplotlib.ticker import LogLocator, NullLocator
 
     subs = (1.0, 2.0, 5.0) if width > 2.5 else (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
@@ -227,13 +239,14 @@ def _ratio_axis(ax: Axes, width: float) -> None:
 
 
 def _shade_bar(ax: Axes) -> None:
+    """Add a colour bar that explains the shades."""
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import LinearSegmentedColormap, Normalize
 
     greys = colormaps["Greys"](np.linspace(0.2, 1.0, 64))
     mapped = ScalarMappable(Normalize(0, 1), LinearSegmentedColormap.from_list("shade", greys))
-    # Across the top, of one size whatever the number of lines.
+    # The bar at the top has the same size for any number of lines.
     figure = ax.get_figure(root=True)
     height = 4.0 if figure is None else figure.get_figheight()
     bar = ax.figure.colorbar(

@@ -1,4 +1,4 @@
-"""What all pictures share: axes to draw on, colours, and how little ink an axis needs."""
+"""Axes, colours and labels that all plots share."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ __all__ = [
     "shorten_label",
 ]  # fmt: skip
 
-# Okabe and Ito's: told apart by colour-blind readers, the first ones in grey too.
+# The palette of Okabe and Ito, which colour-blind readers can distinguish. The first colours also
+# differ in greyscale.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+# Colours of text and main lines, of secondary lines and labels, and of grids.
 INK, MUTED, FAINT = "#1b1f24", "#5b6470", "#d9dde2"
 
 
 def get_axes(ax: Any, size: tuple[float, float]) -> Axes:
-    """The axes given, or those of a new figure of ``size`` inches, laid out so that all fits."""
+    """Return the given axes, or those of a new figure of ``size`` inches."""
     if ax is not None:
         return ax
     try:
@@ -40,7 +42,7 @@ def get_axes(ax: Any, size: tuple[float, float]) -> Axes:
 
 
 def remove_clutter(ax: Axes) -> Axes:
-    """Take off what says nothing."""
+    """Remove the top and right spines and mute the others."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.spines[["left", "bottom"]].set_color(MUTED)
     ax.tick_params(length=3, color=MUTED)
@@ -48,18 +50,19 @@ def remove_clutter(ax: Axes) -> Axes:
 
 
 def curve_colour(i: int) -> str:
-    """The colour of the i-th curve."""
+    """Return the colour of the i-th curve."""
     return COLOURS[i % len(COLOURS)]
 
 
 def shorten_label(label: Any, most: int = 44) -> str:
-    """A name that leaves room for the picture: its beginning and, as names differ there, its end.
+    """Shorten a long label in the middle; its end is kept longer because names differ there.
 
     Parameters
     ----------
-    label : str, or what prints as one
+    label : object
+        Converted to text.
     most : int
-        Characters, default 44.
+        Maximum number of characters, default 44.
     """
     text = " ".join(str(label).split())
     if len(text) <= most:
@@ -69,7 +72,7 @@ def shorten_label(label: Any, most: int = 44) -> str:
 
 
 def require_columns(table: Any, columns: tuple[str, ...], what: str) -> None:
-    """Refuse a table that lacks what a picture is of."""
+    """Refuse a table that lacks some columns."""
     missing = [name for name in columns if name not in getattr(table, "columns", ())]
     if missing:
         raise DataError(f"{what} needs a table with the columns {columns}; it lacks {missing}.")

@@ -1,4 +1,4 @@
-"""Pictures of the choice of a prior's variance."""
+"""Plots of the choice of a prior's variance."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["coefficient_paths", "cross_validation_curve"]
 
-TANGENT = 1.5  # from a score to either end of its slope, in variances
+# Tangents extend from a score's variance to the variance divided and multiplied by this factor.
+TANGENT = 1.5
 
 
 def coefficient_paths(
@@ -36,16 +37,17 @@ def coefficient_paths(
     label: int = 7,
     ax: Axes | None = None,
 ) -> Axes:
-    """Coefficients against the prior's variance.
+    """Draw coefficients against the prior's variance.
 
     Parameters
     ----------
     path : DataFrame
-        A row a variance, a column a coefficient: `steropes.coefficient_path`.
+        The result of `steropes.coefficient_path`, a row for each variance and a column for each
+        coefficient.
     chosen : float, optional
         A variance to mark, such as ``variance_``.
     label : int
-        How many of the largest coefficients at the right end are coloured and named, default 7.
+        Number of coefficients to colour and name, the largest at the right end; default 7.
     ax : matplotlib Axes, optional
 
     Returns
@@ -86,7 +88,7 @@ def coefficient_paths(
 
 
 def _apart(values: list[float], least: float) -> np.ndarray:
-    """Heights near the values and at least ``least`` apart, for labels."""
+    """Move the heights of labels until they are at least ``least`` apart."""
     order = np.argsort(values)
     y = np.array(values, float)[order]
     for _ in range(200):
@@ -103,19 +105,26 @@ def _apart(values: list[float], least: float) -> np.ndarray:
 
 
 def cross_validation_curve(model: Any, *, ax: Axes | None = None) -> Axes:
-    """Held-out log-likelihood, or the criterion, against the prior's variance, with the choice.
+    """Draw the held-out log-likelihood or the criterion against the prior's variance.
+
+    The dashed line marks the chosen variance.
 
     Parameters
     ----------
     model : fitted estimator with ``cv``
-        Its ``cv_results_`` are drawn: the mean over folds and one standard error on either side;
-        of an `InformationCriterion` the criterion. Slopes that the search found are short lines.
-        Above the picture, how many coefficients are not zero.
+        Its ``cv_results_`` are drawn: the mean over folds with one standard error on either
+        side, or the information criterion. Slopes that the search computed are short lines. The
+        axis at the top shows the number of nonzero coefficients.
     ax : matplotlib Axes, optional
 
     Returns
     -------
     matplotlib Axes
+
+    Raises
+    ------
+    DataError
+        If the model was fitted without ``cv``.
     """
     check_is_fitted(model, "coef_")
     if not hasattr(model, "cv_results_"):
@@ -139,7 +148,7 @@ def cross_validation_curve(model: Any, *, ax: Axes | None = None) -> Axes:
     ax.axvline(chosen, color=INK, lw=1, ls=(0, (4, 3)), label=f"chosen: {chosen:.3g}, {rule}")
     ax.plot([x[at]], [mean[at]], "o", ms=8, mfc="none", mec=INK)
     ax.set(xlabel="Prior variance (log scale)", ylabel="Held-out log-likelihood")
-    if "slope" in table:  # of mean in log variance: where a curve that ends at its top is heading
+    if "slope" in table:  # shows the direction of a curve that ends at its top
         slope = table["slope"].to_numpy(float)
         ax.plot(
             [x / TANGENT, x * TANGENT],
@@ -150,7 +159,7 @@ def cross_validation_curve(model: Any, *, ax: Axes | None = None) -> Axes:
     half = np.nan_to_num(se)  # one fold has none
     low, high = float((mean - half)[finite].min()), float((mean + half)[finite].max())
     best_se = float(se[at]) if np.isfinite(se[at]) else high - low
-    # Far variances may be so bad that nothing could be told near the best.
+    # Very poor scores of distant variances are cut off, so that those near the best are legible.
     low = max(low, float(mean[at]) - 12 * max(best_se, 1e-12))
     ax.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
     _legend(ax, "lower center")
@@ -160,6 +169,7 @@ def cross_validation_curve(model: Any, *, ax: Axes | None = None) -> Axes:
 
 
 def _criterion_curve(model: Any, table: pd.DataFrame, ax: Axes) -> Axes:
+    """Draw an information criterion against the prior's variance."""
     x, value = (table[name].to_numpy(float) for name in ("variance", "criterion"))
     ax.set_xscale("log")
     ax.plot(x, value, "o-", color=curve_colour(0), ms=4, lw=1.2)
@@ -175,12 +185,12 @@ def _criterion_curve(model: Any, table: pd.DataFrame, ax: Axes) -> Axes:
 
 
 def _legend(ax: Axes, where: Literal["lower center", "upper center"]) -> None:
-    """A legend that the line of the choice does not run through."""
+    """Add a legend with an opaque background, which hides the line of the chosen variance."""
     ax.legend(loc=where, fontsize=9, framealpha=1.0, edgecolor="none", fancybox=False)
 
 
 def _counts_above(ax: Axes, x: np.ndarray, nonzero: np.ndarray) -> None:
-    """How many coefficients are not zero, on an axis above."""
+    """Write the numbers of nonzero coefficients on an axis at the top."""
     top = ax.twiny()
     top.set_xscale("log")
     top.set_xlim(ax.get_xlim())
@@ -193,7 +203,7 @@ def _counts_above(ax: Axes, x: np.ndarray, nonzero: np.ndarray) -> None:
 
 
 def _spread(x: np.ndarray, count: int) -> np.ndarray:
-    """Places of some of the ascending points, none of them crowded."""
+    """Choose positions of ascending points that are at least 1/count of the range apart."""
     least = (x[-1] - x[0]) / count if len(x) > 1 else 0.0
     kept = [0]
     for i in range(1, len(x)):
