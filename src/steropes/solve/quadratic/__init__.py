@@ -1,7 +1,7 @@
-"""The quadratic models of a step: replicates that share a Hessian, minimised together.
+"""Quadratic models of replicates that share a Hessian, and their minimisation.
 
-It knows nothing of likelihoods or of X: a matrix (an array, or what multiplies by it), gradients
-and penalties come in, steps go out.
+This package knows neither likelihoods nor X: it takes a matrix (an array or an operator), gradients
+and penalties, and returns steps.
 """
 
 from .column_matrix import ColumnMatrix, ColumnOperator

@@ -1,8 +1,8 @@
-"""Systems on supports, nearly: each block of strongly correlated columns by itself.
+"""A preconditioner that solves small blocks of strongly correlated columns exactly.
 
-Columns of health data hang together in small groups: a diagnosis in four nested windows, an
-ancestor and its descendants. With these told apart, what is left joins everybody a little, and
-conjugate gradients need two or three steps for it, where they need ten with the diagonal alone.
+Columns of health data form small correlated groups: a diagnosis in four nested windows, or an
+ancestor and its descendants. Once these are accounted for, only weak correlations remain, and
+conjugate gradients take two or three iterations where the diagonal alone needs ten.
 """
 
 from __future__ import annotations
@@ -16,25 +16,26 @@ from .reduced_matrix import ReducedMatrix
 
 __all__ = ["BlockPreconditioner", "ColumnBlocks"]
 
-MOST = 64  # columns in a block
-LEAST = 1e-4  # of a column that others in its block may explain: equal ones are one
-ROUNDING = 1e-7  # of a column's own curvature: what is left of less is rounding
-CHUNKS = 8  # of blocks, that are factored side by side
+MOST = 64  # Largest number of columns in a block.
+# Smallest unexplained share of a column within its block, which keeps equal columns regular.
+LEAST = 1e-4
+ROUNDING = 1e-7  # Share of a column's curvature below which the remainder is rounding error.
+CHUNKS = 8  # Number of groups of blocks that are factored in parallel.
 
 
 class ColumnBlocks:
-    """Which columns of a shared matrix hang together.
+    """A division of a shared matrix's columns into correlated blocks.
 
     Parameters
     ----------
     shared : ReducedMatrix
     last : ColumnBlocks, optional
-        Of an earlier matrix over the first of these columns: what was together stays so.
+        Of an earlier matrix over the first of these columns, whose blocks are kept.
 
     Attributes
     ----------
     of : (k,) int array
-        One of the columns of each one's block.
+        A representative column of each column's block.
     correlations : tuple of arrays
         See `ReducedMatrix.correlations`.
     """
@@ -54,33 +55,33 @@ class ColumnBlocks:
         self._of_columns = shared.dense is None
 
     def serve(self, shared: ReducedMatrix) -> bool:
-        """Whether they are of all coordinates, and of a matrix of the same kind."""
+        """Return whether the blocks cover all coordinates of a matrix of the same kind."""
         return len(self.of) >= shared.k and self._of_columns == (shared.dense is None)
 
 
 def _firm(shared: ReducedMatrix) -> np.ndarray:
-    """Columns that are not eliminated, and of which that has left more than rounding.
+    """Return which columns are not eliminated and have more left than rounding error.
 
-    Blocks that are handed on may have been made when others were eliminated.
+    Reused blocks may come from a time when other columns were eliminated.
     """
     firm: np.ndarray = shared.diagonal > ROUNDING * shared.whole
     return firm & ~shared.eliminated
 
 
 class BlockPreconditioner:
-    """Nearly A⁻¹ on each replicate's support: the blocks' own parts, and the diagonal.
+    """Approximate A⁻¹ on each replicate's support, from its part of each block and the diagonal.
 
     Parameters
     ----------
     shared : ReducedMatrix
-        The whole matrix,
+        The whole matrix.
     blocks : ColumnBlocks
-        and its blocks.
+        Its blocks.
     at : (n,) int array
-        Which of its columns the systems are of.
+        The columns of the systems.
     support : (n, B) bool array
     ridge, h : (n, B) arrays
-        Added to each replicate's diagonal, and its diagonal as it is.
+        The ridge added to each replicate's diagonal, and its total diagonal.
     """
 
     def __init__(
@@ -116,7 +117,7 @@ class BlockPreconditioner:
         self._own = self._whole = support, diagonal, places
 
     def __call__(self, r: np.ndarray, some: np.ndarray) -> np.ndarray:
-        """Of r (n, len(some)) of some of the replicates, ascending."""
+        """Apply to r (n, len(some)) of some of the replicates, ascending."""
         if not np.array_equal(some, self._some):
             self._some, (support, diagonal, places) = some, self._whole
             places = np.ascontiguousarray(places[:, some])

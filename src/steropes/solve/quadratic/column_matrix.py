@@ -1,4 +1,4 @@
-"""The matrix that replicates share where it is known by the columns that it is made of alone."""
+"""The Hessian that replicates share, as an operator on the columns of X."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .reduced_matrix import ReducedMatrix, Sweeps
 
 __all__ = ["ColumnMatrix", "ColumnOperator"]
 
-SOLVABLE = 100  # columns whose products are worth an exact solution
-REGULAR = 1e-8  # of its diagonal: what makes a singular part regular
-ROUNDING = 1e-7  # of a column's own curvature: what is left of less is rounding
+SOLVABLE = 100  # Support size from which exact solutions are too expensive.
+REGULAR = 1e-8  # Added to a unit diagonal to make a singular part regular.
+ROUNDING = 1e-7  # Share of a column's curvature below which the remainder is rounding error.
 
 
 class ColumnOperator(Protocol):
-    """A Hessian over some columns that is never made, only multiplied by.
+    """A Hessian over some columns that is applied to vectors and never formed.
 
     Attributes
     ----------
@@ -35,41 +35,41 @@ class ColumnOperator(Protocol):
 
     @property
     def k(self) -> int:
-        """How many columns there are."""
+        """Number of columns."""
 
     def only(self, at: np.ndarray) -> ColumnOperator:
-        """The same of the columns at some places, ascending."""
+        """Return the operator for the columns at some places, ascending."""
 
     def times(self, x: np.ndarray) -> np.ndarray:
-        """The matrix times x (k, B)."""
+        """Multiply the matrix by x (k, B)."""
 
     def sweep(
         self, V: np.ndarray, c: np.ndarray, eliminated: np.ndarray, s: np.ndarray, y: np.ndarray,
         h: np.ndarray, l1: np.ndarray,
     ) -> np.ndarray | None:  # fmt: skip
-        """One pass of descent for one replicate: the point y (k,) moves.
+        """Sweep once over one replicate's coordinates, moving the point y (k,).
 
-        Returns what that changes of the slopes s (k,), which stay as they are, or None where
-        nothing moved. The matrix is this one and V' diag(c) V (M, k), but that coordinates
-        ``eliminated`` have nothing of the columns and ones on the diagonal. Vectors are as in
+        Returns the resulting change of the slopes s (k,), which are not modified, or None if
+        nothing moved. The matrix is this one plus V' diag(c) V (M, k), except that coordinates
+        ``eliminated`` have no part in the columns and ones on the diagonal. Vectors are as in
         `Sweeps.run`.
         """
 
     def strong_pairs(
         self, Y: np.ndarray, size: np.ndarray, known: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """See `ReducedMatrix.strong_pairs`, of this matrix less Y'Y (M, k)."""
+        """Find strong pairs under this matrix less Y'Y (M, k); see `ReducedMatrix.strong_pairs`."""
 
     def correlations(
         self, Y: np.ndarray, size: np.ndarray, of: np.ndarray
     ) -> tuple[np.ndarray, ...]:
-        """Correlations under the same matrix in blocks ``of``, as `block_squares` takes them."""
+        """Compute correlations in blocks ``of`` under the same matrix, for `block_squares`."""
 
 
 class ColumnMatrix(ReducedMatrix):
-    """A Hessian G of columns; products with it read their entries.
+    """A Hessian G as a column operator, whose products read the columns' entries.
 
-    Of as many columns as there is no memory for G, that takes no longer than to read G would.
+    With so many columns that G would not fit the memory, this takes no longer than reading G.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class ColumnMatrix(ReducedMatrix):
 
     @property
     def dense(self) -> None:
-        """See `ReducedMatrix.dense`: there is none."""
+        """None, because entries cannot be looked up."""
 
     @property
     def solvable(self) -> int:
@@ -103,7 +103,7 @@ class ColumnMatrix(ReducedMatrix):
         return REGULAR
 
     def part(self, at: np.ndarray, dtype: type) -> np.ndarray:
-        """See `ReducedMatrix.part`: a product for each column."""
+        """See `ReducedMatrix.part`; takes one product for each column."""
         one = np.zeros((self.k, len(at)))
         one[at, np.arange(len(at))] = 1.0
         A = self.times(one)[at]
@@ -146,7 +146,7 @@ class ColumnMatrix(ReducedMatrix):
     def squares(
         self, members: np.ndarray, starts: np.ndarray, known: tuple[np.ndarray, ...]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """See `ReducedMatrix.squares`: correlations of another point may do, in today's units."""
+        """See `ReducedMatrix.squares`; correlations from an earlier point are rescaled."""
         at, out = room_for_squares(starts)
         size = np.sqrt(np.maximum(self.diagonal, 0.0))
         block_squares(*known, size, members, starts, 0, len(starts) - 1, at, out)
@@ -154,7 +154,7 @@ class ColumnMatrix(ReducedMatrix):
 
 
 class ColumnSweeps:
-    """Descent on columns, each replicate by itself; see `Sweeps`."""
+    """Coordinate descent by columns, for each replicate separately; see `Sweeps`."""
 
     def __init__(self, matrix: ColumnMatrix, low: LowRank) -> None:
         self.matrix = matrix

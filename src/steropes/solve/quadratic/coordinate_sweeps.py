@@ -1,4 +1,4 @@
-"""Coordinate descent on a matrix: in panels for several models, or one alone."""
+"""Sweeps of coordinate descent on a matrix, for one model or, in panels, for several."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ from .low_rank import LowRank
 
 __all__ = ["PanelSweeps", "SingleSweeps", "SweepMatrix", "own_terms"]
 
-PANEL = 512  # coordinates whose moves are told to others at once
+PANEL = 512  # Number of coordinates after which changes are propagated to all other slopes.
 
 
 def own_terms(Y: np.ndarray, low: LowRank, b: int) -> tuple[np.ndarray, np.ndarray]:
-    """What a replicate's matrix has beside G: V' diag(c) V, (M, k) and (M,)."""
-    V = np.ascontiguousarray(np.vstack([Y, low.U[:, :, b]]))  # compiled for no other layout
+    """Return V and c of a replicate's terms V' diag(c) V besides G, (M, k) and (M,)."""
+    # The kernel is compiled for this memory layout only.
+    V = np.ascontiguousarray(np.vstack([Y, low.U[:, :, b]]))
     return V, np.append(np.full(len(Y), -1.0), low.c[:, b])
 
 
 class SweepMatrix(Protocol):
-    """A matrix as an array, with what its columns without penalty take out of it.
+    """A matrix as an array, with the low-rank part of its eliminated columns.
 
     Attributes
     ----------
     rows : (k, at least k) array
     f, eliminated, Y
-        As of `ReducedMatrix`.
+        As in `ReducedMatrix`.
     """
 
     rows: np.ndarray
@@ -36,15 +37,15 @@ class SweepMatrix(Protocol):
     Y: np.ndarray
 
     def propagate_updates(self, a: int, b: int, delta: np.ndarray, s: np.ndarray) -> None:
-        """Add to the slopes s (k, B) of all others what changes of the coordinates a … b are."""
+        """Add the effect of changes of the coordinates a … b to all other slopes s (k, B)."""
 
 
 class PanelSweeps:
-    """Of several models; see `Sweeps`."""
+    """Sweeps of several models; see `Sweeps`."""
 
     def __init__(self, shared: SweepMatrix, low: LowRank) -> None:
         self.shared, self.low = shared, low
-        self._U = np.ascontiguousarray(low.U)  # the kernel is compiled for no other layout
+        self._U = np.ascontiguousarray(low.U)  # The kernel is compiled for this memory layout only.
 
     def run(
         self, s: np.ndarray, y: np.ndarray, h: np.ndarray, l1: np.ndarray, l2: np.ndarray,
@@ -54,7 +55,7 @@ class PanelSweeps:
         k, B = y.shape
         t = np.zeros(low.c.shape)
         for a in range(0, k, PANEL):
-            # What moves here is told to all the others at once, when the panel is through.
+            # Changes of a panel are propagated to all other coordinates at once.
             b = min(a + PANEL, k)
             delta = np.empty((b - a, B))
             if descend_panel(
@@ -67,7 +68,7 @@ class PanelSweeps:
 
 
 class SingleSweeps:
-    """Of a single model, all of whose coordinates are visited; see `Sweeps`."""
+    """Sweeps of a single model over all coordinates; see `Sweeps`."""
 
     def __init__(self, shared: SweepMatrix, low: LowRank) -> None:
         self.shared = shared

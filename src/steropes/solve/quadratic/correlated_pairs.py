@@ -1,4 +1,4 @@
-"""Pairs of strongly correlated coordinates, found in stripes, and room for blocks of them."""
+"""Search for strongly correlated pairs of coordinates, and storage for their blocks."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from ...backends.threads import ThreadPool
 
 __all__ = ["STRONG", "found_pairs", "room_for_squares"]
 
-STRONG = 0.2  # correlation from which on two columns are joined
-PAIRS = 32  # for each column at most, if not
-EQUAL = 0.99  # correlated so much
+STRONG = 0.2  # Two columns whose correlation exceeds this are joined in a block.
+PAIRS = 32  # Room for pairs, per column; with more pairs the least correlation is raised.
+EQUAL = 0.99  # The least correlation is not raised beyond this.
 
 
 def found_pairs(
     some: Callable[..., int], stripes: list[tuple[int, int]], pool: ThreadPool, work: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs (n, 2) and their strengths (n,) of all stripes.
+    """Collect pairs (n, 2) and their strengths (n,) over all stripes.
 
     Parameters
     ----------
     some : callable
         Takes a stripe a … b of coordinates, the least correlation and arrays for pairs and
-        strengths, and returns how many there are, or one more than there is room for.
+        strengths. Returns the number of pairs, or one more than the arrays have room for.
     """
 
     def found(a: int, b: int) -> tuple[np.ndarray, np.ndarray]:
@@ -35,7 +35,7 @@ def found_pairs(
             if count <= room or least > EQUAL:
                 count = min(count, room)
                 return pairs[:count].copy(), strength[:count].copy()
-            least **= 0.5  # so many make no blocks: the strongest alone
+            least **= 0.5  # Too many pairs make no useful blocks, so only the strongest are kept.
 
     parts = pool.map(found, stripes, work)
     if not parts:
@@ -44,7 +44,7 @@ def found_pairs(
 
 
 def room_for_squares(starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where the square of each block begins, and an array for all of them."""
+    """Return where the square of each block begins, and an array for all squares."""
     size = np.diff(starts) ** 2
     at = np.cumsum(size) - size
     return at, np.empty(int(size.sum()))

@@ -1,4 +1,4 @@
-"""Products of a large dense matrix with the vectors of some replicates, by all threads."""
+"""Multithreaded products of a large dense matrix with a few vectors."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from ...backends.threads import ThreadPool
 
 __all__ = ["by_memory", "of_rows", "times", "transposed_times", "width"]
 
-STRIPE = 256  # rows of the matrix that are worked on at once,
-COLUMNS = 4  # parts of its columns at least, and
-CHUNKS = 8  # sums over rows
-SEVERAL = 24  # vectors up to which BLAS's copies of a matrix cost more than they save
-ROWS = 64  # so many at once, which a cache holds
+STRIPE = 256  # Number of matrix rows in one task.
+COLUMNS = 4  # Least number of parts into which the columns are divided.
+CHUNKS = 8  # Number of partial sums over rows.
+SEVERAL = 24  # Up to this number of vectors, BLAS spends more on copying the matrix than it saves.
+ROWS = 64  # Number of rows that fit the cache together.
 
 
 def times(A: np.ndarray, z: np.ndarray, pool: ThreadPool) -> np.ndarray:
-    """A[:, :k] z of vectors z (k, B) of the matrix's precision, (n, B) in double precision."""
+    """Compute A[:, :k] z of vectors z (k, B) of A's precision, (n, B) in double precision."""
     n, (k, B) = len(A), z.shape
     stripes = [(a, min(a + STRIPE, n)) for a in range(0, n, STRIPE)]
     if by_memory(A, B):
@@ -45,7 +45,7 @@ def transposed_times(
     A: np.ndarray, z: np.ndarray, pool: ThreadPool, columns: tuple[int, int],
     rows: np.ndarray | None = None,
 ) -> np.ndarray:  # fmt: skip
-    """A[rows, first:last]' z of vectors z (len(rows), B), (last − first, B) in double precision."""
+    """Compute A[rows, first:last]' z of vectors z (len(rows), B), in double precision."""
     (first, last), (n, B) = columns, z.shape
     k = last - first
     if by_memory(A, B):
@@ -72,9 +72,10 @@ def of_rows(
     A: np.ndarray, Z: np.ndarray, rows: np.ndarray, columns: tuple[int, int], pool: ThreadPool,
     take: Callable[[np.ndarray, int, int], None] | None = None,
 ) -> np.ndarray:  # fmt: skip
-    """A[rows, first:last]' Z of vectors side by side (rows, blocks, Q): (last − first, blocks · Q).
+    """Compute A[rows, first:last]' Z of packed vectors Z (rows, blocks, Q).
 
-    Each part of it is given to ``take`` as it is done, with where it begins and ends.
+    Returns a (last − first, blocks · Q) array. Each part of it is passed to ``take``, with its
+    first and last row, as soon as it is complete.
     """
     first, last = columns
     k, (blocks, Q) = last - first, Z.shape[1:]
@@ -92,10 +93,10 @@ def of_rows(
 
 
 def by_memory(A: np.ndarray, B: int) -> bool:
-    """Whether B vectors are several, but few, for which BLAS is slower than memory."""
+    """Return whether BLAS is slower than memory for B vectors."""
     return A.dtype == np.float32 and 1 < B <= SEVERAL
 
 
 def width(B: int) -> int:
-    """How many vectors are in a register: as many as there are, not much more."""
+    """Return how many vectors are processed in a register at once."""
     return 16 if 8 < B <= 16 else 8

@@ -1,9 +1,9 @@
-"""A factor for the supports of several replicates: exact for the columns that all have.
+"""A preconditioner from a Cholesky factor of the columns that all replicates have.
 
-Supports of folds under a lasso have about half of their columns in common. Those are eliminated
-once, A_cc = LL', and of the Schur complement S = A_rr − A_rc A_cc⁻¹ A_cr of the others only the
-diagonal is made: with what all have explained, the others are nearly uncorrelated, and a few more
-conjugate gradients cost much less than a factor of each replicate's own part of S.
+Under a lasso, the supports of folds have about half of their columns in common. Those are
+eliminated once, A_cc = LL'. Of the Schur complement S = A_rr − A_rc A_cc⁻¹ A_cr of the others only
+the diagonal is computed: after elimination the others are nearly uncorrelated, and a few more
+conjugate gradient iterations cost much less than factors of each replicate's part of S.
 """
 
 from __future__ import annotations
@@ -21,20 +21,23 @@ from .shared_matrix import as_precision
 
 __all__ = ["FactorPreconditioner"]
 
-MOST = 20_000  # columns in a factor: those with the most curvature, the others by their diagonal
-JITTER = 1e-5  # added to the factor's unit diagonal: nested columns may be equal
-ROUNDING = 1e-7  # of a column's own curvature: less is none in single precision
-LIKELY = 0.1  # share of the columns that all have, with the smallest coefficients: they may leave
-SPARE = 0.1  # columns that there is room for, for each that there is
-SAME = 1e-3  # relative change of a diagonal: more is another matrix's, and nothing can be let in
-LACKS = 0.15  # share of the columns that all had which one may lack
-LEAST = 1e-3  # of a column that the others may explain: what rounding leaves is no measure
-EXACT = 0.8  # share of a support by itself that is eliminated
-FEW = 16  # columns that one may lack in any case, or a quarter of them
+# Largest number of columns in a factor, those with the most curvature; others use the diagonal.
+MOST = 20_000
+JITTER = 1e-5  # Added to the factor's unit diagonal, because nested columns may be equal.
+# Share of a column's curvature below which single precision leaves only rounding error.
+ROUNDING = 1e-7
+# Share of the common columns that are not eliminated, as their small coefficients may vanish.
+LIKELY = 0.1
+SPARE = 0.1  # Extra room for columns, relative to the number of columns.
+SAME = 1e-3  # Relative change of the diagonal beyond which the factor belongs to another matrix.
+LACKS = 0.15  # Largest share of the eliminated columns that a replicate may lack.
+LEAST = 1e-3  # Smallest unexplained share of a column, below which rounding dominates.
+EXACT = 0.8  # For one replicate alone, at least this share of its support must be eliminated.
+FEW = 16  # A replicate may lack this many columns in any case, or a quarter of them.
 
 
 class System(NamedTuple):
-    """Which of a factor's columns each replicate has, (n, B), and what those lack who lack some."""
+    """The columns of a factor that each replicate has, (n, B), and bases of those that it lacks."""
 
     there: np.ndarray
     absences: list[InactiveColumns | None]
@@ -48,34 +51,35 @@ class FactorPreconditioner:
     shared : MatrixEntries
     support : (k, B) bool array
     size : (k,) array
-        Of the coefficients, any measure: those that all have and that are small may soon leave.
+        Size of the coefficients, in any unit: small ones of common columns may vanish soon.
     ridge : (k,) array
 
     Attributes
     ----------
     at : (n,) int array
-        The columns, first those that are eliminated.
+        The columns, beginning with those that are eliminated.
     m : int
-        How many those are.
+        Number of eliminated columns.
 
     Raises
     ------
     numpy.linalg.LinAlgError
-        Where rounding leaves the matrix of the columns that all have indefinite.
+        If rounding makes the matrix of the common columns indefinite.
     """
 
     def __init__(
         self, shared: MatrixEntries, support: np.ndarray, size: np.ndarray, ridge: np.ndarray
     ) -> None:
         some = row_any(support)
-        # What the elimination left of a column may be rounding alone, and no unit of anything.
+        # The remainder of a column after elimination may be rounding error and is no usable unit.
         some &= shared.diagonal + ridge > ROUNDING * shared.whole
         if np.count_nonzero(some) > MOST:
             h = np.where(some, shared.diagonal, -np.inf)
             some[np.argpartition(-h, MOST)[MOST:]] = False
         core = np.flatnonzero(some & support.all(axis=1))
         core = core[np.argsort(-size[core], kind="stable")]
-        likely = LIKELY if support.shape[1] > 1 else 0.0  # one by itself has all
+        # A single replicate has all columns of its support.
+        likely = LIKELY if support.shape[1] > 1 else 0.0
         core = core[: len(core) - int(likely * len(core))]
         some[core] = False
         self.at, self.m = np.concatenate([core, np.flatnonzero(some)]), len(core)
@@ -88,20 +92,20 @@ class FactorPreconditioner:
         self.factor = Cholesky(A, shared.pool)
         self._rest = _unexplained(A[m:])
         self._absences = InactiveColumnsCache(self.factor)
-        self._lent = False  # whether others work with the same matrix
+        self._lent = False  # Whether others use the same arrays.
 
     @classmethod
     def of(
         cls, shared: MatrixEntries, support: np.ndarray, size: np.ndarray, ridge: np.ndarray
     ) -> FactorPreconditioner | None:
-        """A factor, or None where rounding leaves the matrix indefinite."""
+        """Return a factor, or None if rounding makes the matrix indefinite."""
         try:
             return cls(shared, support, size, ridge)
         except np.linalg.LinAlgError:
             return None
 
     def fork(self) -> FactorPreconditioner:
-        """The same for somebody else, who may let columns in without this one's seeing it."""
+        """Return a copy for another user, which can be extended independently."""
         out = copy.copy(self)
         out._absences = InactiveColumnsCache(out.factor)
         out._lent = self._lent = True
@@ -110,9 +114,9 @@ class FactorPreconditioner:
     def serves(
         self, shared: MatrixEntries, support: np.ndarray, ridge: np.ndarray, alone: bool = False
     ) -> bool:
-        """Whether it is a factor of these supports; columns that it lacks are let in.
+        """Return whether the factor can be used for these supports, adding missing columns.
 
-        To one that is ``alone`` it must be exact but for a few columns.
+        With ``alone`` it must be exact except for a few columns.
         """
         core, live = self.at[: self.m], column_any(support)
         if alone and self.m < EXACT * np.count_nonzero(support):
@@ -133,15 +137,17 @@ class FactorPreconditioner:
         return True
 
     def is_of(self, shared: MatrixEntries, ridge: np.ndarray) -> bool:
-        """Whether it was made of this matrix, or one of the same diagonal."""
+        """Return whether the factor was made of this matrix, or of one with the same diagonal."""
         h = (shared.diagonal + ridge)[self.at]
         return bool((np.abs(h - self._size**2) <= SAME * h).all())
 
     @property
     def _most_lacking(self) -> float:
+        """The largest number of eliminated columns that a replicate may lack."""
         return max(LACKS * self.m, min(FEW, self.m // 4))
 
     def _extend(self, shared: MatrixEntries, new: np.ndarray, ridge: np.ndarray) -> None:
+        """Add columns to those that are not eliminated."""
         first = len(self.at)
         if self._lent:
             self._room, self._lent = self._room.copy(), False
@@ -159,14 +165,14 @@ class FactorPreconditioner:
         self._rest = np.append(self._rest, _unexplained(A[first:]))
 
     def system(self, there: np.ndarray) -> System:
-        """What there is to solve of replicates that have the columns ``there`` (n, B) of ``at``.
+        """Return the systems of replicates that have the columns ``there`` (n, B) of ``at``.
 
-        Until others are let in.
+        They are valid until columns are added.
         """
         return System(there, self._absences.of(there[: self.m], self._most_lacking))
 
     def solve(self, R: np.ndarray, system: System) -> np.ndarray:
-        """A⁻¹ R of each replicate's columns, (n, B) in the order of ``at``."""
+        """Multiply R by A⁻¹ on each replicate's columns, (n, B) in the order of ``at``."""
         size = self._size[:, None]
         z, unit = as_precision(R / size, np.float32)
         (there, absences), factor, m = system, self.factor, self.m
@@ -181,17 +187,18 @@ class FactorPreconditioner:
         factor.up(z)
         self._leave_out(z, absences)
         factor.backward(z)
-        z[:m] *= there[:m]  # zero, not nearly
+        z[:m] *= there[:m]  # Exactly zero.
         out: np.ndarray = z * unit / size
         return out
 
     def _leave_out(self, z: np.ndarray, absences: list[InactiveColumns | None]) -> None:
+        """Project out the columns that each replicate lacks."""
         for b, absence in enumerate(absences):
             if absence is not None:
                 absence.leave_out(z[: self.m, b])
 
 
 def _unexplained(L: np.ndarray) -> np.ndarray:
-    """What is left of columns of unit size, of which the rows of L are what others explain."""
+    """Return the share of unit columns that the factor's rows L do not explain."""
     rest: np.ndarray = 1.0 - np.einsum("ij,ij->i", L, L)
     return np.maximum(rest, LEAST)

@@ -1,9 +1,9 @@
-"""One replicate's minimum with today's signs, exactly: where conjugate gradients get nowhere.
+"""Exact minimisation of one replicate's model for fixed signs of its coefficients.
 
-Coefficients that come to zero on the way stay there, and the jump is made again without them.
-More columns than the rows can tell apart have no unique minimum but an ℓ1 norm that falls along
-the null directions: they are taken, by a matrix that is made regular, until enough columns have
-gone.
+Used where conjugate gradients stall. Coefficients that reach zero are dropped, and the step is
+repeated without them. If there are more columns than the rows can distinguish, the minimum is not
+unique, but the ℓ1 norm decreases along the null directions. Such steps are taken with a regularised
+matrix until enough columns have been dropped.
 """
 
 from __future__ import annotations
@@ -18,17 +18,20 @@ from .reduced_matrix import ReducedMatrix
 
 __all__ = ["WORK", "cholesky_solve", "fixed_sign_minimum"]
 
-WORK = 2e9  # cubes of columns, in sum, of the jumps that are made in a row
-SINGULAR = 1e-7  # smallest pivot, of one, of a matrix whose inverse is believed
+WORK = 2e9  # Total cubed size of the systems that are solved in a row.
+SINGULAR = 1e-7  # Smallest pivot, relative to a unit diagonal, of a matrix that counts as regular.
 
 
 def cholesky_solve(H: np.ndarray, q: np.ndarray) -> Any:
-    """−H⁻¹q, or None where H, with a diagonal of ones, is nearly singular; H is overwritten."""
-    try:  # in place: H is symmetric, so its transpose is the column-major H that LAPACK wants
+    """Return −H⁻¹q, or None if H, which has a unit diagonal, is nearly singular.
+
+    H is overwritten.
+    """
+    try:  # H is symmetric, so its transpose is the column-major matrix that LAPACK overwrites.
         factor = linalg.cho_factor(H.T, lower=True, overwrite_a=True, check_finite=False)
     except linalg.LinAlgError:
         return None
-    if np.diag(factor[0]).min(initial=1.0) < SINGULAR:  # its step would be noise
+    if np.diag(factor[0]).min(initial=1.0) < SINGULAR:  # The step would be noise.
         return None
     return -linalg.cho_solve(factor, q, check_finite=False)
 
@@ -37,7 +40,7 @@ def fixed_sign_minimum(
     shared: ReducedMatrix, low: LowRank, l1: np.ndarray, l2: np.ndarray, y: np.ndarray,
     slope: np.ndarray,
 ) -> np.ndarray:  # fmt: skip
-    """The new point (k,) of one replicate.
+    """Return the new point (k,) of one replicate.
 
     Parameters
     ----------
@@ -51,7 +54,8 @@ def fixed_sign_minimum(
     signs = np.sign(y)
     left = WORK
     first = np.flatnonzero((y != 0) | (l1 == 0))
-    A = _matrix(shared, low, l2, first)  # of which supports have less and less
+    # The matrix of the first support, of which later ones are subsets.
+    A = _matrix(shared, low, l2, first)
     while left > 0:
         support = np.flatnonzero((y != 0) | (l1 == 0))
         if len(support) == 0:
@@ -84,7 +88,7 @@ def fixed_sign_minimum(
 
 
 def _matrix(shared: ReducedMatrix, low: LowRank, l2: np.ndarray, support: np.ndarray) -> np.ndarray:
-    """The replicate's matrix on some coordinates."""
+    """Return the replicate's matrix on some coordinates."""
     H = shared.part(support, np.float64)
     if len(low.U):
         U = low.U[:, support, 0]
@@ -94,7 +98,7 @@ def _matrix(shared: ReducedMatrix, low: LowRank, l2: np.ndarray, support: np.nda
 
 
 def _scaled(A: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows and columns of a matrix with a diagonal of ones, and the scales."""
+    """Return rows and columns of a matrix, scaled to a unit diagonal, and the scales."""
     H = A[np.ix_(at, at)]
     h = np.diag(H)
     size = np.sqrt(np.where(h > 0, h, 1.0))

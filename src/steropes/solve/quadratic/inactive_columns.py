@@ -1,9 +1,9 @@
-"""What replicates need that lack columns which were eliminated for all.
+"""Corrections for replicates in which some eliminated columns are inactive.
 
-With A_cc = LL' the inverse over the columns c without some g is L⁻ᵀ(I − QQ')L⁻¹, where the
-columns of Q are an orthonormal basis of L⁻¹E_g. What the columns g alone explained of the others,
-W = A_rc L⁻ᵀ Q, is left of them again: D + WW' where there was D. The columns of L⁻¹ are
-everyone's, and those of the last rows are short.
+With A_cc = LL', the inverse over the columns c without some g is L⁻ᵀ(I − QQ')L⁻¹, where the columns
+of Q are an orthonormal basis of L⁻¹E_g. The part of the other columns that only the columns g
+explained, W = A_rc L⁻ᵀ Q, is unexplained again: D becomes D + WW'. All replicates share the columns
+of L⁻¹, and those of the last rows are short.
 """
 
 from __future__ import annotations
@@ -15,24 +15,25 @@ from .partial_cholesky import Cholesky
 
 __all__ = ["InactiveColumns", "InactiveColumnsCache"]
 
-KEPT = 24  # replicates' bases, and
-UNITS = 0.25  # columns of L⁻¹ for each eliminated one, beside those that are in use
-TOGETHER = 64  # columns of a basis that begin at the same row
+KEPT = 24  # Number of replicates' bases that are kept.
+# Number of columns of L⁻¹ that are kept beyond those in use, relative to the eliminated columns.
+UNITS = 0.25
+TOGETHER = 64  # Number of basis columns that start at the same row.
 
-Block = tuple[int, np.ndarray]  # columns: their first row, and the rows from there on
+Block = tuple[int, np.ndarray]  # Columns as their first row and the rows from there on.
 
 
 class InactiveColumns:
-    """Of the replicates that lack the same columns.
+    """The correction for replicates in which the same columns are inactive.
 
     Parameters
     ----------
     starts : (g,) int array
         Rows above which the columns of V are zero, descending.
     V : (m − starts.min(), g) array
-        Columns of L⁻¹, the rows from the first one that is not zero on. It is overwritten.
+        Columns of L⁻¹, from the first nonzero row on. It is overwritten.
     L : (n, m) array
-        The factor, with rows of columns that were not eliminated.
+        The factor, including rows of columns that were not eliminated.
     """
 
     def __init__(self, starts: np.ndarray, V: np.ndarray, L: np.ndarray) -> None:
@@ -41,7 +42,8 @@ class InactiveColumns:
         for i in range(0, len(starts), TOGETHER):
             first = int(starts[i : i + TOGETHER].min())
             Q = V[len(V) - (m - first) :, i : i + TOGETHER]
-            for _ in range(2):  # once would leave what rounding makes of nearly dependent columns
+            # Repeated, because one pass is inaccurate for nearly dependent columns.
+            for _ in range(2):
                 for start, P in self.blocks:
                     part = Q[start - first :]
                     part -= P @ (P.T @ part)
@@ -52,20 +54,20 @@ class InactiveColumns:
         self._kernel: tuple[bytes, np.ndarray] = b"", np.zeros((0, 0))
 
     def follow(self, L: np.ndarray) -> None:
-        """Explain the rows that L has got since too."""
+        """Extend W to rows that were appended to L."""
         new = L[L.shape[1] + len(self.W) :]
         if len(new):
             W = [new[:, first:] @ Q for first, Q in self.blocks]
             self.W = np.concatenate([self.W, np.concatenate(W, axis=1)])
 
     def leave_out(self, w: np.ndarray) -> None:
-        """Take the part of the columns that are gone out of L⁻¹r (m,), in place."""
+        """Project the inactive columns out of L⁻¹r (m,), in place."""
         for first, Q in self.blocks:
             part = w[first:]
             part -= Q @ (Q.T @ part)
 
     def rest(self, z: np.ndarray, there: np.ndarray, D: np.ndarray) -> None:
-        """(D + WW')⁻¹z of the columns ``there``, all (n − m,), in place; zero at the others."""
+        """Multiply z by (D + WW')⁻¹ on the columns ``there`` (n − m,), in place; zero elsewhere."""
         z *= there
         z /= D
         key = np.packbits(there).tobytes()
@@ -78,7 +80,7 @@ class InactiveColumns:
 
 
 class InactiveColumnsCache:
-    """Bases for those replicates that lack some columns, made when they are first asked for.
+    """Bases for replicates that lack some columns, made when first requested.
 
     Parameters
     ----------
@@ -87,13 +89,15 @@ class InactiveColumnsCache:
 
     def __init__(self, factor: Cholesky) -> None:
         self.factor = factor
-        self._units: dict[int, tuple[Block, int]] = {}  # of a column: where it is
+        # The block that holds each column, and its place in it.
+        self._units: dict[int, tuple[Block, int]] = {}
         self._known: dict[bytes, InactiveColumns] = {}
 
     def of(self, there: np.ndarray, most: float) -> list[InactiveColumns | None]:
-        """Of replicates that have the columns ``there`` (m, B).
+        """Return the corrections of replicates that have the columns ``there`` (m, B).
 
-        None who has all, and who lacks more than ``most``: one who has none has nothing to solve.
+        None for a replicate that has all columns or lacks more than ``most``; one without any
+        columns has nothing to solve.
         """
         lacking = there.shape[0] - np.count_nonzero(there, axis=0)
         wanted = np.flatnonzero((lacking > 0) & (lacking <= most)).tolist()
@@ -107,13 +111,13 @@ class InactiveColumnsCache:
         used = {key: self._known[key] for key in gone}
         for absence in used.values():
             absence.follow(self.factor.L)
-        # The latest last; those of replicates who are done for now may come back.
+        # The latest are last, since finished replicates may return.
         known = {key: x for key, x in self._known.items() if key not in used} | used
         self._known = dict(list(known.items())[-max(KEPT, len(used)) :])
         return [self._known[keys[b]] if b in keys else None for b in range(there.shape[1])]
 
     def _solve(self, at: np.ndarray) -> None:
-        """Have the columns ``at`` of L⁻¹."""
+        """Compute the columns ``at`` of L⁻¹ that are missing."""
         missing = np.array([j for j in at.tolist() if j not in self._units], np.intp)
         if not len(missing):
             return
@@ -123,6 +127,7 @@ class InactiveColumnsCache:
         self._units |= {int(j): (block, i) for i, j in enumerate(missing)}
 
     def _absence(self, gone: np.ndarray) -> InactiveColumns:
+        """Make the correction for the inactive columns ``gone``."""
         last_first = gone[::-1]
         first = int(gone[0])
         V = np.zeros((self.factor.m - first, len(gone)), np.float32)

@@ -1,4 +1,4 @@
-"""What a replicate's Hessian has beyond the shared one."""
+"""Low-rank terms of the replicates' Hessians."""
 
 from __future__ import annotations
 
@@ -26,35 +26,36 @@ class LowRank:
 
     @classmethod
     def none(cls, k: int, B: int) -> LowRank:
-        """No terms."""
+        """Return an empty sum."""
         return cls(np.empty((0, k, B)), np.empty((0, B)))
 
     def lanes(self, at: Any) -> LowRank:
-        """Return the terms of some replicates; those that none of them has are left out."""
+        """Return the terms of some replicates, without those that none of them has."""
         c = self.c[:, at]
         used = c.any(axis=1)
         U = self.U if used.all() else self.U[used]
-        if c.shape[1] < U.shape[2]:  # rows stay short, see `tall.columns`
+        if c.shape[1] < U.shape[2]:  # Keeps rows contiguous; see `tall.columns`.
             U = np.take(U, np.arange(U.shape[2])[at], axis=2)
         return LowRank(U, c[used])
 
     def only(self, at: np.ndarray) -> LowRank:
-        """The terms of some coordinates."""
+        """Return the terms of some coordinates."""
         return LowRank(self.U[:, at], self.c)
 
     def scaled(self, sigma: np.ndarray) -> LowRank:
-        """The terms in coordinates σ d, (k, B)."""
+        """Return the terms in coordinates σ d, (k, B)."""
         return LowRank(self.U / sigma, self.c) if len(self.U) else self
 
     def product(self, D: np.ndarray) -> np.ndarray:
-        """Each replicate's sum times its column of D (k, B)."""
+        """Multiply each replicate's sum by its column of D (k, B)."""
         if not len(self.U):
             return np.zeros(D.shape)
         return np.einsum("mb,mkb->kb", self.c * np.einsum("mkb,kb->mb", self.U, D), self.U)
 
     def diagonal(self) -> np.ndarray | float:
-        """Its diagonal, (k, B)."""
+        """Return the diagonals, (k, B), or zero."""
         return np.einsum("mb,mkb->kb", self.c, self.U**2) if len(self.U) else 0.0
 
     def __add__(self, other: LowRank) -> LowRank:
+        """Concatenate the terms of two sums."""
         return LowRank(np.concatenate([self.U, other.U]), np.concatenate([self.c, other.c]))

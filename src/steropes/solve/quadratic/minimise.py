@@ -1,8 +1,8 @@
-"""The minima of replicates' models: coordinate descent finds the support, Newton the values.
+"""Minimisation of the replicates' models by coordinate descent and Newton steps on the support.
 
-Coordinate descent is quick to tell which coefficients are zero and slow along correlated columns,
-of which thousands move a little, all the same way, for a long time. So its sweeps take turns with
-a Newton step on the support (`support_steps`), along which coefficients stop at zero.
+Coordinate descent quickly finds which coefficients are zero, but it is slow along correlated
+columns, where thousands move a little in the same direction for many sweeps. Its sweeps therefore
+alternate with Newton steps on the support (`support_steps`), in which coefficients stop at zero.
 """
 
 from __future__ import annotations
@@ -21,28 +21,31 @@ from .support_newton import support_steps
 
 __all__ = ["Minimiser", "ModelBatch"]
 
-EXACT = 5  # rounds between two products that free the slopes of what roundings add up to
-ROUNDS = 40
-READY = 0.02  # A Newton step that starts from a smaller violation is solved through.
-SWEEPS = 6  # as many more, at the rate of the last, cost no more than a Newton step
-SWEEPS_ALONE = 2  # the same of a single replicate, whose sweeps others help little with
-SLOW = 0.5  # contraction in a round with a Newton step from which its system is solved exactly,
-DEAR = 150  # which is dear with more columns than that: it is left to the driver's next step
-EASY = 0.7  # if the violation is no more than such a share of the first one; or else the step is
-PATIENCE = 2  # made again before, until so many rounds in a row were slow
-WORTH = 0.35  # share of the coordinates from which on supports' products are with the whole matrix
-CUTS = 5  # times that a Newton step is shortened
-SHORTER = 0.4
+EXACT = 5  # Rounds after which slopes are recomputed to remove accumulated rounding errors.
+ROUNDS = 40  # Largest number of rounds of a sweep and a Newton step.
+READY = 0.02  # A Newton step that starts from a smaller violation is solved to the tolerance.
+# A Newton step is taken if more sweeps than this would be needed at the last contraction.
+SWEEPS = 6
+SWEEPS_ALONE = 2  # The same for a single replicate, whose sweeps share no work with others.
+SLOW = 0.5  # If a round with a Newton step contracts less than this, the system is solved exactly.
+DEAR = 150  # Supports above this size are expensive to solve exactly.
+# If the violation is below this share of the first one, an expensive solution is skipped.
+EASY = 0.7
+PATIENCE = 2  # Slow rounds in a row after which an expensive system is solved exactly after all.
+WORTH = 0.35  # Share of the coordinates above which products use the whole matrix.
+CUTS = 5  # Times that a Newton step is shortened.
+SHORTER = 0.4  # Factor of each shortening.
+# If what stops at zero is larger than the step by this factor, its product is recomputed.
 FAR = 4.0
-CLOSE = 0.5  # of the tolerance: a residual that no more is done about
-ROUGH, FINE = 0.2, 1e-3  # of a residual: as far as a Newton step is solved
+CLOSE = 0.5  # Share of the tolerance below which a residual is small enough.
+ROUGH, FINE = 0.2, 1e-3  # Bounds of the relative residual to which a Newton step is solved.
 
 
 @dataclass
 class ModelBatch:
     """The replicates' models  g'(y−y₀) + ½ (y−y₀)'(A + low)(y−y₀) + Σ l1|y| + ½ Σ l2 y².
 
-    All (k, B) but for ``tolerance`` (B,); ``y`` holds y₀.
+    Arrays are (k, B) except ``tolerance`` (B,); ``y`` holds y₀.
     """
 
     g: np.ndarray
@@ -54,34 +57,34 @@ class ModelBatch:
     tolerance: np.ndarray
 
     def only(self, at: np.ndarray) -> ModelBatch:
-        """The models of some coordinates, the others staying where they are."""
+        """Return the models of some coordinates, with the others fixed."""
         return ModelBatch(
             self.g[at], self.y[at], self.l1[at], self.l2[at], self.unit[at], self.low.only(at),
             self.tolerance,
         )  # fmt: skip
 
     def slopes(self, shared: ReducedMatrix, D: np.ndarray) -> np.ndarray:
-        """Slopes of the smooth terms at y₀ + D, (k, B)."""
+        """Compute slopes of the smooth terms at y₀ + D, (k, B)."""
         return self.g + shared.times(D) + self.low.product(D) + self.l2 * (self.y + D)
 
 
 class Minimiser:
-    """State of a search.
+    """The state of a minimisation.
 
     Attributes
     ----------
     y : (k, B) array
         The point.
     s : (k, B) array
-        Slopes of the smooth terms there.
+        Slopes of the smooth terms at the point.
 
     Parameters
     ----------
     factors : PreconditionerCache
     at : (k,) int array
-        Which of its coordinates these are.
+        The coordinates of ``factors`` that these are.
     start : (k, B) array, optional
-        Where to start from, away from ``models.y``.
+        The initial step from ``models.y``.
     alone : bool
         Whether no other replicate uses the factors.
     """
@@ -97,7 +100,7 @@ class Minimiser:
     ) -> None:
         self.shared, self.m, self.factors, self.at = shared, models, factors, at
         self.alone = alone
-        self._part: Part | None = None  # of the supports
+        self._part: Part | None = None  # The submatrix of the supports.
         if start is None:
             self.y = models.y.copy()
             self.s = models.g + models.l2 * models.y
@@ -109,11 +112,11 @@ class Minimiser:
         self._let_go()
 
     def run(self) -> np.ndarray:
-        """Return y − y₀ at the minimum, or after as many rounds as are worth it."""
+        """Return y − y₀ at the minimum, or where further rounds are not worthwhile."""
         m = self.m
         first = self._violation()
-        violation = np.full(self.y.shape[1], np.inf)  # one sweep is made in any case
-        settled = violation  # before the last Newton step
+        violation = np.full(self.y.shape[1], np.inf)  # At least one sweep is made.
+        settled = violation  # The violation before the last Newton step.
         stalls = np.zeros(len(first), np.int64)
         for r in range(ROUNDS):
             live = violation > m.tolerance
@@ -135,7 +138,7 @@ class Minimiser:
                 if not self._small(stalled):
                     self._newton(live, violation)
                 elif dear and (violation <= EASY * first)[live].all():
-                    break  # what is left costs more than another step of the driver
+                    break  # The rest costs more than another step of the driver.
                 elif dear and stalls.max() < PATIENCE:
                     self._newton(live, violation)
                 else:
@@ -144,7 +147,7 @@ class Minimiser:
         return self.y - self.m.y
 
     def _let_go(self) -> None:
-        """What has no curvature and a penalty is zero: in the rows of a fold a column may be."""
+        """Set penalised coefficients without curvature to zero, such as those absent in a fold."""
         m = self.m
         flat = (self.h <= 0) & (self.y != 0) & (np.abs(self.s) < m.l1)
         if flat.any():
@@ -152,29 +155,30 @@ class Minimiser:
             self._refresh()
 
     def _violation(self) -> np.ndarray:
-        nothing = np.zeros(1)  # the slopes have the ℓ2 part already
+        """Compute each replicate's largest violation, in units, (B,)."""
+        nothing = np.zeros(1)  # The slopes include the ℓ2 part.
         v = violations(self.s, self.y, self.m.l1, nothing) / self.m.unit
         return column_max(np.where(self.h > 0, v, 0.0))
 
     def _refresh(self) -> None:
-        """The slopes, free of what the sweeps' roundings have added up to."""
+        """Recompute the slopes to remove accumulated rounding errors."""
         self.s = self.m.slopes(self.shared, self.y - self.m.y)
 
     def _sweep(self, live: np.ndarray) -> None:
-        """One sweep of coordinate descent over the coordinates that can move."""
+        """Sweep over the coordinates of the live replicates."""
         m = self.m
         self._sweeps.run(self.s, self.y, np.where(live, self.h, 0.0), m.l1, m.l2)
 
     def linear_step(self, left: float) -> np.ndarray:
-        """The Newton step with today's signs, whatever becomes of them; a share of it is left."""
+        """Compute the Newton step for the current signs, to a relative residual ``left``."""
         lanes = np.arange(self.y.shape[1])
         step, _ = self._support_step(lanes, np.full(len(lanes), left))
         return step
 
     def _newton(self, live: np.ndarray, violation: np.ndarray) -> None:
-        """A step towards the minimum with today's signs; what would change its sign is zero.
+        """Take a Newton step for the current signs; coefficients that would cross zero stop there.
 
-        It is solved as far as signs are worth believing.
+        Its accuracy depends on how well the signs are known.
         """
         lanes = np.flatnonzero(live)
         through = np.clip(CLOSE * self.m.tolerance[lanes] / violation[lanes], FINE, ROUGH)
@@ -187,7 +191,7 @@ class Minimiser:
         self._along(step, change, live)
 
     def _support_step(self, lanes: np.ndarray, exact: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Newton's steps (k, len(lanes)) of some replicates, and what they change of the slopes."""
+        """Compute Newton steps of some replicates and the changes of the slopes, (k, len(lanes))."""
         m, y = self.m, self.y
         own, l1, l2, h = (columns(x, lanes) for x in (y, m.l1, m.l2, self.h))
         support = ((own != 0) | (l1 == 0)) & (h > 0)
@@ -210,7 +214,7 @@ class Minimiser:
             -here(slopes + l1 * np.sign(own)), CLOSE * m.tolerance[lanes] * here(unit),
             self.factors.inverse(here(self.at), support, l2, here(h)), exact,
         )  # fmt: skip
-        # Of a step that is solved through there are so many for each digit.
+        # Iterations are converted to those of a rough solution, as they are proportional to digits.
         self.factors.took(round(iterations * np.log(ROUGH) / np.log(exact.min())), *mine)
         if everywhere:
             return step, change
@@ -219,18 +223,19 @@ class Minimiser:
         return p, self._product(p, lanes)
 
     def _size(self, lanes: np.ndarray) -> int:
-        """The largest of some supports."""
+        """Return the size of the largest of some supports."""
         return int((self.y[:, lanes] != 0).sum(axis=0).max(initial=0))
 
     def _small(self, lanes: np.ndarray) -> bool:
-        """Whether supports are small enough to be solved exactly, one by one."""
+        """Return whether supports are small enough for exact solutions, one by one."""
         return bool(lanes.any()) and self._size(lanes) < self.shared.solvable
 
     def _dear(self, lanes: np.ndarray) -> bool:
-        """Whether that takes longer than what a step of the driver has to do beside."""
+        """Return whether exact solutions take longer than the rest of a driver's step."""
         return self._size(lanes) > DEAR
 
     def _polish(self, lanes: np.ndarray) -> None:
+        """Minimise some replicates' models exactly for their current signs."""
         m = self.m
 
         def one(b: int) -> np.ndarray:
@@ -245,19 +250,20 @@ class Minimiser:
         self._refresh()
 
     def _product(self, D: np.ndarray, lanes: np.ndarray) -> np.ndarray:
-        """Some models' matrices times D (k, len(lanes))."""
+        """Multiply some models' matrices by D (k, len(lanes))."""
         m = self.m
         return self.shared.times(D) + m.low.lanes(lanes).product(D) + columns(m.l2, lanes) * D
 
     def _along(self, p: np.ndarray, Hp: np.ndarray, live: np.ndarray) -> None:
         """Take the longest of some steps along p that lowers each replicate's model.
 
-        ``Hp`` are the models' matrices times p: of a step there is left what stops at zero.
+        ``Hp`` is the product of the models' matrices with p. It is corrected for what stops at
+        zero.
         """
         m, y, everyone = self.m, self.y, np.arange(self.y.shape[1])
         step = np.where(live, 1.0, 0.0)
         chosen = np.zeros(y.shape)
-        change = np.zeros(y.shape)  # of the slopes
+        change = np.zeros(y.shape)  # Change of the slopes.
         waiting = live.copy()
         for _ in range(CUTS):
             new = y + step * p
@@ -265,7 +271,8 @@ class Minimiser:
             D, whole = np.where(waiting, new - y, 0.0), np.where(waiting, step, 0.0)
             stopped = np.where(new == 0.0, D - whole * p, 0.0)
             if np.abs(stopped).max(initial=0.0) > FAR * np.abs(D).max(initial=0.0):
-                HD = self._product(D, everyone)  # a difference of two long steps would be rounding
+                # The difference of two long steps would consist of rounding errors.
+                HD = self._product(D, everyone)
             else:
                 HD = whole * Hp
                 some = np.flatnonzero(column_any(stopped))
@@ -285,7 +292,7 @@ class Minimiser:
 
 
 def _sweeps_left(before: np.ndarray, now: np.ndarray, tolerance: np.ndarray) -> np.ndarray:
-    """How many more sweeps replicates need that contract as in the last one."""
-    with np.errstate(divide="ignore"):  # before the first sweep nothing is known: one more
+    """Estimate how many more sweeps replicates need at the contraction of the last one."""
+    with np.errstate(divide="ignore"):  # The rate is unknown before the first sweep.
         rate = np.log(np.minimum(now / before, 1.0))
         return np.where(rate < 0, np.log(tolerance / now) / rate, np.inf)

@@ -1,4 +1,4 @@
-"""A Cholesky factor in tiles: all threads work on it, and its bits do not depend on how many."""
+"""A tiled, multithreaded Cholesky factor whose bits do not depend on the number of threads."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from . import dense_products
 
 __all__ = ["Cholesky"]
 
-TILE = 256
-STRIPES = 8  # parts of a panel that go side by side
-SOME = 64  # vectors that one thread takes at a time
+TILE = 256  # Number of columns in a tile.
+STRIPES = 8  # Number of parts of a panel that are processed in parallel.
+SOME = 64  # Number of vectors in one task.
 
 
 class Cholesky:
@@ -27,7 +27,7 @@ class Cholesky:
     Raises
     ------
     numpy.linalg.LinAlgError
-        Where the block of the first m is not positive definite in its own precision.
+        If the block of the first m is not positive definite in its precision.
     """
 
     def __init__(self, A: np.ndarray, pool: ThreadPool) -> None:
@@ -35,14 +35,14 @@ class Cholesky:
         self.m = A.shape[1]
         self.pool = pool
         self.tiles = [(a, min(a + TILE, self.m)) for a in range(0, self.m, TILE)]
-        self.inverses: list[np.ndarray] = []  # of the diagonal tiles
+        self.inverses: list[np.ndarray] = []  # Inverses of the diagonal tiles.
         for a, b in self.tiles:
             self._tile(a, b)
 
     def _tile(self, a: int, b: int) -> None:
-        """Columns a … b of L, of all rows below."""
+        """Compute columns a … b of L, in all rows from a on."""
         L, n = self.L, len(self.L)
-        if a:  # left-looking: a panel is written once
+        if a:  # Left-looking, so that each panel is written once.
 
             def update(i: int, j: int) -> None:
                 L[i:j, a:b] -= L[i:j, :a] @ L[a:b, :a].T
@@ -61,7 +61,7 @@ class Cholesky:
         self.pool.map(scale, _stripes(b, n))
 
     def append(self, A: np.ndarray, first: int) -> None:
-        """Go on with a larger matrix, whose rows ``first`` and later have not been worked on.
+        """Extend the factor to a larger matrix whose rows from ``first`` on are new.
 
         Parameters
         ----------
@@ -80,25 +80,25 @@ class Cholesky:
         self.pool.map(some, _stripes(first, len(A)))
 
     def forward(self, Z: np.ndarray) -> None:
-        """From R (n, B) to L⁻¹R of the rows that are eliminated, in place."""
+        """Replace R (n, B) by L⁻¹R in the eliminated rows."""
         for (a, b), inverse in zip(self.tiles, self.inverses, strict=True):
             if a:
                 Z[a:b] -= dense_products.times(self.L[a:b], Z[:a], self.pool)
             Z[a:b] = inverse @ Z[a:b]
 
     def down(self, Z: np.ndarray) -> None:
-        """Take from the rows that are not eliminated what L⁻¹R explains of them, in place."""
+        """Subtract from the other rows the part that L⁻¹R explains."""
         if 0 < self.m < len(self.L):
             Z[self.m :] -= dense_products.times(self.L[self.m :], Z[: self.m], self.pool)
 
     def up(self, Z: np.ndarray) -> None:
-        """Take from L⁻¹R what the solution of the rows below explains, in place."""
+        """Subtract from L⁻¹R the part that the solution of the other rows explains."""
         L, m = self.L, self.m
         if 0 < m < len(L):
             Z[:m] -= dense_products.transposed_times(L[m:], Z[m:], self.pool, (0, m))
 
     def backward(self, Z: np.ndarray) -> None:
-        """From L⁻¹R to A⁻¹R of the rows that are eliminated, in place."""
+        """Replace L⁻¹R by A⁻¹R in the eliminated rows."""
         L, m = self.L, self.m
         for (a, b), inverse in zip(self.tiles[::-1], self.inverses[::-1], strict=True):
             if b < m:
@@ -106,9 +106,9 @@ class Cholesky:
             Z[a:b] = inverse.T @ Z[a:b]
 
     def units(self, at: np.ndarray) -> tuple[int, np.ndarray]:
-        """L⁻¹E of the unit vectors of some eliminated rows: the first row of it, and the rest.
+        """Compute columns of L⁻¹ at some eliminated rows; return their first row and the rest.
 
-        The later the rows, the less there is to do.
+        The work decreases with the position of the rows.
         """
         L, m = self.L, self.m
         first = int(at.min()) // TILE * TILE
@@ -129,5 +129,6 @@ class Cholesky:
 
 
 def _stripes(a: int, n: int) -> list[tuple[int, int]]:
+    """Divide rows a … n into tasks."""
     size = max(TILE, -(-(n - a) // STRIPES))
     return [(i, min(i + size, n)) for i in range(a, n, size)]

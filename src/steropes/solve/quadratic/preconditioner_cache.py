@@ -1,7 +1,7 @@
-"""What Newton's steps are preconditioned by, handed on from one search and matrix to the next.
+"""The choice of a preconditioner for Newton steps, and its reuse between searches and matrices.
 
-Blocks of columns that hang together cost next to nothing. Where what joins all columns is more than
-that, as in dense data, a factor of many columns is worth making.
+Blocks of correlated columns cost next to nothing. Where columns are correlated beyond blocks, as in
+dense data, a factor of many columns is worth its cost.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from .support_newton import ITERATIONS
 
 __all__ = ["Inverse", "PreconditionerCache"]
 
-FEW = 256  # coordinates up to which a factor costs nothing either
-MANY = 6  # iterations with blocks that are no more than with a factor
-WORTH = 200  # columns that an iteration may be lost for, each, before a factor costs less
-AGAIN = 2  # times as many columns, of which blocks may tell enough where they did not
+FEW = 256  # Number of coordinates up to which a factor costs nothing either.
+MANY = 6  # Number of iterations with blocks that is as good as with a factor.
+WORTH = 200  # A factor is tried after one lost iteration for each of this many columns.
+# Blocks are tried again once there are this many times as many columns as when they failed.
+AGAIN = 2
 
 
 class PreconditionerCache:
-    """Blocks of one model's matrix, or its factor, which may yet be that of an earlier one.
+    """Blocks of one model's matrix, or a factor, possibly made of an earlier matrix.
 
     Parameters
     ----------
@@ -35,17 +36,17 @@ class PreconditionerCache:
     last : PreconditionerCache, optional
         Of an earlier matrix over the same columns, or the first of them.
     takes : bool
-        Whether the factor is of no more use to ``last``.
+        Whether ``last`` no longer needs its factor.
     beside : PreconditionerCache, optional
-        Of another replicate's matrix over the same columns, whose blocks do as well.
+        Of another replicate's matrix over the same columns, whose blocks can be used.
 
     Attributes
     ----------
     inherited : bool
-        Whether the factor was made of another matrix, perhaps.
+        Whether the factor may have been made of another matrix.
     joined : int
-        Columns where more was found to join them than blocks can tell, 0 for nowhere. Of twice as
-        many blocks are tried again: the first few are the most frequent, which hang together.
+        Number of columns at which blocks were found to be insufficient, or 0. They are tried again
+        with twice as many, because the first few columns are the most frequent and correlated ones.
     """
 
     def __init__(
@@ -61,27 +62,28 @@ class PreconditionerCache:
         self.inherited = self.factor is not None
         self._blocks: ColumnBlocks | None = None if last is None else last._blocks
         self.joined: int = 0 if last is None else last.joined
-        self._lost: int = 0 if last is None else last._lost  # iterations, with blocks
+        self._lost: int = 0 if last is None else last._lost  # Iterations lost with blocks.
         if self.joined and whole.k > AGAIN * self.joined:
             self.joined, self._lost, self.factor, self.inherited = 0, 0, None, False
 
     @property
     def _by_blocks(self) -> bool:
+        """Whether blocks are used instead of a factor."""
         return self.whole.dense is None or (self.whole.k > FEW and not self.joined)
 
     def prepare(
         self, at: np.ndarray, support: np.ndarray, size: np.ndarray, l2: np.ndarray,
         alone: bool = False,
     ) -> None:  # fmt: skip
-        """Have blocks, or a factor that serves supports (len(at), B) of the coordinates ``at``.
+        """Prepare blocks, or a factor for supports (len(at), B) of the coordinates ``at``.
 
         Parameters
         ----------
         size : (len(at),) array
-            Of the coefficients; small ones may soon be zero.
+            Size of the coefficients; small ones may soon be zero.
         l2 : (len(at), B) array
         alone : bool
-            Whether there is no other replicate: a factor of what others have too is not enough.
+            Whether there is no other replicate, so that a factor of common columns is not enough.
         """
         k = self.whole.k
         if self._by_blocks:
@@ -95,7 +97,7 @@ class PreconditionerCache:
             self._make(dense, wanted, sizes, ridge)
 
     def blocks(self) -> ColumnBlocks:
-        """Which columns hang together."""
+        """Return the blocks of correlated columns."""
         if self._blocks is None and self._beside is not None:
             self._blocks = self._beside.blocks()
         if self._blocks is None or not self._blocks.serve(self.whole):
@@ -106,7 +108,7 @@ class PreconditionerCache:
         self, iterations: int, at: np.ndarray, support: np.ndarray, size: np.ndarray,
         l2: np.ndarray,
     ) -> None:  # fmt: skip
-        """Take note of what a step took: too many with blocks in all, or with an old factor."""
+        """Record a step's iterations; drop blocks or an old factor that take too many."""
         if self._by_blocks:
             self._lost += max(iterations - MANY, 0)
             if self._lost > self.whole.k // WORTH:
@@ -124,16 +126,17 @@ class PreconditionerCache:
     def _make(
         self, dense: MatrixEntries, wanted: np.ndarray, sizes: np.ndarray, ridge: np.ndarray
     ) -> None:
-        self.factor = None  # two need not be held
+        """Make a new factor."""
+        self.factor = None  # Freed first, because two factors need not fit the memory.
         self.factor = FactorPreconditioner.of(dense, wanted, sizes, ridge)
         self.inherited = False
 
     def inverse(
         self, at: np.ndarray, support: np.ndarray, l2: np.ndarray, h: np.ndarray
     ) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-        """What is nearly A⁻¹ on supports (len(at), B) of the coordinates ``at``.
+        """Return an approximate A⁻¹ on supports (len(at), B) of the coordinates ``at``.
 
-        Columns that are in no block or factor go by their diagonal ``h`` (len(at), B).
+        Columns in no block or factor use their diagonal ``h`` (len(at), B).
         """
         if self._by_blocks and self._blocks is not None:
             return BlockPreconditioner(self.whole, self._blocks, at, support, l2, h)
@@ -142,7 +145,7 @@ class PreconditionerCache:
 
 @dataclass(frozen=True)
 class _Some:
-    """What `Inverse` needs of some of the replicates.
+    """Data that `Inverse` keeps for some of the replicates.
 
     Attributes
     ----------
@@ -150,7 +153,7 @@ class _Some:
     diagonal : (len(at), b) array
         1 / h on their supports.
     system : System or None
-        Where there is a factor.
+        The systems of a factor, if there is one.
     """
 
     replicates: np.ndarray
@@ -159,7 +162,7 @@ class _Some:
 
 
 class Inverse:
-    """Nearly A⁻¹ on each replicate's support; see `PreconditionerCache.inverse`."""
+    """Approximate A⁻¹ on each replicate's support; see `PreconditionerCache.inverse`."""
 
     def __init__(
         self, factor: FactorPreconditioner | None, k: int, at: np.ndarray, support: np.ndarray,
@@ -169,11 +172,12 @@ class Inverse:
         place = np.full(k, -1)
         place[at] = np.arange(len(at))
         own = place[[] if factor is None else factor.at]
-        self.there = np.flatnonzero(own >= 0)  # which of the factor's columns are among these,
-        self.places = own[self.there]  # and where
+        self.there = np.flatnonzero(own >= 0)  # Which of the factor's columns are among these.
+        self.places = own[self.there]  # Their places.
         self._last = self._of(np.arange(support.shape[1]))
 
     def _of(self, some: np.ndarray) -> _Some:
+        """Select the data of some replicates."""
         support, h = (columns(x, some) for x in self.whole)
         diagonal, system = np.where(support, 1.0 / np.where(support, h, 1.0), 0.0), None
         if self.factor is not None:
@@ -183,7 +187,7 @@ class Inverse:
         return _Some(some, diagonal, system)
 
     def __call__(self, r: np.ndarray, some: np.ndarray) -> np.ndarray:
-        """Of r (len(at), len(some)) of some of the replicates, ascending."""
+        """Apply to r (len(at), len(some)) of some of the replicates, ascending."""
         if not np.array_equal(some, self._last.replicates):
             self._last = self._of(some)
         diagonal, system = self._last.diagonal, self._last.system

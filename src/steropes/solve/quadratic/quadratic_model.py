@@ -1,4 +1,4 @@
-"""A Hessian that replicates share, and the minima of the models made of it."""
+"""Quadratic models of replicates with a shared Hessian, and their minima."""
 
 from __future__ import annotations
 
@@ -17,26 +17,27 @@ from .reduced_matrix import Part, ReducedMatrix
 
 __all__ = ["QuadraticModel"]
 
-NEAR = 0.9  # of λ: the slope from which a coefficient at zero is looked at from the start
-ROUNDS = 8
-WHOLE = 0.6  # share of the coordinates from which on a part is no smaller than the whole
-PRECISION = 0.1  # of a system of which only the solution to first order is wanted
+# Coordinates at zero are included from the start if their slope exceeds this share of λ.
+NEAR = 0.9
+ROUNDS = 8  # Times at most that violating coordinates are added and the search is repeated.
+WHOLE = 0.6  # Share of the coordinates above which a submatrix is no cheaper than the whole matrix.
+PRECISION = 0.1  # Relative residual of a system whose solution is needed to first order only.
 
 
 class QuadraticModel:
     """Models  g'd + ½ d'Hd + Σ l1|β+d| + ½ Σ l2 (β+d)²  with H = ΣGΣ and low-rank terms.
 
-    G is shared, Σ = diag(σ), the low-rank terms, gradients and penalties are each replicate's.
+    Replicates share G. Each has its own Σ = diag(σ), low-rank terms, gradient and penalties.
 
     Parameters
     ----------
     shared : ReducedMatrix
-        G, as an array or as columns.
+        G, as an array or as a column operator.
     last : PreconditionerCache, optional
-        Of an earlier matrix over the same columns (or the first of them), whose model has had
-        its time.
+        From an earlier matrix over the same columns (or the first of them), whose model is no
+        longer used.
     beside : QuadraticModel, optional
-        Of another replicate, over the same columns.
+        A model of another replicate over the same columns, whose blocks can be used.
     """
 
     def __init__(
@@ -50,38 +51,38 @@ class QuadraticModel:
         self.factors: PreconditionerCache = PreconditionerCache(
             shared, last, takes=True, beside=other
         )
-        self._part: Part | None = None  # of the coordinates that matter
+        self._part: Part | None = None  # The submatrix of the relevant coordinates.
         self._lanes: dict[int, QuadraticModel] = {}
 
     def of_lane(self, b: int) -> QuadraticModel:
-        """The same model for one replicate by itself, with a part and a factor of its own."""
+        """Return the model for one replicate alone, with its own submatrix and factor."""
         if b not in self._lanes:
             out = copy.copy(self)
-            out._lanes = {}  # it is in this one's
+            out._lanes = {}  # The copy is stored in this model's dictionary.
             out.factors = PreconditionerCache(self.shared, self.factors)
             self._lanes[b] = out
         return self._lanes[b]
 
     @property
     def f(self) -> np.ndarray:
-        """Columns that were eliminated: their coordinates are others."""
+        """The columns that were eliminated, whose coordinates differ."""
         return self.shared.f
 
     def gradient(self, g: np.ndarray, sigma: np.ndarray) -> np.ndarray:
-        """A gradient in d as one in the model's coordinates."""
+        """Convert a gradient with respect to d to the model's coordinates."""
         return self.shared.gradient(g, sigma)
 
     def step(self, d: np.ndarray, sigma: np.ndarray) -> np.ndarray:
-        """A step d in the model's coordinates."""
+        """Convert a step d to the model's coordinates."""
         return self.shared.step(d, sigma)
 
     def diagonal(self, sigma: np.ndarray, low: LowRank | None) -> np.ndarray:
-        """The models' curvature in each of their coordinates, (k, B)."""
+        """Compute the models' curvature in each of their coordinates, (k, B)."""
         h = self.shared.own(sigma) ** 2 * self.shared.diagonal[:, None]
         return h if low is None else h + low.diagonal()
 
     def product(self, d: np.ndarray, sigma: np.ndarray) -> np.ndarray:
-        """ΣGΣ times steps d (k, B), in the model's coordinates."""
+        """Multiply ΣGΣ by steps d (k, B), in the model's coordinates."""
         own = self.shared.own(sigma)
         return own * self.shared.times(own * d)
 
@@ -94,18 +95,19 @@ class QuadraticModel:
         Parameters
         ----------
         sigma : (k, B) array
-            Σ = diag(σ), positive.
+            σ, positive.
         g : (k, B) array
             Gradient of the loss at β.
         beta, l1, l2 : (k, B) arrays
         unit : (k, B) array
-            Size of one unit of violation for each coordinate (`certificate.units`).
+            One unit of violation of each coordinate (`certificate.units`).
         tolerance : (B,) array
             Largest violation of the model's optimality conditions, in units.
         low : LowRank, optional
             In the model's coordinates (`gradient`, `step`).
         alone : bool
-            Whether no other replicate has this model: its factor may be one's own.
+            Whether no other replicate uses this model, so that a factor may be specific to this
+            one.
         """
         models, own = self._models(sigma, g, beta, l1, l2, unit, tolerance, low)
         exactly = self.shared.dense is not None or self.shared.k <= self.shared.solvable
@@ -114,16 +116,16 @@ class QuadraticModel:
             step = self._search(models, alone)
         d = step / own
         gone = (models.y + step == 0.0) & (models.y != 0.0)
-        d[gone] = -beta[gone]  # at zero exactly
+        d[gone] = -beta[gone]  # Exactly zero.
         return self.shared.back(d, sigma)
 
     def on_support(
         self, sigma: Any, g: Any, beta: Any, l1: Any, l2: Any, unit: Any, tolerance: Any,
         low: LowRank | None = None, alone: bool = False,
     ) -> np.ndarray:  # fmt: skip
-        """Steps d as of `minimize` from β = 0 where those that have a λ stay there, nearly.
+        """Approximate the steps of `minimize` from β = 0 if columns with a λ stay at zero.
 
-        That is a linear system, of which a share `PRECISION` is left, or what the tolerance leaves.
+        The linear system is solved to a relative residual of `PRECISION`, or to the tolerance.
         """
         models, own = self._models(sigma, g, beta, l1, l2, unit, tolerance, low)
         search = Minimiser(self.shared, models, self.factors, np.arange(len(g)), alone=alone)
@@ -133,13 +135,13 @@ class QuadraticModel:
         self, sigma: Any, g: Any, beta: Any, l1: Any, l2: Any, unit: Any, tolerance: Any,
         low: LowRank | None,
     ) -> tuple[ModelBatch, np.ndarray]:  # fmt: skip
-        """The models in coordinates σ d, in which all have the same matrix, and σ, (k, B)."""
+        """Build the models in coordinates σ d, in which all have the same matrix, and σ, (k, B)."""
         shared, (k, B) = self.shared, g.shape
         own = np.broadcast_to(shared.own(sigma), (k, B))
         at = beta * own
         unit = np.array(np.broadcast_to(unit, (k, B)))
         if len(self.f):
-            at[self.f] = 0.0  # new coordinates start from zero, without a penalty
+            at[self.f] = 0.0  # New coordinates start from zero and have no penalty.
             unit[self.f] = 1.0
         low = LowRank.none(k, B) if low is None else low.scaled(own)
         models = ModelBatch(
@@ -149,7 +151,7 @@ class QuadraticModel:
         return models, own
 
     def _search(self, m: ModelBatch, alone: bool) -> np.ndarray:
-        """Search over the coordinates that can matter until no other one wants to move."""
+        """Minimise over relevant coordinates, adding others until none violates its condition."""
         k = len(m.g)
         live = (m.y != 0) | (m.l1 == 0) | (np.abs(m.g + m.l2 * m.y) > NEAR * m.l1)
         some = row_any(live)
@@ -175,7 +177,7 @@ class QuadraticModel:
         return D
 
     def _solve(self, m: ModelBatch) -> Any:
-        """Newton's steps where nothing is penalised in ℓ1; None where a matrix is singular."""
+        """Compute Newton steps where there is no ℓ1 penalty; None if a matrix is singular."""
         everything = np.arange(len(m.g))
         A = self.shared.part(everything, np.float64)
 

@@ -1,4 +1,4 @@
-"""Coordinates in which columns without penalty stand alone, and what a matrix in them owes."""
+"""The shared Hessian after elimination of the unpenalised columns."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from .low_rank import LowRank
 
 __all__ = ["MatrixEntries", "Part", "ReducedMatrix", "Sweeps"]
 
-FEW = 32  # columns without penalty that are eliminated
-SPARE = 1.3  # coordinates in a part for each one that is wanted, before there is another
+FEW = 32  # Largest number of unpenalised columns that are eliminated.
+SPARE = 1.3  # A larger submatrix is reused if it has at most this many coordinates per wanted one.
 
 
 class Sweeps(Protocol):
@@ -25,22 +25,22 @@ class Sweeps(Protocol):
     def run(
         self, s: np.ndarray, y: np.ndarray, h: np.ndarray, l1: np.ndarray, l2: np.ndarray,
     ) -> None:  # fmt: skip
-        """One pass over all coordinates: the point y and its slopes s move, (k, B) both.
+        """Sweep once over all coordinates, updating the point y and its slopes s, (k, B) each.
 
         Parameters
         ----------
         h, l1, l2 : (k, B) arrays
-            Total curvature of each coordinate (those without any do not move), and penalties.
+            Total curvature in each coordinate (zero for one that stays fixed), and penalties.
         """
 
 
 class MatrixEntries(Protocol):
-    """A matrix whose entries can be looked up, as a factor of some of its columns wants them.
+    """A matrix with access to its entries, as factors of some of its columns need.
 
     Attributes
     ----------
     k, diagonal, whole, pool
-        As of `ReducedMatrix`.
+        As in `ReducedMatrix`.
     """
 
     k: int
@@ -49,25 +49,26 @@ class MatrixEntries(Protocol):
     pool: ThreadPool
 
     def lower_part(self, at: np.ndarray, size: np.ndarray, out: np.ndarray) -> None:
-        """Rows and columns ``at`` as far as ``out`` (n, m) goes, in units of ``size``.
+        """Fill ``out`` (n, m) with rows ``at`` and the first m columns, in units of ``size``.
 
-        Of the first m rows the lower triangle.
+        Only the lower triangle of the first m rows is needed.
         """
 
     def between(self, rows: np.ndarray, columns: np.ndarray, dtype: np.dtype | type) -> np.ndarray:
-        """Entries of some rows and columns, in a precision of one's own.
+        """Return entries of some rows and columns in a given precision.
 
-        Those of what is eliminated are zero, on the diagonal too.
+        Rows and columns of eliminated coordinates are zero, including their diagonal.
         """
 
 
 class ReducedMatrix(ABC):
-    """A Hessian G in coordinates in which the columns without penalty stand alone.
+    """A Hessian G in coordinates that separate the unpenalised columns from the others.
 
-    With G_ff = LL' and Y = L⁻¹ G_fr the new coordinates are e = L'σ_f d_f + Y σ_r d_r, whose
-    Hessian is the identity, and that of the others is the Schur complement G_rr − Y'Y, that of
-    centred columns. An intercept is correlated with every column that is not centred, which is
-    what makes coordinate descent slow. The factors σ drop out, so replicates still share it.
+    With G_ff = LL' and Y = L⁻¹ G_fr the new coordinates are e = L'σ_f d_f + Y σ_r d_r. Their
+    Hessian is the identity, and that of the others is the Schur complement G_rr − Y'Y, which is the
+    Hessian of centred columns. An intercept is correlated with every column that is not centred,
+    which slows coordinate descent down. The factors σ cancel, so that replicates still share the
+    matrix.
 
     Parameters
     ----------
@@ -76,22 +77,22 @@ class ReducedMatrix(ABC):
     free : (k,) bool array
         Columns without any penalty.
     rows : callable
-        Rows of G in double precision, (len(f), k), by their numbers f.
+        Takes row numbers f and returns these rows of G in double precision, (len(f), k).
     pool : ThreadPool
 
     Attributes
     ----------
     k : int
-        Coordinates.
+        Number of coordinates.
     f : (m,) int array
-        The coordinates that were eliminated,
+        The eliminated coordinates.
     eliminated : (k,) bool array
-        and whether a coordinate is one of them.
+        Whether each coordinate is eliminated.
     L, Y : (m, m) and (m, k) arrays
     diagonal : (k,) array
-        In the new coordinates,
+        The diagonal in the new coordinates.
     whole : (k,) array
-        and G's own: what is left of less than its rounding is none.
+        G's diagonal; entries of ``diagonal`` below its rounding error are meaningless.
     """
 
     def __init__(
@@ -108,7 +109,7 @@ class ReducedMatrix(ABC):
             try:
                 self.L = linalg.cholesky(G[:, f], lower=True, check_finite=False)
                 Y = linalg.solve_triangular(self.L, G, lower=True, check_finite=False)
-            except linalg.LinAlgError:  # nearly flat among themselves: descent takes them as is
+            except linalg.LinAlgError:  # Nearly collinear unpenalised columns are not eliminated.
                 f = f[:0]
         self.f, self.Y = f, np.ascontiguousarray(Y)
         self.Y[:, f] = 0.0
@@ -116,66 +117,66 @@ class ReducedMatrix(ABC):
         self.diagonal[f] = 1.0
         self.eliminated = np.isin(np.arange(self.k), f)
 
-    # -- what a matrix owes --------------------------------------------------------------------
+    # -- interface of subclasses ---------------------------------------------------------------
 
     @abstractmethod
     def times(self, x: np.ndarray) -> np.ndarray:
-        """The matrix times x (k, B)."""
+        """Multiply the matrix by x (k, B)."""
 
     @abstractmethod
     def sweeps(self, low: LowRank) -> Sweeps:
-        """Descent on models that have terms of their own beside the matrix."""
+        """Return coordinate descent for models with additional low-rank terms."""
 
     @property
     @abstractmethod
     def dense(self) -> MatrixEntries | None:
-        """The same where entries can be looked up, for exact solutions and factors."""
+        """The same matrix with access to its entries, for exact solutions and factors, or None."""
 
     @property
     @abstractmethod
     def solvable(self) -> int:
-        """Columns of a support from which on it costs too much to solve with it exactly."""
+        """Support size from which exact solutions are too expensive."""
 
     @property
     @abstractmethod
     def rounding(self) -> float:
-        """What makes a part with a diagonal of ones regular, if it is not."""
+        """Number that, added to a unit diagonal, makes a singular part regular."""
 
     @abstractmethod
     def part(self, at: np.ndarray, dtype: type) -> np.ndarray:
-        """Rows and columns ``at``, in a precision of one's own."""
+        """Return rows and columns ``at`` in a given precision."""
 
     @abstractmethod
     def only(self, at: np.ndarray) -> ReducedMatrix:
-        """The matrix of some coordinates, with those that were eliminated among them."""
+        """Return the matrix of some coordinates, which include all eliminated ones."""
 
     @abstractmethod
     def strong_pairs(self, size: np.ndarray, known: int) -> tuple[np.ndarray, np.ndarray]:
-        """Strongly correlated coordinates (n, 2), of which one is no earlier than ``known``.
+        """Find strongly correlated pairs (n, 2) with at least one coordinate from ``known`` on.
 
-        And how strongly, (n,). ``size`` (k,) is one over the root of the diagonal, or zero where
-        a coordinate is in no pair.
+        Returns the pairs and their strengths (n,). ``size`` (k,) is one over the root of the
+        diagonal, or zero for coordinates to leave out.
         """
 
     @abstractmethod
     def correlations(self, of: np.ndarray) -> tuple[np.ndarray, ...]:
-        """What `squares` wants to know of blocks ``of`` (k,) beforehand, if anything."""
+        """Compute correlations within blocks ``of`` (k,), if `squares` needs them."""
 
     @abstractmethod
     def squares(
         self, members: np.ndarray, starts: np.ndarray, known: tuple[np.ndarray, ...]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The matrix of each block of coordinates, up to the diagonal, and where each begins.
+        """Return the matrix of each block up to the diagonal, and where each begins.
 
-        ``members`` are the coordinates, block by block, each of which begins at ``starts``.
+        ``members`` lists the coordinates block by block, and each block begins at ``starts``.
         """
 
     # -- parts -----------------------------------------------------------------------------------
 
     def taken(self, at: np.ndarray, last: Part | None, whole: float) -> Part:
-        """The matrix of some coordinates, or of a few more where ``last`` has them already.
+        """Return the matrix of some coordinates, or ``last`` if that contains them and few others.
 
-        From a share ``whole`` of all on it is the whole one.
+        Above a share ``whole`` of all coordinates, the whole matrix is returned.
         """
         mine = self.eliminated.copy()
         mine[at] = True
@@ -189,7 +190,7 @@ class ReducedMatrix(ABC):
         return Part(at, self.only(at))
 
     def _cut(self, at: np.ndarray) -> Self:
-        """A copy with what is here of coordinates ``at``."""
+        """Copy this object with the data of coordinates ``at``."""
         out = copy.copy(self)
         out.k, out.f = len(at), np.searchsorted(at, self.f)
         out.Y = np.ascontiguousarray(self.Y[:, at])
@@ -200,7 +201,7 @@ class ReducedMatrix(ABC):
     # -- the change of coordinates -------------------------------------------------------------
 
     def gradient(self, g: np.ndarray, sigma: np.ndarray) -> np.ndarray:
-        """A gradient in d as one in the new coordinates."""
+        """Convert a gradient with respect to d to the new coordinates."""
         if not len(self.f):
             return g
         out = g.copy()
@@ -210,7 +211,7 @@ class ReducedMatrix(ABC):
         return out
 
     def step(self, d: np.ndarray, sigma: np.ndarray) -> np.ndarray:
-        """A step d in the new coordinates."""
+        """Convert a step d to the new coordinates."""
         if not len(self.f):
             return d
         out = d.copy()
@@ -218,17 +219,17 @@ class ReducedMatrix(ABC):
         return out
 
     def back(self, d: np.ndarray, sigma: np.ndarray) -> np.ndarray:
-        """A step of the new coordinates in d."""
+        """Convert a step in the new coordinates to d."""
         if not len(self.f):
             return d
         out = d.copy()
         e = d[self.f] - self.Y @ (sigma * d)
         e = linalg.solve_triangular(self.L, e, lower=True, trans="T", check_finite=False)
-        out[self.f] = e / sigma[self.f]  # whoever steps looks whether it is finite
+        out[self.f] = e / sigma[self.f]  # The caller checks that the step is finite.
         return out
 
     def own(self, sigma: np.ndarray) -> np.ndarray:
-        """σ in the new coordinates."""
+        """Return σ in the new coordinates."""
         if not len(self.f):
             return sigma
         out = np.array(sigma)

@@ -1,4 +1,4 @@
-"""The matrix that replicates share, with the few columns without penalty eliminated."""
+"""The Hessian that replicates share, stored as an array."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from .reduced_matrix import ReducedMatrix, Sweeps
 
 __all__ = ["SharedMatrix", "as_precision"]
 
-STRIPE = 256  # rows of the matrix that are worked on at once
-MOST = 0.7  # share of the coordinates that are not zero up to which a product is by them alone
-SOLVABLE = 794  # columns that are not solved exactly any more
-REGULAR = 1e-8  # of its diagonal: what makes a singular matrix regular,
-REGULAR_SINGLE = 1e-5  # and one in single precision, whose rounding leaves it indefinite
-LONG = 3000  # coordinates of one replicate from which on all threads tell its moves
-ALONE = 0.9  # the same of one replicate
+STRIPE = 256  # Number of matrix rows in one task.
+MOST = 0.7  # Share of nonzero coordinates up to which a product reads only their rows.
+SOLVABLE = 794  # Support size from which exact solutions are too expensive.
+REGULAR = 1e-8  # Added to a unit diagonal to make a singular matrix regular.
+# The same in single precision, whose rounding can make the matrix indefinite.
+REGULAR_SINGLE = 1e-5
+LONG = 3000  # Coordinates of one replicate from which its changes are propagated by all threads.
+ALONE = 0.9  # The same share for a single replicate.
 
 
 def as_precision(x: np.ndarray, dtype: np.dtype | type) -> tuple[np.ndarray, np.ndarray]:
-    """Vectors (k, B) in units of their largest entries, which fit any precision, and the units."""
+    """Scale vectors (k, B) to largest entries of one, convert them, and return the scales."""
     size = column_max(np.abs(x))
     size = np.where((size > 0) & np.isfinite(size), size, 1.0)
     return (x / size).astype(dtype), size
 
 
 class SharedMatrix(ReducedMatrix):
-    """A Hessian G as an array; it is not changed, and Y'Y is never stored.
+    """A Hessian G as an array, which is not modified; Y'Y is never stored.
 
     Parameters
     ----------
     G : (k, w) array
-        Symmetric, in single or double precision, in the first k columns; what is behind them is
-        not looked at.
+        Symmetric, in single or double precision, in the first k columns; others are ignored.
     free : (k,) bool array
         Columns without any penalty.
     pool : ThreadPool
@@ -108,6 +108,7 @@ class SharedMatrix(ReducedMatrix):
         dense_products.of_rows(self.rows, Z[:n], rows[:n], (0, k), self.pool, add)
 
     def _spread(self, a: int, b: int, delta: np.ndarray) -> np.ndarray:
+        """Compute the effect of changes of the coordinates a … b on all other slopes."""
         delta = delta.copy()
         delta[self.f[(self.f >= a) & (self.f < b)] - a] = 0.0
         z, size = as_precision(delta, self.G.dtype)
@@ -180,7 +181,7 @@ class SharedMatrix(ReducedMatrix):
         return found_pairs(some, stripes, self.pool, (self.k - known) * self.k // 2)
 
     def correlations(self, of: np.ndarray) -> tuple[np.ndarray, ...]:
-        """See `ReducedMatrix.correlations`: nothing."""
+        """Return nothing, because entries can be looked up."""
         return ()
 
     def squares(

@@ -1,4 +1,4 @@
-"""Newton's step on the replicates' supports: conjugate gradients with one factor for all.
+"""Newton steps on the replicates' supports by preconditioned conjugate gradients.
 
 Products and solves take all replicates at once.
 """
@@ -15,7 +15,7 @@ from .reduced_matrix import ReducedMatrix
 
 __all__ = ["ITERATIONS", "support_steps"]
 
-ITERATIONS = 16
+ITERATIONS = 16  # Largest number of conjugate gradient iterations.
 
 
 def support_steps(
@@ -23,30 +23,30 @@ def support_steps(
     enough: np.ndarray, inverse: Callable[[np.ndarray, np.ndarray], np.ndarray],
     exact: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, int]:  # fmt: skip
-    """Steps p with (A + low + diag(l2)) p = residual on each replicate's support, nearly.
+    """Solve (A + low + diag(l2)) p = residual approximately on each replicate's support.
 
     Parameters
     ----------
     support : (k, B) bool array
     residual : (k, B) array
     enough : (k, B) array
-        A residual of this size is as good as none.
+        Residuals below this are small enough.
     inverse : callable
-        Takes (k, b) of some replicates, and which these are, nearly to A⁻¹ of it, each replicate's
-        on its own support: what to precondition by.
+        The preconditioner: takes (k, b) vectors and the indices of their replicates, and multiplies
+        approximately by A⁻¹ on each replicate's support.
     exact : (B,) array
-        Share of the residual that may be left.
+        Relative residual at which to stop.
 
     Returns
     -------
     p : (k, B) array
         Zero outside of the support.
     Hp : (k, B) array
-        The matrices times p, everywhere.
+        The matrices times p, in all coordinates.
     iterations : int
     """
     P, HP = np.zeros(residual.shape), np.zeros(residual.shape)
-    at = np.arange(residual.shape[1])  # replicates that are not there yet
+    at = np.arange(residual.shape[1])  # Replicates that have not converged.
     r = np.where(support, residual, 0.0)
     z = inverse(r, at) * support
     v, p, Hp = z.copy(), np.zeros(r.shape), np.zeros(r.shape)
