@@ -67,9 +67,9 @@ def test_chains_are_blocks(free, dtype, rng):
     shared = shared_of(X, free, dtype)
     blocks = ColumnBlocks(shared)
     rest = np.setdiff1d(np.arange(X.shape[1]), free)
-    joined = blocks.of[rest][:, None] == blocks.of[rest]
-    assert (joined <= (chain[:, None] == chain)).all()  # nothing between chains
-    assert joined[strong(shared)[np.ix_(rest, rest)]].all()
+    together = blocks.of[rest][:, None] == blocks.of[rest]
+    assert (together <= (chain[:, None] == chain)).all()  # nothing between chains
+    assert together[strong(shared)[np.ix_(rest, rest)]].all()
     assert (blocks.of[list(free)] == list(free)).all()
 
 
@@ -170,7 +170,7 @@ def steps(shared, factors, support, residual):
         shared, LowRank.none(k, B), ridge, support, residual, np.zeros((k, B)),
         factors.inverse(at, support, ridge, h), np.full(B, 0.2),
     )  # fmt: skip
-    factors.took(iterations, *mine)
+    factors.record_iterations(iterations, *mine)
     return p, iterations
 
 
@@ -184,7 +184,7 @@ def test_chains_take_few_iterations_and_no_factor(rng):
     _, iterations = steps(shared, factors, support, residual)
     assert iterations <= 4
     assert factors.factor is None
-    assert not factors.joined
+    assert not factors.blocks_failed_at
 
 
 def test_what_joins_all_columns_has_a_factor(rng):
@@ -195,19 +195,21 @@ def test_what_joins_all_columns_has_a_factor(rng):
     factors, support = PreconditionerCache(shared), np.ones((k, 2), bool)
     residual = X.T @ rng.normal(size=(3000, 2))
     lost = 0
-    while not factors.joined:  # what is lost may come to what a factor costs
+    while not factors.blocks_failed_at:  # what is lost may come to what a factor costs
         _, before = steps(shared, factors, support, residual)
         assert before > MANY
         lost += before - MANY
     assert lost <= k // WORTH + ITERATIONS
-    assert PreconditionerCache(shared, factors).joined  # and the next matrix's as well
+    assert PreconditionerCache(shared, factors).blocks_failed_at  # and the next matrix's as well
     _, after = steps(shared, factors, support, residual)
     assert factors.factor is not None
     assert after < before
     # Of many more columns blocks may tell enough.
-    assert PreconditionerCache(shared_of(np.hstack([X, X[:, : k - 1]])), factors).joined == k
+    assert (
+        PreconditionerCache(shared_of(np.hstack([X, X[:, : k - 1]])), factors).blocks_failed_at == k
+    )
     more = PreconditionerCache(shared_of(np.hstack([X, rng.normal(size=(3000, k + 1))])), factors)
-    assert not more.joined
+    assert not more.blocks_failed_at
     assert more.factor is None
 
 

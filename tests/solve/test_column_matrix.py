@@ -148,10 +148,10 @@ def test_blocks_grow_and_change_their_kind(rng):
     np.testing.assert_array_equal(
         ColumnBlocks(whole, ColumnBlocks(of(20))).of, ColumnBlocks(whole).of
     )
-    assert ColumnBlocks(whole).serve(whole)
-    assert not ColumnBlocks(whole).serve(array)
-    assert not ColumnBlocks(array).serve(whole)
-    assert not ColumnBlocks(of(20)).serve(whole)
+    assert ColumnBlocks(whole).covers(whole)
+    assert not ColumnBlocks(whole).covers(array)
+    assert not ColumnBlocks(array).covers(whole)
+    assert not ColumnBlocks(of(20)).covers(whole)
     np.testing.assert_array_equal(
         ColumnBlocks(whole, ColumnBlocks(array)).of, ColumnBlocks(whole).of
     )

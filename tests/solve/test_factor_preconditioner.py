@@ -173,9 +173,9 @@ def test_factors_are_handed_on_and_made_again_for_the_matrix_at_hand(rng):
     nothing, h, one = np.zeros((k, 1)), np.diag(shared.G)[:, None], np.arange(1)
     found, expected = (x.inverse(at, support, nothing, h)(R, one) for x in (other, factors))
     np.testing.assert_allclose(found, expected, rtol=1e-12)
-    other.took(ITERATIONS - 1, at, support, size, nothing)
+    other.record_iterations(ITERATIONS - 1, at, support, size, nothing)
     assert other.inherited
-    other.took(ITERATIONS, at, support, size, nothing)
+    other.record_iterations(ITERATIONS, at, support, size, nothing)
     assert not other.inherited
     found = other.inverse(at, support, nothing, h)(R, one)
     np.testing.assert_allclose(found, np.linalg.solve(2.0 * shared.G, R), rtol=0.05, atol=1e-4)

@@ -18,15 +18,15 @@ def unit_diagonal(rng, n):
     return A
 
 
-def solved(factor, absence, D, r, there):
+def solved(factor, correction, D, r, there):
     """The preconditioner's own way, for one replicate."""
     m, z = factor.m, r.astype(np.float32)[:, None]
     factor.forward(z)
-    absence.leave_out(z[:m, 0])
+    correction.project_out(z[:m, 0])
     factor.down(z)
-    absence.rest(z[m:, 0], there, D)
+    correction.rest(z[m:, 0], there, D)
     factor.up(z)
-    absence.leave_out(z[:m, 0])
+    correction.project_out(z[:m, 0])
     factor.backward(z)
     return z[:, 0]
 
@@ -47,14 +47,14 @@ def test_what_is_gone_is_as_if_it_had_never_been(gone, rng):
     D = (1.0 - (factor.L[m:] ** 2).sum(axis=1)).astype(np.float32)
     has = np.ones((m, 1), bool)
     has[gone] = False
-    absence = InactiveColumnsCache(factor).of(has, m)[0]
-    assert len(absence.blocks) == -(-len(gone) // TOGETHER)
+    correction = InactiveColumnsCache(factor).of(has, m)[0]
+    assert len(correction.blocks) == -(-len(gone) // TOGETHER)
     there = rng.random(n - m) < 0.7
     at = np.concatenate([np.flatnonzero(has), m + np.flatnonzero(there)])
     B = with_diagonal_complement(A, m, D)[np.ix_(at, at)]
     r = np.zeros(n)
     r[at] = rng.normal(size=len(at))
-    found, expected = solved(factor, absence, D, r, there), np.linalg.solve(B, r[at])
+    found, expected = solved(factor, correction, D, r, there), np.linalg.solve(B, r[at])
     np.testing.assert_allclose(found[at], expected, atol=1e-3 * np.abs(expected).max())
     assert np.abs(np.delete(found, at)).max() < 1e-3 * np.abs(expected).max()
 
@@ -66,13 +66,13 @@ def test_columns_that_come_later_are_explained_too(rng):
     factor = Cholesky(room[:n, :m], ThreadPool(1))
     has = np.ones((m, 2), bool)
     has[40:50, 1] = False
-    absences = InactiveColumnsCache(factor)
-    assert absences.of(has, m)[0] is None  # who has all needs nothing
-    assert absences.of(has, 9) == [None, None]  # and for who lacks many it is not worth it
-    before = absences.of(has, m)[1]
+    corrections = InactiveColumnsCache(factor)
+    assert corrections.of(has, m)[0] is None  # who has all needs nothing
+    assert corrections.of(has, 9) == [None, None]  # and for who lacks many it is not worth it
+    before = corrections.of(has, m)[1]
     assert len(before.W) == n - m
     factor.append(room[:, :m], n)
-    after = absences.of(has, m)[1]
+    after = corrections.of(has, m)[1]
     assert after is before
     once = InactiveColumnsCache(Cholesky(A[:, :m].astype(np.float32), ThreadPool(1))).of(has, m)[1]
     np.testing.assert_allclose(after.W @ after.W.T, once.W @ once.W.T, atol=1e-5)
@@ -92,12 +92,12 @@ def test_bits_do_not_depend_on_threads_nor_on_what_was_asked_before(rng):
 def test_columns_of_the_inverse_are_dropped_when_there_are_too_many(rng):
     m = 400
     factor = Cholesky(unit_diagonal(rng, m).astype(np.float32), ThreadPool(1))
-    absences = InactiveColumnsCache(factor)
+    corrections = InactiveColumnsCache(factor)
     for a in range(0, m, 50):
         has = np.ones((m, 1), bool)
         has[a : a + 50] = False
-        kept = absences.of(has, m)[0]
+        kept = corrections.of(has, m)[0]
         fresh = InactiveColumnsCache(factor).of(has, m)[0]
         for (_, Q), (_, P) in zip(kept.blocks, fresh.blocks, strict=True):
             np.testing.assert_allclose(Q @ Q.T, P @ P.T, atol=1e-4)
-        assert len(absences._units) <= 0.25 * m + 50
+        assert len(corrections._units) <= 0.25 * m + 50

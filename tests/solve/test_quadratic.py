@@ -205,7 +205,7 @@ def test_near_the_minimum_one_newton_step_is_solved_through_and_ends_the_search(
             return inner(self, *given)
 
         monkeypatch.setattr(search_module.Minimiser, name, noted)
-    monkeypatch.setattr(search_module.Minimiser, "_small", lambda self, lanes: False)
+    monkeypatch.setattr(search_module.Minimiser, "_exactly_solvable", lambda self, lanes: False)
     step = QuadraticModel(SharedMatrix(G, free, ThreadPool(1))).minimize(
         sigma, g, start, l1, l2, unit, np.full(B, 1e-6)
     )
@@ -260,7 +260,7 @@ def test_sweeps_alone_and_newton_steps_end_at_one_minimum(monkeypatch, rng):
     arguments = (sigma, g, beta, l1, l2, np.ones((80, 3)), np.full(3, 1e-7))
     both = QuadraticModel(SharedMatrix(G, np.zeros(80, bool), ThreadPool(1))).minimize(*arguments)
     monkeypatch.setattr(search_module.Minimiser, "_newton", lambda self, live, violation: None)
-    monkeypatch.setattr(search_module.Minimiser, "_polish", lambda self, lanes: None)
+    monkeypatch.setattr(search_module.Minimiser, "_minimise_exactly", lambda self, lanes: None)
     monkeypatch.setattr(search_module, "ROUNDS", 20_000)
     sweeps = QuadraticModel(SharedMatrix(G, np.zeros(80, bool), ThreadPool(1))).minimize(*arguments)
     np.testing.assert_allclose(both, sweeps, atol=1e-7)

@@ -9,7 +9,7 @@ import numpy as np
 from ...backends.cpu import CpuBackend, Lines
 from ...backends.cpu.blocks import column_squares, strong_column_pairs
 from ...backends.threads import ThreadPool, balanced_chunks
-from ..quadratic.correlated_pairs import found_pairs
+from ..quadratic.correlated_pairs import collect_pairs
 
 __all__ = ["Correlations", "Piece", "correlations", "strong_pairs"]
 
@@ -72,7 +72,7 @@ def strong_pairs(
         return count
 
     stripes = [(a, min(a + STRIPE, k)) for a in range(first, k, STRIPE)]
-    pairs, strength = found_pairs(some, stripes, backend.pool, (k - first) * k)
+    pairs, strength = collect_pairs(some, stripes, backend.pool, (k - first) * k)
     return piece.at[pairs], strength
 
 

@@ -54,7 +54,7 @@ class ColumnBlocks:
         self.correlations = shared.correlations(self.of)
         self._of_columns = shared.dense is None
 
-    def serve(self, shared: ReducedMatrix) -> bool:
+    def covers(self, shared: ReducedMatrix) -> bool:
         """Return whether the blocks cover all coordinates of a matrix of the same kind."""
         return len(self.of) >= shared.k and self._of_columns == (shared.dense is None)
 

@@ -10,7 +10,7 @@ from ...backends.cpu.blocks import block_squares
 from ...backends.tall import column_any
 from ...backends.threads import ThreadPool
 from .coordinate_sweeps import own_terms
-from .correlated_pairs import room_for_squares
+from .correlated_pairs import allocate_squares
 from .low_rank import LowRank
 from .reduced_matrix import ReducedMatrix, Sweeps
 
@@ -147,7 +147,7 @@ class ColumnMatrix(ReducedMatrix):
         self, members: np.ndarray, starts: np.ndarray, known: tuple[np.ndarray, ...]
     ) -> tuple[np.ndarray, np.ndarray]:
         """See `ReducedMatrix.squares`; correlations from an earlier point are rescaled."""
-        at, out = room_for_squares(starts)
+        at, out = allocate_squares(starts)
         size = np.sqrt(np.maximum(self.diagonal, 0.0))
         block_squares(*known, size, members, starts, 0, len(starts) - 1, at, out)
         return at, out

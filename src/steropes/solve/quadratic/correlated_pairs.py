@@ -8,14 +8,14 @@ import numpy as np
 
 from ...backends.threads import ThreadPool
 
-__all__ = ["STRONG", "found_pairs", "room_for_squares"]
+__all__ = ["STRONG", "allocate_squares", "collect_pairs"]
 
 STRONG = 0.2  # Two columns whose correlation exceeds this are joined in a block.
 PAIRS = 32  # Room for pairs, per column; with more pairs the least correlation is raised.
 EQUAL = 0.99  # The least correlation is not raised beyond this.
 
 
-def found_pairs(
+def collect_pairs(
     some: Callable[..., int], stripes: list[tuple[int, int]], pool: ThreadPool, work: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Collect pairs (n, 2) and their strengths (n,) over all stripes.
@@ -43,7 +43,7 @@ def found_pairs(
     return np.concatenate([x for x, _ in parts]), np.concatenate([x for _, x in parts])
 
 
-def room_for_squares(starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def allocate_squares(starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return where the square of each block begins, and an array for all squares."""
     size = np.diff(starts) ** 2
     at = np.cumsum(size) - size

@@ -40,7 +40,7 @@ class System(NamedTuple):
     """The columns of a factor that each replicate has, (n, B), and bases of those that it lacks."""
 
     there: np.ndarray
-    absences: list[InactiveColumns | None]
+    corrections: list[InactiveColumns | None]
 
 
 class FactorPreconditioner:
@@ -90,9 +90,9 @@ class FactorPreconditioner:
         shared.lower_part(self.at, self._size, A)
         A[np.arange(m), np.arange(m)] = 1.0 + JITTER
         self.factor = Cholesky(A, shared.pool)
-        self._rest = _unexplained(A[m:])
-        self._absences = InactiveColumnsCache(self.factor)
-        self._lent = False  # Whether others use the same arrays.
+        self._rest = _unexplained_share(A[m:])
+        self._corrections = InactiveColumnsCache(self.factor)
+        self._arrays_shared = False  # Whether others use the same arrays.
 
     @classmethod
     def of(
@@ -107,8 +107,8 @@ class FactorPreconditioner:
     def fork(self) -> FactorPreconditioner:
         """Return a copy for another user, which can be extended independently."""
         out = copy.copy(self)
-        out._absences = InactiveColumnsCache(out.factor)
-        out._lent = self._lent = True
+        out._corrections = InactiveColumnsCache(out.factor)
+        out._arrays_shared = self._arrays_shared = True
         return out
 
     def serves(
@@ -132,11 +132,11 @@ class FactorPreconditioner:
             return True
         if len(self.at) + len(new) > min(len(self._room), MOST):
             return False
-        if self.is_of(shared, ridge):
+        if self.was_made_of(shared, ridge):
             self._extend(shared, new, ridge)
         return True
 
-    def is_of(self, shared: MatrixEntries, ridge: np.ndarray) -> bool:
+    def was_made_of(self, shared: MatrixEntries, ridge: np.ndarray) -> bool:
         """Return whether the factor was made of this matrix, or of one with the same diagonal."""
         h = (shared.diagonal + ridge)[self.at]
         return bool((np.abs(h - self._size**2) <= SAME * h).all())
@@ -149,10 +149,10 @@ class FactorPreconditioner:
     def _extend(self, shared: MatrixEntries, new: np.ndarray, ridge: np.ndarray) -> None:
         """Add columns to those that are not eliminated."""
         first = len(self.at)
-        if self._lent:
-            self._room, self._lent = self._room.copy(), False
+        if self._arrays_shared:
+            self._room, self._arrays_shared = self._room.copy(), False
             self.factor = copy.copy(self.factor)
-            self._absences = InactiveColumnsCache(self.factor)
+            self._corrections = InactiveColumnsCache(self.factor)
         at, size = self.at, self._size
         self.at = np.concatenate([at, new])
         self._size = np.concatenate([size, np.sqrt(shared.diagonal + ridge)[new]])
@@ -162,43 +162,43 @@ class FactorPreconditioner:
         A[first:] /= self._size[first:, None]
         A[first:] /= self._size[: self.m]
         self.factor.append(A, first)
-        self._rest = np.append(self._rest, _unexplained(A[first:]))
+        self._rest = np.append(self._rest, _unexplained_share(A[first:]))
 
     def system(self, there: np.ndarray) -> System:
         """Return the systems of replicates that have the columns ``there`` (n, B) of ``at``.
 
         They are valid until columns are added.
         """
-        return System(there, self._absences.of(there[: self.m], self._most_lacking))
+        return System(there, self._corrections.of(there[: self.m], self._most_lacking))
 
     def solve(self, R: np.ndarray, system: System) -> np.ndarray:
         """Multiply R by A⁻¹ on each replicate's columns, (n, B) in the order of ``at``."""
         size = self._size[:, None]
         z, unit = as_precision(R / size, np.float32)
-        (there, absences), factor, m = system, self.factor, self.m
+        (there, corrections), factor, m = system, self.factor, self.m
         factor.forward(z)
-        self._leave_out(z, absences)
+        self._project_out(z, corrections)
         factor.down(z)
-        for b, absence in enumerate(absences):
-            if absence is not None:
-                absence.rest(z[m:, b], there[m:, b], self._rest)
+        for b, correction in enumerate(corrections):
+            if correction is not None:
+                correction.rest(z[m:, b], there[m:, b], self._rest)
             else:
                 z[m:, b] *= there[m:, b] / self._rest
         factor.up(z)
-        self._leave_out(z, absences)
+        self._project_out(z, corrections)
         factor.backward(z)
         z[:m] *= there[:m]  # Exactly zero.
         out: np.ndarray = z * unit / size
         return out
 
-    def _leave_out(self, z: np.ndarray, absences: list[InactiveColumns | None]) -> None:
+    def _project_out(self, z: np.ndarray, corrections: list[InactiveColumns | None]) -> None:
         """Project out the columns that each replicate lacks."""
-        for b, absence in enumerate(absences):
-            if absence is not None:
-                absence.leave_out(z[: self.m, b])
+        for b, correction in enumerate(corrections):
+            if correction is not None:
+                correction.project_out(z[: self.m, b])
 
 
-def _unexplained(L: np.ndarray) -> np.ndarray:
+def _unexplained_share(L: np.ndarray) -> np.ndarray:
     """Return the share of unit columns that the factor's rows L do not explain."""
     rest: np.ndarray = 1.0 - np.einsum("ij,ij->i", L, L)
     return np.maximum(rest, LEAST)

@@ -60,7 +60,7 @@ class InactiveColumns:
             W = [new[:, first:] @ Q for first, Q in self.blocks]
             self.W = np.concatenate([self.W, np.concatenate(W, axis=1)])
 
-    def leave_out(self, w: np.ndarray) -> None:
+    def project_out(self, w: np.ndarray) -> None:
         """Project the inactive columns out of L⁻¹r (m,), in place."""
         for first, Q in self.blocks:
             part = w[first:]
@@ -106,11 +106,11 @@ class InactiveColumnsCache:
         new = [key for key in gone if key not in self._known]
         if new:
             self._solve(np.unique(np.concatenate([gone[key] for key in new])))
-            made = self.factor.pool.map(self._absence, [(gone[key],) for key in new])
+            made = self.factor.pool.map(self._correction_for, [(gone[key],) for key in new])
             self._known |= dict(zip(new, made, strict=True))
         used = {key: self._known[key] for key in gone}
-        for absence in used.values():
-            absence.follow(self.factor.L)
+        for correction in used.values():
+            correction.follow(self.factor.L)
         # The latest are last, since finished replicates may return.
         known = {key: x for key, x in self._known.items() if key not in used} | used
         self._known = dict(list(known.items())[-max(KEPT, len(used)) :])
@@ -126,7 +126,7 @@ class InactiveColumnsCache:
         block = self.factor.units(missing)
         self._units |= {int(j): (block, i) for i, j in enumerate(missing)}
 
-    def _absence(self, gone: np.ndarray) -> InactiveColumns:
+    def _correction_for(self, gone: np.ndarray) -> InactiveColumns:
         """Make the correction for the inactive columns ``gone``."""
         last_first = gone[::-1]
         first = int(gone[0])

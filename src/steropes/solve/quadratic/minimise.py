@@ -109,7 +109,7 @@ class Minimiser:
             self.s = models.slopes(shared, start)
         self.h = shared.diagonal[:, None] + models.l2 + models.low.diagonal()
         self._sweeps = shared.sweeps(models.low)
-        self._let_go()
+        self._zero_flat_coordinates()
 
     def run(self) -> np.ndarray:
         """Return y − y₀ at the minimum, or where further rounds are not worthwhile."""
@@ -134,19 +134,19 @@ class Minimiser:
                 stalled = live & (violation > SLOW * settled)
                 settled = violation
                 stalls = np.where(stalled, stalls + 1, 0)
-                dear = self._dear(stalled)
-                if not self._small(stalled):
+                dear = self._expensive(stalled)
+                if not self._exactly_solvable(stalled):
                     self._newton(live, violation)
                 elif dear and (violation <= EASY * first)[live].all():
                     break  # The rest costs more than another step of the driver.
                 elif dear and stalls.max() < PATIENCE:
                     self._newton(live, violation)
                 else:
-                    self._polish(stalled)
+                    self._minimise_exactly(stalled)
                 violation = self._violation()
         return self.y - self.m.y
 
-    def _let_go(self) -> None:
+    def _zero_flat_coordinates(self) -> None:
         """Set penalised coefficients without curvature to zero, such as those absent in a fold."""
         m = self.m
         flat = (self.h <= 0) & (self.y != 0) & (np.abs(self.s) < m.l1)
@@ -191,7 +191,7 @@ class Minimiser:
         self._along(step, change, live)
 
     def _support_step(self, lanes: np.ndarray, exact: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Compute Newton steps of some replicates and the changes of the slopes, (k, len(lanes))."""
+        """Compute Newton steps (k, len(lanes)) of some replicates and changes of the slopes."""
         m, y = self.m, self.y
         own, l1, l2, h = (columns(x, lanes) for x in (y, m.l1, m.l2, self.h))
         support = ((own != 0) | (l1 == 0)) & (h > 0)
@@ -215,7 +215,9 @@ class Minimiser:
             self.factors.inverse(here(self.at), support, l2, here(h)), exact,
         )  # fmt: skip
         # Iterations are converted to those of a rough solution, as they are proportional to digits.
-        self.factors.took(round(iterations * np.log(ROUGH) / np.log(exact.min())), *mine)
+        self.factors.record_iterations(
+            round(iterations * np.log(ROUGH) / np.log(exact.min())), *mine
+        )
         if everywhere:
             return step, change
         p = np.zeros(own.shape)
@@ -226,15 +228,15 @@ class Minimiser:
         """Return the size of the largest of some supports."""
         return int((self.y[:, lanes] != 0).sum(axis=0).max(initial=0))
 
-    def _small(self, lanes: np.ndarray) -> bool:
+    def _exactly_solvable(self, lanes: np.ndarray) -> bool:
         """Return whether supports are small enough for exact solutions, one by one."""
         return bool(lanes.any()) and self._size(lanes) < self.shared.solvable
 
-    def _dear(self, lanes: np.ndarray) -> bool:
+    def _expensive(self, lanes: np.ndarray) -> bool:
         """Return whether exact solutions take longer than the rest of a driver's step."""
         return self._size(lanes) > DEAR
 
-    def _polish(self, lanes: np.ndarray) -> None:
+    def _minimise_exactly(self, lanes: np.ndarray) -> None:
         """Minimise some replicates' models exactly for their current signs."""
         m = self.m
 

@@ -44,7 +44,7 @@ class PreconditionerCache:
     ----------
     inherited : bool
         Whether the factor may have been made of another matrix.
-    joined : int
+    blocks_failed_at : int
         Number of columns at which blocks were found to be insufficient, or 0. They are tried again
         with twice as many, because the first few columns are the most frequent and correlated ones.
     """
@@ -61,15 +61,15 @@ class PreconditionerCache:
                 last.factor = None
         self.inherited = self.factor is not None
         self._blocks: ColumnBlocks | None = None if last is None else last._blocks
-        self.joined: int = 0 if last is None else last.joined
+        self.blocks_failed_at: int = 0 if last is None else last.blocks_failed_at
         self._lost: int = 0 if last is None else last._lost  # Iterations lost with blocks.
-        if self.joined and whole.k > AGAIN * self.joined:
-            self.joined, self._lost, self.factor, self.inherited = 0, 0, None, False
+        if self.blocks_failed_at and whole.k > AGAIN * self.blocks_failed_at:
+            self.blocks_failed_at, self._lost, self.factor, self.inherited = 0, 0, None, False
 
     @property
     def _by_blocks(self) -> bool:
         """Whether blocks are used instead of a factor."""
-        return self.whole.dense is None or (self.whole.k > FEW and not self.joined)
+        return self.whole.dense is None or (self.whole.k > FEW and not self.blocks_failed_at)
 
     def prepare(
         self, at: np.ndarray, support: np.ndarray, size: np.ndarray, l2: np.ndarray,
@@ -100,11 +100,11 @@ class PreconditionerCache:
         """Return the blocks of correlated columns."""
         if self._blocks is None and self._beside is not None:
             self._blocks = self._beside.blocks()
-        if self._blocks is None or not self._blocks.serve(self.whole):
+        if self._blocks is None or not self._blocks.covers(self.whole):
             self._blocks = ColumnBlocks(self.whole, self._blocks)
         return self._blocks
 
-    def took(
+    def record_iterations(
         self, iterations: int, at: np.ndarray, support: np.ndarray, size: np.ndarray,
         l2: np.ndarray,
     ) -> None:  # fmt: skip
@@ -112,12 +112,12 @@ class PreconditionerCache:
         if self._by_blocks:
             self._lost += max(iterations - MANY, 0)
             if self._lost > self.whole.k // WORTH:
-                self.joined = self.whole.k
+                self.blocks_failed_at = self.whole.k
             return
         ridge = np.zeros(self.whole.k)
         ridge[at] = l2.mean(axis=1)
         dense = self.whole.dense
-        same = self.factor and dense is not None and self.factor.is_of(dense, ridge)
+        same = self.factor and dense is not None and self.factor.was_made_of(dense, ridge)
         old = self.inherited and not same
         if iterations == ITERATIONS and old:
             self.factor = None
@@ -144,7 +144,7 @@ class PreconditionerCache:
 
 
 @dataclass(frozen=True)
-class _Some:
+class _LaneData:
     """Data that `Inverse` keeps for some of the replicates.
 
     Attributes
@@ -176,7 +176,7 @@ class Inverse:
         self.places = own[self.there]  # Their places.
         self._last = self._of(np.arange(support.shape[1]))
 
-    def _of(self, some: np.ndarray) -> _Some:
+    def _of(self, some: np.ndarray) -> _LaneData:
         """Select the data of some replicates."""
         support, h = (columns(x, some) for x in self.whole)
         diagonal, system = np.where(support, 1.0 / np.where(support, h, 1.0), 0.0), None
@@ -184,7 +184,7 @@ class Inverse:
             within = np.zeros((len(self.factor.at), len(some)), bool)
             within[self.there] = support[self.places]
             system = self.factor.system(within)
-        return _Some(some, diagonal, system)
+        return _LaneData(some, diagonal, system)
 
     def __call__(self, r: np.ndarray, some: np.ndarray) -> np.ndarray:
         """Apply to r (len(at), len(some)) of some of the replicates, ascending."""

@@ -10,7 +10,7 @@ from ...backends.tall import column_max, row_any
 from ...backends.threads import ThreadPool
 from . import dense_products
 from .coordinate_sweeps import PanelSweeps, SingleSweeps
-from .correlated_pairs import found_pairs, room_for_squares
+from .correlated_pairs import allocate_squares, collect_pairs
 from .low_rank import LowRank
 from .reduced_matrix import ReducedMatrix, Sweeps
 
@@ -178,7 +178,7 @@ class SharedMatrix(ReducedMatrix):
             return count
 
         stripes = [(a, min(a + STRIPE, self.k)) for a in range(known, self.k, STRIPE)]
-        return found_pairs(some, stripes, self.pool, (self.k - known) * self.k // 2)
+        return collect_pairs(some, stripes, self.pool, (self.k - known) * self.k // 2)
 
     def correlations(self, of: np.ndarray) -> tuple[np.ndarray, ...]:
         """Return nothing, because entries can be looked up."""
@@ -188,6 +188,6 @@ class SharedMatrix(ReducedMatrix):
         self, members: np.ndarray, starts: np.ndarray, known: tuple[np.ndarray, ...]
     ) -> tuple[np.ndarray, np.ndarray]:
         """See `ReducedMatrix.squares`."""
-        at, out = room_for_squares(starts)
+        at, out = allocate_squares(starts)
         matrix_squares(self.rows, self.Y, members, starts, 0, len(starts) - 1, at, out)
         return at, out
