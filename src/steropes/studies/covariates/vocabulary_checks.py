@@ -85,7 +85,7 @@ def _unlinked(db: OmopDatabase, linked: Sequence[Analysis], table: str) -> list[
     if not gone:
         return []
     text = (
-        f"{_listed(own)} derived from the links of concept_ancestor, which has no row for "
+        f"{_listed(own)} derived from the links of concept_ancestor, which has no row of "
         f"{len(gone):,} of the {len(met):,} concepts recorded in {table}: these belong to no group "
         "and count in no score"
     )

@@ -172,7 +172,7 @@ def estimate_effect(
         (model.covariates or bool(model.interactions), features, "covariates"),
     ):
         if needed and given is None:
-            raise DataError(f"the outcome model needs {name}, which the analysis does not provide")
+            raise DataError(f"the outcome model needs {name}, but the analysis provides none")
     require_people(people, "treated", "time", "event")
     if model.kind == "poisson" or model.stratified:
         require_people(people, "outcomes", "days_at_risk")
