@@ -1,5 +1,5 @@
-"""The self-controlled case series from a database: cases, windows, intervals, model, report.
+"""Self-controlled case series from a database: cases, windows, intervals, model and report.
 
-What each step gives is a plain object, and nothing here fits anything itself: the estimator is
-`steropes.SelfControlledCaseSeries`. ``study.py`` is the order of the steps.
+Each step returns a plain object. The model is fitted by the estimator
+`steropes.SelfControlledCaseSeries`; ``sccs_study.py`` runs the steps in order.
 """

@@ -1,6 +1,6 @@
-"""Who is a case: observation periods with an outcome, and what each rule leaves of them.
+"""Selection of cases: observation periods with an outcome, and the rules that restrict them.
 
-A case is an observation period (or the part of one in a study period or a spell of the nesting
+A case is an observation period (or the part of one within a study period or a spell of the nesting
 cohort). Its days are counted from the first day of the observation period; ``start`` and ``end``
 are the first and last day that count.
 """
@@ -47,27 +47,27 @@ class Population:
     observed : (n,) int array
         First day of the observation period, in days since 1970-01-01.
     start, end : (n,) int arrays
-        First and last day that count, from the first day of the observation period.
+        First and last day that count, relative to the first day of the observation period.
     age : (n,) float array
-        Age in days on the first day of the observation period; NaN if the birth is not known.
+        Age in days on the first day of the observation period; NaN if the birth is unknown.
     end_known : (n,) bool array
-        Whether the end of observation is that of the database or of the study, which has
-        nothing to do with the person.
+        Whether observation ends with the database or the study, independently of the person.
     outcome_case, outcome_day : (m,) int arrays
-        The case of each outcome, and its day from the first day of the observation period; in
+        Case and day (relative to the first day of the observation period) of each outcome, sorted
+        by case and day.
         the order of cases and days.
     attrition : DataFrame
-        One row a rule: ``rule``, and the ``subjects``, ``events``, ``periods`` and ``days`` that it
-        leaves.
+        One row per rule: ``rule``, and the remaining ``subjects``, ``events``, ``periods`` and
+        ``days``.
     prevalence : float
-        Share of the observation periods (of study periods, of spells of the nesting cohort) of
-        all people in which there is a case's person.
+        Number of people with the outcome divided by the number of observation periods (within
+        study periods and spells of the nesting cohort) of all people.
     first_only : bool
         Whether only first outcomes count, by the rule or because nobody has two.
     restricted : (date, date) or None
-        The days to which time was restricted because the exposure was seen on them.
+        The range of days with the exposure in the database, if time was restricted to it.
     notes : tuple of DataNote
-        Properties of the data of the people who have the outcome.
+        Irregularities of the data of people with the outcome.
     """
 
     person: NDArray
@@ -91,19 +91,19 @@ class Population:
         return f"Population({shown(len(self), LEAST)} cases)"
 
     def require_age(self, why: str) -> None:
-        """Refuse cases without a year of birth where an age is needed."""
+        """Raise if an age is needed and cases lack a year of birth."""
         unknown = int(np.isnan(self.age).sum())
         if unknown:
             raise DataError(f"{shown(unknown, LEAST)} cases have no year_of_birth, which {why}")
 
 
 def find_cases(db: OmopDatabase, work: Workspace, rules: CaseRules, sources: Sources) -> Population:
-    """Find the cases; the temporary tables ``cases`` and ``outcomes`` of ``work`` hold them.
+    """Find the cases and create the temporary tables ``cases`` and ``outcomes`` in ``work``.
 
     Raises
     ------
     DataError
-        Unknown births where ages count.
+        Births are unknown although ages are needed.
     """
     work.run(f"CREATE OR REPLACE TEMP TABLE outcomes AS {sources.outcomes()}")
     rows: list[tuple] = []
@@ -120,7 +120,7 @@ def find_cases(db: OmopDatabase, work: Workspace, rules: CaseRules, sources: Sou
         _within_periods(work, rules)
         _count(work, rows, "within the study periods")
     if rules.nesting_cohort is not None:
-        # Two spells that overlap would count their common days twice.
+        # Overlapping spells would count their common days twice.
         spells = joined_spells(sources.nesting())
         work.run(f"CREATE OR REPLACE TEMP TABLE spells AS {spells}")
         _within_spells(work)
@@ -137,11 +137,11 @@ def find_cases(db: OmopDatabase, work: Workspace, rules: CaseRules, sources: Sou
     return _population(work, attrition, prevalence, first_only, restricted, notes)
 
 
-# -- the cases -----------------------------------------------------------------------------------
+# -- construction of the cases -------------------------------------------------------------------
 
 
 def _first_cases(db: OmopDatabase, work: Workspace) -> None:
-    """Make the table ``cases`` of the joined observation periods with an outcome in them."""
+    """Create the table ``cases`` of the joined observation periods with an outcome."""
     work.run(f"""
     CREATE OR REPLACE TEMP TABLE cases AS
     WITH ends AS (SELECT max(last) AS latest FROM periods),
@@ -160,9 +160,9 @@ def _first_cases(db: OmopDatabase, work: Workspace) -> None:
 
 
 def _count_undated(db: OmopDatabase, work: Workspace, rows: list[tuple]) -> None:
-    """Put the outcomes of periods that lack a date before the others, where there are any.
+    """Count outcomes in periods that lack a date in an attrition line of their own, if any.
 
-    Such a period adds its outcomes and itself to the first line; it has no days to be counted.
+    Such periods add their outcomes and their number to the first line; they have no days to count.
     """
     undated = undated_periods(db, "SELECT person_id FROM outcomes")
     [(people, events, periods)] = work.rows(f"""
@@ -186,6 +186,7 @@ def _count_undated(db: OmopDatabase, work: Workspace, rows: list[tuple]) -> None
 
 
 def _within_periods(work: Workspace, rules: CaseRules) -> None:
+    """Restrict the cases to the study periods."""
     spans = ", ".join(
         f"(DATE '{start or '0001-01-01'}', DATE '{end or '9999-12-31'}')"
         for start, end in rules.study_periods
@@ -197,13 +198,14 @@ def _within_periods(work: Workspace, rules: CaseRules) -> None:
 
 
 def _within_spells(work: Workspace) -> None:
+    """Restrict the cases to the spells of the nesting cohort."""
     _cut_to(
         "spells s ON c.person_id = s.person_id AND c.last >= s.first AND c.first <= s.last", work
     )
 
 
 def _cut_to(join: str, work: Workspace) -> None:
-    """The parts of the cases within spells; where a spell ends, observation ends by rule."""
+    """Cut the cases to spells; at the end of a spell, observation ends by the rule."""
     work.run(f"""
     CREATE OR REPLACE TEMP TABLE cases AS
     SELECT row_number() OVER (
@@ -215,7 +217,7 @@ def _cut_to(join: str, work: Workspace) -> None:
 
 
 def _prevalence(work: Workspace, rules: CaseRules, subjects: int) -> float:
-    """People with the outcome, over the stretches of observation of all people."""
+    """Divide the number of people with the outcome by the number of observation periods."""
     joins = ""
     if rules.study_periods or rules.nesting_cohort is not None:
         on = "o.last >= s.first AND o.first <= s.last"
@@ -227,7 +229,7 @@ def _prevalence(work: Workspace, rules: CaseRules, subjects: int) -> float:
 
 
 def _sample(work: Workspace, rules: CaseRules, rows: list[tuple]) -> None:
-    """A random sample; who is in it depends on the person and the seed, not on any order."""
+    """Draw a random sample that depends only on the person and the seed."""
     if rows[-1][3] <= rules.max_cases:
         return
     work.run(f"""
@@ -241,7 +243,7 @@ def _sample(work: Workspace, rules: CaseRules, rows: list[tuple]) -> None:
 
 
 def _on_days(work: Workspace) -> None:
-    """From dates to days since the first day of the observation period."""
+    """Convert dates to days since the first day of the observation period."""
     work.run("""
     CREATE OR REPLACE TEMP TABLE outcomes AS
     SELECT case_id, c.person_id, (on_day - observed)::INTEGER AS day,
@@ -262,6 +264,7 @@ def _on_days(work: Workspace) -> None:
 def _apply_rules(
     work: Workspace, rules: CaseRules, sources: Sources, rows: list[tuple]
 ) -> tuple[Any, Any] | None:
+    """Apply the rules in order and count what each leaves; return the restricted period."""
     restricted = None
     if rules.first_outcome_only:
         work.run("DELETE FROM outcomes WHERE NOT is_first")
@@ -285,7 +288,7 @@ def _apply_rules(
 
 
 def _by_age(work: Workspace, rules: CaseRules) -> None:
-    """From the birthday that begins ``min_age`` to the day before that which ends ``max_age``."""
+    """Restrict time to the ages from ``min_age`` to ``max_age``, in completed years."""
     [(unknown,)] = work.rows("SELECT count(*) FROM cases WHERE age IS NULL")
     if unknown:
         raise DataError(
@@ -300,14 +303,14 @@ def _by_age(work: Workspace, rules: CaseRules) -> None:
 
 
 def _years_old(rules: CaseRules, years: int) -> str:
-    """SQL of the day of a case on which the person has completed so many years."""
+    """Return SQL of the day of a case on which the person has completed some years of age."""
     if rules.age_rule == "365.25 days":
         return f"{round(years * DAYS_A_YEAR)} - age"
     return f"({birthday_sql('born', years)} - observed)"
 
 
 def _while_seen(work: Workspace, rules: CaseRules, sources: Sources) -> tuple[Any, Any]:
-    """Cut time to the days on which anybody in the database had the exposure."""
+    """Restrict time to the days between the first and the last exposure in the database."""
     exposure = rules.restrict_to_exposure
     assert exposure is not None
     table = rules.exposures_from
@@ -321,7 +324,7 @@ def _while_seen(work: Workspace, rules: CaseRules, sources: Sources) -> tuple[An
     work.run(
         "UPDATE cases SET start = greatest(start, $1::DATE - observed), "
         "last = least(last, $2::DATE - observed), "
-        "end_known = end_known OR observed + last > $2::DATE",  # cut by the rule
+        "end_known = end_known OR observed + last > $2::DATE",  # The rule ends observation.
         [first, last],
     )
     _cleared(work)
@@ -329,6 +332,7 @@ def _while_seen(work: Workspace, rules: CaseRules, sources: Sources) -> tuple[An
 
 
 def _age_words(rules: CaseRules) -> str:
+    """Describe the rule on age."""
     if rules.max_age is None:
         return f"at age {rules.min_age} or older"
     if rules.min_age is None:
@@ -337,12 +341,12 @@ def _age_words(rules: CaseRules) -> str:
 
 
 def _cleared(work: Workspace) -> None:
-    """Without cases of a day or less, which cannot be compared with another day."""
+    """Remove cases with at most one day, which have no other day for comparison."""
     work.run("DELETE FROM cases WHERE start >= last")
 
 
 def _keep(work: Workspace) -> None:
-    """The cases that are left, numbered from 0 in the order of people and time."""
+    """Number the remaining cases from 0, sorted by person and time."""
     work.run("""
     CREATE OR REPLACE TEMP TABLE kept AS
     SELECT (row_number() OVER (ORDER BY person_id, observed, start) - 1)::BIGINT AS case_id,
@@ -369,12 +373,14 @@ COUNTS = """
 
 
 def _count(work: Workspace, rows: list[tuple], rule: str) -> None:
+    """Add a line of attrition while tables contain dates."""
     on = "o.person_id = c.person_id AND o.on_day BETWEEN c.first AND c.last"
     [counts] = work.rows(COUNTS.format(days="c.last - c.first", on=on))
     rows.append((rule, *map(int, counts)))
 
 
 def _count_days(work: Workspace, rows: list[tuple], rule: str) -> None:
+    """Add a line of attrition after the conversion to days."""
     on = "o.case_id = c.case_id AND o.day BETWEEN c.start AND c.last"
     [counts] = work.rows(COUNTS.format(days="c.last - c.start", on=on))
     rows.append((rule, *map(int, counts)))
@@ -388,6 +394,7 @@ def _population(
     restricted: tuple[Any, Any] | None,
     notes: tuple[DataNote, ...],
 ) -> Population:
+    """Read the population from the tables ``cases`` and ``outcomes``."""
     found = work.arrays(
         "SELECT person_id, (observed - DATE '1970-01-01')::BIGINT AS observed, "
         "start::BIGINT AS start, last::BIGINT AS last, coalesce(age, 'nan'::DOUBLE) AS age, "

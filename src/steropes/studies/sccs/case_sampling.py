@@ -1,9 +1,9 @@
-"""Unexposed cases that are left out of the fit of splines, and what that costs in precision.
+"""Sampling of unexposed cases for the fit of splines, and its cost in precision.
 
-Cases without any exposure say nothing about it but through the splines, which they help to fit. Of
-many of them ``spline_cases`` serve. The information of the full data is that of the cases in the
-model, with the part of the unexposed ones scaled up to all of them; the variance that it gives a
-coefficient tells how much narrower its interval would be.
+Cases without any exposure contribute to its estimate only through the splines, for which a sample
+of ``spline_cases`` suffices. The information of the full data is that of the cases in the model,
+with the part of the unexposed ones scaled up to all of them; the resulting variance of a
+coefficient shows how much narrower its interval would be.
 """
 
 from __future__ import annotations
@@ -19,46 +19,46 @@ from steropes.studies.sccs.intervals import PROBE, Intervals
 
 __all__ = ["Sampling", "sampling_cost"]
 
-AT_ONCE = 200_000  # rows, so that the dense columns of a slice stay small
-MOST_COLUMNS = 200  # beyond which the information matrix costs more than the sentence is worth
+AT_ONCE = 200_000  # The number of rows per slice, to keep its dense columns small.
+MOST_COLUMNS = 200  # Beyond this number of columns the information matrix is too expensive.
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """What the sample of unexposed cases costs.
+    """The cost of sampling the unexposed cases.
 
     Attributes
     ----------
     narrower : dict of str to float
-        For each exposure of interest the share by which its interval, on the log scale, would be
-        narrower with all cases; empty if that is not known.
+        The relative reduction of each exposure of interest's interval width (on the log scale)
+        with all cases; empty if unknown.
     """
 
     narrower: dict[str, float]
 
     def sentence(self) -> str:
-        """Describe the sample and its price."""
-        said = (
-            "Of the cases without exposure, which only help to fit the splines, a part is in the "
-            "model (spline_cases)"
+        """Describe the sample and its cost."""
+        sample = (
+            "Unexposed cases only help to fit the splines; a sample of them is in the model "
+            "(spline_cases)"
         )
         if not self.narrower:
-            return f"{said}; intervals are wider than with all of them."
+            return f"{sample}; intervals are wider than with all of them."
         most = max(self.narrower.values())
         size = "less than 1%" if most < 0.01 else f"{100 * most:.0f}%"
         up_to = "up to " if len(self.narrower) > 1 else "about "
         up_to = "" if most < 0.01 else up_to
-        return f"{said}; with all of them the interval would be {up_to}{size} narrower."
+        return f"{sample}; with all of them the interval would be {up_to}{size} narrower."
 
 
 def sampling_cost(intervals: Intervals, estimates: pd.DataFrame) -> Sampling | None:
-    """Compute the price of the sample; None if no case was left out.
+    """Compute the cost of the sample; None if no case was left out.
 
     Parameters
     ----------
     intervals : Intervals
     estimates : DataFrame
-        Of the fitted model, indexed by covariate, with ``log_rr``.
+        Estimates of the fitted model, indexed by covariate, with ``log_rr``.
     """
     if intervals.comparable is None:
         return None
@@ -87,7 +87,7 @@ def sampling_cost(intervals: Intervals, estimates: pd.DataFrame) -> Sampling | N
 
 
 def _exposed(intervals: Intervals) -> NDArray:
-    """Whether each case of the model, in the order of its rows, has a day in any window."""
+    """Mark the cases of the model, in row order, with a day in any window."""
     starts = np.flatnonzero(np.diff(intervals.case, prepend=-1))
     number = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(intervals))))
     found = np.zeros(len(starts), bool)
@@ -101,7 +101,7 @@ def _exposed(intervals: Intervals) -> NDArray:
 def _information(
     d: Intervals, beta: NDArray, chosen: NDArray, exposed: NDArray
 ) -> tuple[NDArray, NDArray]:
-    """Information of the exposed and of the unexposed cases, Σ n [Z'ΠZ − (Z'π)(Z'π)'] in cases."""
+    """Sum Σ n [Z'ΠZ − (Z'π)(Z'π)'] over the exposed and over the unexposed cases."""
     p = d.X.shape[1]
     eta = d.X @ beta[:p] + d.time @ beta[p:]
     starts = np.flatnonzero(np.diff(d.case, prepend=-1))

@@ -1,4 +1,4 @@
-"""Drug classes: the ATC code of each ingredient, at a length of one's choice."""
+"""Drug classes: the ATC code of each ingredient at a given length."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LEVELS = (1, 3, 4, 5)
 
 
 def drug_classes(db: OmopDatabase, drugs: list[int], length: int) -> dict[int, str]:
-    """The ATC class of each drug that has one; of several, the first by code.
+    """Look up the ATC class of each drug that has one; of several, the first by code.
 
     Parameters
     ----------
@@ -20,7 +20,7 @@ def drug_classes(db: OmopDatabase, drugs: list[int], length: int) -> dict[int, s
     drugs : list of int
         Concept ids of ingredients.
     length : {1, 3, 4, 5}
-        Of the codes: anatomical, therapeutic, pharmacological or chemical group.
+        Length of the codes: anatomical, therapeutic, pharmacological or chemical group.
 
     Raises
     ------
@@ -43,7 +43,7 @@ def drug_classes(db: OmopDatabase, drugs: list[int], length: int) -> dict[int, s
     )
     if not found:
         raise DataError(
-            f"a prior over drug classes needs them: none of the {len(drugs)} drugs has an ATC "
+            f"a prior over drug classes needs ATC codes: none of the {len(drugs)} drugs has an ATC "
             f"class of {length} characters in the vocabulary of {db.name}"
         )
     return {int(drug): str(code) for drug, code in found}

@@ -1,4 +1,4 @@
-"""The rate ratio that a case series could have found: Musonda, Farrington and Whitaker (2006)."""
+"""Minimal detectable rate ratio of a case series (Musonda, Farrington and Whitaker 2006)."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from scipy.stats import norm
 
 __all__ = ["minimal_detectable_ratio", "power_of"]
 
-HIGHEST = 10.0  # log rate ratio
+HIGHEST = 10.0  # The largest log rate ratio that is considered.
 
 
 def power_of(log_rr: float, share: float, events: int, alpha: float = 0.05) -> float:
-    """Power of the two-sided test of the signed root likelihood ratio (their expression 7).
+    """Compute the power of the two-sided signed root likelihood ratio test (expression 7).
 
     Parameters
     ----------
     log_rr : float
         The true log rate ratio, not 0.
     share : float
-        Share of the cases' time that is exposed, between 0 and 1.
+        Exposed share of the cases' time, between 0 and 1.
     events : int
-        Events of the cases who have the exposure.
+        Number of events of the cases with the exposure.
     alpha : float, default 0.05
     """
     b, r = log_rr, share
-    # m = e^b r + 1 − r and q = e^b r / m, written so that no exponential overflows
+    # m = e^b r + 1 − r and q = e^b r / m, in a form in which no exponential overflows
     log_m = float(_log_add(b + math.log(r), math.log1p(-r)))
     q = math.exp(b + math.log(r) - log_m)
     a = 2 * (q * b - log_m)
@@ -42,14 +42,14 @@ def power_of(log_rr: float, share: float, events: int, alpha: float = 0.05) -> f
 def minimal_detectable_ratio(
     share: float, events: int, alpha: float = 0.05, power: float = 0.8
 ) -> float:
-    """The smallest rate ratio above one that is found with the given power; ∞ if none is.
+    """Find the smallest rate ratio above one that is detected with the given power, or ∞.
 
     Parameters
     ----------
     share : float
-        Share of the cases' time that is exposed.
+        Exposed share of the cases' time.
     events : int
-        Events of the cases who have the exposure.
+        Number of events of the cases with the exposure.
     alpha, power : float, default 0.05 and 0.8
         Two-sided level and power of the test.
     """
@@ -59,11 +59,13 @@ def minimal_detectable_ratio(
         return math.inf
 
     def short(b: float) -> float:
+        """Return the power in excess of the requested power."""
         return power_of(b, share, events, alpha) - power
 
     return math.exp(float(brentq(short, 1e-6, HIGHEST, xtol=1e-12)))
 
 
 def _log_add(x: float, y: float) -> float:
+    """Compute log(e^x + e^y)."""
     high, low = max(x, y), min(x, y)
     return high + math.log1p(math.exp(low - high))

@@ -1,4 +1,4 @@
-"""The columns of a case series: which eras each covariate is made of."""
+"""Covariates of a case series as columns, with the eras that define each."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class Column:
     ----------
     name : str
     window : int
-        Number of its exposure window in the settings; −1 of the probe at the end of observation,
-        −2 of splines, −3 of the control interval.
+        Number of its exposure window in the settings; −1 for the end-of-observation probe, −2 for
+        splines, −3 for the control interval.
     eras : tuple of int
-        The ids asked for: one with ``by_concept``, those of the window, or none for all.
+        Requested ids: one with ``by_concept``, those of the window, or none for all.
     penalized, of_interest, profile, pre_exposure : bool
         As in `ExposureWindow`.
     group : str or None
@@ -52,10 +52,10 @@ CONTROL = -3
 def era_columns(
     eras: Eras, settings: CaseSeriesSettings
 ) -> tuple[list[Column], list[ExposureWindow]]:
-    """Say which column each of the cases' eras belongs to.
+    """Assign the cases' eras to columns.
 
-    Makes the temporary table ``wanted`` (``col, kind, era_id``); returns the columns and the
-    window that each is of. The control interval is the last, where there is one.
+    Creates the temporary table ``wanted`` (``col, kind, era_id``) and returns the columns with the
+    window of each. The control interval, if there is one, is the last.
     """
     windows = [*settings.windows, *([settings.control] if settings.control else [])]
     columns: list[Column] = []
@@ -84,12 +84,12 @@ def era_columns(
 def _with_classes(
     sources: Sources, settings: CaseSeriesSettings, columns: list[Column]
 ) -> list[Column]:
-    """The columns with the ATC classes of single drugs under the prior."""
+    """Add the ATC classes of single drugs under the prior to the columns."""
     drugs = [c.eras[0] for c in columns if c.penalized and len(c.eras) == 1]
     if sources.rules.exposures_from == "cohort" or not drugs:
         raise DataError(
-            "a hierarchical prior is over the classes of drugs: it needs exposures from drug_era, "
-            "one column each (by_concept) and penalized"
+            "a hierarchical prior is over drug classes: it needs exposures from drug_era, each "
+            "with its own column (by_concept) and penalized"
         )
     classes = drug_classes(sources.db, drugs, settings.class_length)
     return [
@@ -99,6 +99,7 @@ def _with_classes(
 
 
 def _columns_of(eras: Eras, window: ExposureWindow, number: int) -> list[tuple[Column, list[int]]]:
+    """Return the columns of a window with the ids of each."""
     sources = eras.sources
     table, found = sources.table_of(window), eras.ids(window.kind)
     asked = found if window.eras is None else sources.members(table, window.eras)
@@ -132,7 +133,7 @@ def _columns_of(eras: Eras, window: ExposureWindow, number: int) -> list[tuple[C
 
 
 def unique_names(columns: list[Column]) -> list[str]:
-    """Names of the columns; the second of a name is told apart by its number."""
+    """Name the columns; repeated names are numbered."""
     seen: dict[str, int] = {}
     names = []
     for c in columns:
@@ -142,7 +143,7 @@ def unique_names(columns: list[Column]) -> list[str]:
 
 
 def refuse_no_windows(n_windows: NDArray, columns: list[Column]) -> None:
-    """Refuse a study in which no case has any window."""
+    """Raise if no case has any window."""
     if not np.any(n_windows):
         names = ", ".join(dict.fromkeys(c.name for c in columns)) or "any exposure"
         raise DataError(

@@ -1,4 +1,4 @@
-"""Where outcomes and eras come from, as SQL: condition records, eras, a cohort table."""
+"""SQL sources of outcomes and eras: condition records, eras and cohort tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from steropes.studies.sccs.settings import CaseRules, ExposureWindow
 
 __all__ = ["Sources", "concept_members"]
 
-# table: concept, first day, last day
+# Columns of each table: concept, first day and last day.
 ERAS = {
     "drug_era": ("drug_concept_id", "drug_era_start_date", "drug_era_end_date"),
     "condition_era": (
@@ -34,21 +34,21 @@ ALONE = "take concepts alone with descendants=False (--no-descendants, or descen
 
 
 class Sources:
-    """The tables of a study: what an id means, which eras it has, and its name.
+    """The source tables of a study, with the ids, eras and names in them.
 
     Parameters
     ----------
     db : OmopDatabase
     work : Workspace
-        Where the cohorts are placed.
+        Receives the cohort entries.
     rules : CaseRules
     cohorts : CohortTable, optional
-        Needed where outcomes, exposures or nesting are cohorts.
+        Required if outcomes, exposures or nesting are cohorts.
 
     Attributes
     ----------
     family : Descendants
-        Finds the descendants of concepts, and holds notes on links that are missing.
+        Finds the descendants of concepts and collects notes on missing links.
     """
 
     def __init__(
@@ -60,19 +60,19 @@ class Sources:
         if "cohort" in uses or rules.nesting_cohort is not None:
             if cohorts is None:
                 raise DataError(
-                    "the settings name cohorts, but there is no cohort table: pass cohorts="
+                    "the settings refer to cohorts, but there is no cohort table: pass cohorts="
                 )
             if cohorts.database and cohorts.database != db.identity:
                 raise DataError(
-                    f"the cohorts are of {cohorts.database}, not of {db.identity}: person ids of "
-                    "one are not comparable with the other's"
+                    f"the cohorts are of {cohorts.database}, not of {db.identity}; person ids are "
+                    "not comparable across databases"
                 )
             cohorts.place(work, "cohort_entries")
         for table in {*uses, *(["condition_era"] if "condition_era" in uses else [])}:
             self.check(table)
 
     def check(self, table: str) -> None:
-        """Refuse a table that is not there or lacks a column."""
+        """Raise if a table is missing or lacks a column."""
         if table == "cohort":
             return
         have = self.db.columns(table)
@@ -85,31 +85,31 @@ class Sources:
     # -- ids -------------------------------------------------------------------------------------
 
     def members(self, table: str, ids: Iterable[int]) -> list[int]:
-        """The ids that eras may have which these ids stand for."""
+        """Return the ids that records may have for these ids, including descendants."""
         return concept_members(self.family, self.rules, table, ids)
 
     def name(self, table: str, era: int) -> str:
-        """Name of an id."""
+        """Return the name of an id."""
         if table == "cohort":
             assert self.cohorts is not None
             return self.cohorts.name(era)
         return self.db.concept_names([era]).get(era, f"concept {era}")
 
     def names(self, table: str, ids: list[int]) -> dict[int, str]:
-        """Names of many ids."""
+        """Return the names of many ids."""
         if table == "cohort":
             return {i: self.name(table, i) for i in ids}
         found = self.db.concept_names(ids)
         return {i: found.get(i, f"concept {i}") for i in ids}
 
     def table_of(self, window: ExposureWindow) -> str:
-        """The table that the eras of a window are in."""
+        """Return the table of a window's eras."""
         return "condition_era" if window.kind == "condition" else self.rules.exposures_from
 
     # -- relations -------------------------------------------------------------------------------
 
     def _records(self, table: str, concept: str, ids: Iterable[int] | None) -> str:
-        """Records of some concepts, or all of the people who have the outcome."""
+        """Return the records of some concepts, or all records of people with the outcome."""
         if ids is not None:
             return self.db.records(RecordsOf(table, concept, tuple(sorted({*ids}))))
         of, rules = self.rules.outcomes_from, self.rules
@@ -119,7 +119,7 @@ class Sources:
         return self.db.narrowed([outcome]).table(table)
 
     def relation(self, table: str, ids: Iterable[int] | None = None) -> str:
-        """A SELECT of ``person_id``, ``era_id``, ``first``, ``last`` (dates), without id 0."""
+        """Return a SELECT of ``person_id``, ``era_id``, ``first``, ``last``, without id 0."""
         ids = None if ids is None else sorted({*ids})
         if table == "cohort":
             concept, first, last = "cohort_definition_id", "cohort_start_date", "cohort_end_date"
@@ -135,8 +135,8 @@ class Sources:
         )
 
     def reversed_eras(self, table: str, ids: Iterable[int] | None) -> tuple[DataNote, ...]:
-        """Count the cases' eras of some ids, or of all, that end before they start."""
-        if table == "cohort":  # whose entries have been checked
+        """Count the cases' eras of some or all ids that end before they start."""
+        if table == "cohort":  # CohortTable has checked its entries.
             return ()
         concept, *dates = ERAS[table]
         source = self._records(table, concept, ids)
@@ -144,7 +144,7 @@ class Sources:
         return reversed_eras(self.work, source, table, (dates[0], dates[1]), of_cases)
 
     def outcomes(self) -> str:
-        """A SELECT of the outcomes, one a person and day: ``person_id``, ``on_day``."""
+        """Return a SELECT of the distinct outcome days: ``person_id``, ``on_day``."""
         table, outcome = self.rules.outcomes_from, self.rules.outcome
         if table == "cohort":
             assert self.cohorts is not None
@@ -152,7 +152,7 @@ class Sources:
         return f"SELECT DISTINCT person_id, first AS on_day FROM ({self.relation(table, ids)})"
 
     def outcome_and_nesting(self, table: str) -> set[int]:
-        """Ids in a table that are no exposures: the outcome and the nesting cohort."""
+        """Return the ids in a table that are not exposures: the outcome and the nesting cohort."""
         same = {
             "cohort": ("cohort",),
             "drug_era": ("drug_era",),
@@ -166,11 +166,11 @@ class Sources:
         return found
 
     def outcome_name(self) -> str:
-        """Name of the outcome."""
+        """Return the name of the outcome."""
         return self.name(self.rules.outcomes_from, self.rules.outcome)
 
     def nesting(self) -> str:
-        """A SELECT of the spells of the nesting cohort."""
+        """Return a SELECT of the spells of the nesting cohort."""
         assert self.cohorts is not None
         assert self.rules.nesting_cohort is not None
         require(self.cohorts, [self.rules.nesting_cohort], "nesting_cohort")
@@ -180,12 +180,12 @@ class Sources:
 def concept_members(
     family: Descendants, rules: CaseRules, table: str, ids: Iterable[int]
 ) -> list[int]:
-    """Find the ids that records of a table may have which these ids stand for.
+    """Find the ids that records of a table may have for these ids, including descendants.
 
     Raises
     ------
     DataError
-        An unknown concept, or a vocabulary without links to tell its descendants by.
+        A concept is unknown, or the vocabulary has no links to find descendants.
     """
     ids = sorted({int(i) for i in ids})
     if table == "cohort":
@@ -198,4 +198,5 @@ def concept_members(
 
 
 def _list(values: Iterable[int]) -> str:
+    """Join numbers with commas."""
     return ", ".join(str(int(v)) for v in values) or "NULL"

@@ -1,4 +1,4 @@
-"""The eras of the cases, read from the database by parts of cases, never all at once."""
+"""Eras of the cases, read from the database in parts to limit memory."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from steropes.studies.sccs.settings import CaseSeriesSettings, ExposureWindow, K
 
 __all__ = ["Eras"]
 
-PART = 250_000  # cases whose eras are in memory together
+PART = 250_000  # The number of cases whose eras are in memory together.
 
 
 class Eras:
-    """Eras that meet the observation period of a case, also outside of the days that count.
+    """Eras that overlap the observation period of a case, even outside of the days that count.
 
-    Those after the last day that counts have windows before them.
+    Eras after the last day that counts can have windows before them.
 
-    The temporary table ``eras`` (``case_id, kind, era_id, first, last``, in days since the first
-    day of observation) of the workspace holds those of one part of the cases at a time, which
-    `parts` reads. One reading at the beginning counts them.
+    The workspace's temporary table ``eras`` (``case_id, kind, era_id, first, last``, in days since
+    the first day of observation) contains one part of the cases at a time, read by `parts`. All
+    parts are read once at the start to count the eras.
 
     Parameters
     ----------
@@ -33,21 +33,21 @@ class Eras:
     sources : Sources
     settings : CaseSeriesSettings
     part : int
-        How many cases make a part; no result depends on it.
+        Number of cases in a part; results do not depend on it.
 
     Attributes
     ----------
     n_cases : int
     counts : dict
-        How many eras there are of each (kind, id); ids with fewer than ``min_eras`` are left out,
-        here and everywhere.
+        Number of eras of each (kind, id); ids with fewer than ``min_eras`` are left out, here and
+        everywhere.
     notes : tuple of DataNote
         Eras that end before they start.
 
     Raises
     ------
     DataError
-        An era table that is not there, an unknown concept.
+        An era table is missing, or a concept is unknown.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Eras:
             self._relations[kind] = sources.relation(table, ids)
             self.notes += sources.reversed_eras(table, ids)
         [(self.n_cases,)] = work.rows("SELECT count(*) FROM cases")
-        self._held = -1  # the first case of the part that is in memory
+        self._held = -1  # The first case of the part in memory.
         self._few: list[tuple[str, int]] = []
         counts: dict[tuple[str, int], int] = {}
         for _ in self.parts():
@@ -75,7 +75,7 @@ class Eras:
         self._leave_out()
 
     def parts(self) -> Iterator[tuple[int, int]]:
-        """Read part after part; its cases are a … b − 1."""
+        """Read part after part, yielding the range of its cases a … b − 1."""
         for a in range(0, max(self.n_cases, 1), self._part):
             b = min(a + self._part, self.n_cases)
             if self._held != a:
@@ -83,11 +83,11 @@ class Eras:
             yield a, b
 
     def ids(self, kind: Kind) -> list[int]:
-        """The ids that there are, ascending."""
+        """Return the ids that have eras, ascending."""
         return [era for of, era in self.counts if of == kind]
 
     def of(self, kind: Kind, ids: Iterable[int]) -> tuple[NDArray, NDArray, NDArray]:
-        """The eras of some ids, of all cases: case, first and last day, in this order."""
+        """Return case, first and last day of the eras of some ids, for all cases, in this order."""
         wanted = sorted({*ids} & {*self.ids(kind)})
         table = self.sources.rules.exposures_from if kind == "exposure" else "condition_era"
         rows = self.work.arrays(
@@ -98,6 +98,7 @@ class Eras:
         return case, first, last
 
     def _read(self, a: int, b: int) -> None:
+        """Read the eras of the cases a … b − 1 into the table ``eras``."""
         self.work.run(
             "CREATE OR REPLACE TEMP TABLE eras (case_id INTEGER, "
             "kind ENUM('exposure', 'condition'), era_id BIGINT, first INTEGER, last INTEGER)"
@@ -112,12 +113,12 @@ class Eras:
             self.work.run(
                 f"INSERT INTO eras SELECT case_id, '{kind}', era_id, first, last "
                 f"FROM ({_of_cases(relation, some)}) ORDER BY case_id"
-            )  # in order, so that some of the cases are found without looking at all of them
+            )  # Sorted, so that some cases are found without scanning all.
         self._held = a
         self._leave_out()
 
     def _leave_out(self) -> None:
-        """Forget eras of ids that too few cases have."""
+        """Delete the eras of ids with too few eras."""
         if self._few:
             self.work.run(
                 "DELETE FROM eras WHERE (kind::VARCHAR, era_id) IN ("
@@ -127,7 +128,7 @@ class Eras:
 
 
 def _asked_for(sources: Sources, windows: list[ExposureWindow]) -> tuple[str, list[int] | None]:
-    """The table of the eras that some windows of a kind ask for, and their ids or None for all."""
+    """Return the table of the eras of some windows of one kind, and their ids or None for all."""
     table = sources.table_of(windows[0])
     sources.check(table)
     if any(w.eras is None for w in windows):
@@ -136,7 +137,7 @@ def _asked_for(sources: Sources, windows: list[ExposureWindow]) -> tuple[str, li
 
 
 def _of_cases(relation: str, some: str = "TRUE") -> str:
-    """Eras from days of the calendar to days of the cases, each once."""
+    """Return SQL of distinct eras with dates converted to days of the cases."""
     return f"""
         SELECT DISTINCT case_id, era_id, (first - observed)::INTEGER AS first,
                (e.last - observed)::INTEGER AS last

@@ -1,4 +1,4 @@
-"""When events happen: around the start of exposure, over age and calendar time, month by month."""
+"""Timing of events: around the start of exposure, by age and by calendar month."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WEEKS = (-26, 26)
 
 @dataclass(frozen=True, repr=False)
 class Exposures:
-    """Eras of one exposure among the cases: numbers of cases, first and last days."""
+    """Eras of one exposure among the cases: case numbers, first and last days."""
 
     case: NDArray
     first: NDArray
@@ -27,9 +27,9 @@ class Exposures:
 
 
 def time_to_event(population: Population, exposures: Exposures) -> pd.DataFrame:
-    """Outcomes and observed cases week by week around the start of the first exposure.
+    """Count outcomes and observed cases by week around the start of the first exposure.
 
-    Only eras that begin on a day that counts, and not on the last one, are an exposure.
+    An era counts as exposure only if it begins on a day that counts other than the last one.
 
     Returns
     -------
@@ -63,10 +63,10 @@ def time_to_event(population: Population, exposures: Exposures) -> pd.DataFrame:
 
 
 def _during(case: NDArray, first: NDArray, last: NDArray, of: NDArray, day: NDArray) -> NDArray:
-    """Whether each (of, day) falls in any era of its case."""
+    """Mark each (of, day) that falls in an era of its case."""
     order = np.lexsort((first, case))
     key = (case[order] << 21) | first[order]
-    # the latest end of the case's eras so far: ends of earlier cases are below any key of it
+    # The latest end of the case's eras so far; ends of earlier cases are below any key of it.
     reach = np.maximum.accumulate((case[order] << 21) | last[order]) if len(order) else key
     at = np.searchsorted(key, (of << 21) | day, side="right") - 1
     found = at >= 0
@@ -75,7 +75,7 @@ def _during(case: NDArray, first: NDArray, last: NDArray, of: NDArray, day: NDAr
 
 
 def age_spans(population: Population) -> pd.DataFrame:
-    """How many cases' time covers each month of age, and the months before and after.
+    """Count the cases whose time covers each month of age and the months before and after.
 
     Returns
     -------
@@ -90,7 +90,7 @@ def age_spans(population: Population) -> pd.DataFrame:
 
 
 def calendar_spans(population: Population) -> pd.DataFrame:
-    """How many cases' time covers each calendar month, and the months before and after.
+    """Count the cases whose time covers each calendar month and the months before and after.
 
     Returns
     -------
@@ -106,7 +106,7 @@ def calendar_spans(population: Population) -> pd.DataFrame:
 
 
 def _cover(first: NDArray, last: NDArray) -> pd.DataFrame:
-    """Counts of the spans first … last (both included) over each month."""
+    """Count the spans first … last (inclusive) that cover each month."""
     keep = last >= first
     first, last = first[keep], last[keep]
     if len(first) == 0:
@@ -121,23 +121,23 @@ def _cover(first: NDArray, last: NDArray) -> pd.DataFrame:
 def monthly_rates(
     population: Population, effects: Sequence[tuple[TimeEffect, NDArray]] = ()
 ) -> pd.DataFrame:
-    """Observed and expected outcomes of each calendar month.
+    """Compute observed and expected outcomes of each calendar month.
 
-    A case's outcomes are expected to spread evenly over its days; with ``effects`` in proportion
-    to what the model says of each of its months.
+    A case's outcomes are expected to be uniform over its days or, with ``effects``, proportional to
+    the model's rate in each of its months.
 
     Parameters
     ----------
     population : Population
     effects : sequence of (TimeEffect, array)
-        Splines of the model, age among them, with their coefficients.
+        The model's splines, including age, with their coefficients.
 
     Returns
     -------
     DataFrame
         ``year``, ``month``, ``observed`` (outcomes), ``cases`` (observed, in person-months),
         ``expected``, ``adjusted`` (expected with ``effects``), ``ratio`` and ``adjusted_ratio``
-        (observed over either; 0 where nothing is expected).
+        (observed over either; 0 if nothing is expected).
     """
     if len(population) == 0:
         return rates_table(np.zeros(0), *(np.zeros(0, np.int64) for _ in range(4)))
@@ -147,6 +147,7 @@ def monthly_rates(
     events = np.bincount(population.outcome_case, minlength=len(population))
 
     def expected(mass: NDArray) -> NDArray:
+        """Distribute each case's events in proportion to a mass per month, and sum by month."""
         total = np.bincount(of, mass, minlength=len(population))
         return np.bincount(at, mass * (events / total)[of], minlength=len(months))
 
@@ -164,17 +165,17 @@ def _log_effect(
     at: NDArray,
     of: NDArray,
 ) -> NDArray:
-    """Log rate of each month of each case, over that of its highest month.
+    """Compute the log rate in each month of each case, relative to the case's highest month.
 
-    Age and calendar time rise together in everybody, and their effects may be large and opposed:
-    only their sum says something, and that within a case.
+    Within a person, age and calendar time increase together, and their effects may be large with
+    opposite signs: only their sum within a case is meaningful.
     """
     log_rate = np.zeros(len(at))
     for effect, beta in effects:
         if effect.kind == "age":
             begins = first_day(months)[at] - population.observed[of]
             age = population.age[of] + np.maximum(begins, population.start[of])
-            age -= (youngest := age.min())  # whole days: the values are few, a table has them all
+            age -= (youngest := age.min())  # Few distinct whole days: a table covers them all.
             day = age.astype(np.int64)
             log_rate += (effect.basis(youngest + np.arange(day.max() + 1)) @ beta)[day]
         else:
@@ -187,7 +188,7 @@ def _log_effect(
 def rates_table(
     months: NDArray, observed: NDArray, cases: NDArray, plain: NDArray, adjusted: NDArray
 ) -> pd.DataFrame:
-    """The table of `monthly_rates` from its parts."""
+    """Assemble the table of `monthly_rates`."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = [np.where(e == 0, 0.0, observed / e) for e in (plain, adjusted)]
     return pd.DataFrame(
@@ -205,21 +206,21 @@ def rates_table(
 
 
 def observed_outcomes(population: Population) -> NDArray:
-    """Outcomes in each of the `observed_months`."""
+    """Count the outcomes in each of the `observed_months`."""
     months = observed_months(population)
     day = population.observed[population.outcome_case] + population.outcome_day
     return np.bincount(month_of(day) - months[0], minlength=len(months))
 
 
 def observed_months(population: Population) -> NDArray:
-    """Months since year 0, from the first observed to the last."""
+    """Return the months since year 0, from the first observed to the last."""
     first = month_of(population.observed + population.start)
     last = month_of(population.observed + population.end)
     return np.arange(first.min(), last.max() + 1)
 
 
 def _person_months(population: Population) -> tuple[NDArray, NDArray, NDArray, NDArray]:
-    """Month, case, share of the month that is observed, and days, of each month of each case."""
+    """Return month, case, observed share of the month, and days, for each month of each case."""
     from_, to = population.observed + population.start, population.observed + population.end
     first, last = month_of(from_), month_of(to)
     counts = last - first + 1

@@ -1,4 +1,4 @@
-"""Data in which nobody's exposure changes, of which a case series has nothing to say."""
+"""A check that some exposure varies within a case, without which there is no estimate."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from steropes.studies.sccs.era_covariates import Column
 
 __all__ = ["looked_at", "refuse_no_contrast"]
 
-NAMED = 3  # covariates that a message names
+NAMED = 3  # A message names at most this many covariates.
 
 
 def looked_at(columns: list[Column]) -> NDArray:
-    """The columns of exposures that have to change within somebody: of interest, or else all."""
+    """Select the columns of exposures that must vary within a case: of interest, or else all."""
     exposures = [j for j, c in enumerate(columns) if c.window >= 0]
     of_interest = [j for j in exposures if columns[j].of_interest]
     return np.array(of_interest or exposures, np.int64)
@@ -24,7 +24,7 @@ def looked_at(columns: list[Column]) -> NDArray:
 def refuse_no_contrast(
     case: NDArray, ones: list[NDArray], names: list[str], n_exposed: int, n_cases: int
 ) -> None:
-    """Refuse data in which none of some covariates changes within any case.
+    """Raise if none of some covariates varies within any case.
 
     Parameters
     ----------
@@ -33,30 +33,30 @@ def refuse_no_contrast(
     ones : list of (m,) int arrays
         The rows in which each covariate is one.
     names : list of str
-        Of the covariates.
+        Names of the covariates.
     n_exposed, n_cases : int
-        How many cases have a day of any of them, and how many there are.
+        Number of cases with a day of any of them, and number of all cases.
 
     Raises
     ------
     DataError
-        Which of the two it is: everybody is exposed always, or some are always and others never.
+        Everybody is always exposed, or some cases always are and the others never.
     """
     if any(_changes(case, rows) for rows in ones):
         return
-    said = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" * (len(names) > NAMED))
-    remedy = "widen the time that counts, or shorten the windows"
+    listed = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" * (len(names) > NAMED))
+    remedy = "extend the time that counts, or shorten the windows"
     if n_exposed == n_cases:
-        raise DataError(f"{said} covers all of everybody's time that counts; {remedy}")
+        raise DataError(f"{listed} covers all of everybody's time that counts; {remedy}")
     raise DataError(
-        f"no variation of exposure within anyone: {said} covers all days that count of "
+        f"no variation of exposure within anyone: {listed} covers all days that count of "
         f"{shown(n_exposed, LEAST)} cases and none of the other {shown(n_cases - n_exposed, LEAST)}"
         f", and only days of the same person are compared; {remedy}"
     )
 
 
 def _changes(case: NDArray, rows: NDArray) -> bool:
-    """Whether a covariate is one in some rows of a case and zero in others."""
+    """Check whether a covariate is one in some rows of a case and zero in others."""
     has, on = np.unique(case[rows], return_counts=True)
     sizes = np.searchsorted(case, has, "right") - np.searchsorted(case, has, "left")
     return bool((on < sizes).any())

@@ -13,7 +13,7 @@ from steropes.studies.execution.cohort_sources import CohortSources
 from steropes.studies.execution.validation import concept, real, text, whole
 from steropes.studies.sccs.sccs_cohorts import cohort_settings
 from steropes.studies.sccs.sccs_positive_controls import SeriesPositives
-from steropes.studies.sccs.sccs_presets import case_series_settings, words_of_analyses
+from steropes.studies.sccs.sccs_presets import analysis_setting_types, case_series_settings
 from steropes.studies.sccs.sccs_thresholds import Thresholds
 from steropes.studies.sccs.settings import CaseSeriesSettings, Spline
 
@@ -75,7 +75,7 @@ class SeriesAnalysis:
         for name in ("outcome", "exposure"):
             if name in known:
                 raise DataError(f"analysis {self.id}: {name} belongs to the questions")
-        words = words_of_analyses()
+        words = analysis_setting_types()
         for name in known:
             if name not in words:
                 known_words = ", ".join(words)

@@ -1,8 +1,8 @@
-"""Covariates whose estimate is zero or infinite, and the rows that are absent in the limit.
+"""Covariates with a zero or infinite estimate, and the rows that vanish in the limit.
 
-Of a covariate without an event (within the cases in which it changes) the likelihood grows as its
-rate ratio goes to zero, where its rows weigh nothing; one that has all events leaves nothing of
-the other rows of those cases.
+If a covariate has no event (within the cases in which it varies), the likelihood increases as its
+rate ratio goes to zero, where its rows have no weight; if it has all events, the other rows of
+those cases have no weight in the limit.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ __all__ = ["end_of", "find_ends"]
 
 
 def find_ends(intervals: Intervals, free: NDArray) -> tuple[dict[int, float], NDArray]:
-    """Columns without a finite estimate, and the rows that count once they are at their ends.
+    """Find columns without a finite estimate, and the rows that count at these limits.
 
-    The value is −inf (no event in it among the cases in which it changes), +inf (all events), or
-    NaN where it does not change within any case that has an event.
+    The value is −inf (no event in the column among the cases in which it varies), +inf (all
+    events), or NaN if it does not vary within any case with an event.
     """
     case = intervals.case
     rows = np.ones(len(case), bool)
@@ -39,12 +39,12 @@ def find_ends(intervals: Intervals, free: NDArray) -> tuple[dict[int, float], ND
             ends[int(j)] = end
             if not math.isnan(end):
                 rows &= ~gone
-                looking = True  # what is left may decide about another
+                looking = True  # The remaining rows may decide about another column.
     return ends, rows
 
 
 def end_of(intervals: Intervals, j: int, rows: NDArray) -> tuple[float | None, NDArray]:
-    """Where the estimate of column j goes, and the rows that are absent there."""
+    """Return the limit of the estimate of column j, if any, and the rows that vanish there."""
     case, events = intervals.case, intervals.events
     n_cases = int(case[-1]) + 1 if len(case) else 0
     on = np.zeros(len(case), bool)

@@ -1,7 +1,7 @@
-"""Time cut where a covariate changes: intervals of constant covariates, a chunk of cases a time.
+"""Splitting of time into intervals of constant covariates, for a chunk of cases at a time.
 
-An interval is a row of the model; within a case, intervals with the same covariates are one row,
-as their order says nothing (Suchard and others 2013, 2.1).
+An interval is a row of the model. Intervals of a case with the same covariates are merged into one
+row, because their order does not matter (Suchard and others 2013, section 2.1).
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from numpy.typing import NDArray
 
 __all__ = ["Cut", "Pieces", "cut_time", "merge_alike", "sorted_distinct"]
 
-DAY = 21  # bits for a day within a case: 5,700 years
+DAY = 21  # The number of bits for a day within a case: 5,700 years.
 MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 
 @dataclass(frozen=True)
 class Cut:
-    """Rows of some cases, in the order of cases and days, and the covariates of each.
+    """Intervals of some cases, sorted by case and day, with their covariates.
 
     Attributes
     ----------
     case : (n,) int array
-        Counted from the first case of the chunk.
+        Relative to the first case of the chunk.
     first, last : (n,) int arrays
         First and last day of each interval.
     events : (n,) int array
@@ -43,7 +43,7 @@ class Cut:
         return len(self.case)
 
     def take(self, rows: NDArray) -> Cut:
-        """Some of the rows, by number, in that order."""
+        """Select rows by number."""
         counts = np.diff(self.indptr)[rows]
         indptr = np.concatenate([[0], np.cumsum(counts)])
         at = np.repeat(self.indptr[:-1][rows] - indptr[:-1], counts) + np.arange(indptr[-1])
@@ -55,13 +55,13 @@ class Cut:
 
 @dataclass(frozen=True)
 class Pieces:
-    """Rows of the model: intervals of a case with the same covariates put together.
+    """Rows of the model: merged intervals of a case with the same covariates.
 
     Attributes
     ----------
     case, events : (n,) int arrays
     days : (n,) float array
-        Length, or the weight of it.
+        Length of the row in days, or its weight.
     indptr, columns : int arrays
     """
 
@@ -79,7 +79,7 @@ def cut_time(
     outcomes: tuple[NDArray, NDArray],
     cuts: tuple[NDArray, NDArray] | None = None,
 ) -> Cut:
-    """Cut the time of some cases at the ends of their spans.
+    """Split the time of some cases at the ends of their spans.
 
     Parameters
     ----------
@@ -99,11 +99,11 @@ def cut_time(
     if cuts is not None:
         points.append(_key(*cuts))
     edges = sorted_distinct(np.concatenate(points))
-    row_of = np.delete(edges, np.searchsorted(edges, ends))  # the last edge of a case opens no row
+    row_of = np.delete(edges, np.searchsorted(edges, ends))  # The last edge starts no row.
     case = row_of >> DAY
     day = row_of & ((1 << DAY) - 1)
     following = edges[np.searchsorted(edges, row_of) + 1] & ((1 << DAY) - 1)
-    # spans to rows: the edges before a place, less one for each case that has ended
+    # A span's rows: the edges before its ends, minus one for each completed case.
     a = np.searchsorted(edges, _key(of, first)) - of
     b = np.searchsorted(edges, _key(of, last + 1)) - of
     counts = b - a
@@ -111,7 +111,7 @@ def cut_time(
     rows = np.repeat(a - starts[:-1], counts) + np.arange(starts[-1])
     columns = np.repeat(column, counts)
     bits = int(columns.max(initial=0)).bit_length()
-    columns = np.sort((rows << bits) | columns) & ((1 << bits) - 1)  # by row, then column
+    columns = np.sort((rows << bits) | columns) & ((1 << bits) - 1)  # By row, then column.
     indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(row_of)))])
     at = np.searchsorted(row_of, _key(*outcomes), side="right") - 1
     events = np.bincount(at, minlength=len(row_of)).astype(np.int64)
@@ -119,15 +119,15 @@ def cut_time(
 
 
 def merge_alike(cut: Cut, days: NDArray) -> Pieces:
-    """Put together the rows of a case that have the same covariates.
+    """Merge the rows of a case that have the same covariates.
 
-    Rows are told apart by two 64-bit sums of hashes of their columns, and by their number.
+    Rows are compared by two 64-bit sums of hashes of their columns and by the number of columns.
     """
     weights = [_hash(cut.columns, salt) for salt in (1, 2)]
-    sums = [np.concatenate([[np.uint64(0)], np.cumsum(w)]) for w in weights]  # modulo 2^64
+    sums = [np.concatenate([[np.uint64(0)], np.cumsum(w)]) for w in weights]  # Modulo 2^64.
     marks = [s[cut.indptr[1:]] - s[cut.indptr[:-1]] for s in sums]
     counts = np.diff(cut.indptr)
-    # rows that the first sum fails to tell apart may stand between equal ones, which then stay two
+    # A collision of the first sum may separate equal rows in the sort, which then stay separate.
     order = np.lexsort((marks[0], cut.case))
     new = np.zeros(len(cut), bool)
     new[:1] = True
@@ -136,7 +136,7 @@ def merge_alike(cut: Cut, days: NDArray) -> Pieces:
         new[1:] |= ordered[1:] != ordered[:-1]
     group = np.empty(len(cut), np.int64)
     group[order] = np.cumsum(new) - 1
-    # groups in the order of their first rows
+    # Groups are numbered in the order of their first rows.
     heads = order[new]
     rank = np.empty(len(heads), np.int64)
     rank[np.argsort(heads, kind="stable")] = np.arange(len(heads))
@@ -153,7 +153,7 @@ def merge_alike(cut: Cut, days: NDArray) -> Pieces:
 
 
 def sorted_distinct(x: NDArray) -> NDArray:
-    """Distinct integers, ascending; by sorting, as hashing is slower on keys of this kind."""
+    """Return distinct integers in ascending order; sorting is faster than hashing for such keys."""
     x = np.sort(x)
     first = np.ones(len(x), bool)
     first[1:] = x[1:] != x[:-1]
@@ -161,11 +161,12 @@ def sorted_distinct(x: NDArray) -> NDArray:
 
 
 def _key(case: NDArray, day: NDArray) -> NDArray:
+    """Encode case and day as one sortable number."""
     return (np.asarray(case, np.int64) << DAY) | np.asarray(day, np.int64)
 
 
 def _hash(columns: NDArray, salt: int) -> NDArray:
-    """A mixed 64-bit number for each column (splitmix64)."""
+    """Hash each column to a 64-bit number (splitmix64)."""
     golden, first, second = MIX
     with np.errstate(over="ignore"):
         z = (columns.astype(np.uint64) + np.uint64(salt) * np.uint64(1 << 40)) * golden + golden

@@ -1,4 +1,4 @@
-"""From cases and eras to the rows and columns of the model, streamed in chunks of cases."""
+"""Rows and columns of the model from cases and eras, built in chunks of cases."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from steropes.studies.sccs.splines import TimeEffects
 __all__ = ["PROBE", "Intervals", "make_intervals"]
 
 PROBE = "end of observation"
-STEP = 10_000  # cases at a time
+STEP = 10_000  # The number of cases in a chunk.
 STATISTICS = (
     "subjects", "periods", "eras", "days", "events", "observed_days", "observed_events",
     "days_before",
@@ -51,24 +51,24 @@ class Intervals:
         Columns of the splines; q may be 0.
     events : (n,) int array
     days : (n,) float array
-        Length of each row, or its weight.
+        Length of each row in days, or its weight.
     case : (n,) int array
-        The case of each row, ascending; the strata of the model.
+        The case of each row, ascending; cases are the strata of the model.
     columns : list of Column
         Of X and then of the splines.
     names : list of str
     statistics : DataFrame
-        Of each column of X: ``subjects``, ``periods`` (cases) and ``eras`` (spans) with it, their
+        For each column of X: ``subjects``, ``periods`` (cases) and ``eras`` (spans) with it, their
         ``days``, ``events`` in them, ``observed_days`` and ``observed_events`` of those cases, and
-        ``days_before``, their days of observation before the first that counts. What the model
-        compares of that is ``compared_days`` in the column, ``compared_total`` of the same cases,
-        and their ``compared_events``: in a risk interval design days in windows and the control
-        interval alone, of cases with both.
+        ``days_before``, their days of observation before the first that counts. The part that the
+        model compares is ``compared_days`` in the column, ``compared_total`` of the same cases and
+        their ``compared_events``: in a risk interval design only days in windows and the control
+        interval, of cases with both.
     attrition : tuple of (str, int, int, int, int)
-        The last rule, as in `Population.attrition`: who is in the model.
+        The last line of attrition, as in `Population.attrition`: the cases in the model.
     comparable : tuple of (str, int, int, int, int) or None
-        The rule before it, that of time to compare, where cases without exposure were left out of
-        the fit of splines (``spline_cases``).
+        The preceding line, of cases with time to compare, if unexposed cases were left out of the
+        fit of splines (``spline_cases``).
     """
 
     X: sparse.csc_array
@@ -92,14 +92,14 @@ class Intervals:
         return len(self.days)
 
     def design(self) -> steropes.Design:
-        """The covariates as a design for an estimator."""
-        ones = SparseBlock.indicator(len(self), self.X.indptr, self.X.indices)  # not a copy
+        """Return the covariates as a design for an estimator."""
+        ones = SparseBlock.indicator(len(self), self.X.indptr, self.X.indices)  # Not a copy.
         if not self.time.shape[1]:
             return steropes.Design([ones], self.names)
         return steropes.Design([ones, *steropes.as_design(self.time).blocks], self.names)
 
     def take(self, rows: NDArray) -> Intervals:
-        """Some of the rows (a mask, or numbers in ascending order)."""
+        """Select rows by a mask or by ascending numbers."""
         X = sparse.csc_array(self.X.tocsr()[rows])
         return Intervals(
             X, self.time[rows], self.events[rows], self.days[rows], self.case[rows],
@@ -118,21 +118,21 @@ def make_intervals(
     step: int = STEP,
     strict: bool = True,
 ) -> Intervals:
-    """Cut the time of all cases.
+    """Split the time of all cases into rows of the model.
 
     Parameters
     ----------
     eras : Eras
-        Of the columns.
+        The eras of the columns.
     columns, windows
-        What `era_columns` returned.
+        The results of `era_columns`.
     effects : TimeEffects, optional
     censoring : CensorModel, optional
-        Where observation depends on the event: lengths become weights.
+        With event-dependent observation, lengths are replaced by its weights.
     step : int
-        Cases at a time; the result does not depend on it.
+        Number of cases in a chunk; the result does not depend on it.
     strict : bool
-        Whether data that say nothing about any window are refused.
+        Whether to raise for data without information on any window.
 
     Raises
     ------
@@ -179,7 +179,7 @@ def _chunk(
     spread: NDArray | None,
     tally: _Tally,
 ) -> tuple[Pieces, NDArray | None]:
-    """The rows of one chunk of cases."""
+    """Build the rows of one chunk of cases."""
     part = slice(spans.a, spans.b)
     start, end, observed = (
         v[part] for v in (population.start, population.end, population.observed)
@@ -225,7 +225,7 @@ def _chunk(
 
 
 def _without(cut: Cut, column: int) -> Cut:
-    """The rows without a column: the control interval is where no window is."""
+    """Remove a column: the control interval is the reference, where no window is."""
     keep = cut.columns != column
     before = np.concatenate([[0], np.cumsum(keep)])
     return Cut(
@@ -234,7 +234,7 @@ def _without(cut: Cut, column: int) -> Cut:
 
 
 def _spread(settings: CaseSeriesSettings, population: Population) -> NDArray:
-    """Which cases serve the splines though nothing else is known of them: evenly spread ones."""
+    """Choose the evenly spaced cases that fit the splines without having an exposure."""
     n, most = len(population), settings.spline_cases
     chosen = np.ones(n, bool)
     if n > most:
@@ -245,14 +245,14 @@ def _spread(settings: CaseSeriesSettings, population: Population) -> NDArray:
 
 
 class _Tally:
-    """Counts of each column, chunk by chunk, among cases that have more than one row."""
+    """Statistics of each column over chunks, among cases with more than one row."""
 
     def __init__(self, n_columns: int, population: Population) -> None:
         self.population = population
         self.table = np.zeros((n_columns, len(STATISTICS)), np.int64)
         self.last_person = np.full(n_columns, -1)
-        self.days = 0  # of all rows, whatever they weigh
-        self.comparable = np.zeros(len(population), bool)  # cases that have more than one row
+        self.days = 0  # Days of all rows, whatever their weights.
+        self.comparable = np.zeros(len(population), bool)  # Cases with more than one row.
 
     def add(
         self,
@@ -263,12 +263,13 @@ class _Tally:
         start: NDArray,
         end: NDArray,
     ) -> None:
-        """Count the spans of one chunk, which begins with case ``a``."""
+        """Count the spans of a chunk that begins with case ``a``."""
         used = keep[spans[0]]
         case, column, first, last = (v[used] for v in spans)
         p = len(self.table)
 
         def total(column: NDArray, of: NDArray | None = None) -> NDArray:
+            """Sum by column."""
             return np.bincount(column, of, minlength=p).astype(np.int64)
 
         key = (outcomes[0] << 21) | outcomes[1]
@@ -279,7 +280,7 @@ class _Tally:
         pair = sorted_distinct(column * len(start) + case)
         c, k = pair // len(start), pair % len(start)
         person = self.population.person[a + k]
-        # the cases of a person follow each other, also from chunk to chunk
+        # The cases of a person are consecutive, even across chunks.
         new = np.ones(len(c), bool)
         new[1:] = (c[1:] != c[:-1]) | (person[1:] != person[:-1])
         heads = np.flatnonzero(np.diff(c, prepend=-1) != 0)
@@ -295,15 +296,15 @@ class _Tally:
         )  # fmt: skip
 
     def drop(self, column: int) -> None:
-        """Forget a column."""
+        """Remove a column."""
         self.table = np.delete(self.table, column, axis=0)
 
 
 def _add_compared(made: Intervals, scri: bool) -> None:
-    """Add to the statistics what of each column's time and outcomes the model compares."""
+    """Add to the statistics the time and outcomes of each column that the model compares."""
     table = made.statistics
     found = table[["days", "observed_days", "observed_events"]].to_numpy()
-    if scri:  # the other days of those cases are in no row
+    if scri:  # The other days of those cases are not in the model.
         n = int(made.case[-1]) + 1 if len(made) else 0
         total, events = (np.bincount(made.case, v, n) for v in (made.days, made.events))
         for j in range(len(table)):
@@ -322,6 +323,7 @@ def _assemble(
     population: Population,
     spline_cases: int,
 ) -> Intervals:
+    """Assemble the rows of all chunks, the columns and the last lines of attrition."""
     p = len(columns)
     X = rows.matrix()
     case, events, days = rows.case.whole(), rows.events.whole(), rows.days.whole()
@@ -348,7 +350,7 @@ def _assemble(
 
 
 def _comparable(population: Population, mask: NDArray, rule: str) -> tuple[str, int, int, int, int]:
-    """The line of the attrition of some cases."""
+    """Return the line of attrition of some cases."""
     events = np.bincount(population.outcome_case, minlength=len(population))
     days = population.end - population.start + 1
     return (

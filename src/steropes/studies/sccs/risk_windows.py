@@ -1,7 +1,7 @@
-"""Eras to windows, in SQL: joined, moved by their offsets, ended by the next, cut to the case.
+"""Risk windows from eras, in SQL: join eras, apply offsets, end at the next era, cut to the case.
 
 The result is a table ``spans`` of (case, column, first, last) in which the spans of one case and
-column do not touch.
+column neither overlap nor touch.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["Spans", "stream_spans"]
 
 @dataclass(frozen=True)
 class Spans:
-    """Spans of the cases a … b − 1, by case, column and day.
+    """Spans of the cases a … b − 1, sorted by case, column and day.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class Spans:
 
 
 def stream_spans(eras: Eras, windows: list[ExposureWindow], step: int) -> Iterator[Spans]:
-    """The spans of all cases, ``step`` cases at a time, so that no more than those are in memory.
+    """Yield the spans of ``step`` cases at a time, to limit memory.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def stream_spans(eras: Eras, windows: list[ExposureWindow], step: int) -> Iterat
 
 
 def _islands(table: str) -> str:
-    """Rows (case_id, col, lo, hi) that overlap or touch as one; ``number`` counts them."""
+    """Join rows (case_id, col, lo, hi) that overlap or touch; ``number`` counts the results."""
     return f"""
         SELECT case_id, col, number, min(lo) AS lo, max(hi) AS hi FROM (
             SELECT case_id, col, lo, hi, sum(new) OVER (
@@ -86,6 +86,7 @@ def _islands(table: str) -> str:
 
 
 def _sql(a: int, b: int) -> str:
+    """Return the query for the spans of the cases a … b − 1."""
     return f"""
     WITH chosen AS (
         SELECT case_id, col, first AS lo, last AS hi FROM eras JOIN wanted USING (kind, era_id)

@@ -1,4 +1,4 @@
-"""The rows of the model as they come, chunk by chunk of cases, without a second copy of them."""
+"""Accumulation of the model's rows over chunks of cases, without a second copy in memory."""
 
 from __future__ import annotations
 
@@ -10,48 +10,48 @@ from steropes.studies.sccs.interval_splitting import Pieces
 
 __all__ = ["Rows"]
 
-MOST = 1 << 16  # rows of a chunk, whose numbers are of two bytes
+MOST = 1 << 16  # The largest chunk of rows, so that row numbers take two bytes.
 
 
 class _Growing:
-    """An array that rows are added to; it grows and shrinks in place where the system can."""
+    """An array to which rows are appended; it is resized in place if the system allows it."""
 
     def __init__(self, kind: type, width: int = 0) -> None:
         self.values: NDArray = np.empty((0, width) if width else 0, kind)
         self.n = 0
 
     def add(self, rows: NDArray) -> None:
-        """Add rows at the end."""
+        """Append rows."""
         n = self.n + len(rows)
-        if n > len(self.values):  # what is not used yet is zeroed, and so takes memory: a little
+        if n > len(self.values):  # The reserve is zeroed and so takes memory: keep it small.
             self._resize(n + n // 32)
         self.values[self.n : n] = rows
         self.n = n
 
     def whole(self) -> NDArray:
-        """All rows."""
+        """Return all rows."""
         self._resize(self.n)
         return self.values
 
     def last(self, n: int) -> NDArray:
-        """Take the last rows away."""
+        """Remove and return the last rows."""
         self.n -= n
         taken = self.values[self.n : self.n + n].copy()
         self._resize(self.n)
         return taken
 
     def _resize(self, n: int) -> None:
-        # nothing else refers to the array: it may move
+        """Resize the array; it may move, because nothing else refers to it."""
         self.values.resize((n, *self.values.shape[1:]), refcheck=False)
 
 
 class Rows:
-    """The rows of all chunks, in hardly more memory than they need when they are together.
+    """The rows of all chunks, in little more memory than the final arrays need.
 
     Parameters
     ----------
     p, q : int
-        How many 0/1 covariates there are, and columns of splines.
+        Numbers of 0/1 covariates and of spline columns.
 
     Attributes
     ----------
@@ -63,12 +63,12 @@ class Rows:
         self.p = p
         self.case, self.events = _Growing(np.int32), _Growing(np.int32)
         self.days, self.time = _Growing(np.float64), _Growing(np.float64, q)
-        # of each chunk: its pointers and rows, and the ones by columns, counted from its first row
+        # Of each chunk: column pointers, number of rows, and row numbers within the chunk.
         self._chunks: list[tuple[NDArray, int]] = []
         self._ones = _Growing(np.uint16)
 
     def add(self, pieces: Pieces, time: NDArray | None, a: int) -> None:
-        """Add the rows of a chunk, which begins with case ``a``."""
+        """Append the rows of a chunk that begins with case ``a``."""
         for low in range(0, len(pieces.case), MOST):
             rows = slice(low, low + MOST)
             ends = pieces.indptr[low : low + MOST + 1]
@@ -80,6 +80,7 @@ class Rows:
                 self.time.add(time[rows])
 
     def _add_ones(self, indptr: NDArray, columns: NDArray) -> None:
+        """Append the 0/1 covariates of some rows, transposed to columns."""
         n = len(indptr) - 1
         by_rows = sparse.csr_array((np.ones(len(columns), bool), columns, indptr), (n, self.p))
         block = by_rows.tocsc()
@@ -87,7 +88,7 @@ class Rows:
         self._ones.add(block.indices)
 
     def matrix(self) -> sparse.csc_array:
-        """The 0/1 covariates by columns; the chunks are let go as they are put in place."""
+        """Return the 0/1 covariates by columns; chunks are freed as they are copied."""
         n = self.case.n
         counts = np.zeros(self.p, np.int64)
         for pointers, _ in self._chunks:
@@ -95,7 +96,7 @@ class Rows:
         indptr = np.concatenate([[0], np.cumsum(counts)])
         indices = np.empty(indptr[-1], np.int32 if n <= np.iinfo(np.int32).max else np.int64)
         ends, row = indptr[1:].copy(), n
-        while self._chunks:  # from the last, whose memory goes first
+        while self._chunks:  # Start with the last one, whose memory can be freed first.
             pointers, height = self._chunks.pop()
             local, sizes = self._ones.last(int(pointers[-1])), np.diff(pointers)
             ends -= sizes

@@ -1,4 +1,4 @@
-"""Which outcomes and exposures of a case series are cohorts, and the entries of those."""
+"""Cohorts that serve as outcomes and exposures of case series."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ __all__ = ["attempted_cohorts", "cohort_settings", "make_cohorts"]
 def cohort_settings(
     sources: CohortSources | None, outcome: int, exposure: int | None, table: bool = True
 ) -> dict[str, str]:
-    """Settings that say whether outcome and exposure are cohorts.
+    """Return the settings that mark outcome and exposure as cohorts.
 
     Parameters
     ----------
     sources : CohortSources, optional
-        Cohorts that it defines are cohorts wherever their ids stand.
+        Defined cohorts take precedence over concepts with the same id.
     outcome : int
     exposure : int or None
     table : bool
-        Whether all other ids are those of its table, if it has one.
+        Whether all other ids refer to its cohort table, if it has one.
     """
     if sources is None:
         return {}
@@ -33,12 +33,12 @@ def cohort_settings(
 
 
 def make_cohorts(db: OmopDatabase, sources: CohortSources | None) -> CohortTable | None:
-    """All cohorts that are defined, and those of the table.
+    """Build all defined cohorts and read those of the table.
 
     Raises
     ------
     DataError
-        One that cannot be made, or whose id is in the table too.
+        A cohort cannot be built, or its id is in the table too.
     """
     made = attempted_cohorts(db, sources)
     for why in made.refused.values():
@@ -47,12 +47,12 @@ def make_cohorts(db: OmopDatabase, sources: CohortSources | None) -> CohortTable
 
 
 def attempted_cohorts(db: OmopDatabase, sources: CohortSources | None) -> MadeCohorts:
-    """The same, with what cannot be made left out and told.
+    """Build the cohorts like `make_cohorts`, but return errors of single cohorts as messages.
 
     Raises
     ------
     DataError
-        A table that cannot be read, an id that is in it and defined too.
+        The table cannot be read, or an id is both in it and defined.
     """
     if sources is None:
         return MadeCohorts(None, {})
@@ -69,4 +69,5 @@ def attempted_cohorts(db: OmopDatabase, sources: CohortSources | None) -> MadeCo
 
 
 def _defined(sources: CohortSources) -> set[int]:
+    """Return the ids of the defined cohorts."""
     return {*sources.drugs, *sources.conditions, *sources.definitions}

@@ -1,4 +1,4 @@
-"""The usual case series, by a few words: one drug, one among many, all drugs, a risk interval."""
+"""Settings of common case series: one drug, one among many, all drugs, a risk interval."""
 
 from __future__ import annotations
 
@@ -16,7 +16,13 @@ from steropes.studies.sccs.settings import (
     control_window,
 )
 
-__all__ = ["ALL_DRUGS", "EXPOSURE", "PRE_EXPOSURE", "case_series_settings", "words_of_analyses"]
+__all__ = [
+    "ALL_DRUGS",
+    "EXPOSURE",
+    "PRE_EXPOSURE",
+    "analysis_setting_types",
+    "case_series_settings",
+]
 
 EXPOSURE, PRE_EXPOSURE, ALL_DRUGS = "exposure", "pre-exposure", "drug"
 INDICATION, OTHERS = "indication", "other drug"
@@ -38,32 +44,32 @@ def case_series_settings(
     control: tuple[int, int] | None = None,
     **more: Any,
 ) -> CaseSeriesSettings:
-    """Settings of a case series of one exposure, or of all drugs at once.
+    """Define a case series of one exposure, or of all drugs at once.
 
     Parameters
     ----------
     outcome : int
         Id of the outcome.
     exposure : int, optional
-        Id of the exposure of interest. Without it all drugs are in the model, one column each
-        under the prior (Suchard and others 2013).
+        Id of the exposure of interest. Without it all drugs are in the model, with one penalised
+        column each (Suchard and others 2013).
     risk_start, risk_end : int, default 0
-        First and last day at risk, counted from the first or the last day of an era.
+        First and last day at risk, relative to the first or last day of an era.
     risk_start_at, risk_end_at : {"start", "end"}, default "start" and "end"
-        Which of the two each counts from.
+        The day of the era that each is relative to.
     first_only : bool, default False
-        Only the first era counts (not of ``others``).
+        Only the first era counts (except of ``others``).
     by_concept : bool, default False
-        Each concept below the exposure (the drugs of a class) is of interest by itself.
+        Treat each concept below the exposure (such as the drugs of a class) as of interest.
     pre_exposure_days : int, default 30
         Length of the window before exposure; 0 for none.
     others : bool, default False
-        All other drugs as columns under the prior.
+        Include all other drugs as penalised columns.
     indication : int, optional
-        A condition whose eras are a column of their own.
+        A condition whose eras are a further column.
     control : (int, int), optional
-        First and last day of a control interval, from the first day of an era: a self-controlled
-        risk interval.
+        First and last day of a control interval, relative to the first day of an era: a
+        self-controlled risk interval design.
     **more
         Fields of `CaseRules` and `CaseSeriesSettings`.
 
@@ -81,7 +87,7 @@ def case_series_settings(
             ("indication", indication), ("control", control), ("by_concept", by_concept or None),
         ):  # fmt: skip
             if value is not None:
-                raise DataError(f"{name} goes with an exposure of interest; name one")
+                raise DataError(f"{name} requires an exposure of interest; name one")
     risk = {"start": risk_start, "end": risk_end, "start_at": risk_start_at,
             "end_at": risk_end_at}  # fmt: skip
     windows: list[ExposureWindow] = []
@@ -97,7 +103,7 @@ def case_series_settings(
         more["seed"] = rules["seed"]
     unknown = [k for k in more if k not in CaseSeriesSettings.__dataclass_fields__]
     if unknown:
-        raise DataError(f"there is no setting {unknown[0]!r}")
+        raise DataError(f"unknown setting {unknown[0]!r}")
     interval = None
     if control is not None:
         assert exposure is not None
@@ -108,7 +114,7 @@ def case_series_settings(
 def _of_interest(
     exposure: int, risk: dict[str, Any], by_concept: bool, first_only: bool, before: int
 ) -> Iterator[ExposureWindow]:
-    """The window of the exposure, and of the days before it where there are any."""
+    """Yield the window of the exposure and its pre-exposure window, if any."""
     yield ExposureWindow(
         EXPOSURE,
         (exposure,),
@@ -132,7 +138,7 @@ def _of_interest(
 
 
 def _drug_by_drug(exposure: int | None, risk: dict[str, Any], first_only: bool) -> ExposureWindow:
-    """A column for each drug, or for each other drug, under the prior."""
+    """Define a penalised column for each drug, or for each other drug."""
     return ExposureWindow(
         OTHERS if exposure else ALL_DRUGS,
         exclude=(exposure,) if exposure else (),
@@ -145,11 +151,11 @@ def _drug_by_drug(exposure: int | None, risk: dict[str, Any], first_only: bool) 
     )
 
 
-def words_of_analyses() -> dict[str, Any]:
-    """The settings that an analysis of a grid can have, and their types.
+def analysis_setting_types() -> dict[str, Any]:
+    """List the settings of an analysis in a grid, with their types.
 
-    They are the arguments of `case_series_settings` but for the question (exposure and outcome) and
-    what all analyses of a grid have in common.
+    They are the arguments of `case_series_settings` except the question (exposure and outcome) and
+    the settings that all analyses of a grid share.
     """
     asked = ("outcome", "exposure", "more", "return")
     made = (

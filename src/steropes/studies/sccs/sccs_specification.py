@@ -24,7 +24,7 @@ from steropes.studies.sccs.grid_settings import (
     SeriesQuestion,
 )
 from steropes.studies.sccs.sccs_positive_controls import SeriesPositives
-from steropes.studies.sccs.sccs_presets import words_of_analyses
+from steropes.studies.sccs.sccs_presets import analysis_setting_types
 from steropes.studies.sccs.sccs_thresholds import Thresholds
 
 __all__ = ["case_series_grid_schema", "read_case_series_grid"]
@@ -58,7 +58,7 @@ class CaseSeriesSpecification:
 
 def _analysis_class() -> type:
     """What an analysis of a file can say; what it leaves out is None."""
-    words = [(name, hint, field(default=None)) for name, hint in words_of_analyses().items()]
+    words = [(name, hint, field(default=None)) for name, hint in analysis_setting_types().items()]
     own: list[Any] = [("id", int), ("description", str, field(default="case series"))]
     made = dataclasses.make_dataclass("SeriesAnalysis", [*own, *words], frozen=True)
     made.__doc__ = "How questions are answered; what is left out is as in `case_series_settings`."

@@ -1,4 +1,4 @@
-"""Limits of the diagnostics, beyond which a case series should not be believed."""
+"""Thresholds of the diagnostics of a case series."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Thresholds"]
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Limits of the diagnostics; the defaults are those of SelfControlledCaseSeries 6.
+    """Thresholds of the diagnostics; the defaults are those of SelfControlledCaseSeries 6.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What decides the result of a case series: who is a case, which time is exposed, which model."""
+"""Settings of a case series: cases, exposure windows and model."""
 
 from __future__ import annotations
 
@@ -30,40 +30,40 @@ LARGEST_ID = 2**31 - 1
 
 @dataclass(frozen=True)
 class ExposureWindow:
-    """A stretch of time around eras during which a 0/1 covariate is one.
+    """A period around eras in which a 0/1 covariate is one.
 
     Eras that overlap or touch count as one era. A window ends before the next era of the same
-    covariate begins. Days are counted from 0, both ends belong to the window.
+    covariate begins. Days are counted from 0, and both ends are inclusive.
 
     Attributes
     ----------
     label : str
         Name of the covariate; with ``by_concept`` the names of the concepts are added.
     eras : tuple of int, optional
-        Ids of the eras: concepts, or cohorts where the exposures come from a cohort table. None
-        takes all there are.
+        Ids of the eras: concepts, or cohorts if exposures come from a cohort table. None means all
+        ids.
     exclude : tuple of int
-        Ids left out.
+        Ids to leave out.
     start, end : int, default 0
-        Offsets in days of the first and the last day from ``start_at`` and ``end_at``.
+        Offsets in days of the first and last day from ``start_at`` and ``end_at``.
     start_at, end_at : {"start", "end"}, default "start" and "end"
-        Whether an offset counts from the era's first or last day.
+        Whether an offset is relative to the era's first or last day.
     by_concept : bool, default False
-        One covariate for each id instead of one for all together.
+        Create a covariate for each id instead of one for all ids.
     first_only : bool, default False
-        Only the first era in an observation period opens a window.
+        Use only the first era in an observation period.
     penalized : bool, default False
-        Whether the prior acts on the covariate.
+        Apply the prior to the covariate.
     of_interest : bool, default False
-        Whether it is what the study is about: it gets intervals, power and a verdict.
+        Whether the covariate is of interest: it gets an interval, power and diagnostics.
     profile : bool, default False
-        Whether its likelihood profile is computed for evidence synthesis.
+        Compute its likelihood profile for evidence synthesis.
     pre_exposure : bool, optional
-        Whether it is the window before exposure that the diagnostic reads. Default: where
-        ``start`` is negative.
+        Whether it is the pre-exposure window of the diagnostic. Default: whether ``start`` is
+        negative.
     kind : {"exposure", "condition"}, default "exposure"
-        Which eras: exposures, or eras of conditions (``condition_era``), such as the indication
-        of a drug that is to be controlled for.
+        Kind of eras: exposures, or conditions (``condition_era``), such as the indication of a drug
+        as a confounder.
     """
 
     label: str
@@ -114,9 +114,9 @@ def control_window(
     end_at: Anchor = "start",
     first_only: bool = False,
 ) -> ExposureWindow:
-    """The control interval of a self-controlled risk interval design.
+    """Define the control interval of a self-controlled risk interval design.
 
-    Only days in a window or in the control interval count; where both fall on a day it is exposed.
+    Only days in a window or in the control interval count; days in both count as exposed.
     """
     return ExposureWindow(
         label, None if eras is None else tuple(eras), start=start, end=end, start_at=start_at,
@@ -126,16 +126,16 @@ def control_window(
 
 @dataclass(frozen=True)
 class Spline:
-    """How a rate changes with age, season or calendar time: a quadratic B-spline.
+    """A quadratic B-spline of age, season or calendar time.
 
     Attributes
     ----------
     knots : int or tuple of float, default 5
-        A number of knots puts them at quantiles (age at the outcome, .01 to .99; observed
+        A number of knots places them at quantiles (age at the outcome, .01 to .99; observed
         person-months, .005 to .995), or evenly through the year (season). Otherwise the knots
         themselves: ages in days, months since year 0 (12 × year + month − 1), months 0.5 to 12.5.
     penalized : bool, default False
-        Whether the prior acts on it.
+        Apply the prior to the spline.
     """
 
     knots: int | tuple[float, ...] = 5
@@ -158,45 +158,45 @@ class Spline:
 
 @dataclass(frozen=True)
 class CaseRules:
-    """Who is a case, and which of their days count.
+    """Rules that select the cases and the days that count.
 
     Attributes
     ----------
     outcome : int
         Id of the outcome: a condition, or a cohort.
     outcomes_from : str, default "condition_occurrence"
-        "condition_occurrence", "condition_era", "drug_era" (the first day of an era, where the
-        start of a treatment stands for what it treats), or "cohort".
+        "condition_occurrence", "condition_era", "drug_era" (the first day of an era, with the
+        start of a treatment as a proxy of the condition), or "cohort".
     exposures_from : str, default "drug_era"
         "drug_era", or "cohort".
     descendants : bool, default True
-        Whether a concept stands for its descendants in ``concept_ancestor`` too.
+        Also include the descendants of concepts in ``concept_ancestor``.
     nesting_cohort : int, optional
-        Only time within spells of this cohort counts.
+        Only time within this cohort counts.
     study_periods : tuple of (start, end), optional
-        Only time within these periods counts; dates (``datetime.date`` or "2010-12-31"), an open
-        end is None.
+        Only time within these periods counts. Ends are dates (``datetime.date`` or "2010-12-31"),
+        or None if open.
     first_outcome_only : bool, default False
-        Only a person's first outcome on record counts.
+        Only a person's first recorded outcome counts.
     naive_days : int, default 0
-        Days at the beginning of observation that do not count, nor outcomes in them.
+        Initial days of observation that do not count, nor outcomes in them.
     min_age, max_age : int, optional
-        In completed years; time before and after does not count. A month or day of birth that is
-        not recorded is the first; who was born on 29 February has birthdays on 1 March in other
-        years.
+        Limits of completed years of age; time before and after does not count. A missing month or
+        day of birth is taken as the first; people born on 29 February have birthdays on 1 March in
+        other years.
     sexes : tuple of int
-        Concept ids of sexes (8507 male, 8532 female); empty takes all.
+        Concept ids of sexes (8507 male, 8532 female); empty for all.
     restrict_to_exposure : int, optional
-        Only days from the first to the last on which this exposure was seen in the database count.
+        Only days between the first and the last record of this exposure in the database count.
     max_cases : int, default 0
-        A random sample of so many cases is taken where there are more; 0 takes all.
+        Size of a random sample of the cases; 0 for all.
     min_eras : int, default 0
-        Ids with fewer eras among the cases are no covariates.
+        Ids with fewer eras among the cases are not used.
     seed : int, default 1
-        Of the sample.
+        Seed of the sample.
     age_rule : {"birthdays", "365.25 days"}, default "birthdays"
-        Whether a year of age is completed on the birthday, or after 365.25 days, rounded, as in R's
-        SelfControlledCaseSeries.
+        Whether a year of age is completed on the birthday, or after 365.25 days, rounded, as in
+        R's SelfControlledCaseSeries.
     """
 
     outcome: int
@@ -245,51 +245,51 @@ OUTCOMES = ("condition_occurrence", "condition_era", "drug_era", "cohort")
 
 @dataclass(frozen=True)
 class CaseSeriesSettings:
-    """Everything that decides the result of a case series, besides the database.
+    """Settings of a case series that determine its result for a given database.
 
     Attributes
     ----------
     cases : CaseRules
     windows : tuple of ExposureWindow
     control : ExposureWindow, optional
-        The control interval; with it the design is a self-controlled risk interval.
+        Control interval of a self-controlled risk interval design.
     age, season, calendar : Spline, optional
         Effects of time.
     spline_cases : int, default 10000
-        Of the cases without any exposure at most so many, evenly spread, serve to fit splines.
+        Largest number of unexposed cases, evenly spaced, used to fit the splines.
     end_of_observation_days : int, default 30
         Length of the probe window at the end of observation; 0 for none. A risk interval design
         has none.
     event_dependent_observation : bool, default False
-        Weights of Farrington and others (2011) where the event may end observation.
+        Weight time by Farrington and others (2011), for events that may end observation.
     prior : {"laplace", "normal", "hierarchical", "none"}, default "laplace"
-        Acts on the windows (and splines) that are ``penalized``, if any. The hierarchical one is
-        normal about the mean of each drug's ATC class (Suchard and others 2013, 4).
+        Prior of windows and splines that are ``penalized``. The hierarchical prior is normal
+        around the mean of each drug's ATC class (Suchard and others 2013, section 4).
     group_variance : float, default 1
-        Of the classes' means about zero, in a hierarchical prior.
+        Variance of the classes' means in a hierarchical prior.
     class_length : {1, 3, 4, 5}, default 4
-        Of the ATC codes that make the classes.
+        Length of the ATC codes that define the classes.
     variance : float, optional
-        The prior's; None chooses it by cross-validation over people.
+        Variance of the prior. None chooses it by cross-validation over people.
     folds : int, default 10
     seed : int, default 1
-        Of the folds and of the bootstrap.
+        Seed of the folds and of the bootstrap.
     bootstrap : int, default 0
-        Draws of people, for bootstrap intervals and the share of draws in which a penalised
-        covariate is in the model.
+        Number of draws of people, for bootstrap intervals and the share of draws in which the
+        coefficient of a penalised covariate is not zero.
     level : float, default 0.95
-        Of the intervals.
+        Level of the intervals.
     thresholds : Thresholds
-        Of the diagnostics.
+        Thresholds of the diagnostics.
     min_cell : int, optional
-        A larger smallest count than that of the rules of disclosure that apply (5 by default).
+        Smallest count to publish, if larger than that of the disclosure rules (5 by default).
     schema : str, default "main"
-        The schema of the CDM tables.
+        Schema of the CDM tables.
     unblind : bool, default False
-        Show the estimates of exposures that fail a diagnostic too: on the page, in its pictures, in
-        the terminal and in the ``repr``. The tables hold them either way.
+        Show estimates of exposures that fail a diagnostic on the page, in its figures, in the
+        terminal and in the ``repr``. The exact tables contain them in any case.
     time_zone : str, default "UTC"
-        The time zone whose date counts where the database stores instants; see `OmopDatabase`.
+        Time zone that determines the dates of instants; see `OmopDatabase`.
     """
 
     cases: CaseRules
@@ -358,11 +358,13 @@ class CaseSeriesSettings:
 
 
 def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    """Raise unless a value is one of the allowed ones."""
     if value not in allowed:
         raise DataError(f"{name} must be one of {', '.join(map(repr, allowed))}, not {value!r}")
 
 
 def _periods(periods: object) -> tuple[tuple[dt.date | None, dt.date | None], ...]:
+    """Check and sort the study periods."""
     if isinstance(periods, str) or not isinstance(periods, Sequence):
         raise DataError(f"study_periods must be a list of (start, end), not {periods!r}")
     found = []
@@ -381,6 +383,7 @@ def _periods(periods: object) -> tuple[tuple[dt.date | None, dt.date | None], ..
 
 
 def _date(value: object) -> dt.date | None:
+    """Convert a date or text to a date; None or empty text is an open end."""
     if value is None or value == "":
         return None
     return calendar_date("the start or end of a study period", value)
