@@ -1,4 +1,4 @@
-"""The self-controlled case series: each person's own time is the comparison."""
+"""The self-controlled case series, which compares periods within people."""
 
 from __future__ import annotations
 
@@ -15,27 +15,57 @@ class SelfControlledCaseSeries(ConditionalPoissonRegression):
     """Self-controlled case series (SCCS): rate ratios within people who had the event.
 
     A row is an interval (era) of a person's observation time during which the covariates are
-    constant. Given the number of a person's events, when they fall is multinomial with shares
-    t_i exp(x_i'β) / Σ_j t_j exp(x_j'β), t the interval's length. Everything about a person that
-    does not change with time drops out.
+    constant. Given their total number, a person's events are distributed over the intervals by a
+    multinomial distribution with probabilities t_i exp(x_i'β) / Σ_j t_j exp(x_j'β), where t is
+    the length of the interval. All characteristics that are constant over time cancel.
 
     Parameters
     ----------
-    prior, cv, solver, tol, max_iter, n_jobs, device, random_state, verbose
-        As in `LogisticRegression`; folds keep people whole.
+    prior : Prior, optional
+        Prior on the coefficients, such as `Laplace`, `Normal` or `ElasticNet`. None (default) is
+        maximum likelihood.
+    cv : CrossValidation, InformationCriterion or int, optional
+        Method that chooses the prior's variance. An integer is a number of folds, which are the
+        same in every fit.
+        Folds keep people whole.
+    solver : {"newton", "ccd"}
+        Proximal Newton method (default), or the cyclic coordinate descent of Suchard and others
+        (2013) as published.
+    tol : float
+        Largest ``optimality_`` of a converged fit, default 1e-8.
+    max_iter : int
+        Maximum number of Newton steps, default 200.
+    n_jobs : int, optional
+        Number of threads, default all cores. Results do not depend on it.
+    device : {"cpu", "cuda", "auto"}
+        Where to compute; "auto" uses a GPU if there is one. Default "cpu".
+    random_state : int, Generator or None
+        Seed of the folds if ``cv`` has none. Without either, an integer ``cv`` uses the same folds
+        in every fit and a `CrossValidation` draws new ones.
+    verbose : int
+        Whether to show progress on standard error (1) or not (0, default).
 
     Attributes
     ----------
+    coef_ : (p,) array
+        Log rate ratios.
     log_likelihood_ : float
-        Σ w y log[t exp(x'β) / Σ_person t exp(x'β)], the kernel of the multinomial likelihood:
-        log n! − Σ log y! of each person is left out.
+        Σ w y log[t exp(x'β) / Σ_person t exp(x'β)], the kernel of the multinomial likelihood.
+        The constant log n! − Σ log y! of each person is omitted.
+    optimality_, converged_, n_iter_, prior_, cv_results_, variance_
+        See `PenalizedModel`.
+
+    Raises
+    ------
+    SeparationError
+        If the data do not determine the coefficients of some unpenalised columns.
 
     Notes
     -----
-    ``fit(X, y, strata=person, exposure=days)`` takes the number of events in each interval (any
-    number a person) and its length > 0. People without events, or with one interval only, say
-    nothing about β; they may be left in and cost nothing. Rows that are sorted by person are
-    used where they are, without a copy.
+    ``fit(X, y, strata=person, exposure=days)`` requires the number of events in each interval
+    (any number per person) and its positive length. People without events or with a single
+    interval do not contribute to the estimate; they may be included and take no time. Rows that
+    are sorted by person are used without a copy.
 
     References
     ----------
@@ -74,25 +104,25 @@ class SelfControlledCaseSeries(ConditionalPoissonRegression):
         Parameters
         ----------
         X : array, sparse matrix or array, data frame or Design, (n, p)
-            Covariates of each interval. Nothing passed in is modified.
+            Covariates of each interval. Inputs are never modified.
         y : (n,) array
             Number of events in each interval.
         sample_weight : (n,) array, optional
-            Row weights, at least zero; a weight of 2 is a row that is there twice.
+            Nonnegative row weights; a weight of 2 equals the row given twice. Default 1.
         offset : (n,) array, optional
-            Added to the linear predictor.
+            Known term of the linear predictor. Default 0.
         exposure : (n,) array
-            Length of each interval (days), > 0. May be left out only where ``offset`` holds its
-            logarithm.
+            Positive length of each interval, for example in days. It may be omitted only if
+            ``offset`` contains its logarithm.
         strata : (n,) labels
-            The person of each interval: any hashable labels, in any order.
-        start_at : (p,) array or mapping of names or positions to numbers, optional
-            Coefficients to start from, zero where a mapping names none. They change how long the
-            fit takes and, of a loss that is convex, not where it ends.
-        fixed : mapping of names or positions to numbers, optional
-            Coefficients that are given and not estimated, as an offset is: those of an earlier
-            study, or zero. They are in ``coef_`` and in all predictions, and have no line in
-            ``summary()`` nor a part in the prior.
+            The person of each interval: hashable labels in any order.
+        start_at : (p,) array, or mapping or series from names or positions to numbers, optional
+            Initial coefficients; columns that a mapping omits start at zero. They affect the
+            duration of the fit and not its result.
+        fixed : mapping or series from names or positions to numbers, optional
+            Coefficients that are held at given values, for example zero or the estimates of an
+            earlier study. They are part of ``coef_`` and of all predictions, have no line in
+            ``summary()`` and are not penalised.
 
         Returns
         -------
@@ -101,9 +131,10 @@ class SelfControlledCaseSeries(ConditionalPoissonRegression):
         Raises
         ------
         DataError
-            Input that cannot be used; the message names the column or row.
+            If the input cannot be used; the message names the column or row.
         SeparationError
-            Coefficients without penalty that the data do not determine, by name.
+            If the data do not determine the coefficients of some unpenalised columns, which the
+            message names.
         """
         if exposure is None and offset is None:
             raise DataError(

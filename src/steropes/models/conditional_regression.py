@@ -1,4 +1,4 @@
-"""Conditional logistic and conditional Poisson regression: each matched set its own intercept."""
+"""Conditional logistic and conditional Poisson regression, in which strata have intercepts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["ConditionalLogisticRegression", "ConditionalPoissonRegression"]
 
 
 class _ConditionalModel(GroupedResiduals, PenalizedModel):
-    """Models that condition on each stratum's total: no intercept, strata whole in a fold."""
+    """Models that condition on each stratum's total, without intercept; folds keep strata whole."""
 
     def _make_problem(
         self, design: Design, inputs: FitInputs, like: Problem | None = None
@@ -41,6 +41,7 @@ class _ConditionalModel(GroupedResiduals, PenalizedModel):
         return super()._make_problem(design, inputs, like)
 
     def _strata(self, strata: Any, n: int, what: str) -> np.ndarray:
+        """Convert strata to codes; refuse a fit without them."""
         if strata is None:
             raise DataError(
                 f"{type(self).__name__} needs strata: pass fit(X, y, strata=labels) with {what} "
@@ -51,7 +52,7 @@ class _ConditionalModel(GroupedResiduals, PenalizedModel):
         return codes
 
     def _effective_sample_size(self, problem: Problem) -> float:
-        """Cases, or events: the weight of the rows in which they are."""
+        """Return the total weight of the rows with cases or events."""
         assert problem.fold_label is not None
         return float(problem.weights[problem.fold_label > 0].sum())
 
@@ -61,7 +62,7 @@ class _ConditionalModel(GroupedResiduals, PenalizedModel):
 
 
 def _folds(y: np.ndarray, strata: np.ndarray) -> dict[str, np.ndarray]:
-    """Strata stay whole in a fold, and those with events are spread evenly."""
+    """Label strata for folds, which keep strata whole and spread those with events evenly."""
     codes = strata.astype(np.int32) if len(strata) <= np.iinfo(np.int32).max else strata
     return {"fold_label": (y > 0).astype(np.int8), "fold_together": codes}
 
@@ -69,26 +70,59 @@ def _folds(y: np.ndarray, strata: np.ndarray) -> dict[str, np.ndarray]:
 class ConditionalLogisticRegression(_ConditionalModel):
     """Conditional logistic regression for matched sets, with a prior on the log odds ratios.
 
-    Maximises the log-likelihood of which rows of each stratum are its cases given how many
-    there are, minus the penalty. Each stratum's own intercept drops out; there is none to fit.
-    Strata without cases or without controls, and single rows, say nothing and cost nothing.
+    Maximises the conditional log-likelihood of the cases of each stratum given their number,
+    minus the penalty. The intercepts of the strata cancel. Strata without cases or without
+    controls, and single rows, do not contribute and take no time.
 
     Parameters
     ----------
     method : {"exact", "efron", "breslow"}
-        ``"exact"`` (default): all ways to choose the cases, by a recursion; any numbers of cases
-        and controls. ``"breslow"`` and ``"efron"``: Cox's partial likelihood with one time a
-        stratum and its approximations for ties, as in R's ``survival::clogit``. With one case a
-        stratum the three are the same.
-    prior, cv, solver, tol, max_iter, n_jobs, device, random_state, verbose
-        As in `LogisticRegression`; folds keep strata whole.
+        ``"exact"`` (default): sums over all ways to choose the cases, by a recursion, for any
+        numbers of cases and controls. ``"breslow"`` and ``"efron"``: Cox's partial likelihood
+        with one event time per stratum and these approximations for ties, as in R's
+        ``survival::clogit``. With one case per stratum the three are identical.
+    prior : Prior, optional
+        Prior on the coefficients, such as `Laplace`, `Normal` or `ElasticNet`. None (default) is
+        maximum likelihood.
+    cv : CrossValidation, InformationCriterion or int, optional
+        Method that chooses the prior's variance. An integer is a number of folds, which are the
+        same in every fit.
+        Folds keep strata whole.
+    solver : {"newton", "ccd"}
+        Proximal Newton method (default), or the cyclic coordinate descent of Suchard and others
+        (2013) as published.
+    tol : float
+        Largest ``optimality_`` of a converged fit, default 1e-8.
+    max_iter : int
+        Maximum number of Newton steps, default 200.
+    n_jobs : int, optional
+        Number of threads, default all cores. Results do not depend on it.
+    device : {"cpu", "cuda", "auto"}
+        Where to compute; "auto" uses a GPU if there is one. Default "cpu".
+    random_state : int, Generator or None
+        Seed of the folds if ``cv`` has none. Without either, an integer ``cv`` uses the same folds
+        in every fit and a `CrossValidation` draws new ones.
+    verbose : int
+        Whether to show progress on standard error (1) or not (0, default).
+
+    Attributes
+    ----------
+    coef_ : (p,) array
+        Log odds ratios.
+    log_likelihood_, optimality_, converged_, n_iter_, prior_, cv_results_, variance_
+        See `PenalizedModel`.
+
+    Raises
+    ------
+    SeparationError
+        If the data do not determine the coefficients of some unpenalised columns.
 
     Notes
     -----
-    ``fit(X, y, strata=labels)`` takes y of 0 (control) and 1 (case), or booleans. With
-    ``method="exact"`` a weight belongs to a stratum, which is there so many times: weights that
-    vary within a stratum are refused (a weight of zero leaves the row out). The approximations
-    take weights row by row, in the numerator and in the denominator alike.
+    ``fit(X, y, strata=labels)`` requires y of 0 (control) and 1 (case), or booleans. With
+    ``method="exact"`` a weight is the number of times that the whole stratum counts, so that
+    weights that vary within a stratum are refused (a weight of zero omits the row). The
+    approximations apply the weights of rows in the numerator and in the denominator.
 
     References
     ----------
@@ -146,29 +180,68 @@ class ConditionalPoissonRegression(_ConditionalModel):
     """Conditional Poisson regression: counts of a stratum given their total, with a prior.
 
     Maximises Σ w y log[w' exp η / Σ_stratum w exp η] − penalty over η = X β + log exposure +
-    offset. Each stratum's own rate drops out; there is no intercept. The estimates and standard
-    errors are those of a Poisson regression with an intercept for each stratum, which it never
-    has to fit. Strata without events or with one row say nothing and cost nothing.
+    offset. The rates of the strata cancel. Estimates and standard errors equal those of a
+    Poisson regression with an intercept for each stratum. Strata without events or with one row
+    do not contribute and take no time.
 
     Parameters
     ----------
-    prior, cv, solver, tol, max_iter, n_jobs, device, random_state, verbose
-        As in `LogisticRegression`; folds keep strata whole.
+    prior : Prior, optional
+        Prior on the coefficients, such as `Laplace`, `Normal` or `ElasticNet`. None (default) is
+        maximum likelihood.
+    cv : CrossValidation, InformationCriterion or int, optional
+        Method that chooses the prior's variance. An integer is a number of folds, which are the
+        same in every fit.
+        Folds keep strata whole.
+    solver : {"newton", "ccd"}
+        Proximal Newton method (default), or the cyclic coordinate descent of Suchard and others
+        (2013) as published.
+    tol : float
+        Largest ``optimality_`` of a converged fit, default 1e-8.
+    max_iter : int
+        Maximum number of Newton steps, default 200.
+    n_jobs : int, optional
+        Number of threads, default all cores. Results do not depend on it.
+    device : {"cpu", "cuda", "auto"}
+        Where to compute; "auto" uses a GPU if there is one. Default "cpu".
+    random_state : int, Generator or None
+        Seed of the folds if ``cv`` has none. Without either, an integer ``cv`` uses the same folds
+        in every fit and a `CrossValidation` draws new ones.
+    verbose : int
+        Whether to show progress on standard error (1) or not (0, default).
 
     Attributes
     ----------
+    coef_ : (p,) array
+        Log rate ratios.
     log_likelihood_ : float
-        Σ w [y η − y log Σ_stratum w exp η], the kernel of the multinomial likelihood: the
-        constant log n_s! − Σ log y! of each stratum is left out, as in statsmodels.
+        Σ w [y η − y log Σ_stratum w exp η], the kernel of the multinomial likelihood. The
+        constant log n_s! − Σ log y! of each stratum is omitted, as in statsmodels.
+    optimality_, converged_, n_iter_, prior_, cv_results_, variance_
+        See `PenalizedModel`.
+
+    Raises
+    ------
+    SeparationError
+        If the data do not determine the coefficients of some unpenalised columns.
 
     Notes
     -----
-    ``fit(X, y, strata=labels, exposure=time)`` takes counts y ≥ 0. A weight of 2 is a row that is
-    there twice, in its stratum's sum too.
+    ``fit(X, y, strata=labels, exposure=time)`` requires counts y ≥ 0. A weight of 2 equals the
+    row given twice, also in the sum of its stratum.
 
     References
     ----------
     Armstrong, Gasparrini and Tobias (2014), BMC Medical Research Methodology 14:122.
+
+    Examples
+    --------
+    >>> import numpy as np, steropes
+    >>> X = np.array([[0.0], [1.0], [0.0], [1.0]])
+    >>> m = steropes.ConditionalPoissonRegression()
+    >>> m = m.fit(X, [1, 2, 2, 4], strata=["a", "a", "b", "b"])
+    >>> round(float(np.exp(m.coef_[0])), 6)  # rate ratio
+    2.0
     """
 
     def __init__(

@@ -52,8 +52,28 @@ class CoxRegression(CoxCurves, ProportionalHazardsModel):
         ``x@(0,90]``, ``x@(90,180]`` and ``x@(180,inf)``. They stand in x's place among the
         coefficients and each has x's prior; ``exclude`` takes ``"x"`` for all of them or a
         name for one. No row of X is repeated.
-    prior, cv, solver, tol, max_iter, n_jobs, device, random_state, verbose
-        As in `LogisticRegression`.
+    prior : Prior, optional
+        Prior on the coefficients, such as `Laplace`, `Normal` or `ElasticNet`. None (default) is
+        maximum likelihood.
+    cv : CrossValidation, InformationCriterion or int, optional
+        Method that chooses the prior's variance. An integer is a number of folds, which are the
+        same in every fit.
+    solver : {"newton", "ccd"}
+        Proximal Newton method (default), or the cyclic coordinate descent of Suchard and others
+        (2013) as published.
+    tol : float
+        Largest ``optimality_`` of a converged fit, default 1e-8.
+    max_iter : int
+        Maximum number of Newton steps, default 200.
+    n_jobs : int, optional
+        Number of threads, default all cores. Results do not depend on it.
+    device : {"cpu", "cuda", "auto"}
+        Where to compute; "auto" uses a GPU if there is one. Default "cpu".
+    random_state : int, Generator or None
+        Seed of the folds if ``cv`` has none. Without either, an integer ``cv`` uses the same folds
+        in every fit and a `CrossValidation` draws new ones.
+    verbose : int
+        Whether to show progress on standard error (1) or not (0, default).
 
     Attributes
     ----------

@@ -39,11 +39,27 @@ class FineGrayRegression(ProportionalHazardsModel):
     cause : int
         Code of the event of interest in ``y = Surv(time, event)``, default 1; 0 is censored and
         all other codes are competing events.
-    prior, cv, tol, max_iter, n_jobs, random_state, verbose
-        As in `LogisticRegression`.
+    prior : Prior, optional
+        Prior on the coefficients, such as `Laplace`, `Normal` or `ElasticNet`. None (default) is
+        maximum likelihood.
+    cv : CrossValidation, InformationCriterion or int, optional
+        Method that chooses the prior's variance. An integer is a number of folds, which are the
+        same in every fit.
     solver : {"newton"}
+        Proximal Newton method.
+    tol : float
+        Largest ``optimality_`` of a converged fit, default 1e-8.
+    max_iter : int
+        Maximum number of Newton steps, default 200.
+    n_jobs : int, optional
+        Number of threads, default all cores. Results do not depend on it.
     device : {"cpu", "auto"}
-        There is no GPU code for this family.
+        This family has no GPU code, so that both compute on the CPU.
+    random_state : int, Generator or None
+        Seed of the folds if ``cv`` has none. Without either, an integer ``cv`` uses the same folds
+        in every fit and a `CrossValidation` draws new ones.
+    verbose : int
+        Whether to show progress on standard error (1) or not (0, default).
 
     Notes
     -----

@@ -25,14 +25,36 @@ __all__ = ["LinearRegression"]
 class LinearRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
     """Linear regression with a prior on the coefficients.
 
-    Minimises ½ Σ w (y − η)² + penalty over η = intercept + X β + offset: the prior is relative
+    Minimises ½ Σ w (y − η)² + penalty over η = intercept + X β + offset. The prior is relative
     to a residual variance of one, as in glmnet and Cyclops. The residual variance is estimated
     afterwards and enters ``log_likelihood_`` and the standard errors.
 
     Parameters
     ----------
-    prior, cv, fit_intercept, solver, tol, max_iter, n_jobs, device, random_state, verbose
-        As in `LogisticRegression`.
+    prior : Prior, optional
+        Prior on the coefficients, such as `Laplace`, `Normal` or `ElasticNet`. None (default) is
+        maximum likelihood.
+    cv : CrossValidation, InformationCriterion or int, optional
+        Method that chooses the prior's variance. An integer is a number of folds, which are the
+        same in every fit.
+    fit_intercept : bool
+        Whether to fit an intercept, which is not penalised. Default True.
+    solver : {"newton", "ccd"}
+        Proximal Newton method (default), or the cyclic coordinate descent of Suchard and others
+        (2013) as published.
+    tol : float
+        Largest ``optimality_`` of a converged fit, default 1e-8.
+    max_iter : int
+        Maximum number of Newton steps, default 200.
+    n_jobs : int, optional
+        Number of threads, default all cores. Results do not depend on it.
+    device : {"cpu", "cuda", "auto"}
+        Where to compute; "auto" uses a GPU if there is one. Default "cpu".
+    random_state : int, Generator or None
+        Seed of the folds if ``cv`` has none. Without either, an integer ``cv`` uses the same folds
+        in every fit and a `CrossValidation` draws new ones.
+    verbose : int
+        Whether to show progress on standard error (1) or not (0, default).
 
     Attributes
     ----------
@@ -43,11 +65,32 @@ class LinearRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
     df_resid_ : float
         That divisor, the degrees of freedom of the t tests in ``summary()``.
     optimality_ : float
-        As in every model; the unit of a column without λ is √H_jj times the residual standard
-        deviation √(Σ w (y − η)² / Σ w), H being X'WX, so that the outcome's unit has no part.
+        The certificate of `PenalizedModel`. The unit of a column without λ is √H_jj times the
+        residual standard deviation √(Σ w (y − η)² / Σ w), with H = X'WX, so that the certificate
+        does not depend on the unit of y.
     log_likelihood_ : float
         Normal log-likelihood at the maximum-likelihood variance Σ w (y − η)² / Σ w, as R's
-        ``logLik`` has it.
+        ``logLik``.
+    converged_, n_iter_, prior_, cv_results_, variance_
+        See `PenalizedModel`.
+
+    Raises
+    ------
+    SeparationError
+        If unpenalised columns are collinear.
+
+    References
+    ----------
+    McCullagh and Nelder (1989), Generalized Linear Models, ch. 3. Zou, Hastie and Tibshirani
+    (2007), Annals of Statistics 35:2173 (degrees of freedom of the lasso).
+
+    Examples
+    --------
+    >>> import numpy as np, steropes
+    >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])
+    >>> m = steropes.LinearRegression().fit(X, [1.0, 3.0, 5.0, 7.5])
+    >>> round(float(m.coef_[0]), 6)
+    2.15
     """
 
     _intercept = True
@@ -104,7 +147,7 @@ class LinearRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
             self.log_likelihood_ = float(-0.5 * n * (np.log(2 * np.pi * variance) + 1.0))
 
     def _objective_to_likelihood(self, problem: Problem) -> FromObjective:
-        """With the residual variance at its maximum, 2 × objective / Σ w."""
+        """Return the profile log-likelihood, with the variance 2 × objective / Σ w."""
         n = float(problem.weights.sum())
 
         def likelihood(objective: float) -> tuple[float, float]:
@@ -125,14 +168,18 @@ class LinearRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
         return self.linear_predictor(X, offset)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, offset: Any = None) -> float:
-        """R² of the predictions, as of scikit-learn's regressors.
+        """Compute R² of the predictions, as scikit-learn's regressors do.
 
         Parameters
         ----------
         X : array, sparse matrix, data frame or Design, (n, p)
-        y, sample_weight, offset : (n,) arrays
-            As in ``fit``; scikit-learn routes an offset as ``set_score_request(offset=True)``
-            asks it to.
+        y : (n,) array
+        sample_weight, offset : (n,) arrays, optional
+            scikit-learn routes an offset after ``set_score_request(offset=True)``.
+
+        Returns
+        -------
+        float
         """
         refuse_other_order(X, y=y, sample_weight=sample_weight)
         return float(r2_score(y, self.predict(X, offset), sample_weight=sample_weight))

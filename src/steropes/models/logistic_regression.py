@@ -1,4 +1,4 @@
-"""Logistic regression: propensity scores, case-control studies."""
+"""Logistic regression, for example for propensity scores and case-control studies."""
 
 from __future__ import annotations
 
@@ -26,44 +26,57 @@ __all__ = ["LogisticRegression"]
 class LogisticRegression(ClassifierMixin, GeneralizedResiduals, PenalizedModel):
     """Logistic regression with a prior on the coefficients.
 
-    Maximises Σ w [y η − log(1 + exp η)] − penalty over η = intercept + X β + offset, for y of
-    two classes. The intercept is not penalised.
+    Maximises Σ w [y η − log(1 + exp η)] − penalty over η = intercept + X β + offset, for an
+    outcome with two classes. The intercept is not penalised.
 
     Parameters
     ----------
     prior : Prior, optional
-        `Laplace`, `Normal`, `ElasticNet`, …; None (default) is maximum likelihood.
+        Prior on the coefficients, such as `Laplace`, `Normal` or `ElasticNet`. None (default) is
+        maximum likelihood.
     cv : CrossValidation, InformationCriterion or int, optional
-        Choose the prior's variance. An int is a number of folds that are the same in each fit.
+        Method that chooses the prior's variance. An integer is a number of folds, which are the
+        same in every fit.
     fit_intercept : bool
-        Default True.
+        Whether to fit an intercept, which is not penalised. Default True.
     solver : {"newton", "ccd"}
-        Proximal Newton (default), or the cyclic coordinate descent of Suchard and others
-        (2013), literally.
+        Proximal Newton method (default), or the cyclic coordinate descent of Suchard and others
+        (2013) as published.
     tol : float
-        Largest ``optimality_`` at which the fit counts as converged, default 1e-8.
+        Largest ``optimality_`` of a converged fit, default 1e-8.
     max_iter : int
-        Newton steps, default 200.
+        Maximum number of Newton steps, default 200.
     n_jobs : int, optional
-        Threads, default all cores; no result depends on it.
+        Number of threads, default all cores. Results do not depend on it.
     device : {"cpu", "cuda", "auto"}
+        Where to compute; "auto" uses a GPU if there is one. Default "cpu".
     random_state : int, Generator or None
-        Seed of the folds where ``cv`` has none of its own. Without either, an integer ``cv``
-        cuts the same folds each time and a `CrossValidation` draws new ones.
+        Seed of the folds if ``cv`` has none. Without either, an integer ``cv`` uses the same folds
+        in every fit and a `CrossValidation` draws new ones.
     verbose : int
-        1 shows progress on standard error.
+        Whether to show progress on standard error (1) or not (0, default).
 
     Attributes
     ----------
     classes_ : (2,) array
-        Labels of y, sorted, or in their own order where y is ordered categories (a pandas
-        ``Categorical`` with ``ordered=True``, a polars ``Enum``); the model is of the second.
+        Labels of y, sorted, or in the order of ordered categories (a pandas ``Categorical`` with
+        ``ordered=True``, a polars ``Enum``). The model is for the probability of the second.
     intercept_ : float
+    coef_ : (p,) array
+        Log odds ratios.
+    log_likelihood_, optimality_, converged_, n_iter_, prior_, cv_results_, variance_
+        See `PenalizedModel`.
 
-    Notes
-    -----
-    See `PenalizedModel` for the other attributes. With separated data the maximum likelihood
-    estimate does not exist and `SeparationError` names the columns (Albert and Anderson 1984).
+    Raises
+    ------
+    SeparationError
+        If the data are separated, so that the maximum likelihood estimate does not exist; the
+        message names the columns (Albert and Anderson 1984).
+
+    References
+    ----------
+    Albert and Anderson (1984), Biometrika 71:1–10. Suchard, Simpson, Zorych, Ryan and Madigan
+    (2013), ACM TOMACS 23:10.
 
     Examples
     --------
@@ -108,6 +121,7 @@ class LogisticRegression(ClassifierMixin, GeneralizedResiduals, PenalizedModel):
         return LogisticLikelihood(codes, backend), {"fold_label": codes.astype(np.int64)}
 
     def _classes(self, y: Any, n: int) -> np.ndarray:
+        """Read an outcome of two classes; return 1 for the second class and 0 for the first."""
         classes, codes = check_classes(y, n)
         if type_of_target(classes) in ("continuous", "continuous-multioutput"):
             raise DataError(
@@ -155,14 +169,19 @@ class LogisticRegression(ClassifierMixin, GeneralizedResiduals, PenalizedModel):
         return self.classes_[second.astype(np.int64)]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, offset: Any = None) -> float:
-        """Share of right predictions, as of scikit-learn's classifiers.
+        """Compute the share of correct predictions, as scikit-learn's classifiers do.
 
         Parameters
         ----------
         X : array, sparse matrix, data frame or Design, (n, p)
-        y, sample_weight, offset : (n,) arrays
-            As in ``fit``; scikit-learn routes an offset as ``set_score_request(offset=True)``
-            asks it to.
+        y : (n,) array
+            Labels.
+        sample_weight, offset : (n,) arrays, optional
+            scikit-learn routes an offset after ``set_score_request(offset=True)``.
+
+        Returns
+        -------
+        float
         """
         refuse_other_order(X, y=y, sample_weight=sample_weight)
         return float(accuracy_score(y, self.predict(X, offset), sample_weight=sample_weight))

@@ -1,4 +1,4 @@
-"""Poisson regression: rates and counts."""
+"""Poisson regression for rates and counts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ from .sklearn_base import RegressorMixin
 
 __all__ = ["PoissonRegression"]
 
-EQUAL = 1e-14  # deviance an event of counts that are as expected, but for rounding
+# A deviance per event below this is a result of rounding.
+NEGLIGIBLE_DEVIANCE = 1e-14
 
 
 class PoissonRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
@@ -38,12 +39,60 @@ class PoissonRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
 
     Parameters
     ----------
-    prior, cv, fit_intercept, solver, tol, max_iter, n_jobs, device, random_state, verbose
-        As in `LogisticRegression`.
+    prior : Prior, optional
+        Prior on the coefficients, such as `Laplace`, `Normal` or `ElasticNet`. None (default) is
+        maximum likelihood.
+    cv : CrossValidation, InformationCriterion or int, optional
+        Method that chooses the prior's variance. An integer is a number of folds, which are the
+        same in every fit.
+    fit_intercept : bool
+        Whether to fit an intercept, which is not penalised. Default True.
+    solver : {"newton", "ccd"}
+        Proximal Newton method (default), or the cyclic coordinate descent of Suchard and others
+        (2013) as published.
+    tol : float
+        Largest ``optimality_`` of a converged fit, default 1e-8.
+    max_iter : int
+        Maximum number of Newton steps, default 200.
+    n_jobs : int, optional
+        Number of threads, default all cores. Results do not depend on it.
+    device : {"cpu", "cuda", "auto"}
+        Where to compute; "auto" uses a GPU if there is one. Default "cpu".
+    random_state : int, Generator or None
+        Seed of the folds if ``cv`` has none. Without either, an integer ``cv`` uses the same folds
+        in every fit and a `CrossValidation` draws new ones.
+    verbose : int
+        Whether to show progress on standard error (1) or not (0, default).
 
     Attributes
     ----------
     intercept_ : float
+    coef_ : (p,) array
+        Log rate ratios.
+    log_likelihood_, optimality_, converged_, n_iter_, prior_, cv_results_, variance_
+        See `PenalizedModel`.
+
+    Raises
+    ------
+    SeparationError
+        If the data do not determine the coefficients of some unpenalised columns.
+
+    Notes
+    -----
+    ``fit(X, y, exposure=time)`` takes nonnegative counts, which need not be whole numbers, and
+    the time at risk.
+
+    References
+    ----------
+    McCullagh and Nelder (1989), Generalized Linear Models, ch. 6.
+
+    Examples
+    --------
+    >>> import numpy as np, steropes
+    >>> X = np.array([[0.0], [0.0], [1.0], [1.0]])
+    >>> m = steropes.PoissonRegression().fit(X, [1, 3, 4, 4], exposure=[10.0, 10.0, 10.0, 10.0])
+    >>> round(float(np.exp(m.coef_[0])), 6)  # rate ratio
+    2.0
     """
 
     _intercept = True
@@ -99,10 +148,10 @@ class PoissonRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
         offset: Any = None,
         exposure: Any = None,
     ) -> float:
-        """Share of the deviance that is explained, D² = 1 − D(y, μ) / D(y, μ₀).
+        """Compute the explained share of the deviance, D² = 1 − D(y, μ) / D(y, μ₀).
 
-        As of scikit-learn's ``PoissonRegressor``. At best 1, and 0 where the model predicts no
-        better than μ₀, the one rate that fits y best (times exposure and exp(offset)).
+        This is the score of scikit-learn's ``PoissonRegressor``: 1 at best, and 0 if the model
+        predicts no better than the best single rate μ₀ (times exposure and exp(offset)).
 
         Parameters
         ----------
@@ -115,7 +164,7 @@ class PoissonRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
         Returns
         -------
         float
-            Where μ₀ is y itself, 1 if the model predicts just that and otherwise 0, as in
+            If μ₀ equals y, 1 for a model that predicts y exactly and otherwise 0, as in
             scikit-learn's ``r2_score``.
         """
         refuse_other_order(X, y=y, sample_weight=sample_weight, exposure=exposure)
@@ -128,8 +177,8 @@ class PoissonRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
         offset = self._formula_vector("offset", X, offset)
         if (known := check_offset(offset, n)) is not None:
             own = own + known
-        there = w > 0  # in others anything may stand
-        y, w, eta, own = y[there], w[there], eta[there], own[there]
+        used = w > 0
+        y, w, eta, own = y[used], w[used], eta[used], own[used]
         events = float(w @ y)
         with np.errstate(over="ignore"):
             left = float(w @ response_residuals("poisson", "deviance", y, eta) ** 2)
@@ -138,8 +187,8 @@ class PoissonRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
             top = own.max()
             rate = np.log(events) - np.log(w @ np.exp(own - top)) - top
             whole = float(w @ response_residuals("poisson", "deviance", y, rate + own) ** 2)
-        if whole <= EQUAL * events:
-            return float(left <= EQUAL * events)
+        if whole <= NEGLIGIBLE_DEVIANCE * events:
+            return float(left <= NEGLIGIBLE_DEVIANCE * events)
         return 1.0 - left / whole
 
     def __sklearn_tags__(self) -> Any:

@@ -64,10 +64,30 @@ class CumulativeProbabilityModel(
     reduce : None, Reduction or "auto"
         `EqualQuantileBins`, `RoundDecimals`, `RoundSignificant` or `DivideAndCombine` fit an
         approximation; "auto" takes what `suggest` says. Default: exact.
-    prior, cv, tol, max_iter, n_jobs, random_state, verbose
-        As in `LogisticRegression`; the prior acts on β, never on α.
+    prior : Prior, optional
+        Prior on the coefficients, such as `Laplace`, `Normal` or `ElasticNet`. None (default) is
+        maximum likelihood.
+        It applies to β and never to α.
+    cv : CrossValidation, InformationCriterion or int, optional
+        Method that chooses the prior's variance. An integer is a number of folds, which are the
+        same in every fit.
+        A held-out outcome is scored by the probability of the interval between two adjacent
+        outcomes of the training rows that contains it (`steropes.likelihoods.cumulative`).
     solver : {"newton"}
+        Proximal Newton method.
+    tol : float
+        Largest ``optimality_`` of a converged fit, default 1e-8.
+    max_iter : int
+        Maximum number of Newton steps, default 200.
+    n_jobs : int, optional
+        Number of threads, default all cores. Results do not depend on it.
     device : {"cpu", "auto"}
+        This family has no GPU code, so that both compute on the CPU.
+    random_state : int, Generator or None
+        Seed of the folds if ``cv`` has none. Without either, an integer ``cv`` uses the same folds
+        in every fit and a `CrossValidation` draws new ones.
+    verbose : int
+        Whether to show progress on standard error (1) or not (0, default).
 
     Attributes
     ----------
