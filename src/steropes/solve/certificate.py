@@ -1,4 +1,4 @@
-"""How far a point is from satisfying the optimality (KKT) conditions."""
+"""Violations of the optimality (KKT) conditions, and the certificate computed from X."""
 
 from __future__ import annotations
 
@@ -22,39 +22,41 @@ __all__ = [
     "violations",
 ]
 
-AT_ONCE = 1 << 15  # numbers of many replicates that are looked at together
-COLUMNS = 1024  # whose curvature is taken at once,
-ENTRIES = 1 << 22  # and their entries, about
-FLOOR = 1e-3  # of √H: a λ so small against the data's curvature is no unit to count in
-ROUNDING = 1e-11  # share of Σ v x² below which a column's curvature may be all rounding
-# Of a row's part v |x| of a score: the exponential, the two running sums, a division and a few
-# products that it comes from, each off by a rounding or two, and the additions of a piece of the
-# column, most of which go different ways (Higham and Mary 2019, theorem 2.8).
+AT_ONCE = 1 << 15  # Number of entries of many replicates that are processed together.
+COLUMNS = 1024  # Largest number of columns whose curvature is computed at once.
+ENTRIES = 1 << 22  # Approximate number of their entries.
+FLOOR = 1e-3  # Share of √H below which λ is no usable unit.
+ROUNDING = 1e-11  # Share of Σ v x² below which a column's curvature may consist of rounding errors.
+# Rounding error of a row's part v |x| of a score: from the exponential, the two running sums, a
+# division and a few products, each off by one or two roundings, and from the additions within a
+# chunk of the column, which mostly cancel (Higham and Mary 2019, theorem 2.8).
 ROUNDINGS = 64 * 2.0**-53
-FINEST = 1e-8  # violation that the roundings of a score must not reach, the default tolerance
+FINEST = 1e-8  # Violations by rounding stay below this, the default tolerance.
 
 
 def informative(h: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    """Return curvatures h, raised to where the rounding of a score is no violation.
+    """Raise curvatures h to where the rounding of a score is no violation.
 
-    A column that is constant within strata, or at all in Cox's model, has no information, and √H
-    of whatever is left is no unit: its score is all rounding, which would count as a violation.
-    A score is a sum of parts v |x|, whose roundings add up to `ROUNDINGS` Σ v |x| at most, and
-    Σ v |x| is about Σ v x² (``whole``), as columns are scaled to entries near one. A unit of
-    this divided by `FINEST` keeps violations by rounding below that for any number of rows. The
-    column is not left out, because one with little information has an optimum.
+    A column that is constant within strata, or in all rows of Cox's model, has no information. The
+    root of its remaining curvature is no usable unit, because its score consists of rounding
+    errors, which would count as a violation. A score is a sum of parts v |x|, whose rounding errors
+    add up to at most `ROUNDINGS` Σ v |x|, and Σ v |x| is about Σ v x² (``whole``), as columns are
+    scaled to entries near one. With this sum divided by `FINEST` as a unit, violations by rounding
+    stay below `FINEST` for any number of rows. The column is kept, because one with little
+    information has an optimum.
     """
     least = np.maximum(ROUNDING * whole, (ROUNDINGS / FINEST * whole) ** 2)
-    # Zero and less, which models that are not convex have far out, are no unit anyway.
+    # Zero and negative curvature, which nonconvex models have far out, is no unit anyway.
     return np.where(h > 0, np.maximum(h, least), h)
 
 
 def units(l1: np.ndarray, h: np.ndarray) -> np.ndarray:
-    """The unit in which each column's violation is counted.
+    """Return the unit in which each column's violation is counted.
 
-    λ_j for a column with a Laplace part, which makes the certificate comparable along a path;
-    otherwise √(H_jj), the standard error of the score, so that a violation is the distance to
-    the optimum in the coefficient's own standard errors. Both are free of the column's scale.
+    The unit is λ_j for a column with a Laplace part, which makes certificates comparable along a
+    path. Otherwise it is √(H_jj), the standard error of the score, so that a violation is the
+    distance to the optimum in the coefficient's standard errors. Both are independent of the
+    column's scale.
     """
     root = np.sqrt(np.maximum(h, 0.0))
     unit = np.where(l1 > 0, np.maximum(l1, FLOOR * root), root)
@@ -62,7 +64,7 @@ def units(l1: np.ndarray, h: np.ndarray) -> np.ndarray:
 
 
 def violations(g: np.ndarray, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray) -> np.ndarray:
-    """Distance of zero from the subdifferential of the objective, for each coordinate.
+    """Compute the distance of zero from the objective's subdifferential, for each coordinate.
 
     Parameters
     ----------
@@ -72,13 +74,15 @@ def violations(g: np.ndarray, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray) 
     if g.ndim < 2 or g.size <= AT_ONCE or not g.shape == beta.shape == l1.shape == l2.shape:
         return _violations(g, beta, l1, l2)
     out, rows = np.empty(g.shape), max(1, AT_ONCE // g.shape[1])
-    for a in range(0, len(g), rows):  # a formula of ten arrays stays in the cache
+    # In parts, so that the ten arrays of the formula stay in the cache.
+    for a in range(0, len(g), rows):
         at = slice(a, a + rows)
         out[at] = _violations(g[at], beta[at], l1[at], l2[at])
     return out
 
 
 def _violations(g: np.ndarray, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray) -> np.ndarray:
+    """Compute `violations` of one part."""
     slope = g + l2 * beta
     return np.where(
         beta != 0, np.abs(slope + l1 * np.sign(beta)), np.maximum(np.abs(slope) - l1, 0.0)
@@ -89,11 +93,11 @@ def certificate(
     problem: Any, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray, tol: float = 0.0,
     nuisance: Nuisance | None = None,
 ) -> float:  # fmt: skip
-    """The largest violation of the optimality conditions over all columns, in `units`.
+    """Compute the largest violation of the optimality conditions over all columns, in `units`.
 
-    Nothing of the optimisation is used: the linear predictor and the gradient are products with
-    X itself in double precision, and the curvature of the units is that at ``beta``. So whatever
-    a working copy of the rows or a Hessian from elsewhere has wrong shows here.
+    Nothing of the optimisation is used: the linear predictor and the gradient are products with X
+    itself in double precision, and the units use the curvature at ``beta``. Errors in a working
+    copy of the rows, or in an outdated Hessian, therefore show up here.
 
     Parameters
     ----------
@@ -103,9 +107,9 @@ def certificate(
     l1, l2 : (p,) arrays
         λ and κ in X's units.
     tol : float
-        Violations up to this times λ are not looked into: a larger unit makes them smaller.
+        Violations up to this times λ are not examined, because a larger unit makes them smaller.
     nuisance : Nuisance, optional
-        The likelihood's own parameters where the fit ended. The certificate is of both together.
+        The likelihood's own parameters at the end of the fit. The certificate covers both together.
     """
     return certificate_at(problem, beta, l1, l2, tol, nuisance)[0]
 
@@ -114,7 +118,7 @@ def certificate_at(
     problem: Any, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray, tol: float = 0.0,
     nuisance: Nuisance | None = None,
 ) -> tuple[float, Any]:  # fmt: skip
-    """`certificate`, and the linear predictors (rows of η, 1) that it was made of."""
+    """Compute `certificate` and the linear predictors (rows of η, 1) that it is based on."""
     design, likelihood = problem.design, problem.likelihood
     backend = likelihood.backend
     beta, (l1, l2) = beta * design.scale, _scaled(l1, l2, design.scale)
@@ -127,7 +131,7 @@ def certificate_at(
         whole[order] = r
         r = whole
     g = backend.to_host(design.rmatmul(r, backend))[:, 0]
-    there, r = there._replace(r=None), None  # as large as the predictors, and of no more use
+    there, r = there._replace(r=None), None  # As large as the predictors and no longer needed.
     return _largest(problem, g, beta, l1, l2, tol, there)[0], there.eta
 
 
@@ -135,15 +139,15 @@ def certificates(
     problems: Sequence[Any], term: Any, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray,
     tol: float = 0.0,
 ) -> tuple[np.ndarray, np.ndarray, Any]:  # fmt: skip
-    """`certificate` of several outcomes over one X, whose products with X are made together.
+    """Compute `certificate` of several outcomes over one X, sharing the products with X.
 
     Parameters
     ----------
     problems : sequence of steropes.fit.Problem
-        Of one design, with priors of each coefficient by itself.
+        Of one design, with separable priors.
     term : LocalTerm
-        The same outcomes side by side, in the order of X's rows; its weights and offsets are
-        used, and nothing of where it is.
+        The same outcomes as a batch, in the order of X's rows. Its weights and offsets are used,
+        but not its point.
     beta : (p, B) array
         Coefficients in X's units.
     l1, l2 : (p,) arrays
@@ -180,8 +184,8 @@ def certificates(
 
 
 def _scaled(l1: np.ndarray, l2: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Penalties of columns in X's units, in those of the scaled columns."""
-    with np.errstate(over="ignore"):  # what is held stays so in a column of any unit
+    """Convert penalties of columns in X's units to those of the scaled columns."""
+    with np.errstate(over="ignore"):  # An infinite penalty stays infinite in any unit.
         first = np.minimum(l1 / scale, INFINITE_PENALTY)
     return first, l2 / scale / scale
 
@@ -190,7 +194,7 @@ def _largest(
     problem: Any, g: np.ndarray, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray, tol: float,
     there: _There,
 ) -> tuple[float, np.ndarray]:  # fmt: skip
-    """The largest violation in `units`, and all of them, of what is in the scaled columns."""
+    """Return the largest violation in `units`, and all violations, of the scaled columns."""
     design, likelihood = problem.design, problem.likelihood
     backend = likelihood.backend
     smooth, user = problem.smooth_term(), beta / design.scale
@@ -206,7 +210,7 @@ def _largest(
     counted = np.flatnonzero((l1 == 0) | (v > tol * l1))
     curvature: Any = None
     if len(counted):
-        with np.errstate(all="ignore"):  # where coefficients run away there may be no numbers
+        with np.errstate(all="ignore"):  # Curvature may not be finite where coefficients diverge.
             curvature = there.curvature()
     order = likelihood.order
     total = problem.weights if order is None else problem.weights[order]
@@ -228,7 +232,7 @@ def _largest(
 
 
 class _There(NamedTuple):
-    """A likelihood where the fit ended."""
+    """The likelihood at the end of a fit."""
 
     eta: Any
     loss: np.ndarray
@@ -239,6 +243,7 @@ class _There(NamedTuple):
 
 
 def _at(problem: Any, scaled: np.ndarray, nuisance: Nuisance | None, tol: float) -> _There:
+    """Evaluate the likelihood at the end of a fit."""
     likelihood, eta = problem.likelihood, linear_predictor(problem, scaled)
     if nuisance is None:
         weights = bound_weights(problem)
@@ -254,7 +259,7 @@ def _at(problem: Any, scaled: np.ndarray, nuisance: Nuisance | None, tol: float)
     r = point.gradient()[:, None]
     unsettled = np.inf if nuisance.readmitted(own, tol) is not None else point.unsettled
 
-    def in_rows_of_x() -> Any:  # which need not be moved then
+    def in_rows_of_x() -> Any:  # The rows stay in the order of X.
         return point.curvature().among(likelihood.order, problem.design.n)
 
     return _There(eta, loss, r, None, in_rows_of_x, unsettled)

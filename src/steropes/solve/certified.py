@@ -1,4 +1,4 @@
-"""A fit that counts as one only if X itself says so."""
+"""Fits whose convergence is certified from X itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .fit import Fit
 
 __all__ = ["certified_fit"]
 
-ROUNDS = 3  # times that the steps go on where the certificate and they disagree
+ROUNDS = 3  # Times at most that steps continue after the certificate contradicts them.
 
 
 def certified_fit(
@@ -27,15 +27,15 @@ def certified_fit(
     callback: Callable[[int, float], None] | None = None,
     look: str = "during",
 ) -> Fit:
-    """Fit a batch of one, with the certificate of `certificate` instead of the steps' own.
+    """Fit a batch of one replicate and certify the result with `certificate`.
 
-    The steps count in units of the last Hessian that they computed. Where that was far from the
-    end, what they take for the optimum may not be one: they go on then, from a Hessian there.
+    Steps measure violations in units of the last Hessian. If that was computed far from the end,
+    their result may not be an optimum. Steps then continue from a Hessian at that point.
 
     Parameters
     ----------
     problem : steropes.fit.Problem
-        What ``batch`` was made of.
+        The problem from which ``batch`` was made.
     l1, l2, tol, max_iter, callback, look
         As in `Batch.solve`.
     """
@@ -46,7 +46,7 @@ def certified_fit(
         fit = _certified(problem, fit, l1, l2, tol, taken)
         if fit.converged or not content or taken >= max_iter:
             break
-        if not np.isfinite(fit.optimality):  # no Hessian has numbers there either
+        if not np.isfinite(fit.optimality):  # No Hessian is finite there either.
             break
         batch.refresh()
         fit = batch.solve(l1, l2, tol, max_iter - taken, callback, "after")[0]
@@ -59,6 +59,6 @@ def certified_fit(
 def _certified(
     problem: Any, fit: Fit, l1: np.ndarray, l2: np.ndarray, tol: float, taken: int
 ) -> Fit:
-    """The fit with its certificate from X."""
+    """Return the fit with the certificate computed from X."""
     optimality, eta = certificate_at(problem, fit.beta, l1, l2, tol, fit.nuisance)
     return replace(fit, optimality=optimality, n_iter=taken, eta=eta)

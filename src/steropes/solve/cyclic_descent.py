@@ -1,9 +1,9 @@
-"""Cyclic coordinate descent as the papers have it: a small, independent check of `Batch`.
+"""Cyclic coordinate descent as published, a small and independent check of `Batch`.
 
-One coordinate at a time takes a one-dimensional Newton step with its exact gradient and
-Hessian, no longer than its trust region's half-width Δ_j, which then becomes
-max(2|δ_j|, Δ_j/2); a Laplace prior is met by a sign test at zero. Columns are sparse, and so are
-the updates of the linear predictor. Serial; no screening, no line search.
+Each coordinate in turn takes a one-dimensional Newton step with its exact gradient and Hessian. The
+step is at most the half-width Δ_j of its trust region, which then becomes max(2|δ_j|, Δ_j/2). With
+a Laplace prior, a coefficient may not cross zero in one step. Columns and the updates of the linear
+predictor are sparse. The algorithm is serial, without screening and without a line search.
 
 References
 ----------
@@ -30,8 +30,8 @@ from .fit_trace import FitTrace
 
 __all__ = ["solve_ccd"]
 
-HUGE = 1e100  # a coefficient of a column of size one: its steps only ever double
-HALF_WIDTH = 1.0  # Δ_j at the start, for columns of size one
+HUGE = 1e100  # A coefficient of a column of unit size beyond this has diverged.
+HALF_WIDTH = 1.0  # Initial Δ_j for columns of unit size.
 
 FAMILIES = {
     "linear": kernels.LINEAR,
@@ -93,7 +93,7 @@ def solve_ccd(
     half_width = np.full(design.p, HALF_WIDTH)
     n_iter, optimality = 0, np.inf
     while True:
-        eta = offset + X @ beta  # afresh, so that sparse updates add no rounding over the sweeps
+        eta = offset + X @ beta  # Recomputed to remove rounding errors of sparse updates.
         loss, r = likelihood.evaluate(eta[:, None], bound)
         if not (np.abs(beta) < HUGE).all() or np.isnan(loss[0]):
             raise DataError(
@@ -123,15 +123,17 @@ def solve_ccd(
 
 
 def _penalty(beta: np.ndarray, l1: np.ndarray, l2: np.ndarray) -> float:
+    """Return the penalty at β."""
     return float((l1 * np.abs(beta) + 0.5 * l2 * beta**2).sum())
 
 
 def _columns(design: Design) -> sparse.csr_array:
-    """The scaled columns of all blocks in one sparse matrix."""
+    """Return the scaled columns of all blocks as one sparse matrix."""
     return sparse.hstack([_sparse(b) for b in design.blocks], format="csr")
 
 
 def _sparse(block: Block) -> sparse.csc_array:
+    """Return one block as a sparse matrix."""
     if isinstance(block, SparseBlock):
         data = block.data if block.data.size else np.ones(block.entries)
         return sparse.csc_array((data, block.indices, block.indptr), shape=(block.n, block.p))
@@ -141,6 +143,7 @@ def _sparse(block: Block) -> sparse.csc_array:
 
 
 def _in_rows_of_x(r: np.ndarray, likelihood: Any, design: Design) -> np.ndarray:
+    """Return residuals in the order of X's rows."""
     if likelihood.order is None:
         return r
     whole = np.zeros((design.n, 1))
@@ -148,12 +151,12 @@ def _in_rows_of_x(r: np.ndarray, likelihood: Any, design: Design) -> np.ndarray:
     return whole
 
 
-# A sweep over all columns in place: η, β, λ, κ, half-widths of the trust regions, Hessian.
+# A sweep over all columns, in place: η, β, λ, κ, half-widths of the trust regions, Hessian.
 Sweep = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray], None]
 
 
 def _sweeper(likelihood: Any, X: sparse.csc_array, w: np.ndarray) -> Sweep:
-    """A function of (η, β, λ, κ, Δ, h) that does one sweep in place."""
+    """Return a function of (η, β, λ, κ, Δ, h) that performs one sweep in place."""
     if likelihood.ccd == "cox":
         return _cox_sweeper(likelihood, X, w)
     if likelihood.ccd == "strata":
@@ -179,6 +182,7 @@ def _sweeper(likelihood: Any, X: sparse.csc_array, w: np.ndarray) -> Sweep:
 def _strata_sweeper(
     likelihood: ConditionalPoissonLikelihood, X: sparse.csc_array, w: np.ndarray
 ) -> Sweep:
+    """Return the sweep of a conditional Poisson model."""
     start = likelihood.pointers
     stratum = np.repeat(np.arange(len(start) - 1), np.diff(start))
     wy = np.zeros(len(w))
@@ -202,6 +206,7 @@ def _strata_sweeper(
 
 
 def _cox_sweeper(likelihood: CoxLikelihood, X: sparse.csc_array, w: np.ndarray) -> Sweep:
+    """Return the sweep of Cox's model."""
     if likelihood.entry is not None:
         raise DataError(
             "solver='ccd' is not defined for entry times: its risk-set sums only ever grow as "
@@ -215,7 +220,7 @@ def _cox_sweeper(likelihood: CoxLikelihood, X: sparse.csc_array, w: np.ndarray) 
     at = np.flatnonzero(event)
     new = np.ones(len(at), bool)
     new[1:] = (np.diff(time[at]) != 0) | (np.diff(stratum[at]) != 0)
-    first = at[new]  # the tied events of a group are neighbours
+    first = at[new]  # Tied events of a group are adjacent.
     group = np.cumsum(new) - 1
     stop = first + np.bincount(group)
     groups = np.searchsorted(stratum[first], np.arange(S + 1))

@@ -11,7 +11,8 @@ from .rates import Rates
 
 __all__ = ["EARLY_LOOKS", "DescentState"]
 
-EARLY_LOOKS = (0.3, 0.01)  # KKT violations that will do for a look at which columns are missing
+# KKT violations at which all columns are checked before the working set is final.
+EARLY_LOOKS = (0.3, 0.01)
 MANY = 1000  # columns from which on a replicate has no Hessian of its own before the shared one
 RENEWALS = 2  # has been computed so often in vain, or a step brings next to nothing
 
@@ -23,10 +24,10 @@ class DescentState:
     tol: float
     complete: bool  # whether the working set has been checked against all columns
     lanes: int
-    level: int = 0  # of `EARLY_LOOKS`
-    stuck: np.ndarray = field(init=False)  # replicates that no step helps
+    level: int = 0  # Index into `EARLY_LOOKS`.
+    stuck: np.ndarray = field(init=False)  # Replicates for which no step lowers the objective.
     steps: int = 0
-    renewed: int = 0  # Hessians computed
+    renewed: int = 0  # Number of Hessians computed.
 
     def __post_init__(self) -> None:
         self.stuck = np.zeros(self.lanes, bool)
@@ -35,21 +36,21 @@ class DescentState:
 
     @property
     def near(self) -> bool:
-        """Whether the aim is the last one, or the last one before the end."""
+        """Whether the aim is the final tolerance or the one before it."""
         return self.complete or self.level == len(EARLY_LOOKS) - 1
 
     @property
     def aim(self) -> float:
-        """The violation to reach before the next look at all columns."""
+        """The violation to reach before the next check of all columns."""
         return self.tol if self.complete else max(self.tol, EARLY_LOOKS[self.level])
 
     def resume(self) -> None:
-        """Go on where columns have joined: what was in vain may be worth a step now."""
+        """Continue after columns have joined, when failed replicates may make progress again."""
         self.rates.reset()
         self.stuck[:] = False
 
     def failed(self, lanes: np.ndarray) -> None:
-        """Take note of replicates whose step, of a Hessian of where they are, led nowhere lower."""
+        """Record replicates whose step failed although the Hessian was that of their point."""
         self.stuck |= self.damping.hopeless(lanes)
         self.damping.failed(lanes)
 

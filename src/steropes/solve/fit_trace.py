@@ -1,4 +1,4 @@
-"""The record of a fit's steps, for those who want to see how it went."""
+"""The trace of a fit's steps."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ COLUMNS = ("objective", "violation", "working_set", "nonzero", "hessians", "pena
 
 
 class FitTrace:
-    """Where the first replicate was before each step, and at the end.
+    """The state of the first replicate before each step and at the end.
 
-    Rows are the steps in order, of all descents to weaker and weaker penalties.
+    Rows are the steps in order, including descents to the stronger penalties of a continuation.
     """
 
     def __init__(self) -> None:
@@ -27,16 +27,16 @@ class FitTrace:
         hessians: int,
         penalty: float = 1.0,
     ) -> None:
-        """Add a row; see `table`."""
+        """Append a row; see `table`."""
         self.rows.append((objective, violation, working_set, nonzero, hessians, penalty))
 
     def table(self) -> pd.DataFrame:
-        """The rows, by ``step``.
+        """Return the rows as a data frame, indexed by ``step``.
 
-        ``objective`` is the loss and the penalty of the descent; ``violation`` the largest KKT
-        violation among the columns in the working set (in the last row over all columns);
-        ``working_set`` and ``nonzero`` count columns, ``hessians`` the Hessians computed so far;
-        ``penalty`` is how many times stronger the penalty was than the one asked for.
+        ``objective`` is the loss plus the penalty of the current descent. ``violation`` is the
+        largest KKT violation among the columns of the working set, and in the last row among all
+        columns. ``working_set`` and ``nonzero`` count columns, and ``hessians`` counts the Hessians
+        computed so far. ``penalty`` is the ratio of the current penalty to the requested one.
         """
         index = pd.RangeIndex(len(self.rows), name="step")
         return pd.DataFrame(self.rows, index, list(COLUMNS))

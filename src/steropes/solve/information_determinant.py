@@ -1,11 +1,11 @@
-"""The logarithm of the information's determinant, and its derivative, at any coefficients.
+"""The log-determinant of the information and its derivative, for Jeffreys' prior.
 
 With I = X' H_η X over all columns and I⁻¹ = A A',
 
-    ∂ log |I| / ∂β = X' d,    d = ∂ tr(A' X' H_η X A) / ∂η at a fixed Z = X A,
+    ∂ log |I| / ∂β = X' d,    d = ∂ tr(A' X' H_η X A) / ∂η at a fixed Z = X A.
 
-where d is the likelihood's part of the work (`Likelihood.third`), which sees the columns of Z as
-it does linear predictors (Firth 1993, eq. 2; Heinze and Schemper 2001, §3).
+The likelihood computes d (`Likelihood.third`), for which the columns of Z are like linear
+predictors (Firth 1993, eq. 2; Heinze and Schemper 2001, §3).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from .hessian import hessian
 
 __all__ = ["LogDeterminant"]
 
-MOST_COLUMNS = 2000
-AT_ONCE = 32  # columns of Z
+MOST_COLUMNS = 2000  # Largest number of columns for which the determinant is computed.
+AT_ONCE = 32  # Number of columns of Z that are processed together.
 
 
 class LogDeterminant:
@@ -91,29 +91,31 @@ class LogDeterminant:
         return out
 
     def hessian(self, beta: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """See `SmoothTerm.hessian`: nothing, as in Firth's scoring with the information alone."""
+        """Return zeros, as in Firth's scoring with the information alone."""
         return np.zeros((len(columns), len(columns)))
 
     def _times(self, A: np.ndarray) -> Any:
-        """X A in the rows of the model, for any number of columns."""
+        """Compute X A in the model's rows, for any number of columns."""
         backend, k = self.backend, A.shape[1]
         padded = np.zeros((len(A), backend.lanes(k)))
         padded[:, :k] = A
         return self.rows.matmul(backend.asarray(padded))[:, :k]
 
     def _weigh(self, b: int) -> Any:
+        """Return a replicate's weights, bound by the likelihood."""
         if b not in self._bound:
             w = self.weights[:, [b if self.weights.shape[1] > 1 else 0]]
             self._bound[b] = self.likelihood.weigh(self.backend.asarray(w))
         return self._bound[b]
 
     def _factors(self, beta: np.ndarray) -> list[tuple[Any, np.ndarray | None]]:
-        """η and the Cholesky factor of each replicate's information, None where it is singular."""
+        """Return η and the Cholesky factor of each replicate's information, None if singular."""
         if self._last is None or not np.array_equal(self._last[0], beta):
             self._last = beta.copy(), [self._factor(beta[:, b], b) for b in range(beta.shape[1])]
         return self._last[1]
 
     def _factor(self, beta: np.ndarray, b: int) -> tuple[Any, np.ndarray | None]:
+        """Compute η and the Cholesky factor for one replicate."""
         backend = self.backend
         eta = self.rows.matmul(backend.asarray((beta * self.design.scale)[:, None]))
         if self.offset is not None:
@@ -130,6 +132,7 @@ class LogDeterminant:
 
 
 def _why_not(likelihood: Likelihood) -> str:
+    """Return why Jeffreys' prior is not available for a likelihood."""
     if likelihood.quadratic:
         return "is flat for a linear model: leave it out"
     if isinstance(likelihood, NuisanceLikelihood):

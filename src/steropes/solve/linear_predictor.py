@@ -1,4 +1,4 @@
-"""Linear predictors and weights of a problem, from X itself and in the model's order."""
+"""Linear predictors and weights of a problem, computed from X in the model's row order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["bound_weights", "linear_predictor"]
 
 
 def linear_predictor(problem: Any, scaled: np.ndarray) -> Any:
-    """η = X β + offset, (rows of η, 1).
+    """Compute η = X β + offset, (rows of η, 1).
 
     Parameters
     ----------
@@ -29,11 +29,12 @@ def linear_predictor(problem: Any, scaled: np.ndarray) -> Any:
 
 
 def bound_weights(problem: Any) -> Any:
-    """The row weights, bound by the likelihood."""
+    """Return the problem's row weights, bound by the likelihood."""
     likelihood = problem.likelihood
     return likelihood.weigh(likelihood.backend.asarray(_in_order(problem, problem.weights)))
 
 
 def _in_order(problem: Any, x: np.ndarray) -> np.ndarray:
+    """Return a vector over X's rows as a column in the model's order."""
     order = problem.likelihood.order
     return (x if order is None else x[order])[:, None]

@@ -1,9 +1,9 @@
-"""A Hessian of a loss that is not convex, made one whose model has a minimum.
+"""Modification of an indefinite Hessian so that its quadratic model has a minimum.
 
-Newton's steps along negative curvature go to saddles and maxima. With |λ| in the place of each
-eigenvalue λ they leave those as quickly as they come to a minimum (Nocedal and Wright 2006,
-section 3.4); where the model is convex already, which it is around any minimum, nothing is changed
-and the steps contract quadratically.
+Newton steps along negative curvature lead to saddle points and maxima. Replacing each eigenvalue λ
+by |λ| leaves those as fast as it approaches a minimum (Nocedal and Wright 2006, section 3.4). Where
+the Hessian is positive definite, as around any minimum, it is unchanged and steps converge
+quadratically.
 """
 
 from __future__ import annotations
@@ -13,27 +13,28 @@ from scipy import linalg
 
 __all__ = ["make_positive_definite"]
 
-SINGULAR = 1e-10  # least eigenvalue, of a matrix with ones on its diagonal, that is positive
-LEAST = 1e-6  # of the largest: to which smaller eigenvalues are raised
+# Least eigenvalue, with a unit diagonal, of a matrix that counts as positive definite.
+SINGULAR = 1e-10
+LEAST = 1e-6  # Smaller eigenvalues are raised to this share of the largest.
 
 
 def make_positive_definite(S: np.ndarray, ridge: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """Return S where S + diag(ridge) is positive definite, and otherwise S made so.
+    """Return S if S + diag(ridge) is positive definite, and a modified S otherwise.
 
     Parameters
     ----------
     S : (k, k) array
         Symmetric.
     ridge : (k,) array
-        What the model has on its diagonal beside S, zero or more.
+        Diagonal that the model adds to S, zero or more.
     size : (k,) array
-        A Hessian's diagonal before anything cancels, in which rounding and eigenvalues are
-        counted: free of the columns' units.
+        The Hessian's diagonal before cancellation, the scale of rounding and eigenvalues. It makes
+        the result independent of the columns' units.
 
     Returns
     -------
     (k, k) array
-        The ridge is not in it.
+        Without the ridge.
     """
     if len(S) == 0 or not np.isfinite(S).all():
         return S

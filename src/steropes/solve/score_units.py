@@ -1,8 +1,8 @@
-"""Units of violations where the replicates are, not where their shared Hessian was taken.
+"""Units of violations at the replicates' own points instead of the shared Hessian's point.
 
-Without λ a violation is counted in standard errors of the score. A replicate that a weak ridge
-alone holds is far from the others, with much less curvature than they have: in their unit it
-seems to be at its optimum long before it is.
+Without λ, a violation is counted in standard errors of the score. A replicate held back only by a
+weak ridge can be far from the others and have much less curvature. In the others' unit it would
+seem to be at its optimum long before it is.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ __all__ = ["smaller", "variances_here"]
 
 
 def variances_here(term: DataTerm) -> np.ndarray:
-    """Variances of the scores of the working set where each replicate stands, (k, lanes)."""
+    """Compute variances of the scores of the working set at each replicate's point, (k, lanes)."""
     here = np.zeros((len(term.W), term.lanes))
     for b in range(term.B):
         at = term.curvature(b)
-        assert at is not None  # it is of all rows
+        assert at is not None  # Never None for all rows.
         here[:, b] = informative(at.diagonal(), at.uncentred())
     return here * term.dispersion
 
 
 def smaller(known: np.ndarray, here: np.ndarray | None) -> np.ndarray:
-    """The smaller of two variances, (k, lanes), where both are known."""
+    """Return the smaller of two variances, (k, lanes), or ``known`` if ``here`` is out of date."""
     if here is None or here.shape != known.shape:
         return known
     return np.where(here > 0, np.minimum(here, known), known)

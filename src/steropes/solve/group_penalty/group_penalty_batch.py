@@ -1,8 +1,8 @@
-"""Replicates under a penalty with corners that belong to no single coefficient.
+"""A batch of replicates under a penalty of groups of coefficients.
 
-Proximal Newton steps: the minimum of each replicate's own quadratic model with the penalty
-(`joined_model`), a line search, and looks at all columns, until the optimality conditions hold
-(Lee, Sun and Saunders 2014, SIAM Journal on Optimization 24:1420–1443).
+Proximal Newton steps: minimise each replicate's quadratic model with the penalty
+(`group_penalty_model`), search along the line, and check all columns, until the optimality
+conditions hold (Lee, Sun and Saunders 2014, SIAM Journal on Optimization 24:1420–1443).
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from .group_penalty_model import minimum
 
 __all__ = ["GroupPenaltyBatch"]
 
-ARMIJO = 1e-4
-ROUNDING = 2e-14  # relative noise of a sum over rows
-HALVINGS = 40
-MOST_SHARE = 0.1  # of its violation, to which a replicate's model is minimised
-LEAST = 64  # columns that may join at a time, at least
+ARMIJO = 1e-4  # Sufficient decrease, as a share of the predicted one.
+ROUNDING = 2e-14  # Relative rounding error of a sum over rows.
+HALVINGS = 40  # Largest number of halvings of a step.
+MOST_SHARE = 0.1  # Each model is minimised to at most this share of the replicate's violation.
+LEAST = 64  # Up to this many columns may join at a time, or as many as there are.
 
 
 class GroupPenaltyBatch(Batch):
-    """A `Batch` whose penalty is a `GroupPenalty`; of λ it takes what is held at zero.
+    """A `Batch` whose penalty is a `GroupPenalty`; of λ it uses only infinite values.
 
     Parameters
     ----------
     term, shared
-        As of `Batch`.
+        As in `Batch`.
     penalty : GroupPenalty
         Of all columns, in X's units.
     """
@@ -44,7 +44,7 @@ class GroupPenaltyBatch(Batch):
 
     def set_prior(self, prior: Prior | None, joined: GroupPenalty | None) -> None:
         """See `Batch.set_prior`."""
-        assert joined is not None  # a batch of a prior that has one is under no other
+        assert joined is not None  # The prior of such a batch always has one.
         super().set_prior(prior, joined)
         self.joined = joined
 
@@ -63,7 +63,7 @@ class GroupPenaltyBatch(Batch):
         held = np.broadcast_to(whole >= INFINITE_PENALTY, (term.p, term.B))
         point.begin()
         self.added_columns = False
-        # Others let columns in and out one by one.
+        # Other batches add and remove columns one by one.
         used = np.flatnonzero((self.joined.l1 == 0) | point.beta.any(axis=1) | term.inside)
         term.join(self.joined.closed(used))
         point.objective = self._objective(term.loss, point.beta)
@@ -91,7 +91,10 @@ class GroupPenaltyBatch(Batch):
         self, held: np.ndarray, tol: float, max_iter: int, stuck: np.ndarray,
         callback: Callback | None,
     ) -> bool:  # fmt: skip
-        """Steps on the working set until the conditions hold there; whether they were too many."""
+        """Take steps on the working set until the conditions hold there.
+
+        Returns whether the limit of the number of steps was reached.
+        """
         term, point = self.term, self.point
         while True:
             W = term.W
@@ -125,7 +128,7 @@ class GroupPenaltyBatch(Batch):
             self._search(end, todo, stuck)
 
     def _search(self, end: np.ndarray, todo: np.ndarray, stuck: np.ndarray) -> None:
-        """Go towards where the models have their minima until each objective is lower."""
+        """Move towards the models' minima until each objective is lower."""
         term, point, W = self.term, self.point, self.term.W
         old = point.beta[W]
         D = end - old
@@ -146,12 +149,13 @@ class GroupPenaltyBatch(Batch):
             stuck |= waiting
             trial.loss(t)
         trial.commit()
-        now = np.where(t == 1.0, end, old + t * D)  # what is equal in the model is exactly equal
+        # Coefficients that are equal in the model are exactly equal.
+        now = np.where(t == 1.0, end, old + t * D)
         point.move(W, now, term.loss + self._value(now))
         point.stepped(todo)
 
     def _hessian(self, b: int) -> np.ndarray:
-        """A replicate's own Hessian over the working set, in X's units."""
+        """Compute a replicate's own Hessian over the working set, in X's units."""
         at = self.term.curvature(b)
         assert at is not None
         self.shared.count += 1
@@ -161,17 +165,17 @@ class GroupPenaltyBatch(Batch):
         scale = self.term.scale[self.term.W]
         return G * scale * scale[:, None]
 
-    # -- conditions ------------------------------------------------------------------------------
+    # -- optimality conditions -------------------------------------------------------------------
 
     def _units(self, at: np.ndarray) -> np.ndarray:
-        """In which violations are counted, of places of the working set, in X's units."""
+        """Return units of violations at places of the working set, in X's units."""
         self.hessians.follow()
         scale = self.term.scale[self.term.W[at], None]
         h = self.hessians.score_variance[at] * scale**2
         return units(np.broadcast_to(self.joined.l1[self.term.W[at], None], h.shape), h)
 
     def _violations(self, g: np.ndarray, beta: np.ndarray, held: np.ndarray) -> np.ndarray:
-        """Over all columns in X's units, (p, lanes), of gradients of the scaled ones."""
+        """Compute violations over all columns in X's units, (p, lanes), from scaled gradients."""
         term, v = self.term, np.zeros((self.term.p, self.term.lanes))
         scale, B = term.scale[:, None], term.B
         found = self.joined.violations(g[:, :B] * scale, beta[:, :B] / scale)
@@ -179,7 +183,7 @@ class GroupPenaltyBatch(Batch):
         return v
 
     def _admit_blocks(self, urgency: np.ndarray, tol: float) -> bool:
-        """Let the most urgent violators in, with all that are in a group or chain with them."""
+        """Add the most urgent violators together with their groups or chains."""
         outside = np.where(self.term.inside, 0.0, urgency.max(axis=1, initial=0.0))
         chosen = np.flatnonzero(outside > tol)
         most = max(LEAST, len(self.term.W))
@@ -187,13 +191,14 @@ class GroupPenaltyBatch(Batch):
         return self.term.join(self.joined.closed(chosen)) > 0
 
     def _user(self, x: np.ndarray) -> np.ndarray:
-        """A gradient over the working set in X's units."""
+        """Convert a gradient over the working set to X's units."""
         return x * self.term.scale[self.term.W, None]
 
     def _value(self, beta: np.ndarray) -> np.ndarray:
-        """The penalty of coefficients of the scaled working set, (lanes,)."""
+        """Evaluate the penalty at coefficients of the scaled working set, (lanes,)."""
         W = self.term.W
         return self.joined.only(W).value(beta / self.term.scale[W, None])
 
     def _objective(self, loss: np.ndarray, beta: np.ndarray) -> np.ndarray:
+        """Add the penalty at coefficients of all scaled columns to the loss."""
         return loss + self.joined.value(beta / self.term.scale[:, None])

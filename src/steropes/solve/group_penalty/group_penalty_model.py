@@ -1,7 +1,7 @@
-"""The minimum of a quadratic model with norms of groups of coordinates.
+"""Minimisation of a quadratic model with norms of groups of coordinates.
 
-Sweeps of block coordinate descent, which find what is zero, take turns with Newton steps on the
-rest, where the objective is smooth and the sweeps are slow.
+Sweeps of block coordinate descent find which groups are zero. They alternate with Newton steps on
+the others, where the objective is smooth and sweeps are slow.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from .ill_scaled_group import group_minimum, is_uneven
 
 __all__ = ["minimum"]
 
-ROUNDS = 200
-SWEEPS = 3
-HALVINGS = 20
-RIDGE = 1e-13  # of a matrix with ones on its diagonal, that makes its factor exist
+ROUNDS = 200  # Largest number of rounds of sweeps and a Newton step.
+SWEEPS = 3  # Number of sweeps in a round.
+HALVINGS = 20  # Largest number of halvings of a Newton step.
+RIDGE = 1e-13  # Ridge, relative to a unit diagonal, that makes a matrix positive definite.
 
 
 def minimum(
@@ -32,11 +32,11 @@ def minimum(
     H : (k, k) array
     g, beta : (k,) arrays
     penalty : GroupPenalty
-        P, of these coefficients.
+        P, for these coefficients.
     held : (k,) bool array
-        Coefficients that stay at zero; of a chain all or none.
+        Coefficients fixed at zero; of a chain all or none.
     unit, tolerance
-        The violation of each coordinate's conditions to stop at is tolerance × unit.
+        Iterations stop at a violation of tolerance × unit in each coordinate.
     """
     A = penalty.in_steps(H)
     theta = penalty.steps(beta[:, None])[:, 0]
@@ -64,7 +64,7 @@ def minimum(
 
 
 class _Blocks:
-    """The groups as the kernel takes them, those of one coordinate among them."""
+    """The groups in the form that the kernel takes, including those of one coordinate."""
 
     def __init__(self, A: np.ndarray, penalty: GroupPenalty, held: np.ndarray) -> None:
         alone = ~held
@@ -82,7 +82,7 @@ class _Blocks:
         pointers = np.concatenate([[0], np.cumsum(size)])
         by_values = [x for x in self.groups if len(x) > 1]
         values, vectors = np.zeros(len(index)), []
-        for i, x in enumerate(by_values):  # these come first
+        for i, x in enumerate(by_values):  # Groups come first.
             w, V = linalg.eigh(A[np.ix_(x, x)])
             values[pointers[i] : pointers[i + 1]] = np.maximum(w, 0.0)
             vectors.append(V.ravel())
@@ -93,7 +93,7 @@ class _Blocks:
         self.held = held
 
     def violations(self, s: np.ndarray, theta: np.ndarray) -> np.ndarray:
-        """Of the conditions in the steps; what is held has none."""
+        """Compute violations of the conditions in the steps; zero for fixed coefficients."""
         v = self.some.violations(np.where(self.held, 0.0, s)[:, None], theta[:, None])[:, 0]
         return np.where(self.held, 0.0, v)
 
@@ -101,7 +101,7 @@ class _Blocks:
 def _newton(
     A: np.ndarray, c: np.ndarray, theta: np.ndarray, penalty: GroupPenalty, held: np.ndarray
 ) -> np.ndarray:
-    """A Newton step where nothing is at its corner; what would change its sign stops at zero."""
+    """Take a Newton step on nonzero groups; single coefficients may not cross zero."""
     plain = GroupPenalty(penalty.l1, penalty.groups)
     size = plain.norms(theta[:, None])[:, 0]
     at = np.flatnonzero(((size > 0) | (plain.l1 == 0)) & ~held)

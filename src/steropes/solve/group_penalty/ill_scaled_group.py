@@ -1,7 +1,8 @@
-"""The minimum over a group whose columns are in very different units.
+"""The minimum over a group whose columns have very different units.
 
-Eigenvalues of its block of the Hessian are found to the rounding of the largest, in which those of
-columns in small units are lost. A factor of the block with ones on its diagonal loses nothing.
+Eigenvalues of the group's block of the Hessian are accurate to the rounding error of the largest,
+which destroys those of columns in small units. A factor of the block, scaled to a unit diagonal,
+loses nothing.
 """
 
 from __future__ import annotations
@@ -11,20 +12,20 @@ from scipy import linalg
 
 __all__ = ["group_minimum", "is_uneven"]
 
-UNEVEN = 1e8  # ratio of diagonal entries beyond which eigenvalues have lost half of their digits
-HALVINGS = 200  # at most, of an interval of the norm's logarithm
+UNEVEN = 1e8  # Ratio of diagonal entries at which eigenvalues have lost half of their digits.
+HALVINGS = 200  # Largest number of bisections of an interval of the norm's logarithm.
 
 
 def is_uneven(h: np.ndarray) -> bool:
-    """Whether the diagonal (m,) of a group's block is too uneven for its eigenvalues."""
+    """Return whether the diagonal (m,) of a group's block is too uneven for eigenvalues."""
     return bool(h.min() > 0 and h.max() > UNEVEN * h.min())
 
 
 def group_minimum(H: np.ndarray, s: np.ndarray, theta: np.ndarray, lam: float) -> np.ndarray:
-    """Minimise the quadratic with slope s at θ and Hessian H, and λ‖θ‖, over θ (m,).
+    """Minimise the quadratic with slope s at θ and Hessian H, plus λ‖θ‖, over θ (m,).
 
-    Where θ ≠ 0 it solves (H + λ/ρ) θ = −r, r being the slope at zero, and its norm is ρ. The
-    norm of the solution over ρ falls with ρ, which is found between bounds by halving.
+    Where θ ≠ 0 it solves (H + λ/ρ) θ = −r, with r the slope at zero and ρ its norm. The ratio of
+    the solution's norm to ρ decreases with ρ, which is found by bisection.
     """
     r = s - H @ theta
     size = float(np.linalg.norm(r))

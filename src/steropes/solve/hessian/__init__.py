@@ -1,7 +1,7 @@
-"""From a likelihood's curvature in η to the Hessian X' H_η X of some columns: one file a kind.
+"""Hessians X' H_η X of some columns from a likelihood's curvature in η, one module for each kind.
 
-`hessian` and `diagonal` look at what kind the likelihood declares
-(`steropes.likelihoods.curvature`) and how its rows are laid out (`steropes.design.face`).
+`hessian` and `diagonal` dispatch on the kind that the likelihood declares
+(`steropes.likelihoods.curvature`) and on the layout of the rows (`steropes.design`).
 """
 
 from .curvature_kinds import diagonal, hessian

@@ -1,7 +1,7 @@
-"""Several linear predictors a person: the channels' cross products, and theirs with a baseline.
+"""Hessians with several linear predictors per person and a baseline that all share.
 
-A block of the Hessian for each pair of channels is a Gram matrix of X. Between a channel and the
-baseline stand n · K numbers, which live for one multiplication each.
+The block for each pair of channels is a Gram matrix of X. The block between a channel and the
+baseline involves n · K numbers, which exist for one multiplication only.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from .symmetric_fill import mirrored
 
 __all__ = ["hessian"]
 
-ROWS = 2048  # people whose baseline terms are held at once
-PARTS = 8  # sums over people, fixed whatever the number of threads
+ROWS = 2048  # Number of people whose baseline terms are held at once.
+PARTS = 8  # Number of partial sums over people, independent of the number of threads.
 
 
 def hessian(rows: ChannelLike, curvature: ChannelCurvature, first: int = 0) -> np.ndarray:
@@ -28,6 +28,7 @@ def hessian(rows: ChannelLike, curvature: ChannelCurvature, first: int = 0) -> n
 
 
 def _hessian(rows: ChannelLike, curvature: ChannelCurvature, first: int) -> np.ndarray:
+    """Compute the Hessian channel pair by channel pair."""
     H = np.zeros((rows.k, rows.k))
     B, at_base = rows.baseline, rows.baseline_at
     H[np.ix_(at_base, at_base)] = B.T @ (curvature.at_time[:, None] * B)
@@ -42,7 +43,7 @@ def _hessian(rows: ChannelLike, curvature: ChannelCurvature, first: int) -> np.n
             begin = int(new.min())
             G = mirrored(rows.X.gram(curvature.pair(c, d), begin), begin)
             if _is_run(at_c) and c == d and np.array_equal(columns_c, np.arange(len(G))):
-                run = slice(at_c[0], at_c[-1] + 1)  # without a copy in between
+                run = slice(at_c[0], at_c[-1] + 1)  # Avoids a copy.
                 H[run, run] = G
                 continue
             part = G[np.ix_(columns_c, columns_d)]
@@ -57,18 +58,18 @@ def _hessian(rows: ChannelLike, curvature: ChannelCurvature, first: int) -> np.n
 
 
 def _with_baseline(rows: ChannelLike, curvature: ChannelCurvature, c: int) -> np.ndarray:
-    """Σ_i x_i Σ_k f_c(k) v_ik B_k', (columns of X, M): some thousand people at a time."""
+    """Compute Σ_i x_i Σ_k f_c(k) v_ik B_k', (columns of X, M), for some people at a time."""
     at, B, X = curvature, rows.baseline, rows.X
-    # With an intercept an interval the inner sum has one term each and stays apart: a
-    # person adds to the intervals they are at risk in and to no others.
+    # With one intercept for each interval the inner sum has one term each. A person contributes
+    # only to the intervals in which they are at risk.
     free = B.shape[0] == B.shape[1] and np.array_equal(B, np.diag(np.diag(B)))
     M = len(B) if free else B.shape[1]
     basis = np.empty((0, M)) if free else B
     n = len(at.first)
-    if X.lines is None and X.dense is None and X.k:  # rows that are elsewhere
+    if X.lines is None and X.dense is None and X.k:  # Rows held elsewhere.
         S = np.empty((n, M))
         pooled.moments(at.h, at.base, at.functions, basis, at.first, at.last, at.w, c, S, 0, n)
-        width = rows.backend.lanes(M)  # as products take them
+        width = rows.backend.lanes(M)  # The width that products require.
         S = np.concatenate([S, np.zeros((n, width - M))], axis=1)
         parts = [X.rmatmul(S[:, m : m + 8]) for m in range(0, width, 8)]
         total = np.concatenate(parts, axis=1)[:, :M]
@@ -103,4 +104,5 @@ def _with_baseline(rows: ChannelLike, curvature: ChannelCurvature, c: int) -> np
 
 
 def _is_run(at: np.ndarray) -> bool:
+    """Return whether places are consecutive."""
     return bool((np.diff(at) == 1).all())

@@ -1,4 +1,4 @@
-"""Which file makes the Hessian: by the kind of curvature and the layout of the rows."""
+"""Dispatch of Hessians by the kind of curvature and the layout of the rows."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ __all__ = ["diagonal", "hessian"]
 
 
 def hessian(rows: AnyRows, curvature: AnyCurvature, first: int = 0, rough: bool = False) -> Array:
-    """X' H_η X for the columns of some rows, (k, k).
+    """Compute X' H_η X for the columns of some rows, (k, k).
 
     Parameters
     ----------
     first : int
-        Only the rows from here on are needed (the others may be anything).
+        The first row needed; earlier rows are undefined.
     rough : bool
         Whether it may be rounded to single precision.
     """
@@ -59,7 +59,7 @@ def hessian(rows: AnyRows, curvature: AnyCurvature, first: int = 0, rough: bool 
 
 
 def diagonal(rows: AnyRows, curvature: AnyCurvature) -> Array:
-    """The diagonal of `hessian`, (k,), in one pass over the rows where there is a way."""
+    """Compute the diagonal of `hessian`, (k,), in one pass over the rows where that is possible."""
     match curvature:
         case GroupedCurvature():
             if rows.layout == "rows":
@@ -83,4 +83,5 @@ def diagonal(rows: AnyRows, curvature: AnyCurvature) -> Array:
 
 
 def _refuse(rows: AnyRows, curvature: AnyCurvature) -> NoReturn:
+    """Raise an error for a kind of curvature without code for this layout."""
     raise NotImplementedError(f"{type(curvature).__name__} over rows laid out as {rows.layout!r}")

@@ -1,4 +1,4 @@
-"""Products of H_η with a direction in η, where its X' H_η X would be too large to make."""
+"""Products of H_η with a direction in η, used where X' H_η X would be too large."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NO_ROWS = np.empty(0, np.int64)
 def eta_product(
     curvature: AnyCurvature, backend: Backend
 ) -> Callable[[np.ndarray], np.ndarray] | None:
-    """What takes z (n,), on the host, to H_η z; None where H_η is no more than its diagonal v."""
+    """Return a function from z (n,) on the host to H_η z, or None if H_η is its diagonal v."""
     host = backend.to_host
     match curvature:
         case GroupedCurvature():
@@ -48,7 +48,10 @@ def eta_product(
 
 
 def centred(v: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """What takes z to v (z − z̄), z̄ its mean with the weights v: all nuisance moves as one."""
+    """Return a function from z to v (z − z̄), with z̄ the mean under the weights v.
+
+    This treats all nuisance parameters as one.
+    """
     return lambda z: v * (z - (v @ z) / max(float(v.sum()), 1e-300))
 
 
@@ -56,20 +59,24 @@ def _grouped(
     v: np.ndarray, u: np.ndarray, runs: np.ndarray, c: np.ndarray, rows: np.ndarray | None,
     z: np.ndarray,
 ) -> np.ndarray:  # fmt: skip
+    """Multiply by a diagonal minus rank-one terms of nested groups."""
     out = v * z
     take_out_groups(u, runs, c, NO_ROWS if rows is None else rows, z, np.empty(len(u)), out)
     return out
 
 
 def _subdistribution(curvature: SubdistributionCurvature, z: np.ndarray) -> np.ndarray:
-    """Each group's sum is that of a prefix of lines and, times G, of the rows from its end on."""
+    """Multiply by the curvature of the subdistribution hazard.
+
+    The sum of a group is that of a prefix of lines plus G times that of the rows from its end on.
+    """
     x, n = curvature, len(z)
     lines = slice(None) if x.rows is None else x.rows
     groups = np.flatnonzero(x.c)
     starts = x.runs[:-1]
     ahead = _within(x.u * z[lines], starts)[groups]
     late = _within((x.late * z)[::-1], n - x.strata_start[1:][::-1])[::-1]
-    G = np.where(x.ends < x.strata_start[x.stratum + 1], x.G, 0.0)  # or nobody stayed till then
+    G = np.where(x.ends < x.strata_start[x.stratum + 1], x.G, 0.0)  # Zero where no row remains.
     weight = x.c[groups] * (ahead + G * np.append(late, 0.0)[x.ends])
     held = np.zeros(len(x.u))
     held[groups] = weight
@@ -82,14 +89,14 @@ def _subdistribution(curvature: SubdistributionCurvature, z: np.ndarray) -> np.n
 
 
 def _within(x: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Running sums that begin anew at each of some places, the first of which is zero."""
+    """Compute running sums that restart at some places, the first of which is zero."""
     total = np.cumsum(x)
     before = np.append(0.0, total)[starts]
     return total - np.repeat(before, np.diff(np.append(starts, len(x))))
 
 
 def _profiled(curvature: ProfiledCurvature, z: np.ndarray) -> np.ndarray:
-    """H_ηη z less what nuisance parameters that follow take out of it."""
+    """Multiply by H_ηη minus the part of nuisance parameters, which follow η."""
     x, K = curvature, curvature.block.K
     at = slice(None) if x.rows is None else x.rows
     here, low, up = z[at], x.low.astype(np.int64) + 1, x.up.astype(np.int64) + 1

@@ -1,4 +1,4 @@
-"""The diagonal minus rank-one terms of nested groups of rows: X' diag(v) X − Σ_g c_g m_g m_g'."""
+"""Hessians with rank-one terms of nested groups of rows: X' diag(v) X − Σ_g c_g m_g m_g'."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ...likelihoods.curvature import GroupedCurvature
 
 __all__ = ["DENSE_SUMS", "diagonal", "group_sums", "hessian"]
 
-DENSE_SUMS = 2_000_000  # entries of the group sums that are held at once
-PIECES = 8  # stripes of the Hessian
+DENSE_SUMS = 2_000_000  # Number of entries of the group sums that are held at once.
+PIECES = 8  # Number of stripes of the Hessian that are processed in parallel.
 
 
 def hessian(
@@ -26,13 +26,13 @@ def hessian(
     G = rows.gram(curvature.v, first, rough)
     if curvature.u is None:
         return G
-    # Sums over lines are the device's work; which lines end a group is read on the host.
+    # Sums over lines run on the device; the ends of groups are read on the host.
     curvature = replace(curvature, u=backend.asarray(curvature.u), c=backend.to_host(curvature.c))
     if not curvature.c.any():
         return G
     lines = rows.n if curvature.rows is None else len(curvature.rows)
     runs = len(curvature.runs) - 1
-    # Small groups touch few columns: their sums are kept sparse. Large ones go to BLAS, whose
+    # Small groups touch few columns, so their sums are kept sparse. Large ones use BLAS, whose
     # multiply-adds are some twenty times cheaper.
     if rows.lines is not None and rows.lines.nnz / max(rows.n, 1) * lines / runs < 0.2 * rows.k:
         _subtract_sparse(rows, curvature, G, first)
@@ -58,10 +58,10 @@ def diagonal(rows: RowsLike, curvature: GroupedCurvature) -> Array:
 
 
 def _subtract(G: Array, M: Array, c: Array, first: int, backend: Any) -> None:
-    """Take M' diag(c) M out of G's rows from ``first`` on, in stripes that go side by side."""
+    """Subtract M' diag(c) M from G's rows from ``first`` on, in parallel stripes."""
     k = len(G)
     cM = M * c[:, None]
-    M, cM = (x.astype(G.dtype, copy=False) for x in (M, cM))  # as the rest of it is
+    M, cM = (x.astype(G.dtype, copy=False) for x in (M, cM))  # In the precision of G.
     size = max(64, -(-(k - first) // PIECES))
 
     def stripe(a: int, b: int) -> None:
@@ -71,7 +71,7 @@ def _subtract(G: Array, M: Array, c: Array, first: int, backend: Any) -> None:
 
 
 def _subtract_sparse(rows: RowsLike, curvature: GroupedCurvature, G: Array, first: int) -> None:
-    """Take the groups' terms out of G's rows from ``first`` on, without their dense sums."""
+    """Subtract the groups' terms from G's rows from ``first`` on, without dense sums."""
     backend, xp = rows.backend, rows.backend.xp
     S, D, u = rows.sparse_at, rows.dense_at, curvature.u
     view = _View(rows, curvature.rows)
@@ -82,7 +82,7 @@ def _subtract_sparse(rows: RowsLike, curvature: GroupedCurvature, G: Array, firs
     G[first:] += part[first:]
     if len(D) == 0:
         return
-    # The dense columns' sums up to each line; a line is in its run's groups from there on.
+    # Sums of the dense columns up to each line, which belongs to all later groups of its run.
     Z = view.dense()
     M = backend.scan(Z * u[:, None], curvature.runs)
     cM = M * backend.asarray(curvature.c)[:, None]
@@ -99,7 +99,7 @@ def group_sums(
     rows: RowsLike, curvature: GroupedCurvature, batch: int
 ) -> Iterator[tuple[Array, Array]]:
     """Yield dense sums of the groups, (at most about ``batch``, k), with their weights."""
-    ends = np.flatnonzero(curvature.c) + 1  # just after each flush
+    ends = np.flatnonzero(curvature.c) + 1  # Just after each group's last line.
     runs = curvature.runs
     view = _View(rows, curvature.rows)
     run_of_end = np.searchsorted(runs, ends, side="left") - 1
@@ -113,7 +113,7 @@ def group_sums(
         begin = np.where(new_run, runs[run], np.append(previous, e[:-1]))
         if np.array_equal(begin[1:], e[:-1]):
             S = view.sums(curvature.u, np.append(begin[:1], e))
-        else:  # lines between the groups are in none
+        else:  # Lines between the groups belong to none.
             pointers = np.append(np.stack([begin, e], 1).ravel(), e[-1:])
             S = view.sums(curvature.u, pointers)[::2][: len(e)]
         if not new_run[0] and carried is not None:
@@ -125,20 +125,21 @@ def group_sums(
 
 
 class _View:
-    """Rows in the order of a stream of lines, where there is one."""
+    """Rows in the order of a sequence of lines, if there is one."""
 
     def __init__(self, rows: RowsLike, lines: Any) -> None:
         self.rows, self.lines = rows, lines
 
     def sums(self, u: Array, pointers: np.ndarray) -> Array:
+        """Compute weighted sums of runs of lines."""
         return self.rows.sums(u, pointers, self.lines)
 
     def entries(self) -> Any:
-        """The sparse columns' entries; there must be some."""
+        """Return the entries of the sparse columns, which must exist."""
         assert self.rows.lines is not None
         return self.rows.lines if self.lines is None else self.rows.lines.take(self.lines)
 
     def dense(self) -> Any:
-        """The dense columns; there must be some."""
+        """Return the dense columns, which must exist."""
         assert self.rows.dense is not None
         return self.rows.dense if self.lines is None else self.rows.dense[self.lines]

@@ -1,6 +1,6 @@
-"""Effects that are step functions of time: one Hessian an interval, added up.
+"""Hessians of effects that are step functions of time, summed over intervals.
 
-No group of rows reaches over two intervals, so each has a curvature of its own.
+No group of rows extends over two intervals, so each interval has its own curvature.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ def diagonal(rows: PieceLike, curvature: GroupedCurvature) -> Array:
 def _parts(
     rows: PieceLike, curvature: GroupedCurvature, first: int
 ) -> Iterator[tuple[RowsLike, GroupedCurvature, np.ndarray, np.ndarray, int]]:
-    """Yield each interval's rows and curvature, and where its columns go and come from."""
-    if curvature.u is None:  # the diagonal alone
+    """Yield each interval's rows and curvature, and the places of its columns."""
+    if curvature.u is None:  # Only the diagonal.
         for pieces, X, at, columns, begin in rows.intervals(first):
             yield X, GroupedCurvature(curvature.v[pieces]), at, columns, begin
         return
     n = len(curvature.v)
     lines = np.arange(n) if curvature.rows is None else curvature.rows
     for pieces, X, at, columns, begin in rows.intervals(first):
-        # Lines are in order of the intervals, though not of the rows inside of them.
+        # Lines are ordered by interval, but not by row within an interval.
         a, b = (int((lines < edge).sum()) for edge in (pieces.start, pieces.stop))
         inside = (curvature.runs >= a) & (curvature.runs <= b)
         part = GroupedCurvature(

@@ -1,4 +1,4 @@
-"""A Hessian in η known by its products with directions: some columns at a time."""
+"""Hessians from products of H_η with directions, some columns at a time."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ...likelihoods.curvature import OperatorCurvature
 
 __all__ = ["diagonal", "hessian"]
 
-DIRECTIONS = 8  # columns worked on at once,
-MORE = 1 << 21  # or as many as make so many numbers with all rows
+DIRECTIONS = 8  # Least number of columns processed at once.
+MORE = 1 << 21  # Numbers in the rows of as many columns as are processed at once.
 
 
 def hessian(rows: AnyRows, curvature: OperatorCurvature, first: int = 0) -> Array:
@@ -34,5 +34,5 @@ def hessian(rows: AnyRows, curvature: OperatorCurvature, first: int = 0) -> Arra
 
 
 def diagonal(rows: AnyRows, curvature: OperatorCurvature) -> Array:
-    """See `steropes.solve.hessian`; no cheaper than all of it."""
+    """See `steropes.solve.hessian`; as expensive as the whole matrix."""
     return rows.backend.xp.diag(hessian(rows, curvature))

@@ -1,7 +1,7 @@
-"""Nuisance parameters eliminated: S = V − C' T⁻¹ C with V = X' diag(v) X and C = H_αη X.
+"""Hessians with nuisance parameters eliminated: S = V − C' T⁻¹ C, V = X' diag(v) X, C = H_αη X.
 
-Where T is a chain, C is never stored: its rows are made, eliminated and multiplied out a few
-thousand at a time. Otherwise T joins distant parameters, and C is as dense as they are many.
+If T is a chain, C is never stored: its rows are computed, eliminated and multiplied a few thousand
+at a time. Otherwise T couples distant parameters and C is stored as a dense matrix.
 """
 
 from __future__ import annotations
@@ -21,16 +21,19 @@ from .symmetric_fill import mirrored
 
 __all__ = ["cross", "diagonal", "hessian", "pooled_groups"]
 
-ENTRIES = 1 << 20  # of C that are held at once
-POOL = 500  # groups of parameters in a coarse one
-WIDE, MANY = 32, 5000  # columns and parameters from which on pooling saves something
-SMALL = 256  # columns up to which the Gram matrix fits the cache
-GRAM_ENTRIES = 1 << 19  # of X that are weighted at once
-SINGULAR = 1e-10  # least eigenvalue, of a matrix with ones on its diagonal, that is positive
+ENTRIES = 1 << 20  # Number of entries of C that are held at once.
+POOL = 500  # Number of parameter groups in a coarse Hessian.
+WIDE, MANY = 32, 5000  # Numbers of columns and of parameters from which pooling saves time.
+SMALL = 256  # Number of columns up to which the Gram matrix fits the cache.
+GRAM_ENTRIES = 1 << 19  # Number of entries of X that are weighted at once.
+SINGULAR = 1e-10  # Least eigenvalue, with a unit diagonal, of a matrix that counts as positive.
 
 
 def hessian(rows: RowsLike, curvature: ProfiledCurvature, first: int = 0) -> Array:
-    """See `steropes.solve.hessian`; all of it is computed where the loss is not convex."""
+    """Compute the Hessian; see `steropes.solve.hessian`.
+
+    All rows are computed where the loss is not convex.
+    """
     if rows.k == 0:
         return np.zeros((0, 0))
     if curvature.safer is None:
@@ -58,7 +61,7 @@ def diagonal(rows: RowsLike, curvature: ProfiledCurvature) -> Array:
 
 
 def cross(rows: RowsLike, curvature: ProfiledCurvature) -> np.ndarray:
-    """C, (K, k)."""
+    """Compute C, (K, k)."""
     if isinstance(curvature.block, Chain):
         out = np.empty((curvature.block.K, rows.k))
         _fill(rows, curvature, _numbers(curvature), 0, curvature.block.K, out)
@@ -67,6 +70,7 @@ def cross(rows: RowsLike, curvature: ProfiledCurvature) -> np.ndarray:
 
 
 def _positive(S: np.ndarray) -> bool:
+    """Return whether a matrix is positive definite beyond rounding."""
     h = np.diag(S)
     if not (h > 0).all():
         return False
@@ -75,6 +79,7 @@ def _positive(S: np.ndarray) -> bool:
 
 
 def _hessian(rows: RowsLike, curvature: ProfiledCurvature, first: int) -> np.ndarray:
+    """Compute S for a given curvature, without checking whether it is positive."""
     block = curvature.block
     S = _gram(rows, curvature.v, first)
     if not isinstance(block, Chain):
@@ -97,17 +102,18 @@ def _hessian(rows: RowsLike, curvature: ProfiledCurvature, first: int) -> np.nda
     return S
 
 
-# -- V -----------------------------------------------------------------------------------------
+# -- V: the Gram matrix --------------------------------------------------------------------------
 
 
 def _gram(rows: RowsLike, v: np.ndarray, first: int) -> np.ndarray:
+    """Compute V, at least its rows from ``first`` on."""
     if rows.lines is not None or rows.dense is None or first:
         return mirrored(rows.gram(v, first), first)
     return _weighted_gram(rows.dense, v, rows.backend.pool)
 
 
 def _weighted_gram(X: np.ndarray, v: np.ndarray, pool: ThreadPool) -> np.ndarray:
-    """X' diag(v) X, summed in an order that the number of threads does not change."""
+    """Compute X' diag(v) X, summed in an order independent of the number of threads."""
     n, k = X.shape
     G = np.zeros((k, k))
     step = max(256, -(-n // 16)) if k <= SMALL else max(256, GRAM_ENTRIES // k)
@@ -124,18 +130,18 @@ def _weighted_gram(X: np.ndarray, v: np.ndarray, pool: ThreadPool) -> np.ndarray
     return np.tril(G) + np.tril(G, -1).T
 
 
-# -- C -----------------------------------------------------------------------------------------
+# -- C: cross derivatives ------------------------------------------------------------------------
 
 
 def _numbers(curvature: ProfiledCurvature) -> np.ndarray:
-    """The rows of the model that the curvature's are."""
+    """Return the model's rows to which the curvature refers."""
     return np.arange(len(curvature.v)) if curvature.rows is None else curvature.rows
 
 
 def _fill(
     rows: RowsLike, curvature: ProfiledCurvature, at: np.ndarray, k0: int, k1: int, out: np.ndarray
 ) -> None:
-    """C[k0:k1] of a chain."""
+    """Fill ``out`` with C[k0:k1] of a chain."""
     out[:] = 0.0
     pointers, u, w = curvature.pointers, curvature.a, curvature.b
     assert pointers is not None
@@ -163,16 +169,16 @@ def _fill(
 
 
 def elsewhere(rows: AnyRows) -> bool:
-    """Whether the entries are in blocks elsewhere, of which there are only sums here."""
+    """Return whether the entries are held elsewhere, so that only sums are available."""
     return rows.lines is None and rows.layout == "rows" and rows.dense is None
 
 
 def _sums_elsewhere(
     rows: RowsLike, curvature: ProfiledCurvature, at: np.ndarray, runs: np.ndarray
 ) -> np.ndarray:
-    """−C of the parameters whose runs begin at ``runs`` but the last two, by one request.
+    """Request −C of the parameters whose runs begin at ``runs``, except the last two.
 
-    A parameter's rows are its own run and the next one, which lie together.
+    A parameter's rows are its own run and the next one, which are adjacent.
     """
     first, own, both = runs[:-2], np.diff(runs[:-1]), runs[2:] - runs[:-2]
     pointers = np.concatenate([[0], np.cumsum(both)])
@@ -183,7 +189,7 @@ def _sums_elsewhere(
 
 
 def _eliminated(rows: RowsLike, curvature: ProfiledCurvature, block: Chain) -> Iterator[np.ndarray]:
-    """Yield D^(−1/2) L⁻¹ C for T = L D L', some rows at a time; the array is used again."""
+    """Yield D^(−1/2) L⁻¹ C for T = L D L', some rows at a time, in a reused array."""
     size = max(64, ENTRIES // rows.k)
     store, carry = np.empty((min(size, block.K), rows.k)), np.zeros(rows.k)
     at = _numbers(curvature)
@@ -195,17 +201,17 @@ def _eliminated(rows: RowsLike, curvature: ProfiledCurvature, block: Chain) -> I
 
 
 def pooled_groups(rows: AnyRows, K: int) -> int:
-    """As how many a chain of K parameters is eliminated in a coarse Hessian."""
-    if elsewhere(rows):  # each of which sends k numbers
+    """Return as how many groups a chain of K parameters is eliminated in a coarse Hessian."""
+    if elsewhere(rows):  # Each group takes k numbers to send.
         return K if K <= 2 * POOL else POOL
     return K if rows.lines is None or rows.k < WIDE or K <= MANY else POOL
 
 
 def _pooled(rows: RowsLike, curvature: ProfiledCurvature, block: Chain) -> np.ndarray | None:
-    """The same with neighbouring parameters as one: some hundred rows instead of K.
+    """Eliminate neighbouring parameters as one: some hundred rows instead of K.
 
-    Far cheaper where X is sparse, whose rows are dense once eliminated. None where it saves
-    nothing, or can't be done.
+    This is far cheaper where X is sparse, because eliminated rows are dense. Returns None where it
+    saves nothing or is not possible.
     """
     pointers, at = curvature.pointers, curvature.rows
     if pooled_groups(rows, block.K) == block.K or pointers is None:
@@ -217,8 +223,8 @@ def _pooled(rows: RowsLike, curvature: ProfiledCurvature, block: Chain) -> np.nd
     first = np.unique((place * block.K).astype(np.int64))
     u, d = np.add.reduceat(block.u, first), np.empty(len(first))
     edges = np.append(first, block.K)
-    # From the middle of one group to the next the links are springs in a row. (Each sum is its
-    # own: stiff springs are lost in the sum of all from the first one on.)
+    # Links from the middle of one group to the next combine like springs in series. Each sum is
+    # computed by itself, because stiff springs would be lost in a running sum.
     middle = (edges[:-1] + edges[1:] - 1) // 2
     slack = (1.0 / block.W[1:])[: middle[-1]]
     W = np.concatenate([[0.0], 1.0 / np.add.reduceat(slack, middle[:-1])])
@@ -228,14 +234,14 @@ def _pooled(rows: RowsLike, curvature: ProfiledCurvature, block: Chain) -> np.nd
     if at is not None:
         a, b = np.zeros(rows.n), np.zeros(rows.n)
         a[at], b[at] = curvature.a, curvature.b
-        pointers = np.append(at, rows.n)[pointers]  # what lies between has no weight
+        pointers = np.append(at, rows.n)[pointers]  # Rows in between have no weight.
     Z = -rows.sums(a, pointers[edges]) - rows.sums(b, pointers[edges + 1])
     tridiagonal.eliminate(Z, W, d, np.zeros(rows.k), 0)
     return Z
 
 
 def _scattered(rows: RowsLike, curvature: ProfiledCurvature) -> np.ndarray:
-    """C where the rows are in no order."""
+    """Compute C where the rows are not ordered by parameter."""
     K, at = curvature.block.K, _numbers(curvature)
     out = np.zeros((K, rows.k))
     for parameter, x in ((curvature.up, curvature.a), (curvature.low, curvature.b)):

@@ -1,7 +1,7 @@
-"""Risk sets that those with a competing event do not leave (Fine and Gray 1999).
+"""Hessians with risk sets that people with a competing event do not leave (Fine and Gray 1999).
 
-The group sums are those of the people at risk and, times G, a running sum from early to late. Some
-groups are worked on at a time, so the second is begun from what it will have reached by then.
+The sum of a group is that of the people at risk plus G times a running sum over time. Groups are
+processed some at a time, so the running sum starts from its value at the end of those.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ def _group_sums(
 
 
 def _after(rows: RowsLike, curvature: SubdistributionCurvature, at: np.ndarray) -> Array:
-    """Σ late x over the rows of the stratum after the end of some groups, (len(at), k)."""
+    """Sum late · x over the stratum's rows after the end of some groups, (len(at), k)."""
     if len(at) == 0:
         return []
     stratum, own = curvature.stratum[at], curvature.ends[at]
     ends = curvature.strata_start[stratum + 1]
-    # Between the chosen ends, and from the last of them in a stratum to the stratum's end.
+    # Sums between the chosen ends, and from the last end in a stratum to the end of the stratum.
     follow = np.append(own[1:], len(curvature.late))
     stop = np.minimum(ends, follow)
     pointers = np.append(np.stack([own, stop], 1).ravel(), stop[-1:])
@@ -64,7 +64,7 @@ def _after(rows: RowsLike, curvature: SubdistributionCurvature, at: np.ndarray) 
 def _stayed(
     rows: RowsLike, curvature: SubdistributionCurvature, a: int, b: int, rest: Array
 ) -> Array:
-    """Σ late x before the times of the groups a … b; ``rest`` is that of the last of them."""
+    """Sum late · x before the times of the groups a … b; ``rest`` is the sum of the last group."""
     ends, stratum = curvature.ends[a:b], curvature.stratum[a:b]
     starts = _starts(stratum)
     closing = starts[1:-1] - 1
@@ -77,5 +77,5 @@ def _stayed(
 
 
 def _starts(stratum: np.ndarray) -> np.ndarray:
-    """Where runs of equal strata begin, and the end."""
+    """Return where runs of equal strata begin, and the end."""
     return np.append(np.flatnonzero(np.diff(stratum, prepend=-1)), len(stratum))

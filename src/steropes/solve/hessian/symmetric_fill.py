@@ -1,4 +1,4 @@
-"""A symmetric matrix of which only the rows from some place on are known."""
+"""Completion of a symmetric matrix of which only the last rows are known."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["mirrored"]
 
 
 def mirrored(H: Array, first: int) -> Array:
-    """The same matrix, with its columns from ``first`` on made of its rows from there on."""
+    """Fill the columns from ``first`` on from the rows from ``first`` on, in place."""
     if first:
         H[:first, first:] = H[first:, :first].T
     return H

@@ -1,4 +1,4 @@
-"""Refusals of columns for which offsets are to blame, and not X."""
+"""Errors for columns that are not identifiable because of extreme offsets."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ..batch import Batch
 
 __all__ = ["FAR", "extreme_offsets", "refuse_for_offsets"]
 
-FAR = 60.0  # a difference of offsets by which one row has 10²⁶ times the weight of another
+FAR = 60.0  # Difference of offsets at which one row has 10²⁶ times the weight of another.
 Answer = TypeVar("Answer")
 
 
 def extreme_offsets(problem: Any) -> str | None:
-    """The smallest and the largest offset of rows that count, where these are far apart."""
+    """Describe the smallest and the largest offset of rows that count, if these are far apart."""
     if problem.offset is None:
         return None
     offset = problem.offset[: len(problem.weights)]
@@ -32,15 +32,15 @@ def extreme_offsets(problem: Any) -> str | None:
 def refuse_for_offsets(
     refuse: Callable[[Any, Batch, np.ndarray], Answer], problem: Any, batch: Batch, free: np.ndarray
 ) -> Answer:
-    """Refuse columns that the data do not determine, with the reason.
+    """Refuse unidentifiable columns, stating whether extreme offsets are the reason.
 
-    Where offsets are far apart a Hessian is that of a few rows, among which columns may be
-    constant or collinear that are not so in X.
+    Where offsets are far apart, a Hessian reflects few rows, among which columns may be constant or
+    collinear although they are not so in X.
 
     Parameters
     ----------
     refuse : function
-        Raises `SeparationError` by the Hessian where a batch starts.
+        Raises `SeparationError` according to the Hessian where a batch starts.
     problem : steropes.fit.Problem
     batch : Batch
     free : (k,) int array
@@ -53,7 +53,7 @@ def refuse_for_offsets(
         if extremes is None:
             raise
     alone = replace(problem, offset=None)
-    refuse(alone, alone.batch(), free)  # where X is to blame it says so
+    refuse(alone, alone.batch(), free)  # Raises an error of its own if X is the reason.
     raise SeparationError(
         f"The offsets are so far apart ({extremes}) that most rows count for nothing beside the "
         f"others, and these do not determine the coefficients of {listed(bad)}. Check the unit: an "

@@ -1,6 +1,7 @@
-"""Refusals of models with nuisance parameters: columns without information, and separation.
+"""Errors for unidentifiable columns and separation in models with nuisance parameters.
 
-`separating_direction` knows losses of the coefficients alone; here α goes along.
+`separating_direction` handles losses of the coefficients alone; here the nuisance parameters α move
+as well.
 """
 
 from __future__ import annotations
@@ -26,20 +27,22 @@ __all__ = [
     "rising_direction",
 ]
 
-COLLINEAR = 1e-10  # share of a column's information that the other columns leave it
-LEAST = 1e-10  # information along any direction, relative to that at the start, above rounding
-STILL = 1e-3  # change of linear predictors by a step that has nowhere to go
+# A column with a smaller share of information not explained by others is collinear.
+COLLINEAR = 1e-10
+# Least information along any direction, relative to that at the start, above rounding error.
+LEAST = 1e-10
+STILL = 1e-3  # Change of linear predictors by a step that indicates convergence.
 
 
 def refuse_undetermined_columns(problem: Any, batch: Batch, free: np.ndarray) -> np.ndarray:
-    """Raise `SeparationError` for columns without penalty that are constant or collinear.
+    """Raise `SeparationError` for unpenalised columns that are constant or collinear.
 
     Parameters
     ----------
     problem : steropes.fit.Problem
         Of a likelihood with nuisance parameters.
     batch : Batch
-        Of one replicate, at its start; the Hessian there is computed, which the fit needs anyway.
+        Of one replicate, at its start. The Hessian computed there is needed by the fit in any case.
     free : (k,) int array
         Columns without penalty.
 
@@ -52,7 +55,7 @@ def refuse_undetermined_columns(problem: Any, batch: Batch, free: np.ndarray) ->
 
 
 def _refuse_at_start(problem: Any, batch: Batch, free: np.ndarray) -> np.ndarray:
-    """`refuse_undetermined_columns` by the Hessian where the batch starts."""
+    """Check columns by the Hessian where the batch starts; see `refuse_undetermined_columns`."""
     names = problem.design.names
     S, raw = _information(problem, batch, free)
     h = np.diag(S)
@@ -84,12 +87,12 @@ def _refuse_at_start(problem: Any, batch: Batch, free: np.ndarray) -> np.ndarray
 
 
 def _information(problem: Any, batch: Batch, free: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The Hessian over the free columns where the batch starts, and its diagonal for fixed α."""
+    """Compute the Hessian over the free columns at the start, and its diagonal for fixed α."""
     if problem.likelihood.convex:
         H, raw = batch.prepare(free, whole=True), batch.uncentred()
         at = _places(batch, free)
         return H[np.ix_(at, at)], raw[at]
-    # Columns are judged by a curvature that none can be without.
+    # A curvature that is positive for every column is used for the check.
     likelihood = problem.likelihood
     rows = problem.design.by_rows(free, likelihood.order, likelihood.backend)
     eta = linear_predictor(problem, np.zeros(problem.design.p))[:, 0]
@@ -99,13 +102,13 @@ def _information(problem: Any, batch: Batch, free: np.ndarray) -> tuple[np.ndarr
 
 
 def _places(batch: Batch, free: np.ndarray) -> np.ndarray:
-    """Where columns are in the working set."""
+    """Return the places of columns in the working set."""
     by = np.argsort(batch.term.W, kind="stable")
     return by[np.searchsorted(batch.term.W[by], free)]
 
 
 def refuse_separated(problem: Any, fit: Fit, free: np.ndarray, h0: np.ndarray) -> None:
-    """Raise `SeparationError` where the likelihood rises for ever along some direction of β.
+    """Raise `SeparationError` where the likelihood never stops rising along a direction of β.
 
     Parameters
     ----------
@@ -126,23 +129,23 @@ def refuse_separated(problem: Any, fit: Fit, free: np.ndarray, h0: np.ndarray) -
 
 
 def rising_direction(problem: Any, fit: Fit, free: np.ndarray, h0: np.ndarray) -> np.ndarray | None:
-    """The direction of β along which the likelihood rises for ever, or None.
+    """Find a direction of β along which the likelihood never stops rising, or None.
 
-    Where the fit's own end does not prove that there is a maximum the rows' order does, or that
-    there is none (`separation_lp`): nothing in it hangs on how far the fit has gone.
+    If the end of the fit does not prove that there is a maximum, the order of the rows decides
+    (`separation_lp`), which does not depend on how far the fit has gone.
 
     Parameters
     ----------
     problem, free
-        As above.
+        As in `refuse_undetermined_columns`.
     fit : Fit
     h0 : (k,) array
-        What `refuse_undetermined_columns` returned.
+        The result of `refuse_undetermined_columns`.
 
     Returns
     -------
     (k,) array or None
-        Of the free columns, times the roots of ``h0``.
+        For the free columns, times the roots of ``h0``.
     """
     likelihood = problem.likelihood
     order = likelihood.thresholds_around()
@@ -159,24 +162,24 @@ def rising_direction(problem: Any, fit: Fit, free: np.ndarray, h0: np.ndarray) -
 
 
 def information_at_start(problem: Any, free: np.ndarray) -> np.ndarray:
-    """The information (k,) of columns without penalty at the start, for `rising_direction`."""
+    """Compute the information (k,) of unpenalised columns at the start, for `rising_direction`."""
     return np.diag(_information(problem, problem.batch(), free)[0])
 
 
 def _proven(problem: Any, fit: Fit, rows: Any, root: np.ndarray) -> bool:
-    """Whether the fit's own end proves that there is a maximum, free of rounding.
+    """Return whether the end of the fit proves a maximum, free of rounding.
 
-    It does if a Newton step of the columns without penalty, ``rows``, moves no linear predictor.
-    Where the likelihood rises for ever such a step is half as long as what has been walked with a
-    Cauchy link, one over it with a probit link, and still 0.03 where a cloglog link's tail is as
-    small as rounding.
+    It does if a Newton step of the unpenalised columns, ``rows``, moves no linear predictor. If the
+    likelihood never stops rising, such a step is half of the distance walked with a Cauchy link,
+    the inverse of that distance with a probit link, and still 0.03 where the tail of a cloglog link
+    is at the level of rounding.
     """
     if not fit.converged or fit.nuisance is None:
         return False
     likelihood = problem.likelihood
     eta = linear_predictor(problem, fit.beta * problem.design.scale)[:, 0]
     point = fit.nuisance.at(np.ascontiguousarray(eta))
-    with np.errstate(all="ignore"):  # what is no number proves nothing
+    with np.errstate(all="ignore"):  # Values that are not finite prove nothing.
         S = hessian(rows, replace(point.curvature(), safer=None)) / root / root[:, None]
         g = rows.rmatmul(point.gradient()[:, None])[:, 0] / root
     if not (np.isfinite(S).all() and np.isfinite(g).all()):

@@ -1,22 +1,26 @@
-"""Whether the columns without penalty have finite coefficients, and if not, which run away.
+"""Whether unpenalised columns have finite coefficients, and if not, which diverge.
 
-A convex loss of η = base + X b has its minimum at a finite b unless it never rises along some
-direction. Both answers can be told at a point near the end, in numbers without a unit:
+A convex loss of η = base + X b has its minimum at a finite b unless there is a direction along
+which it never rises. Both cases can be established at a point near the end, by numbers without a
+unit.
 
-*Yes*, if the Newton step there, s = −H⁻¹g, changes every linear predictor by less than one
-(where a common shift of η counts for nothing: by less than one more than any other). For
-families whose means are tilted by exp η, the residuals r + V X s have X'(r + V X s) = 0 and are
-residuals of possible means still, p_i + v_i δ_i > 0 and < 1 for |δ_i| < 1; a positive solution
-of the score equations rules out that the loss is flat along any direction (the theorem of the
-alternative; Albert and Anderson 1984, Biometrika 71:1, and Haberman 1974 for counts).
+*A finite minimum exists* if the Newton step there, s = −H⁻¹g, changes every linear predictor by
+less than one. (Where a common shift of η has no effect, the largest difference of two changes must
+be less than one.) For families whose means are exponentially tilted by η, the residuals r + V X s
+satisfy X'(r + V X s) = 0 and are residuals of feasible means: p_i + v_i δ_i > 0, and < 1 where that
+is required, for |δ_i| < 1. A positive solution of the score equations excludes that the loss is
+flat along any direction (the theorem of the alternative; Albert and Anderson 1984, Biometrika 71:1,
+and Haberman 1974 for counts).
 
-*No*, if Newton's steps, each of the size of one and more in η, have used up the information
-along their direction, and the loss does not rise two thousand such steps further on either: an
-exponential falls for hundreds of steps before it meets the counts that hold it.
+*There is none* if Newton steps, each of size one or more in η, have exhausted the information along
+their direction, and the loss does not rise two thousand such steps further out either. The distance
+is needed because an exponential can fall for hundreds of steps before it meets the counts that hold
+it.
 
-The information is compared with that of the same direction at the start, with the intercept
-fitted (or, in a model without one, at means of the outcome's size), or with what its columns have
-besides, so neither offsets, nor units of the columns, the outcome and the weights, have a part.
+The information is compared with that of the same direction at the start, with the intercept fitted
+(or, in a model without one, at means of the outcome's size), or with the information of its columns
+in other directions. The result therefore does not depend on offsets, or on units of the columns,
+the outcome and the weights.
 """
 
 from __future__ import annotations
@@ -39,43 +43,50 @@ __all__ = [
     "undetermined_columns",
 ]
 
-SMALL = 0.5  # change of η by a Newton step: well below the one that proves a finite optimum
-WORN = 1e-6  # of the information at the start: less may be rounding, and is looked into
-SINGULAR = 1e-9  # share of a column's information that others leave it: the same
-LEVEL = 1e-10  # of the rows' weight: information of a level that is no rounding
-SPENT = 1e-10  # of the information met along a direction: what is left of it is nothing
-FURTHER = (2000.0, 300.0, 50.0)  # Newton steps beyond which the loss would have risen
-LEFT = (1e-11, 1e-8, 1e-5)  # shares of the information at the start that are as good as none
-BACK = 6  # times that the way out is halved to where a Hessian has numbers
-ABSENT = 1e-9  # of that information: a slope that is contamination of the direction
-STEPS = 80
-HALVINGS = 80
-LONG = 3.0  # a change of η beyond which the curvature here says little
-LADDER, RUNG = 40, 0.3  # steps in which what holds a long one is loosened
-FLAT = 1e-15  # a share of a column's information that is rounding
-PARTNER = 1e-6  # of a column's size: what another has in common with it
-OWN = 1e-10  # share of a column's information that is its own: with less it is collinear
+SMALL = 0.5  # Change of η by a Newton step that is well below the one that proves a finite minimum.
+# Information below this share of that at the start may be rounding error and is examined.
+WORN = 1e-6
+# If others leave less than this share of a column's information, it is examined too.
+SINGULAR = 1e-9
+# Share of the rows' weight above which the information of an intercept is not rounding error.
+LEVEL = 1e-10
+SPENT = 1e-10  # Share of the information met along a direction below which nothing is left.
+# Numbers of Newton steps further out at which the loss would have risen.
+FURTHER = (2000.0, 300.0, 50.0)
+# Shares of the information at the start that count as none, from strict to lenient.
+LEFT = (1e-11, 1e-8, 1e-5)
+BACK = 6  # Times that a walk is halved to find a point with a finite Hessian.
+# Slopes below this share of the information come from other components of the direction.
+ABSENT = 1e-9
+STEPS = 80  # Largest number of Newton steps.
+HALVINGS = 80  # Largest number of halvings of a step.
+LONG = 3.0  # Change of η beyond which the local curvature is not informative.
+# Number of times that the damping of a long step is reduced, and the factor.
+LADDER, RUNG = 40, 0.3
+FLAT = 1e-15  # Share of a column's information that is rounding error.
+PARTNER = 1e-6  # Least coefficient of a collinear column's partner, relative to the columns' sizes.
+OWN = 1e-10  # A column with a smaller share of information not explained by others is collinear.
 
 
 def separating_direction(problem: Any, beta: np.ndarray, free: np.ndarray, eta: Any = None) -> Any:
-    """Find a direction of the free columns along which the loss falls for ever.
+    """Find a direction of the free columns along which the loss never rises.
 
     Parameters
     ----------
     problem : steropes.fit.Problem
     beta : (p,) array
-        Where the fit ended, in X's units.
+        The end of the fit, in X's units.
     free : (f,) int array
-        Columns without any penalty, ascending. All others stay where they are: what is
-        penalised cannot go far.
+        Columns without any penalty, ascending. All others are fixed, because penalised coefficients
+        cannot diverge.
     eta : (rows of η, 1) array, optional
-        Linear predictors at ``beta``, where they are known.
+        Linear predictors at ``beta``, if known.
 
     Returns
     -------
     (direction, size) or None
-        (f,) arrays in the scaled columns: the direction, and the root of each column's
-        information at the start. None where the maximum is finite, or could not be told.
+        (f,) arrays in the scaled columns: the direction, and the root of each column's information
+        at the start. None where the maximum is finite, or where that could not be established.
     """
     if problem.likelihood.quadratic or len(free) == 0:
         return None
@@ -96,16 +107,17 @@ def separating_direction(problem: Any, beta: np.ndarray, free: np.ndarray, eta: 
         return direction, np.sqrt(np.where(h0 > 0, h0, 1.0))
     alone = UnpenalisedLoss.beside(problem, free, np.zeros(len(beta)))
     if (h0 < WORN * alone.diagonal(_start(problem, alone, free)[0])).any():
-        # The others tell the rows apart by themselves here, so that nothing is left to see.
+        # The penalised columns separate the rows at this point, which hides the free columns'
+        # effect.
         return separating_without_others(problem, free)
     return None
 
 
 def separating_without_others(problem: Any, free: np.ndarray) -> Any:
-    """As `separating_direction`, before there is a fit: with all other coefficients zero.
+    """Find a separating direction without a fit, with all other coefficients zero.
 
-    What is penalised cannot go far, so whether the others have a finite maximum does not depend
-    on where it is.
+    Penalised coefficients cannot diverge, so the existence of a finite maximum over the others does
+    not depend on their values.
     """
     if problem.likelihood.quadratic or len(free) == 0:
         return None
@@ -119,9 +131,9 @@ def separating_without_others(problem: Any, free: np.ndarray) -> Any:
 
 
 def undetermined_columns(problem: Any, free: np.ndarray, partners: bool = False) -> np.ndarray:
-    """Those of the free columns that are constant, zero or collinear among the rows that count.
+    """Return the free columns that are constant, zero or collinear among the rows that count.
 
-    Of collinear ones those that the others make superfluous, or with ``partners`` all.
+    Of collinear columns, those that the others make redundant, or with ``partners`` all of them.
     """
     loss = UnpenalisedLoss.beside(problem, free, np.zeros(problem.design.p))
     start, _ = _start(problem, loss, free)
@@ -147,10 +159,10 @@ def undetermined_columns(problem: Any, free: np.ndarray, partners: bool = False)
 
 
 def named(problem: Any, free: np.ndarray, found: tuple[np.ndarray, np.ndarray]) -> list[str]:
-    """The names of the columns that a direction of `separating_direction` moves most."""
+    """Return the names of the columns that a separating direction moves most."""
     direction, size = found
     design = problem.design
-    whole = np.zeros(design.p)  # with the intercept at X = 0, not at the columns' centres
+    whole = np.zeros(design.p)  # The intercept refers to X = 0, not to the columns' centres.
     whole[free] = direction
     whole = design.uncentered_coefficients(whole / design.scale) * design.scale
     share = np.abs(whole[free] * size)
@@ -159,11 +171,11 @@ def named(problem: Any, free: np.ndarray, found: tuple[np.ndarray, np.ndarray]) 
 
 
 def _start(problem: Any, loss: UnpenalisedLoss, free: np.ndarray) -> tuple[np.ndarray, Any]:
-    """The intercept (or baseline) fitted without the other free columns, or where it runs to."""
+    """Fit the intercept (or baseline) without the other columns; return it, or its divergence."""
     start, direction = np.zeros(len(free)), None
-    lead = int((free < problem.n_free).sum())  # they are the first
+    lead = int((free < problem.n_free).sum())  # They are the first columns.
     if lead:
-        constant = free < problem.n_constant  # not all of them need be free
+        constant = free < problem.n_constant  # Some of them may be fixed.
         start[constant] = problem.design.scale[free[constant]] * problem.start
         if constant[0]:
             start[0] += loss.likelihood.level(loss.eta(start), loss.weights)
@@ -177,10 +189,10 @@ def _start(problem: Any, loss: UnpenalisedLoss, free: np.ndarray) -> tuple[np.nd
 
 
 def _settled_level(problem: Any, scaled: np.ndarray, free: np.ndarray, eta: Any) -> bool:
-    """`_settled` where only an intercept is free, which takes two passes over the rows.
+    """Check `_settled` where only an intercept is free, in two passes over the rows.
 
-    One number's information needs no comparison with another's: it is free of rounding where it
-    is well above what rounding makes of the rows' weights.
+    A single number's information needs no comparison with others: it is free of rounding if it is
+    well above the rounding error of the rows' weights.
     """
     likelihood = problem.likelihood
     if not (problem.n_free == problem.n_constant == len(free) == 1 and free[0] == 0):
@@ -189,7 +201,7 @@ def _settled_level(problem: Any, scaled: np.ndarray, free: np.ndarray, eta: Any)
         return False
     eta = linear_predictor(problem, scaled) if eta is None else eta
     weights = bound_weights(problem)
-    with np.errstate(all="ignore"):  # what is no number proves nothing
+    with np.errstate(all="ignore"):  # Values that are not finite prove nothing.
         r = likelihood.evaluate(eta, weights)[1]
         h = float(likelihood.curvature(eta, weights, exact=True).v.sum())
         g = float(r.sum())
@@ -197,7 +209,7 @@ def _settled_level(problem: Any, scaled: np.ndarray, free: np.ndarray, eta: Any)
 
 
 def _settled(loss: UnpenalisedLoss, b: np.ndarray, h0: np.ndarray) -> bool:
-    """Whether the fit's own end proves that there is a finite minimum, free of rounding."""
+    """Return whether the end of the fit proves a finite minimum, free of rounding."""
     H = loss.hessian(b)
     h = np.diag(H)
     if not np.isfinite(H).all() or not (h > WORN * h0).all():
@@ -214,14 +226,14 @@ def _settled(loss: UnpenalisedLoss, b: np.ndarray, h0: np.ndarray) -> bool:
 
 
 def _follow(loss: UnpenalisedLoss, b: np.ndarray) -> tuple[np.ndarray, Any]:
-    """Newton's steps from b until they prove a finite minimum or that there is none.
+    """Take Newton steps from b until they prove a finite minimum or its absence.
 
-    Returns where they ended, and the direction in which they would go on for ever or None.
+    Returns the end point, and the direction of divergence or None.
     """
     met, radius = np.zeros((len(b), len(b))), LONG
     begin, first = b, loss.hessian(b, levelled=True)
     for _ in range(STEPS):
-        with np.errstate(over="ignore", invalid="ignore"):  # so far out that it is of no use
+        with np.errstate(over="ignore", invalid="ignore"):  # Values far out may overflow.
             g, H = loss.gradient(b), loss.hessian(b)
         if not (np.isfinite(g).all() and np.isfinite(H).all()):
             break
@@ -232,7 +244,8 @@ def _follow(loss: UnpenalisedLoss, b: np.ndarray) -> tuple[np.ndarray, Any]:
             break
         left = float(s @ H @ s)
         full = max(float(s @ met @ s), float(s**2 @ np.diag(H)))
-        slope = min(left, float(s @ first @ s))  # here, unless that is on its way from far out
+        # The local value, unless b is still far from the region of interest.
+        slope = min(left, float(s @ first @ s))
         if left < SPENT * full and _far_slope(loss, b, s) <= loss.rise(slope, far):
             return b, s
         t = _length(loss, b, s, far, float(g @ s))
@@ -247,18 +260,17 @@ def _follow(loss: UnpenalisedLoss, b: np.ndarray) -> tuple[np.ndarray, Any]:
 
 
 def _run_away(loss: UnpenalisedLoss, begin: np.ndarray, first: np.ndarray, b: np.ndarray) -> Any:
-    """The direction in which coefficients have gone from where there was information, or None.
+    """Return the direction in which coefficients have left the region with information, or None.
 
-    Along the directions in which hardly any of the information is left that there was at the
-    beginning, (f, f) ``first``, what has been walked is a direction of its own, free of the
-    rounding that late gradients consist of. It is one of separation if the loss does not rise
-    on it any more.
+    Along directions that retain hardly any of the information at the beginning, (f, f) ``first``,
+    the path walked so far is itself a direction, free of the rounding errors that dominate late
+    gradients. It is a direction of separation if the loss no longer rises along it.
     """
     H, walked = loss.hessian(b), b - begin
     for _ in range(BACK):
         if np.isfinite(H).all():
             break
-        walked = 0.5 * walked  # nothing was left there, not even numbers
+        walked = 0.5 * walked  # Nothing is finite there.
         b = begin + walked
         H = loss.hessian(b)
     if not (np.isfinite(H).all() and np.isfinite(first).all() and walked.any()):
@@ -287,9 +299,9 @@ def _run_away(loss: UnpenalisedLoss, begin: np.ndarray, first: np.ndarray, b: np
 
 
 def _far_slope(loss: UnpenalisedLoss, b: np.ndarray, s: np.ndarray) -> float:
-    """Slope along s as far out as exp can hold: risk sets underflow sooner than others.
+    """Compute the slope along s as far out as exp allows; risk sets underflow first.
 
-    Where means overflow instead, the loss has risen, without bounds.
+    Infinite where means overflow, since the loss has risen without bound there.
     """
     for further in FURTHER:
         if loss.overflows(b + further * s):
@@ -301,12 +313,12 @@ def _far_slope(loss: UnpenalisedLoss, b: np.ndarray, s: np.ndarray) -> float:
 
 
 def _held(loss: UnpenalisedLoss, H: np.ndarray, g: np.ndarray, radius: float) -> np.ndarray:
-    """Newton's step damped to a length of about ``radius`` in η (Levenberg and Marquardt).
+    """Damp a Newton step to a length of about ``radius`` in η (Levenberg and Marquardt).
 
-    Where η is far out a Newton step is too long by orders of magnitude, and by others for each
-    coefficient: one length for all would stop them for the sake of one, or send that one as far
-    out on the other side. The damping is in the unit of the information at η = 0, which is that
-    of the columns wherever η is.
+    Where η is far out, a Newton step is too long by orders of magnitude that differ between
+    coefficients. A common factor would stop all of them for the sake of one, or move that one as
+    far to the other side. The damping uses the information at η = 0 as its unit, which depends on
+    the columns but not on η.
     """
     unit = loss.unit()
     damping = loss.extent(g / unit) / radius
@@ -321,9 +333,9 @@ def _held(loss: UnpenalisedLoss, H: np.ndarray, g: np.ndarray, radius: float) ->
 
 
 def _length(loss: UnpenalisedLoss, b: np.ndarray, s: np.ndarray, far: float, slope: float) -> float:
-    """How much of a step to take: a long one must not pass the minimum along it.
+    """Return the share of a step to take; a long step must not pass the minimum along it.
 
-    Where η starts far out there is hardly any curvature, and a step would end as far out on the
+    If η starts far out there is hardly any curvature, and a full step could end as far out on the
     other side, where there is none either.
     """
     t = 1.0
@@ -336,7 +348,7 @@ def _length(loss: UnpenalisedLoss, b: np.ndarray, s: np.ndarray, far: float, slo
 
 
 def _newton(H: np.ndarray, g: np.ndarray) -> np.ndarray:
-    """−H⁻¹g, H being singular to rounding at worst."""
+    """Compute −H⁻¹g; H may be singular to rounding."""
     h = np.diag(H)
     size = np.sqrt(np.where(h > 0, h, 1.0))
     C = H / size / size[:, None]
@@ -347,5 +359,5 @@ def _newton(H: np.ndarray, g: np.ndarray) -> np.ndarray:
     except linalg.LinAlgError:
         pass
     value, U = linalg.eigh(C)
-    with np.errstate(over="ignore"):  # columns of next to no unit: such a step is not taken
+    with np.errstate(over="ignore"):  # Such a step, from columns of tiny unit, is not taken.
         return -(U @ ((U.T @ (g / size)) / np.maximum(value, FLAT))) / size

@@ -1,15 +1,14 @@
-"""Whether some combination of columns orders the rows as their outcomes are ordered.
+"""A linear program that detects separation in cumulative models.
 
-The outcome of row i of a cumulative model is between two thresholds, α_low(i) − η_i and
-α_up(i) − η_i. As (α, η) go to infinity along (a, X d) its probability falls to zero unless
-a_low(i) ≤ x_i'd ≤ a_up(i), and never falls if that is so. Such a exist where
+The outcome of row i of a cumulative model lies between two thresholds, α_low(i) − η_i and
+α_up(i) − η_i. As (α, η) diverges along (a, X d), its probability falls to zero unless
+a_low(i) ≤ x_i'd ≤ a_up(i), in which case it never falls. Such a exist if and only if
 
-    x_i'd ≤ x_j'd    for all rows i and j with up(i) ≤ low(j), i's outcome being below j's.
+    x_i'd ≤ x_j'd    for all rows i and j with up(i) ≤ low(j), that is, with i's outcome below j's.
 
-So there is a finite maximum, or none, by this alone (Albert and Anderson 1984, for the logistic
-model): whatever the link, the weights and the offsets, and wherever a fit has stopped. It is a
-linear program in d (Konis 2007), of which few of the pairs matter: they are added as they are
-violated.
+Whether a finite maximum exists therefore depends on this condition only (Albert and Anderson 1984,
+for the logistic model), whatever the link, the weights, the offsets and the end of a fit. It is a
+linear program in d (Konis 2007). Few of the pairs matter, and they are added as they are violated.
 """
 
 from __future__ import annotations
@@ -21,32 +20,32 @@ from scipy import optimize
 
 __all__ = ["ordering_direction"]
 
-ROUNDS = 300
-NOISE = 1e-9  # of two rows' parts: nearer than that they are tied, whatever rounding says
-FEASIBLE = 1e-10  # the least that the program's solver allows
-PAIRS = 50  # that are added at once, at least
-AT_ONCE = 1000  # pairs that are looked at together
+ROUNDS = 300  # Largest number of linear programs.
+NOISE = 1e-9  # Rows that differ by less than this share of their parts are tied up to rounding.
+FEASIBLE = 1e-10  # Smallest feasibility tolerance that the solver allows.
+PAIRS = 50  # Least number of pairs that are added at once.
+AT_ONCE = 1000  # Number of pairs that are examined together.
 
 
 def ordering_direction(
     rows: Any, low: np.ndarray, up: np.ndarray, size: np.ndarray
 ) -> np.ndarray | None:
-    """The direction d along which rows are in the order of their outcomes, or None.
+    """Find the direction d along which rows are ordered like their outcomes, or None.
 
     Parameters
     ----------
     rows : RowsLike
         k columns, n rows.
     low, up : (n,) int arrays
-        The thresholds below and above each row's outcome; −1 and their number where there is none.
-        A row with neither is compared with none.
+        The thresholds below and above each row's outcome; −1 and the number of thresholds where
+        there is none. A row with neither is not compared.
     size : (k,) array
-        Units, positive, in which parts of d are counted.
+        Positive units in which the elements of d are measured.
 
     Returns
     -------
     (k,) array or None
-        d times ``size``: that with the least sum of absolute values, hence of few columns.
+        d times ``size``, with the least sum of absolute values, hence of few columns.
     """
     low, up = low.astype(np.int64), up.astype(np.int64)
     before = np.searchsorted(np.sort(up), low, side="right")
@@ -54,7 +53,7 @@ def ordering_direction(
     pairs = float(before.sum())
     if not pairs:
         return None
-    # What all pairs add up to: positive along a direction that orders any of them.
+    # The sum over all pairs, which is positive along a direction that orders any of them.
     gain = _product(rows, (before - after) / pairs) / size
     largest = np.abs(gain).max()
     if not largest > 0:
@@ -71,7 +70,7 @@ def ordering_direction(
         if not wrong:
             return e
         fresh = sorted(wrong - known)
-        if not fresh:  # what is left of disorder is less than the program can tell
+        if not fresh:  # The remaining violations are below the solver's tolerance.
             return None
         known.update(fresh)
         i, j = np.array(fresh).T
@@ -80,7 +79,7 @@ def ordering_direction(
 
 
 def _product(rows: Any, v: np.ndarray) -> np.ndarray:
-    """X'v, (k,)."""
+    """Compute X'v, (k,)."""
     out: np.ndarray = rows.backend.to_host(rows.rmatmul(rows.backend.asarray(v[:, None])))[:, 0]
     return out
 
@@ -88,7 +87,7 @@ def _product(rows: Any, v: np.ndarray) -> np.ndarray:
 def _out_of_order(
     rows: Any, d: np.ndarray, pairs: tuple[np.ndarray, np.ndarray, np.ndarray], most: int
 ) -> set[tuple[int, int]]:
-    """The worst pairs of rows that are in the wrong order by more than rounding."""
+    """Return the worst pairs of rows that are in the wrong order by more than rounding."""
     below, above, excess = pairs
     wrong = np.flatnonzero(excess > 0)
     wrong = wrong[np.argsort(-excess[wrong], kind="stable")]
@@ -104,14 +103,14 @@ def _out_of_order(
 
 
 def _taken(rows: Any, which: np.ndarray) -> np.ndarray:
-    """Some rows of X, (m, k)."""
+    """Return some rows of X, (m, k)."""
     one_by_one = np.ones(len(which)), np.arange(len(which) + 1), which
     out: np.ndarray = rows.backend.to_host(rows.sums(*one_by_one))
     return out
 
 
 def _least(gain: np.ndarray, met: np.ndarray) -> np.ndarray | None:
-    """The least e (k,), by the sum of absolute values, with gain'e = 1 and met e ≥ 0; or None."""
+    """Minimise Σ|e| over e (k,) with gain'e = 1 and met e ≥ 0; None if infeasible."""
     k, part = len(gain), np.abs(met).max(axis=1, initial=0.0)
     A = met[part > 0] / part[part > 0, None]
     found = optimize.linprog(
@@ -125,9 +124,10 @@ def _least(gain: np.ndarray, met: np.ndarray) -> np.ndarray | None:
 def _violated(
     z: np.ndarray, low: np.ndarray, up: np.ndarray, most: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The worst pairs at each threshold: rows below it, rows above, and how far z falls.
+    """Return the worst pairs at each threshold: rows below, rows above, and the violation of z.
 
-    One for each threshold, or about ``most`` in all of few: of other rows each.
+    One pair for each threshold, or about ``most`` pairs of different rows if there are few
+    thresholds.
     """
     K = int(max(up.max(), low.max() + 1))
     if most < 2 * K:
@@ -145,13 +145,13 @@ def _violated(
 
 
 def _largest(z: np.ndarray, m: int) -> np.ndarray:
-    """Where the m largest are, in their order."""
+    """Return the places of the m largest elements, in descending order."""
     at = np.argpartition(-z, m - 1)[:m] if 0 < m < len(z) else np.arange(len(z))
     return at[np.argsort(-z[at], kind="stable")][:m]
 
 
 def _highest(z: np.ndarray, at: np.ndarray, K: int) -> tuple[np.ndarray, np.ndarray]:
-    """The row with the largest z among those with ``at`` ≤ k, and that z, for each k < K."""
+    """Return the row with the largest z among those with ``at`` ≤ k, and that z, for each k < K."""
     order = np.argsort(at, kind="stable")
     best = np.maximum.accumulate(z[order])
     fresh = np.concatenate([[True], best[1:] > best[:-1]])

@@ -1,4 +1,4 @@
-"""The loss as a function of the coefficients without penalty, the others staying where they are."""
+"""The loss as a function of the unpenalised coefficients, with the others fixed."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from ..linear_predictor import bound_weights, linear_predictor
 
 __all__ = ["UnpenalisedLoss"]
 
-RISE = 1e-5  # of the slope here: less there is contamination of the direction
-NOISE = 2e-15  # of the rows' weight: what differences of probabilities are off by
-CLEAN = 0.01  # of the slope here, above which noise proves nothing
+# Share of the local slope below which a slope comes from other components of a direction.
+RISE = 1e-5
+NOISE = 2e-15  # Rounding error of differences of probabilities, per unit of row weight.
+CLEAN = 0.01  # Share of the local slope above which noise proves nothing.
 
 
 class UnpenalisedLoss:
@@ -27,7 +28,7 @@ class UnpenalisedLoss:
     columns : (f,) int array
         Ascending.
     rows : RowsLike, optional
-        These columns by rows, where they are there already.
+        These columns by rows, if they are available.
     """
 
     def __init__(self, problem: Any, base: Any, columns: np.ndarray, rows: Any = None) -> None:
@@ -41,10 +42,9 @@ class UnpenalisedLoss:
     def beside(
         cls, problem: Any, columns: np.ndarray, scaled: np.ndarray, eta: Any = None
     ) -> UnpenalisedLoss:
-        """The loss where the other columns' coefficients are those of ``scaled`` (p,).
+        """Create the loss with the other columns' coefficients at ``scaled`` (p,).
 
-        ``eta`` (rows of η, 1) are the linear predictors there, with these columns, where they are
-        known: η without them is what is left of it.
+        ``eta`` (rows of η, 1) holds the linear predictors of all columns at ``scaled``, if known.
         """
         if eta is None:
             others = scaled.copy()
@@ -55,38 +55,39 @@ class UnpenalisedLoss:
         return cls(problem, eta - own, columns, rows)
 
     def rise(self, slope: float, extent: float) -> float:
-        """The slope far along a direction that is none, for what it is here and moves η by.
+        """Return the slope far out below which a direction counts as flat.
 
-        Where 1 − p cancels, what is left of a slope of zero is rounding of the rows' weights.
+        ``slope`` is the local slope and ``extent`` the change of η. Where 1 − p cancels, a slope of
+        zero is the rounding error of the rows' weights.
         """
         noise = self.noise * extent
         return max(RISE * slope, noise if noise < CLEAN * slope else 0.0)
 
     def __call__(self, b: np.ndarray) -> float:
-        """Loss, infinite where it is not a number."""
+        """Evaluate the loss, infinite where it is not a number."""
         with np.errstate(over="ignore", invalid="ignore"):
             value = float(self.likelihood.loss(self.eta(b), self.weights)[0])
         return value if np.isfinite(value) else np.inf
 
     def overflows(self, b: np.ndarray) -> bool:
-        """Whether a row's mean is greater than any number: not where risk sets underflow."""
+        """Return whether a row's mean overflows, as opposed to risk sets that underflow."""
         with np.errstate(all="ignore"):
             _, r = self.likelihood.evaluate(self.eta(b), self.weights)
         r = self.backend.to_host(r)
         return bool(np.isinf(r).any() and not np.isnan(r).any())
 
     def eta(self, b: np.ndarray) -> Any:
-        """Linear predictors, (rows of η, 1)."""
+        """Compute linear predictors, (rows of η, 1)."""
         return self.base + self.rows.matmul(self.backend.asarray(b[:, None]))
 
     def gradient(self, b: np.ndarray) -> np.ndarray:
-        """Derivatives in b, (f,), which far out may not be numbers."""
-        with np.errstate(all="ignore"):  # callers look
+        """Compute derivatives in b, (f,), which may not be finite far out."""
+        with np.errstate(all="ignore"):  # The callers check for finite values.
             _, r = self.likelihood.evaluate(self.eta(b), self.weights)
         return self.backend.to_host(self.rows.rmatmul(r))[:, 0]
 
     def slope(self, b: np.ndarray, s: np.ndarray) -> float:
-        """Derivative along s, infinite where the loss is."""
+        """Compute the derivative along s, infinite where the loss is."""
         if not np.isfinite(self(b)):
             return np.inf
         with np.errstate(over="ignore", invalid="ignore"):
@@ -94,9 +95,9 @@ class UnpenalisedLoss:
         return slope if np.isfinite(slope) else np.inf
 
     def hessian(self, b: np.ndarray, levelled: bool = False) -> np.ndarray:
-        """Exact: pooled event times would leave information where there is none.
+        """Compute the exact Hessian; pooled event times would show information where there is none.
 
-        ``levelled``: where a constant has brought the means to the outcome's size.
+        ``levelled``: with a constant added to η that brings the means to the outcome's size.
         """
         with np.errstate(all="ignore"):
             eta = self._levelled(b) if levelled else self.eta(b)
@@ -104,26 +105,28 @@ class UnpenalisedLoss:
             return np.asarray(self.backend.to_host(hessian(self.rows, curvature)))
 
     def diagonal(self, b: np.ndarray) -> np.ndarray:
-        """The levelled Hessian's diagonal, nearly."""
+        """Compute the levelled Hessian's diagonal, approximately."""
         curvature = self.likelihood.curvature(self._levelled(b), self.weights)
         return np.asarray(self.backend.to_host(diagonal(self.rows, curvature)))
 
     def unit(self) -> np.ndarray:
-        """The Hessian's diagonal, nearly, where all linear predictors are zero."""
+        """Compute the Hessian's diagonal, approximately, at linear predictors of zero."""
         curvature = self.likelihood.curvature(0.0 * self.base, self.weights)
         h = np.asarray(self.backend.to_host(diagonal(self.rows, curvature)))
         return np.where(h > 0, h, 1.0)
 
     def _levelled(self, b: np.ndarray) -> Any:
+        """Compute linear predictors with a constant that brings the means to the outcome's size."""
         eta = self.eta(b)
         return eta + self.likelihood.level(eta, self.weights)
 
     def extent(self, s: np.ndarray) -> float:
-        """How far a step moves the linear predictors."""
+        """Compute how far a step moves the linear predictors."""
         d = self.rows.matmul(self.backend.asarray(s[:, None]))
         return float(self.likelihood.extent(d, self.row_weights))
 
 
 def _by_rows(problem: Any, columns: np.ndarray) -> Any:
+    """Return the columns by rows, in the model's order."""
     likelihood = problem.likelihood
     return problem.design.by_rows(columns, likelihood.order, likelihood.backend)
