@@ -32,12 +32,14 @@ def test_a_panel_is_descended_coordinate_by_coordinate(B, dtype, m, rng):
     U, c = 0.2 * rng.normal(size=(M, k, B)), rng.uniform(0, 1, (M, B))
     U[:, apart] = 0.0
     h = np.diag(A)[:, None] + l2 + np.einsum("mb,mkb->kb", c, U**2)
-    h[9, 0] = 0.0  # does not move
+    h[9, 0] = 0.0  # rests
+    rest = np.zeros((k, B))
+    rest[12] = 1e6  # violates by too little
 
     found, point, t = s.copy(), y.copy(), np.zeros((M, B))
     delta = np.full((last - first, B), np.nan)
     moved = descend_panel(
-        G, Y, apart, first, found, point, h, l1, l2, U, t, c, delta,
+        G, Y, apart, first, found, point, h, l1, l2, U, t, c, rest, delta,
         *panel_room(last - first, B, m),
     )  # fmt: skip
     assert moved
@@ -45,7 +47,7 @@ def test_a_panel_is_descended_coordinate_by_coordinate(B, dtype, m, rng):
     wanted = y.copy()
     for b in range(B):
         for i in range(first, last):
-            if h[i, b] == 0.0:
+            if h[i, b] == 0.0 or rest[i, b] > 0:
                 continue
             slope = _slope(A, U, c, s, wanted, y, i, b) + l2[i, b] * (wanted[i] - y[i])[b]
             z = h[i, b] * wanted[i, b] - slope
@@ -66,7 +68,7 @@ def test_a_panel_at_its_minimum_does_not_move(rng):
     U, c, delta = np.zeros((0, 4, 3)), np.zeros((0, 3)), np.full((4, 3), np.nan)
     before = s.copy()
     assert not descend_panel(
-        G, np.zeros((0, 4)), np.zeros(4, bool), 0, s, y, one, one, none, U, c, c, delta,
+        G, np.zeros((0, 4)), np.zeros(4, bool), 0, s, y, one, one, none, U, c, c, none, delta,
         *panel_room(4, 3, 0),
     )  # fmt: skip
     assert not y.any()

@@ -92,11 +92,14 @@ def test_a_sweep_goes_coordinate_by_coordinate(X, free, M, B, rng):
     l1, l2 = rng.uniform(0, 5, (k, B)), rng.uniform(0, 0.3, (k, B))
     l1[mine.eliminated] = l2[mine.eliminated] = 0.0
     h = np.diag(A)[:, None] + l2 + low.diagonal()
-    h[7, 0], h[:, 2:] = 0.0, 0.0  # these do not move
+    h[7, 0], h[:, 2:] = 0.0, 0.0  # these rest
+    rest = np.zeros((k, B))
+    rest[12] = 1e6  # violates by too little
     end, slopes = y.copy(), s.copy()
-    mine.sweeps(low).run(slopes, end, h, l1, l2)
+    mine.sweeps(low).run(slopes, end, h, l1, l2, rest)
     assert (end[:, :2] != y[:, :2]).sum() > k / 2
     np.testing.assert_array_equal(end[:, 2:], y[:, 2:])
+    np.testing.assert_array_equal(end[12], y[12])
     assert end[7, 0] == y[7, 0]
     for b in range(B):
         H = A + np.diag(l2[:, b]) + (low.U[:, :, b].T * low.c[:, b]) @ low.U[:, :, b]
@@ -105,7 +108,7 @@ def test_a_sweep_goes_coordinate_by_coordinate(X, free, M, B, rng):
         for j in order:
             slope = s[j, b] + H[j] @ (z - y[:, b])
             pull = h[j, b] * z[j] - slope
-            if h[j, b] > 0 and not (z[j] == 0 and abs(s[j, b]) < 0.9 * l1[j, b]):
+            if h[j, b] > 0 and j != 12 and not (z[j] == 0 and abs(s[j, b]) < 0.9 * l1[j, b]):
                 z[j] = np.sign(pull) * max(abs(pull) - l1[j, b], 0) / h[j, b]
         np.testing.assert_allclose(end[:, b], z, atol=1e-9)
 

@@ -54,7 +54,7 @@ def column_sums(starts, ends, indices, data, places, z, a0, a1, out):
 
 @njit(**OPTIONS)
 def sweep_columns(
-    starts, ends, indices, data, places, v, V, c, apart, s, y, h, l1, delta, done, z
+    starts, ends, indices, data, places, v, V, c, apart, s, y, h, l1, rest, delta, done, z
 ):  # fmt: skip
     """One pass over the columns for one replicate; whether any coefficient moved.
 
@@ -72,8 +72,8 @@ def sweep_columns(
         Slopes of the smooth terms at y + δ where δ is zero; they stay as they are.
     y : (k,) array
         The point, which moves.
-    h, l1 : (k,) arrays
-        Curvature (coordinates without any do not move) and penalties.
+    h, l1, rest : (k,) arrays
+        Curvature (zero: it rests), penalties, and the violation up to which a coordinate rests.
     delta, done, z : (k,), (M,) and (n,) arrays
         The moves δ, V δ and v ∘ X δ, kept up to date.
     """
@@ -88,6 +88,14 @@ def sweep_columns(
             slope += c[q] * V[q, j] * done[q]
         if not apart[j]:
             slope += _product(indices, data, starts[a], ends[a], z)
+        if at > 0.0:
+            off = abs(slope + l1[j])
+        elif at < 0.0:
+            off = abs(slope - l1[j])
+        else:
+            off = abs(slope) - l1[j]
+        if not off > rest[j]:
+            continue
         pull = h[j] * at - slope
         to = 0.0
         if pull > l1[j]:

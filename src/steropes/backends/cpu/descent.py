@@ -22,7 +22,7 @@ def panel_room(P, B, m):
 
 
 @njit(**OPTIONS)
-def descend_panel(G, Y, apart, a, s, y, h, l1, l2, U, t, c, delta, S, step, told):
+def descend_panel(G, Y, apart, a, s, y, h, l1, l2, U, t, c, rest, delta, S, step, told):
     """One pass over the coordinates a … a + P of some replicates; whether any of them moved.
 
     Minimises  s'δ + ½ δ'(A + U diag(c) U')δ + Σ l1 |y + δ|, coordinate by coordinate, where the
@@ -38,11 +38,12 @@ def descend_panel(G, Y, apart, a, s, y, h, l1, l2, U, t, c, delta, S, step, told
     apart : (k,) bool array
         and but for these coordinates, whose rows and columns of A are those of the identity.
     s, y, h, l1, l2 : (k, B) arrays
-        Slopes and point (both updated), total curvature of each coordinate (those without any do
-        not move), penalties in ℓ1, and the part of the slope's change that is a coordinate's own
-        (ℓ2).
+        Slopes and point (both updated), curvature of each coordinate in all (zero: it rests),
+        penalties in ℓ1 and the part of the slope's change that is a coordinate's own (ℓ2).
     U, t, c : (M, k, B), (M, B) and (M, B) arrays
         Replicates' own rank-one terms; t collects U'δ.
+    rest : (k, B) array
+        A coordinate that violates its optimality condition by no more stays where it is.
     delta : (P, B) array
         The changes, written.
     S, step, told : arrays
@@ -66,16 +67,23 @@ def descend_panel(G, Y, apart, a, s, y, h, l1, l2, U, t, c, delta, S, step, told
                 for q in range(M):
                     slope += c[q, b] * t[q, b] * U[q, i, b]
                 at = y[i, b]
-                z = h[i, b] * at - slope
-                to = 0.0
-                if z > l1[i, b]:
-                    to = (z - l1[i, b]) / h[i, b]
-                elif z < -l1[i, b]:
-                    to = (z + l1[i, b]) / h[i, b]
-                if to != at:
-                    change = to - at
-                    y[i, b] = to
-                    any_moved = True
+                if at > 0.0:
+                    off = abs(slope + l1[i, b])
+                elif at < 0.0:
+                    off = abs(slope - l1[i, b])
+                else:
+                    off = abs(slope) - l1[i, b]
+                if off > rest[i, b]:
+                    z = h[i, b] * at - slope
+                    to = 0.0
+                    if z > l1[i, b]:
+                        to = (z - l1[i, b]) / h[i, b]
+                    elif z < -l1[i, b]:
+                        to = (z + l1[i, b]) / h[i, b]
+                    if to != at:
+                        change = to - at
+                        y[i, b] = to
+                        any_moved = True
             delta[j, b] = change
             step[0, b >> 3, b & 7] = change
         if not any_moved:

@@ -182,7 +182,7 @@ class ColumnHessian:
 
     def sweep(
         self, V: np.ndarray, c: np.ndarray, eliminated: np.ndarray, s: np.ndarray, y: np.ndarray,
-        h: np.ndarray, l1: np.ndarray,
+        h: np.ndarray, l1: np.ndarray, rest: np.ndarray,
     ) -> np.ndarray | None:  # fmt: skip
         """Sweep over the columns; see `ColumnOperator.sweep` and the kernel `sweep_columns`."""
         V, c = np.vstack([np.where(eliminated, 0.0, self.m), V]), np.append(-self.c, c)
@@ -190,7 +190,7 @@ class ColumnHessian:
         moved = False
         for piece in self.columns.pieces:
             moved |= sweep_columns(
-                *piece.columns, self.v, V, c, eliminated, s, y, h, l1, delta, done, z
+                *piece.columns, self.v, V, c, eliminated, s, y, h, l1, rest, delta, done, z
             )
         if not moved:
             return None

@@ -45,7 +45,7 @@ class ColumnOperator(Protocol):
 
     def sweep(
         self, V: np.ndarray, c: np.ndarray, eliminated: np.ndarray, s: np.ndarray, y: np.ndarray,
-        h: np.ndarray, l1: np.ndarray,
+        h: np.ndarray, l1: np.ndarray, rest: np.ndarray,
     ) -> np.ndarray | None:  # fmt: skip
         """Sweep once over one replicate's coordinates, moving the point y (k,).
 
@@ -162,15 +162,16 @@ class ColumnSweeps:
 
     def run(
         self, s: np.ndarray, y: np.ndarray, h: np.ndarray, l1: np.ndarray, l2: np.ndarray,
+        rest: np.ndarray,
     ) -> None:  # fmt: skip
         """See `Sweeps.run`."""
         matrix = self.matrix
 
         def lane(b: int) -> None:
-            slope, curve, first = (np.ascontiguousarray(x[:, b]) for x in (s, h, l1))
+            slope, curve, first, least = (np.ascontiguousarray(x[:, b]) for x in (s, h, l1, rest))
             point = y[:, b].copy()
             change = matrix.columns.sweep(
-                *self._terms[b], matrix.eliminated, slope, point, curve, first
+                *self._terms[b], matrix.eliminated, slope, point, curve, first, least
             )
             if change is not None:
                 s[:, b] += change + l2[:, b] * (point - y[:, b])

@@ -49,6 +49,7 @@ class PanelSweeps:
 
     def run(
         self, s: np.ndarray, y: np.ndarray, h: np.ndarray, l1: np.ndarray, l2: np.ndarray,
+        rest: np.ndarray,
     ) -> None:  # fmt: skip
         """See `Sweeps.run`."""
         shared, low = self.shared, self.low
@@ -60,7 +61,7 @@ class PanelSweeps:
             delta = np.empty((b - a, B))
             if descend_panel(
                 shared.rows, shared.Y, shared.eliminated, a, s, y, h, l1, l2, self._U, t, low.c,
-                delta, *panel_room(b - a, B, len(shared.Y)),
+                rest, delta, *panel_room(b - a, B, len(shared.Y)),
             ):  # fmt: skip
                 shared.propagate_updates(a, b, delta, s)
         if len(low.U):
@@ -76,6 +77,7 @@ class SingleSweeps:
 
     def run(
         self, s: np.ndarray, y: np.ndarray, h: np.ndarray, l1: np.ndarray, l2: np.ndarray,
+        rest: np.ndarray,
     ) -> None:  # fmt: skip
         """See `Sweeps.run`."""
         shared, f, c = self.shared, self.shared.f, self._c

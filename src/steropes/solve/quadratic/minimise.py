@@ -32,6 +32,9 @@ DEAR = 150  # Supports above this size are expensive to solve exactly.
 # If the violation is below this share of the first one, an expensive solution is skipped.
 EASY = 0.7
 PATIENCE = 2  # Slow rounds in a row after which an expensive system is solved exactly after all.
+RESTS = (
+    0.3  # Share of the largest violation below which a coordinate waits for the next Newton step.
+)
 WORTH = 0.35  # Share of the coordinates above which products use the whole matrix.
 CUTS = 5  # Times that a Newton step is shortened.
 SHORTER = 0.4  # Factor of each shortening.
@@ -117,12 +120,12 @@ class Minimiser:
         first = self._violation()
         violation = np.full(self.y.shape[1], np.inf)  # At least one sweep is made.
         settled = violation  # The violation before the last Newton step.
-        stalls = np.zeros(len(first), np.int64)
+        share, stalls = 0.0, np.zeros(len(first), np.int64)
         for r in range(ROUNDS):
             live = violation > m.tolerance
             if not live.any():
                 break
-            self._sweep(live)
+            self._sweep(live, share * np.where(np.isfinite(violation), violation, 0.0))
             if r % EXACT == EXACT - 1:
                 self._refresh()
             before, violation = violation, self._violation()
@@ -144,6 +147,7 @@ class Minimiser:
                 else:
                     self._minimise_exactly(stalled)
                 violation = self._violation()
+                share = RESTS
         return self.y - self.m.y
 
     def _zero_flat_coordinates(self) -> None:
@@ -164,10 +168,14 @@ class Minimiser:
         """Recompute the slopes to remove accumulated rounding errors."""
         self.s = self.m.slopes(self.shared, self.y - self.m.y)
 
-    def _sweep(self, live: np.ndarray) -> None:
-        """Sweep over the coordinates of the live replicates."""
+    def _sweep(self, live: np.ndarray, rest: np.ndarray) -> None:
+        """Sweep over the coordinates of the live replicates that violate by more than ``rest`` (B,).
+
+        After a Newton step most violations are far below the largest, and moving all of them takes
+        most of a sweep's time.
+        """
         m = self.m
-        self._sweeps.run(self.s, self.y, np.where(live, self.h, 0.0), m.l1, m.l2)
+        self._sweeps.run(self.s, self.y, np.where(live, self.h, 0.0), m.l1, m.l2, rest * m.unit)
 
     def linear_step(self, left: float) -> np.ndarray:
         """Compute the Newton step for the current signs, to a relative residual ``left``."""

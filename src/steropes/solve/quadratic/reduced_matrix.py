@@ -24,6 +24,7 @@ class Sweeps(Protocol):
 
     def run(
         self, s: np.ndarray, y: np.ndarray, h: np.ndarray, l1: np.ndarray, l2: np.ndarray,
+        rest: np.ndarray,
     ) -> None:  # fmt: skip
         """Sweep once over all coordinates, updating the point y and its slopes s, (k, B) each.
 
