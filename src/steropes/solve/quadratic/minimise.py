@@ -169,7 +169,7 @@ class Minimiser:
         self.s = self.m.slopes(self.shared, self.y - self.m.y)
 
     def _sweep(self, live: np.ndarray, rest: np.ndarray) -> None:
-        """Sweep over the coordinates of the live replicates that violate by more than ``rest`` (B,).
+        """Sweep over coordinates of the live replicates that violate by more than ``rest`` (B,).
 
         After a Newton step most violations are far below the largest, and moving all of them takes
         most of a sweep's time.

@@ -32,6 +32,8 @@ class Sweeps(Protocol):
         ----------
         h, l1, l2 : (k, B) arrays
             Total curvature in each coordinate (zero for one that stays fixed), and penalties.
+        rest : (k, B) array
+            Violation up to which a coordinate stays fixed.
         """
 
 
