@@ -76,7 +76,7 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
         "likelihoods.pooled_logistic": {"PEOPLE": 11},
         "likelihoods.blocks": {"AT_ONCE": 3},
     }),
-    (0.5, {"fit.multiple_outcomes": {"MANY": 1}}),
+    (0.5, {"fit.multiple_outcomes": {"MIN_NEAR_COLUMNS": 1}}),
     (0.5, {"design.packed": {"LEAST": 1, "SHARE": 10.0, "AT_ONCE": 7}}),
     (0.5, {"backends.threads": {"FEW": 0, "MANY": 0, "SHORT": 0.0, "WORTH": 0.0}}),
     (0.3, {

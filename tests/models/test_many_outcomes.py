@@ -115,8 +115,10 @@ def sparse_problem(rng, family):
 def test_sparse_columns_of_any_unit_whatever_goes_together(
     family, model, most, many, rng, monkeypatch
 ):
-    monkeypatch.setattr("steropes.fit.multiple_outcomes.MOST", most)
-    monkeypatch.setattr("steropes.fit.multiple_outcomes.MANY", many)  # near ones: there is a way
+    monkeypatch.setattr("steropes.fit.multiple_outcomes.MAX_COLUMNS", most)
+    monkeypatch.setattr(
+        "steropes.fit.multiple_outcomes.MIN_NEAR_COLUMNS", many
+    )  # near ones: there is a way
     X, outcomes, prior = sparse_problem(rng, family)
     table = fit_many(model(prior=prior), sparse.csc_matrix(X), outcomes).set_index("outcome")
     assert table["converged"].all()

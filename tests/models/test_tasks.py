@@ -185,7 +185,7 @@ def _until(folder, count):
 def test_blocks_stay_where_they_are(data, tmp_path, monkeypatch):
     """With a folder too, whatever joblib has been told: nothing is pickled or sent."""
     X, y = data
-    monkeypatch.setattr(tasks, "_placed", None)
+    monkeypatch.setattr(tasks, "_distributed", None)
     blocks = steropes.ShardedDesign.from_blocks([X[:50], X[50:]])
     estimator, outcomes = steropes.LogisticRegression(), {"a": y, "b": 1 - y}
     whole = steropes.fit_many(estimator, X, outcomes)
@@ -206,12 +206,12 @@ def double(common, task):
 def test_processes_get_the_data_once_as_a_file():
     with (
         joblib.parallel_config(backend="multiprocessing", n_jobs=2),
-        tasks._placed({"x": np.array([2.0])}) as put,
+        tasks._distributed({"x": np.array([2.0])}) as put,
     ):
         place = put()
         assert isinstance(place, tasks._InFile)
-        assert [tasks._do(double, place, t, (t,)) for t in (1, 2)] == [(1, 2.0), (2, 4.0)]
-        assert list(tasks._known) == [place.token]
+        assert [tasks._run_task(double, place, t, (t,)) for t in (1, 2)] == [(1, 2.0), (2, 4.0)]
+        assert list(tasks._worker_data) == [place.token]
 
 
 def test_dask_workers_get_the_data_once():

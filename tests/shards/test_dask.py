@@ -13,7 +13,7 @@ import pytest
 
 import steropes
 from steropes import CrossValidation, DataError, Laplace, ShardedDesign, Surv
-from steropes.fit import dask_transfer as sending
+from steropes.fit import dask_transfer
 from steropes.fit import parallel_tasks as tasks
 from steropes.models.cumulative import CumulativeProbabilityModel
 
@@ -72,8 +72,8 @@ def test_the_number_of_workers_changes_no_bit(data):
             if workers == 2:  # a worker that has lost its blocks is given them again
                 from steropes.fit.shards import dask_blocks as dask
 
-                lost = list(dask._here)[-1]
-                del dask._here[lost]
+                lost = list(dask._worker_blocks)[-1]
+                del dask._worker_blocks[lost]
                 np.testing.assert_array_equal(fit(design, y).coef_, here.coef_)
                 assert traffic.made == 5
             for one, other in zip(other_fits(design, y), others, strict=True):
@@ -120,7 +120,7 @@ def test_a_fit_goes_on_when_workers_die(data, lost):
 
 def test_what_was_asked_while_no_worker_was_there_is_asked_again(data, monkeypatch):
     """Dask forgets, for those that come later, that others than the one asked would do."""
-    monkeypatch.setattr(sending, "PAUSE", 0.2)
+    monkeypatch.setattr(dask_transfer, "POLL_SECONDS", 0.2)
     X, y = data
     here = fit(ShardedDesign.from_blocks(blocks_of(X)), y).coef_
     with cluster(1) as those, distributed.Client(those) as client:
@@ -134,8 +134,8 @@ def test_what_was_asked_while_no_worker_was_there_is_asked_again(data, monkeypat
 
 
 def test_a_cluster_without_workers_is_said_to_be_so(data, monkeypatch):
-    monkeypatch.setattr(sending, "PATIENCE", 0.1)
-    monkeypatch.setattr(sending, "PAUSE", 0.1)
+    monkeypatch.setattr(dask_transfer, "WORKER_TIMEOUT", 0.1)
+    monkeypatch.setattr(dask_transfer, "POLL_SECONDS", 0.1)
     X, _ = data
     with (
         cluster(0) as those,
@@ -159,7 +159,7 @@ def test_outcomes_go_on_when_the_data_went_with_a_worker(data, monkeypatch):
             if len(sent) == 1:
                 raise OSError("a worker is gone")
             if len(sent) == 2:
-                tasks._known.clear()  # workers are threads here
+                tasks._worker_data.clear()  # workers are threads here
                 client.cancel([future], force=True)
                 while any(future.key in worker.data for worker in those.workers.values()):
                     time.sleep(0.01)
@@ -170,7 +170,7 @@ def test_outcomes_go_on_when_the_data_went_with_a_worker(data, monkeypatch):
             there = steropes.fit_many(steropes.LogisticRegression(), X, outcomes)
         assert len(sent) == 3
         pd.testing.assert_frame_equal(there, here, rtol=1e-8)
-    assert not tasks._known
+    assert not tasks._worker_data
 
 
 def test_a_cluster_of_one_thread_fits_many(data):

@@ -1,4 +1,4 @@
-"""A model with its data, and its replicates: folds, draws, points of a profile, outcomes."""
+"""Models with their data, and fits of their replicates: folds, draws, profile points, outcomes."""
 
 from .problem import Problem
 from .replicates import Replicates

@@ -1,4 +1,4 @@
-"""Data on their way to the workers of a Dask cluster and back, some of which may be gone."""
+"""Transfer of data to and from the workers of a Dask cluster, which may be lost meanwhile."""
 
 from __future__ import annotations
 
@@ -6,35 +6,38 @@ from collections.abc import Sequence
 from concurrent.futures import CancelledError
 from typing import Any
 
-__all__ = ["PAUSE", "ROUNDS", "scatter_to_worker", "wait_for_result", "worker_addresses"]
+__all__ = ["MAX_ROUNDS", "POLL_SECONDS", "scatter_to_worker", "wait_for_result", "worker_addresses"]
 
-ROUNDS = 20  # times that something is scatter_to_worker while workers come and go
-PAUSE = 5.0  # seconds after which one asks whether what one waits for can still come
-PATIENCE = 60.0  # seconds without any worker
+# The number of attempts to send data while workers are lost and replaced.
+MAX_ROUNDS = 20
+# The seconds between checks that a pending result can still arrive.
+POLL_SECONDS = 5.0
+# The seconds to wait for a first worker.
+WORKER_TIMEOUT = 60.0
 
 
 def scatter_to_worker(client: Any, value: Any, to: Sequence[str] | None = None) -> Any:
-    """Scatter a value to one worker; returns its future.
+    """Scatter a value to one worker and return its future.
 
-    It is not broadcast: that would wait for ever for a worker that dies meanwhile, and Dask soon
-    removes copies that no task waits for.
+    The value is not broadcast, since a broadcast never returns if a worker dies meanwhile, and Dask
+    soon removes copies that no task needs.
 
     Parameters
     ----------
     client : dask.distributed.Client
     value : object
     to : sequence of str, optional
-        Addresses of workers, of which one gets it; where they are gone, any other.
+        Addresses of workers, one of which receives the value; any other one if they are lost.
 
     Raises
     ------
     RuntimeError
-        Where no worker is there, and none comes.
+        There is no worker within the timeout.
     """
-    for left in reversed(range(ROUNDS)):
+    for left in reversed(range(MAX_ROUNDS)):
         try:
-            return client.scatter([value], workers=to, hash=False, timeout=PAUSE)[0]
-        except (OSError, KeyError):  # the worker was lost meanwhile, or is known no more
+            return client.scatter([value], workers=to, hash=False, timeout=POLL_SECONDS)[0]
+        except (OSError, KeyError):  # the worker was lost meanwhile, or is no longer registered
             to = None
             if not left:
                 raise
@@ -42,31 +45,30 @@ def scatter_to_worker(client: Any, value: Any, to: Sequence[str] | None = None) 
 
 
 def wait_for_result(client: Any, future: Any, address: str | None = None) -> Any:
-    """Wait for what a task returns; None where the task, or its message, went with a worker.
+    """Wait for the result of a task; None if the task or its data were lost with a worker.
 
-    A task that was meant for one worker, others being allowed, is not given to those that come
-    after all were lost at once: Dask leaves it without a worker for ever. So its address is looked
-    for from time to time.
+    If all workers are lost at once, Dask never reassigns a task that prefers one worker but allows
+    others. The existence of the preferred worker is therefore checked at intervals.
 
     Parameters
     ----------
     client : dask.distributed.Client
     future : dask.distributed.Future
     address : str, optional
-        Of the worker that the task was meant for.
+        Address of the worker that the task prefers.
 
     Raises
     ------
     RuntimeError
-        Where no worker is there, and none comes.
+        There is no worker within the timeout.
     """
     while True:
         try:
-            return future.result(timeout=PAUSE)
+            return future.result(timeout=POLL_SECONDS)
         except CancelledError:
             return None
         except TimeoutError:
-            if future.status == "error":  # the task's own
+            if future.status == "error":  # raised by the task itself
                 raise
             if address is not None and address not in worker_addresses(client):
                 future.cancel()
@@ -74,25 +76,26 @@ def wait_for_result(client: Any, future: Any, address: str | None = None) -> Any
 
 
 def worker_addresses(client: Any) -> list[str]:
-    """Addresses, in an order; where there are none, some are awaited for a while.
+    """Return the sorted addresses of the workers; wait for a first one if there are none.
 
     Raises
     ------
     RuntimeError
-        Where none come.
+        There is no worker within the timeout.
     """
     there = _addresses(client)
     if not there:
         try:
-            client.wait_for_workers(1, timeout=PATIENCE)
+            client.wait_for_workers(1, timeout=WORKER_TIMEOUT)
         except TimeoutError as error:
             raise RuntimeError(
-                f"The Dask cluster has no workers, and none came in {PATIENCE:.0f} seconds; "
-                "start some and fit again."
+                f"The Dask cluster has no workers, and none started in {WORKER_TIMEOUT:.0f} "
+                "seconds; start some and fit again."
             ) from error
         there = _addresses(client)
     return there
 
 
 def _addresses(client: Any) -> list[str]:
+    """Return the sorted addresses of the current workers."""
     return sorted(client.scheduler_info(n_workers=-1)["workers"])

@@ -1,9 +1,10 @@
-"""The mean of several outcomes' curvatures, of which the Hessian that they share is made.
+"""Mean curvature of several outcomes, from which their shared Hessian is computed.
 
-The mean is nobody's own, so that what sampling adds to its error matters little: where the rows are
-more than enough to tell the columns of one outcome apart, the matrix is of a sample of them, drawn
-systematically with chances as their curvature. Its diagonal is put right, and columns that hardly
-any row of the sample has keep little more than that.
+The mean is not exact for any of the outcomes, so the error added by sampling rows matters little.
+If there are many more rows than one outcome needs to distinguish its columns, the matrix is
+computed from a systematic sample of rows with probabilities proportional to their curvature. Its
+diagonal is then replaced by the exact one. Off-diagonal elements of columns with few sampled rows
+are shrunk towards zero.
 """
 
 from __future__ import annotations
@@ -20,13 +21,16 @@ from ..solve.hessian import diagonal, hessian
 
 __all__ = ["MeanCurvature"]
 
-ENOUGH = 24  # rows of a sample for each column that may matter to one outcome
-LESS = 0.5  # share of the rows above which a sample saves nothing
-TOLD = 16.0  # rows of the sample that tell a column's correlations
+# The number of sampled rows for each column that may be nonzero in one outcome.
+ROWS_PER_COLUMN = 24
+# All rows are used if the sample would exceed this share of them.
+MAX_SHARE = 0.5
+# A column needs this many nonzero rows in the sample for its correlations to be used in full.
+FULL_ROWS = 16.0
 
 
 class MeanCurvature(LocalCurvature):
-    """A diagonal in η, less its level where η may be shifted.
+    """A diagonal curvature in η, centred if the likelihood does not depend on the level of η.
 
     Parameters
     ----------
@@ -35,35 +39,36 @@ class MeanCurvature(LocalCurvature):
         The diagonal, in the order of X's rows.
     active : WorkingColumns
     columns : int
-        How many columns may matter to one outcome, at most.
+        The largest number of columns that may be nonzero in one outcome.
     """
 
     def __init__(
         self, likelihood: Likelihood, v: np.ndarray, active: WorkingColumns, columns: int
     ) -> None:
-        self.likelihood, self.rows_enough = likelihood, ENOUGH * max(columns, 1)
-        curvature = _diagonal(likelihood, v)
+        self.likelihood, self.rows_enough = likelihood, ROWS_PER_COLUMN * max(columns, 1)
+        curvature = _as_curvature(likelihood, v)
         super().__init__(active, curvature, curvature.v)
 
     def matrix(self, first: int = 0, rough: bool = False) -> np.ndarray:
         """See `CurvatureAt.matrix`."""
         rows, backend = self.active.rows, self.active.backend
-        assert rows.layout == "rows"  # families that go side by side
+        assert rows.layout == "rows"  # as for all families of which several outcomes are fitted
         sparse = 2 * len(rows.sparse_at) > rows.k
-        if not (backend.on_host and sparse and self.rows_enough < LESS * rows.n):
+        if not (backend.on_host and sparse and self.rows_enough < MAX_SHARE * rows.n):
             return super().matrix(first, rough)
         at, v = systematic_sample(self.curvature.v, self.rows_enough)
         if not len(at):
             return super().matrix(first, rough)
         part, ones = rows.taken(at), np.ones((len(at), 1))
-        H = hessian(part, _diagonal(self.likelihood, v), first, rough)
-        exact, now = self.diagonal(), diagonal(part, _diagonal(self.likelihood, v))
+        H = hessian(part, _as_curvature(self.likelihood, v), first, rough)
+        exact, now = self.diagonal(), diagonal(part, _as_curvature(self.likelihood, v))
         squares = part.diagonals(ones)[:, 0]
-        told = part.rmatmul(ones)[:, 0] ** 2 / np.where(squares > 0, squares, 1.0)  # of 0/1: rows
-        told[rows.dense_at] = len(at)
+        # For an indicator column this is its number of ones in the sample.
+        informative_rows = part.rmatmul(ones)[:, 0] ** 2 / np.where(squares > 0, squares, 1.0)
+        informative_rows[rows.dense_at] = len(at)
         known = (now > 0) & (exact > 0)
         size = np.sqrt(np.where(known, exact, 0.0) / np.where(known, now, 1.0))
-        size *= np.sqrt(np.minimum(1.0, told / TOLD))
+        size *= np.sqrt(np.minimum(1.0, informative_rows / FULL_ROWS))
         H[first:] *= size.astype(H.dtype)
         H[first:] *= size[first:].astype(H.dtype)[:, None]
         new = np.arange(first, len(H))
@@ -72,10 +77,18 @@ class MeanCurvature(LocalCurvature):
 
 
 def systematic_sample(v: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows drawn at even steps of the running sum of v ≥ 0, about m, and what they stand for.
+    """Draw about m rows at equal steps of the running sum of v ≥ 0.
 
-    A row's chance is as its v, so that all stand for the same, a step of the sum, or as many of
-    them as fall into it. (Madow 1949, Annals of Mathematical Statistics 20:333.)
+    The probability of a row is proportional to its v, so each step of the sum contributes equally;
+    a row that contains several steps is counted as often (Madow 1949, Annals of Mathematical
+    Statistics 20:333).
+
+    Returns
+    -------
+    at : int array
+        The sampled rows.
+    v : array
+        The values of v that they represent.
     """
     steps = np.floor(np.cumsum(v) * (m / v.sum()) + 0.5)
     count = np.diff(steps, prepend=0.0)
@@ -83,8 +96,8 @@ def systematic_sample(v: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray]:
     return at, count[at] * (v.sum() / m)
 
 
-def _diagonal(likelihood: Likelihood, v: np.ndarray) -> GroupedCurvature:
-    """v, less its level where η may be shifted."""
+def _as_curvature(likelihood: Likelihood, v: np.ndarray) -> GroupedCurvature:
+    """Create the curvature with diagonal v, centred if the likelihood is shift invariant."""
     backend, n = likelihood.backend, len(v)
     curvature = GroupedCurvature(backend.asarray(v))
     if not likelihood.shift_invariant:

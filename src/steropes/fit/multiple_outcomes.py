@@ -1,4 +1,4 @@
-"""Fits of many outcomes over one X: replicates that differ in y, and in weights and offsets."""
+"""Fits of many outcomes with the same X: replicates that differ in y, weights and offsets."""
 
 from __future__ import annotations
 
@@ -25,33 +25,45 @@ __all__ = ["OutcomeFit", "fit_outcomes"]
 
 T = TypeVar("T")
 
-MOST = 10_000  # columns near to mattering of which there is one Hessian for a group of outcomes
-NEAR = 0.9  # of λ: the slope from which on a column may matter
-FIRST = 2  # steps after which the columns that don't leave, and the Hessian is made again
-ROUNDS = 4  # times that missing columns may join and the steps go on
-COARSE = 1e-3  # of λ: how well the slopes at the start are told
-LONG = 1 << 16  # rows: with fewer, groups side by side mostly wait for the interpreter
-VECTORS = 10  # arrays as long as the linear predictors that a lane holds
-MEMORY = 2e9  # bytes that groups side by side may hold
-WAY = (8.0, 2.8, 1.6)  # factors of penalties on the way,
-MANY = 500  # where so many columns are near at the start
-LOOSE = 0.5  # of λ: to what those are solved,
-SOON = 0.05  # and to what it is before all columns are looked at for those that are missing
-STEPS = 40  # after which an outcome is better off with a Hessian of its own
+# The largest number of columns near λ for which a group of outcomes shares a Hessian.
+MAX_COLUMNS = 10_000
+# A column may become nonzero if its slope is above this share of λ.
+NEAR_LAMBDA = 0.9
+# The number of steps before the working set is pruned and the Hessian is recomputed.
+FIRST_STEPS = 2
+# The number of times that missing columns are added before an outcome is left unconverged.
+MAX_ROUNDS = 4
+# The accuracy of the slopes at the start, as a share of λ.
+SLOPE_ERROR = 1e-3
+# Groups run in threads only for at least so many rows; otherwise they wait for the interpreter.
+MIN_ROWS_FOR_THREADS = 1 << 16
+# The number of arrays as long as the linear predictors in each lane.
+ARRAYS_PER_LANE = 10
+# The largest number of bytes of groups that run in parallel.
+MAX_BYTES = 2e9
+# The factors of the intermediate penalties, used if at least MIN_NEAR_COLUMNS columns are near λ.
+PENALTY_FACTORS = (8.0, 2.8, 1.6)
+MIN_NEAR_COLUMNS = 500
+# The tolerance under the intermediate penalties, as a share of λ.
+INTERMEDIATE_TOL = 0.5
+# The tolerance before all columns are first checked, as a share of λ.
+PRELIMINARY_TOL = 0.05
+# After this many steps an outcome is better fitted alone, with Hessians of its own.
+MAX_STEPS = 40
 
 
 @dataclass(frozen=True)
 class OutcomeFit:
-    """One outcome's fit.
+    """The fit of one outcome.
 
     Attributes
     ----------
     number : int
-        Its place among the problems.
+        Position of the outcome among the problems.
     fit : Fit
-        With the certificate of `steropes.solve.certificate`.
+        The fit with the certificate of `steropes.solve.certificate`.
     eta : (n, 1) array
-        Its linear predictors, in the rows of X.
+        Linear predictors in the rows of X.
     """
 
     number: int
@@ -63,53 +75,54 @@ def fit_outcomes(
     problems: Sequence[Problem], l1: np.ndarray, l2: np.ndarray, tol: float, max_iter: int,
     use: Callable[[OutcomeFit], T],
 ) -> dict[int, T]:  # fmt: skip
-    """Fit problems that share a design and a kind of likelihood whose outcomes go side by side.
+    """Fit problems that share a design and a family of likelihoods that supports several outcomes.
 
-    Outcomes of like frequency go together: what matters to one is mostly what matters to the
-    others. The working set of a group begins with all columns that look as if they could matter to
-    one of them, and after the first steps keeps those that do. The outcomes share one Hessian of
-    it, that of the mean of their curvatures; each has its own diagonal. Supports differ, so that
-    what is minimised at each step are small models one by one; what is done together are products
-    with X. All columns are looked at where the outcomes start and where they end, which is their
-    certificate; what that finds missing joins, and the steps go on.
+    Outcomes of similar frequency form a group, since mostly the same columns are nonzero in them.
+    The working set of a group starts with all columns that may be nonzero in one of its outcomes
+    and is pruned after the first steps. The outcomes share the Hessian of their mean curvature, and
+    each has its own diagonal. Their supports differ, so the quadratic models are minimised
+    separately in each step, and only the products with X are computed together. The gradients of
+    all columns are computed at the start and at the end, where they give the certificates. Missing
+    columns found there are added, and the iterations continue.
 
-    Groups of many rows go side by side in threads, where there is memory for them: that wastes less
-    than sharing out what is done in each step.
+    If there are many rows and enough memory, groups run in parallel threads, which is more
+    efficient than parallelism within each step.
 
     Parameters
     ----------
     problems : sequence of Problem
-        With one design; see `Likelihood.beside`.
+        Problems with the same design; see `Likelihood.beside`.
     l1, l2 : (p,) arrays
         Penalties in X's units.
     tol : float
         Largest KKT violation.
     max_iter : int
+        Largest number of iterations.
     use : callable
-        What to make of an outcome, in the thread of its group. One whose steps contract badly is
-        as far as it came.
+        Called with each `OutcomeFit` in the thread of its group. An outcome whose iterations
+        converge slowly is passed on unconverged.
 
     Returns
     -------
     dict
-        What ``use`` returned, under the problems' numbers. Outcomes of a group to which more
-        columns could matter than a Hessian can be of are left out.
+        The results of ``use`` by the problems' numbers. A group is omitted if more columns may be
+        nonzero than a Hessian can have.
     """
     backend = problems[0].likelihood.backend
-    starts = np.array(backend.pool.map(_start, [(p,) for p in problems]))
+    starts = np.array(backend.pool.map(_initial_intercept, [(p,) for p in problems]))
     order, stop = np.argsort(starts, kind="stable"), Event()
     groups = [(order[a : a + LANES].tolist(),) for a in range(0, len(problems), LANES)]
 
     def fitted(numbers: list[int]) -> dict[int, T]:
         group = _Group([problems[k] for k in numbers], l1, l2, tol, stop)
-        found = group.fitted(numbers, starts[numbers], max_iter)
+        found = group.fit(numbers, starts[numbers], max_iter)
         return {outcome.number: use(outcome) for outcome in found}
 
     rows = max(len(p.likelihood.row_of_x) for p in problems)
-    held = 8.0 * rows * LANES * VECTORS * min(backend.pool.n_threads, len(groups))
+    held = 8.0 * rows * LANES * ARRAYS_PER_LANE * min(backend.pool.n_threads, len(groups))
     try:
-        if rows >= LONG and held <= MEMORY and backend.on_host:
-            # The frequent ones take longest.
+        if rows >= MIN_ROWS_FOR_THREADS and held <= MAX_BYTES and backend.on_host:
+            # Groups of frequent outcomes take longest and start first.
             parts = backend.pool.map(fitted, groups[::-1], rows * LANES * problems[0].design.p)
         else:
             parts = [fitted(*group) for group in groups]
@@ -120,7 +133,7 @@ def fit_outcomes(
 
 
 class _Group:
-    """Outcomes in lanes of one batch."""
+    """A group of outcomes that are the lanes of one batch."""
 
     def __init__(
         self, problems: Sequence[Problem], l1: np.ndarray, l2: np.ndarray, tol: float, stop: Event
@@ -128,7 +141,7 @@ class _Group:
         first = problems[0]
         self.problems, self.l1, self.l2, self.tol, self.stop = problems, l1, l2, tol, stop
         self.design, backend = first.design, first.likelihood.backend
-        self.likelihood = _side_by_side(problems)
+        self.likelihood = _joint_likelihood(problems)
         self.active = WorkingColumns(self.design, None, backend)
         self.hessian = SharedHessian(backend.pool)
         weights, offset = _weights_and_offsets(problems)
@@ -138,95 +151,99 @@ class _Group:
         self.batch = Batch(self.term, self.hessian, per_replicate_subproblems=True)
         self.fits: list[Fit] = []
 
-    def fitted(self, numbers: list[int], starts: np.ndarray, max_iter: int) -> Iterator[OutcomeFit]:
-        """Outcomes under their numbers, whose intercepts begin at ``starts``; or none."""
+    def fit(self, numbers: list[int], starts: np.ndarray, max_iter: int) -> Iterator[OutcomeFit]:
+        """Fit the group and yield its outcomes; yields none if too many columns are near λ.
+
+        ``numbers`` are the outcomes' positions, and ``starts`` the initial intercepts.
+        """
         batch, active = self.batch, self.active
         begin = np.zeros((self.design.p, len(numbers)))
         if self.problems[0].n_free:
             begin[0] = starts
         batch.start_at(begin)
-        urgency = self._urgency()
+        slopes = self._relative_slopes()
         left = max_iter
-        way = self._way(urgency)
+        way = self._penalty_factors(slopes)
         for factor in way:
-            self._let_in(urgency, factor)
-            left -= self._steps(min(left, FIRST), factor, LOOSE)
+            self._add_near_columns(slopes, factor)
+            left -= self._descend(min(left, FIRST_STEPS), factor, INTERMEDIATE_TOL)
             self.hessian.forget()
             batch.prune()
-            urgency = self._urgency()
-        if np.count_nonzero(active.inside | (urgency > NEAR)) > MOST:
+            slopes = self._relative_slopes()
+        if np.count_nonzero(active.inside | (slopes > NEAR_LAMBDA)) > MAX_COLUMNS:
             return
-        self._let_in(urgency)
-        self._steps(min(left, FIRST))
-        self._renew()
-        left = min(left, STEPS) - FIRST
-        if way and self.tol < SOON:
-            left -= self._steps(max(left, 0), tol=SOON)
-            self._join(np.asarray(self._urgency() > 1.0))
-        for _ in range(ROUNDS):
-            left -= self._steps(max(left, 0))
+        self._add_near_columns(slopes)
+        self._descend(min(left, FIRST_STEPS))
+        self._refresh_working_set()
+        left = min(left, MAX_STEPS) - FIRST_STEPS
+        if way and self.tol < PRELIMINARY_TOL:
+            left -= self._descend(max(left, 0), tol=PRELIMINARY_TOL)
+            self._add_columns(np.asarray(self._relative_slopes() > 1.0))
+        for _ in range(MAX_ROUNDS):
+            left -= self._descend(max(left, 0))
             beta = np.stack([fit.beta for fit in self.fits], axis=1)
             values, violations, eta = certificates(
                 self.problems, self.term, beta, self.l1, self.l2, self.tol
             )
             owed = self.tol * (self.l1 / self.design.scale)[:, None]
             missing = np.asarray((violations > owed).any(axis=1))
-            if left <= 0 or not self._join(missing):
+            if left <= 0 or not self._add_columns(missing):
                 break
         for b, k in enumerate(numbers):
             yield OutcomeFit(
                 k, replace(self.fits[b], optimality=float(values[b])), eta[:, b : b + 1]
             )
 
-    def _urgency(self) -> np.ndarray:
-        """The largest slope of each column in any of the outcomes, in units of λ, (p,)."""
-        slopes = np.abs(self.term.everywhere(COARSE)).max(axis=1) * self.design.scale
+    def _relative_slopes(self) -> np.ndarray:
+        """Compute the largest slope of each column over the outcomes, in units of λ, (p,)."""
+        slopes = np.abs(self.term.everywhere(SLOPE_ERROR)).max(axis=1) * self.design.scale
         return np.where(self.l1 > 0, slopes / np.where(self.l1 > 0, self.l1, 1.0), np.inf)
 
-    def _way(self, urgency: np.ndarray) -> list[float]:
-        """Factors of stronger penalties on the way, largest first; none where few columns are near.
+    def _penalty_factors(self, slopes: np.ndarray) -> list[float]:
+        """Return factors of intermediate, stronger penalties, in decreasing order.
 
-        Of correlated columns many look near that are not, once the first have moved.
+        There are none if few columns are near λ. Of many correlated columns that are near λ at the
+        start, most no longer are once the first ones are nonzero.
         """
-        penalised = np.isfinite(urgency)
-        if np.count_nonzero(penalised & (urgency > NEAR)) < MANY:
+        penalised = np.isfinite(slopes)
+        if np.count_nonzero(penalised & (slopes > NEAR_LAMBDA)) < MIN_NEAR_COLUMNS:
             return []
-        return [f for f in WAY if f < urgency[penalised].max()]
+        return [f for f in PENALTY_FACTORS if f < slopes[penalised].max()]
 
-    def _let_in(self, urgency: np.ndarray, factor: float = 1.0) -> None:
-        """Let columns in that are near to mattering under a penalty so much stronger."""
-        self.active.join(np.flatnonzero(urgency > NEAR * factor))
+    def _add_near_columns(self, slopes: np.ndarray, factor: float = 1.0) -> None:
+        """Add the columns that are near λ under a penalty stronger by ``factor``."""
+        self.active.join(np.flatnonzero(slopes > NEAR_LAMBDA * factor))
         self._share_hessian()
 
-    def _join(self, missing: np.ndarray) -> bool:
-        """Let columns in, (p,) bool, and say if any were out."""
+    def _add_columns(self, missing: np.ndarray) -> bool:
+        """Add columns, (p,) bool, and return whether any of them was missing."""
         return self.active.join(np.flatnonzero(missing & (self.l1 > 0))) > 0
 
-    def _renew(self) -> None:
-        """After the first steps: columns that don't matter leave, and the Hessian is made again."""
-        if not self.likelihood.quadratic:  # whose Hessian is the same everywhere
+    def _refresh_working_set(self) -> None:
+        """Remove columns that are not needed after the first steps, and recompute the Hessian."""
+        if not self.likelihood.quadratic:  # the Hessian of a quadratic loss is constant
             self.hessian.forget()
             self.batch.prune()
             self._share_hessian()
 
-    def _steps(self, most: int, factor: float = 1.0, tol: float = 0.0) -> int:
-        """Take steps under a penalty so much stronger, and say how many at most."""
+    def _descend(self, most: int, factor: float = 1.0, tol: float = 0.0) -> int:
+        """Iterate under a penalty stronger by ``factor``; return the largest number of steps."""
         self.fits = self.batch.solve(
             factor * self.l1, factor * self.l2, tol=max(tol, self.tol), max_iter=most,
-            callback=self._heed, look="after",
+            callback=self._stop_if_cancelled, look="after",
         )  # fmt: skip
         return max(fit.n_iter for fit in self.fits)
 
-    def _heed(self, *_: Any) -> None:
-        """Leave, where nobody waits for this group any more."""
+    def _stop_if_cancelled(self, *_: Any) -> None:
+        """Interrupt the group's fit if another group has failed."""
         if self.stop.is_set():
             raise KeyboardInterrupt
 
     def _share_hessian(self) -> None:
-        """Let the outcomes share the Hessian of the mean of their curvatures where they are."""
+        """Compute the shared Hessian from the mean of the outcomes' current curvatures."""
         term, active, backend = self.term, self.active, self.likelihood.backend
         V, rows = backend.to_host(term.curvatures()), active.rows
-        assert rows.layout == "rows"  # families that go side by side
+        assert rows.layout == "rows"  # as for all families of which several outcomes are fitted
         total = V.sum(axis=0)
         counted = np.isfinite(total) & (total > 0)
         share = np.where(counted, len(V) / (term.B * np.where(counted, total, 1.0)), 0.0)
@@ -237,15 +254,15 @@ class _Group:
         term.know_relative(np.clip(np.where(ratio > 0, ratio, 1.0), 1e-4, 1e4))
         unit = (self.l1 / self.design.scale)[active.W, None]
         slope = np.abs(term.gradient()[:, : term.B])
-        may = (slope > NEAR * unit) | (self.batch.beta[active.W] != 0)
+        may = (slope > NEAR_LAMBDA * unit) | (self.batch.beta[active.W] != 0)
         columns = int(may.sum(axis=0).max())
         curvature = MeanCurvature(self.likelihood, V @ share, active, columns)
         rough = in_single_precision(term, bool((self.l1 > 0).any()))
         self.hessian.compute(term, curvature, 0, rough)
 
 
-def _side_by_side(group: Sequence[Problem]) -> Likelihood:
-    """One likelihood whose replicates have the outcomes of several."""
+def _joint_likelihood(group: Sequence[Problem]) -> Likelihood:
+    """Combine several likelihoods into one whose replicates have different outcomes."""
     first = group[0].likelihood
     each = [p.likelihood for p in group]
     if first.order is None:
@@ -254,7 +271,7 @@ def _side_by_side(group: Sequence[Problem]) -> Likelihood:
 
 
 def _weights_and_offsets(group: Sequence[Problem]) -> tuple[np.ndarray, np.ndarray | None]:
-    """Those of each outcome, (n, B)."""
+    """Stack the weights and offsets of the outcomes, (n, B)."""
     weights = np.stack([p.weights for p in group], axis=1)
     if all(p.offset is None for p in group):
         return weights, None
@@ -262,8 +279,8 @@ def _weights_and_offsets(group: Sequence[Problem]) -> tuple[np.ndarray, np.ndarr
     return weights, np.stack([zero if p.offset is None else p.offset for p in group], axis=1)
 
 
-def _start(problem: Problem) -> float:
-    """Where an outcome's intercept starts: at the outcome's level."""
+def _initial_intercept(problem: Problem) -> float:
+    """Compute the intercept at which an outcome starts, which fits the outcome's level."""
     likelihood = problem.likelihood
     if not problem.n_free:
         return problem.start

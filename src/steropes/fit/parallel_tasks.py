@@ -26,18 +26,20 @@ from typing import Any
 import joblib
 from joblib.parallel import get_active_backend
 
-from .dask_transfer import PAUSE, ROUNDS, scatter_to_worker
+from .dask_transfer import MAX_ROUNDS, POLL_SECONDS, scatter_to_worker
 from .result_folder import ResultFolder
 
 __all__ = ["has_parallel_backend", "run_tasks"]
 
-WAVE = 4  # tasks a worker, where results come only when all of a call are done (Ray)
+# The number of tasks per worker in one call if the backend returns results only at its end (Ray).
+TASKS_PER_WORKER = 4
 
-_known: dict[str, Any] = {}  # of this process, where it is a worker
+# The data that this process has received as a worker.
+_worker_data: dict[str, Any] = {}
 
 
 def has_parallel_backend() -> bool:
-    """Whether joblib has been told where tasks run."""
+    """Return whether a joblib backend has been configured."""
     backend, jobs = get_active_backend()
     return not (type(backend).__name__ == "LokyBackend" and jobs is None)
 
@@ -48,30 +50,30 @@ def run_tasks(
     tasks: Sequence[Any],
     store: ResultFolder[Any] | None = None,
     key: Any = None,
-    here: bool = False,
+    in_process: bool = False,
 ) -> Iterator[Any]:
-    """Yield ``function(common, task)`` for each task, in their order.
+    """Yield ``function(common, task)`` for each task, in order.
 
     Parameters
     ----------
     function : callable
-        Of a module, so that workers find it.
+        A function of a module, so that workers can import it.
     common : object
-        What all tasks read; pickled once for a worker.
+        Data that all tasks read; sent to each worker once.
     tasks : sequence
     store : ResultFolder, optional
-        Each result is written to it when it is there; results that it has are not computed again.
+        Folder to which each result is written; results that it contains are not recomputed.
     key : object, optional
-        With ``store``: what the results depend on, as `joblib.hash` takes it.
-    here : bool
-        Whether tasks run in this process, one by one, whatever joblib has been told.
+        With ``store``, the inputs on which the results depend, as an argument of `joblib.hash`.
+    in_process : bool
+        Whether tasks run one by one in this process even if a joblib backend is configured.
     """
     files: list[Path | None] = [None] * len(tasks)
     if store is not None:
         files = [store.file((key, task)) for task in tasks]
     todo = [k for k, file in enumerate(files) if file is None or not os.path.lexists(file)]
-    here = here or not has_parallel_backend()
-    with _closing(_computed(function, common, [tasks[k] for k in todo], here)) as fresh:
+    in_process = in_process or not has_parallel_backend()
+    with _closing(_compute(function, common, [tasks[k] for k in todo], in_process)) as fresh:
         early: dict[int, Any] = {}
         waiting = set(todo)
         for k, file in enumerate(files):
@@ -87,11 +89,11 @@ def run_tasks(
             yield early.pop(k)
 
 
-def _computed(
-    function: Callable[[Any, Any], Any], common: Any, tasks: Sequence[Any], here: bool
+def _compute(
+    function: Callable[[Any, Any], Any], common: Any, tasks: Sequence[Any], in_process: bool
 ) -> Generator[tuple[int, Any]]:
-    """Results with the numbers of their tasks, as they come where the backend can tell."""
-    if here or not tasks:
+    """Yield task numbers and results, in order of completion if the backend supports it."""
+    if in_process or not tasks:
         for k, task in enumerate(tasks):
             yield k, function(common, task)
         return
@@ -99,30 +101,32 @@ def _computed(
     jobs = -1 if jobs is None else jobs
     at_once = backend.supports_return_generator
     how = "generator_unordered" if at_once else "list"
-    with _placed(common) as put, joblib.Parallel(n_jobs=jobs, return_as=how) as parallel:
+    with _distributed(common) as put, joblib.Parallel(n_jobs=jobs, return_as=how) as parallel:
         todo = list(range(len(tasks)))
-        wave = len(tasks) if at_once else max(WAVE * backend.effective_n_jobs(jobs), 1)
-        for _ in range(ROUNDS):
+        wave = len(tasks) if at_once else max(TASKS_PER_WORKER * backend.effective_n_jobs(jobs), 1)
+        for _ in range(MAX_ROUNDS):
             place, lost = put(), []
             for a in range(0, len(todo), wave):
-                # in a tuple, as joblib would scatter a large array, and lose it with a worker
+                # Tasks are wrapped in tuples: joblib would scatter a large array and lose it with
+                # a worker.
                 calls = [
-                    joblib.delayed(_do)(function, place, k, (tasks[k],)) for k in todo[a : a + wave]
+                    joblib.delayed(_run_task)(function, place, k, (tasks[k],))
+                    for k in todo[a : a + wave]
                 ]
                 for k, result in parallel(calls):
-                    if isinstance(result, _Lost):
+                    if isinstance(result, _DataLost):
                         lost.append(k)
                     else:
                         yield k, result
             if not lost:
                 return
             todo = sorted(lost)
-    raise RuntimeError(f"{len(todo)} fits could not be done: workers keep being lost")
+    raise RuntimeError(f"{len(todo)} fits could not be computed: workers were lost repeatedly")
 
 
 @contextmanager
 def _closing(results: Generator[tuple[int, Any]]) -> Iterator[Iterator[tuple[int, Any]]]:
-    """Let go of results at the end; joblib would warn of those that an interruption leaves."""
+    """Close a generator of results without joblib's warning about unfinished ones."""
     try:
         yield results
     finally:
@@ -131,36 +135,36 @@ def _closing(results: Generator[tuple[int, Any]]) -> Iterator[Iterator[tuple[int
             results.close()
 
 
-class _Lost(Exception):
-    """The data went with a worker; also what a task then has for a result."""
+class _DataLost(Exception):
+    """The data were lost with a worker; also the result of a task in this case."""
 
 
-def _do(
+def _run_task(
     function: Callable[[Any, Any], Any], place: Callable[[], Any], number: int, task: tuple[Any]
 ) -> tuple[int, Any]:
-    """A task, on its worker."""
+    """Run one task on its worker."""
     try:
         common = place()
-    except _Lost as lost:
+    except _DataLost as lost:
         return number, lost
     return number, function(common, task[0])
 
 
 @contextmanager
-def _placed(common: Any) -> Iterator[Callable[[], Callable[[], Any]]]:
-    """Yield a function that puts the data where workers find them.
+def _distributed(common: Any) -> Iterator[Callable[[], Callable[[], Any]]]:
+    """Yield a function that distributes the data to workers.
 
-    It returns a small callable that gives them there; called again, the data are put anew where
-    they may have been lost.
+    It returns a small callable that retrieves the data on a worker. Calling the function again
+    distributes data again that may have been lost.
     """
     backend, _ = get_active_backend()
     kind, token = type(backend).__name__, uuid.uuid4().hex
     if kind in ("ThreadingBackend", "SequentialBackend"):
-        there: Callable[[], Any] = _Here(common)
+        there: Callable[[], Any] = _InMemory(common)
         yield lambda: there
     elif kind == "DaskDistributedBackend":
-        held: list[Any] = []  # Dask forgets what no future is held of
-        _known[token] = common  # joblib does a single thread's tasks in this process
+        held: list[Any] = []  # keeps the future alive, without which Dask deletes the data
+        _worker_data[token] = common  # joblib runs a single thread's tasks in this process
 
         def put() -> _OnDask:
             held[:] = [scatter_to_worker(backend.client, common)]
@@ -169,7 +173,7 @@ def _placed(common: Any) -> Iterator[Callable[[], Callable[[], Any]]]:
         try:
             yield put
         finally:
-            _known.pop(token, None)
+            _worker_data.pop(token, None)
     elif kind == "RayBackend":
         import ray
 
@@ -186,60 +190,71 @@ def _placed(common: Any) -> Iterator[Callable[[], Callable[[], Any]]]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-class _Here:
-    """The data themselves: workers are threads."""
+class _InMemory:
+    """Data in memory, for workers that are threads."""
 
     def __init__(self, common: Any) -> None:
         self.common = common
 
     def __call__(self) -> Any:
+        """Return the data."""
         return self.common
 
 
-class _Elsewhere(ABC):
-    """A name for data that a worker gets once."""
+class _RemoteData(ABC):
+    """A reference to data that a worker loads once."""
 
     def __init__(self, token: str, where: Any) -> None:
         self.token, self.where = token, where
 
     def __call__(self) -> Any:
-        if self.token not in _known:
-            _known.clear()  # one at a time is enough
-            _known[self.token] = self.found()
-        return _known[self.token]
+        """Return the data, loading them at the first call on this worker."""
+        if self.token not in _worker_data:
+            _worker_data.clear()  # keep the data of one call only
+            _worker_data[self.token] = self.load()
+        return _worker_data[self.token]
 
     @abstractmethod
-    def found(self) -> Any:
-        """The data, on the worker."""
+    def load(self) -> Any:
+        """Load the data on the worker."""
 
 
-class _InFile(_Elsewhere):
-    def found(self) -> Any:
+class _InFile(_RemoteData):
+    """Data in a file that processes on this machine map into memory."""
+
+    def load(self) -> Any:
+        """See `_RemoteData.load`."""
         return joblib.load(self.where, mmap_mode="r")
 
 
-class _OnDask(_Elsewhere):
-    def found(self) -> Any:
+class _OnDask(_RemoteData):
+    """Data that were scattered to a worker of a Dask cluster."""
+
+    def load(self) -> Any:
+        """See `_RemoteData.load`."""
         from distributed import Future, get_client, get_worker
 
         with suppress(KeyError):
             return get_worker().data[self.where]
         client = get_client()  # the copy is on another worker
-        # Nobody would tell this worker of a key that it names itself: without a state it is awaited
-        # for ever.
-        made: Any = Future  # whose annotation of ``state`` is of something else
+        # The scheduler does not notify this worker about a future that it creates itself, so a
+        # future without a state would wait forever.
+        made: Any = Future  # the annotation of its parameter ``state`` is too narrow
         future = made(self.where, client, state="memory")
         while any(client.who_has([future]).values()):
             with suppress(TimeoutError):
                 try:
-                    return future.result(timeout=PAUSE)
+                    return future.result(timeout=POLL_SECONDS)
                 except CancelledError:
                     break
-        raise _Lost
+        raise _DataLost
 
 
-class _OnRay(_Elsewhere):
-    def found(self) -> Any:
+class _OnRay(_RemoteData):
+    """Data in Ray's object store."""
+
+    def load(self) -> Any:
+        """See `_RemoteData.load`."""
         import ray
 
         return ray.get(self.where)

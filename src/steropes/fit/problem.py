@@ -1,4 +1,4 @@
-"""A model with its data, ready for any weights and penalties."""
+"""The problem that a solver receives: a model with its data."""
 
 from __future__ import annotations
 
@@ -27,35 +27,37 @@ from .shifted_smooth_term import ShiftedSmoothTerm
 
 __all__ = ["Problem"]
 
-MOST_JOINED = 10_000  # columns under a prior that joins coefficients
-FAR = 30.0  # an offset beyond which zero is no place to start from
+# The largest number of columns under a prior that couples coefficients.
+MAX_COUPLED_COLUMNS = 10_000
+# The intercept does not start at zero if some offset is larger than this value.
+FAR_OFFSET = 30.0
 
 
 @dataclass
 class Problem:
-    """A model with its data, ready for any weights and penalties.
+    """A model with its data, from which batches with any weights and penalties are created.
 
     Attributes
     ----------
-    design : Design, or what keeps its face
-        Columns, the intercept first where there is one.
+    design : DesignLike
+        The columns, starting with the intercept if there is one.
     likelihood : Likelihood
     weights : (n,) array
     offset : (n,) array or None
     prior : Prior or None
     names : list of str
-        Columns that the prior applies to.
+        Names of the columns to which the prior applies.
     n_free : int
-        Leading columns (the intercept, a baseline) that no prior applies to.
+        Number of leading columns (the intercept, a baseline) to which no prior applies.
     n_constant : int
-        How many of them add up to a constant: the intercept, or a baseline's intervals.
+        How many of these add up to a constant: the intercept, or the intervals of a baseline.
     fold_label, fold_together : (n,) int arrays or None
-        Outcome classes to spread over folds; strata to keep whole.
+        Outcome classes that are distributed evenly over folds; strata that are kept whole.
     columns : PriorColumns or None
-        How the prior is asked about these columns, where its own are other ones: X's, of which some
-        are given, or have several coefficients.
+        The mapping between the prior's columns and the coefficients, if these differ because some
+        coefficients are fixed or a column has several.
     final_penalty : Penalty or None
-        After a fit under an adaptive prior: its weights at the coefficients.
+        After a fit under an adaptive prior, the penalty at the fitted coefficients.
     """
 
     design: DesignLike
@@ -78,14 +80,14 @@ class Problem:
         return self.separable(prior)
 
     def unbounded(self, prior: Prior | None) -> np.ndarray:
-        """Columns whose coefficients nothing but the data keeps finite, ascending."""
+        """Return the columns whose coefficients only the data keep finite, ascending."""
         if prior is not None and prior.bounds_all:
             return np.empty(0, np.int64)
         l1, l2 = self.penalties(prior)
         return np.flatnonzero((l1 == 0) & (l2 == 0))
 
     def separable(self, prior: Prior | None) -> tuple[np.ndarray, np.ndarray]:
-        """λ and κ of all columns, in X's units; see `Prior.separable`."""
+        """Return λ and κ of all columns in X's units; see `Prior.separable`."""
         if prior is None:
             return np.zeros(self.design.p), np.zeros(self.design.p)
         l1, l2 = self._after_free_columns(self._prior_columns.separable(prior))
@@ -94,13 +96,14 @@ class Problem:
         if beyond.any():
             raise DataError(
                 f"The normal variance of column {self.names[beyond.argmax() - self.n_free]!r} is "
-                "too small beside the column's numbers for any float to hold its penalty. Give "
-                "the column in another unit or, to hold its coefficient at zero, say fixed={…: 0}."
+                "so small relative to its values that the penalty overflows. Give the column "
+                "in another unit, or fix its coefficient at zero with fixed={…: 0}."
             )
         return l1, l2
 
     @property
     def _prior_columns(self) -> PriorColumns:
+        """The mapping between the prior's columns and the coefficients."""
         return AllColumns(self.names) if self.columns is None else self.columns
 
     def next_penalty(self, prior: Prior, beta: np.ndarray, before: np.ndarray | None) -> Penalty:
@@ -111,6 +114,7 @@ class Problem:
         return self._prior_columns.next_penalty(prior, beta, before)
 
     def _after_free_columns(self, penalty: Penalty) -> tuple[np.ndarray, np.ndarray]:
+        """Insert zero penalties for the leading columns without a prior."""
         free = np.zeros(self.n_free)
         return np.concatenate([free, penalty.l1]), np.concatenate([free, penalty.l2])
 
@@ -120,9 +124,9 @@ class Problem:
         weights: np.ndarray | None = None,
         offset: np.ndarray | None = None,
     ) -> SmoothTerm | None:
-        """What the prior, by default the problem's, adds to the objective; None for nothing.
+        """Return the smooth term that a prior, by default the problem's, adds; None if none.
 
-        Weights and offsets (n, B) are those of the problem, or the ones given.
+        Weights and offsets (n, B) default to those of the problem.
         """
         prior = self.prior if prior is None else prior
         if prior is None or prior.plain:
@@ -137,16 +141,16 @@ class Problem:
         return None if term is None else ShiftedSmoothTerm(term, self.n_free)
 
     def group_penalty(self, prior: Prior | None) -> GroupPenalty | None:
-        """The prior's penalty with corners that no single coefficient has, over all columns."""
+        """Return the prior's group penalty over all columns; None if it has none."""
         penalty = None if prior is None else self._prior_columns.group_penalty(prior)
         return None if penalty is None else penalty.shifted_by(self.n_free)
 
     def uncentered(self) -> Problem:
-        """The same problem with every column as the user gave it: the intercept is at X = 0."""
+        """Return the problem with uncentred columns, so that the intercept refers to X = 0."""
         return replace(self, design=self.design.uncentered())
 
     def common(self) -> Common:
-        """A working set and Hessian for batches of this problem to share."""
+        """Create a working set and a Hessian for several batches of this problem to share."""
         likelihood = self.likelihood
         active = WorkingColumns(self.design, likelihood.order, likelihood.backend)
         return Common(active, SharedHessian(likelihood.backend.pool))
@@ -158,30 +162,30 @@ class Problem:
         active: WorkingSet | None = None,
         offset: np.ndarray | None = None,
     ) -> DataTerm:
-        """The data term, with the prior's smooth term where there is one.
+        """Create the data term, including the prior's smooth term if there is one.
 
-        Weights and offsets (n, B) are those of the problem, or the ones given.
+        Weights and offsets (n, B) default to those of the problem.
         """
         w = self.weights[:, None] if weights is None else weights
         if offset is None and self.offset is not None:
             offset = self.offset[:, None]
-        inner = self._of_data(w, offset, B, active)
+        inner = self._likelihood_term(w, offset, B, active)
         if self.prior is None or self.prior.plain or self.group_penalty(self.prior) is not None:
             return inner
-        if type(self.prior).smooth is not Prior.smooth and self.design.p > MOST_JOINED:
+        if type(self.prior).smooth is not Prior.smooth and self.design.p > MAX_COUPLED_COLUMNS:
             raise DataError(
-                f"{type(self.prior).__name__} joins coefficients, whose Hessian is a matrix of all "
-                f"columns: at most {MOST_JOINED:,} of them. X has {self.design.p:,}; use Normal() "
-                "or Laplace(), or leave rare columns out."
+                f"{type(self.prior).__name__} couples coefficients, so that its Hessian is a "
+                f"matrix over all columns, of which at most {MAX_COUPLED_COLUMNS:,} are possible. "
+                f"X has {self.design.p:,}; use Normal() or Laplace(), or leave out rare columns."
             )
         return SmoothPenaltyTerm(
             inner, lambda prior: self.smooth_term(prior, w, offset), self.prior
         )
 
-    def _of_data(
+    def _likelihood_term(
         self, weights: np.ndarray, offset: np.ndarray | None, B: int, active: WorkingSet | None
     ) -> DataTerm:
-        """The data term without what the prior adds."""
+        """Create the data term of the likelihood alone."""
         assert active is None or isinstance(active, WorkingColumns)  # as `common` makes it
         likelihood = self.likelihood
         if isinstance(likelihood, NuisanceLikelihood):
@@ -212,19 +216,19 @@ class Problem:
 
     @property
     def start(self) -> float:
-        """Where the intercept starts: at zero, or where with a far offset the outcome's level is.
+        """The initial intercept: zero, or the outcome's level if offsets are far from zero.
 
-        From where exp η is too large a Newton step brings it down by one, and of offsets that are
-        far apart the largest alone say where that is not so.
+        If exp η is too large at the start, a Newton step reduces η by only one. If offsets differ
+        strongly, only the largest ones determine where this is not so.
         """
         if self.offset is None or not self.n_free:
             return 0.0
-        # Where it is one of rows of η, the first are those of X.
+        # If the offset is over rows of η, the first ones are those of X.
         counted = self.offset[: len(self.weights)][self.weights > 0]
-        if np.abs(counted).max(initial=0.0) < FAR:
+        if np.abs(counted).max(initial=0.0) < FAR_OFFSET:
             return 0.0
         middle, largest = float(np.median(counted)), float(counted.max())
-        start = -(middle if largest - middle < 600 else largest)  # exp of the rest is finite
+        start = -(middle if largest - middle < 600 else largest)  # exp of the difference is finite
         if self.likelihood.n_eta != len(self.weights):
             return start
         asarray = self.likelihood.backend.asarray

@@ -1,9 +1,8 @@
-"""Many fits of one problem that differ in row weights, offsets or penalties.
+"""Fits of many replicates of one problem, which differ in row weights, offsets or penalties.
 
-Replicates share X, the working set and the Hessian. They are fitted a group of lanes at a time,
-as many groups being kept between calls as memory allows; the others are made again from the
-coefficients that the caller starts them at. Between two groups is the place to stop: an interrupt
-there leaves everything as it was after the last group.
+Replicates share X, the working set and the Hessian. They are fitted in groups of lanes. As many
+groups as memory allows are kept between calls; the others are recreated at the coefficients that
+the caller gives. An interrupt between two groups leaves the state after the last one intact.
 """
 
 from __future__ import annotations
@@ -21,19 +20,19 @@ from .solve_with_prior import solve_under_prior
 
 __all__ = ["Group", "Replicates", "lanes_of_draws"]
 
-LANES = 8  # replicates that go together,
-SMALL, MORE_LANES = (
-    2048,
-    40,
-)  # and of few rows, where what a step does beside the sums is most of it
-VECTORS = 4  # arrays as long as the linear predictors that a replicate holds
+# The number of replicates that are fitted together.
+LANES = 8
+# The number for at most SMALL_ROWS rows, where the fixed costs of a step dominate.
+SMALL_ROWS, SMALL_DATA_LANES = 2048, 40
+# The number of arrays as long as the linear predictors in each replicate.
+ARRAYS_PER_LANE = 4
 
 Weights = Callable[[list[int]], np.ndarray]
 
 
 def lanes_of_draws(problem: Problem) -> int:
-    """How many replicates of which there are hundreds go together."""
-    return MORE_LANES if problem.likelihood.n_eta <= SMALL else LANES
+    """Return how many of hundreds of replicates are fitted together."""
+    return SMALL_DATA_LANES if problem.likelihood.n_eta <= SMALL_ROWS else LANES
 
 
 @dataclass(frozen=True)
@@ -43,8 +42,9 @@ class Group:
     Attributes
     ----------
     numbers : list of int
+        Numbers of the replicates.
     batch : Batch
-        Where they are now.
+        The batch at their optima.
     fits : list of Fit
     """
 
@@ -54,7 +54,7 @@ class Group:
 
 
 class Replicates:
-    """Replicates of a problem.
+    """The replicates of a problem, fitted in groups.
 
     Parameters
     ----------
@@ -62,19 +62,19 @@ class Replicates:
     common : Common
         Working set and Hessian, shared with other fits of the problem.
     count : int
-        How many there are.
+        Number of replicates.
     weights : callable
-        Takes numbers of replicates and returns their row weights, (n, b).
+        Maps numbers of replicates to their row weights, (n, b).
     memory : float
-        Bytes that groups may hold between calls.
+        Bytes that groups may occupy between calls.
     offsets : callable, optional
-        Takes the same and returns offsets, (n, b), that take the place of the problem's.
+        Maps numbers of replicates to offsets, (n, b), that replace those of the problem.
     like : Nuisance, optional
-        Nuisance parameters that new batches start near.
+        Nuisance parameters near which new batches start.
     per_replicate_subproblems : bool
         See `Batch`.
     lanes : int
-        How many go together.
+        Number of replicates in a group.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Replicates:
         self.problem, self.common = problem, common
         self.weights, self.offsets, self.like = weights, offsets, like
         self.groups = [list(range(a, min(a + lanes, count))) for a in range(0, count, lanes)]
-        self.keep = max(0, int(memory // (8 * VECTORS * problem.likelihood.n_eta * lanes)))
+        self.keep = max(0, int(memory // (8 * ARRAYS_PER_LANE * problem.likelihood.n_eta * lanes)))
         self._batches: dict[int, Batch] = {}
 
     def solve(
@@ -104,17 +104,17 @@ class Replicates:
         start: Callable[[int], np.ndarray],
         look: str,
     ) -> Iterator[Group]:
-        """Fit all replicates, and yield each group when it is there.
+        """Fit all replicates, and yield each group as it is done.
 
         Parameters
         ----------
         l1, l2 : (p,) or (p, count) arrays
-            Penalties in X's units, of all or of each.
+            Penalties in X's units, common to all replicates or of each.
         tol : float
             Largest KKT violation.
         start : callable
-            Takes the number of a group and returns coefficients in the scaled columns to start
-            from, (p, b) or (p, 1).
+            Maps the number of a group to initial coefficients in the scaled columns, (p, b) or
+            (p, 1).
         look : {"during", "after"}
             See `Batch.solve`.
         """
@@ -123,7 +123,7 @@ class Replicates:
             own = [x if x.ndim == 1 else x[:, numbers] for x in (l1, l2)]
             return batch.solve(own[0], own[1], tol=tol, look=look)
 
-        return self._each(start, fit)
+        return self._fit_groups(start, fit)
 
     def solve_under_prior(
         self,
@@ -133,23 +133,24 @@ class Replicates:
         look: str,
         max_iter: int = 200,
     ) -> Iterator[Group]:
-        """The same under a prior, whatever it says of the coefficients; see `solve`.
+        """Fit all replicates under a prior of any kind; see `solve`.
 
-        ``prior`` is the problem's, or the same with another variance.
+        ``prior`` is the problem's prior, possibly with another variance.
         """
 
         def fit(batch: Batch, numbers: list[int]) -> list[Fit]:
             return solve_under_prior(self.problem, batch, prior, tol, max_iter, look=look).fits
 
-        return self._each(start, fit)
+        return self._fit_groups(start, fit)
 
-    def _each(
+    def _fit_groups(
         self, start: Callable[[int], np.ndarray], fit: Callable[[Batch, list[int]], list[Fit]]
     ) -> Iterator[Group]:
+        """Fit the groups one after another, and keep the batches of the first ones."""
         for k, numbers in enumerate(self.groups):
-            batch, like = self._batches.get(k), None  # it stands nearer
+            batch, like = self._batches.get(k), None  # a batch that was kept is nearer
             if batch is None:
-                batch, like = self._make(numbers), self.like
+                batch, like = self._create_batch(numbers), self.like
             begin = start(k)
             batch.start_at(np.broadcast_to(begin, (len(begin), len(numbers))), like)
             fits = fit(batch, numbers)
@@ -159,11 +160,12 @@ class Replicates:
 
     @property
     def kept(self) -> list[Batch] | None:
-        """The batches of all groups where they ended, if memory allowed to keep them."""
+        """The batches of all groups at their optima, or None if not all could be kept."""
         there = [self._batches.get(k) for k in range(len(self.groups))]
         return None if None in there else [batch for batch in there if batch is not None]
 
-    def _make(self, numbers: list[int]) -> Batch:
+    def _create_batch(self, numbers: list[int]) -> Batch:
+        """Create the batch of some replicates."""
         offsets = None if self.offsets is None else self.offsets(numbers)
         weights = self.weights(numbers)
         return self.problem.batch(

@@ -1,8 +1,8 @@
-"""A folder of finished fits, from which an interrupted call continues.
+"""Folders of finished fits, from which an interrupted call continues.
 
 A result is a file of plain arrays and JSON (``.npz``, without pickled objects), so that reading a
-folder executes nothing. Files and folders that somebody else owns or may write to, and symbolic
-links, are refused.
+folder executes no code. Symbolic links, and files or folders that another user owns or can write
+to, are rejected.
 """
 
 from __future__ import annotations
@@ -26,21 +26,24 @@ __all__ = ["Packing", "ResultFolder"]
 Result = TypeVar("Result")
 Arrays = Mapping[str, np.ndarray]
 
-FACTS = "facts"  # the name of the array that holds the JSON text
+# The name of the array that holds the JSON text.
+FACTS = "facts"
+# The permissions of others to write.
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
-NO_LINKS = getattr(os, "O_NOFOLLOW", 0)  # Windows has neither this flag nor numbers of users
+# The flag that makes opening a symbolic link fail; Windows has neither it nor user numbers.
+NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
 
 
 @dataclass(frozen=True)
 class Packing(Generic[Result]):
-    """How a result becomes arrays and JSON, and a result again.
+    """Conversion of a result to arrays and JSON, and back.
 
     Attributes
     ----------
     pack : callable
-        From a result to arrays of numbers by name, and an object that JSON can hold.
+        Converts a result to arrays of numbers by name, and an object that JSON can represent.
     unpack : callable
-        The reverse, which raises ``KeyError``, ``TypeError`` or ``ValueError`` for other contents.
+        The inverse; raises ``KeyError``, ``TypeError`` or ``ValueError`` for other contents.
     """
 
     pack: Callable[[Result], tuple[Arrays, Any]]
@@ -48,18 +51,18 @@ class Packing(Generic[Result]):
 
 
 class ResultFolder(Generic[Result]):
-    """Results by key in a folder.
+    """A folder with one file for each result.
 
     Parameters
     ----------
     path : str or Path
-        Created with access for its owner alone if it is not there.
+        The folder; created with access for its owner only if it does not exist.
     packing : Packing
 
     Raises
     ------
     DataError
-        The folder is a symbolic link, belongs to somebody else, or others can write to it.
+        The folder is a symbolic link, belongs to another user, or others can write to it.
     """
 
     def __init__(self, path: str | Path, packing: Packing[Result]) -> None:
@@ -68,16 +71,16 @@ class ResultFolder(Generic[Result]):
         _refuse_foreign(self.path, self.path.lstat(), stat.S_ISDIR)
 
     def file(self, key: object) -> Path:
-        """Return the file of a key, an object that `joblib.hash` takes."""
+        """Return the file of a key, which is any object that `joblib.hash` accepts."""
         return self.path / f"{joblib.hash(key)}.npz"
 
     def save(self, file: Path, result: Result) -> None:
-        """Write a result; the file is complete or not there."""
+        """Write a result atomically."""
         arrays, facts = self.packing.pack(result)
         contents: dict[str, Any] = {**arrays}
         contents[FACTS] = np.frombuffer(json.dumps(facts).encode(), np.uint8)
         part = file.with_suffix(".part")
-        part.unlink(missing_ok=True)  # of a process that was killed
+        part.unlink(missing_ok=True)  # left by a process that was killed
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINKS
         with os.fdopen(os.open(part, flags, 0o600), "wb") as stream:
             np.savez(stream, **contents)
@@ -89,8 +92,8 @@ class ResultFolder(Generic[Result]):
         Raises
         ------
         DataError
-            The file is a symbolic link, belongs to somebody else, can be written by others, or
-            holds something else.
+            The file is a symbolic link, belongs to another user, can be written by others, or has
+            other contents.
         """
         try:
             handle = os.open(file, os.O_RDONLY | NO_LINKS)
@@ -108,18 +111,20 @@ class ResultFolder(Generic[Result]):
                 zipfile.BadZipFile,
             ):  # fmt: skip
                 raise DataError(
-                    f"{file} does not hold a result of this version of steropes; remove it to "
-                    "compute it again."
+                    f"{file} does not contain a result of this version of steropes; remove it to "
+                    "compute the result again."
                 ) from None
 
 
 def _refuse_foreign(path: Path, found: os.stat_result, kind: Callable[[int], bool]) -> None:
-    """Refuse what is of another kind, somebody else's, or can be changed by others."""
+    """Reject a path of another kind, of another user, or that others can write to."""
     if not kind(found.st_mode):
-        raise DataError(f"{path} is a symbolic link or no plain file or folder; give another path.")
+        raise DataError(
+            f"{path} is a symbolic link, or not a regular file or folder; give another path."
+        )
     if not hasattr(os, "getuid"):
         return
     if found.st_uid != os.getuid():
         raise DataError(f"{path} belongs to another user, who could change results in it.")
     if found.st_mode & OTHERS_WRITE:
-        raise DataError(f"Others can write to {path}; take that away first: chmod go-w '{path}'.")
+        raise DataError(f"Others can write to {path}; forbid it first: chmod go-w '{path}'.")

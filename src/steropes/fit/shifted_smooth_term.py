@@ -1,4 +1,4 @@
-"""A prior's smooth term over all columns of a problem, for given replicates."""
+"""A prior's smooth term, extended to the leading columns to which no prior applies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["ShiftedSmoothTerm"]
 
 
 class ShiftedSmoothTerm:
-    """A term in the columns behind the first few, which no prior applies to; see `SmoothTerm`."""
+    """A smooth term in the columns after the first ``n_free`` ones; see `SmoothTerm`."""
 
     def __init__(self, inner: SmoothTerm, n_free: int) -> None:
         self.inner, self.n_free = inner, n_free

@@ -1,10 +1,10 @@
-"""A prior as the objective of a batch: the one place where the seams of a prior are driven.
+"""Fits of batches under priors of any kind; the only module that uses the hooks of a prior.
 
-The penalty of most priors is a pair of vectors, and a fit is one descent. A prior that joins
-coefficients has a smooth term, which goes into the batch's data term. One whose weights depend on
-the coefficients is a row of descents, each to the optimum under the weights that the one before
-gave, until a replicate's optimum gives the weights that it is the optimum of: a fixed point.
-Replicates are reweighted each by itself.
+The penalty of most priors is a pair of vectors, and a fit is a single descent. A prior that couples
+coefficients has a smooth term, which becomes part of the batch's data term. An adaptive prior needs
+several descents, each under the weights at the previous optimum, until a replicate's optimum is a
+fixed point, that is, implies the weights under which it was found. Each replicate has its own
+weights.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ from .problem import Problem
 
 __all__ = ["PriorSolution", "certified_fit_under_prior", "solve_under_prior"]
 
-ROUNDS = 500  # descents of an adaptive prior
+# The largest number of descents under an adaptive prior.
+MAX_DESCENTS = 500
 
 Callback = Callable[[int, float], None]
 
 
 @dataclass(frozen=True)
 class PriorSolution:
-    """Where a batch ended.
+    """The fits of a batch under a prior.
 
     Attributes
     ----------
@@ -37,7 +38,7 @@ class PriorSolution:
     l1, l2 : (p,) or (p, B) arrays
         The penalties of the last descent, in X's units.
     is_fixed_point : bool
-        Whether those are the ones that the coefficients give.
+        Whether the coefficients imply these penalties.
     """
 
     fits: list[Fit]
@@ -55,16 +56,17 @@ def solve_under_prior(
     callback: Callback | None = None,
     look: str = "during",
 ) -> PriorSolution:
-    """Fit a batch under a prior, whatever it says of the coefficients.
+    """Fit a batch under a prior of any kind.
 
     Parameters
     ----------
     problem : Problem
-        What ``batch`` was made of.
+        The problem from which ``batch`` was created.
+    batch : Batch
     prior : Prior or None
-        The problem's, or the same with another variance.
+        The problem's prior, possibly with another variance.
     tol, max_iter, callback, look
-        As in `Batch.solve`, of each descent.
+        Arguments of `Batch.solve` for each descent.
     """
     batch.set_prior(prior, problem.group_penalty(prior))
     l1, l2 = problem.separable(prior)
@@ -73,7 +75,7 @@ def solve_under_prior(
         return solved
     taken = np.array([fit.n_iter for fit in solved.fits])
     before: np.ndarray | None = None
-    for _ in range(ROUNDS):
+    for _ in range(MAX_DESCENTS):
         beta = np.stack([fit.beta for fit in solved.fits], axis=1)
         solved = _solve_reweighted(problem, batch, prior, beta, before, (tol, max_iter, callback))
         steps = np.array([fit.n_iter for fit in solved.fits])
@@ -83,7 +85,7 @@ def solve_under_prior(
         before = beta
     else:
         beta = np.stack([fit.beta for fit in solved.fits], axis=1)
-        l1, l2 = _next(problem, prior, beta, before)
+        l1, l2 = _next_penalties(problem, prior, beta, before)
         solved = PriorSolution(solved.fits, l1, l2, is_fixed_point=False)
     fits = [replace(fit, n_iter=int(n)) for fit, n in zip(solved.fits, taken, strict=True)]
     return replace(solved, fits=fits)
@@ -98,14 +100,14 @@ def certified_fit_under_prior(
     callback: Callback | None = None,
     look: str = "during",
 ) -> tuple[Fit, Problem]:
-    """Fit a batch of one under a prior, with a certificate from X itself.
+    """Fit a batch of one replicate under a prior, with a certificate computed from X itself.
 
     Returns
     -------
     fit : Fit
-        Its certificate is that of the objective with the weights that its coefficients give.
+        The fit, whose certificate uses the weights that its coefficients imply.
     problem : Problem
-        The same, under that prior, whose weights it knows.
+        The problem with this prior, and with ``final_penalty`` if the prior is adaptive.
     """
     problem = replace(problem, prior=prior, final_penalty=None)
     if prior is None or not prior.adaptive:
@@ -130,8 +132,8 @@ def _solve_reweighted(
     before: np.ndarray | None,
     settings: tuple[float, int, Callback | None],
 ) -> PriorSolution:
-    """Go to the optimum under the weights that coefficients (p, B) give."""
-    l1, l2 = _next(problem, prior, beta, before)
+    """Solve under the weights that coefficients (p, B) imply."""
+    l1, l2 = _next_penalties(problem, prior, beta, before)
     held = (l1 >= INFINITE_PENALTY) & (beta != 0)
     if held.any():
         batch.start_at(np.where(held, 0.0, batch.beta))
@@ -139,17 +141,17 @@ def _solve_reweighted(
     return PriorSolution(batch.solve(l1, l2, tol, max_iter, callback, "after"), l1, l2)
 
 
-def _next(
+def _next_penalties(
     problem: Problem, prior: Prior, beta: np.ndarray, before: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The penalties around coefficients, (p, B) each."""
+    """Compute an adaptive prior's penalties at coefficients, (p, B) each."""
     first = problem.n_free
     l1, l2 = np.zeros(beta.shape), np.zeros(beta.shape)
     for b in range(beta.shape[1]):
         old = None if before is None else before[first:, b]
         penalty = problem.next_penalty(prior, beta[first:, b], old)
         l1[first:, b], l2[first:, b] = penalty.l1, penalty.l2
-    with np.errstate(over="ignore"):  # the solver's columns have another unit
+    with np.errstate(over="ignore"):  # the penalty may overflow in the unit of the scaled column
         held = np.isinf(l2 / problem.design.scale[:, None] ** 2)
     l1[held], l2[held] = INFINITE_PENALTY, 0.0
     return l1, l2

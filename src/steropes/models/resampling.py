@@ -16,7 +16,7 @@ from ..backends.blas import single_threaded_blas
 from ..errors import DataError, NotConvergedWarning
 from ..fit.parallel_tasks import has_parallel_backend, run_tasks
 from ..fit.result_folder import Packing, ResultFolder
-from ..fit.shards.model_columns_by_block import rows_in_blocks
+from ..fit.shards.model_columns_by_block import sharded_x
 from ..infer.bootstrap import (
     Choose,
     DrawnFits,
@@ -118,7 +118,7 @@ class Resampling(WaldInference):
         l1, l2 = problem.penalties(self.prior_)
         pool = problem.likelihood.backend.pool
         with pool.using(n_jobs), Progress(self.verbose) as progress:
-            whole = rows_in_blocks(problem.design) is None  # blocks have workers of their own
+            whole = sharded_x(problem.design) is None  # blocks have workers of their own
             if store is not None or (has_parallel_backend() and whole):
                 here = not whole or not has_parallel_backend()
                 common = self, problem, draws, reselect, l1, l2, None if here else 1

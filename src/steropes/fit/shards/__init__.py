@@ -1,4 +1,4 @@
-"""Rows in blocks: on disk, in other processes; and models of them."""
+"""Designs whose rows are in blocks, on disk or in other processes, and models with such designs."""
 
 from .sharded_design import ShardedDesign
 from .sharded_problem import sharded_problem

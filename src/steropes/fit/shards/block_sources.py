@@ -1,4 +1,4 @@
-"""Where blocks of rows come from: each can be read again, by whoever needs it."""
+"""Sources of blocks of rows, which can be read repeatedly and by any process."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ __all__ = [
 
 
 class Source(Protocol):
-    """Rows of X."""
+    """A source of rows of X."""
 
     def load(self) -> Any:
-        """A matrix or table, as `as_design` takes it."""
+        """Return a matrix or table that `as_design` accepts."""
 
     def column(self, name: str) -> np.ndarray:
-        """Values of one column of the table, whether or not X has it."""
+        """Return one column of the table, which need not belong to X."""
 
 
 @dataclass(frozen=True)
 class MatrixSource:
-    """A matrix that was given, converted."""
+    """A matrix in memory."""
 
     design: Design
 
@@ -49,12 +49,12 @@ class MatrixSource:
 
     def column(self, name: str) -> np.ndarray:
         """See `Source.column`."""
-        raise DataError("X was given as matrices: there are no other columns to read.")
+        raise DataError("X was given as matrices, so there are no other columns to read.")
 
 
 @dataclass(frozen=True)
 class FunctionSource:
-    """What a function without arguments returns; the same at each call."""
+    """A function without arguments that returns the same matrix or table at each call."""
 
     make: Callable[[], Any]
 
@@ -73,7 +73,7 @@ class FunctionSource:
 
 @dataclass(frozen=True)
 class ParquetSource:
-    """Some row groups of a Parquet file."""
+    """A range of row groups of a Parquet file."""
 
     path: str
     groups: tuple[int, ...]
@@ -96,6 +96,7 @@ class ParquetSource:
         return np.asarray(table.column(name).to_numpy())
 
     def _table(self, columns: Sequence[str]) -> Any:
+        """Read some columns of the row groups."""
         import pyarrow.parquet as pq
 
         with pq.ParquetFile(self.path) as file:
@@ -105,7 +106,7 @@ class ParquetSource:
 def parquet_sources(
     paths: Any, columns: Sequence[str] | None, exclude: Sequence[str], rows: int
 ) -> list[ParquetSource]:
-    """Cut Parquet files, or those of a folder by name, into runs of row groups."""
+    """Divide Parquet files, or those of folders in order of names, into ranges of row groups."""
     import pyarrow.parquet as pq
 
     if isinstance(paths, str | Path):
@@ -141,7 +142,7 @@ def parquet_sources(
 
 @dataclass(frozen=True)
 class BlockSummary:
-    """What a block says of itself before the columns' common scale is known."""
+    """Properties of a block from which the common scale of the columns is computed."""
 
     names: list[str]
     moments: Moments
@@ -149,7 +150,7 @@ class BlockSummary:
 
 
 def summarize_block(number: int, source: Source, counted: np.ndarray | None = None) -> BlockSummary:
-    """Read a block for the first time, or look again at its rows ``counted`` (n,), bool."""
+    """Read a block and summarise it, or only its rows ``counted``, (n,) bool."""
     try:
         design = as_design(source.load())
     except DataError as error:
@@ -159,19 +160,21 @@ def summarize_block(number: int, source: Source, counted: np.ndarray | None = No
 
 @dataclass(frozen=True)
 class BlockRecipe:
-    """How a block is made, as often as it has to be.
+    """The recipe from which a block is created, repeatedly if necessary.
 
     Attributes
     ----------
     source : Source
     names : sequence of str
+        Names of X's columns.
     scale, center : (p,) arrays
-        Of X's columns.
+        Scale and centre of X's columns.
     constant : (p,) bool array
         Dense columns that do not vary.
     intercept : bool
-        Whether there is a column of ones in front.
+        Whether a column of ones is inserted in front.
     threads : int or None
+        Number of threads of the block's backend.
     """
 
     source: Source
@@ -183,12 +186,12 @@ class BlockRecipe:
     threads: int | None
 
     def design(self) -> Design:
-        """The block's columns with the common scale, without an intercept."""
+        """Create the block's columns with the common scale, without an intercept."""
         design = as_design(self.source.load(), self.names, copy=False)
         return rescaled(design, self.scale, self.center, self.constant)
 
     def block(self, design: Design) -> RowBlock:
-        """The block, of its columns as they are kept."""
+        """Create the block from its columns, which may be memory maps."""
         if self.intercept:
             design = design.with_intercept()
         return RowBlock(design, get_backend("cpu", self.threads))

@@ -1,9 +1,9 @@
-"""Blocks on the workers of a Dask cluster.
+"""Blocks of rows on the workers of a Dask cluster.
 
-Each block is on one worker, which makes it from its recipe when it is first asked. A task brings
-what is asked, and the names of blocks that should be there; it says so where one is not, as on a
-worker that has taken a lost one's place, and the block is sent, with all that it was given to keep,
-and asked again. So a worker that dies costs the time of making its blocks anew.
+Each block is on one worker, which creates it from its recipe at the first call. A task contains the
+call and the names of the blocks. If a block is missing, as on a worker that replaces a lost one,
+the task reports it; the block is then sent with all its stored data, and the call is repeated.
+Losing a worker therefore costs only the time to recreate its blocks.
 """
 
 from __future__ import annotations
@@ -19,32 +19,34 @@ from typing import Any
 import numpy as np
 
 from ...errors import DataError
-from ..dask_transfer import ROUNDS, wait_for_result, worker_addresses
+from ..dask_transfer import MAX_ROUNDS, wait_for_result, worker_addresses
 from ..dask_transfer import scatter_to_worker as scattered
 from .block_sources import BlockRecipe, BlockSummary, Source, summarize_block
 from .row_block import BlockDataMissing, RowBlock
 
 __all__ = ["DaskBlocks", "Traffic", "partitions", "summarize_blocks"]
 
-LARGE = 1_000_000  # bytes of a message from which on it does not go by way of the scheduler
+# Larger messages bypass the scheduler.
+MAX_SCHEDULER_BYTES = 1_000_000
 
 _numbers = itertools.count()
-_here: dict[str, RowBlock] = {}  # of this process, where it is a worker
+# The blocks of this process as a worker.
+_worker_blocks: dict[str, RowBlock] = {}
 _lock = threading.Lock()
 
 
 @dataclass
 class Traffic:
-    """What went to the workers and came back.
+    """Counts of the messages to and from the workers.
 
     Attributes
     ----------
     calls : int
-        Times that all blocks were asked.
+        Number of calls to all blocks.
     sent, received : int
-        Bytes of arrays, those that were given to be kept among them.
+        Bytes of arrays, including those that blocks store.
     made : int
-        Blocks made, the first time and in place of lost ones.
+        Number of blocks created, including replacements of lost ones.
     """
 
     calls: int = 0
@@ -55,7 +57,7 @@ class Traffic:
 
 @dataclass(frozen=True)
 class _Task:
-    """Blocks that a worker is asked at once."""
+    """The blocks of one worker, with the arguments of a call."""
 
     numbers: list[int]
     tokens: list[str]
@@ -63,13 +65,14 @@ class _Task:
 
 
 class DaskBlocks:
-    """See `Blocks`.
+    """Blocks on the workers of a Dask cluster; see `Blocks`.
 
     Parameters
     ----------
     client : dask.distributed.Client
     recipes : sequence of BlockRecipe
     rows : list of int
+        Number of rows of each block.
 
     Attributes
     ----------
@@ -84,22 +87,22 @@ class DaskBlocks:
         self._kept: dict[str, Sequence[Any]] = {}
         self._dropped: list[str] = []
         there = worker_addresses(client)
-        self._at = [there[k % len(there)] for k in range(len(recipes))]
-        weakref.finalize(self, _let_go, client, list(self._tokens)).atexit = False
+        self._address = [there[k % len(there)] for k in range(len(recipes))]
+        weakref.finalize(self, _release_blocks, client, list(self._tokens)).atexit = False
 
     def keep(self, key: str, values: Sequence[Any]) -> None:
-        """See `Blocks.keep`; a block gets it when it is first asked for what needs it."""
+        """See `Blocks.keep`; the data are sent when a call first needs them."""
         self._kept[key] = values
         if key in self._dropped:
             self._dropped.remove(key)
 
     def drop(self, key: str) -> None:
-        """See `Blocks.drop`; blocks hear of it with the next call."""
+        """See `Blocks.drop`; the next call informs the blocks."""
         self._kept.pop(key, None)
-        self._dropped.append(key)  # not now: this may be called by the collector of garbage
+        self._dropped.append(key)  # no message now, since the garbage collector may call this
 
     def limit(self, threads: int) -> None:
-        """See `Blocks.limit`: workers take the threads that they were started with."""
+        """See `Blocks.limit`; ignored, as workers keep the threads that they were started with."""
 
     def call(self, method: str, common: tuple[Any, ...], own: Sequence[tuple[Any, ...]]) -> list:
         """See `Blocks.call`."""
@@ -107,20 +110,20 @@ class DaskBlocks:
         dropped, self._dropped = self._dropped, []
         out: dict[int, Any] = {}
         todo = list(range(len(self.rows)))
-        for _ in range(ROUNDS):
+        for _ in range(MAX_ROUNDS):
             futures = [
                 (address, self._submit(task, address, method, common, dropped))
                 for address, task in self._by_worker(todo, own)
             ]
-            lacking: list[tuple[int, str, str]] = []
+            missing: list[tuple[int, str, str]] = []
             for asked, future in futures:
                 answers = wait_for_result(self.client, future, asked)
                 if answers is None:
-                    self._leave(asked)
+                    self._reassign(asked)
                 for address, k, answer in answers or []:
-                    self._at[k] = address
-                    if isinstance(answer, _Lacks):
-                        lacking.append((k, address, answer.key))
+                    self._address[k] = address
+                    if isinstance(answer, _Missing):
+                        missing.append((k, address, answer.key))
                     else:
                         out[k] = answer
                         self.traffic.received += _size(answer)
@@ -128,25 +131,26 @@ class DaskBlocks:
             if not todo:
                 return [out[k] for k in range(len(self.rows))]
             dropped = []
-            self._send(lacking)
-        raise RuntimeError(f"blocks {todo} could not be worked on: workers keep being lost")
+            self._send_missing(missing)
+        raise RuntimeError(f"blocks {todo} could not be computed: workers were lost repeatedly")
 
     # -- workers ---------------------------------------------------------------------------------
 
-    def _leave(self, address: str) -> None:
-        """Let blocks be asked where there is a worker, if theirs is gone."""
+    def _reassign(self, address: str) -> None:
+        """Assign the blocks of a lost worker to others."""
         there = worker_addresses(self.client)
         if address not in there:
-            self._at = [
-                there[k % len(there)] if at == address else at for k, at in enumerate(self._at)
+            self._address = [
+                there[k % len(there)] if at == address else at for k, at in enumerate(self._address)
             ]
 
     def _by_worker(
         self, todo: Sequence[int], own: Sequence[tuple[Any, ...]]
     ) -> list[tuple[str, _Task]]:
+        """Group the blocks of a call by worker."""
         groups: dict[str, _Task] = {}
         for k in todo:
-            task = groups.setdefault(self._at[k], _Task([], [], []))
+            task = groups.setdefault(self._address[k], _Task([], [], []))
             task.numbers.append(k)
             task.tokens.append(self._tokens[k])
             task.own.append(own[k])
@@ -155,19 +159,25 @@ class DaskBlocks:
     def _submit(
         self, task: _Task, address: str, method: str, common: tuple[Any, ...], dropped: list[str]
     ) -> Any:
+        """Submit a call to the blocks of one worker; returns its future."""
         size = _size(task.own) + _size(common)
         self.traffic.sent += size
         sent: Any = (task, method, common, dropped)
-        if size > LARGE:
+        if size > MAX_SCHEDULER_BYTES:
             sent = scattered(self.client, sent)
         return self.client.submit(
-            _run, sent, workers=[address], allow_other_workers=True, pure=False, priority=10
+            _run_on_worker,
+            sent,
+            workers=[address],
+            allow_other_workers=True,
+            pure=False,
+            priority=10,
         )
 
-    def _send(self, lacking: Sequence[tuple[int, str, str]]) -> None:
-        """Give blocks what they lack: a recipe, or what they were to keep."""
+    def _send_missing(self, missing: Sequence[tuple[int, str, str]]) -> None:
+        """Send missing recipes or stored data to blocks."""
         futures = []
-        for k, address, key in lacking:
+        for k, address, key in missing:
             if key:
                 value = self._kept[key][k]
                 self.traffic.sent += _size(value)
@@ -175,71 +185,74 @@ class DaskBlocks:
                 value = self._recipes[k]
                 self.traffic.made += 1
             sent: Any = (self._tokens[k], key, value)
-            if _size(value) > LARGE:
+            if _size(value) > MAX_SCHEDULER_BYTES:
                 sent = scattered(self.client, sent, [address])
             future = self.client.submit(
-                _give, sent, workers=[address], allow_other_workers=True, pure=False
+                _store_on_worker, sent, workers=[address], allow_other_workers=True, pure=False
             )
             futures.append((address, future))
         for address, future in futures:
             wait_for_result(
                 self.client, future, address
-            )  # a block that is lost again is lacking again
+            )  # a block that is lost again is missing again
 
 
 # -- on the worker ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class _Lacks:
-    """A block is not there, or has not what ``key`` says."""
+class _Missing:
+    """The answer of a worker that lacks a block, or the stored data ``key`` of a block."""
 
     key: str = field(default="")
 
 
-def _run(sent: Any) -> list[tuple[str, int, Any]]:
-    """Ask the blocks of this worker."""
+def _run_on_worker(sent: Any) -> list[tuple[str, int, Any]]:
+    """Call a method of blocks on this worker; returns address, block number and answer of each."""
     from distributed import get_worker
 
     task, method, common, dropped = sent
     address, out = get_worker().address, []
     for k, token, own in zip(task.numbers, task.tokens, task.own, strict=True):
-        block = _here.get(token)
+        block = _worker_blocks.get(token)
         if block is None:
-            out.append((address, k, _Lacks()))
+            out.append((address, k, _Missing()))
             continue
         for key in dropped:
             block.drop(key)
         try:
             out.append((address, k, getattr(block, method)(*common, *own)))
         except BlockDataMissing as lost:
-            out.append((address, k, _Lacks(str(lost.args[0]))))
+            out.append((address, k, _Missing(str(lost.args[0]))))
     return out
 
 
-def _give(sent: Any) -> None:
-    """Make a block, or give it something to keep."""
+def _store_on_worker(sent: Any) -> None:
+    """Create a block on this worker, or store data in it."""
     token, key, value = sent
     if key:
-        block = _here.get(token)
+        block = _worker_blocks.get(token)
         if block is not None:
             block.keep(key, value)
         return
     block = value.block(value.design())
     with _lock:
-        _here[token] = block
+        _worker_blocks[token] = block
 
 
-def _forget(tokens: Sequence[str]) -> None:
+def _delete_on_worker(tokens: Sequence[str]) -> None:
+    """Delete blocks on this worker."""
     with _lock:
         for token in tokens:
-            _here.pop(token, None)
+            _worker_blocks.pop(token, None)
 
 
-def _let_go(client: Any, tokens: Sequence[str]) -> None:
-    """Let the workers forget blocks, if there are still some."""
+def _release_blocks(client: Any, tokens: Sequence[str]) -> None:
+    """Delete blocks on all workers, if the cluster is still running."""
     if client.status == "running":
-        client.loop.add_callback(client._run, _forget, tokens, wait=False, on_error="ignore")
+        client.loop.add_callback(
+            client._run_on_worker, _delete_on_worker, tokens, wait=False, on_error="ignore"
+        )
 
 
 # -- from collections ------------------------------------------------------------------------------
@@ -248,10 +261,10 @@ def _let_go(client: Any, tokens: Sequence[str]) -> None:
 def summarize_blocks(
     client: Any, sources: Sequence[Source], counted: Sequence[np.ndarray] | None = None
 ) -> list[BlockSummary]:
-    """Let the workers read all blocks for the first time, or again: see `summarize_block`."""
+    """Summarise all blocks on the workers; see `summarize_block`."""
     rows: Sequence[np.ndarray | None] = [None] * len(sources) if counted is None else counted
     out: dict[int, BlockSummary] = {}
-    for _ in range(ROUNDS):
+    for _ in range(MAX_ROUNDS):
         futures = {
             k: client.submit(summarize_block, k, scattered(client, source), rows[k], pure=False)
             for k, source in enumerate(sources)
@@ -263,27 +276,28 @@ def summarize_blocks(
                 out[k] = read
         if len(out) == len(sources):
             return [out[k] for k in range(len(sources))]
-    raise RuntimeError("blocks could not be read: workers keep being lost")
+    raise RuntimeError("blocks could not be read: workers were lost repeatedly")
 
 
 def partitions(collection: Any) -> list[Any]:
-    """Functions that compute the parts of a collection, from the first rows to the last."""
+    """Return functions that compute the partitions of a collection, in order of rows."""
     parts = collection.to_delayed()
     if isinstance(parts, np.ndarray):
         if parts.ndim == 2 and parts.shape[1] > 1:
             raise DataError(
-                "The array's blocks are not of whole rows; rechunk it: X.rechunk({1: -1})."
+                "The array's blocks do not contain whole rows; rechunk it: X.rechunk({1: -1})."
             )
         parts = parts.ravel().tolist()
     return [partial(_compute, part) for part in parts]
 
 
 def _compute(part: Any) -> Any:
+    """Compute one partition of a collection in this thread."""
     return part.compute(scheduler="synchronous")
 
 
 def _size(x: Any) -> int:
-    """Bytes of the arrays in a message."""
+    """Count the bytes of the arrays in a message."""
     if isinstance(x, np.ndarray):
         return int(x.nbytes)
     if isinstance(x, dict):

@@ -1,4 +1,4 @@
-"""Blocks of this process, in memory or in files that are read when they are worked on."""
+"""Blocks of rows in this process, in memory or in files that are read when needed."""
 
 from __future__ import annotations
 
@@ -15,20 +15,22 @@ from .row_block import RowBlock
 
 __all__ = ["LocalBlocks"]
 
-MEMORY = 2e9  # bytes of active columns that a design in files keeps, where nobody says
+# The default memory for columns of the working set if blocks are in files.
+MAX_ACTIVE_BYTES = 2e9
 
 
 class LocalBlocks:
-    """Blocks one after another; see `Blocks`.
+    """Blocks in this process that are called one after another; see `Blocks`.
 
     Parameters
     ----------
     recipes : sequence of BlockRecipe
     rows : list of int
+        Number of rows of each block.
     folder : path, optional
-        Where the blocks' files are; None keeps them in memory.
+        Folder for the blocks' files; None keeps them in memory.
     memory : float, optional
-        Bytes of columns that are worked on that blocks in files may keep.
+        Bytes of memory for columns of the working set if blocks are in files.
     """
 
     def __init__(
@@ -41,7 +43,7 @@ class LocalBlocks:
         self.rows = rows
         self._maps: list[MappedDesign | None] = []
         self._blocks: list[RowBlock] = []
-        self._allowed = (MEMORY if memory is None else memory) / len(recipes)
+        self._allowed = (MAX_ACTIVE_BYTES if memory is None else memory) / len(recipes)
         if folder is None:
             for recipe in recipes:
                 self._maps.append(None)

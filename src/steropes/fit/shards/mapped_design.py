@@ -1,4 +1,4 @@
-"""A block's columns in files, mapped into memory and let go again after use."""
+"""Columns of a block in files that are mapped into memory and released after use."""
 
 from __future__ import annotations
 
@@ -36,7 +36,13 @@ def write_design(design: Design, folder: Path) -> None:
 
 
 class MappedDesign:
-    """A design whose large arrays are maps of files.
+    """A design whose large arrays are memory maps of files written by `write_design`.
+
+    Parameters
+    ----------
+    folder : Path
+    names : sequence of str
+        Names of the columns.
 
     Attributes
     ----------
@@ -64,12 +70,13 @@ class MappedDesign:
         self.design = Design(blocks, names)
 
     def _map(self, path: Path) -> np.ndarray:
+        """Map an array into memory, or load it if it is smaller than a page."""
         whole = np.load(path) if path.stat().st_size < 4096 else np.load(path, mmap_mode="c")
         if isinstance(whole, np.memmap):
             self._maps.append(whole)
         return np.asarray(whole)
 
     def release(self) -> None:
-        """Let the pages go that were read; they are read again when they are needed."""
+        """Release the pages that were read; they are read again when needed."""
         for x in self._maps:
             x._mmap.madvise(mmap.MADV_DONTNEED)

@@ -1,8 +1,8 @@
-"""Models over time whose X is in blocks: each block makes the columns of its own rows.
+"""Creation of a time-dependent model's columns within each block of X.
 
-A design with several linear predictors a row (`ChannelDesign`), or with pieces of rows
-(`PiecewiseDesign`), is made over X; where X is in blocks, so can it be over each of them, as people
-are whole there.
+A design with several linear predictors per row (`ChannelDesign`), or with pieces of rows
+(`PiecewiseDesign`), is derived from X. If X is in blocks it can be derived within each block,
+because all data of a person are in one block.
 """
 
 from __future__ import annotations
@@ -20,21 +20,22 @@ from ...design.face import DesignLike
 from ...design.piecewise import PiecewiseDesign, StepEffects
 from .sharded_design import ShardedDesign
 
-__all__ = ["ColumnMaker", "column_makers", "rows_in_blocks", "rows_of_eta"]
+__all__ = ["ColumnMaker", "column_makers", "eta_rows_by_block", "sharded_x"]
 
-ColumnMaker = Callable[[Design], DesignLike]  # from a block of X to the model's columns of it
+# Creates the model's columns from a block of X.
+ColumnMaker = Callable[[Design], DesignLike]
 
 
-def rows_in_blocks(design: DesignLike) -> ShardedDesign | None:
-    """The X in blocks that a model's design is made over; None where X is whole."""
+def sharded_x(design: DesignLike) -> ShardedDesign | None:
+    """Return the sharded X from which a model's design is derived; None if X is not sharded."""
     X = design.X if isinstance(design, ChannelDesign | PiecewiseDesign) else design
     return X if isinstance(X, ShardedDesign) else None
 
 
-def rows_of_eta(design: DesignLike, cuts: np.ndarray) -> list[np.ndarray] | None:
-    """The rows of η that each block has, where these are others than those of X."""
+def eta_rows_by_block(design: DesignLike, cuts: np.ndarray) -> list[np.ndarray] | None:
+    """Return the rows of η of each block; None if they are the rows of X."""
     if isinstance(design, ChannelDesign):
-        shared = design.C * design.n + np.arange(design.K)  # the baseline's, which all have
+        shared = design.C * design.n + np.arange(design.K)  # rows of the baseline, in all blocks
         channels = design.n * np.arange(design.C)[:, None]
         return [
             np.concatenate([(channels + np.arange(a, b)).ravel(), shared])
@@ -47,11 +48,11 @@ def rows_of_eta(design: DesignLike, cuts: np.ndarray) -> list[np.ndarray] | None
 
 
 def column_makers(design: DesignLike, cuts: np.ndarray) -> list[ColumnMaker] | None:
-    """How each block makes the model's columns; None where they are X's."""
+    """Return functions that create the model's columns in each block; None if they are X's."""
     if isinstance(design, ChannelDesign):
         return [partial(_channels, design.arguments)] * (len(cuts) - 1)
     if isinstance(design, PiecewiseDesign):
-        rows = rows_of_eta(design, cuts)
+        rows = eta_rows_by_block(design, cuts)
         assert rows is not None
         return [
             partial(
@@ -64,8 +65,10 @@ def column_makers(design: DesignLike, cuts: np.ndarray) -> list[ColumnMaker] | N
 
 
 def _channels(arguments: tuple[Any, ...], X: Design) -> DesignLike:
+    """Create a block's design with several linear predictors per row."""
     return ChannelDesign(X, *arguments)
 
 
 def _pieces(effects: StepEffects, person: np.ndarray, start: np.ndarray, X: Design) -> DesignLike:
+    """Create a block's design of pieces of rows."""
     return PiecewiseDesign(X, effects, person, start)

@@ -1,4 +1,4 @@
-"""What is asked of blocks of rows, wherever they are."""
+"""Interface of blocks of rows, which may be in this process or elsewhere."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ __all__ = ["Blocks"]
 
 
 class Blocks(Protocol):
-    """Blocks of rows in an order that does not change.
+    """Blocks of rows in a fixed order.
 
     Attributes
     ----------
     rows : list of int
-        How many rows each has.
+        Number of rows of each block.
     """
 
     rows: list[int]
 
     def keep(self, key: str, values: Sequence[Any]) -> None:
-        """Give each block something to keep; a block that is made again is given it again."""
+        """Store data in each block; a block that is recreated receives them again."""
 
     def drop(self, key: str) -> None:
-        """Let it go."""
+        """Delete stored data."""
 
     def limit(self, threads: int) -> None:
-        """Let blocks of this process take so many threads; workers elsewhere have their own."""
+        """Set the number of threads of blocks in this process; other processes keep theirs."""
 
     def call(self, method: str, common: tuple[Any, ...], own: Sequence[tuple[Any, ...]]) -> list:
-        """Call a method of each `RowBlock`, with what is common to all and with each one's own."""
+        """Call a method of each `RowBlock` with common arguments followed by its own ones."""

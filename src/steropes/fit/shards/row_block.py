@@ -1,4 +1,4 @@
-"""A block of rows where it is: products with its columns, and likelihoods of its rows."""
+"""A block of rows in its own process: products with its columns, and likelihoods of its rows."""
 
 from __future__ import annotations
 
@@ -20,21 +20,22 @@ from .symmetric_packing import pack_symmetric
 
 __all__ = ["BlockDataMissing", "RowBlock"]
 
-KEPT = 2  # sets of columns whose rows are kept
+# The number of column sets of which a block keeps the rows.
+MAX_COLUMN_SETS = 2
 
 
 class BlockDataMissing(KeyError):
-    """A block does not have what it was given: it is a new one, made again."""
+    """A block lacks data that it was given, because it has been recreated."""
 
 
 class RowBlock:
-    """Rows of X, with what they were given to keep.
+    """A block of rows of X, with data stored for later calls.
 
     Parameters
     ----------
     design : Design
-        These rows, with the scale and the centre of all.
-    backend
+        The rows, with the scale and the centre that all blocks share.
+    backend : Backend
     """
 
     def __init__(self, design: Design, backend: Backend) -> None:
@@ -43,46 +44,47 @@ class RowBlock:
         self._shards: dict[str, LocalShard | RiskShard | LevelShard | None] = {}
         self._active: dict[bytes, WorkingColumns] = {}
 
-    # -- what it keeps ---------------------------------------------------------------------------
+    # -- stored data -----------------------------------------------------------------------------
 
     def keep(self, key: str, value: Any) -> None:
-        """Take something to be used later."""
+        """Store data for later calls."""
         self._kept[key] = value
 
     def drop(self, key: str) -> None:
-        """Let it go."""
+        """Delete stored data and everything that depends on it."""
         self._kept.pop(key, None)
         self._shards.pop(key, None)
         for shard in self._shards.values():
             if shard is not None:
                 shard.release(key)
 
-    def _given(self, key: str) -> Any:
+    def _require(self, key: str) -> Any:
+        """Return stored data; raise `BlockDataMissing` if there are none."""
         if key not in self._kept:
             raise BlockDataMissing(key)
         return self._kept[key]
 
     def forget(self) -> None:
-        """Let all go that can be made again."""
+        """Delete everything that can be recomputed."""
         self._shards.clear()
         self._active.clear()
 
     @property
     def bytes(self) -> int:
-        """Of rows of columns that are kept, about."""
+        """Approximate memory of the columns that are kept by rows."""
         active = [*self._active.values(), *(s.active for s in self._shards.values() if s)]
         return sum(10 * x.rows.entries for x in active)
 
     # -- a likelihood of its rows ----------------------------------------------------------------
 
     def answer(self, family: str, request: Request) -> Answer | None:
-        """See `Shard.answer`, and `pack_symmetric`; None where the rows say nothing.
+        """Answer a request packed by `pack_symmetric`; None if no row contributes.
 
-        ``family`` is the key under which a maker of the likelihood was given, and one of its
-        columns where they are not X's.
+        ``family`` is the key of a function that creates the likelihood, and of one that creates the
+        model's columns if these are not those of X. See `Shard.answer`.
         """
         if family not in self._shards:
-            maker, make_columns = self._given(family)
+            maker, make_columns = self._require(family)
             rows = maker(self.backend)
             self._shards[family] = None if rows is None else self._shard(rows, make_columns)
         shard = self._shards[family]
@@ -90,7 +92,7 @@ class RowBlock:
             return None
         for key in request.replicates():
             if not shard.knows(key):
-                shard.bind(key, *self._given(key))
+                shard.bind(key, *self._require(key))
         return pack_symmetric(shard.answer(request))
 
     def _shard(
@@ -98,6 +100,7 @@ class RowBlock:
         rows: Likelihood | RiskPart | LevelPart,
         make_columns: Callable[[Design], DesignLike] | None,
     ) -> LocalShard | RiskShard | LevelShard:
+        """Create the shard that fits the type of the likelihood."""
         design = self.design if make_columns is None else make_columns(self.design)
         if isinstance(rows, RiskPart):
             return RiskShard(design, rows)
@@ -108,7 +111,7 @@ class RowBlock:
     # -- products --------------------------------------------------------------------------------
 
     def _rows(self, chosen: np.ndarray) -> Any:
-        """Columns by rows, those of the last sets being kept."""
+        """Return columns by rows, using those of recent column sets."""
         key = chosen.tobytes()
         if key not in self._active:
             grows = [k for k in self._active if k and key.startswith(k)]
@@ -119,30 +122,30 @@ class RowBlock:
             )
             active.become(chosen)
             self._active[key] = active
-            while len(self._active) > KEPT:
+            while len(self._active) > MAX_COLUMN_SETS:
                 del self._active[next(iter(self._active))]
         return self._active[key].rows
 
     def products(self, chosen: np.ndarray, D: np.ndarray) -> np.ndarray:
-        """X[:, chosen] D, (rows, B)."""
+        """Compute X[:, chosen] D, (rows, B), column by column."""
         whole = np.zeros((self.design.p, D.shape[1]))
         whole[chosen] = D
         return np.asarray(self.backend.to_host(self.design.matmul(whole, self.backend)))
 
     def row_products(self, chosen: np.ndarray, D: np.ndarray) -> np.ndarray:
-        """The same for columns that are worked on."""
+        """Compute X[:, chosen] D, (rows, B), for columns of the working set."""
         return np.asarray(self.backend.to_host(self._rows(chosen).matmul(D)))
 
     def transposed(self, chosen: np.ndarray | None, R: np.ndarray) -> np.ndarray:
-        """X[:, chosen]' R; None is all columns."""
+        """Compute X[:, chosen]' R; None means all columns."""
         return np.asarray(self.backend.to_host(self.design.rmatmul(R, self.backend, chosen)))
 
     def row_transposed(self, chosen: np.ndarray, R: np.ndarray) -> np.ndarray:
-        """The same for columns that are worked on."""
+        """Compute X[:, chosen]' R for columns of the working set."""
         return np.asarray(self.backend.to_host(self._rows(chosen).rmatmul(R)))
 
     def gram(self, chosen: np.ndarray, first: int, rough: bool, v: np.ndarray) -> np.ndarray:
-        """See `RowsLike.gram`: rows from ``first`` on."""
+        """See `RowsLike.gram`; returns the rows from ``first`` on."""
         return np.asarray(self.backend.to_host(self._rows(chosen).gram(v, first, rough)))[first:]
 
     def diagonals(self, chosen: np.ndarray, V: np.ndarray) -> np.ndarray:
@@ -152,33 +155,33 @@ class RowBlock:
     def sums(
         self, chosen: np.ndarray, segments: int, row: np.ndarray, u: np.ndarray, at: np.ndarray
     ) -> np.ndarray:
-        """Σ u x of the rows of each segment, (segments, k): x of ``row``, to segment ``at``."""
+        """Sum u x over the rows ``row`` by their segments ``at``, (segments, k)."""
         rows = self._rows(chosen)
         out = np.zeros((segments, rows.k))
         A = sparse.csr_array((u, (at, np.arange(len(row)))), shape=(segments, len(row)))
         if rows.dense is not None:
             out[:, rows.dense_at] += A @ rows.dense[row]
         if rows.lines is not None:
-            out += (A @ _of_lines(rows.lines, row)).toarray()
+            out += (A @ _lines_to_csr(rows.lines, row)).toarray()
         return out
 
     def between(self, chosen: np.ndarray, row: np.ndarray) -> np.ndarray:
-        """The rows ``row`` as they are, (rows, k)."""
+        """Return the rows ``row`` as a dense array, (rows, k)."""
         rows = self._rows(chosen)
         out = np.zeros((len(row), rows.k))
         if rows.lines is not None:
-            out += _of_lines(rows.lines, row).toarray()
+            out += _lines_to_csr(rows.lines, row).toarray()
         if rows.dense is not None:
             out[:, rows.dense_at] = rows.dense[row]
         return out
 
     def entries(self, chosen: np.ndarray) -> int:
-        """Stored entries of columns that are worked on."""
+        """Count the stored entries of columns of the working set."""
         return int(self._rows(chosen).entries)
 
 
-def _of_lines(lines: SparseLines, row: np.ndarray) -> sparse.csr_array:
-    """Some lines as a matrix."""
+def _lines_to_csr(lines: SparseLines, row: np.ndarray) -> sparse.csr_array:
+    """Convert some sparse lines to a matrix."""
     counts = np.asarray(lines.ends - lines.starts)[row]
     indptr = np.concatenate([[0], np.cumsum(counts)])
     entry = np.arange(indptr[-1]) + np.repeat(lines.starts[row] - indptr[:-1], counts)

@@ -1,4 +1,4 @@
-"""A design whose rows are in blocks: on disk, in other processes, or both."""
+"""A design whose rows are in blocks, on disk or in other processes."""
 
 from __future__ import annotations
 
@@ -26,16 +26,17 @@ from .block_sources import (
 )
 from .local_blocks import LocalBlocks
 from .protocols import Blocks
-from .sharded_rows import ShardedRows, split
+from .sharded_rows import ShardedRows, split_by_block
 
 __all__ = ["ShardedDesign"]
 
-ROWS = 250_000  # of a block, about, where nobody says
+# The default number of rows of a block.
+ROWS_PER_BLOCK = 250_000
 
 
 @dataclass
-class _Store:
-    """The blocks as they were read, and as models want them."""
+class _BlockStore:
+    """The sources of the blocks, and the blocks created from them with a common scale."""
 
     sources: list[Source]
     client: Any
@@ -48,7 +49,7 @@ class _Store:
     made: dict[tuple[bool, bool], Blocks] = field(default_factory=dict)
 
     def blocks(self, center: bool, intercept: bool) -> Blocks:
-        """The blocks with a scale in common, made when they are first asked for."""
+        """Return the blocks with a common scale, creating them at the first call."""
         key = center, intercept
         if key not in self.made:
             scale, middle = self.moments.scale(center), np.zeros(len(self.names))
@@ -62,14 +63,14 @@ class _Store:
             self.made[key] = self._place(recipes)
         return self.made[key]
 
-    def by(self, counted: np.ndarray | None) -> _Store:
-        """The blocks with the scale and centre of the rows ``counted`` (n,), bool.
+    def by(self, counted: np.ndarray | None) -> _BlockStore:
+        """Return a store with the scale and centre of the rows ``counted``, (n,) bool.
 
-        The same blocks where those of all rows are near enough, as nearly always.
+        It is the same store if those of all rows are close enough, as nearly always.
         """
         if counted is None or not counted.any():
             return self
-        parts = split(counted, self.rows)
+        parts = split_by_block(counted, self.rows)
         own = pooled([s.moments for s in _summarized(self.client, self.sources, parts)])
         if self.moments.serves(own):
             return self
@@ -77,9 +78,11 @@ class _Store:
 
     @property
     def _threads(self) -> int | None:
+        """The threads of a worker; None for blocks in this process."""
         return None if self.client is None else min(self.client.nthreads().values(), default=1)
 
     def _place(self, recipes: list[BlockRecipe]) -> Blocks:
+        """Create the blocks in this process or on the cluster's workers."""
         if self.client is None:
             return LocalBlocks(recipes, self.rows, self.folder, self.memory)
         from .dask_blocks import DaskBlocks
@@ -88,27 +91,38 @@ class _Store:
 
 
 class ShardedDesign(Estimated):
-    """The matrix X in blocks of rows, of which each is where it can be worked on.
+    """The matrix X in blocks of rows, in memory, in files or on the workers of a Dask cluster.
 
-    Estimators take it as X. What they ask of rows they ask of the blocks, and add up in the order
-    of the blocks, so the result is that of one machine to the last digits that the order of a sum
-    allows, and to the last bit the same wherever the blocks are.
+    Estimators accept it as X. They compute sums over rows in the blocks and add them in the order
+    of the blocks. The result is therefore that of a single machine up to rounding in the order of
+    the sums, and bitwise the same wherever the blocks are.
 
-    FunctionSource by `from_parquet`, `from_blocks` and `from_dask`.
+    Create one with `from_parquet`, `from_blocks` or `from_dask`.
 
     Attributes
     ----------
     n, p : int
-        Rows, columns.
+        Numbers of rows and columns.
     names : list of str
+        Names of the columns.
     nnz : int
-        Stored entries.
+        Number of stored entries.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steropes
+    >>> X = steropes.ShardedDesign.from_blocks([np.array([[0.0], [1.0]]), np.array([[2.0]])])
+    >>> X
+    ShardedDesign(3 x 1 in 2 blocks)
+    >>> steropes.LinearRegression().fit(X, [1.0, 3.0, 5.0]).coef_.round(6).tolist()
+    [2.0]
     """
 
     plain: ClassVar[bool] = False  # columns cannot be read one by one
 
-    def __init__(self, store: _Store, center: bool = False, intercept: bool = False) -> None:
-        if not isinstance(store, _Store):
+    def __init__(self, store: _BlockStore, center: bool = False, intercept: bool = False) -> None:
+        if not isinstance(store, _BlockStore):
             raise DataError(
                 "Blocks of rows are given as ShardedDesign.from_blocks(blocks), files as "
                 "ShardedDesign.from_parquet(path), a Dask collection as "
@@ -122,7 +136,7 @@ class ShardedDesign(Estimated):
         self.scale = np.append(1.0, own) if intercept else own
         self.nnz = store.nnz + (self.n if intercept else 0)
 
-    # -- made of -------------------------------------------------------------------------------
+    # -- constructors --------------------------------------------------------------------------
 
     @classmethod
     def from_parquet(
@@ -131,38 +145,38 @@ class ShardedDesign(Estimated):
         *,
         columns: Sequence[str] | None = None,
         exclude: Sequence[str] = (),
-        rows: int = ROWS,
+        rows: int = ROWS_PER_BLOCK,
         client: Any = None,
         folder: str | Path | None = None,
         memory: float | None = None,
     ) -> ShardedDesign:
-        """Columns of Parquet files.
+        """Create a design from columns of Parquet files.
 
         Parameters
         ----------
         path : path, or sequence of paths
-            Files, or folders whose ``*.parquet`` files are taken by name.
+            Files, or folders whose ``*.parquet`` files are used in the order of their names.
         columns : sequence of str, optional
-            Those of X; default all that are not in ``exclude``.
-        exclude : sequence of str
-            Those that are not X's: outcome, weights, strata. `read` gets them.
-        rows : int
-            Rows of a block, about; blocks are whole row groups, so that a person's or a stratum's
-            rows are whole in a block where they are so in the row groups.
+            Columns of X; by default all that are not in ``exclude``.
+        exclude : sequence of str, default=()
+            Columns that do not belong to X, such as outcome, weights and strata; see `read`.
+        rows : int, default=250000
+            Approximate number of rows of a block. Blocks consist of whole row groups, so the rows
+            of a person or stratum are in one block if they are in one row group.
         client : dask.distributed.Client, optional
-            Blocks are read, kept and worked on by its workers, who must see the files. Default:
-            by this process.
+            Cluster whose workers read, keep and process the blocks; they must have access to the
+            files. By default this process does.
         folder : path, optional
-            Without a client: blocks are kept in files there and read when they are worked on, so
-            that X may be larger than memory. The files are removed with the design.
+            Without a client, a folder in which blocks are kept in files that are read when needed,
+            so that X may be larger than memory. The files are deleted with the design.
         memory : float, optional
-            With ``folder``: bytes that may be kept in memory of the columns that are worked on;
-            default 2 GB. What does not fit is read from the files at each step.
+            With ``folder``, the bytes of memory for columns of the working set; by default 2 GB.
+            Blocks beyond it are read from the files in each step.
 
         Raises
         ------
         DataError
-            Files or columns that are not there, and what `as_design` refuses.
+            A file or column is missing, or `as_design` rejects the data.
         """
         return cls._of(
             list(parquet_sources(path, columns, exclude, rows)), None, client, folder, memory
@@ -178,32 +192,39 @@ class ShardedDesign(Estimated):
         folder: str | Path | None = None,
         memory: float | None = None,
     ) -> ShardedDesign:
-        """Blocks one below the other.
+        """Create a design from blocks, one below the other.
 
         Parameters
         ----------
         blocks : iterable of matrices, tables or functions
-            Each with the same columns: what estimators take as X, or a function without arguments
-            that returns it, whenever it is called (with a client: on the worker).
+            Blocks with the same columns. Each is a matrix or table that estimators accept as X, or
+            a function without arguments that returns one at each call (with a client, on the
+            worker).
         names : sequence of str, optional
-            Of the columns, instead of their own.
+            Names of the columns, instead of the blocks' own.
         client, folder, memory
-            As in `from_parquet`.
+            See `from_parquet`.
+
+        Raises
+        ------
+        DataError
+            There are no blocks, their columns differ, or `as_design` rejects one.
         """
         sources: list[Source] = [
-            FunctionSource(block) if callable(block) else _given(number, block, names)
+            FunctionSource(block) if callable(block) else _matrix_source(number, block, names)
             for number, block in enumerate(blocks)
         ]
         return cls._of(sources, names, client, folder, memory)
 
     @classmethod
     def from_dask(cls, collection: Any, client: Any) -> ShardedDesign:
-        """A Dask data frame or array (in blocks of rows), one block a partition.
+        """Create a design from a Dask data frame or array with one block per partition.
 
         Parameters
         ----------
         collection : dask.dataframe.DataFrame or dask.array.Array
-            Workers compute their partitions, again where one is lost; not yet persisted.
+            A collection that has not been persisted, chunked by rows only. Workers compute its
+            partitions, and compute them again if a worker is lost.
         client : dask.distributed.Client
         """
         from .dask_blocks import partitions
@@ -221,26 +242,27 @@ class ShardedDesign(Estimated):
         folder: str | Path | None,
         memory: float | None,
     ) -> ShardedDesign:
+        """Create a design from the sources of its blocks."""
         if not sources:
             raise DataError("A sharded design needs at least one block of rows.")
         if client is not None and folder is not None:
-            raise DataError("folder is for blocks of this process; leave it out beside client.")
+            raise DataError("folder is for blocks in this process; omit it if client is given.")
         if memory is not None and folder is None:
-            raise DataError("memory says what a design in a folder may keep; give folder too.")
+            raise DataError("memory applies only to blocks in files; give folder too.")
         found = _summarized(client, sources)
-        names = _same_names(found) if names is None else [str(s) for s in names]
+        names = _common_names(found) if names is None else [str(s) for s in names]
         if len(names) != len(found[0].names):
             raise DataError(f"{len(names)} names for {len(found[0].names)} columns.")
         moments = pooled([s.moments for s in found])
         refuse_extreme(moments.scale(False), names)
         place = None if folder is None else Path(folder)
-        store = _Store(
+        store = _BlockStore(
             sources, client, place, memory, names, [s.moments.n for s in found], moments,
             sum(s.entries for s in found),
         )  # fmt: skip
         return cls(store)
 
-    # -- what users ask ------------------------------------------------------------------------
+    # -- for users -----------------------------------------------------------------------------
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -249,36 +271,38 @@ class ShardedDesign(Estimated):
 
     @property
     def rows(self) -> list[int]:
-        """How many rows each block has."""
+        """The number of rows of each block."""
         return list(self._store.rows)
 
     def __len__(self) -> int:
+        """Return the number of rows."""
         return self.n
 
     def __repr__(self) -> str:
+        """Describe the size of the design."""
         return f"ShardedDesign({self.n} x {self.p} in {len(self.rows)} blocks)"
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
-        """Refused: the rows are in blocks because they do not fit, or are elsewhere."""
+        """Raise `DataError`, since the rows may not fit into memory or are elsewhere."""
         raise DataError(
-            "A ShardedDesign is for fit, predict and score; here rows in memory are needed. Give "
-            "those that matter as a table or matrix."
+            "A ShardedDesign is for fit, predict and score, but this needs rows in memory. Give "
+            "the rows of interest as a table or matrix."
         )
 
     def read(self, column: str) -> np.ndarray:
-        """Values (n,) of a column of the files, such as the outcome, in the order of the rows."""
+        """Read a column of the files, such as the outcome, (n,), in the order of the rows."""
         return np.concatenate([s.column(column) for s in self._store.sources])
 
     def stored(self) -> Columns:
-        """Entries of each column."""
+        """Count the stored entries of each column."""
         m = self._store.moments
         return Columns(self.n, m.counts, ~m.ones)
 
-    # -- what models ask: see `DesignLike` -------------------------------------------------------
+    # -- for models, see `DesignLike` ------------------------------------------------------------
 
     @property
     def blocks(self) -> Blocks:
-        """The blocks, with the scale and the centre of all."""
+        """The blocks, with their common scale and centre."""
         return self._store.blocks(self._centered, self._intercept)
 
     @property
@@ -288,7 +312,7 @@ class ShardedDesign(Estimated):
         return np.append(0.0, own) if self._intercept else own
 
     def centered(self, counted: np.ndarray | None = None) -> ShardedDesign:
-        """The same design with dense columns centred; see `Design.centered`."""
+        """Return the design with dense columns centred; see `Design.centered`."""
         return ShardedDesign(self._store.by(counted), True, self._intercept)
 
     def scaled_by(self, counted: np.ndarray) -> ShardedDesign:
@@ -296,11 +320,11 @@ class ShardedDesign(Estimated):
         return ShardedDesign(self._store.by(counted), self._centered, self._intercept)
 
     def uncentered(self) -> ShardedDesign:
-        """The same design with every column as the user gave it."""
+        """Return the design without centring."""
         return ShardedDesign(self._store, False, self._intercept)
 
     def with_intercept(self) -> ShardedDesign:
-        """The same design with a column of ones in front."""
+        """Return the design with a column of ones in front."""
         return ShardedDesign(self._store, self._centered, True)
 
     def centers_at(self, beta: np.ndarray) -> np.ndarray:
@@ -315,7 +339,7 @@ class ShardedDesign(Estimated):
         return out
 
     def matmul(self, D: np.ndarray, backend: Backend) -> np.ndarray:
-        """See `DesignLike.matmul`; n × B numbers come back from the blocks."""
+        """See `DesignLike.matmul`; the blocks send n × B numbers."""
         D = np.asarray(D)
         chosen = np.flatnonzero(np.any(D != 0, axis=1))
         blocks = self.blocks
@@ -325,18 +349,18 @@ class ShardedDesign(Estimated):
     def rmatmul(
         self, R: np.ndarray, backend: Backend, chosen: np.ndarray | None = None
     ) -> np.ndarray:
-        """See `DesignLike.rmatmul`; n × B numbers go to the blocks."""
+        """See `DesignLike.rmatmul`; the blocks receive n × B numbers."""
         blocks = self.blocks
-        parts = blocks.call("transposed", (chosen,), [(r,) for r in split(R, blocks.rows)])
-        return _total(parts)
+        parts = blocks.call("transposed", (chosen,), [(r,) for r in split_by_block(R, blocks.rows)])
+        return _sum_in_order(parts)
 
     def by_rows(self, chosen: np.ndarray, order: np.ndarray | None, backend: Backend) -> Any:
         """See `DesignLike.by_rows`."""
         return ShardedRows(self.blocks, chosen, order, backend)
 
 
-def _given(number: int, block: Any, names: Sequence[str] | None) -> MatrixSource:
-    """Read a block that is a matrix or table; a refusal names the block."""
+def _matrix_source(number: int, block: Any, names: Sequence[str] | None) -> MatrixSource:
+    """Convert a block that is a matrix or table; errors name the block."""
     try:
         return MatrixSource(as_design(block, names))
     except DataError as error:
@@ -346,7 +370,7 @@ def _given(number: int, block: Any, names: Sequence[str] | None) -> MatrixSource
 def _summarized(
     client: Any, sources: list[Source], counted: Sequence[np.ndarray] | None = None
 ) -> list[BlockSummary]:
-    """What blocks say of themselves, wherever they are; see `summarize_block`."""
+    """Summarise all blocks, in this process or on the workers; see `summarize_block`."""
     if client is not None:
         from .dask_blocks import summarize_blocks
 
@@ -356,14 +380,16 @@ def _summarized(
     return [summarize_block(k, s, c) for k, (s, c) in enumerate(zip(sources, counted, strict=True))]
 
 
-def _total(parts: Sequence[np.ndarray]) -> np.ndarray:
+def _sum_in_order(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Add arrays in their order, so that the result does not depend on where they come from."""
     out = np.array(parts[0], np.float64)
     for part in parts[1:]:
         out += part
     return out
 
 
-def _same_names(found: Sequence[BlockSummary]) -> list[str]:
+def _common_names(found: Sequence[BlockSummary]) -> list[str]:
+    """Return the column names of the first block; raise an error if others differ."""
     first = found[0].names
     for k, one in enumerate(found):
         if len(one.names) != len(first):

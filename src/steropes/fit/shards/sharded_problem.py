@@ -1,4 +1,4 @@
-"""A model whose rows are in blocks: steps by sums over them, checks by vectors of all rows."""
+"""Problems whose rows are in blocks, which compute sums for the steps of the solver."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from ...solve.data_term.sharded.local_shards import ShardBindings
 from ...solve.data_term.sharded.shard_messages import Answer, Request, ShardContext
 from ...solve.shared_hessian import SharedHessian
 from ..problem import Problem
-from .model_columns_by_block import ColumnMaker, column_makers, rows_in_blocks, rows_of_eta
+from .model_columns_by_block import ColumnMaker, column_makers, eta_rows_by_block, sharded_x
 from .protocols import Blocks
-from .sharded_rows import split
+from .sharded_rows import split_by_block
 from .symmetric_packing import unpack_symmetric
 
-_numbers = itertools.count()  # models of one design keep their weights apart
+_numbers = itertools.count()  # distinguishes the stored data of several models of one design
 
 __all__ = ["BlockLikelihoods", "ShardedProblem", "sharded_problem"]
 
@@ -43,11 +43,11 @@ class BlockLikelihoods:
     ----------
     blocks : Blocks
     parts : sequence of callables
-        Each makes the likelihood of a block's rows; see `Likelihood.parts`.
+        Functions that create the likelihood of each block's rows; see `Likelihood.parts`.
     column_makers : sequence of callables, optional
-        Each makes the model's columns of a block of X; see `model_columns_by_block`.
+        Functions that create the model's columns in each block; see `model_columns_by_block`.
     eta : list of int arrays, optional
-        The rows of η that each block has, where these are others than those of X.
+        The rows of η of each block, if these are not the rows of X.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class BlockLikelihoods:
         key, new = self.bindings.take(weights, offset, B)
         key = f"{self.key}/{key}"
         if new:
-            own = split(weights, self.blocks.rows)
+            own = split_by_block(weights, self.blocks.rows)
             given: list[Sequence[Any]] = [own, self._offsets(None if contexts else offset)]
             if contexts is not None:
                 given.append(contexts)
@@ -86,12 +86,12 @@ class BlockLikelihoods:
         return key
 
     def _offsets(self, offset: np.ndarray | None) -> Sequence[np.ndarray | None]:
-        """Offsets of the blocks' rows of X, or of η where these are others."""
+        """Split offsets by block, over the rows of X or, if these differ, of η."""
         rows = self.blocks.rows
         if offset is None:
             return [None] * len(rows)
         if self.eta is None or len(offset) == self.rows:
-            return split(offset, rows)
+            return split_by_block(offset, rows)
         return [offset[at] for at in self.eta]
 
     def release(self, key: str) -> None:
@@ -100,7 +100,7 @@ class BlockLikelihoods:
             self.blocks.drop(key)
 
     def ask(self, request: Request) -> list[Answer]:
-        """See `Shards.ask`; blocks without anything to say are left out."""
+        """See `Shards.ask`; blocks whose rows do not contribute are omitted."""
         own: list[tuple[Any, ...]] = [()] * len(self.blocks.rows)
         answers = self.blocks.call("answer", (self.key, request), own)
         return [unpack_symmetric(a) for a in answers if a is not None]
@@ -108,15 +108,15 @@ class BlockLikelihoods:
 
 @dataclass
 class ShardedProblem(Problem):
-    """A problem whose likelihood is made of sums over blocks of its design's rows.
+    """A problem whose likelihood is computed from sums over blocks of rows.
 
     Attributes
     ----------
     shards : BlockLikelihoods
     exchange : RiskExchange or None
-        Where risk sets have rows of several blocks.
+        Exchange of sums by event time, if risk sets contain rows of several blocks.
     levels : LevelExchange or None
-        Where rows of several blocks have a few thresholds in common.
+        Exchange of sums by threshold, if rows of several blocks share a few thresholds.
     """
 
     shards: BlockLikelihoods = field(kw_only=True)
@@ -124,7 +124,7 @@ class ShardedProblem(Problem):
     levels: LevelExchange | None = None
 
     def uncentered(self) -> Problem:
-        """See `Problem.uncentered`; the blocks' columns are others too."""
+        """See `Problem.uncentered`; the blocks are recreated with uncentred columns."""
         known = {f.name: getattr(self, f.name) for f in fields(Problem)}
         return sharded_problem(Problem(**known).uncentered())
 
@@ -133,9 +133,10 @@ class ShardedProblem(Problem):
         pool = self.likelihood.backend.pool
         return Common(WorkingSet(self.design.p), SharedHessian(pool))
 
-    def _of_data(
+    def _likelihood_term(
         self, weights: np.ndarray, offset: np.ndarray | None, B: int, active: WorkingSet | None
     ) -> DataTerm:
+        """Create the data term that fits the exchange between the blocks."""
         likelihood, backend = self.likelihood, self.likelihood.backend
         if self.exchange is not None:
             return RiskTerm(
@@ -157,13 +158,14 @@ class ShardedProblem(Problem):
 
 
 def sharded_problem(problem: Problem) -> Problem:
-    """The problem with steps by sums over blocks, where its rows are in blocks.
+    """Return a problem that computes steps from sums over blocks, if its rows are in blocks.
 
-    Where risk sets go across blocks, these send their sums by event time, and by threshold where a
-    cumulative model has few. Where a likelihood has no such sums (strata of an exact conditional
-    model that are cut), it stays here and each step sends as many numbers as there are rows.
+    If risk sets contain rows of several blocks, the blocks send sums by event time; for a
+    cumulative model with few thresholds they send sums by threshold. A likelihood without such
+    sums, as that of an exact conditional model with strata across blocks, is evaluated in this
+    process, and each step transfers as many numbers as there are rows.
     """
-    X = rows_in_blocks(problem.design)
+    X = sharded_x(problem.design)
     if X is None:
         return problem
     blocks = X.blocks
@@ -180,6 +182,8 @@ def sharded_problem(problem: Problem) -> Problem:
     if parts is None:
         return problem
     design = problem.design
-    shards = BlockLikelihoods(blocks, parts, column_makers(design, cuts), rows_of_eta(design, cuts))
+    shards = BlockLikelihoods(
+        blocks, parts, column_makers(design, cuts), eta_rows_by_block(design, cuts)
+    )
     known = {f.name: getattr(problem, f.name) for f in fields(Problem)}
     return ShardedProblem(**known, shards=shards, exchange=exchange, levels=levels)

@@ -1,7 +1,7 @@
-"""Chosen columns of blocks, by rows in the model's order: sums are asked of the blocks.
+"""Columns of a sharded design, by rows in the model's order.
 
-What goes to and fro are vectors as long as the rows; the solver's steps do without them wherever
-a family's likelihood is a sum over blocks (`ShardedTerm`).
+The operations transfer vectors as long as the rows. The solver's steps avoid them if the likelihood
+is a sum over blocks (`ShardedTerm`).
 """
 
 from __future__ import annotations
@@ -14,24 +14,25 @@ import numpy as np
 from ...backends.face import Backend
 from .protocols import Blocks
 
-__all__ = ["ShardedRows", "split"]
+__all__ = ["ShardedRows", "split_by_block"]
 
 
-def split(x: np.ndarray, rows: Sequence[int]) -> list[np.ndarray]:
-    """Rows of an array as the blocks have them."""
+def split_by_block(x: np.ndarray, rows: Sequence[int]) -> list[np.ndarray]:
+    """Split the rows of an array by block."""
     return np.split(x, np.cumsum(rows)[:-1])
 
 
 class ShardedRows:
-    """See `RowsLike`; neither ``lines`` nor ``dense`` are here.
+    """Columns of a sharded design by rows, without ``lines`` and ``dense``; see `RowsLike`.
 
     Parameters
     ----------
     blocks : Blocks
     chosen : (k,) int array
+        The columns.
     order : (m,) int array or None
-        The row of X for each row of the model, each at most once; None is the identity.
-    backend
+        The row of X of each row of the model, each at most once; None is the identity.
+    backend : Backend
     """
 
     layout: ClassVar[Literal["rows"]] = "rows"
@@ -54,7 +55,7 @@ class ShardedRows:
         return ShardedRows(self.blocks, chosen, order, self.backend)
 
     def taken(self, people: np.ndarray) -> ShardedRows:
-        """The same columns for some rows of X, each at most once."""
+        """Return the columns for some rows of X, each at most once."""
         assert self.order is None
         return ShardedRows(self.blocks, self.chosen, people, self.backend)
 
@@ -62,25 +63,26 @@ class ShardedRows:
     def entries(self) -> int:
         """See `RowsLike.entries`."""
         if self._entries is None:
-            self._entries = int(sum(self._each("entries", ())))
+            self._entries = int(sum(self._call_blocks("entries", ())))
         return self._entries
 
-    def _each(self, method: str, common: tuple[Any, ...], *own: np.ndarray) -> list:
-        """Call the blocks with vectors of all rows, each with its part."""
+    def _call_blocks(self, method: str, common: tuple[Any, ...], *own: np.ndarray) -> list:
+        """Call a method of the blocks, each with its part of vectors over all rows."""
         rows = self.blocks.rows
-        parts = [split(x, rows) for x in own]
+        parts = [split_by_block(x, rows) for x in own]
         mine: list[tuple[Any, ...]] = [tuple(p[i] for p in parts) for i in range(len(rows))]
         return self.blocks.call(method, (self.chosen, *common), mine)
 
-    def _of_x(self, x: np.ndarray) -> np.ndarray:
-        """Numbers of the model's rows as those of X's, zero where there are none."""
+    def _to_rows_of_x(self, x: np.ndarray) -> np.ndarray:
+        """Reorder numbers of the model's rows to the rows of X, with zeros for absent rows."""
         if self.order is None:
             return x
         out = np.zeros((self.n_x, *x.shape[1:]), x.dtype)
         out[self.order] = x
         return out
 
-    def _summed(self, parts: Sequence[np.ndarray]) -> np.ndarray:
+    def _sum_in_order(self, parts: Sequence[np.ndarray]) -> np.ndarray:
+        """Add arrays in the order of the blocks."""
         out = np.array(parts[0], np.float64)
         for part in parts[1:]:
             out += part
@@ -90,18 +92,18 @@ class ShardedRows:
         """See `RowsLike.matmul`."""
         if self.k == 0:
             return np.zeros((self.n, D.shape[1]))
-        out = np.concatenate(self._each("row_products", (D,)))
+        out = np.concatenate(self._call_blocks("row_products", (D,)))
         return out if self.order is None else out[self.order]
 
     def rmatmul(self, R: np.ndarray) -> np.ndarray:
         """See `RowsLike.rmatmul`."""
         if self.k == 0:
             return np.zeros((0, R.shape[1]))
-        return self._summed(self._each("row_transposed", (), self._of_x(R)))
+        return self._sum_in_order(self._call_blocks("row_transposed", (), self._to_rows_of_x(R)))
 
     def gram(self, v: np.ndarray, first: int = 0, rough: bool = False) -> np.ndarray:
         """See `RowsLike.gram`."""
-        strip = self._summed(self._each("gram", (first, rough), self._of_x(v)))
+        strip = self._sum_in_order(self._call_blocks("gram", (first, rough), self._to_rows_of_x(v)))
         G = np.empty((self.k, self.k))
         G[first:] = strip
         return G
@@ -112,7 +114,7 @@ class ShardedRows:
 
     def diagonals(self, V: np.ndarray) -> np.ndarray:
         """See `RowsLike.diagonals`."""
-        return self._summed(self._each("diagonals", (), self._of_x(V)))
+        return self._sum_in_order(self._call_blocks("diagonals", (), self._to_rows_of_x(V)))
 
     def sums(
         self, u: np.ndarray, pointers: np.ndarray, lines: np.ndarray | None = None
@@ -137,14 +139,14 @@ class ShardedRows:
         return out
 
     def _in_blocks(self, row: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Which of some rows of X each block has, and which of its own they are."""
+        """Split rows of X by block: their positions in ``row``, and their numbers in the block."""
         cuts = np.concatenate([[0], np.cumsum(self.blocks.rows)])
         block = np.searchsorted(cuts, row, side="right") - 1
         found = [np.flatnonzero(block == b) for b in range(len(self.blocks.rows))]
         return [(at, row[at] - start) for at, start in zip(found, cuts[:-1], strict=True)]
 
     def between(self, first: int, last: int) -> np.ndarray:
-        """See `RowsLike.between`; the rows are sent."""
+        """See `RowsLike.between`; the blocks send the rows."""
         row = np.arange(first, last) if self.order is None else self.order[first:last]
         found = self._in_blocks(row)
         out = np.empty((len(row), self.k))

@@ -37,7 +37,7 @@ def unpack_symmetric(answer: Mapping[str, np.ndarray]) -> Answer:
         end = start + first + i + 1
         strip[i, : first + i + 1] = numbers[start:end]
         start = end
-    for i in range(rows):  # the corner's upper half, from the rows below
+    for i in range(rows):  # the upper triangle of the corner, from the rows below
         strip[i, first + i + 1 :] = strip[i + 1 :, first + i]
     rest = {name: x for name, x in answer.items() if name not in ("matrix", "shape")}
     return {**rest, "matrix": strip}

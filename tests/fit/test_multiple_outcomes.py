@@ -83,7 +83,7 @@ def test_a_working_copy_that_is_wrong_shows_in_each_outcome(monkeypatch, rng):
 
 @pytest.mark.parametrize("family", [LogisticRegression, CoxRegression])
 def test_a_hessian_of_few_rows_changes_no_optimum(family, monkeypatch, rng):
-    monkeypatch.setattr(mean_curvature, "ENOUGH", 5)
+    monkeypatch.setattr(mean_curvature, "ROWS_PER_COLUMN", 5)
     sampled = []
     real = systematic_sample
 
@@ -126,7 +126,7 @@ def test_a_loose_tolerance_is_kept_in_each_outcome(rng):
 def test_columns_that_join_a_sampled_hessian_are_as_if_they_had_been_there(
     family, monkeypatch, rng
 ):
-    monkeypatch.setattr(mean_curvature, "ENOUGH", 2)
+    monkeypatch.setattr(mean_curvature, "ROWS_PER_COLUMN", 2)
     X, given = drawn(rng, family)
     model = family()
     model._names = [f"x{j}" for j in range(32)]
@@ -152,7 +152,7 @@ def test_groups_side_by_side_are_the_same_groups(monkeypatch, rng):
     given |= {f"{name} again": {**part, "y": 1 - part["y"]} for name, part in given.items()}
     tables = []
     for least, n_jobs in ((1 << 16, 1), (0, 1), (0, 2), (0, 3)):
-        monkeypatch.setattr(multiple_outcomes, "LONG", least)
+        monkeypatch.setattr(multiple_outcomes, "MIN_ROWS_FOR_THREADS", least)
         model = LogisticRegression(prior=Laplace(0.05), n_jobs=n_jobs)
         tables.append(fit_many(model, sparse.csc_array(X), given))
         assert tables[-1].equals(tables[0])
@@ -162,9 +162,9 @@ def test_groups_side_by_side_are_the_same_groups(monkeypatch, rng):
 def test_an_interrupt_stops_groups_that_are_under_way(eager_threads, monkeypatch, rng):
     X, given = drawn(rng, LogisticRegression)
     given |= {f"{name} again": part for name, part in given.items()}
-    monkeypatch.setattr(multiple_outcomes, "LONG", 0)
+    monkeypatch.setattr(multiple_outcomes, "MIN_ROWS_FOR_THREADS", 0)
     here, begun, steps = threading.get_ident(), threading.Event(), []
-    heed = multiple_outcomes._Group._heed
+    heed = multiple_outcomes._Group._stop_if_cancelled
 
     def slow(self, *where):
         if threading.get_ident() == here:
@@ -175,7 +175,7 @@ def test_an_interrupt_stops_groups_that_are_under_way(eager_threads, monkeypatch
         steps.append(self.stop.is_set())
         heed(self, *where)
 
-    monkeypatch.setattr(multiple_outcomes._Group, "_heed", slow)
+    monkeypatch.setattr(multiple_outcomes._Group, "_stop_if_cancelled", slow)
     with pytest.raises(KeyboardInterrupt):
         fit_many(LogisticRegression(prior=Laplace(0.05), n_jobs=2), sparse.csc_array(X), given)
     time.sleep(0.3)
