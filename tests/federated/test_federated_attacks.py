@@ -329,6 +329,75 @@ def test_a_lead_that_pretends_a_site_left_gets_no_second_total(rng):
             talk.sites[site].answer(talk.plan, later, [left])
 
 
+def four_sites(rng):
+    tables = {
+        s: pd.DataFrame({"a": rng.normal(size=900), "y": rng.integers(0, 2, 900)})
+        for s in (*SITES, "east")
+    }
+    owners = owners_of(tables, OwnerRules(gone=("east",)))
+    return tables, {s: FederatedSite(s, d, owners[s]) for s, d in tables.items()}
+
+
+def leaving_in(sites, asked):
+    """A connection to the site in the east that breaks when it is asked this."""
+
+    def east(plan, request, earlier):
+        if request.ask == asked:
+            raise ConnectionError
+        return sites["east"].answer(plan, request, earlier)
+
+    return sites | {"east": east}
+
+
+def test_totals_with_and_without_a_site_of_one_plan_are_not_both_given(rng):
+    """A round that is repeated without a site tells its own part of the description."""
+    _, sites = four_sites(rng)
+    keys = {s: site.owner.keys.public for s, site in sites.items()}
+    plan = FederatedPlan(model="logistic", columns=("a",), sites=(*SITES, "east"))
+    for site in sites.values():
+        site.meet({s: k for s, k in keys.items() if s != site.name})
+    with pytest.raises(DataError, match="its own sums would follow from those without them"):
+        federate(plan, leaving_in(sites, "evaluate"), keys)
+
+
+def test_totals_with_and_without_a_site_of_two_plans_are_not_both_given(rng):
+    """It left the first plan before any total, and comes back in a second one."""
+    _, sites = four_sites(rng)
+    keys = {s: site.owner.keys.public for s, site in sites.items()}
+    plan = FederatedPlan(model="logistic", columns=("a",), sites=(*SITES, "east"))
+    for site in sites.values():
+        site.meet({s: k for s, k in keys.items() if s != site.name})
+    found = federate(plan, leaving_in(sites, "describe"), keys)
+    assert "'east' left" in found.notes[0]
+    with pytest.raises(DataError, match="the sums of single ones would follow by subtraction"):
+        federate(replace(plan, tol=1e-7), sites)
+
+
+def test_a_lead_who_knows_that_cells_are_whole_numbers_learns_nothing_of_a_site(rng):
+    """Totals of three sites at several coefficients leave each site's cells undetermined.
+
+    The lead solves the totals for the table of all people, which is known where all cells are
+    large. Any division of it among the sites gives the same totals and, with other masks, the same
+    messages, so that even the exact table of all leaves each site's between zero and all.
+    """
+    tables = binary(rng, 2, 2000)
+    talk = Heard(plan_of(["x0", "x1"], baseline="common"), tables)
+    assert talk.error is None
+    rounds = [r for r in talk.rounds if r.request.ask == "evaluate"]
+    totals = [total_of(talk.plan, r.request, r.answers) for r in rounds]
+    everybody = np.round(solved([r.request for r in rounds], totals, 2)).astype(int)
+    np.testing.assert_array_equal(everybody, sizes(tables.values(), 2))  # totals do tell that
+    own = sizes([tables["west"]], 2)
+    swapped = {**tables, "west": tables["south"], "south": tables["west"]}
+    again = Heard(plan_of(["x0", "x1"], baseline="common"), swapped)
+    assert not np.array_equal(own, sizes([swapped["west"]], 2))
+    for one, other in zip(talk.rounds, again.rounds, strict=True):
+        assert one.request.id == other.request.id
+        first, second = (total_of(talk.plan, r.request, r.answers) for r in (one, other))
+        for name, x in first.arrays.items():
+            np.testing.assert_array_equal(x, second.arrays[name])
+
+
 def test_numbers_that_a_site_tells_by_itself_are_counted_too(rng):
     tables = {
         s: pd.DataFrame({"a": rng.normal(size=300), "y": rng.integers(0, 2, 300)}) for s in SITES

@@ -201,7 +201,7 @@ def test_a_step_that_was_interrupted_is_taken_again(second_round, owners):
 
 def test_a_round_is_repeated_without_a_site_that_withdraws(second_round, owners):
     all_answer(second_round, owners, but=["east"])
-    federate_withdraw(second_round, "east", TABLES["east"], owners["east"])
+    federate_withdraw(second_round, "east", TABLES["east"], owners["east"], consent=True)
     waiting = federate_step(second_round)
     assert (waiting.round, waiting.sites) == (2, ("north", "south", "west"))
     with pytest.raises(DataError, match=r"asks nothing of this site"):
@@ -216,16 +216,32 @@ def test_a_round_is_repeated_without_a_site_that_withdraws(second_round, owners)
     assert found.revealed()["tells"][1] == "nothing, as east left"
 
 
-def test_a_site_that_is_silent_is_left_out_only_where_owners_confirm(second_round, owners):
-    all_answer(second_round, owners, but=["east"])
-    waiting = federate_step(second_round, without=["east"])
+def test_a_site_that_is_silent_is_left_out_only_where_owners_confirm(tmp_path, owners):
+    federate_init(tmp_path, plan_of("logistic", TABLES))
+    all_answer(tmp_path, owners, but=["east"])
+    waiting = federate_step(tmp_path, without=["east"])
     assert waiting.sites == ("north", "south", "west")
     with pytest.raises(DataError, match="goes on without site 'east', which has not withdrawn"):
-        federate_answer(second_round, "north", TABLES["north"], owners["north"])
+        federate_answer(tmp_path, "north", TABLES["north"], owners["north"])
     for site in ("north", "south", "west"):
         owners[site].rules = replace(OPEN, gone=("east",))
+    all_answer(tmp_path, owners, but=["east"])
+    assert federate_step(tmp_path).round == 2
+
+
+def test_after_a_total_no_round_is_repeated_without_a_silent_site(second_round, owners):
+    """The description with and without a site is the site's own, whatever owners confirm."""
+    for owner in owners.values():
+        owner.rules = replace(OPEN, gone=("east",))
     all_answer(second_round, owners, but=["east"])
-    assert federate_step(second_round).round == 3
+    with pytest.raises(DataError, match="'east' left in round 1, and totals with its sums"):
+        federate_step(second_round, without=["east"])
+
+
+def test_a_site_withdraws_after_a_total_only_with_its_owner_s_consent(second_round, owners):
+    with pytest.raises(DataError, match="from those without them its own would follow"):
+        federate_withdraw(second_round, "east", TABLES["east"], owners["east"])
+    assert not (answers(second_round, 1) / "east.json").exists()
 
 
 def test_a_site_that_answered_cannot_withdraw_from_that_round(second_round, owners):
@@ -235,7 +251,7 @@ def test_a_site_that_answered_cannot_withdraw_from_that_round(second_round, owne
 
 
 def test_a_site_that_withdrew_never_answers_that_plan_again(second_round, owners):
-    federate_withdraw(second_round, "east", TABLES["east"], owners["east"])
+    federate_withdraw(second_round, "east", TABLES["east"], owners["east"], consent=True)
     (answers(second_round, 1) / "east.json").unlink()
     with pytest.raises(DataError, match="has withdrawn from the plan"):
         federate_answer(second_round, "east", TABLES["east"], owners["east"])

@@ -93,14 +93,30 @@ class Admission:
                 plans.append(record)
             if all(a.request != request.id for a in record.answered):
                 record.answered.append(Answered(request.round, request.id, sum(held)))
+            if request.ask not in PER_SITE and sorted(request.sites) not in record.totals:
+                record.totals.append(sorted(request.sites))
 
-    def withdraw(self, request: Message, place: str) -> None:
-        """Record that the site takes no further part, unless it has answered the request."""
+    def withdraw(self, request: Message, place: str, consent: bool) -> None:
+        """Record that the site takes no further part, unless it has answered the request.
+
+        Parameters
+        ----------
+        consent : bool
+            Whether the owner consents that the site's own sums can be computed from the totals
+            with them, which are known, and those without them.
+        """
         with self.owner.ledger.open() as plans:
             record = self._record(plans, place)
             if any(a.request == request.id for a in record.answered):
                 raise DataError(
                     "this round is answered already; withdraw once the next one has been asked"
+                )
+            if record.totals and not consent:
+                raise DataError(
+                    "totals that hold this site's sums are known, and from those without them its "
+                    "own would follow by subtraction: the numbers of people and events, means and "
+                    "variances exactly, and its estimate roughly. Do not answer any more, so that "
+                    "the plan ends here, or let the owner consent (--consent, consent=True)"
                 )
             record.withdrawn = True
             if record not in plans:
@@ -186,7 +202,8 @@ class Admission:
     ) -> None:
         """Refuse what would tell of too few people."""
         plan, rules, cells = self.plan, self.rules, self.cells(plans)
-        small = refuse_differences(plans, record, rules.least, rules.sites)
+        asked = () if request.ask in PER_SITE else request.sites
+        small = refuse_differences(plans, record, rules.least, rules.sites, asked)
         coefficients = len(plan.columns) + bool(plan.intercepts or plan.has_own_intercepts)
         if not small and coefficients > rules.parameters_per_row * record.people:
             small = [

@@ -175,6 +175,18 @@ class Exchange:
         return done
 
     def _leave(self, done: Round) -> None:
+        """Go on without sites, unless their own sums would follow from the totals with them.
+
+        A withdrawal after the first total holds the consent of the site's owner; see
+        `Admission.withdraw`.
+        """
+        silent = {*done.left} - {a.site for a in done.answers if a.kind == "withdrawal"}
+        if silent and any(r.ask not in PER_SITE and not r.left for r in self.records):
+            raise DataError(
+                f"{', '.join(map(repr, sorted(silent)))} left in round {done.request.round}, and "
+                "totals with its sums are known: its own sums would follow from those without "
+                "them. The plan ends here, unless the site withdraws with its owner's consent"
+            )
         self._record(done, 0, ())
         self.sites = [s for s in self.sites if s not in done.left]
         gone = ", ".join(map(repr, done.left))

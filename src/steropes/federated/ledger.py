@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -69,6 +69,8 @@ class PlanRecord:
     answered : list of Answered
     withdrawn : bool
         Whether the site has stated that it takes no further part.
+    totals : list of list of str
+        The sites over which the answers were added up. Where a site left, there are several sets.
     """
 
     study: str
@@ -81,6 +83,7 @@ class PlanRecord:
     rows: str
     answered: list[Answered] = field(default_factory=list)
     withdrawn: bool = False
+    totals: list[list[str]] = field(default_factory=list)
 
 
 class Ledger:
@@ -155,7 +158,7 @@ def told(plans: list[PlanRecord], but: str = "") -> int:
 
 
 def refuse_differences(
-    plans: list[PlanRecord], own: PlanRecord, least: int, sites: int
+    plans: list[PlanRecord], own: PlanRecord, least: int, sites: int, asked: Sequence[str] = ()
 ) -> list[str]:
     """Sentences on plans whose totals differ by too few people, sites or times.
 
@@ -166,7 +169,9 @@ def refuse_differences(
     least : int
         Fewest people that two plans may differ by.
     sites : int
-        Fewest sites that two plans may differ by.
+        Fewest sites that totals of two plans may differ by.
+    asked : sequence of str
+        The sites over which the answer will be added up; default those of the plan.
     """
     for plan in plans:
         if plan.study == own.study:
@@ -178,9 +183,9 @@ def refuse_differences(
             ]
         if plan.outcome != own.outcome and not set(plan.columns) & set(own.columns):
             continue
-        for more, fewer in ((plan.sites, own.sites), (own.sites, plan.sites)):
-            off = set(more) - set(fewer)
-            if 0 < len(off) < sites:
+        now = {*(asked or own.sites)}
+        for then in map(set, plan.totals or [plan.sites]):
+            if any(0 < len(off) < sites for off in (then - now, now - then)):
                 return [
                     "an earlier plan on these data had other sites, and the sums of single ones "
                     f"would follow by subtraction: name the same sites, or at least {sites} more"

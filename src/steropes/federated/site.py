@@ -115,13 +115,27 @@ class FederatedSite:
         self.owner.note(f"answered {_named(plan, request)}: {numbers} numbers {how}")
         return self._signed(request, "answer", values=values, arrays=arrays, sums=sums)
 
-    def withdraw(self, plan: FederatedPlan, request: Message, place: str = "") -> Message:
+    def withdraw(
+        self, plan: FederatedPlan, request: Message, place: str = "", consent: bool = False
+    ) -> Message:
         """State that this site has not answered a request and takes no further part.
 
         The other sites can then repeat the round without it.
+
+        Parameters
+        ----------
+        consent : bool, default False
+            Consent that this site's own sums can be computed from the totals of earlier rounds,
+            which hold them, and those of later ones. Needed from the second total on.
+
+        Raises
+        ------
+        DataError
+            The site has answered the request, or a total with its sums is known and there is no
+            consent.
         """
         with self._named():
-            self._rows(plan)[1].withdraw(request, place)
+            self._rows(plan)[1].withdraw(request, place, consent)
         self.owner.note(f"withdrew from {_named(plan, request)}")
         return self._signed(request, "withdrawal")
 

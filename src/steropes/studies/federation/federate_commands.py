@@ -102,11 +102,18 @@ def withdraw(
     site: Site,
     data: Annotated[Path, typer.Argument(help="The site's rows, a .parquet or .csv file.")],
     owner: OwnerFolder,
+    consent: Annotated[
+        bool,
+        typer.Option(
+            "--consent",
+            help="Consent that the site's own sums follow from totals with and without them.",
+        ),
+    ] = False,
 ) -> None:
     """Withdraw a site, so that the others can continue without it."""
     from steropes.studies.federation.federated_runs import federate_withdraw
 
-    message = federate_withdraw(folder, site, data, owner)
+    message = federate_withdraw(folder, site, data, owner, consent=consent)
     print(f"site {site} has withdrawn in round {message.round}")
 
 

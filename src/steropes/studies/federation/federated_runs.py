@@ -132,16 +132,22 @@ def federate_answer(folder: str | Path, site: str, data: Any, owner: Owner | str
 
 
 def federate_withdraw(
-    folder: str | Path, site: str, data: Any, owner: Owner | str | Path
+    folder: str | Path, site: str, data: Any, owner: Owner | str | Path, *, consent: bool = False
 ) -> Message:
     """Withdraw a site from the analysis in a folder, so that the others can continue without it.
 
-    The parameters are those of `federate_answer`.
+    Parameters
+    ----------
+    folder, site, data, owner
+        As in `federate_answer`.
+    consent : bool, default False
+        Consent of the owner that the site's own sums can be computed from totals with and without
+        them. Needed once a total with them is known.
     """
     plan = read_plan(folder)
     request, _ = history(folder)
     own = FederatedSite(site, data, _owner(owner))
-    message = own.withdraw(plan, request, str(Path(folder).resolve()))
+    message = own.withdraw(plan, request, str(Path(folder).resolve()), consent)
     write_answer(folder, message)
     return message
 
@@ -163,7 +169,8 @@ def federate_step(
     folder : path
     without : sequence of str
         Sites to continue without that have not answered the last request. The round is repeated
-        without them if the owners of the others confirm that they are gone.
+        without them if the owners of the others confirm that they are gone and no total is known
+        yet. Afterwards a site can only withdraw, with its owner's consent.
     peers : dict of str to PublicKeys, optional
         Public keys of the sites, to check their signatures. Sites check them in any case.
 
