@@ -3,10 +3,12 @@
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 from federated_data import OPEN, plan_of, run, site_tables
 from owners import owners_of
 
+from steropes import LogisticRegression
 from steropes.errors import DataError
 from steropes.federated import FederatedPlan, FederatedSite, Message, PublicKeys, SiteKeys
 from steropes.federated.contents import layout, pack, total_of
@@ -143,6 +145,23 @@ def test_a_total_of_fewer_than_three_sites_is_no_plan(sites):
         FederatedPlan(model="logistic", columns=("x",), sites=sites)
     one = {"method": "profiles", "parameters": ("x",), "per_site": True}
     assert FederatedPlan(model="logistic", columns=("x",), sites=sites, **one)
+
+
+def test_totals_under_masks_lose_no_digit_of_the_pooled_fit(rng):
+    """All that separates the two fits is the tolerance at which each ends."""
+    tables = {}
+    for site in ("north", "south", "west"):
+        d = pd.DataFrame(rng.normal(size=(300, 2)), columns=["a", "b"])
+        tables[site] = d.assign(y=(rng.random(300) < 1 / (1 + np.exp(1 - d.a))) * 1)
+    plan = FederatedPlan(
+        model="logistic", columns=("a", "b"), sites=tuple(tables), baseline="common", tol=1e-11
+    )
+    found = federate(plan, {s: FederatedSite(s, d, OPEN) for s, d in tables.items()})
+    rows = pd.concat(tables.values(), ignore_index=True)
+    pooled = LogisticRegression(tol=1e-12).fit(rows[["a", "b"]], rows.y.to_numpy())
+    np.testing.assert_allclose(found.coef[1:], pooled.coef_, rtol=1e-12)
+    assert found.log_likelihood == pytest.approx(pooled.log_likelihood_, rel=1e-14)
+    assert found.to_dict()["disclosure"]["min_sites"] == 3
 
 
 def test_results_do_not_depend_on_the_masks():

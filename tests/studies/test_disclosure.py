@@ -93,7 +93,7 @@ def test_no_difference_to_a_count_of_the_series_told_elsewhere_is_small(drops, l
     first = counts[0]
     there = falling(first, [n for n, (_, t) in zip(counts, drops, strict=True) if t], least)
     rest = [n for n, (_, t) in zip(counts, drops, strict=True) if not t]
-    here = falling(first, rest, least, there)
+    here = falling(first, rest, least)
     exact = sorted({first, *(n for n in [*there, *here] if isinstance(n, int))})
     assert not any(0 < b - a < least for a, b in itertools.pairwise(exact) if a or b != first)
     for n, cell in zip(rest, here, strict=True):

@@ -172,19 +172,13 @@ def test_curves_step_at_times_that_no_person_sets_and_hold_enough_events(study):
 OUTCOMES = (3, 5, 6, 7)
 
 
-@pytest.fixture(scope="module")
-def grid(tmp_path_factory):
-    from tests.studies.conftest import TinyOmop
-
-    omop = TinyOmop(tmp_path_factory.mktemp("omop"))
-    for concept in OUTCOMES[1:]:
-        omop.concept(concept, f"condition {concept}")
-    path = people(omop, 5, 300, 0.04, OUTCOMES)
+def grid_of():
+    """Crude, matched and within sets, for four outcomes."""
     features = FeatureRules(analyses=(1, 3))
     common = {"at_risk": TimeAtRisk(end=600, end_anchor="cohort start"), "features": features}
     scored = {**common, "propensity": PropensityRules(variance=0.1)}
     within = OutcomeModel(stratified=True)
-    spec = GridSpec(
+    return GridSpec(
         CohortSources(
             drugs={1: ConceptSet((1,)), 2: ConceptSet((2,))},
             conditions={c: ConceptSet((c,)) for c in OUTCOMES},
@@ -196,8 +190,18 @@ def grid(tmp_path_factory):
             StudyAnalysis(3, "within sets", match=Match(), outcome_model=within, **scored),
         ),
     )
+
+
+@pytest.fixture(scope="module")
+def grid(tmp_path_factory):
+    from tests.studies.conftest import TinyOmop
+
+    omop = TinyOmop(tmp_path_factory.mktemp("omop"))
+    for concept in OUTCOMES[1:]:
+        omop.concept(concept, f"condition {concept}")
+    path = people(omop, 5, 300, 0.04, OUTCOMES)
     folder = tmp_path_factory.mktemp("grid")
-    run_grid(path, spec, folder)
+    run_grid(path, grid_of(), folder)
     with zipfile.ZipFile(folder / "release" / "results.zip") as archive:
         told = {n[:-4]: pd.read_csv(archive.open(n)) for n in archive.namelist()}
     with duckdb.connect(str(folder / "results.duckdb"), read_only=True) as db:

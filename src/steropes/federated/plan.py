@@ -326,6 +326,18 @@ class FederatedPlan:
         text = json.dumps(self.to_dict(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
+    def disclosure(self) -> dict[str, Any]:
+        """The rules under which results are released, as plain values for JSON."""
+        told = "numbers of single sites, to which their owners consented"
+        said = (
+            f"{told if self.per_site else f'totals of {self.min_sites} sites or more'}. Each site "
+            "answered only as its owner's rules allow, which can be stricter than the plan's."
+        )
+        return {
+            "rules": "federated", "min_cell": self.min_cell, "min_sites": self.min_sites,
+            "per_site": self.per_site, "description": f"Disclosure control: {said}",
+        }  # fmt: skip
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}

@@ -131,6 +131,7 @@ class FederatedResult:
         table = self.summary().reset_index(names="name")
         return {
             "plan": self.plan.to_dict(),
+            "disclosure": self.plan.disclosure(),
             "coefficients": [
                 {str(k): _number(v) for k, v in line.items()} for line in table.to_dict("records")
             ],

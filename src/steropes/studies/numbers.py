@@ -13,7 +13,7 @@ import pandas as pd
 from steropes import __version__
 from steropes.studies.beside import LARGEST_WEIGHT
 from steropes.studies.disclosure import Bound, DisclosureRules
-from steropes.studies.disclosure.rounding import significant
+from steropes.studies.disclosure.rounding import significant, to_unit
 from steropes.studies.disclosure.study import Published, publish, published_at_risk
 from steropes.studies.outcomes.e_values import E_VALUE_FORMS
 from steropes.studies.outcomes.two_group_tests import TRANSFORM
@@ -44,7 +44,7 @@ def study_numbers(study: ComparativeStudy) -> dict[str, Any]:
             "columns": len(study.covariates.columns),
             "entries": study.covariates.entries
             if public.rules.open
-            else int(significant(study.covariates.entries)),
+            else int(to_unit(significant(study.covariates.entries, 2), 2.0 * public.rules.least)),
             "domains": study.covariates.dropped.to_dict("records"),
         }
     numbers = {
@@ -107,15 +107,14 @@ def _propensity(study: ComparativeStudy, public: Published) -> dict[str, Any] | 
 def _matching(study: ComparativeStudy, public: Published) -> dict[str, Any] | None:
     if study.propensity is None or study.ties is None:
         return None
-    caliper, ties = study.settings.caliper, study.ties
     found = public.other_draws
     return {
         "pairs": public.pairs,
-        "caliper_sd": caliper,
+        "caliper_sd": study.settings.caliper,
         "caliper_logit": public.scores["caliper_logit"],
         "estimand": "atm",
         "ties": {
-            "distinct_scores": ties.distinct,
+            "distinct_scores": public.distinct,
             "share_tied": public.tied,
             "orders": len(found),
             "hr_smallest": min(found, default=None),

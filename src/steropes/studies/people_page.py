@@ -88,7 +88,7 @@ def balance_parts(
     arms = ("Target", "Comp.", "Diff.")
     head = [f"{what} {when}" for when in ("before", "after") for what in arms]
     least = public.rules.least
-    rounded = f"; prevalences to the nearest {least} people" if least > 1 else ""
+    rounded = f"; prevalences in steps of {least} people or more" if least > 1 else ""
     yield "<h2>Covariate balance</h2>"
     yield figures.get("balance", "")
     yield figures.get("love", "")

@@ -102,10 +102,8 @@ def _survival(study: ComparativeStudy, public: Published) -> Picture | None:
             beyond[:] = True
         for name, values in zip(("", "_lb", "_ub"), steps, strict=True):
             table[f"{arm}_survival{name}"] = np.where(beyond, np.nan, values)
-        steps_at_risk = public.curves[arm].at_risk if arm in public.curves else ()
-        in_file = published_at_risk(study.pairs, steps_at_risk, rules)
         at_risk = [still_at_risk(watched[arm], t) for t in marks]
-        told = published_at_risk(study.pairs, at_risk, rules, in_file)
+        told = published_at_risk(study.pairs, at_risk, rules)
         at = dict(zip(marks.tolist(), (_signed(n) for n in told), strict=True))
         table[f"{arm}_at_risk"] = [at.get(float(t), math.nan) for t in days]
     return survival_curves("survival", table, _names(study))

@@ -225,5 +225,7 @@ def combine(
         print(
             f"  {line.method}, {databases}: {'; '.join([*said, *([line.note] * bool(line.note))])}"
         )
+    if len(found):
+        print(f"Disclosure control: {found['disclosure'].iloc[0]}")
     if output is not None:
         print(output)

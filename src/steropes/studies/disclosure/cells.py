@@ -18,12 +18,15 @@ __all__ = [
     "falling",
     "fraction",
     "part",
+    "share_unit",
     "shown",
     "small",
     "total",
 ]
 
 LEAST = 5
+# Units to which shares are rounded. Multiples of ``least`` / n instead would tell the size n.
+SHARE_UNITS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 
 
 @dataclass(frozen=True)
@@ -80,28 +83,25 @@ def chain(counts: Iterable[int], least: int) -> list[int | Bound]:
     return published[::-1]
 
 
-def falling(
-    first: int, counts: Iterable[int], least: int, others: Iterable[int | Bound] = ()
-) -> list[int | Bound]:
-    """Counts each of which holds the next, after a first one that is told elsewhere.
+def falling(first: int, counts: Iterable[int], least: int) -> list[int | Bound]:
+    """Round the numbers of people who are still there, so that those who left are in steps.
 
-    The earlier ones have precedence, for the first is known whatever they say. So have ``others``
-    of the same series that are told elsewhere.
+    Of ``first`` people, who are released elsewhere, ``least`` or a multiple of it are said to have
+    left. The people who left without an event, which are a difference of three counts, then do not
+    follow from released numbers of events.
     """
-    known = [first, *(n for n in others if not isinstance(n, Bound))]
     published: list[int | Bound] = []
     for n in map(int, counts):
-        above = min((k for k in known if k > n), default=n)
-        below = max((k for k in known if k < n), default=n)
+        left = max(first - n, 0)
+        rounded = left if least <= 1 else least * round(left / least)
+        if n >= least > first - rounded:
+            rounded -= least
         if small(n, least):
             published.append(Bound(least))
-        elif small(above - n, least):
-            published.append(Bound(above))
-        elif small(n - below, least):
-            published.append(Bound(below + least))
+        elif left > 0 and (small(left, least) or rounded <= 0):
+            published.append(Bound(first))
         else:
-            published.append(n)
-            known.append(n)
+            published.append(first - rounded if n > 0 else 0)
     return published
 
 
@@ -144,22 +144,31 @@ def total(parts: Sequence[int | Bound]) -> int | Bound:
     return Bound(most + 1) if any(isinstance(p, Bound) for p in parts) else most
 
 
-def fraction(n: int, of: int, least: int) -> float | Bound:
-    """A share of ``of`` people, to the nearest ``least`` people or 0.001, whichever is coarser.
+def share_unit(of: int, least: int) -> float:
+    """Return the smallest of `SHARE_UNITS` that ``least`` of so many people do not exceed."""
+    return next((u for u in SHARE_UNITS if u * of >= least), SHARE_UNITS[-1])
 
-    Rounded, because two shares before and after matching give the count of those in between.
-    Missing where they are few themselves: every multiple of a share would tell how many.
+
+def fraction(n: int, of: int, least: int) -> float | Bound:
+    """Round a share of ``of`` people to a unit that is no smaller than ``least`` of them.
+
+    Two shares before and after matching would otherwise give the count of those in between. The
+    unit is one of `SHARE_UNITS`, so that it does not give away ``of``. Missing where these are few
+    themselves.
     """
     if small(of, least):
         return float("nan")
     if least <= 1 or of == 0:
         return n / of if of else float("nan")
+    unit = share_unit(of, least)
     if small(n, least):
-        return Bound(least / of)
+        return Bound(unit)
     if small(of - n, least):
-        return Bound(1 - least / of, above=True)
-    unit = max(0.001, least / of)
-    return round(min(1.0, round(n / of / unit) * unit), 4)
+        return Bound(round(1 - unit, 3), above=True)
+    if n in (0, of):
+        return n / of
+    units = round(1 / unit)
+    return round(min(max(round(n / of * units), 1), units - 1) / units, 4)
 
 
 def shown(n: int, least: int) -> str:

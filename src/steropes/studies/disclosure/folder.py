@@ -13,7 +13,7 @@ from steropes import __version__
 from steropes.studies.disclosure.rules import DisclosureRules
 from steropes.studies.report.atomic_files import write_files
 
-__all__ = ["EXACT_NOTE", "MANIFEST", "RELEASE", "write_release"]
+__all__ = ["EXACT_NOTE", "MANIFEST", "RELEASE", "released_rules", "write_release"]
 
 RELEASE, MANIFEST = "release", "manifest.json"
 EXACT_NOTE = "EXACT-DO-NOT-RELEASE.txt"
@@ -32,6 +32,9 @@ def write_release(
     exact: bool = False,
 ) -> list[Path]:
     """Write the files that may be released, all of them or none, and list them in a manifest.
+
+    Where the folder holds an earlier release with other numbers, the manifest lists the checksum of
+    its manifest under ``earlier``: if that release has left the site, numbers can be subtracted.
 
     Parameters
     ----------
@@ -70,6 +73,7 @@ def write_release(
         "software": {"name": "steropes", "version": __version__},
         "disclosure": rules.record(),
         "files": dict(sorted(files.items())),
+        "earlier": earlier.before(files, rules),
     }
     text = json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
     written = write_files(into, {**texts, MANIFEST: text}, gone)
@@ -78,18 +82,44 @@ def write_release(
     return written[:-1]
 
 
+def released_rules(path: Path) -> str | None:
+    """The rules under which a file was released, by the manifest beside it; None if not known."""
+    found = _earlier(path.parent)
+    try:
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return None
+    if found.files.get(path.name) != digest or not isinstance(found.rules, dict):
+        return None
+    name, least = found.rules.get("rules"), found.rules.get("min_cell")
+    if name == "none":
+        return "none"
+    return f"{name}, smallest count {least}" if isinstance(name, str) else None
+
+
 @dataclass(frozen=True)
 class _Release:
     """What a manifest lists."""
 
     rules: dict[str, Any] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
+    digest: str = ""
+    earlier: list[str] = field(default_factory=list)
+
+    def before(self, files: Mapping[str, str], rules: DisclosureRules) -> list[str]:
+        """The checksums of the manifests of other releases before one of these files."""
+        same = all(files.get(name) == digest for name, digest in self.files.items())
+        if not self.files or (same and self.rules == rules.record()):
+            return self.earlier
+        return [*self.earlier, self.digest]
 
 
 def _earlier(folder: Path) -> _Release:
     """The release that is in a folder; nothing where there is none that can be read."""
     try:
-        values = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        content = (folder / MANIFEST).read_bytes()
+        values = json.loads(content)
+        earlier = [str(x) for x in values.get("earlier", [])]
         files = {str(k): str(v) for k, v in values["files"].items()}
     except (OSError, ValueError, KeyError, AttributeError, TypeError):
         return _Release()
@@ -98,4 +128,5 @@ def _earlier(folder: Path) -> _Release:
         for name, digest in files.items()
         if not PurePosixPath(name).is_absolute() and ".." not in PurePosixPath(name).parts
     }
-    return _Release(values.get("disclosure", {}), inside)
+    digest = hashlib.sha256(content).hexdigest()
+    return _Release(values.get("disclosure", {}), inside, digest, earlier)

@@ -9,6 +9,7 @@ import pandas as pd
 
 from steropes.studies.database.data_notes import released_notes
 from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
+from steropes.studies.disclosure.cells import share_unit
 from steropes.studies.disclosure.grid_counts import ARMS, KEY, GridCounts, column, released_counts
 from steropes.studies.disclosure.grid_curves import released_curves, released_follow_up
 from steropes.studies.disclosure.grid_effects import GridEffects, released_effects
@@ -17,8 +18,9 @@ from steropes.studies.disclosure.grid_shared import (
     released_balance,
     released_densities,
     released_families,
+    released_scores,
 )
-from steropes.studies.disclosure.rounding import significant, smd_unit, to_unit
+from steropes.studies.disclosure.rounding import in_ratio, significant, smd_unit, to_unit
 from steropes.studies.disclosure.rules import DisclosureRules
 from steropes.studies.results.calibrated_results import calibrated_tables
 from steropes.studies.results.table_layouts import TABLES
@@ -100,10 +102,12 @@ def release_grid(
         "covariate_family": released_families(
             exact["covariate_family"], tables[BALANCES[0]], covariates, rules
         ),
-        "cm_propensity_model": exact["cm_propensity_model"].assign(
-            coefficient=exact["cm_propensity_model"]["coefficient"].map(
-                lambda x: significant(float(x))
-            )
+        "cm_propensity_model": released_scores(
+            exact["cm_propensity_model"],
+            exact[BALANCES[0]],
+            covariates,
+            exact["preference_histogram"],
+            rules,
         ),
         "positive_control": _made(exact["positive_control"], rules),
         "data_note": released_notes(exact["data_note"], rules),
@@ -160,11 +164,11 @@ def _checks(
         for name in ("sdm_family_wise_min_p", "shared_sdm_family_wise_min_p"):
             line[name] = significant(float(line[name]), 2)
         for name in ("equipoise", "attrition_fraction"):
-            share = to_unit(float(line[name]), max(0.001, rules.least / max(n, 1)))
+            share = to_unit(float(line[name]), share_unit(max(n, 1), rules.least))
             line[name] = share if n > rules.least else math.nan
         if s.closed or s.events:
             line["mdrr"] = math.nan
-        elif s.step:
-            line["mdrr"] = significant(float(line["mdrr"]))
+        elif s.step:  # it follows from the share of the people who are in the target arm
+            line["mdrr"] = in_ratio(float(line["mdrr"]), s.step)
         lines.append(line)
     return pd.DataFrame(lines, columns=list(table.columns))

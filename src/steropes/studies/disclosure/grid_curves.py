@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from steropes.studies.disclosure.curves import coarse_steps, time_unit
 from steropes.studies.disclosure.grid_counts import ARMS, KEY, GridCounts, signed
 from steropes.studies.disclosure.grid_effects import Secrecy
-from steropes.studies.disclosure.rounding import whole_days
+from steropes.studies.disclosure.rounding import in_ratio, log_unit, whole_days
 from steropes.studies.disclosure.rules import DisclosureRules
 
 __all__ = ["released_curves", "released_follow_up"]
@@ -61,13 +61,13 @@ def _curves(
     grid = unit * np.arange(1, math.floor(float(t[-1]) / unit) + 1)
     if not len(grid):
         return []
-    arms = {arm: _arm(of, arm, t, grid, line, rules) for arm in ARMS}
+    arms = {arm: _arm(of, arm, t, grid, line, hidden, rules) for arm in ARMS}
     marks = of[of["target_at_risk"].notna() | of["comparator_at_risk"].notna()]
     days = np.unique(
         np.concatenate([[0.0], marks["time_day"], *(grid[steps] for steps, *_ in arms.values())])
     )
     at_risk = {arm: _at_risk(marks, arm, line, hidden, rules) for arm in ARMS}
-    rows = []
+    rows, digits = [], 3 if rules.rounds else 4
     for day in days.tolist():
         row: dict[str, Any] = {**key, "time_day": int(day)}
         for arm, (steps, values, end) in arms.items():
@@ -76,14 +76,20 @@ def _curves(
             for name, curve in values.items():
                 start = 1.0
                 value = start if done == 0 else float(curve[done - 1])
-                row[f"{arm}_survival{name}"] = round(value, 4) if told else math.nan
+                row[f"{arm}_survival{name}"] = round(value, digits) if told else math.nan
             row[f"{arm}_at_risk"] = at_risk[arm].get(day, math.nan)
         rows.append({**row, "database_id": of["database_id"].iloc[0]})
     return rows
 
 
 def _arm(
-    of: pd.DataFrame, arm: str, t: NDArray, grid: NDArray, line: pd.Series, rules: DisclosureRules
+    of: pd.DataFrame,
+    arm: str,
+    t: NDArray,
+    grid: NDArray,
+    line: pd.Series,
+    hidden: pd.Series,
+    rules: DisclosureRules,
 ) -> tuple[list[int], dict[str, NDArray], float]:
     """Steps of an arm (positions in the grid), its values there, and the day on which it ends."""
     until = np.searchsorted(t, grid, side="right") - 1
@@ -96,6 +102,12 @@ def _arm(
         name: of[f"{arm}_survival{name}"].ffill().to_numpy(float)[until[steps]]
         for name in ("", "_lb", "_ub")
     }
+    if hidden[f"{arm}_subjects"]:  # without censoring, a risk is a count over that of people
+        step = log_unit(int(people), rules.least)
+        values = {
+            name: np.array([1.0 - in_ratio(1.0 - s, step) for s in curve.tolist()])
+            for name, curve in values.items()
+        }
     enough = grid[there >= rules.least]
     last = float(enough[-1]) if len(enough) else 0.0
     if there[-1] >= rules.least:

@@ -10,8 +10,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from steropes.studies.disclosure.cells import share_unit
 from steropes.studies.disclosure.grid_counts import ARMS, KEY, GridCounts, column
-from steropes.studies.disclosure.rounding import Effect, effect_step, significant, to_unit, withheld
+from steropes.studies.disclosure.rounding import (
+    Effect,
+    effect_step,
+    in_ratio,
+    significant,
+    to_unit,
+    withheld,
+)
 from steropes.studies.disclosure.rules import DisclosureRules
 from steropes.studies.disclosure.study import WITHHELD
 from steropes.studies.results.ratios import ratio_of
@@ -247,7 +255,7 @@ def _profiles(
 def _absolute(
     table: pd.DataFrame, secrecy: dict[tuple[int, int, int], Secrecy], rules: DisclosureRules
 ) -> pd.DataFrame:
-    """Risks and means, which count events; to two digits where people are hidden."""
+    """Risks and means, which count events; rounded like ratios where people are hidden."""
     lines = []
     for line in table.to_dict("records"):
         s = secrecy[_key(line)]
@@ -255,16 +263,19 @@ def _absolute(
             continue
         if s.step:
             own = [c for c in line if c not in (*KEY, "database_id", "horizon_day")]
-            line |= {c: significant(_number(line[c]), 3 if rules.rounds else 2) for c in own}
+            digits = 3 if rules.rounds else 2
+            for c in own:  # a risk is about inversely proportional to the number of people
+                step = s.step if "risk" in c else 0.0
+                line[c] = in_ratio(_number(line[c]), step, digits)
         lines.append(line)
     return pd.DataFrame(lines, columns=list(table.columns)) if lines else table.iloc[:0]
 
 
 def _shares(line: dict[Any, Any], n: int, least: int) -> Iterator[tuple[str, float]]:
-    """Shares of people to the nearest ``least`` of them."""
+    """Shares of people, rounded to a unit no smaller than ``least`` of them."""
     for name in ("tied", "target_lost", "comparator_lost"):
         x = _number(line[name])
-        yield name, to_unit(x, max(0.001, least / n)) if n > least else math.nan
+        yield name, to_unit(x, share_unit(n, least)) if n > least else math.nan
 
 
 def _notes(

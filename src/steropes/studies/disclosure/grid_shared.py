@@ -1,4 +1,4 @@
-"""Covariates and scores of a grid: shares to the nearest few people, densities without tails."""
+"""Covariates and scores of a grid: rounded shares, densities without tails."""
 
 from __future__ import annotations
 
@@ -9,11 +9,18 @@ import numpy as np
 import pandas as pd
 
 from steropes.studies.covariates.analysis_catalogue import ANALYSES
-from steropes.studies.disclosure.rounding import significant, smd_unit, to_unit
+from steropes.studies.disclosure.cells import share_unit
+from steropes.studies.disclosure.rounding import in_ratio, log_unit, significant, smd_unit, to_unit
 from steropes.studies.disclosure.rules import DisclosureRules
 from steropes.studies.plots import density_of_bars
 
-__all__ = ["hidden_names", "released_balance", "released_densities", "released_families"]
+__all__ = [
+    "hidden_names",
+    "released_balance",
+    "released_densities",
+    "released_families",
+    "released_scores",
+]
 
 POINTS = 100  # of a density
 WHEN = ("before", "after")
@@ -24,11 +31,11 @@ def released_balance(
 ) -> pd.DataFrame:
     """Release means and standardised differences of covariates.
 
-    A share is rounded to the nearest ``least`` people, or 0.001. That of fewer people is a bound,
-    minus the share that ``least`` of the arm are; where nearly everybody has the covariate it is
-    missing. The mean of both arms is a bound or missing with that of one arm, which would follow
-    from it; and a standardised difference is missing where one of its two means is, for that mean
-    would be the root of a quadratic equation in the other.
+    A share is rounded to a unit no smaller than ``least`` people (`share_unit`). That of fewer
+    people is a bound, minus that unit; where nearly everybody has the covariate it is missing. The
+    mean of both arms is a bound or missing with that of one arm, which would follow from it; and a
+    standardised difference is missing where one of its two means is, for that mean would be the
+    root of a quadratic equation in the other.
     """
     if table.empty or rules.open:
         return table.drop(columns=_sizes(table))
@@ -60,8 +67,8 @@ def _covariate(line: dict[Any, Any], binary: bool, rules: DisclosureRules) -> di
         fewest = max(min(n.values()), 1)
         both = float(line[f"mean_{when}"])
         if any(hidden.values()):
-            bounds = [abs(cells[a]) if hidden[a] else means[a] for a in n]
-            high = max(max(bounds), least / fewest)
+            units = {a: share_unit(n[a], least) for a in n}
+            high = max(abs(cells[a]) + (0.0 if hidden[a] else units[a]) for a in n)
             line[f"mean_{when}"] = math.nan if math.isnan(high) else -significant(high, 2)
         else:
             line[f"mean_{when}"] = _share(both, fewest, binary, rules)
@@ -70,7 +77,9 @@ def _covariate(line: dict[Any, Any], binary: bool, rules: DisclosureRules) -> di
         smd = float(line[f"std_diff_{when}"])
         line[f"std_diff_{when}"] = math.nan if closed else to_unit(smd, unit)
         spread = float(line[f"std_diff_var_{when}"])
-        line[f"std_diff_var_{when}"] = math.nan if closed else significant(spread, 2)
+        # nearly the sum of one over each arm's people
+        spread = in_ratio(spread, log_unit(fewest, least), 2)
+        line[f"std_diff_var_{when}"] = math.nan if closed else spread
         moved |= {arm: moved[arm] or hidden[arm] for arm in n}
         moved["both"] |= closed
     unit = smd_unit(0.1, 0.1, max(min(sizes), 1), least)
@@ -98,12 +107,76 @@ def _share(mean: float, n: int, binary: bool, rules: DisclosureRules) -> float:
     if n < least:
         return math.nan
     if 0 < mean * n < least - 1e-9:
-        return -round(least / n, 3)
-    if not binary:
-        return significant(mean)
+        return -share_unit(n, least)
+    if not binary:  # often a whole number over n, which many digits would give away
+        return significant(to_unit(mean, share_unit(n, 1)))
     if 0 < (1 - mean) * n < least - 1e-9:
         return math.nan
-    return min(1.0, to_unit(mean, max(0.001, least / n)))
+    if rules.rounds:
+        return round(min(1.0, rules.rounded(round(mean * n)) / rules.rounded(n)), 4)
+    unit = share_unit(n, least)
+    if mean in (0.0, 1.0):
+        return mean
+    return min(max(to_unit(mean, unit), unit), to_unit(1 - unit, unit))
+
+
+def released_scores(
+    table: pd.DataFrame,
+    balance: pd.DataFrame,
+    covariates: pd.DataFrame,
+    bars: pd.DataFrame,
+    rules: DisclosureRules,
+) -> pd.DataFrame:
+    """Release coefficients of propensity models, in steps that hide ``least`` people.
+
+    The intercept of a model without other coefficients is the log ratio of the sizes of the arms,
+    and a coefficient is nearly a log odds ratio of four counts.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Exact ``cm_propensity_model``; covariate 0 is the intercept.
+    balance, covariates : DataFrame
+        Exact ``cm_shared_covariate_balance`` and ``cm_covariate``.
+    bars : DataFrame
+        ``preference_histogram``, whose bars hold the people of each arm.
+    """
+    if table.empty or rules.open:
+        return table
+    place = ["target_comparator_id", "analysis_id"]
+    before = bars[bars["adjusted"] == 0]
+    sizes = before.groupby([*place, "arm"])["people"].sum().groupby(place).min()
+    kinds = covariates.drop_duplicates("covariate_id").set_index("covariate_id")
+    counts = {
+        (int(x[place[0]]), int(x[place[1]]), int(x["covariate_id"])): x
+        for x in balance.to_dict("records")
+    }
+    values = []
+    for line in table.to_dict("records"):
+        of = int(line[place[0]]), int(line[place[1]])
+        number = int(line["covariate_id"])
+        found = counts.get((*of, number))
+        if number == 0:
+            fewest = int(sizes.get(of, 0))
+        elif found is None:
+            fewest = 0
+        else:
+            kind = int(kinds["covariate_analysis_id"].get(number, -1))
+            binary = not (kind in ANALYSES and not ANALYSES[kind].binary)
+            fewest = min(
+                _fewest(float(found[f"{arm}_mean_before"]), int(found[f"{arm}_people_before"]),
+                        binary)
+                for arm in ("target", "comparator")
+            )  # fmt: skip
+        values.append(to_unit(float(line["coefficient"]), log_unit(fewest, rules.least)))
+    return table.assign(coefficient=values)
+
+
+def _fewest(mean: float, n: int, binary: bool) -> int:
+    """The people of an arm with a covariate, or without it if they are fewer."""
+    if not binary:
+        return n
+    return max(0, min(round(mean * n), n - round(mean * n)))
 
 
 def released_families(

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 __all__ = [
     "Effect",
     "effect_step",
+    "in_ratio",
+    "log_unit",
     "significant",
     "smd_unit",
     "to_unit",
@@ -41,6 +43,15 @@ def whole_days(x: float) -> float:
     return float(math.floor(x + 0.5)) if math.isfinite(x) else x
 
 
+def in_ratio(x: float, step: float, digits: int = DIGITS) -> float:
+    """A number rounded to a step of its logarithm and to some digits; its sign stays."""
+    if not math.isfinite(x) or x == 0:
+        return x
+    if math.isinf(step):
+        return math.nan
+    return significant(math.copysign(math.exp(to_unit(math.log(abs(x)), step)), x), digits)
+
+
 def smd_unit(p: float, q: float, people: int, least: int) -> float:
     """Unit of a standardised difference that hides ``least`` − 1 people of the smaller arm.
 
@@ -52,6 +63,18 @@ def smd_unit(p: float, q: float, people: int, least: int) -> float:
         return UNITS[0]
     needed = least / (people * spread) if people else math.inf
     return next((u for u in UNITS if u >= needed), math.inf)
+
+
+def log_unit(fewest: int, least: int) -> float:
+    """Unit of the logarithm of a ratio of counts that hides ``least`` people of the smallest count.
+
+    Infinite, so that nothing is released, where the count is smaller than that.
+    """
+    if least <= 1:
+        return 0.0
+    if fewest < least:
+        return math.inf
+    return next((s for s in STEPS if s >= least / fewest), STEPS[-1])
 
 
 def withheld(counts: Iterable[tuple[int, int]], least: int) -> bool:

@@ -124,14 +124,12 @@ class DisclosureRules:
             return [self.count(n) for n in counts]
         return cells.apart(counts, self.least, known)
 
-    def falling(
-        self, first: int, counts: Iterable[int], others: Iterable[int | Bound] = ()
-    ) -> list[int | Bound]:
-        """Counts each of which holds the next, after a first one that is told elsewhere."""
+    def falling(self, first: int, counts: Iterable[int]) -> list[int | Bound]:
+        """Numbers of people who are still there, of a first one that is released elsewhere."""
         counts = list(counts)
         if self.rounds:
             return [self.count(n) for n in counts]
-        return cells.falling(first, counts, self.least, others)
+        return cells.falling(first, counts, self.least)
 
     def fraction(self, n: int, of: int) -> float | Bound:
         """A share of ``of`` people."""

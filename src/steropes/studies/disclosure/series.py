@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,15 @@ import pandas as pd
 from steropes.studies.database.data_notes import released_notes
 from steropes.studies.disclosure.cells import Bound
 from steropes.studies.disclosure.grid_counts import column, signed
-from steropes.studies.disclosure.rounding import Effect, effect_step, significant, withheld
+from steropes.studies.disclosure.rounding import (
+    STEPS,
+    Effect,
+    effect_step,
+    in_ratio,
+    log_unit,
+    significant,
+    withheld,
+)
 from steropes.studies.disclosure.rules import DisclosureRules
 from steropes.studies.results.ratios import ratio_of
 from steropes.studies.sccs.sccs_results_schema import TABLES
@@ -88,7 +96,10 @@ def release_series(exact: Tables, rules: DisclosureRules) -> dict[str, pd.DataFr
                 exact["sccs_time_to_event"], ("observed_subjects", "outcomes"), rules
             ),
             **{
-                name: _binned(exact[name], ("cover_before_after_subjects",), rules)
+                name: _without_ends(
+                    _binned(exact[name], ("cover_before_after_subjects",), rules),
+                    "cover_before_after_subjects",
+                )
                 for name in ("sccs_age_spanning", "sccs_calendar_time_spanning")
             },
             "sccs_time_period": _period(exact, rules),
@@ -175,6 +186,32 @@ def released_counts(
                 if isinstance(told[what], int):
                     others.append(int(n))
         found[key] = _judged(line, told, exact, key, rules)
+    return _with_common_baseline(found, rows, finals, rules)
+
+
+def _with_common_baseline(
+    found: dict[tuple[int, int, int], CovariateCounts],
+    rows: pd.DataFrame,
+    finals: dict[tuple[int, ...], dict[str, int]],
+    rules: DisclosureRules,
+) -> dict[tuple[int, int, int], CovariateCounts]:
+    """Round the effects of a series in which the outcomes of another covariate are hidden.
+
+    All covariates of a model are compared with the same remaining time. A rate ratio is a function
+    of its own outcomes, days and those of the remaining time, so that full digits of it tell how
+    many outcomes are in the remaining time, and hence in the window whose count is hidden.
+    """
+    inside = {_key(line): int(line["events"]) for line in rows.to_dict("records")}
+    for series in {key[:2] for key in found}:
+        own = [key for key in found if key[:2] == series]
+        hidden = [k for k in own if found[k].closed or isinstance(found[k].events, Bound)]
+        if not hidden:
+            continue
+        rest = finals.get(series, {}).get("events", 0) - sum(inside[key] for key in own)
+        step = min(log_unit(rest, rules.least), STEPS[-1])
+        for key in own:
+            if hidden != [key]:
+                found[key] = replace(found[key], step=max(found[key].step, step))
     return found
 
 
@@ -375,14 +412,37 @@ def _binned(table: pd.DataFrame, names: tuple[str, ...], rules: DisclosureRules)
 
 
 def _trend(table: pd.DataFrame, rules: DisclosureRules) -> pd.DataFrame:
-    """Observed over expected outcomes of months that have enough of them, or none."""
+    """Observed over expected outcomes of months that have enough of them, or none.
+
+    Ratios of all months but one would give the outcomes of that month, as the total is released.
+    """
     few = table["observed_outcomes"].map(lambda n: rules.small(int(n))).astype(bool)
     few |= table["observed_subjects"].map(lambda n: rules.small(int(n))).astype(bool)
     found = _binned(table, ("observed_subjects",), rules)
+    if found.empty:
+        return found
     for name in ("ratio", "adjusted_ratio"):
-        rounded = table[name].map(lambda x: significant(float(x), 2))
+        rounded = pd.Series(
+            [
+                in_ratio(float(x), 0.0 if n == 0 else log_unit(int(n), rules.least), 2)
+                for x, n in zip(table[name], table["observed_outcomes"], strict=True)
+            ],
+            index=table.index,
+            dtype=float,
+        )
         found[name] = rounded.mask(few)
-    return found
+    return _without_ends(found, "observed_subjects")
+
+
+def _without_ends(table: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Without the first and last months of each series, which are of few people or of nobody.
+
+    The first month in which anybody is observed, at any age, is one person's.
+    """
+    enough = table[name] > 0
+    of = enough.groupby([table[k] for k in SET])
+    kept = of.cummax() & enough[::-1].groupby([table[k] for k in SET]).cummax()[::-1]
+    return table[kept].reset_index(drop=True)
 
 
 def _period(exact: Tables, rules: DisclosureRules) -> pd.DataFrame:
@@ -417,8 +477,9 @@ def _diagnostics(
             if any(x.closed for x in of):
                 line |= dict.fromkeys(ends, math.nan)
             else:
-                digits = 2 if any(x.step for x in of) or rules.rounds else 3
-                line |= {e: significant(float(line[e]), digits) for e in ends}
+                step = max((x.step for x in of), default=0.0)
+                digits = 2 if step or rules.rounds else 3
+                line |= {e: in_ratio(float(line[e]), step, digits) for e in ends}
         line["time_stability_p"] = significant(float(line["time_stability_p"]), 2)
         line["rare_outcome_prevalence"] = significant(float(line["rare_outcome_prevalence"]), 2)
         if c is not None and (c.closed or c.step):

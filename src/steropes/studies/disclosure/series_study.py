@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from steropes.studies.disclosure.cells import Bound
-from steropes.studies.disclosure.rounding import significant
+from steropes.studies.disclosure.rounding import in_ratio, significant
 from steropes.studies.disclosure.rules import DisclosureRules
 from steropes.studies.disclosure.series import (
     CovariateCounts,
@@ -20,9 +20,10 @@ from steropes.studies.disclosure.series import (
     rounded_effect,
 )
 from steropes.studies.disclosure.study import WITHHELD
+from steropes.studies.report.digits import decimals, limit_text
 from steropes.studies.sccs.intervals import PROBE
 from steropes.studies.sccs.results import covariate_ids, exact_tables
-from steropes.studies.sccs.sccs_diagnostics import Diagnostics, Verdict
+from steropes.studies.sccs.sccs_diagnostics import NOT_EVALUATED, PASS, Diagnostics, Verdict
 
 if TYPE_CHECKING:
     from steropes.studies.sccs.sccs_study import CaseSeries
@@ -150,10 +151,13 @@ def _diagnosis(
     columns = zip(study.intervals.names, study.intervals.columns, strict=True)
     before = [name for name, column in columns if column.pre_exposure]
     for key, names, what in ((BEFORE, before, "before exposure"), (AFTER, [PROBE], "at the end")):
-        if any(name in counts and counts[name].closed for name in names):
+        of = [counts[name] for name in names if name in counts]
+        if any(c.closed for c in of):
             verdicts[key] = _untold(
                 verdicts[key], f"Events just {what}: not told, since they are few."
             )
+        elif any(c.step for c in of):
+            verdicts[key] = _rounded(verdicts[key], max(c.step for c in of))
     own = counts.get(d.covariate)
     if own is not None and (own.closed or own.step or rules.rounds):
         verdicts["detectable ratio"] = _untold(
@@ -164,6 +168,24 @@ def _diagnosis(
     rare = verdicts["rarity"]
     verdicts["rarity"] = replace(rare, value=significant(rare.value, 2))
     return replace(d, verdicts=verdicts)
+
+
+def _rounded(verdict: Verdict, step: float) -> Verdict:
+    """The same verdict with a rate ratio and limits rounded as in the tables."""
+    if verdict.verdict == NOT_EVALUATED or not verdict.limits:
+        return verdict
+    rr, low, high = (in_ratio(x, step) for x in (verdict.value, verdict.lower, verdict.upper))
+    meets = "meets" if verdict.verdict == PASS else "does not meet"
+    return replace(
+        verdict,
+        value=rr,
+        lower=low,
+        upper=high,
+        p=significant(verdict.p, 1),
+        finding=f"{verdict.finding.split(':')[0]}: rate ratio {decimals(rr)} ({decimals(low)} to "
+        f"{decimals(high)}), rounded; the interval {meets} {limit_text(verdict.limits[0])} to "
+        f"{limit_text(verdict.limits[1])}.",
+    )
 
 
 def _untold(verdict: Verdict, finding: str) -> Verdict:

@@ -8,7 +8,7 @@ tell too much. The tables of the study itself are exact.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +17,12 @@ import pandas as pd
 
 from steropes.studies.beside import e_values
 from steropes.studies.database.data_notes import published_notes
-from steropes.studies.disclosure.cells import Bound
+from steropes.studies.disclosure.cells import Bound, share_unit
 from steropes.studies.disclosure.curves import coarse_curve
 from steropes.studies.disclosure.rounding import (
     Effect,
     effect_step,
+    log_unit,
     significant,
     smd_unit,
     to_unit,
@@ -90,9 +91,14 @@ class Published:
         and a bound where rounding would put it on the other side of its threshold.
     scores : dict
         Of the propensity model: ``auc``, ``variance``, ``coefficients``, ``caliper_logit``,
-        ``cross_validation``, ``preference`` (densities); empty if there is none.
+        ``cross_validation``, ``preference`` (densities); empty if there is none. Unless the rules
+        are open, scores of ``cross_validation`` are relative to the best one, since a sum over
+        people tells how many they are, and a coefficient is missing where few people have the
+        covariate.
     tied : float, Bound or None
         Share of people whose score others have too.
+    distinct : int or None
+        Distinct scores; about so many where nearly everybody has one of their own.
     data_notes : list of dict
         Notes on the database; see `published_notes`.
     blinded : bool
@@ -118,6 +124,7 @@ class Published:
     largest: dict[str, float | Bound | None] = field(default_factory=dict)
     scores: dict[str, Any] = field(default_factory=dict)
     tied: float | Bound | None = None
+    distinct: int | None = None
     data_notes: list[dict[str, Any]] = field(default_factory=list)
     blinded: bool = False
 
@@ -206,9 +213,8 @@ def _released(study: ComparativeStudy) -> Published:
         if isinstance(events, Bound)
         else e_values(main["hr"], main["lower"], main["upper"], common),
         common=common and not isinstance(events, Bound),
-        other_draws=()
-        if study.ties is None or not kept
-        else tuple(_few_digits(study, hr) for hr in study.ties.hazard_ratios),
+        other_draws=() if study.ties is None or not kept else _draws(study),
+        distinct=None if study.ties is None else _distinct(study),
         verdicts=verdicts,
         rules=rules,
         largest=largest,
@@ -222,6 +228,29 @@ def _released(study: ComparativeStudy) -> Published:
 
 def _few_digits(study: ComparativeStudy, x: float, digits: int = 3) -> float:
     return x if study.rules.open else significant(x, digits)
+
+
+def _draws(study: ComparativeStudy) -> tuple[float, ...]:
+    """Hazard ratios of other draws; within pairs they are ratios of counts not released."""
+    assert study.ties is not None
+    if study.rules.open:
+        return tuple(study.ties.hazard_ratios)
+    people = study.matched
+    inside = informative_events(
+        people["time"], people["event"], people["treated"], people["matched_set"].to_numpy()
+    )
+    unit = log_unit(min(inside), study.rules.least)
+    logs = [to_unit(math.log(x), unit) for x in study.ties.hazard_ratios if 0 < x < math.inf]
+    return tuple(significant(math.exp(x)) for x in logs if math.isfinite(x))
+
+
+def _distinct(study: ComparativeStudy) -> int:
+    """Distinct scores, roughly where they are nearly as many as the people."""
+    assert study.ties is not None
+    found = study.ties.distinct
+    if study.rules.open or 2 * found <= len(study.people):
+        return found
+    return int(to_unit(significant(found, 2), study.rules.least))
 
 
 def _total(study: ComparativeStudy, parts: list[int | Bound], exact: int) -> int | Bound:
@@ -277,6 +306,7 @@ def _attrition(study: ComparativeStudy, left: Mapping[str, list]) -> list[dict[s
                 cell: Any = Bound(rules.least)
             elif rules.rounds and known:
                 cell = ends[0] - ends[-1]
+                cell = None if rules.small(cell) else cell  # of more people who were rounded
             else:
                 cell = dropped if known or dropped == 0 else None
             line |= {arm: left[arm][k], f"{arm}_dropped": cell}
@@ -453,22 +483,59 @@ def _scores(study: ComparativeStudy) -> dict[str, Any]:
     def few(x: float, digits: int = 3) -> float:
         return _few_digits(study, float(x), digits)
 
-    searched = pd.DataFrame(fit.model.cv_results_)
+    sizes = [int(study.rates.loc[("all", arm), "people"]) for arm in ARMS]
+    # an area under the curve is a whole number over twice the product of the sizes
+    unit = share_unit(max(math.prod(sizes), 1), 1)
     return {
-        "auc": fit.auc if study.rules.open else round(fit.auc, 3),
+        "auc": fit.auc if study.rules.open else to_unit(fit.auc, unit),
         "variance": few(fit.model.variance_),
         "optimality": few(np.max(fit.model.optimality_), 2),
-        "coefficients": [
-            {"name": line["name"], "coef": few(line["coef"])}
-            for line in fit.coefficients.to_dict("records")
-        ],
+        "coefficients": _coefficients(study),
         "caliper_logit": few(study.settings.caliper * float(np.std(fit.logit, ddof=1))),
-        "cross_validation": [
-            {k: few(v) if isinstance(v, float) else v for k, v in line.items()}
-            for line in searched.to_dict("records")
-        ],
+        "cross_validation": _searched(study),
         "preference": _preference(study),
     }
+
+
+def _coefficients(study: ComparativeStudy) -> list[dict[str, Any]]:
+    """Coefficients in steps that hide ``least`` people; the intercept first.
+
+    The intercept of a model without other coefficients is the log ratio of the sizes of the arms,
+    and a coefficient is nearly a log odds ratio of four counts.
+    """
+    assert study.propensity is not None
+    rules, table, balance = study.rules, study.propensity.coefficients, study.balance
+    if rules.open:
+        return table[["name", "coef"]].to_dict("records")
+    sizes = {arm: int(study.rates.loc[("all", arm), "people"]) for arm in ARMS}
+    lines = []
+    for place, line in enumerate(table.to_dict("records")):
+        fewest = 0 if place else min(sizes.values())
+        if place and balance is not None and line["name"] in balance.index:
+            of = balance.loc[line["name"]]
+            counts = [(round(float(of[f"{a}_before"]) * n), n) for a, n in sizes.items()]
+            fewest = min(min(k, n - k) for k, n in counts)
+        coef = to_unit(float(line["coef"]), log_unit(fewest, rules.least))
+        lines.append({"name": line["name"], "coef": coef})
+    return lines
+
+
+def _searched(study: ComparativeStudy) -> list[dict[str, Any]]:
+    """The prior's variances that were tried, with scores relative to the best one."""
+    assert study.propensity is not None
+    table = pd.DataFrame(study.propensity.model.cv_results_)
+    if study.rules.open:
+        return _records(table)
+    best = float(table["mean"].max())
+    return [
+        {
+            "variance": significant(float(line["variance"])),
+            "mean": significant(float(line["mean"]) - best, 2),
+            "se": significant(float(line["se"]), 2),
+            "nonzero": line["nonzero"],
+        }
+        for line in table.to_dict("records")
+    ]
 
 
 def _preference(study: ComparativeStudy, points: int = 101) -> dict[str, Any]:
@@ -485,11 +552,6 @@ def _preference(study: ComparativeStudy, points: int = 101) -> dict[str, Any]:
     return curves
 
 
-def published_at_risk(
-    people: int, counts: Any, rules: DisclosureRules, others: Iterable[int | Bound] = ()
-) -> list[int | Bound]:
-    """Numbers at risk at successive times, of so many people, who are told with the rates.
-
-    ``others`` are those told at other times: whoever left between two of them is a cell too.
-    """
-    return rules.falling(people, [round(float(n)) for n in counts], others)
+def published_at_risk(people: int, counts: Any, rules: DisclosureRules) -> list[int | Bound]:
+    """Numbers at risk at successive times, of so many people, who are released with the rates."""
+    return rules.falling(people, [round(float(n)) for n in counts])

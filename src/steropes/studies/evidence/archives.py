@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 
 from steropes.errors import DataError
+from steropes.studies.disclosure.folder import released_rules
 from steropes.studies.evidence.archive_names import ArchiveNames
 from steropes.studies.evidence.evidence_synthesis import COUNTS, DatabaseResult, synthesis_lines
 
@@ -61,7 +62,8 @@ def combine_archives(paths: Sequence[str | Path], *, unblind: bool = False) -> p
         "random, normal" and "random, Bayesian"; the names ``target``, ``comparator``, ``outcome``
         and ``analysis``; ``databases``, ``rr``, ``ci_95_lb``, ``ci_95_ub``, ``log_rr``,
         ``se_log_rr``, ``i_squared``, ``tau`` and ``note``. The note gives the reason for missing
-        numbers, the databases left out, and those that take part by a standard error.
+        numbers, the databases left out, and those that take part by a standard error. ``disclosure``
+        gives the rules under which each archive was released, from the manifest in its folder.
 
     Raises
     ------
@@ -89,7 +91,17 @@ def combine_archives(paths: Sequence[str | Path], *, unblind: bool = False) -> p
             lines.append({**dict(zip(KEY, key, strict=True)), **named, **line, "note": note})
     columns = [*KEY, "target", "comparator", "outcome", "analysis", "method", "databases"]
     columns += ["rr", "ci_95_lb", "ci_95_ub", "log_rr", "se_log_rr", "i_squared", "tau", "note"]
-    return pd.DataFrame(lines, columns=columns)
+    rules = _rules_of([Path(p) for p in paths], read)
+    return pd.DataFrame(lines, columns=columns).assign(disclosure=rules)
+
+
+def _rules_of(paths: list[Path], read: list[Tables]) -> str:
+    """The rules of disclosure control under which each database's archive was released."""
+    found = []
+    for path, tables in zip(paths, read, strict=True):
+        rules = released_rules(path) or "not known"
+        found += [f"{name}: {rules}" for name in tables["cm_result"][DATABASE].unique()]
+    return "; ".join(found)
 
 
 def _together(tables: list[pd.DataFrame]) -> pd.DataFrame:

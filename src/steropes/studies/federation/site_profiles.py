@@ -76,6 +76,7 @@ class FederatedProfiles:
         """Return plain values for JSON; missing numbers are None."""
         return {
             "plan": self.plan.to_dict(),
+            "disclosure": self.plan.disclosure(),
             "combined": [_plain(line) for line in self.table.to_dict("records")],
             "profiles": {k: t.to_dict("records") for k, t in self.profiles.items()},
             "rounds": self.rounds,

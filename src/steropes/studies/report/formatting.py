@@ -220,7 +220,7 @@ def _ties(study: ComparativeStudy, public: Published) -> Check | None:
     distinct = (
         "is only one score"
         if ties.distinct == 1
-        else f"are only {count(ties.distinct)} distinct scores"
+        else f"are only {count(public.distinct)} distinct scores"
     )
     value = public.tied if verdict.value is None else verdict.value
     shared = f"{_floored(value)} of {'people' if verdict.value is None else 'the matched'} share"

@@ -90,7 +90,8 @@ def event_to_end(study: CaseSeries) -> Picture | None:
     known = p.end_known[p.outcome_case]
     if not len(years):
         return None
-    edges = np.linspace(0, max(float(np.quantile(years, 0.95)), 1 / 12), 41)
+    months = max(math.ceil(12 * float(np.quantile(years, 0.95))), 1)  # no end is a person's
+    edges = np.linspace(0, months / 12, 41)
     shown = []
     for chosen, kind, label in (
         (~known, "comparator", "observation ended"),
@@ -135,7 +136,11 @@ def spans(study: CaseSeries) -> Picture | None:
         )
         for label, x, n in panels
     ]
-    drawn = [(label, x, n) for label, x, n in drawn if n.any()]
+    drawn = [
+        (label, x[enough[0] : enough[-1] + 1], n[enough[0] : enough[-1] + 1])
+        for label, x, n in drawn
+        if len(enough := np.flatnonzero(n))
+    ]
     if not drawn:
         return None
 
