@@ -62,8 +62,9 @@ def combine_archives(paths: Sequence[str | Path], *, unblind: bool = False) -> p
         "random, normal" and "random, Bayesian"; the names ``target``, ``comparator``, ``outcome``
         and ``analysis``; ``databases``, ``rr``, ``ci_95_lb``, ``ci_95_ub``, ``log_rr``,
         ``se_log_rr``, ``i_squared``, ``tau`` and ``note``. The note gives the reason for missing
-        numbers, the databases left out, and those that take part by a standard error. ``disclosure``
-        gives the rules under which each archive was released, from the manifest in its folder.
+        numbers, the databases left out, and those that take part by a standard error.
+        ``disclosure`` gives the rules under which each archive was released, from the manifest in
+        its folder.
 
     Raises
     ------
