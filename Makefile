@@ -4,12 +4,13 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint types check lock audit clean help
+.PHONY: demo test lint types site check lock audit clean help
 
 help:
 	@echo "make demo    install, and answer a drug-safety question from a synthetic database"
 	@echo "make test    install, and run the tests"
 	@echo "make lint    check style and the direction of imports     make types   check types"
+	@echo "make site    build the documentation in site/"
 	@echo "make check   all of them      make clean   remove what these made"
 	@echo "make lock    fix the versions and hashes of a deployment      make audit   known vulnerabilities"
 
@@ -27,7 +28,11 @@ lint: $(VENV)/.dev
 types: $(VENV)/.dev
 	$(BIN)/mypy
 
-check: lint types test
+# Every warning of the build is an error: broken links, unknown names, malformed docstrings.
+site: $(VENV)/.docs
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -b html docs site
+
+check: lint types test site
 
 # Versions and hashes for deployments: pip install --require-hashes -r requirements/deployment.txt
 LOCKED := --extra study --extra postgresql --extra formulas --extra dask --extra federated
@@ -41,7 +46,7 @@ audit: $(BIN)/python
 	$(BIN)/pip-audit --require-hashes --disable-pip --requirement requirements/deployment.txt
 
 # One stamp for each extra: a second run installs nothing unless pyproject.toml has changed.
-$(VENV)/.demo $(VENV)/.test $(VENV)/.dev: $(VENV)/.%: pyproject.toml | $(BIN)/python
+$(VENV)/.demo $(VENV)/.test $(VENV)/.dev $(VENV)/.docs: $(VENV)/.%: pyproject.toml | $(BIN)/python
 	$(PIP) --editable ".[$*]"
 	@touch $@
 
@@ -51,4 +56,4 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 clean:
-	rm -rf $(VENV) steropes-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) site docs/api/generated steropes-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
