@@ -133,8 +133,8 @@ class Estimated(ABC):
             a sentence. Memory is that of the columns with the most entries. Where ``working_set``
             is what the fit ends with, time is right within a factor of 2.5 and memory of 1.6 in
             18 measured cases of 0.2 to 6 seconds (benchmarks/history/2026-11.md), on a machine as
-            busy as it is now; thousands of strongly correlated columns in the model were not among them
-            and take longer.
+            busy as it is now; thousands of strongly correlated columns in the model were not among
+            them and take longer.
 
         Raises
         ------
