@@ -1,4 +1,4 @@
-"""What a user touches: scikit-learn estimators over the engine; no numerics in here."""
+"""scikit-learn estimators of all model families; the numerics are in other packages."""
 
 from .case_series import SelfControlledCaseSeries
 from .conditional_regression import ConditionalLogisticRegression, ConditionalPoissonRegression

@@ -1,4 +1,4 @@
-"""Coefficients along a row of variances of the prior."""
+"""Coefficients as a function of the prior's variance."""
 
 from __future__ import annotations
 
@@ -19,26 +19,36 @@ __all__ = ["coefficient_path"]
 def coefficient_path(
     estimator: PenalizedModel, X: Any, y: Any, variances: ArrayLike, **fit_params: Any
 ) -> pd.DataFrame:
-    """Fit a model at each of some variances of its prior.
+    """Fit a model at several variances of its prior.
 
     Parameters
     ----------
     estimator : estimator with a prior
-        Its settings are used, but for the prior's variance and ``cv``; it is left as it is.
+        Its settings are used, except for the prior's variance and ``cv``; it is not modified.
     X, y, **fit_params
-        As of its ``fit``.
+        Arguments of its ``fit``.
     variances : (m,) array
-        Positive.
+        Positive numbers.
 
     Returns
     -------
     DataFrame
-        A row a variance, ascending; a column a coefficient (not the intercept, nor a baseline's).
+        A row for each variance in ascending order and a column for each coefficient, without
+        intercept and baseline.
 
     Raises
     ------
     DataError
-        A model without a prior, variances that are not positive.
+        If the model has no prior, or a variance is not positive.
+
+    Examples
+    --------
+    >>> import numpy as np, steropes
+    >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])
+    >>> model = steropes.LogisticRegression(prior=steropes.Laplace())
+    >>> path = steropes.coefficient_path(model, X, [0, 1, 0, 1], [0.1, 1.0])
+    >>> path.shape
+    (2, 1)
     """
     prior = getattr(estimator, "prior", None)
     if prior is None:
@@ -53,5 +63,5 @@ def coefficient_path(
         model.fit(X, y, **fit_params)
         rows.append(model._estimated)
     names = model._coefficient_names()
-    effects = names[len(names) - len(rows[0]) :]  # those of a baseline come before
+    effects = names[len(names) - len(rows[0]) :]  # the intercept or baseline comes first
     return pd.DataFrame(rows, pd.Index(values, name="variance"), effects)

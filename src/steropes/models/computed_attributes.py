@@ -1,4 +1,4 @@
-"""Fitted attributes that are computed when they are read, and may be unavailable."""
+"""Fitted attributes that are computed on access and may be unavailable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table of data in which everyone has one value of a column, for each of its values in turn."""
+"""Tables of data with a column set to each of its values, for standardised survival."""
 
 from __future__ import annotations
 
@@ -15,12 +15,17 @@ __all__ = ["formula_column", "tables_by_value"]
 
 
 def formula_column(by: Any, data: pd.DataFrame, formula: Formula) -> str | None:
-    """The column of a table that ``by``, a name or position, means, if the formula has it.
+    """Find the column of a table that ``by``, a name or position, refers to.
+
+    Returns
+    -------
+    str or None
+        None for a name that is not in the formula.
 
     Raises
     ------
     DataError
-        A position that the table does not have, or of a column that the formula does not have.
+        If the position is not in the table, or its column not in the formula.
     """
     known = {str(name) for name in formula.spec.required_variables}
     if isinstance(by, str):
@@ -38,7 +43,7 @@ def formula_column(by: Any, data: pd.DataFrame, formula: Formula) -> str | None:
 
 
 def tables_by_value(name: str, data: pd.DataFrame) -> dict[Any, pd.DataFrame]:
-    """The table with each value of a column for everyone, by value in their order.
+    """Copy the table with a column set to each of its values.
 
     Parameters
     ----------
@@ -46,10 +51,15 @@ def tables_by_value(name: str, data: pd.DataFrame) -> dict[Any, pd.DataFrame]:
         A column without missing values.
     data : DataFrame
 
+    Returns
+    -------
+    dict of DataFrame
+        By value, in ascending order.
+
     Raises
     ------
     DataError
-        More values than groups can be.
+        If the column has too many values for groups.
     """
     column = data[name]
     values = column.drop_duplicates()
@@ -58,7 +68,7 @@ def tables_by_value(name: str, data: pd.DataFrame) -> dict[Any, pd.DataFrame]:
             f"Column {name!r} has {len(values)} values, too many for groups. Give the values that "
             "are meant: by={'low': data_low, 'high': data_high}."
         )
-    # The rows taken are of the column's own type, labels of categories with it.
+    # Repeating a row of the column preserves its type, including categories.
     groups = {}
     for value in values.sort_values():
         row = int(np.flatnonzero(np.asarray(column == value))[0])

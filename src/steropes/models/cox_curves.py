@@ -1,4 +1,4 @@
-"""Curves of a Cox model with intervals: of given people, at zero, and averaged over people."""
+"""Survival curves of a Cox model with confidence limits, for single rows and averaged."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ __all__ = ["CoxCurves", "concatenate_by_row", "curve_table", "dense_matrix"]
 
 
 class CoxCurves(WaldInference):
-    """Curves with intervals; what `CoxRegression` adds to those of `SurvivalModel`."""
+    """Survival curves, baseline hazards and standardised survival with confidence limits."""
 
-    # What the model supplies.
+    # Defined by the estimator.
     _require_data: Any
     _effects: Any
     _last_seen: np.ndarray
@@ -56,7 +56,7 @@ class CoxCurves(WaldInference):
     baseline_hazard_: pd.DataFrame
 
     def _baseline_and_covariance(self) -> tuple[HazardWithVariance, np.ndarray]:
-        """The baseline with its variance, and the coefficients' covariance."""
+        """Compute the baseline with its variance, and the covariance of the coefficients."""
         problem = self._require_data("an interval of a curve")
         if self._has_sparse_prior():
             raise DataError(
@@ -67,11 +67,11 @@ class CoxCurves(WaldInference):
         return HazardWithVariance(problem, self._beta), self.vcov().to_numpy()
 
     def _columns_of_coefficients(self, p: int) -> np.ndarray:
-        """The column of X of each coefficient."""
+        """Return the column of X of each of p coefficients."""
         return np.arange(p) if self._effects is None else self._effects.source
 
     def _active_intervals(self, p: int) -> np.ndarray:
-        """Whether each coefficient acts in each interval of time, (p, Q)."""
+        """Return whether each coefficient is in effect in each interval of time, (p, Q)."""
         effects = self._effects
         if effects is None:
             return np.ones((p, 1), bool)
@@ -81,30 +81,31 @@ class CoxCurves(WaldInference):
     def survival_curves(
         self, X: Any, times: Any = None, level: float = 0.95, strata: Any = None, offset: Any = None
     ) -> pd.DataFrame:
-        """Survival curves of people with standard errors and limits, as R's ``survfit.coxph``.
+        """Compute survival curves with confidence limits, as R's ``survfit.coxph``.
 
         Parameters
         ----------
         X : array, sparse matrix, data frame or Design, (n, p)
         times : (T,) array, optional
-            Default the event times (of the row's stratum, where there are strata).
+            Default the event times (of the row's stratum).
         level : float
-            Of the limits, symmetric on the log(−log) scale.
+            Confidence level of the limits, which are symmetric on the log(−log) scale.
         strata : (n,) labels, optional
-            Where the fit had strata.
+            Required if the model was fitted with strata.
         offset : (n,) array, optional
 
         Returns
         -------
         DataFrame
-            Row by row and time by time: ``row`` (its position in X), ``time``, ``survival``,
-            ``se``, ``lower``, ``upper``. NaN after the last time at which anyone was seen, in
-            the row's stratum where there are strata.
+            A line for each row and time: ``row`` (its position in X), ``time``, ``survival``,
+            ``se``, ``lower``, ``upper``. NaN after the last time at which anyone (of the row's
+            stratum) was under observation.
 
         Raises
         ------
         DataError
-            A Laplace prior, under which there are no standard errors; a fit that was unpickled.
+            Under a Laplace prior, which has no standard errors, or if the model was unpickled
+            without its data.
 
         References
         ----------
@@ -133,19 +134,19 @@ class CoxCurves(WaldInference):
         return self.survival_curves(X, None, level, strata, offset)
 
     def baseline_hazard(self, level: float = 0.95) -> pd.DataFrame:
-        """``baseline_hazard_`` with standard errors and limits of the cumulative hazard.
+        """Compute ``baseline_hazard_`` with confidence limits of the cumulative hazard.
 
         Parameters
         ----------
         level : float
-            Of the limits, symmetric on the log scale.
+            Confidence level of the limits, which are symmetric on the log scale.
 
         Returns
         -------
         DataFrame
             The columns of ``baseline_hazard_``, and ``se``, ``lower``, ``upper`` of
-            ``cumulative_hazard``, all at X = 0 and offset 0: where that is far from the data,
-            wide. `survival_curves` has them for any X.
+            ``cumulative_hazard``, all at X = 0 and offset 0. The limits are wide if that is far
+            from the data; `survival_curves` computes them for any X.
         """
         z = critical_value(level)
         state, V = self._baseline_and_covariance()
@@ -167,7 +168,7 @@ class CoxCurves(WaldInference):
         return table
 
     def _groups_by(self, X: Any, by: Any) -> tuple[Any, dict[Any, Any] | None]:
-        """What the groups are called, and X in each, where that is not one column of X."""
+        """Return the name of the groups, and X of each group unless they are values of a column."""
         if isinstance(by, dict):
             return None, by
         one = isinstance(by, str | Integral) and not isinstance(by, bool | np.bool_)
@@ -183,7 +184,7 @@ class CoxCurves(WaldInference):
         return (by, None) if name is None else (name, tables_by_value(name, data))
 
     def _grouping_column(self, X: Any, by: str | int, backend: Backend) -> GroupingColumn:
-        """The column of X that ``by`` names, of all columns as the user gave them."""
+        """Find the column of X, among all columns that the user gave, that ``by`` refers to."""
         design = self._check_columns(X)
         if self._effects is None:
             effects = self._estimated[:, None]
@@ -201,48 +202,49 @@ class CoxCurves(WaldInference):
         strata: Any = None,
         offset: Any = None,
     ) -> StandardizedSurvival:
-        """Survival averaged over people, with everyone given each value of a covariate in turn.
+        """Average survival curves over people, with a covariate set to each of its values.
 
-        The g-formula for a point treatment: with treatment ``by`` and all confounders in X, the
-        curves are those of everyone treated and of everyone untreated (Robins 1986).
+        This is the g-formula for a point treatment (Robins 1986): with treatment ``by`` and all
+        confounders in X, the curves are those if everyone, or no one, were treated.
 
         Parameters
         ----------
         X : array, sparse matrix, data frame or Design, (n, p)
-            The people who are averaged over.
+            The people to average over.
         times : (T,) array
-            Positive. After the last time at which anyone was seen (in each stratum) the numbers
-            are NaN.
+            Positive. Results are NaN after the last time at which anyone (of some stratum) was
+            under observation.
         by : name or position of a column of X, or mapping, optional
-            The column that defines the groups: each of its values (at most 20) is given to
-            everyone in turn, and the smallest is the reference of differences and ratios. A
-            position counts the columns of X as they were given to ``fit``; the coefficient may be
-            a fixed one. (The tables have a column of that name, or ``group`` if they already have
-            one of that name, such as ``time``.) Where X is a table of data, ``by`` is a column of
-            that table, and the formula recomputes all of its terms. For a covariate that enters
-            several columns of X, a mapping gives the whole X of each group by its label. Default:
-            X as it is, without groups.
+            The column that defines the groups: everyone is assigned each of its values (at most
+            20) in turn, and the smallest value is the reference of differences and ratios. A
+            position counts the columns of X as they were given to ``fit``; the coefficient may
+            be fixed. If X is a table of data, ``by`` is a column of that table, and the formula
+            recomputes all of its terms. For a covariate that enters several columns of X, a
+            mapping gives the whole X of each group by its label. The tables have a column with
+            the name of the covariate, or ``group`` if the name is taken, as ``time`` is.
+            Default: X without changes or groups.
         level : float
-            Of the limits: of survival on the log(−log) scale, of ratios on the log scale.
+            Confidence level of the limits, which are computed on the log(−log) scale for
+            survival and on the log scale for ratios.
         sample_weight : (n,) array, optional
             Weights of the average.
         strata : (n,) labels, optional
-            Where the fit had strata: everyone keeps theirs.
+            Required if the model was fitted with strata, which remain unchanged.
         offset : (n,) array, optional
 
         Returns
         -------
         StandardizedSurvival
             Tables ``survival``, ``differences``, ``ratios``, ``risk_ratios``,
-            ``restricted_means`` and ``restricted_mean_differences``. Standard errors are the
-            delta method's for the estimated coefficients and baseline; the people of X are
-            taken as given. Survival is computed at all event times for the means: time goes
-            with people times event times.
+            ``restricted_means`` and ``restricted_mean_differences``. Standard errors are from
+            the delta method for the estimated coefficients and baseline, conditional on the
+            people of X. The means need survival at all event times, so that the computing time is
+            proportional to people times event times.
 
         Raises
         ------
         DataError
-            A Laplace prior; times at or below zero; a column of too many values.
+            Under a Laplace prior; for times at or below zero; for a column with too many values.
 
         References
         ----------
@@ -304,7 +306,7 @@ def curve_table(
     level: float,
     kind: Literal["survival", "incidence"] = "survival",
 ) -> pd.DataFrame:
-    """Long table of curves: row, time, value, standard error and limits.
+    """Tabulate curves in long form: row, time, value, standard error and limits.
 
     Parameters
     ----------
@@ -313,10 +315,10 @@ def curve_table(
     hazard, se : (n, T) arrays
         Cumulative hazards with their standard errors.
     last : float
-        Time after which nothing is known.
+        The last time under observation; later values are NaN.
     level : float
     kind : {"survival", "incidence"}
-        exp(−hazard), or one minus that.
+        Whether to tabulate exp(−hazard), or one minus that.
     """
     S = np.exp(-hazard)
     error = S * se
@@ -332,14 +334,14 @@ def curve_table(
 
 
 def concatenate_by_row(parts: list[pd.DataFrame]) -> pd.DataFrame:
-    """Tables of strata as one, in the order of X's rows."""
+    """Concatenate tables of strata in the order of X's rows."""
     whole = pd.concat(parts, ignore_index=True)
     by = np.argsort(whole["row"].to_numpy(), kind="stable")
     return whole.iloc[by].reset_index(drop=True)
 
 
-def dense_matrix(design: Design, backend: Any) -> np.ndarray:
-    """X in the user's units, (n, p)."""
+def dense_matrix(design: Design, backend: Backend) -> np.ndarray:
+    """Return X as a dense array in the user's units, (n, p)."""
     D = np.zeros((design.p, backend.lanes(design.p)))
     np.fill_diagonal(D, design.scale)
     return backend.to_host(design.matmul(D, backend))[:, : design.p] + design.center

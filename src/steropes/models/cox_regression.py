@@ -1,4 +1,4 @@
-"""Cox regression: hazard ratios."""
+"""Cox regression for hazard ratios."""
 
 from __future__ import annotations
 
@@ -44,14 +44,13 @@ class CoxRegression(CoxCurves, ProportionalHazardsModel):
     Parameters
     ----------
     ties : {"efron", "breslow"}
-        How tied event times are treated, default Efron's method; with weights as in R's
-        ``survival::coxph``.
+        Method for tied event times, default Efron's; with weights as in R's ``survival::coxph``.
     time_varying : mapping, optional
         Effects that are step functions of time: ``{"x": [90, 180]}`` gives the column named (or
-        at position) ``x`` one coefficient on each of (0, 90], (90, 180] and (180, ∞), called
-        ``x@(0,90]``, ``x@(90,180]`` and ``x@(180,inf)``. They stand in x's place among the
-        coefficients and each has x's prior; ``exclude`` takes ``"x"`` for all of them or a
-        name for one. No row of X is repeated.
+        at position) ``x`` one coefficient on each of (0, 90], (90, 180] and (180, ∞), named
+        ``x@(0,90]``, ``x@(90,180]`` and ``x@(180,inf)``. They replace the coefficient of x and
+        each has x's prior; ``exclude`` accepts ``"x"`` for all of them or the name of one. No
+        row of X is repeated.
     prior : Prior, optional
         Prior on the coefficients, such as `Laplace`, `Normal` or `ElasticNet`. None (default) is
         maximum likelihood.
@@ -77,16 +76,25 @@ class CoxRegression(CoxCurves, ProportionalHazardsModel):
 
     Attributes
     ----------
+    coef_ : (p,) array
+        Log hazard ratios; longer than X has columns if effects vary with time.
     baseline_hazard_ : DataFrame
-        At X = 0 and offset 0: ``time``, ``hazard`` (the step at each event time) and
-        ``cumulative_hazard``, with ``stratum`` in front where there are strata. Breslow's or
-        Efron's estimate, as ``ties`` says.
+        Breslow's or Efron's estimate (according to ``ties``) at X = 0 and offset 0: ``time``,
+        ``hazard`` (the step at each event time) and ``cumulative_hazard``, preceded by
+        ``stratum`` if there are strata.
+    log_likelihood_, optimality_, converged_, n_iter_, prior_, cv_results_, variance_
+        See `PenalizedModel`.
+
+    Raises
+    ------
+    SeparationError
+        If the partial likelihood is monotone in some unpenalised columns.
 
     Notes
     -----
-    ``fit(X, y, strata=…)`` takes ``y = Surv(time, event[, entry])`` (or scikit-survival's
-    structured array): a row is at risk on (entry, time]. ``strata`` gives each stratum its own
-    baseline hazard.
+    ``fit(X, y, strata=…)`` requires ``y = Surv(time, event[, entry])`` (or scikit-survival's
+    structured array); a row is at risk on (entry, time]. With ``strata`` each stratum has a
+    baseline hazard of its own.
 
     References
     ----------
@@ -103,7 +111,8 @@ class CoxRegression(CoxCurves, ProportionalHazardsModel):
     """
 
     _batched_outcomes = "laplace"
-    _cuts: np.ndarray  # times at which effects change
+    # Times at which effects change, and the step functions; None if all effects are constant.
+    _cuts: np.ndarray
     _effects: StepEffects | None
 
     def __init__(
@@ -150,7 +159,7 @@ class CoxRegression(CoxCurves, ProportionalHazardsModel):
         )
 
     def _step_effects(self, design: Design) -> tuple[np.ndarray, StepEffects | None]:
-        """Times at which effects change, and whose do."""
+        """Read ``time_varying``: the times at which effects change, and the step functions."""
         if self.time_varying and self.solver == "ccd":
             raise DataError("time_varying needs solver='newton'.")
         if self.time_varying and self.device == "cuda":
@@ -186,9 +195,9 @@ class CoxRegression(CoxCurves, ProportionalHazardsModel):
     # -- prediction ----------------------------------------------------------------------------
 
     def linear_predictor(self, X: Any, offset: Any = None) -> np.ndarray:
-        """Return η = X β (+ offset), (n,); of ``time_varying`` effects `predict` has a time."""
+        """Return η = X β (+ offset), (n,); with ``time_varying`` use `predict` with a time."""
         if self._effects is not None:
-            raise DataError("Effects are time-varying: predict(X, time=…) says when.")
+            raise DataError("Effects are time-varying: use predict(X, time=…).")
         return super().linear_predictor(X, offset)
 
     def _linear_predictors(self, X: Any, offset: Any) -> np.ndarray:
@@ -201,21 +210,26 @@ class CoxRegression(CoxCurves, ProportionalHazardsModel):
         return eta if offset is None else eta + offset[:, None]
 
     def predict(self, X: Any, offset: Any = None, time: float | None = None) -> np.ndarray:
-        """Return the log hazard ratio against X = 0, (n,).
+        """Predict the log hazard ratio relative to X = 0, (n,).
 
         Parameters
         ----------
         X : array, sparse matrix, data frame or Design, (n, p)
         offset : (n,) array, optional
         time : float, optional
-            With ``time_varying`` effects, and only then: the time at which they are meant.
+            The time at which the effects are evaluated; required with ``time_varying`` and
+            refused without.
+
+        Returns
+        -------
+        (n,) array
         """
         if self._effects is None:
             if time is not None:
                 raise DataError("The hazard ratio is the same at all times; leave time out.")
             return self.linear_predictor(X, offset)
         if time is None:
-            raise DataError("Effects are time-varying: say with time=… when.")
+            raise DataError("Effects are time-varying: give the time, predict(X, time=…).")
         if not isinstance(time, Real) or np.isnan(float(time)):
             raise DataError(f"time must be one number, the same for all rows, not {time!r}.")
         q = int(np.searchsorted(self._cuts, time, side="left"))
@@ -224,27 +238,27 @@ class CoxRegression(CoxCurves, ProportionalHazardsModel):
     def predict_survival(
         self, X: Any, times: Any, strata: Any = None, offset: Any = None
     ) -> np.ndarray:
-        """Probability of no event up to each time.
+        """Predict the probability of no event up to each time.
 
         Parameters
         ----------
         X : array, sparse matrix, data frame or Design, (n, p)
         times : (T,) array
         strata : (n,) labels, optional
-            Where the fit had strata.
+            Required if the model was fitted with strata.
         offset : (n,) array, optional
 
         Returns
         -------
         (n, T) array
-            exp(−Λ₀(t) exp η), and with time-varying effects the sum of such terms over the
-            intervals in the exponent; constant after the last event time and NaN after the last
-            time at which anyone was seen, in the row's stratum where there are strata.
+            exp(−Λ₀(t) exp η), with a sum over intervals in the exponent if effects vary with
+            time. Constant after the last event time, and NaN after the last time at which anyone
+            (of the row's stratum) was under observation.
         """
         with np.errstate(over="ignore"):
             return np.exp(-np.exp(self._log_cumulative(X, times, strata, offset)))
 
-    # -- how good, and whether at all ------------------------------------------------------------
+    # -- discrimination and tests --------------------------------------------------------------
 
     @overload
     def concordance(
@@ -287,11 +301,11 @@ class CoxRegression(CoxCurves, ProportionalHazardsModel):
         ipcw: bool = False,
         tau: float | None = None,
     ) -> float | tuple[float, float]:
-        """Concordance: of comparable pairs, how many fail in the order of their risks (Harrell).
+        """Compute the share of comparable pairs that fail in the order of their risks (Harrell).
 
         Equal risks count one half. With entry times two rows are compared at an event of one
-        if the other is at risk then; with ``strata`` within strata; with time-varying effects by
-        their risks at the time of the event. As R's ``survival::concordance``.
+        if the other is at risk then, with ``strata`` only within strata, and with time-varying
+        effects by their risks at the time of the event. As R's ``survival::concordance``.
 
         Parameters
         ----------
@@ -302,21 +316,26 @@ class CoxRegression(CoxCurves, ProportionalHazardsModel):
         strata : (n,) labels, optional
         offset : (n,) array, optional
         return_se : bool
-            Whether the standard error is wanted too: the infinitesimal jackknife's, as R's
-            ``survival::concordance`` has it, weights of pairs taken as given.
+            Whether to return the standard error too, from the infinitesimal jackknife with the
+            weights of pairs as given, as in R's ``survival::concordance``.
         cluster : (n,) labels, optional
-            With the standard error: rows that belong together, such as those of one person.
+            With ``return_se``: rows that belong together, such as those of one person.
         ipcw : bool
-            Uno's concordance: pairs weigh the inverse square of the probability of not having
-            been censored just before their event, by the Kaplan–Meier curve of censoring in y
-            (of each stratum its own), so that who is censored when has no say. As R's
-            ``survival::concordance(timewt="n/G2")``; not with entry times.
+            Whether to compute Uno's concordance, which does not depend on the distribution of
+            censoring: pairs are weighted by the inverse square of the probability of being
+            uncensored just before the event, from the Kaplan–Meier curve of censoring in y (of
+            each stratum). As R's ``survival::concordance(timewt="n/G2")``; not with entry times.
         tau : float, optional
-            Only events before it count; with ``ipcw`` where few are followed long.
+            Only events before this time count; useful with ``ipcw`` if few have a long follow-up.
 
         Returns
         -------
-        float, or two of them with ``return_se``
+        float, or a pair of floats with ``return_se``
+
+        Raises
+        ------
+        DataError
+            If y has no comparable pairs, or ``ipcw`` is combined with entry times.
 
         References
         ----------
@@ -350,10 +369,10 @@ class CoxRegression(CoxCurves, ProportionalHazardsModel):
         offset: Any = None,
         level: float = 0.95,
     ) -> pd.DataFrame:
-        """How well the risk tells those with the event by a time from those still free of it.
+        """Compute the AUC for the event by each time against later events.
 
-        Those who left before are made up for by the others: cases weigh the inverse of the
-        probability of not having been censored, by the Kaplan–Meier curve of censoring in y.
+        To account for censoring, cases are weighted by the inverse probability of being
+        uncensored, from the Kaplan–Meier curve of censoring in y.
 
         Parameters
         ----------
@@ -363,22 +382,23 @@ class CoxRegression(CoxCurves, ProportionalHazardsModel):
         times : (T,) array
         sample_weight : (n,) array, optional
         strata : (n,) labels, optional
-            Where the fit had strata: risks are compared across them, baseline included.
+            Required if the model was fitted with strata; risks include the baseline and are
+            compared across strata.
         offset : (n,) array, optional
         level : float
-            Of the intervals, symmetric on the logit scale.
+            Confidence level of the intervals, which are symmetric on the logit scale.
 
         Returns
         -------
         DataFrame
-            Indexed by time; columns ``auc``, ``se`` (the infinitesimal jackknife's, the
-            estimation of the censoring curve included, the coefficients taken as given),
-            ``lower``, ``upper``.
+            Indexed by time; columns ``auc``, ``se``, ``lower``, ``upper``. Standard errors are
+            from the infinitesimal jackknife, which accounts for the estimation of the censoring
+            curve and not of the coefficients.
 
         Raises
         ------
         DataError
-            Entry times; a time by which nobody had the event or after which nobody was seen.
+            If y has entry times, or a time precedes all events or follows all observation.
 
         References
         ----------
@@ -405,27 +425,32 @@ class CoxRegression(CoxCurves, ProportionalHazardsModel):
                 f"Row {i} has no risk at time {np.atleast_1d(times)[k]:g}: in the fit nobody of "
                 "its stratum was seen that long. Leave such times out."
             )
-        risk = np.where(unknown, -np.inf, risk)  # rows without weight are in no pair
+        risk = np.where(unknown, -np.inf, risk)  # only rows without weight, which form no pairs
         return auc_table(risk, time, event, weight, times, level)
 
     def test_proportionality(self, transform: Any = "km") -> pd.DataFrame:
-        """Score test of each effect against one that changes as β + θ g(t), and of all together.
+        """Test proportional hazards by score tests of effects β + θ g(t), singly and jointly.
 
         Parameters
         ----------
         transform : {"km", "identity", "log", "rank"} or callable
             g(t): one minus the Kaplan–Meier curve just before t (default), t, log t, the rank of
             t among all times, or a function of an array of times. The curve and the ranks count
-            rows, whatever their weights, as R's do.
+            rows without their weights, as in R.
 
         Returns
         -------
         DataFrame
-            One row a coefficient and ``GLOBAL``; columns ``chisq``, ``df``, ``p``. A small p says
-            that the hazard ratio changes with time. The same numbers as R's
-            ``survival::cox.zph(fit, transform, terms=FALSE)`` from version 3.0 on. With a normal
-            prior, what its pull on the estimates does to the score is taken out (Neyman's C(α)
-            test): to first order the numbers are those of a fit without it.
+            One row for each coefficient and ``GLOBAL``; columns ``chisq``, ``df``, ``p``. A small
+            p indicates that the hazard ratio changes with time. The numbers equal those of R's
+            ``survival::cox.zph(fit, transform, terms=FALSE)``, version 3.0 or later. With a
+            normal prior the effect of the shrinkage on the score is removed (Neyman's C(α)
+            test), so that the numbers equal those of an unpenalised fit to first order.
+
+        Raises
+        ------
+        DataError
+            If the model has no covariates or a Laplace prior, or was unpickled without its data.
 
         References
         ----------

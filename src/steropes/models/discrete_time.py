@@ -1,4 +1,4 @@
-"""Time as a pooled logistic model has it: its intervals, the baseline and what varies with time."""
+"""Intervals of time, baseline and time-varying effects of pooled logistic models."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ __all__ = ["DiscreteTime"]
 
 @dataclass(frozen=True)
 class DiscreteTime:
-    """Made once in a fit from the settings, and kept for predictions.
+    """The role of time in a fit, constructed from the settings and kept for predictions.
 
     Attributes
     ----------
-    intervals : Intervals
+    intervals : TimeIntervals
     basis : (K, M) array
-        Of the baseline.
+        Basis functions of the baseline in each interval.
     functions : (K, Q) array
-        Of time, that effects vary with.
+        Functions of time by which effects vary.
     pairs : list of (column, function)
-        Which effects vary, and how.
+        Columns with varying effects, each with a function.
     baseline_names, effect_names : list of str
+        Names of the coefficients.
     """
 
     intervals: TimeIntervals
@@ -43,7 +44,7 @@ class DiscreteTime:
     def of(
         cls, intervals: TimeIntervals, baseline: Any, time_varying: Any, columns: list[str]
     ) -> DiscreteTime:
-        """From the settings of a model of X with these columns."""
+        """Construct from the settings of a model of X with these columns."""
         basis, names, _ = baseline_basis(baseline, intervals.K)
         functions, pairs = channels(time_varying, columns, intervals.K)
         F = np.zeros((len(basis), 0))
@@ -61,9 +62,9 @@ class DiscreteTime:
 
     @property
     def names(self) -> list[str]:
-        """Of all coefficients."""
+        """Names of all coefficients."""
         return [*self.baseline_names, *self.effect_names]
 
     def design(self, X: Design) -> ChannelDesign:
-        """X with the baseline's columns and the products with time, none of them made."""
+        """Extend X by the columns of the baseline and by products with time, computed lazily."""
         return ChannelDesign(X, self.basis, self.functions, self.pairs, self.names)

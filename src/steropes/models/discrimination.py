@@ -1,4 +1,4 @@
-"""How well risks tell who has the event, and first: concordance and AUC with standard errors."""
+"""Concordance and time-dependent AUC with standard errors."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ def concordance_with_se(
     row: np.ndarray | None = None,
     share: np.ndarray | None = None,
 ) -> float | tuple[float, float]:
-    """Concordance, with its standard error where that is wanted.
+    """Compute the concordance, and optionally its standard error.
 
     Parameters
     ----------
     score, time, event, entry, strata, weight : (N,) arrays
-        Of pieces of rows where there is a ``row``.
+        Values of rows, or of pieces of rows if ``row`` is given.
     return_se : bool
     cluster : (n,) labels, optional
-        Rows whose influences are added up before they are squared.
+        Clusters of rows, within which influences are summed before they are squared.
     row : (N,) int array, optional
-        Whose piece each is.
+        The row that each piece belongs to.
     share : (N,) array, optional
-        What pairs count by the row with the event.
+        Weight of pairs, by the row with the event.
     """
     score = merge_rounding_ties(score)
     value, influence = concordance_influence(score, time, event, entry, strata, weight, share)
@@ -69,7 +69,7 @@ def pair_weights(
     ipcw: bool,
     tau: float | None,
 ) -> np.ndarray | None:
-    """What pairs count by the row with the event; None where all count the same."""
+    """Compute weights of pairs, by the row with the event; None if all are equal."""
     if tau is not None and not (isinstance(tau, Real) and tau > 0):
         raise DataError(f"tau must be a time above zero, not {tau!r}.")
     if not isinstance(ipcw, bool | np.bool_):
@@ -92,7 +92,7 @@ def auc_table(
     times: Any,
     level: float,
 ) -> pd.DataFrame:
-    """AUC at some times.
+    """Tabulate the AUC at some times with logit confidence limits.
 
     Parameters
     ----------

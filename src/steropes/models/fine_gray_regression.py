@@ -1,4 +1,4 @@
-"""Fine and Gray's regression: subdistribution hazard ratios with competing risks."""
+"""Fine–Gray regression for subdistribution hazard ratios with competing risks."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ __all__ = ["FineGrayRegression"]
 
 
 class FineGrayRegression(ProportionalHazardsModel):
-    """Proportional hazards of the subdistribution of one cause, with a prior on the effects.
+    """Proportional subdistribution hazards of one cause, with a prior on the effects.
 
-    exp(β) is the ratio of subdistribution hazards: it says in which direction, and on the
-    complementary log-log scale how far, a covariate moves the cumulative incidence of the cause,
-    the other causes' part in it included. There is no intercept.
+    exp(β) is the ratio of subdistribution hazards. It gives the direction and, on the
+    complementary log-log scale, the size of a covariate's effect on the cumulative incidence of
+    the cause, including effects through the competing causes. There is no intercept.
 
     Parameters
     ----------
@@ -61,24 +61,41 @@ class FineGrayRegression(ProportionalHazardsModel):
     verbose : int
         Whether to show progress on standard error (1) or not (0, default).
 
+    Attributes
+    ----------
+    coef_ : (p,) array
+        Log subdistribution hazard ratios.
+    baseline_hazard_ : DataFrame
+        Breslow's estimate at X = 0 and offset 0: ``time``, ``hazard`` (the step at each event
+        time) and ``cumulative_subdistribution_hazard``, preceded by ``stratum`` if there are
+        strata.
+    log_likelihood_, optimality_, converged_, n_iter_, prior_, cv_results_, variance_
+        See `PenalizedModel`; the log-likelihood is a log pseudo-likelihood.
+
+    Raises
+    ------
+    SeparationError
+        If the pseudo-likelihood is monotone in some unpenalised columns.
+
     Notes
     -----
-    ``fit(X, y, strata=…)``: people with a competing event stay at risk with the weight
+    In ``fit(X, y, strata=…)`` people with a competing event remain at risk with the weight
     G(t−) / G(T−), where G is the Kaplan–Meier estimate of the censoring distribution. It is
-    estimated with the row weights, within each stratum where there are strata, and anew by each
-    fold of a cross-validation from the fold's own rows. At equal times an event comes before a
-    censoring, as in R's ``survival::finegray``; without such ties ``cmprsk::crr`` gives the same.
-    Tied events are treated by Breslow's method.
+    estimated with the row weights, within each stratum, and in a cross-validation for each fold
+    from the fold's own rows. At equal times events come before censorings, as in R's
+    ``survival::finegray``; without such ties ``cmprsk::crr`` gives the same results. Tied events
+    are handled by Breslow's method.
 
     With entry times, ``y = Surv(time, event, entry)``, people are at risk on (entry, time] and
     after a competing event with the weight G(t−)H(t−) / (G(T−)H(T−)), where H is the
-    product-limit estimate of the distribution of entry, in reversed time, as in R's
-    ``survival::finegray``: at equal times events, then censorings, then entries. Where nobody is
-    under observation between a competing event and a later event of interest that weight is
-    infinite, and refused; in folds and bootstrap draws the former then leaves the risk sets.
+    product-limit estimate of the distribution of entry in reversed time, as in R's
+    ``survival::finegray``: at equal times events come first, then censorings, then entries. If
+    nobody is under observation at some time between a competing event and a later event of
+    interest, the weight is infinite and the fit is refused; in folds and bootstrap draws the
+    competing event leaves the risk sets instead.
 
     ``vcov(kind="robust")`` and ``summary(kind="robust")`` are the estimates of Fine and Gray
-    (1999), which take the estimation of G (and H) into account, and which ``cmprsk::crr`` prints.
+    (1999), which account for the estimation of G (and H), as printed by ``cmprsk::crr``.
     ``kind="model"`` (the default, as in all families) treats the weights as known and the
     pseudo-likelihood as a likelihood.
 
@@ -101,7 +118,8 @@ class FineGrayRegression(ProportionalHazardsModel):
     _cumulative_name = "cumulative_subdistribution_hazard"
     _residual_kinds = ("martingale", "score", "dfbeta", "schoenfeld", "scaled_schoenfeld")
 
-    _cause: int  # that of the fit
+    # The cause of the fit; the setting may change afterwards.
+    _cause: int
 
     def __init__(
         self,
@@ -141,7 +159,7 @@ class FineGrayRegression(ProportionalHazardsModel):
             outcome.time, outcome.event, get_backend("cpu", self.n_jobs), self._cause, codes,
             outcome.entry,
         )  # fmt: skip
-        # Causes are spread evenly over folds, each row in one of them whatever its event.
+        # Folds are stratified by cause, and every row is in one fold.
         return likelihood, {"fold_label": outcome.event}
 
     def _refuse_without_events(self, label: np.ndarray) -> None:
@@ -154,22 +172,22 @@ class FineGrayRegression(ProportionalHazardsModel):
     def predict_cumulative_incidence(
         self, X: Any, times: Any, strata: Any = None, offset: Any = None
     ) -> np.ndarray:
-        """Probability of the event of interest up to each time, with the competing ones about.
+        """Predict the cumulative incidence of the event of interest at each time.
 
         Parameters
         ----------
         X : array, sparse matrix, data frame or Design, (n, p)
         times : (T,) array
         strata : (n,) labels, optional
-            Where the fit had strata.
+            Required if the model was fitted with strata.
         offset : (n,) array, optional
 
         Returns
         -------
         (n, T) array
             1 − exp(−Λ₀(t) exp η) with Breslow's estimate of the cumulative subdistribution
-            hazard (Fine and Gray 1999, §4); constant after the last event and NaN after the
-            last time at which anyone was seen, in the row's stratum where there are strata.
+            hazard (Fine and Gray 1999, §4). Constant after the last event, and NaN after the last
+            time at which anyone (of the row's stratum) was under observation.
         """
         with np.errstate(over="ignore"):
             return -np.expm1(-np.exp(self._log_cumulative(X, times, strata, offset)))
@@ -183,7 +201,7 @@ class FineGrayRegression(ProportionalHazardsModel):
         offset: Any = None,
         cluster: Any = None,
     ) -> pd.DataFrame:
-        """Cumulative incidence curves of people with standard errors and limits.
+        """Compute cumulative incidence curves with confidence limits.
 
         Parameters
         ----------
@@ -191,26 +209,27 @@ class FineGrayRegression(ProportionalHazardsModel):
         times : (T,) array, optional
             Default the times of the event of interest (in the row's stratum).
         level : float
-            Of the limits, symmetric on the log(−log) scale of one minus the incidence.
+            Confidence level of the limits, which are symmetric on the log(−log) scale of one
+            minus the incidence.
         strata : (n,) labels, optional
-            Where the fit had strata.
+            Required if the model was fitted with strata.
         offset : (n,) array, optional
         cluster : (n_fit,) labels, optional
-            Of the rows that the model was fitted to: rows whose influences are added up before
-            they are squared.
+            Labels of the rows of the fit; influences are summed within clusters.
 
         Returns
         -------
         DataFrame
-            Row by row and time by time: ``row`` (its position in X), ``time``, ``incidence``,
-            ``se``, ``lower``, ``upper``. The standard error is the sandwich's of the rows'
-            influences on β̂, the baseline and the censoring distribution (Fine and Gray 1999,
-            §4). NaN after the last time at which anyone was seen, in the row's stratum.
+            A line for each row and time: ``row`` (its position in X), ``time``, ``incidence``,
+            ``se``, ``lower``, ``upper``. The standard error is the sandwich estimate from the
+            rows' influences on β̂, the baseline and the censoring distribution (Fine and Gray
+            1999, §4). NaN after the last time under observation in the row's stratum.
 
         Raises
         ------
         DataError
-            A Laplace prior, under which there are no standard errors; a fit that was unpickled.
+            Under a Laplace prior, which has no standard errors, or if the model was unpickled
+            without its data.
         """
         check_level(level)
         refuse_other_order(X, strata=strata)
@@ -240,7 +259,7 @@ class FineGrayRegression(ProportionalHazardsModel):
         return concatenate_by_row(parts)
 
     def _survival_table(self, X: Any, level: float, strata: Any, offset: Any) -> pd.DataFrame:
-        """One minus the incidence, with its limits."""
+        """Compute one minus the incidence, with its limits."""
         table = self.incidence_curves(X, None, level, strata, offset)
         free = 1.0 - table[["incidence", "upper", "lower"]]
         free.columns = pd.Index(["survival", "lower", "upper"])
@@ -279,10 +298,10 @@ class FineGrayRegression(ProportionalHazardsModel):
         return_se: bool = False,
         cluster: Any = None,
     ) -> float | tuple[float, float]:
-        """Harrell's concordance for the cause: do those at higher risk have it, and earlier?
+        """Compute Harrell's concordance for the cause of interest.
 
-        Someone with a competing event never has the event of interest, and so outlives every
-        one of them. Pairs are those that censoring leaves comparable, without weights for it. With
+        People with a competing event never have the event of interest and count as surviving
+        longest. Only pairs that are comparable despite censoring are used, without weights. With
         entry times two people are compared at an event of one after both have entered.
 
         Parameters
@@ -292,13 +311,17 @@ class FineGrayRegression(ProportionalHazardsModel):
             As in ``fit``.
         sample_weight : (n,) array, optional
         strata : (n,) labels, optional
-            Pairs are within strata.
+            Pairs are formed within strata.
         offset : (n,) array, optional
         return_se : bool
-            Whether the standard error is wanted too: the infinitesimal jackknife's, as R's
-            ``survival::concordance`` has it.
+            Whether to return the standard error too, from the infinitesimal jackknife, as in R's
+            ``survival::concordance``.
         cluster : (n,) labels, optional
-            With the standard error: rows that belong together, such as those of one person.
+            With ``return_se``: rows that belong together, such as those of one person.
+
+        Returns
+        -------
+        float, or a pair of floats with ``return_se``
 
         References
         ----------

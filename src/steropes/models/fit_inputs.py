@@ -1,4 +1,4 @@
-"""What a fit is given beside X, until it is read."""
+"""Arguments of ``fit`` with an entry for each row of X."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["FitInputs"]
 
 @dataclass(frozen=True)
 class FitInputs:
-    """Outcome and vectors, a value a row of X each, as the user holds them.
+    """Outcome and vectors as the user passed them to ``fit``, before validation.
 
     Attributes
     ----------
     y
-        Outcome; what it may be is the model's to say.
+        Outcome, in a form that depends on the model.
     sample_weight, offset, exposure, strata
-        As of ``fit``, or None.
+        Arguments of ``fit``, or None.
     """
 
     y: Any
@@ -30,16 +30,16 @@ class FitInputs:
     strata: Any = None
 
     def refuse_other_order(self, X: Any) -> None:
-        """Refuse rows that are labelled in another order than X's, or each other's."""
+        """Refuse vectors with the row labels of X, or of y, in another order."""
         vectors = {
             "sample_weight": self.sample_weight, "offset": self.offset,
             "exposure": self.exposure, "strata": self.strata,
         }  # fmt: skip
         refuse_other_order(X, y=self.y, **vectors)
-        refuse_other_order(self.y, "y", **vectors)  # where X has no labels
+        refuse_other_order(self.y, "y", **vectors)  # X may have no labels
 
     def refuse_extras(self, model: Any, *names: str) -> None:
-        """Refuse those of these that the model has no use for, instead of ignoring them."""
+        """Refuse the named arguments, which the model would otherwise ignore."""
         for name in names:
             if getattr(self, name) is not None:
                 raise DataError(f"{type(model).__name__} has no use for {name}; leave it out.")

@@ -1,4 +1,4 @@
-"""Free intercepts need events in every interval: refusals that name the interval."""
+"""Checks that every interval with an intercept of its own has events."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["refuse_empty_intervals", "refuse_empty_splits"]
 def refuse_empty_intervals(
     likelihood: PooledLogisticLikelihood, weights: np.ndarray, intervals: TimeIntervals, cv: bool
 ) -> None:
-    """Refuse intervals without people at risk, without events, or with events alone."""
+    """Refuse intervals without people at risk or events, or with events of everyone at risk."""
     at_risk, events = events_by_interval(likelihood, weights)
     remedy = "Merge it with a neighbour by breaks, or use a smooth baseline such as baseline=2."
     for k in range(intervals.K):
@@ -43,7 +43,7 @@ def refuse_empty_intervals(
 
 
 def refuse_empty_splits(problem: Any, splits: Sequence, intervals: TimeIntervals) -> None:
-    """Refuse splits for cross-validation that take all events of an interval away."""
+    """Refuse splits for cross-validation that remove all events of an interval."""
     for number, (train, _) in enumerate(splits):
         weights = np.zeros(len(problem.weights))
         weights[train] = problem.weights[train]

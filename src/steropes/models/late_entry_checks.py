@@ -1,4 +1,4 @@
-"""Late entry with competing events: what observation that is interrupted leaves unknown."""
+"""Check for interrupted observation in models with late entry and competing events."""
 
 from __future__ import annotations
 
@@ -13,15 +13,21 @@ __all__ = ["refuse_unobserved_gap"]
 def refuse_unobserved_gap(
     likelihood: CoxLikelihood, weights: np.ndarray, labels: list | None
 ) -> None:
-    """Refuse competing events that have no finite weight in later risk sets.
+    """Refuse competing events with infinite weights in later risk sets.
 
     Parameters
     ----------
     likelihood : CoxLikelihood
     weights : (n,) array
-        In the rows of X.
+        Row weights in the order of X.
     labels : list or None
-        Of the strata, by code.
+        Labels of the strata by code.
+
+    Raises
+    ------
+    DataError
+        If nobody is under observation at some time between a competing event and a later event
+        of interest; the message names the stratum and time.
     """
     found = likelihood.cut_off(weights)
     if found is None:

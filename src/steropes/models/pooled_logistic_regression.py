@@ -1,4 +1,4 @@
-"""Pooled logistic regression over intervals of time: discrete hazards without repeated rows."""
+"""Pooled logistic regression of discrete hazards, without expanding rows to person-intervals."""
 
 from __future__ import annotations
 
@@ -39,35 +39,35 @@ __all__ = ["PooledLogisticRegression"]
 
 
 class PooledLogisticRegression(PooledResiduals, PenalizedModel):
-    """Logistic regression of the event in each interval that a person begins at risk.
+    """Logistic regression of the event in each interval at whose start a person is at risk.
 
-    Time is cut into intervals (t_{k−1}, t_k], k = 1 … K. A person contributes every interval at
-    whose start they are at risk (entry ≤ t_{k−1} < time), with y_ik = 1 in the interval that
-    holds the time of their event, and
+    Time is divided into intervals (t_{k−1}, t_k], k = 1 … K. A person contributes every interval
+    at whose start they are at risk (entry ≤ t_{k−1} < time), with y_ik = 1 in the interval that
+    contains the time of their event, and
 
         logit P(y_ik = 1) = b(k) + x_i β + Σ_q f_q(k) x_i γ_q + offset_i.
 
-    The person-intervals are never made: X stays (n, p), and time is a loop inside the
-    likelihood.
+    Rows are never expanded to person-intervals: X remains (n, p), and the likelihood loops over
+    time.
 
     Parameters
     ----------
     interval : float, optional
-        Width of all intervals, which start at 0 and are as many as the longest time takes.
+        Width of all intervals, which start at 0 and cover the longest time.
     breaks : sequence of float, optional
-        t_0 < t_1 < … < t_K instead. Where the first is positive and someone is at risk from 0
-        or before, 0 is put in front of it, so that no time at risk is left out. A person still
-        at risk at the last break is censored there, whatever happens later.
+        t_0 < t_1 < … < t_K instead. If the first is positive and someone is at risk from 0 or
+        before, 0 is prepended, so that all time at risk is included. A person still at risk at
+        the last break is censored there.
     baseline : int, "interval", callable or sequence of callables
         b(k): a polynomial of this degree in t = k, counted from 1 (default 2; 0 is a
         constant), a free intercept for every interval, or a constant and functions of t.
         A function takes the array of t = 1 … K and returns as many values, or rows of values
         (a spline basis).
     time_varying : mapping, int, callable or sequence of callables, optional
-        How effects change: ``{"x": 1}`` adds x · t for the column named (or at position) x,
-        ``{"x": 2}`` x · t and x · t²; functions of t as for ``baseline``, without the constant.
-        One of these instead of a mapping is for all columns. The coefficients γ have the same
-        prior as their column's β.
+        Changes of effects with time: ``{"x": 1}`` adds x · t for the column named (or at
+        position) x, ``{"x": 2}`` x · t and x · t²; functions of t as for ``baseline``, without
+        the constant. A value without a mapping applies to all columns. The coefficients γ have
+        the prior of their column's β.
     prior : Prior, optional
         Prior on the coefficients, such as `Laplace`, `Normal` or `ElasticNet`. None (default) is
         maximum likelihood.
@@ -99,25 +99,27 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
     baseline_coef_ : Series
         The parameters of b(k) by name.
     intercept_ : float
-        Its constant; not there with ``baseline="interval"``.
+        The constant of b(k); absent with ``baseline="interval"``.
     breaks_ : (K + 1,) array
         t_0 … t_K.
     n_person_intervals_ : int
         Person-intervals contributed by people with a positive weight.
+    log_likelihood_, optimality_, converged_, n_iter_, prior_, cv_results_, variance_
+        See `PenalizedModel`.
 
     Raises
     ------
     SeparationError
-        With ``baseline="interval"``, an interval in which no one, or everyone at risk, has the
-        event, or in which no one is at risk.
+        With ``baseline="interval"``, if an interval has nobody at risk, or no one or everyone at
+        risk has the event in it.
 
     Notes
     -----
     Names of coefficients: ``intercept``, ``t``, ``t^2``, … or ``t=1``, ``t=2``, … of the
     baseline (``log(t)`` for a function called ``log``, ``spline(t)[1]``, … for one with several
     values, ``f(t)`` for a lambda), then the columns of X, then ``x:t``, ``x:t^2``, ….
-    A time that lies within 1e-9 (relative) of the end of an interval of given width counts as
-    lying on it.
+    With ``interval``, a time within a relative distance of 1e-9 of the end of an interval counts
+    as lying on it.
 
     References
     ----------
@@ -136,8 +138,10 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
 
     _intercept = True
     _time: DiscreteTime
-    _end: float  # of the last interval that anyone began at risk
-    _uncentered_beta: np.ndarray  # all coefficients, the baseline's at X = 0
+    # End of the last interval at whose start anyone was at risk.
+    _end: float
+    # All coefficients in the user's units, with the baseline at X = 0.
+    _uncentered_beta: np.ndarray
 
     breaks_: np.ndarray
     n_person_intervals_: int
@@ -192,11 +196,11 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
         self._has_intercept = self._wants_intercept()
         outcome = check_survival(inputs.y, n)
         used = weights > 0
-        seen = outcome if used.all() else outcome.at(used)  # others make no intervals
+        seen = outcome if used.all() else outcome.at(used)  # rows without weight are ignored
         if self.interval is not None:
             intervals = TimeIntervals.of_width(self.interval, seen)
         else:
-            assert self.breaks is not None  # one of the two, as the settings say
+            assert self.breaks is not None  # checked with the settings
             intervals = TimeIntervals.at(self.breaks, seen)
         self._time = time = DiscreteTime.of(
             intervals, self.baseline, self.time_varying, design.names
@@ -216,14 +220,14 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
         self._refuse_without_events(label[used])
         if isinstance(self.baseline, str):
             refuse_empty_intervals(likelihood, weights, intervals, self.cv is not None)
-            # Events of each interval are spread over the folds: none may lose all of them.
+            # Folds are stratified by interval, so that none loses all events of an interval.
             label = np.where(at_risk.event, at_risk.last, 0).astype(np.int32)
         self.breaks_ = intervals.breaks
-        self._end = float(intervals.breaks[at_risk.last[used].max()])  # no one is seen after it
+        self._end = float(intervals.breaks[at_risk.last[used].max()])
         self.n_person_intervals_ = int((at_risk.last - at_risk.first)[used].sum(dtype=np.int64))
         prior, columns = self._prior_of_columns()
         if columns is None:
-            prior, columns = _for_changes(prior, whole.source, design.names, time.effect_names)
+            prior, columns = _prior_of_changes(prior, whole.source, design.names, time.effect_names)
         return Problem(
             design=whole,
             likelihood=likelihood,
@@ -244,8 +248,10 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
         return super()._select(problem, progress)
 
     def _start(self, problem: Problem, begin: np.ndarray | None) -> np.ndarray:
-        """Where a fit starts: events are rare in an interval, and from a baseline of zero every
-        column of X would look as if it mattered.
+        """Return initial coefficients, with the baseline fitted alone.
+
+        Events are rare in an interval, so that with a baseline of zero the gradients of all
+        columns of X would be large.
         """
         start, M = super()._start(problem, begin), problem.n_free
         start = np.zeros(problem.design.p) if start is None else start
@@ -264,7 +270,7 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
         if self._has_intercept:
             self.intercept_ = float(self._uncentered_beta[0])
         else:
-            del self.intercept_  # the first of the baseline's: each interval has its own
+            del self.intercept_  # each interval has an intercept in baseline_coef_
 
     def _has_varying_effects(self) -> bool:
         return self.time_varying is not None
@@ -278,7 +284,7 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
     # -- prediction ----------------------------------------------------------------------------
 
     def _predictors(self, X: Any, offset: Any) -> tuple[np.ndarray, np.ndarray, Backend]:
-        """Stacked linear predictors of new people, with the functions they go with."""
+        """Compute stacked linear predictors of new rows, and the functions of time."""
         refuse_other_order(X, offset=offset)
         design = self._check_new(X)
         whole = self._time.design(design)
@@ -303,16 +309,20 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
     def predict_survival(self, X: Any, times: Any, offset: Any = None) -> np.ndarray:
         """Return P(no event by each time), (n, len(times)).
 
-        The product of 1 − p_ik over the intervals that have ended by the time: within an
-        interval, survival at the end of the one before.
+        This is the product of 1 − p_ik over the intervals that have ended by the time; within an
+        interval it equals the survival at the end of the previous one.
 
         Parameters
         ----------
-        X : as in `fit`
+        X : array, sparse matrix, data frame or Design, (n, p)
         times : (m,) array or float
-            In any order. After the end of the last interval that anyone began at risk, where
-            the data say nothing, survival is NaN.
+            In any order.
         offset : (n,) array, optional
+
+        Returns
+        -------
+        (n, m) array
+            NaN after the end of the last interval at whose start anyone was at risk.
         """
         times = np.atleast_1d(times)
         eta, F, backend = self._predictors(X, offset)
@@ -325,10 +335,7 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
         return out
 
     def predict(self, X: Any, offset: Any = None) -> np.ndarray:
-        """Return the risk of the event by the end of the last interval, 1 − S(t_K), (n,).
-
-        The last one that anyone began at risk.
-        """
+        """Return the risk 1 − S(t), (n,), by the end of the last interval with people at risk."""
         return 1.0 - self.predict_survival(X, self._end, offset)[:, 0]
 
     @overload
@@ -369,11 +376,24 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
         ipcw: bool = False,
         tau: float | None = None,
     ) -> float | tuple[float, float]:
-        """Concordance of the risks, as of `CoxRegression`; y as in ``fit``."""
+        """Compute the concordance of the risks by the end of the last interval.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or Design, (n, p)
+        y : structured array
+            As in ``fit``.
+        sample_weight, offset, return_se, cluster, ipcw, tau
+            See `CoxRegression.concordance`.
+
+        Returns
+        -------
+        float, or a pair of floats with ``return_se``
+        """
         refuse_other_order(X, sample_weight=sample_weight, cluster=cluster)
         survival = self.predict_survival(X, self._end, offset)[:, 0]
-        with np.errstate(divide="ignore"):  # of risks of zero and of one
-            risk = np.log(-np.log(survival))  # where many are near one they differ still
+        with np.errstate(divide="ignore"):  # risks of zero and one are infinite
+            risk = np.log(-np.log(survival))  # distinguishes survival probabilities near one
         n = len(risk)
         time, event, entry = check_survival(y, n)
         weight = check_weights(sample_weight, n)
@@ -382,17 +402,17 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
         return concordance_with_se(risk, time, event, *rest, share=share)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
-        """Concordance, the higher the better, as searches over settings want it."""
+        """Compute the concordance; higher is better."""
         return self.concordance(X, y, sample_weight, offset)
 
 
-def _for_changes(
+def _prior_of_changes(
     prior: Prior | None, source: np.ndarray, names: list[str], effects: list[str]
 ) -> tuple[Prior | None, PriorColumns | None]:
-    """Give γ the prior of its column; each is excluded by itself."""
+    """Give each γ the prior of its column, but let ``exclude`` refer to each separately."""
     if not isinstance(prior, Prior) or len(source) == len(names):
         return prior, None
-    # A position is one of X's columns, behind which the changes stand.
+    # Positions refer to the columns of X, which precede the changes.
     places = ColumnLookup(names, "exclude")
     exclude = [
         item if isinstance(item, str) else names[places.of(item)]

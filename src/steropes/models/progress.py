@@ -1,4 +1,4 @@
-"""Progress of long fits on standard error, and of notebooks' kernels by the same lines."""
+"""Progress of long fits on standard error."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["Progress"]
 
 
 class Progress:
-    """Say how far a fit is: nothing at verbose 0, a line that rewrites itself from 1 on."""
+    """Report the progress of a fit: nothing if verbose is 0, else one line that is rewritten."""
 
     def __init__(self, verbose: int | bool) -> None:
         self.verbose = int(verbose)
@@ -32,6 +32,7 @@ class Progress:
         self._write(f"step {iteration}: largest KKT violation {violation:.2e}", final=False)
 
     def _write(self, text: str, final: bool) -> None:
+        """Rewrite the line, at most ten times a second unless it is final."""
         now = time.monotonic()
         if not self.verbose or (now - self.last < 0.1 and not final):
             return

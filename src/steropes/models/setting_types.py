@@ -1,4 +1,4 @@
-"""Types of the settings of estimators, for editors and type checkers; `check_settings` refuses."""
+"""Types of the settings of estimators, for editors and type checkers."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ __all__ = [
 ]
 
 Solver = Literal["newton", "ccd"]
-# What chooses the variance of a prior.
+# Methods that choose the variance of a prior.
 Chooser = CrossValidation | InformationCriterion
 Device = Literal["cpu", "cuda", "auto"]
-# Which standard errors.
+# Kinds of standard errors.
 Kind = Literal["model", "robust"]
 SummaryKind = Literal["model", "robust", "profile", "bootstrap"]
-# How an interval is made.
+# Methods for confidence intervals.
 IntervalMethod = Literal["wald", "robust", "profile", "bootstrap"]
 # Cut points by name or position of a column.
 StepTimes = Mapping[str, Sequence[float]] | Mapping[int, Sequence[float]] | Mapping[Any, np.ndarray]
-# A degree, or functions of the number of the interval.
+# The degree of a polynomial, or functions of the number of the interval.
 TimeFunctions = int | Callable[[np.ndarray], Any] | Sequence[Callable[[np.ndarray], Any]]
 VaryingEffects = TimeFunctions | Mapping[str, TimeFunctions] | Mapping[int, TimeFunctions]

@@ -1,4 +1,4 @@
-"""Settings of an estimator that make no sense, refused by name before anything is read."""
+"""Validation of the settings of estimators."""
 
 from __future__ import annotations
 
@@ -21,7 +21,13 @@ DEVICES = get_args(Device)
 
 
 def check_settings(model: Any) -> None:
-    """Refuse settings that all estimators have in common, by ``model``'s parameters."""
+    """Refuse invalid values of the settings that all estimators have.
+
+    Raises
+    ------
+    DataError
+        The message names the setting.
+    """
     if model.solver not in SOLVERS:
         raise DataError(f"solver must be 'newton' or 'ccd', not {model.solver!r}.")
     if not (_real(model.tol) and 0 < model.tol < np.inf):
@@ -46,13 +52,15 @@ def check_settings(model: Any) -> None:
 
 
 def numerical_settings(model: BaseEstimator) -> dict[str, Any]:
-    """Parameters that results depend on: all but how many threads work, and what is printed."""
+    """Return the settings that affect results: all except ``n_jobs`` and ``verbose``."""
     return {k: v for k, v in model.get_params().items() if k not in ("n_jobs", "verbose")}
 
 
 def _real(x: Any) -> bool:
+    """Return whether x is a real number and not a boolean."""
     return isinstance(x, Real) and not isinstance(x, bool)
 
 
 def _whole(x: Any) -> bool:
+    """Return whether x is an integer and not a boolean."""
     return isinstance(x, Integral) and not isinstance(x, bool)

@@ -1,4 +1,4 @@
-"""What a user calls on a model has BLAS on one thread: no digit depends on how many there are."""
+"""Single-threaded BLAS in public methods, so that results do not depend on the thread count."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["SingleThreadedMethods"]
 
 
 class SingleThreadedMethods:
-    """The public methods and properties of every subclass keep BLAS to one thread.
+    """Base class that restricts BLAS to one thread in public methods and properties.
 
-    A fit, a covariance matrix, a test and a prediction all end in BLAS somewhere, and it would be
-    easy to forget one; so it is the class that sees to it.
+    Fits, covariance matrices, tests and predictions all call BLAS. Wrapping them when a subclass
+    is created ensures that none is forgotten.
     """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

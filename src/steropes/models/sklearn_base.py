@@ -1,9 +1,9 @@
-"""scikit-learn's base classes, as mypy can see them.
+"""scikit-learn's base classes with type declarations for mypy.
 
-scikit-learn ships no types. To mypy its classes are ``Any``, and what inherits from them has every
-attribute: ``model.sumary()`` would pass. The few names that an estimator really gets from there
-are therefore declared here, for mypy alone (``MYPY`` is true to it and to nothing else; pyright
-reads scikit-learn's source). At run time this module is an import.
+scikit-learn ships no types. To mypy its classes are ``Any``, and a subclass of ``Any`` has every
+attribute, so that ``model.sumary()`` would pass. This module therefore declares the few names
+that estimators inherit, for mypy alone (only mypy treats ``MYPY`` as true; pyright reads
+scikit-learn's source). At run time it merely imports the classes.
 """
 
 from __future__ import annotations
