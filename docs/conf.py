@@ -53,9 +53,7 @@ def skip_inherited(
     return True if INHERITED.fullmatch(name) else None
 
 
-def escape_bars(
-    app: Any, what: str, name: str, item: Any, options: Any, lines: list[str]
-) -> None:
+def escape_bars(app: Any, what: str, name: str, item: Any, options: Any, lines: list[str]) -> None:
     """Escape the bars of absolute values, which reStructuredText reads as substitutions."""
     for k, line in enumerate(lines):
         if "|" in line and not line.lstrip().startswith((">>>", "...", "|")):
