@@ -460,6 +460,43 @@ def test_a_case_series_shows_nobody_s_month(rules, omop, tmp_path):
         assert int(count) == 0 or not 0 < int(count) < LEAST[rules]
 
 
+def test_opensafely_rounds_all_counts_of_a_case_series(omop):
+    made = case_series(
+        regular_series(omop, 14, 9, 3), case_series_settings(3, 1, unblind=True),
+        disclosure="opensafely",
+    )  # fmt: skip
+    tables, seen = made.tables(), 0
+    for table in tables.values():
+        counts = re.compile("_subjects$|_events$|_periods$|^outcomes$|covariate_(outcomes|eras)$")
+        for name in [c for c in table if counts.search(str(c))]:
+            values = table[name].dropna()
+            seen += len(values)
+            assert ((values % 6 == 3) | values.isin([0, -8])).all(), name
+    assert seen > 20
+    assert tables["sccs_likelihood_profile"].empty
+    result = tables["sccs_result"].iloc[0]
+    assert result["covariate_outcomes"] == 15
+    for name in ("rr", "ci_95_lb", "ci_95_ub", "covariate_days", "observed_days"):
+        assert result[name] == float(f"{result[name]:.3g}")
+    effects = tables["sccs_covariate_result"].set_index("covariate_id")
+    assert effects.loc[99, ["rr", "ci_95_lb", "ci_95_ub"]].isna().all()  # three outcomes
+    windows = [f"{x.rr:.2f}" for x in made.estimates.itertuples() if x.Index != "exposure"]
+    text = terminal_text(print_series, made, [])
+    assert windows[1] not in text
+
+
+def test_opensafely_computes_rates_from_rounded_counts(study):
+    _, numbers, _ = study
+    if numbers["disclosure"]["rules"] != "opensafely":
+        return
+    for line in numbers["rates"]:
+        if isinstance(line["events"], str):
+            assert {line[c] for c in ("person_years", "rate", "rate_lower", "rate_upper")} == {None}
+        else:
+            rate = 1000 * line["events"] / line["person_years"]
+            assert line["rate"] == pytest.approx(rate, rel=0.01)
+
+
 def test_months_do_not_tell_the_outcomes_of_a_month_that_is_hidden(omop):
     """The total less the outcomes of all other months."""
     rng = np.random.default_rng(8)
