@@ -258,7 +258,7 @@ def test_the_command_writes_tables_and_says_what_it_found(biased, tmp_path, caps
     assert run([str(a) for a in arguments]) == 0
     said = capsys.readouterr().out
     assert "Rate ratios" in said
-    assert "does not meet" in said.replace("\n", " ").replace("  ", " ")
+    assert "does not overlap" in said.replace("\n", " ").replace("  ", " ")
     result = pd.read_csv(out / "release" / "tables" / "sccs_result.csv")
     assert len(result) == 1
 

@@ -78,7 +78,7 @@ def test_the_page_is_whole_and_refers_to_nothing_outside(page):
     assert tags.open == []
     assert tags.images >= 6
     assert "http" not in page.replace("http://www.w3.org/2000/svg", "")
-    for heading in ("Result", "When the outcomes happened", "What has to hold", "Settings"):
+    for heading in ("Results", "Timing of outcomes", "Diagnostics", "Settings"):
         assert f"<h2>{heading}</h2>" in page
 
 
@@ -208,8 +208,8 @@ def test_a_spline_has_a_band_around_its_curve_and_the_caption_says_which(study):
     other = replace(study, model=plain)
     _, se = pictures.spline_curve(other, effect, x)
     assert (se > 0).all()
-    assert "No bands are drawn" in bands(study)
-    assert "point by point" in bands(other)
+    assert "No bands are shown" in bands(study)
+    assert "pointwise" in bands(other)
 
 
 def test_limits_of_the_bootstrap_are_on_the_page_in_the_picture_and_in_the_terminal(
@@ -220,7 +220,7 @@ def test_limits_of_the_bootstrap_are_on_the_page_in_the_picture_and_in_the_termi
     assert line["interval"] == "bootstrap"
     interval = ratio_text(line)[1]
     assert interval != "–"
-    words = "percentiles over 10 draws of people, the variance of the prior held"
+    words = "percentiles over 10 bootstrap draws of people at a fixed variance"
     assert f">{interval}</td>" in page
     assert words in page
     print_series(study, [])

@@ -1,8 +1,8 @@
-"""What nobody is to see of an exposure that fails a diagnostic, unless that is asked for.
+"""Blinding of exposures that fail a diagnostic, unless their estimates are requested.
 
-The rule is that of grids and of R's package (``Diagnostics.unblind``): whoever looks at a case
-series sees neither the effect nor the outcomes of the time at risk, from which it follows. The
-tables in R's layout hold every number beside the flags.
+The rule is that of grids and of R's package (``Diagnostics.unblind``): reports of a case series
+show neither the effect nor the outcomes during the time at risk, from which it follows. The tables
+in R's layout contain all numbers, with the flags.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["blinding_words", "hidden_covariates", "public_estimates"]
 
 
 def hidden_covariates(study: CaseSeries) -> frozenset[str]:
-    """Covariates whose effect is not shown: the exposures that fail, and other windows of them.
+    """List covariates with a hidden effect: failing exposures and their other windows.
 
     A window before exposure is a diagnostic and is shown.
     """
@@ -32,20 +32,21 @@ def hidden_covariates(study: CaseSeries) -> frozenset[str]:
     windows = study.settings.windows
     columns = dict(zip(study.intervals.names, study.intervals.columns, strict=True))
     eras = {(windows[columns[n].window].kind, i) for n in failed for i in columns[n].eras}
-    beside = {
+    other_windows = {
         name
         for name, c in columns.items()
         if c.window >= 0
         and not (c.of_interest or c.pre_exposure)
         and any((windows[c.window].kind, i) in eras for i in c.eras)
     }
-    return frozenset(failed | beside)
+    return frozenset(failed | other_windows)
 
 
 def public_estimates(study: CaseSeries) -> pd.DataFrame:
-    """The rate ratios as they are shown; a hidden one has no numbers and says so in ``note``.
+    """Return the rate ratios for display; hidden ones have no numbers and a note.
 
-    A reason for a missing estimate stays; that all or no outcomes fell in a window goes.
+    The reason for a missing estimate is kept; notes that all or no outcomes fell in a window are
+    replaced.
     """
     table = study.release.estimates.copy()
     hidden = table.index.isin([*hidden_covariates(study)])
@@ -56,7 +57,7 @@ def public_estimates(study: CaseSeries) -> pd.DataFrame:
 
 
 def blinding_words(study: CaseSeries) -> str:
-    """What is hidden, why, and how to see it; nothing where no exposure fails."""
+    """Describe what is hidden, why, and how to see it; "" if no exposure fails."""
     failed = [d for d in study.diagnostics if not d.unblind]
     if not failed:
         return ""
@@ -65,17 +66,17 @@ def blinding_words(study: CaseSeries) -> str:
     fail = "fails" if len(failed) == 1 else "fail"
     several = f"{len(failed):,} of {total:,} exposures {fail} a diagnostic ({why})"
     if study.settings.unblind:
-        what = several if total > 1 else f"the exposure fails a diagnostic ({why})"
-        whose = "their rate ratios" if total > 1 else "its rate ratio"
-        return f"Unblinded: {what}; {whose} would not be shown without --unblind."
+        problem = several if total > 1 else f"the exposure fails a diagnostic ({why})"
+        ratios = "their rate ratios" if total > 1 else "its rate ratio"
+        return f"Unblinded: {problem}; {ratios} would not be shown without --unblind."
     if not study.estimates.loc[[d.covariate for d in failed], "log_rr"].notna().any():
-        what = "the outcomes during the time at risk"
+        hidden = "the outcomes during the time at risk"
     else:
-        what = "rate ratios" if total > 1 else "the rate ratio"
+        hidden = "rate ratios" if total > 1 else "the rate ratio"
         follow = "they follow" if total > 1 else "it follows"
-        what += f" and the outcomes during the time at risk, from which {follow}"
+        hidden += f" and the outcomes during the time at risk, from which {follow}"
     because = several if total > 1 else f"the exposure fails a diagnostic ({why})"
     return (
-        f"Not shown: {what}, because {because}. To see them, run the study again with --unblind "
+        f"Not shown: {hidden}, because {because}. To see them, run the study again with --unblind "
         "(in Python, CaseSeriesSettings(…, unblind=True))."
     )

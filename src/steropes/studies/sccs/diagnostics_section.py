@@ -1,4 +1,4 @@
-"""Whether the assumptions hold, in a page: those of the study, and those of each exposure."""
+"""Diagnostics section of the page of a case series, for the study and for each exposure."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ __all__ = ["verdict_parts"]
 
 
 def verdict_parts(study: CaseSeries) -> list[str]:
-    """Tables of the verdicts, and whether the result may be read."""
+    """Return tables of the diagnostics, and whether the result may be used."""
     if not study.diagnostics:
         return []
-    told = study.release.diagnostics
-    first, several = told[0], len(told) > 1
-    own = own_verdicts(told) if several else []
+    diagnostics = study.release.diagnostics
+    first, several = diagnostics[0], len(diagnostics) > 1
+    own = own_verdicts(diagnostics) if several else []
     rows = [
-        (title_case(v.name), _number(v.value, v), _ends(v), _said(v))
+        (title_case(v.name), _number(v.value, v), _ends(v), _verdict(v))
         for k, v in first.verdicts.items()
         if k not in own
     ]
-    head = ("Question", "Found", "Interval", "Verdict")
+    head = ("Diagnostic", "Value", "Interval", "Verdict")
     parts = [html.table(head, rows, text=(0,), raw=(3,))]
     if not several:
-        blind = "is not shown" if not study.settings.unblind else "should not be read as it is"
-        use = "may be read" if first.unblind else blind
-        return [*parts, f"<p>By these verdicts the result {use}.</p>"]
-    return [*parts, *_by_exposure(study, told)]
+        blind = "is not shown" if not study.settings.unblind else "should not be interpreted"
+        use = "may be interpreted" if first.unblind else blind
+        return [*parts, f"<p>By these diagnostics the result {use}.</p>"]
+    return [*parts, *_by_exposure(study, diagnostics)]
 
 
 def _by_exposure(study: CaseSeries, diagnostics: list[Diagnostics]) -> list[str]:
-    """What is each exposure's own, of those that are shown, and how many pass everything."""
+    """Tabulate the diagnostics of each displayed exposure, and count those that pass all."""
     found = {d.covariate: d for d in diagnostics}
     window = "pre-exposure" in own_verdicts(diagnostics)
     rows = []
@@ -48,8 +48,8 @@ def _by_exposure(study: CaseSeries, diagnostics: list[Diagnostics]) -> list[str]
         if name in found:
             before, power = (found[name].verdicts[k] for k in ("pre-exposure", "detectable ratio"))
             title = title_case(name.partition(": ")[2] or name)
-            cells = [(_ends(before), _said(before))] * window + [
-                (_number(power.value, power), _said(power))
+            cells = [(_ends(before), _verdict(before))] * window + [
+                (_number(power.value, power), _verdict(power))
             ]
             read = "yes" if found[name].unblind else "no"
             rows.append((title, *(c for pair in cells for c in pair), read))
@@ -57,21 +57,24 @@ def _by_exposure(study: CaseSeries, diagnostics: list[Diagnostics]) -> list[str]
     head = ["Exposure", *["Before exposure", "Verdict"] * window, "Detectable ratio", "Verdict"]
     raw = (2, 4) if window else (2,)
     return [
-        html.table([*head, "May be read"], rows, text=(0,), raw=raw) if rows else "",
-        f"<p>{passed:,} of {len(diagnostics):,} exposures pass all of these questions.</p>",
+        html.table([*head, "Passes all"], rows, text=(0,), raw=raw) if rows else "",
+        f"<p>{passed:,} of {len(diagnostics):,} exposures pass all diagnostics.</p>",
     ]
 
 
-def _said(v: Verdict) -> str:
+def _verdict(v: Verdict) -> str:
+    """Return a verdict as HTML."""
     kind = ' class="FAIL"' if v.verdict == FAIL else ""
     return f"<span{kind}>{escape(v.verdict.lower())}</span>"
 
 
 def _number(x: float, of: Verdict) -> str:
+    """Format a number with enough digits to compare it with the thresholds."""
     return deciding(x, *of.limits)
 
 
 def _ends(v: Verdict) -> str:
+    """Format the interval of a diagnostic, or a dash."""
     if math.isnan(v.lower) and math.isnan(v.upper):
         return "–"
     return f"{_number(v.lower, v)} to {_number(v.upper, v)}"

@@ -1,4 +1,4 @@
-"""The rate ratios of many drugs, shaded as in figure 3 of Suchard and others (2013)."""
+"""Forest plot of the rate ratios of many drugs, as figure 3 of Suchard and others (2013)."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 __all__ = ["drug_forest", "forest_lines"]
 
-MOST_IN_FOREST = 40
+MOST_IN_FOREST = 40  # The largest number of drugs in the plot.
 SHADES = 5
-LEAST, MOST = 0.01, 100.0  # what lies beyond is cut off
+LEAST, MOST = 0.01, 100.0  # Rate ratios outside of this range are cut off.
 
 
 def drug_forest(study: CaseSeries) -> Picture | None:
-    """Rate ratios of the drugs: the stronger the colour, the more bootstrap draws have a drug.
+    """Draw the rate ratios of the drugs, with stronger colours for more bootstrap draws.
 
-    None where there are not two of them.
+    None if there are fewer than two.
     """
     lines = forest_lines(study)
     if len(lines) < 2:
@@ -34,15 +34,18 @@ def drug_forest(study: CaseSeries) -> Picture | None:
     low = math.log(max(min([*ends, 0.8]), LEAST))
     high = math.log(min(max([*ends, 1.25]), MOST))
     drawn = study.model.bootstrap is not None
-    said = "Rate ratios of the drugs. " + "; ".join(
+    description = "Rate ratios of the drugs. " + "; ".join(
         f"{_name(name)}: {effect(rr, a, b) or decimals(rr)}"
         + (f", in {100 * share:.0f}% of draws" if drawn else "")
         for name, rr, a, b, share in lines
     )
 
     def draw(c: Canvas) -> None:
+        """Draw one line per drug."""
         left = 10.0 if c.narrow else 300.0
-        height = 38 if c.narrow else 21  # a name is nearer to its own line than to the one above
+        height = (
+            38 if c.narrow else 21
+        )  # A name is closer to its own line than to the previous one.
         axes = Axes(c, (low, high), (0, 1), 4, 4 + height * len(lines) + 6, left, log=True)
         for i, (name, rr, a, b, share) in enumerate(lines):
             y = 4 + height * i + (30 if c.narrow else 12)
@@ -57,11 +60,11 @@ def drug_forest(study: CaseSeries) -> Picture | None:
         c.line(axes.x(0), axes.top, axes.x(0), axes.bottom, "guide", under=True)
         axes.across("rate ratio")
 
-    return Picture("drugs", said, draw)
+    return Picture("drugs", description, draw)
 
 
 def forest_lines(study: CaseSeries) -> list[tuple[str, float, float, float, float]]:
-    """Name, rate ratio, limits and share of the drugs that are farthest from one and shown."""
+    """List name, rate ratio, limits and share of the displayed drugs with the largest effects."""
     pairs = zip(study.intervals.names, study.intervals.columns, strict=True)
     e = public_estimates(study).loc[[n for n, c in pairs if c.window >= 0 and not c.pre_exposure]]
     e = e[np.isfinite(e["log_rr"])]
@@ -80,4 +83,5 @@ def forest_lines(study: CaseSeries) -> list[tuple[str, float, float, float, floa
 
 
 def _name(covariate: str) -> str:
+    """Return the drug's name without the window's label."""
     return title_case(covariate.partition(": ")[2] or covariate)

@@ -1,4 +1,4 @@
-"""Who was studied, how, and by which settings: the end of the page of a case series."""
+"""Study population, methods and settings, the last sections of the page of a case series."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["attrition", "methods", "settings_list"]
 
 
 def attrition(study: CaseSeries) -> list[str]:
-    """What each rule leaves."""
+    """Return the table of attrition with notes on the data."""
     rows = [
         (
             title_case(line["rule"]),
@@ -30,7 +30,7 @@ def attrition(study: CaseSeries) -> list[str]:
     hidden = f" Counts of fewer than {least} are shown as “&lt;{least}”." if least > 1 else ""
     head = ("Rule", "People", "Outcomes", "Periods", "Days")
     return [
-        f"<p>What each rule leaves.{hidden}</p>",
+        f"<p>Remaining after each rule.{hidden}</p>",
         html.number_table(head, {"": rows}),
         html.paragraphs(note.sentence(study.rules) for note in study.data_notes),
     ]
@@ -39,36 +39,34 @@ def attrition(study: CaseSeries) -> list[str]:
 def methods(study: CaseSeries) -> list[str]:
     """Paragraphs on the design and the model."""
     s = study.settings
-    said = {
-        "Cases": "Observation periods in which the outcome occurs, cut to the days that the rules "
-        "above leave. People without the outcome say nothing about when it happens.",
-        "Exposure": "A day is at risk where it lies in a window around an era of the exposure; "
-        "eras that touch are one, and a window ends before the next era begins. Time is cut where "
-        "a covariate changes.",
-        "Model": "Given the number of a person’s outcomes, when they fall is multinomial with "
-        "shares proportional to the length of an interval times its rate ratio (conditional "
-        "Poisson regression). "
-        + (interval_words(study) or "Intervals of rate ratios are by profile likelihood."),
+    text = {
+        "Cases": "Observation periods with an outcome, restricted to the days that remain after "
+        "the rules above. People without the outcome have no information on its timing.",
+        "Exposure": "A day is at risk if it lies in a window around an era of the exposure. Eras "
+        "that overlap or touch count as one, and a window ends before the next era begins. Time "
+        "is split where a covariate changes.",
+        "Model": "Given the number of a person’s outcomes, their timing is multinomial with "
+        "probabilities proportional to the length of an interval times its rate ratio "
+        "(conditional Poisson regression). "
+        + (interval_words(study) or "Intervals of rate ratios are profile likelihood intervals."),
     }
     if study.effects is not None:
         kinds = [e.kind.replace("calendar", "calendar time") for e in study.effects.effects]
-        said["Time"] = f"Quadratic splines of {' and '.join(kinds)}, constant within a month."
+        text["Time"] = f"Quadratic splines of {' and '.join(kinds)}, constant within a month."
         if study.sampling is not None:
-            said["Time"] += f" {study.sampling.sentence()}"
+            text["Time"] += f" {study.sampling.sentence()}"
     if study.censoring is not None:
-        said["Observation"] = (
-            "The end of observation may depend on the event: time is weighted by the model "
+        text["Observation"] = (
+            "The end of observation may depend on the event, and time is weighted by the model "
             f"{study.censoring.kind} (Farrington and others 2011)."
         )
     if study.model.variance is not None:
-        said["Prior"] = (
-            f"A {s.prior} prior acts on the penalised covariates, and none on the others."
-        )
-    return [f"<p><b>{title}.</b> {escape(text)}</p>" for title, text in said.items()]
+        text["Prior"] = f"The penalised covariates have a {s.prior} prior; the others have none."
+    return [f"<p><b>{title}.</b> {escape(words)}</p>" for title, words in text.items()]
 
 
 def settings_list(study: CaseSeries) -> str:
-    """All settings that say something."""
+    """Return all settings with a value."""
     lines = "".join(
         f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in _flat(study.settings)
     )
@@ -76,7 +74,7 @@ def settings_list(study: CaseSeries) -> str:
 
 
 def _flat(settings: Any) -> list[tuple[str, str]]:
-    """Settings that say something, one a line; windows and splines as one line each."""
+    """List settings with a value; windows and splines take one line each."""
     out: list[tuple[str, str]] = []
     for f in fields(settings):
         value = getattr(settings, f.name)
@@ -92,9 +90,10 @@ def _flat(settings: Any) -> list[tuple[str, str]]:
 
 
 def _words(value: Any) -> str:
-    said = [
+    """List the fields of a window or spline that have a value."""
+    listed = [
         f"{f.name} {getattr(value, f.name)}"
         for f in fields(value)
         if f.name != "label" and getattr(value, f.name) not in (None, (), False)
     ]
-    return ", ".join(said)
+    return ", ".join(listed)

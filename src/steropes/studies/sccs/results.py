@@ -1,7 +1,7 @@
-"""Exact tables in the layout of SelfControlledCaseSeries 6's results model.
+"""Exact tables of a case series, in the layout of SelfControlledCaseSeries 6's results model.
 
-Some columns and a table are there for `disclosure.series` alone, which makes of these tables the
-ones to be released.
+Some columns and one table serve only `disclosure.series`, which turns these tables into the ones
+for release.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ KINDS = {"exposure": "rx", "condition": "dx"}
 def exact_tables(
     study: CaseSeries, analysis_id: int = 1, set_id: int = 1, database_id: str | None = None
 ) -> dict[str, pd.DataFrame]:
-    """Make all tables of a study.
+    """Return all tables of a study.
 
     Parameters
     ----------
     study : CaseSeries
     analysis_id, set_id : int, default 1
-        Numbers of the analysis and of the exposures-outcome set.
+        Ids of the analysis and of the exposures-outcome set.
     database_id : str, optional
-        Default: what the database calls itself.
+        Default: the name of the database.
     """
     base: dict[str, Any] = {"analysis_id": analysis_id, "exposures_outcome_set_id": set_id}
     end = {"database_id": database_id or study.source or "database"}
@@ -76,7 +76,7 @@ def exact_tables(
 
 
 def covariate_ids(study: CaseSeries) -> dict[str, int]:
-    """Numbers of the covariates: 99 the probe, 100 age, 200 season, 300 calendar, 1000 windows."""
+    """Number the covariates: 99 the probe, 100 age, 200 season, 300 calendar, 1000 windows."""
     ids = {}
     at = FIRST_WINDOW
     for name, column in zip(study.intervals.names, study.intervals.columns, strict=True):
@@ -99,6 +99,7 @@ def covariate_ids(study: CaseSeries) -> dict[str, int]:
 
 
 def _framed(base: dict[str, Any], table: pd.DataFrame, end: dict[str, Any]) -> pd.DataFrame:
+    """Add the ids to a table, as its first and last columns."""
     out = table.copy()
     for k, (name, value) in enumerate(base.items()):
         out.insert(k, name, value)
@@ -106,12 +107,14 @@ def _framed(base: dict[str, Any], table: pd.DataFrame, end: dict[str, Any]) -> p
 
 
 def _analysis(study: CaseSeries, number: int) -> pd.DataFrame:
+    """Return the analysis with its settings as JSON."""
     definition = json.dumps(asdict(study.settings), indent=1, default=str)
     line = {"analysis_id": number, "description": "case series", "definition": definition}
     return pd.DataFrame([line])
 
 
 def _windows(study: CaseSeries, number: int) -> pd.DataFrame:
+    """Return the exposure windows and the probe."""
     rows = [
         {
             "analysis_id": number,
@@ -131,6 +134,7 @@ def _windows(study: CaseSeries, number: int) -> pd.DataFrame:
 
 
 def _exposures(study: CaseSeries, set_id: int) -> pd.DataFrame:
+    """Return the exposures of interest."""
     ids = [c.eras[0] for c in study.intervals.columns if c.of_interest and c.eras]
     return pd.DataFrame(
         {"exposures_outcome_set_id": set_id, "era_id": ids, "true_effect_size": math.nan}
@@ -138,6 +142,7 @@ def _exposures(study: CaseSeries, set_id: int) -> pd.DataFrame:
 
 
 def _covariates(study: CaseSeries, ids: dict[str, int]) -> pd.DataFrame:
+    """Return the covariates with their ids."""
     columns = dict(zip(study.intervals.names, study.intervals.columns, strict=True))
     rows = [
         {
@@ -154,15 +159,15 @@ def _covariates(study: CaseSeries, ids: dict[str, int]) -> pd.DataFrame:
 def _attrition(
     study: CaseSeries, ids: dict[str, int], base: dict[str, Any], end: dict[str, Any]
 ) -> pd.DataFrame:
-    """The rules, and as the last one having the covariate, for each of interest."""
+    """Return the attrition of each exposure of interest, ending with its own cases."""
     table = study.attrition
     parts = []
     for name in study.of_interest:
         own = study.intervals.statistics.loc[name]
-        told = {"subjects": "subjects", "events": "observed_events", "periods": "periods",
-                "days": "observed_days"}  # fmt: skip
+        counted = {"subjects": "subjects", "events": "observed_events", "periods": "periods",
+                   "days": "observed_days"}  # fmt: skip
         counts = {c: np.append(table[c].to_numpy(np.int64), np.int64(own[k]))
-                  for c, k in told.items()}  # fmt: skip
+                  for c, k in counted.items()}  # fmt: skip
         parts.append(
             pd.DataFrame(
                 {
@@ -180,7 +185,7 @@ def _attrition(
 
 
 def _counts(study: CaseSeries, ids: dict[str, int]) -> pd.DataFrame:
-    """Cases, spans, days and outcomes of each covariate, and what the model compares of them."""
+    """Return cases, spans, days and outcomes of each covariate, and the compared outcomes."""
     columns = ["subjects", "periods", "eras", "days", "events", "observed_events",
                "compared_events"]  # fmt: skip
     known = [n for n in ids if n in study.intervals.statistics.index]
@@ -190,6 +195,7 @@ def _counts(study: CaseSeries, ids: dict[str, int]) -> pd.DataFrame:
 
 
 def _results(study: CaseSeries, ids: dict[str, int]) -> pd.DataFrame:
+    """Return the estimates and counts of the exposures of interest."""
     _, subjects, events, periods, days = study.intervals.attrition
     rows = []
     for name in study.of_interest:
@@ -223,13 +229,14 @@ def _results(study: CaseSeries, ids: dict[str, int]) -> pd.DataFrame:
 
 
 def _data_notes(study: CaseSeries, base: dict[str, Any], end: dict[str, Any]) -> pd.DataFrame:
-    """Notes on the database; this table is ours and not R's."""
+    """Return the notes on the database, a table that R does not have."""
     columns = [*base, "topic", "note", "counted", "count", "warning", *end]
     rows = note_rows(study.data_notes, {**base, **end})
     return pd.DataFrame(rows, columns=columns)
 
 
 def _covariate_results(study: CaseSeries, ids: dict[str, int]) -> pd.DataFrame:
+    """Return the rate ratios of all covariates."""
     table = study.estimates.loc[list(ids), ["rr", "lower", "upper"]]
     table = table.rename(columns={"lower": "ci_95_lb", "upper": "ci_95_ub"})
     table.insert(0, "covariate_id", list(ids.values()))
@@ -237,13 +244,14 @@ def _covariate_results(study: CaseSeries, ids: dict[str, int]) -> pd.DataFrame:
 
 
 def _profiles(study: CaseSeries, ids: dict[str, int]) -> pd.DataFrame:
+    """Return the likelihood profiles."""
     parts = [t.assign(covariate_id=ids[name]) for name, t in study.model.profiles.items()]
     columns = ["log_rr", "log_likelihood", "gradient", "covariate_id"]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
 
 
 def _splines(study: CaseSeries) -> pd.DataFrame:
-    """The effect at each knot, against that at the first."""
+    """Return the effect at each knot, relative to the first."""
     rows = []
     words = {"age": "age", "season": "season", "calendar": "calendar time"}
     for effect in study.effects.effects if study.effects else ():
@@ -255,6 +263,7 @@ def _splines(study: CaseSeries) -> pd.DataFrame:
 
 
 def _censoring(study: CaseSeries) -> pd.DataFrame:
+    """Return the parameters of the model of event-dependent observation."""
     model = study.censoring
     rows = [] if model is None else [
         (k + 1, v, model.kind.title()) for k, v in enumerate(model.parameters)
@@ -263,6 +272,7 @@ def _censoring(study: CaseSeries) -> pd.DataFrame:
 
 
 def _time_trend(study: CaseSeries) -> pd.DataFrame:
+    """Return observed over expected outcomes by month."""
     m = study.monthly
     return pd.DataFrame(
         {
@@ -277,6 +287,7 @@ def _time_trend(study: CaseSeries) -> pd.DataFrame:
 
 
 def _time_to_event(study: CaseSeries) -> pd.DataFrame:
+    """Return outcomes by week around the start of each exposure."""
     parts = []
     for name in study.exposures:
         t = study.time_to_event(name)
@@ -296,6 +307,7 @@ def _time_to_event(study: CaseSeries) -> pd.DataFrame:
 
 
 def _age_spans(study: CaseSeries) -> pd.DataFrame:
+    """Return the cases that cover each month of age; empty if ages are unknown."""
     if np.isnan(study.population.age).any():
         return pd.DataFrame(columns=["age_month", "cover_before_after_subjects"])
     t = study.age_spans()
@@ -308,6 +320,7 @@ def _age_spans(study: CaseSeries) -> pd.DataFrame:
 
 
 def _calendar_spans(study: CaseSeries) -> pd.DataFrame:
+    """Return the cases that cover each calendar month."""
     t = study.calendar_spans()
     return pd.DataFrame(
         {
@@ -319,6 +332,7 @@ def _calendar_spans(study: CaseSeries) -> pd.DataFrame:
 
 
 def _period(study: CaseSeries) -> pd.DataFrame:
+    """Return the first and last day of observation."""
     p = study.population
     first, last = p.restricted or (
         np.datetime64(int((p.observed + p.start).min()), "D"),
@@ -328,10 +342,12 @@ def _period(study: CaseSeries) -> pd.DataFrame:
 
 
 def _diagnostics(study: CaseSeries, ids: dict[str, int]) -> pd.DataFrame:
+    """Return the diagnostics of each exposure of interest."""
     return pd.DataFrame([_summary(d, ids[d.covariate]) for d in study.diagnostics])
 
 
 def _summary(d: Diagnostics, covariate_id: int) -> dict[str, Any]:
+    """Return the diagnostics of one exposure by R's columns."""
     v = d.verdicts
     return {
         "covariate_id": covariate_id,

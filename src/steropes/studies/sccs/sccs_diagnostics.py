@@ -1,8 +1,8 @@
-"""What has to hold before a case series is believed, each with its limit and verdict.
+"""Diagnostics of a case series, with thresholds and verdicts.
 
-The method assumes that events change neither later exposure nor the end of observation, that the
-rate is constant but for what is in the model, and that an outcome counted once is rare (Whitaker,
-Ghebremichael-Weldeselassie, Douglas, Smeeth and Farrington 2018).
+The method assumes that events affect neither later exposure nor the end of observation, that the
+rate is constant apart from effects in the model, and that an outcome that counts once is rare
+(Whitaker, Ghebremichael-Weldeselassie, Douglas, Smeeth and Farrington 2018).
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ PASS, FAIL, NOT_EVALUATED = "PASS", "FAIL", "NOT EVALUATED"
 
 @dataclass(frozen=True)
 class Verdict:
-    """One question and its answer.
+    """The value and verdict of one diagnostic.
 
     Attributes
     ----------
     name : str
     value, lower, upper : float
-        What was found, with its interval where it has one.
+        The value, with its interval if it has one.
     p : float
     verdict : {"PASS", "FAIL", "NOT EVALUATED"}
     finding : str
-        The same as a sentence.
+        The result as a sentence.
     limits : tuple of float
-        What the numbers are held against, beside which they have the digits that decide.
+        The thresholds; numbers are shown with enough digits to distinguish them.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """All verdicts on one exposure of interest.
+    """The diagnostics of one exposure of interest.
 
     Attributes
     ----------
@@ -75,29 +75,29 @@ class Diagnostics:
 
     @property
     def unblind_for_evidence_synthesis(self) -> bool:
-        """Whether nothing but power speaks against using the estimate."""
+        """Whether all diagnostics except power allow the use of the estimate."""
         return all(v.verdict != FAIL for k, v in self.verdicts.items() if k != "detectable ratio")
 
     @property
     def unblind(self) -> bool:
-        """Whether nothing speaks against it."""
+        """Whether all diagnostics allow the use of the estimate."""
         return all(v.verdict != FAIL for v in self.verdicts.values())
 
     def table(self) -> pd.DataFrame:
-        """One row a verdict."""
+        """Return one row per diagnostic."""
         rows = [vars(v) for v in self.verdicts.values()]
         return pd.DataFrame(rows).set_index("name")
 
 
 def own_verdicts(diagnostics: list[Diagnostics]) -> list[str]:
-    """Names of the verdicts that each of several exposures of a study has for itself."""
+    """List the diagnostics that differ between exposures of a study."""
     always = ("detectable ratio", "EASE")
     first = diagnostics[0].verdicts
     return [k for k in first if k in always or any(d.verdicts[k] != first[k] for d in diagnostics)]
 
 
 def findings_of(diagnostics: list[Diagnostics]) -> list[tuple[str, str]]:
-    """Verdicts with their sentences: of the exposure, or of what several exposures share."""
+    """List verdicts and findings of the exposure, or those that several exposures share."""
     if not diagnostics:
         return []
     own = own_verdicts(diagnostics) if len(diagnostics) > 1 else []
@@ -105,20 +105,21 @@ def findings_of(diagnostics: list[Diagnostics]) -> list[tuple[str, str]]:
 
 
 def time_stability(monthly: pd.DataFrame, limit: float = 1.1) -> tuple[float, float]:
-    """Mean ratio of observed to expected events of a month, and p of its being below ``limit``.
+    """Compute the mean ratio of observed to expected events of a month, and test it.
 
-    Each month's events are Poisson with mean x or 1/x times those expected, with equal odds; the
-    ratio x ≥ 1 is the most likely one, and p comes from the likelihood ratio against ``limit``.
+    Each month's events are Poisson with a mean of x or 1/x times the expected number, with equal
+    odds; x ≥ 1 is estimated by maximum likelihood, and p is that of the likelihood ratio against
+    ``limit``.
 
     Parameters
     ----------
     monthly : DataFrame
-        As `monthly_rates` returns it.
+        The result of `monthly_rates`.
 
     Returns
     -------
     (ratio, p) : floats
-        NaN and 1 where there are fewer than two months; p is 1 where the ratio is below the limit.
+        NaN and 1 with fewer than two months; p is 1 if the ratio is below the limit.
     """
     if len(monthly) < 2:
         return math.nan, 1.0
@@ -126,6 +127,7 @@ def time_stability(monthly: pd.DataFrame, limit: float = 1.1) -> tuple[float, fl
     mean = np.maximum(monthly["adjusted"].to_numpy(float), np.finfo(float).eps)
 
     def loss(log_x: float) -> float:
+        """Return minus the log-likelihood of the log ratio."""
         up, down = (
             poisson.logpmf(seen, mean * np.exp(log_x)),
             poisson.logpmf(seen, mean * np.exp(-log_x)),
@@ -139,7 +141,7 @@ def time_stability(monthly: pd.DataFrame, limit: float = 1.1) -> tuple[float, fl
     found = minimize_scalar(loss, bounds=(low, high), method="bounded", options={"xatol": 1e-10})
     best = float(found.x) if found.fun < values[at] else float(grid[at])
     edge = math.log(limit)
-    if best <= edge:  # below the limit: nothing speaks against it
+    if best <= edge:  # A ratio below the limit is compatible with it.
         return math.exp(best), 1.0
     return math.exp(best), float(chi2.sf(2 * (loss(edge) - loss(best)), 1))
 
@@ -153,7 +155,7 @@ def diagnose(
     ease: float = math.nan,
     censoring: CensorModel | None = None,
 ) -> list[Diagnostics]:
-    """The verdicts on each exposure of interest."""
+    """Evaluate the diagnostics of each exposure of interest."""
     fits = _convergence(model, censoring)
     stability, probe = _stability(monthly, thresholds), _probe(model, thresholds)
     rarity = _rarity(population, thresholds)
@@ -174,52 +176,54 @@ def diagnose(
 
 
 def _convergence(model: CaseSeriesModel, censoring: CensorModel | None) -> Verdict:
-    """Whether the fits behind the estimates ended at their optimum."""
+    """Check whether all fits converged."""
     held, missed = convergence(
         case_series_model=model.converged if model.status == "OK" else None,
         censoring_model=None if censoring is None else censoring.converged,
     )
-    said = "Every fit ended at its optimum." if held else f"The {missed} did not converge."
+    finding = "All fits converged." if held else f"The {missed} did not converge."
     if held is None:
-        said = "There is no fit that could converge."
+        finding = "There is no fit."
     verdict = NOT_EVALUATED if held is None else PASS if held else FAIL
     nan = math.nan
-    return Verdict("convergence", nan, nan, nan, nan, verdict, said)
+    return Verdict("convergence", nan, nan, nan, nan, verdict, finding)
 
 
 def _stability(monthly: pd.DataFrame, limits: Thresholds) -> Verdict:
+    """Check whether the rate is stable over calendar time."""
     ratio, p = time_stability(monthly, limits.time_ratio)
     if math.isnan(ratio):
         nan = math.nan
         return Verdict(
             "time stability", nan, nan, nan, nan, NOT_EVALUATED,
-            "Whether the rate of the outcome is stable over calendar time cannot be told: all "
-            "time lies within one month.",
+            "The stability of the outcome's rate over calendar time cannot be evaluated: all time "
+            "lies within one month.",
         )  # fmt: skip
     passed = p > limits.time_alpha
     how = "is stable" if passed else "is not stable"
     return Verdict(
         "time stability", ratio, math.nan, math.nan, p, PASS if passed else FAIL,
-        f"The rate of the outcome {how} over calendar time (observed to expected events of a month "
-        f"differ {deciding(ratio, limits.time_ratio)}-fold on average; that they do so by more "
-        f"than {limit_text(limits.time_ratio)}-fold: p {deciding_p(p, limits.time_alpha)}).",
+        f"The rate of the outcome {how} over calendar time (observed and expected events of a "
+        f"month differ {deciding(ratio, limits.time_ratio)}-fold on average; p of a difference "
+        f"of more than {limit_text(limits.time_ratio)}-fold: {deciding_p(p, limits.time_alpha)}).",
         (limits.time_ratio,),
     )  # fmt: skip
 
 
 def _meets(name: str, text: str, line: pd.Series | None, bounds: tuple[float, float]) -> Verdict:
+    """Check whether the interval of a rate ratio overlaps the bounds."""
     nan = math.nan
     if line is None or not np.isfinite([line["lower"], line["upper"]]).any():
         return Verdict(name, nan, nan, nan, nan, NOT_EVALUATED, f"{text}: no estimate.")
-    if line["interval"] != "profile":  # limits of a shrunken estimate say little of the effect
-        said = f"{text}: under the prior, without an interval by profile."
-        return Verdict(name, nan, nan, nan, nan, NOT_EVALUATED, said)
+    if line["interval"] != "profile":  # Limits of a shrunken estimate are not informative.
+        finding = f"{text}: under the prior, without a profile interval."
+        return Verdict(name, nan, nan, nan, nan, NOT_EVALUATED, finding)
     low, high = float(line["lower"]), float(line["upper"])
     passed = low <= bounds[1] and high >= bounds[0]
     return Verdict(
         name, float(line["rr"]), low, high, float(line["p"]), PASS if passed else FAIL,
         f"{text}: rate ratio {decimals(line['rr'])} ({deciding(low, *bounds)} to "
-        f"{deciding(high, *bounds)}); the interval {'meets' if passed else 'does not meet'} "
+        f"{deciding(high, *bounds)}); the interval {'overlaps' if passed else 'does not overlap'} "
         f"{limit_text(bounds[0])} to {limit_text(bounds[1])}.",
         bounds,
     )  # fmt: skip
@@ -228,7 +232,7 @@ def _meets(name: str, text: str, line: pd.Series | None, bounds: tuple[float, fl
 def _pre_exposure(
     intervals: Intervals, model: CaseSeriesModel, limits: Thresholds, of: Column
 ) -> Verdict:
-    """The window before the same exposure, or before any; the first of several that fails."""
+    """Evaluate the window before the same or any exposure; a failing one takes precedence."""
     text = "Events just before exposure"
     pairs = zip(intervals.names, intervals.columns, strict=True)
     before = {name: column for name, column in pairs if column.pre_exposure}
@@ -242,6 +246,7 @@ def _pre_exposure(
 
 
 def _probe(model: CaseSeriesModel, limits: Thresholds) -> Verdict:
+    """Evaluate the window at the end of observation."""
     line = model.estimates.loc[PROBE] if PROBE in model.estimates.index else None
     return _meets(
         "end of observation", "Events just before observation ends", line,
@@ -250,38 +255,41 @@ def _probe(model: CaseSeriesModel, limits: Thresholds) -> Verdict:
 
 
 def _rarity(population: Population, limits: Thresholds) -> Verdict:
+    """Check whether an outcome that counts once is rare."""
     share = population.prevalence
     passed = not population.first_only or share <= limits.prevalence
-    once = "counts once a person" if population.first_only else "may recur"
-    said = f"{100 * share:.2g}" if share < 0.095 else f"{100 * share:.0f}"
+    once = "counts once per person" if population.first_only else "may recur"
+    percent = f"{100 * share:.2g}" if share < 0.095 else f"{100 * share:.0f}"
     return Verdict(
         "rarity", share, math.nan, math.nan, math.nan, PASS if passed else FAIL,
-        f"The outcome {once}, and {said}% of people have it "
-        f"(limit where it counts once: {limit_text(100 * limits.prevalence)}%).",
+        f"The outcome {once}, and {percent}% of people have it "
+        f"(limit for outcomes that count once: {limit_text(100 * limits.prevalence)}%).",
         (limits.prevalence,),
     )  # fmt: skip
 
 
 def _detectable(intervals: Intervals, name: str, limits: Thresholds) -> Verdict:
+    """Check whether the minimal detectable rate ratio is small enough."""
     line = intervals.statistics.loc[name]
     share = line["compared_days"] / line["compared_total"] if line["compared_total"] else 0.0
     ratio = minimal_detectable_ratio(float(share), int(line["compared_events"]))
     passed = ratio < limits.detectable
-    said = deciding(ratio, limits.detectable) if math.isfinite(ratio) else "none"
+    text = deciding(ratio, limits.detectable) if math.isfinite(ratio) else "none"
     return Verdict(
         "detectable ratio", ratio, math.nan, math.nan, math.nan, PASS if passed else FAIL,
-        f"Rate ratio found with a probability of 80%: {said} "
+        f"Rate ratio that is detectable with a power of 80%: {text} "
         f"(limit {limit_text(limits.detectable)}).",
         (limits.detectable,),
     )  # fmt: skip
 
 
 def _ease(ease: float, limits: Thresholds) -> Verdict:
+    """Check whether the expected absolute systematic error is small enough."""
     nan = math.nan
     if math.isnan(ease):
         return Verdict(
             "EASE", nan, nan, nan, nan, NOT_EVALUATED,
-            "Systematic error was not measured: there are too few negative controls.",
+            "Systematic error is unknown: there are too few negative controls.",
         )  # fmt: skip
     passed = ease < limits.ease
     return Verdict(

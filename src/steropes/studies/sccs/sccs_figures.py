@@ -1,4 +1,4 @@
-"""The pictures of a case series, in the style of all pages; they show published numbers only."""
+"""Figures of a case series, with released numbers only."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ __all__ = [
     "time_to_event",
 ]
 
-HEIGHT = 220  # of a plot area, in pixels
-FARTHEST = math.log(1000)  # log rate ratio that is drawn
+HEIGHT = 220  # The height of a plot area in pixels.
+FARTHEST = math.log(1000)  # The largest log rate ratio that is drawn.
 
 
 def time_to_event(study: CaseSeries, covariate: str | None = None) -> Picture | None:
-    """Outcomes week by week around the first exposure; small counts as hollow bars.
+    """Draw outcomes by week around the first exposure, with hollow bars for small counts.
 
-    None if there are none, or several exposures and none of them is named. Of an exposure whose
-    effect is hidden the weeks before it alone: with those after it they would tell the effect.
+    None without outcomes, or with several exposures of which none is given. If the effect is
+    hidden, only the weeks before exposure are drawn, because later weeks would reveal it.
     """
     if covariate is None and len(study.exposures) != 1:
         return None
@@ -52,15 +52,16 @@ def time_to_event(study: CaseSeries, covariate: str | None = None) -> Picture | 
         return None
     least = study.rules.least
     weeks = t["week"].to_numpy()
-    told = np.array([study.release.binned(n) for n in t["outcomes"]])
-    outcomes, few = np.abs(told), told < 0
+    released = np.array([study.release.binned(n) for n in t["outcomes"]])
+    outcomes, few = np.abs(released), released < 0
     end = "to it" if before else "to half a year after it"
-    said = (
+    description = (
         "Bars of outcomes in each week, from half a year before the start of the first exposure "
         f"{end}."
     )
 
     def draw(c: Canvas) -> None:
+        """Draw the bars."""
         top = 1.08 * float(max(outcomes.max(), least))
         axes = Axes(c, (-26, 0 if before else 26), (0, top), 8, 8 + HEIGHT)
         for week, n, hidden in zip(weeks, outcomes, few, strict=True):
@@ -74,17 +75,17 @@ def time_to_event(study: CaseSeries, covariate: str | None = None) -> Picture | 
             y = axes.bottom + 58
             _swatch(c, axes.left, y, "few", f"fewer than {least}")
 
-    return Picture("time-to-event", said, draw)
+    return Picture("time-to-event", description, draw)
 
 
 def before_alone(study: CaseSeries, covariate: str | None = None) -> bool:
-    """Whether only the weeks before the (one) exposure are drawn, because its effect is hidden."""
+    """Check whether only weeks before exposure are drawn, because its effect is hidden."""
     name = next(iter(study.exposures), None) if covariate is None else covariate
     return name in hidden_covariates(study)
 
 
 def event_to_end(study: CaseSeries) -> Picture | None:
-    """Time from the outcome to the end of observation, where that is the person's and where not."""
+    """Draw the time from outcomes to the end of observation, by the reason of the end."""
     p = study.population
     years = (p.end[p.outcome_case] - p.outcome_day) / 365.25
     known = p.end_known[p.outcome_case]
@@ -105,6 +106,7 @@ def event_to_end(study: CaseSeries) -> Picture | None:
         return None
 
     def draw(c: Canvas) -> None:
+        """Draw the histograms."""
         top = 1.08 * float(max(counts.max() for counts, _, _ in shown))
         axes = Axes(c, (0, float(edges[-1])), (0, top), 8, 8 + HEIGHT)
         y = axes.bottom + 58
@@ -117,12 +119,12 @@ def event_to_end(study: CaseSeries) -> Picture | None:
         axes.across("years from an outcome to the end of time that counts")
         axes.up("outcomes")
 
-    said = "Outcomes by the time that was left until observation ended."
-    return Picture("event-to-end", said, draw)
+    description = "Outcomes by the remaining time of observation."
+    return Picture("event-to-end", description, draw)
 
 
 def spans(study: CaseSeries) -> Picture | None:
-    """How many cases' time spans each month of age and of the calendar."""
+    """Draw the number of cases whose time covers each month of age and of the calendar."""
     c = study.calendar_spans()
     panels = [("calendar year", c["year"] + (c["month"] - 0.5) / 12, c["cases"])]
     if len(study.population) and not np.isnan(study.population.age).any():
@@ -145,6 +147,7 @@ def spans(study: CaseSeries) -> Picture | None:
         return None
 
     def draw(c: Canvas) -> None:
+        """Draw one panel per time scale."""
         y = 8.0
         for label, x, n in drawn:
             axes = Axes(c, (x[0], max(x[-1], x[0] + 1)), (0, 1.08 * n.max()), y, y + 150)
@@ -154,14 +157,14 @@ def spans(study: CaseSeries) -> Picture | None:
             axes.up("cases")
             y = axes.bottom + 56
 
-    said = "Cases whose time covers a month and the months before and after it, by " + (
+    description = "Cases whose time covers a month and the months before and after it, by " + (
         " and by ".join(label for label, _, _ in drawn)
     )
-    return Picture("spans", said + ".", draw)
+    return Picture("spans", description + ".", draw)
 
 
 def rates(study: CaseSeries) -> Picture | None:
-    """Observed over expected outcomes by year, before and after the model's effects of time."""
+    """Draw observed over expected outcomes by year, without and with effects of time."""
     yearly = study.monthly.groupby("year")[["observed", "expected", "adjusted"]].sum()
     yearly = yearly[~yearly["observed"].map(study.rules.small).astype(bool)]
     same = np.allclose(yearly["expected"], yearly["adjusted"])
@@ -180,6 +183,7 @@ def rates(study: CaseSeries) -> Picture | None:
         return None
 
     def draw(c: Canvas) -> None:
+        """Draw one series of dots per model."""
         years = np.concatenate([x for x, *_ in series])
         top = 1.1 * max(1.0, *(float(v.max()) for _, v, *_ in series))
         ends = (math.floor(years.min()), math.ceil(years.max()))
@@ -195,11 +199,11 @@ def rates(study: CaseSeries) -> Picture | None:
         axes.across("calendar year", plain=True)
         axes.up("observed over expected")
 
-    return Picture("rates", "Outcomes of each calendar year over those expected.", draw)
+    return Picture("rates", "Observed over expected outcomes by calendar year.", draw)
 
 
 def splines(study: CaseSeries) -> Picture | None:
-    """The effects of age, season and calendar time, against their mean, with bands."""
+    """Draw the effects of age, season and calendar time relative to their mean, with bands."""
     if study.effects is None or study.model.status != "OK":
         return None
     panels = [*_curves(study)]
@@ -207,12 +211,13 @@ def splines(study: CaseSeries) -> Picture | None:
         return None
 
     def draw(c: Canvas) -> None:
+        """Draw one panel per effect."""
         y = 8.0
         for x, curve, se, label in panels:
             z = float(norm.ppf(0.5 + study.settings.level / 2))
             width = 0.0 if se is None else z * se
             low, high = (float((curve - width).min()), float((curve + width).max()))
-            # of an effect that few outcomes say anything of, a band may have next to no end
+            # With few outcomes, a band may be almost unbounded.
             ends = (
                 max(min(low, math.log(0.9)), -FARTHEST),
                 min(max(high, math.log(1.1)), FARTHEST),
@@ -229,10 +234,11 @@ def splines(study: CaseSeries) -> Picture | None:
             y = axes.bottom + 56
 
     labels = " and ".join(label for *_, label in panels)
-    return Picture("splines", f"Rate ratio by {labels}, against its mean.", draw)
+    return Picture("splines", f"Rate ratio by {labels}, relative to its mean.", draw)
 
 
 def _curves(study: CaseSeries) -> Iterator[tuple[NDArray, NDArray, NDArray | None, str]]:
+    """Yield points, displayed points, curve, standard errors and label of each finite effect."""
     assert study.effects is not None
     for effect in study.effects.effects:
         x, shown, label = _abscissa(effect)
@@ -244,7 +250,7 @@ def _curves(study: CaseSeries) -> Iterator[tuple[NDArray, NDArray, NDArray | Non
 def spline_curve(
     study: CaseSeries, effect: TimeEffect, x: NDArray
 ) -> tuple[NDArray, NDArray | None]:
-    """Log rate ratio at x against its mean over x, and its standard error where there is one."""
+    """Return the log rate ratio at x relative to its mean over x, and its standard error."""
     basis = effect.basis(x)
     centred = basis - basis.mean(axis=0)
     beta = study.effect_coefficients(effect)
@@ -253,15 +259,15 @@ def spline_curve(
     names = study.effect_names(effect)
     try:
         V = study.model.estimator.vcov().loc[names, names].to_numpy()
-    except DataError:  # beside covariates under a Laplace prior there are no standard errors
+    except DataError:  # With covariates under a Laplace prior there are no standard errors.
         return centred @ beta, None
     return centred @ beta, np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", centred, V, centred), 0))
 
 
 def profile(study: CaseSeries, covariate: str | None = None) -> Picture | None:
-    """The likelihood profile of an exposure, less its maximum, with the interval.
+    """Draw the likelihood profile of an exposure, relative to its maximum, with the interval.
 
-    Default: of the first whose effect is shown. None where there is none that is shown.
+    Default: the first exposure with a profile that may be shown. None if there is none.
     """
     shown = profiled(study)
     name = covariate or next(iter(shown), "")
@@ -275,15 +281,16 @@ def profile(study: CaseSeries, covariate: str | None = None) -> Picture | None:
     ends = [float(line[side]) for side in ("lower", "upper")]
     if not np.isfinite(fall).any():
         return None
-    # so deep that the limits are seen, and not so deep that they are not
+    # Deep enough to show the limits, and no deeper than useful.
     least = min(max(float(np.nanmin(fall)), 6 * drop), 1.25 * drop)
     near = np.isfinite(fall) & (fall >= least)
-    if near.sum() < 2:  # an estimate without end lies far from all points
+    if near.sum() < 2:  # An infinite estimate is far from all points.
         near = np.isfinite(fall)
         least = min(least, float(fall[near].min()))
     x, fall = x[near], fall[near]
 
     def draw(c: Canvas) -> None:
+        """Draw the profile and its interval."""
         axes = Axes(
             c, (x.min(), max(x.max(), x.min() + 0.1)), (least, 0.0), 8, 8 + HEIGHT, log=True
         )
@@ -297,14 +304,14 @@ def profile(study: CaseSeries, covariate: str | None = None) -> Picture | None:
         axes.across("rate ratio")
         axes.up("log-likelihood below its maximum")
 
-    said = "Likelihood profile of the rate ratio."
+    description = "Likelihood profile of the rate ratio."
     if all(0 < end < math.inf for end in ends):
-        said += f" The interval is {decimals(ends[0])} to {decimals(ends[1])}."
-    return Picture("profile", said, draw)
+        description += f" The interval is {decimals(ends[0])} to {decimals(ends[1])}."
+    return Picture("profile", description, draw)
 
 
 def profiled(study: CaseSeries) -> list[str]:
-    """The covariates whose profiles there are and may be shown."""
+    """List the covariates with a profile that may be shown."""
     hidden = hidden_covariates(study)
     return [
         name for name in study.model.profiles if name not in hidden and study.release.profiled(name)
@@ -312,7 +319,7 @@ def profiled(study: CaseSeries) -> list[str]:
 
 
 def _abscissa(effect: TimeEffect) -> tuple[NDArray, NDArray, str]:
-    """Points of a curve, the same in the reader's unit, and its label."""
+    """Return the points of a curve, the same points in the displayed unit, and its label."""
     if effect.kind == "season":
         x = np.linspace(0.5, 12.5, 145)
         return x, x, "month"
@@ -323,12 +330,13 @@ def _abscissa(effect: TimeEffect) -> tuple[NDArray, NDArray, str]:
 
 
 def _bar(axes: Axes, left: float, right: float, height: float, kind: str) -> None:
+    """Draw a bar."""
     corners = axes.at((left, left, right, right), (0, height, height, 0))
     axes.canvas.curve(corners, f"bar {kind}", closed=True)
 
 
 def _swatch(c: Canvas, x: float, y: float, kind: str, label: str) -> None:
-    """A line of a legend: a small area and what it is."""
+    """Draw a line of a legend: a small area with its label."""
     square = [(x, y - 11), (x + 14, y - 11), (x + 14, y + 1), (x, y + 1)]
     c.curve(square, f"bar {kind}" if kind == "few" else f"area {kind}", closed=True)
     c.text(x + 22, y, label)

@@ -1,8 +1,8 @@
-"""The rate ratios: the fit, columns whose estimate is zero or infinite, profile intervals.
+"""Fit of a case series: rate ratios, profile intervals, and covariates without a finite estimate.
 
-A window without any event (or with all of them) has no finite estimate. The likelihood has a limit
-there all the same, in which its rows (or those it is compared with) are absent; the other
-estimates are those of that limit, and the window has one finite limit of its interval.
+A window without any event (or with all of them) has no finite estimate. The likelihood still has a
+limit, in which its rows (or those compared with it) vanish; the other estimates are those of that
+limit, and the window's interval has one finite limit.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ __all__ = ["CaseSeriesModel", "fit_model"]
 
 NUMBERS = ("log_rr", "rr", "lower", "upper", "se", "p", "one_sided_p", "llr")
 R_POINTS = tuple(np.linspace(math.log(0.1), math.log(10), 10).tolist())
-# Steps between points of a stored profile, see `store_profile`: of refits in one batch, and of ones
-# that start anew.
+# Spacing of a stored profile, see `store_profile`: with refits in one batch, and with separate
+# refits.
 STEP, LONG_STEP = 0.2, 0.4
-FARTHEST = 700.0  # log rate ratio whose exponential is still a number
-NO_DAYS = "no case has a day of it"
-NO_CONTRAST = "it does not change within any case with an event"
+FARTHEST = 700.0  # Beyond this log rate ratio the exponential overflows.
+NO_DAYS = "no case has a day in it"
+NO_CONTRAST = "it does not vary within any case with an event"
 NO_EVENTS = "no event in it; the estimate is zero"
 ALL_EVENTS = "all events in it; the estimate is infinite"
 
@@ -49,27 +49,27 @@ class CaseSeriesModel:
     ----------
     estimates : DataFrame
         Indexed by covariate: ``log_rr``; ``rr`` with its limits ``lower`` and ``upper``;
-        ``interval``, "profile" (of the columns without penalty that the study reads: windows and
-        probe), "bootstrap" (percentiles, of penalised windows where there are draws) or empty;
-        ``se`` from the width of a profile interval on the log scale; ``p`` and ``one_sided_p``
-        (ratio above one), of the signed root of the likelihood ratio; ``llr``, the log-likelihood
-        above that at a ratio of one; ``note`` says why a number is missing or infinite.
+        ``interval``, "profile" (for unpenalised windows and the probe), "bootstrap" (percentiles,
+        for penalised windows if there are draws) or empty; ``se`` from the width of a profile
+        interval on the log scale; ``p`` and ``one_sided_p`` (ratio above one), from the signed root
+        of the likelihood ratio; ``llr``, the log-likelihood minus that at a ratio of one; ``note``,
+        the reason for a missing or infinite number.
     log_likelihood : float
-        Σ y log[t exp(x'β) / Σ t exp(x'β)], the sums within cases.
+        Σ y log[t exp(x'β) / Σ t exp(x'β)], with sums within cases.
     variance : float or None
-        The prior's, where there is one.
+        Variance of the prior, if there is one.
     status : str
-        "OK", or why there is no fit.
+        "OK", or the reason why there is no fit.
     profiles : dict
-        For the columns with ``profile``: DataFrame ``log_rr``, ``log_likelihood``, ``gradient``.
+        For columns with ``profile``: DataFrame ``log_rr``, ``log_likelihood``, ``gradient``.
     estimator : SelfControlledCaseSeries or None
     bootstrap : DataFrame or None
-        Indexed by covariate: ``share`` of the draws in which it is not zero, and the limits
-        ``lower`` and ``upper`` of its rate ratio (percentiles).
+        Indexed by covariate: ``share`` of the draws in which its coefficient is not zero, and the
+        limits ``lower`` and ``upper`` of its rate ratio (percentiles).
     penalty : float
-        What the prior takes off: profiles reach ``log_likelihood - penalty``.
+        Penalty at the estimate: profiles reach ``log_likelihood - penalty``.
     converged : bool
-        Whether every fit behind the estimates ended at its optimum.
+        Whether all fits converged.
     """
 
     estimates: pd.DataFrame
@@ -89,15 +89,15 @@ class CaseSeriesModel:
 def fit_model(
     intervals: Intervals, settings: CaseSeriesSettings, grid: Sequence[float] | None = None
 ) -> CaseSeriesModel:
-    """Fit the model and the intervals of its unpenalised covariates.
+    """Fit the model and compute the intervals of its unpenalised covariates.
 
     Parameters
     ----------
     intervals : Intervals
     settings : CaseSeriesSettings
     grid : sequence of float, optional
-        Log rate ratios at which profiles are computed. Default: those of R's package, ten from log
-        0.1 to log 10, and others over the interval and as far beyond as the likelihood matters.
+        Log rate ratios at which profiles are computed. Default: those of R's package (ten from log
+        0.1 to log 10), and further points that cover the relevant range of the likelihood.
     """
     columns = intervals.columns
     free = np.array([not c.penalized for c in columns])
@@ -154,7 +154,7 @@ def fit_model(
 
 
 def _bootstrap(best: Fit, settings: CaseSeriesSettings) -> pd.DataFrame | None:
-    """People drawn with replacement, the prior as it is."""
+    """Draw people with replacement, with the prior fixed."""
     if not settings.bootstrap or best.estimator is None:
         return None
     draws = best.estimator.bootstrap(settings.bootstrap, random_state=settings.seed)
@@ -164,7 +164,7 @@ def _bootstrap(best: Fit, settings: CaseSeriesSettings) -> pd.DataFrame | None:
 
 
 def _limits_of_draws(estimates: pd.DataFrame, draws: pd.DataFrame, intervals: Intervals) -> None:
-    """Enter percentiles over draws as the limits of windows that have none by profile."""
+    """Use percentiles over draws as limits of windows without a profile interval."""
     windows = [n for n, c in zip(intervals.names, intervals.columns, strict=True) if c.window >= 0]
     names = [n for n in windows if n in draws.index and estimates.loc[n, "interval"] == ""]
     names = [n for n in names if not estimates.loc[n, "note"]]
@@ -173,7 +173,7 @@ def _limits_of_draws(estimates: pd.DataFrame, draws: pd.DataFrame, intervals: In
 
 
 def _without_days(intervals: Intervals) -> tuple[list[str], NDArray]:
-    """A note for each column, and which columns have days at all."""
+    """Return a note for each column, and a mask of the columns with any days."""
     p = intervals.X.shape[1]
     present = np.ones(len(intervals.columns), bool)
     present[:p] = np.diff(intervals.X.indptr) > 0
@@ -181,13 +181,13 @@ def _without_days(intervals: Intervals) -> tuple[list[str], NDArray]:
 
 
 def _around(estimator: Any, name: str, line: pd.Series, level: float) -> tuple[float, float, float]:
-    """The log rate ratio of largest likelihood and its limits, about which a profile is stored."""
+    """Return the log rate ratio of largest likelihood and its limits, to place the profile."""
     best, lower, upper = (
         math.log(x) if 0 < x < math.inf else side * math.inf
         for side, x in ((np.sign(line["log_rr"]), line["rr"]), (-1, line["lower"]),
                         (1, line["upper"]))
     )  # fmt: skip
-    if math.isnan(line["lower"]) and estimator is not None:  # a profile leaves its own prior out
+    if math.isnan(line["lower"]) and estimator is not None:  # A profile omits its own prior.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", MonotoneLikelihoodWarning)
             limits = estimator.confint([name], level, method="profile")
@@ -202,7 +202,7 @@ def _stored(
     grid: Sequence[float] | None,
     step: float,
 ) -> pd.DataFrame:
-    """The profile at the points of a grid; else at R's, and as far as the likelihood matters."""
+    """Evaluate the profile at a given grid, or else at R's points and the relevant range."""
     if grid is not None:
         return evaluated(evaluate, np.asarray(grid, dtype=float))
     return store_profile(
@@ -211,12 +211,13 @@ def _stored(
 
 
 def _refitted(profile: Profile, j: int, infinite: dict[int, float]) -> Evaluate:
-    """The profile of a covariate by a fit of all others at each value of it."""
+    """Return a profile that refits all other covariates at each value."""
 
     def evaluate(points: NDArray) -> tuple[NDArray, NDArray]:
+        """Return log-likelihood and slope at each point; NaN where the others have no fit."""
         found = np.full((len(points), 2), np.nan)
         for k, value in enumerate(points):
-            with contextlib.suppress(SeparationError, DataError):  # of the others, at this value
+            with contextlib.suppress(SeparationError, DataError):  # The others may not fit.
                 found[k] = profile.at(j, float(value), infinite)
         return found[:, 0], found[:, 1]
 
@@ -226,10 +227,10 @@ def _refitted(profile: Profile, j: int, infinite: dict[int, float]) -> Evaluate:
 def _limits_of_finite(
     estimates: pd.DataFrame, best: Fit, names: list[str], settings: CaseSeriesSettings
 ) -> None:
-    """Profile limits, likelihood ratios and p-values, of all covariates at once."""
+    """Compute profile limits, likelihood ratios and p-values of all covariates together."""
     if not names:
         return
-    with warnings.catch_warnings():  # a side without an end is an infinite limit, and seen
+    with warnings.catch_warnings():  # An open side is reported as an infinite limit.
         warnings.simplefilter("ignore", MonotoneLikelihoodWarning)
         limits = best.estimator.confint(names, settings.level, method="profile").to_numpy()
     null = best.estimator.profile(names, [0.0]).set_index("param")["log_likelihood"]
@@ -245,13 +246,13 @@ def _limits_of_infinite(
     infinite: dict[int, float],
     settings: CaseSeriesSettings,
 ) -> Any:
-    """Its finite limit; returns the estimator whose profile of it is used, if there is one."""
+    """Compute the finite limit; return the estimator with the column's profile, if any."""
     name = profile.intervals.names[j]
     held = None
     try:
         held = profile.held(j, infinite)
         if held is not None:
-            with warnings.catch_warnings():  # it rises for ever, as is known
+            with warnings.catch_warnings():  # The likelihood is known to be monotone.
                 warnings.simplefilter("ignore", MonotoneLikelihoodWarning)
                 limits = held.confint([name], settings.level, method="profile")
             lower, upper = (float(x) for x in limits.iloc[0])
@@ -260,7 +261,7 @@ def _limits_of_infinite(
             drop = float(norm.ppf(0.5 + settings.level / 2)) ** 2 / 2
             lower, upper = profile.interval(j, drop, infinite)
             null = profile.at(j, 0.0, infinite)[0]
-    except (SeparationError, DataError) as error:  # of the others, at a value of this one
+    except (SeparationError, DataError) as error:  # The others have no fit at some value.
         estimates.loc[name, "note"] = f"no interval: {error}"
         return None
     best = profile.maximum()
@@ -277,8 +278,8 @@ def _enter(
     fall: float,
     settings: CaseSeriesSettings,
 ) -> None:
-    """Fill in what follows from the limits and from the fall of the profile at a ratio of one."""
-    # a profile that is flat as far as numbers go has no limit there
+    """Enter the limits, and the tests that follow from the profile's drop at a ratio of one."""
+    # A profile that is flat within rounding error has no limit on that side.
     lower, upper = (math.copysign(math.inf, x) if abs(x) >= FARTHEST else x for x in (lower, upper))
     llr = max(fall, 0.0)
     root = math.copysign(math.sqrt(2 * llr), float(estimates.loc[name, "log_rr"]))

@@ -1,4 +1,4 @@
-"""A case series as one HTML page without outside references, of published numbers only."""
+"""Report of a case series as a self-contained HTML page, with released numbers only."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ __all__ = ["series_page", "write_series"]
 
 
 def write_series(study: CaseSeries, folder: str | Path) -> list[Path]:
-    """Write ``report.html``, its figures (SVG) and the tables; returns the page and their folder.
+    """Write ``report.html``, its figures (SVG) and the tables; return the page and their folder.
 
-    They go into the folder ``release``.
+    All files are in the folder ``release``.
 
     Raises
     ------
     DataError
-        The folder cannot be written to.
+        The folder is not writable.
     """
     files = {f"figures/{p.name}.svg": p.file() for p, _ in _pictures(study).values()}
     for name, table in study.release.tables.items():
@@ -54,7 +54,7 @@ def write_series(study: CaseSeries, folder: str | Path) -> list[Path]:
 
 
 def series_page(study: CaseSeries) -> str:
-    """The report."""
+    """Return the report as HTML."""
     title = f"Case series: {title_case(study.outcome)}"
     if study.of_interest:
         title += f" and {_exposure_name(study)}"
@@ -62,80 +62,81 @@ def series_page(study: CaseSeries) -> str:
     figures = {name: picture.figure(caption) for name, (picture, caption) in shown.items()}
 
     def those(*names: str) -> list[str]:
+        """Return the figures that exist."""
         return [figures[n] for n in names if n in figures]
 
     body = [
         *_head(study, title),
-        "<h2>Result</h2>",
+        "<h2>Results</h2>",
         *_results(study),
         *those("profile", "drugs"),
         _variance(study),
-        "<h2>When the outcomes happened</h2>",
+        "<h2>Timing of outcomes</h2>",
         *those("time to event", "spans", "splines"),
-        "<h2>What has to hold</h2>",
+        "<h2>Diagnostics</h2>",
         *verdict_parts(study),
         *those("rates", "event to end"),
-        "<h2>Who was studied</h2>",
+        "<h2>Study population</h2>",
         *attrition(study),
-        "<h2>How it was done</h2>",
+        "<h2>Methods</h2>",
         *methods(study),
         "<h2>Settings</h2>",
         settings_list(study),
         f"<p>{escape(study.rules.sentence())}</p>",
-        "<p>The numbers of this page, and more, are in the folder tables beside it, in the layout "
-        "of SelfControlledCaseSeries 6; its pictures are in the folder figures. As in R, the "
-        "tables have every estimate; the column unblind of sccs_diagnostics_summary says which "
-        "pass all diagnostics.</p>",
+        "<p>These and further numbers are in the folder tables, in the layout of "
+        "SelfControlledCaseSeries 6, and the figures are in the folder figures. As in R, the "
+        "tables contain every estimate; the column unblind of sccs_diagnostics_summary shows which "
+        "ones pass all diagnostics.</p>",
     ]
     return html.document(title, body)
 
 
 def _pictures(study: CaseSeries) -> dict[str, tuple[Picture, str]]:
-    """The pictures that there are, with their captions."""
+    """Draw the figures of the page, with their captions."""
     shade = (
-        " The stronger the colour, the more often it is in the model when people are drawn anew."
+        " Stronger colours mean a larger share of bootstrap draws with the drug in the model."
         if study.model.bootstrap is not None
         else ""
     )
     hidden = hidden_covariates(study)
     of = title_case(next(iter(pictures.profiled(study)), "")) if hidden else "the exposure"
-    less = " Those that fail a diagnostic are not drawn." if hidden else ""
+    less = " Drugs that fail a diagnostic are not shown." if hidden else ""
     around = (
-        "before the start of the first exposure; those after it would tell the effect"
+        "before the start of the first exposure; later weeks would reveal the effect"
         if pictures.before_alone(study)
         else "around the start of the first exposure"
     )
     found = {
         "profile": (
             pictures.profile(study),
-            f"Likelihood profile of {of}; the interval ends where it is below the dashed line.",
+            f"Likelihood profile of {of}; the interval ends where it crosses the dashed line.",
         ),
         "drugs": (drug_forest(study), f"Rate ratio of each drug.{less}{shade}"),
-        "time to event": (pictures.time_to_event(study), f"Outcomes week by week {around}."),
+        "time to event": (pictures.time_to_event(study), f"Outcomes by week {around}."),
         "spans": (
             pictures.spans(study),
-            "Cases whose time covers a month, and the months before and after it: where they are "
-            "few, little is known of time.",
+            "Cases whose time covers a month and the months before and after it; where they are "
+            "few, effects of time are uncertain.",
         ),
         "splines": (
             pictures.splines(study),
-            "Effects of time in the model, against their mean. " + bands(study),
+            "Effects of time in the model, relative to their mean. " + bands(study),
         ),
         "rates": (
             pictures.rates(study),
-            "Observed over expected outcomes by calendar year; years with few outcomes are left "
-            "out.",
+            "Observed over expected outcomes by calendar year, without years with few outcomes.",
         ),
         "event to end": (
             pictures.event_to_end(study),
-            "Time from an outcome to the end of observation. Many ends soon after it mean that "
-            "the event ends observation.",
+            "Time from an outcome to the end of observation. Many early ends suggest that the "
+            "outcome ends observation.",
         ),
     }
     return {name: (p, caption) for name, (p, caption) in found.items() if p is not None}
 
 
 def _exposure_name(study: CaseSeries) -> str:
+    """Name the exposure or exposures of interest for the title."""
     column = next(c for c in study.intervals.columns if c.of_interest)
     ids = {*column.eras}
     names = study.eras.loc[study.eras["era_id"].isin(ids), "name"].tolist()
@@ -146,12 +147,13 @@ def _exposure_name(study: CaseSeries) -> str:
 
 
 def _head(study: CaseSeries, title: str) -> Iterator[str]:
+    """Yield the title, key numbers and findings at the top of the page."""
     source = f" in “{study.source}”" if study.source else ""
     design = "risk interval design" if study.settings.control else "case series"
     yield f"<h1>{escape(title)}</h1>"
     yield (
         f'<p class="lead">A self-controlled {design}{escape(source)}: only people with the outcome '
-        "are studied, and each is compared with themselves.</p>"
+        "are studied, and each person serves as their own control.</p>"
     )
     if study.model.status != "OK":
         yield f"<p>{escape(study.model.status)}</p>"
@@ -164,13 +166,14 @@ def _head(study: CaseSeries, title: str) -> Iterator[str]:
 
 
 def _cards(study: CaseSeries) -> Iterator[tuple[str, str]]:
+    """Yield the key numbers with their descriptions."""
     one = study.of_interest[0] if len(study.of_interest) == 1 else None
     public, hidden = public_estimates(study), hidden_covariates(study)
     if one is not None:
         rr, interval = ratio_text(public.loc[one])
         of = {
             NOT_SHOWN: ": a diagnostic failed",
-            WITHHELD: ": it would give away a count of few people",
+            WITHHELD: ": it would reveal a small count",
         }.get(str(public.loc[one, "note"]), f", {_level(study)} interval {interval}")
         yield rr.capitalize(), f"rate ratio{of}"
     cases, events = (study.release.attrition[c].iloc[-1] for c in ("subjects", "events"))
@@ -184,19 +187,21 @@ def _cards(study: CaseSeries) -> Iterator[tuple[str, str]]:
         kept = int((public.loc[shown, "log_rr"].abs() > 0).sum())
         penalized = any(c.of_interest and c.penalized for c in study.intervals.columns)
         if hidden:
-            said = f"of {len(study.of_interest):,} exposures pass all diagnostics"
+            passing = f"of {len(study.of_interest):,} exposures pass all diagnostics"
             has = "are in the model" if penalized else "have an estimate"
-            yield f"{len(shown):,}", f"{said}, {kept:,} of these {has}"
+            yield f"{len(shown):,}", f"{passing}, {kept:,} of these {has}"
             return
-        said = "covariates in the model" if penalized else "exposures have an estimate"
-        yield f"{kept:,}", f"of {len(study.of_interest):,} {said}"
+        counted = "covariates in the model" if penalized else "exposures have an estimate"
+        yield f"{kept:,}", f"of {len(study.of_interest):,} {counted}"
 
 
 def _level(study: CaseSeries) -> str:
+    """Format the level of the intervals."""
     return f"{100 * study.settings.level:g}%"
 
 
 def _results(study: CaseSeries) -> list[str]:
+    """Return the table of rate ratios and notes on missing ones."""
     draws = study.model.bootstrap
     shown, public, hidden = (
         shown_estimates(study),
@@ -208,20 +213,20 @@ def _results(study: CaseSeries) -> list[str]:
         e, s = public.loc[name], study.intervals.statistics.loc[name]
         rr, interval = ratio_text(e)
         rr += unconverged_mark(study) if math.isfinite(e["rr"]) else ""
-        told = study.release.counts[name]
-        cells = [count(told.subjects), count(told.events)]
+        released = study.release.counts[name]
+        cells = [count(released.subjects), count(released.events)]
         if name in hidden:
             cells[1] = "–"
-        hide = isinstance(told.subjects, Bound) or isinstance(told.events, Bound)
+        hide = isinstance(released.subjects, Bound) or isinstance(released.events, Bound)
         days = "–" if hide else count(study.rules.count(int(s["days"])))
         row = [title_case(name), *cells, days, rr, interval, p_value(e["p"])]
         if draws is not None:
             drawn = name in draws.index and name not in hidden
             row.append(f"{100 * draws.loc[name, 'share']:.0f}%" if drawn else "–")
         rows.append(row)
-    head = ["Time", "People", "Outcomes", "Days", "Rate ratio", f"{_level(study)} interval", "p"]
+    head = ["Window", "People", "Outcomes", "Days", "Rate ratio", f"{_level(study)} interval", "p"]
     head += ["In draws"] if draws is not None else []
-    caption = "Rate in the time named against the rest of the same person’s time."
+    caption = "Rate in each window relative to the rest of the same person’s time."
     notes = [
         f"<p>{escape(title_case(str(name)))}: {escape(note)}.</p>"
         for name, note in public.loc[shown, "note"].items()
@@ -233,6 +238,7 @@ def _results(study: CaseSeries) -> list[str]:
 
 
 def _variance(study: CaseSeries) -> str:
+    """Describe the variance of the prior."""
     if study.model.variance is None:
         return ""
     how = "given" if study.settings.variance is not None else "chosen by cross-validation"
@@ -240,22 +246,21 @@ def _variance(study: CaseSeries) -> str:
 
 
 def bands(study: CaseSeries) -> str:
-    """What the bands of the splines are, if they have any."""
+    """Describe the confidence bands of the splines."""
     if study.effects is None:
         return ""
     shown = [pictures.spline_curve(study, e, e.knots)[1] for e in study.effects.effects]
     if any(se is None for se in shown):
         return (
-            "No bands are drawn: beside covariates under a Laplace prior there are no standard "
-            "errors, and the curves take no account of what the prior chose."
+            "No bands are shown, because a model with covariates under a Laplace prior has no "
+            "standard errors; the curves ignore the selection by the prior."
         )
-    said = f"The bands are {_level(study)}, point by point and not for a whole curve."
+    text = f"The bands are {_level(study)} pointwise intervals."
     if any(e.penalized for e in study.effects.effects):
-        said += (
-            " Penalised curves are drawn toward their mean by the prior; their bands are those of "
-            "the posterior at a given variance, and where data are few they may lie beside the "
-            "truth."
+        text += (
+            " Penalised curves are shrunk towards their mean by the prior; their bands are those "
+            "of the posterior at a given variance and may miss the true curve where data are few."
         )
     elif any(c.penalized for c in study.intervals.columns):
-        said += " They take the variance of the other covariates’ prior as given."
-    return said
+        text += " They condition on the variance of the other covariates’ prior."
+    return text

@@ -1,4 +1,4 @@
-"""Positive controls of case series: outcomes added to exposed time until its rate is a multiple."""
+"""Synthetic positive controls of case series: outcomes injected into exposed time."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ if TYPE_CHECKING:
 
 __all__ = ["SeriesPositives", "add_to_exposed_time"]
 
-FIRST = 1 << 32  # beyond the ids that a cohort table of 32 bits can have
+FIRST = 1 << 32  # Ids from here on cannot occur in a cohort table with 32-bit ids.
 Anchor = Literal["start", "end"]
 
 
 @dataclass(frozen=True)
 class SeriesPositives:
-    """Positive controls to make of every negative control of a grid of case series.
+    """Rules for positive controls from the negative controls of a grid of case series.
 
     Attributes
     ----------
     ratios : tuple of float, default (1.5, 2, 4)
     min_outcomes : int, default 25
-        Outcomes in exposed time that a negative control must have.
+        Required number of outcomes of a negative control in exposed time.
     risk_start, risk_end : int, default 0
-        First and last exposed day: from the first day of an era, and from its last
+        First and last exposed day, relative to the first day of an era, and to its last
         (``risk_end_at="end"``, the default) or first day (``"start"``).
     risk_end_at : {"end", "start"}
     precision : float, default 0.01
-        How far, on the log scale, the ratio reached may be from the one that was asked.
+        Largest difference between the log ratios that are reached and requested.
     tries : int, default 100
-        Draws to look for that; the closest is taken.
+        Largest number of draws to reach that precision; the closest is used.
     seed : int, default 1
     """
 
@@ -72,16 +72,16 @@ class SeriesPositives:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class _Exposed:
-    """Exposed time of people: spans of days, and the outcomes of each day in them.
+    """Exposed time of people as spans of days, with the outcomes in each span.
 
     Attributes
     ----------
     person, first, last : (m,) int arrays
         Spans that do not overlap, in days since 1970-01-01.
     group : (m,) int array
-        Sex and decade of age at the first day of the span.
+        Sex and decade of age on the first day of the span.
     outcomes : (m,) int array
-        Outcomes in each.
+        Number of outcomes in each span.
     """
 
     person: NDArray
@@ -95,12 +95,12 @@ def add_to_exposed_time(
     db: OmopDatabase, question: SeriesQuestion, rules: CaseRules, rule: SeriesPositives,
     cohorts: CohortTable | None = None,
 ) -> list[tuple[dict[str, Any], CohortTable]]:  # fmt: skip
-    """The positive controls of one negative control, each with its outcomes as a cohort.
+    """Create the positive controls of one negative control, each with its outcomes as a cohort.
 
-    Every exposed person has, besides their own, outcomes at (ratio − 1) times the rate of exposed
-    people of their sex and decade of age, on any exposed day with the same chance. Draws are
-    repeated until the outcomes in exposed time are that multiple of what they were, to within
-    ``precision``. What comes out depends on the arguments alone.
+    Outcomes are injected into the exposed time of each person at (ratio − 1) times the rate of
+    exposed people of the same sex and decade of age, uniformly over exposed days. Draws are
+    repeated until the number of outcomes in exposed time is multiplied by the ratio, to within
+    ``precision``. The result depends only on the arguments.
 
     Parameters
     ----------
@@ -108,15 +108,15 @@ def add_to_exposed_time(
     question : SeriesQuestion
         Its outcome is the negative control.
     rules : CaseRules
-        Where outcomes and exposures come from.
+        Rules on the source of outcomes and exposures.
     rule : SeriesPositives
     cohorts : CohortTable, optional
 
     Returns
     -------
     list of (dict, CohortTable)
-        Empty where there are fewer than ``min_outcomes`` outcomes in exposed time. The rows have
-        ``outcome`` (id of the cohort), ``target_ratio``, ``true_effect_size`` (that was reached),
+        Empty with fewer than ``min_outcomes`` outcomes in exposed time. The rows have ``outcome``
+        (id of the cohort), ``target_ratio``, ``true_effect_size`` (the ratio reached),
         ``outcomes_before`` and ``outcomes_added``.
     """
     with db.workspace() as work:
@@ -155,7 +155,7 @@ def add_to_exposed_time(
 def _exposed(
     db: OmopDatabase, work: Workspace, sources: Sources, exposure: int, rule: SeriesPositives
 ) -> _Exposed:
-    """Windows of the eras, joined, cut to observation, with the outcomes in them."""
+    """Join the windows of the eras, cut them to observation and count the outcomes in them."""
     table = sources.rules.exposures_from
     relation = sources.relation(table, sources.members(table, [exposure]))
     end = "e.last" if rule.risk_end_at == "end" else "e.first"
@@ -168,7 +168,7 @@ def _exposed(
     joined AS (
         SELECT person_id, first AS lo, last AS hi
         FROM ({joined_spells("SELECT * FROM windows WHERE first <= last")})),
-    people AS (  -- a table that repeats a person would repeat the outcomes
+    people AS (  -- repeated rows of a person would repeat the outcomes
         SELECT person_id, min(gender_concept_id) AS sex, {db.birth_day()} AS born
         FROM {db.table("person")} GROUP BY 1)
     SELECT j.person_id::BIGINT AS person_id, (lo - DATE '1970-01-01')::BIGINT AS lo,
@@ -194,7 +194,7 @@ def _drawn(
     rule: SeriesPositives,
     number: int,
 ) -> tuple[NDArray, NDArray, float]:
-    """People and days of the added outcomes, and the ratio that is reached."""
+    """Draw people and days of the injected outcomes; return them with the ratio reached."""
     seed = zlib.crc32(repr((rule.seed, ratio, number)).encode())
     best: tuple[float, NDArray, NDArray, float] | None = None
     days = exposed.last - exposed.first + 1

@@ -1,9 +1,9 @@
-"""The fit, and the profile likelihood of a covariate whose estimate is zero or infinite.
+"""Fits of the model and profile likelihoods of covariates without a finite estimate.
 
-Covariates with a finite estimate have their profile from the estimator. One without is in no
-finite fit: a value of it enters as an offset, and the others are fitted again. Its one limit is
-where the log-likelihood is a given amount below its supremum, found to 1e-9 of it by steps on the
-signed root of twice the drop, which is nearly a straight line.
+The estimator computes the profiles of covariates with a finite estimate. A covariate without one is
+not in any finite fit: a value of it enters as an offset, and the others are refitted. Its finite
+limit is where the log-likelihood is a given amount below its supremum. It is found to 1e-9 by steps
+on the signed root of twice the drop, which is nearly linear.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from steropes.studies.sccs.settings import CaseSeriesSettings
 
 __all__ = ["Fit", "Profile", "log_likelihood"]
 
-FARTHEST = 30.0  # log rate ratios beyond it are infinite
+FARTHEST = 30.0  # Log rate ratios beyond this value count as infinite.
 CLOSE = 1e-9
-WEAK = 4.0  # variance of the prior that keeps a coefficient finite
+WEAK = 4.0  # The variance of a weak prior that keeps a coefficient finite.
 
 
 @dataclass(frozen=True)
 class Fit:
-    """One fit: coefficients of all columns (0 where absent), and the log-likelihood there."""
+    """One fit: coefficients of all columns (0 if absent), with log-likelihood and gradient."""
 
     beta: NDArray
     log_likelihood: float
@@ -43,21 +43,21 @@ class Fit:
 
 
 class Profile:
-    """The fit of a case series, and profiles of covariates that are in none.
+    """The fit of a case series, and profiles of covariates outside of it.
 
     Parameters
     ----------
     intervals : Intervals
     finite : (p,) bool array
-        Columns that are in the model.
+        Columns in the model.
     rows : (n,) bool array
-        Rows that are left where the columns without a finite estimate are at their ends.
+        Rows that count when columns without a finite estimate are at their limits.
     settings : CaseSeriesSettings
 
     Attributes
     ----------
     converged : bool
-        Whether all fits so far ended at their optimum.
+        Whether all fits so far converged.
     """
 
     def __init__(
@@ -71,13 +71,13 @@ class Profile:
         self._parts: dict[bytes, Intervals] = {}
 
     def maximum(self) -> Fit:
-        """The maximum of the (penalised) likelihood."""
+        """Return the maximum of the (penalised) likelihood."""
         if self._best is None:
             self._best = self._fit(self.finite, self.rows, None, None)
         return self._best
 
     def at(self, j: int, value: float, infinite: dict[int, float]) -> tuple[float, float]:
-        """Profile log-likelihood (less the penalty of the others) and its slope at a value."""
+        """Return profile log-likelihood (minus the penalty of the others) and slope at a value."""
         key = (j, float(value))
         if key not in self._known:
             others = self.finite.copy()
@@ -88,26 +88,26 @@ class Profile:
         return self._known[key]
 
     def table(self, j: int, points: NDArray, infinite: dict[int, float]) -> pd.DataFrame:
-        """The profile at some log rate ratios."""
+        """Tabulate the profile at some log rate ratios."""
         found = [self.at(j, float(b), infinite) for b in points]
         value, slope = zip(*found, strict=True)
         return pd.DataFrame({"log_rr": points, "log_likelihood": value, "gradient": slope})
 
     def interval(self, j: int, drop: float, infinite: dict[int, float]) -> tuple[float, float]:
-        """Where the profile of a covariate of ``infinite`` is ``drop`` below its supremum."""
+        """Find where the profile of a covariate in ``infinite`` is ``drop`` below its supremum."""
         best = self.maximum()
         top = best.log_likelihood - best.penalty
-        side = 1 if infinite[j] < 0 else -1  # of the finite limit
+        side = 1 if infinite[j] < 0 else -1  # The side of the finite limit.
         limit = self._limit(
             j, top, drop, side, self._inner(j, top, drop, -side, infinite), infinite
         )
         return (-math.inf, limit) if side > 0 else (limit, math.inf)
 
     def held(self, j: int, infinite: dict[int, float]) -> Any:
-        """An estimator in which column j is, whose profile of it is that of the model.
+        """Fit an estimator that includes column j and has the model's profile of it.
 
-        A weak normal prior keeps its coefficient finite; a profile leaves it out. None where the
-        others are under a prior themselves, which cannot be had beside it.
+        A weak normal prior keeps its coefficient finite; the profile omits it. None if other
+        columns have a prior, because an estimator has only one.
         """
         d = self.intervals
         columns = self.finite.copy()
@@ -125,26 +125,27 @@ class Profile:
         self.converged &= bool(model.converged_)
         return model
 
-    # -- steps -----------------------------------------------------------------------------------
+    # -- search ----------------------------------------------------------------------------------
 
     def _inner(
         self, j: int, top: float, drop: float, side: int, infinite: dict[int, float]
     ) -> float:
-        """A value of a column without a finite estimate at which the drop is below ``drop``."""
+        """Find a value of a column without a finite estimate at which the drop is small enough."""
         for value in (0.0, 2.0, 5.0, 10.0, 20.0, FARTHEST):
             if top - self.at(j, side * value, infinite)[0] < drop:
                 return side * value
         raise DataError(
-            f"the profile of {self.intervals.names[j]!r} falls {drop:.2f} below its limit for a "
-            "rate ratio without bound only; the data say nothing about it"
+            f"the profile of {self.intervals.names[j]!r} approaches within {drop:.2f} of its limit "
+            "only for an unbounded rate ratio; the data have no information on it"
         )
 
     def _limit(
         self, j: int, top: float, drop: float, side: int, inner: float, infinite: dict[int, float]
     ) -> float:
-        """The limit above (side 1) or below (−1) ``inner``."""
+        """Find the limit above (side 1) or below (−1) ``inner`` by bracketing and secants."""
 
-        def root(b: float) -> float:  # how far beyond the limit, on the scale of the signed root
+        def root(b: float) -> float:
+            """Return the distance beyond the limit on the scale of the signed root."""
             fall = max(top - self.at(j, b, infinite)[0], 0.0)
             return math.sqrt(2 * fall) - math.sqrt(2 * drop)
 
@@ -157,13 +158,13 @@ class Profile:
             f_high = root(high)
             if f_high >= 0:
                 break
-            # along the line through the two last points, twice as far at most a time
+            # Extrapolate the secant of the last two points, at most four steps at a time.
             slope = max((f_high - f_low) / step, 1e-3)
             low, f_low = high, f_high
             step = min(max(1.05 * -f_high / slope, 0.05), 4 * step)
         for _ in range(60):
             b = low + (high - low) * (-f_low) / (f_high - f_low)
-            margin = 0.02 * (high - low)  # never so near an end that the bracket stays
+            margin = 0.02 * (high - low)  # Stay away from the ends, so that the bracket shrinks.
             b = min(max(b, min(low, high) + abs(margin)), max(low, high) - abs(margin))
             f = root(b)
             if abs(f) < CLOSE or abs(high - low) < 1e-10:
@@ -177,7 +178,7 @@ class Profile:
     # -- fits ------------------------------------------------------------------------------------
 
     def _rows_without(self, j: int, infinite: dict[int, float]) -> NDArray:
-        """The rows that count where column j is at a finite value."""
+        """Return the rows that count when column j has a finite value."""
         if j not in infinite:
             return self.rows
         rows = np.ones(len(self.intervals), bool)
@@ -187,6 +188,7 @@ class Profile:
         return rows
 
     def _fit(self, columns: NDArray, rows: NDArray, fixed: int | None, value: float | None) -> Fit:
+        """Fit some columns to some rows, with another column as an offset."""
         d = self.intervals
         part, key = self._part(rows)
         offset = None
@@ -209,7 +211,7 @@ class Profile:
         return Fit(beta, value_, self._penalty(beta, variance), gradient, variance, model)
 
     def _part(self, rows: NDArray) -> tuple[Intervals, bytes]:
-        """The rows that count, and what tells them from others."""
+        """Select the rows that count, with a key that identifies them."""
         if rows.all():
             return self.intervals, b""
         key = np.packbits(rows).tobytes()
@@ -218,6 +220,7 @@ class Profile:
         return self._parts[key], key
 
     def _design(self, part: Intervals, chosen: NDArray, of: bytes) -> tuple[Any, list[str]]:
+        """Build the design of some columns; the last one is cached."""
         key = (of, *chosen.tolist())
         if key in self._designs:
             return self._designs[key]
@@ -230,22 +233,24 @@ class Profile:
         if (chosen >= p).any():
             blocks += steropes.as_design(part.time[:, chosen[chosen >= p] - p]).blocks
         made = steropes.Design(blocks, names), names
-        self._designs = {key: made}  # the last one: a profile asks for it many times
+        self._designs = {key: made}  # Only the last one, which a profile uses many times.
         return made
 
     def _estimator(self, names: list[str], columns: list[Column]) -> Any:
+        """Create an estimator with the given or the cross-validated variance."""
         known = None if self._best is None else self._best.variance
         given = self.settings.variance if self.settings.variance is not None else known
         return estimator(self.settings, given, names, columns)
 
     def _variance(self, model: Any) -> float | None:
+        """Return the prior's variance in a fitted model."""
         if model is None or model.prior is None:
             return None if self._best is None else self._best.variance
         chosen = model.prior.variance if model.cv is None else model.variance_
         return float(chosen)
 
     def _penalty(self, beta: NDArray, variance: float | None) -> float:
-        """What the prior adds to the objective."""
+        """Compute the penalty of the coefficients."""
         if variance is None:
             return 0.0
         under = [j for j, c in enumerate(self.intervals.columns) if c.penalized]
@@ -258,6 +263,7 @@ class Profile:
 
 
 def _column(d: Intervals, j: int) -> NDArray:
+    """Return a column as an array."""
     p = d.X.shape[1]
     if j >= p:
         return d.time[:, j - p]
@@ -267,7 +273,7 @@ def _column(d: Intervals, j: int) -> NDArray:
 
 
 def log_likelihood(d: Intervals, beta: NDArray) -> tuple[float, NDArray]:
-    """Σ y log[t exp(x'β) / Σ t exp(x'β)], sums within cases, and its gradient in β."""
+    """Compute Σ y log[t exp(x'β) / Σ t exp(x'β)], with sums within cases, and its gradient."""
     p = d.X.shape[1]
     eta = d.X @ beta[:p] + d.time @ beta[p:]
     starts = np.flatnonzero(np.diff(d.case, prepend=-1))
@@ -286,7 +292,7 @@ def log_likelihood(d: Intervals, beta: NDArray) -> tuple[float, NDArray]:
 def prior_of(
     settings: CaseSeriesSettings, variance: float, names: list[str], columns: list[Column]
 ) -> Any:
-    """The prior of some columns; None if it acts on none of them."""
+    """Return the prior of some columns; None if none of them is penalised."""
     if settings.prior == "none" or not any(c.penalized for c in columns):
         return None
     exclude = tuple(n for n, c in zip(names, columns, strict=True) if not c.penalized)
@@ -300,7 +306,7 @@ def prior_of(
 def estimator(
     settings: CaseSeriesSettings, variance: float | None, names: list[str], columns: list[Column]
 ) -> steropes.SelfControlledCaseSeries:
-    """The estimator; a variance of None is chosen by cross-validation over people."""
+    """Create the estimator; a variance of None is chosen by cross-validation over people."""
     prior = prior_of(settings, 1.0 if variance is None else variance, names, columns)
     cv = None
     if prior is not None and variance is None:

@@ -1,4 +1,4 @@
-"""The columns of the tables of case series, released and exact, their types, and their keys."""
+"""Columns, types and keys of the result tables of case series, exact and for release."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _COLUMNS = {
     "rare_outcome_diagnostic:t mdrr:f mdrr_diagnostic:t ease:f ease_diagnostic:t unblind:i "
     "unblind_for_evidence_synthesis:i time_trend_p:f pre_exposure_p:f time_trend_diagnostic:t "
     "pre_exposure_diagnostic:t" + _DB,
-    # not R's: names, what each positive control was made of, and why there is no number
+    # Tables that R does not have: names, origins of positive controls, reasons for missing numbers.
     "question_name": "exposures_outcome_set_id:i era_id:i exposure_name:t outcome_id:i "
     "outcome_name:t",
     "positive_control": "exposures_outcome_set_id:i negative_control_id:i name:t target_ratio:f "
@@ -67,17 +67,18 @@ _LAST = (
     "era_type", "era_id", "sequence_number", "log_rr", "spline_type", "knot_month", "parameter_id",
     "calendar_year", "calendar_month", "week", "age_month", "topic",
 )  # fmt: skip
-# By these columns the rows of a table are sorted; together they are its key.
+# The columns that sort the rows of a table and together are its key.
 KEYS: dict[str, tuple[str, ...]] = {
     table: tuple(c for c in (*_FIRST, *_LAST) if c in columns) for table, columns in TABLES.items()
 }
 
 
 def _typed(columns: str) -> dict[str, str]:
+    """Parse columns written as "name:type"."""
     return {c.split(":")[0]: _TYPES[c.split(":")[1]] for c in columns.split()}
 
 
-# Columns, and a table, that disclosure control needs and that are not released.
+# Columns and a table that disclosure control needs and that are not released.
 _MORE = {"sccs_time_trend": "observed_outcomes:i"}
 _COUNTS = (
     _AS + "covariate_id:i subjects:i periods:i eras:i days:i events:i observed_events:i "

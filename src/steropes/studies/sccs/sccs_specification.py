@@ -1,4 +1,4 @@
-"""A grid of case series from a file, and the JSON Schema of such files."""
+"""Specifications of grids of case series: parsing of files and their JSON Schema."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class CaseSeriesSpecification:
     controls : tuple of int
         Outcomes that are negative controls of every exposure.
     positive : SeriesPositives, optional
-        Or the ratios alone.
+        Positive controls to create, or only their ratios.
     thresholds, cohorts, database_id, schema, min_cell, time_zone
         As in `CaseSeriesGrid`.
     """
@@ -57,16 +57,16 @@ class CaseSeriesSpecification:
 
 
 def _analysis_class() -> type:
-    """What an analysis of a file can say; what it leaves out is None."""
+    """Create the class of an analysis in a specification; omitted settings are None."""
     words = [(name, hint, field(default=None)) for name, hint in analysis_setting_types().items()]
     own: list[Any] = [("id", int), ("description", str, field(default="case series"))]
     made = dataclasses.make_dataclass("SeriesAnalysis", [*own, *words], frozen=True)
-    made.__doc__ = "How questions are answered; what is left out is as in `case_series_settings`."
+    made.__doc__ = "How questions are answered; defaults are those of `case_series_settings`."
     return made
 
 
 def case_series_grid_schema() -> dict[str, Any]:
-    """The JSON Schema of a specification."""
+    """Return the JSON Schema of a specification."""
     schema = schema_of(CaseSeriesSpecification)
     kinds = schema["$defs"]
     schema["properties"]["analysis"] = {
@@ -74,7 +74,7 @@ def case_series_grid_schema() -> dict[str, Any]:
         "items": schema_part(_analysis_class(), kinds),
     }
     schema["required"].append("analysis")
-    # the first field alone will do: a number of knots, the ratios
+    # The first field alone is accepted too: a number of knots, or the ratios.
     schema["properties"]["positive"]["anyOf"].append(
         kinds["SeriesPositives"]["properties"]["ratios"]
     )
@@ -86,21 +86,20 @@ def case_series_grid_schema() -> dict[str, Any]:
 
 
 def read_case_series_grid(path: str | Path) -> CaseSeriesGrid:
-    """Read a specification, a .toml or a .json file.
+    """Read a specification from a .toml or .json file.
 
-    Tables ``[[question]]`` (``exposure``, ``outcome``, ``true_ratio``) and ``[[analysis]]``
-    (``id``, ``description`` and arguments of `case_series_settings`; of a spline its number of
-    knots will do), a table ``[thresholds]``, and ``database_id``, ``schema``, ``min_cell``,
-    ``time_zone``;
-    ``controls`` is a list of outcomes that are negative controls of every exposure, and
-    ``positive`` the ratios of the positive controls to make of them (or a table of the settings of
-    `SeriesPositives`). A table ``[cohorts]`` says where cohorts come from, as in the specification
-    of a comparative grid (`CohortSources`). `case_series_grid_schema` is all of it.
+    It has tables ``[[question]]`` (``exposure``, ``outcome``, ``true_ratio``) and ``[[analysis]]``
+    (``id``, ``description`` and arguments of `case_series_settings`; splines may be given by their
+    number of knots), a table ``[thresholds]``, and ``database_id``, ``schema``, ``min_cell`` and
+    ``time_zone``. ``controls`` is a list of outcomes that are negative controls of every exposure,
+    and ``positive`` the ratios of the positive controls to create from them (or a table with the
+    settings of `SeriesPositives`). A table ``[cohorts]`` defines the cohorts, as in the
+    specification of a comparative grid (`CohortSources`). `case_series_grid_schema` describes all.
 
     Raises
     ------
     DataError
-        A name that does not exist or a value that cannot be, with the line.
+        A name is unknown or a value is invalid; the message has the line.
     """
     path = Path(path)
     source = Source.read(path)
@@ -116,7 +115,7 @@ def read_case_series_grid(path: str | Path) -> CaseSeriesGrid:
 
 
 def _questions(spec: CaseSeriesSpecification, source: Source) -> tuple[SeriesQuestion, ...]:
-    """The questions with the negative controls of every exposure."""
+    """Add the negative controls of every exposure to the questions."""
     place = source.where(("controls",))
     twice = next((c for c in spec.controls if spec.controls.count(c) > 1), None)
     if twice is not None:
@@ -130,17 +129,18 @@ def _questions(spec: CaseSeriesSpecification, source: Source) -> tuple[SeriesQue
             elif listed[exposure, control] != 1.0:
                 raise DataError(
                     f"{place}: negative control {control} is also an outcome of interest of "
-                    f"exposure {exposure}; it can be one of the two"
+                    f"exposure {exposure}; it can be only one of the two"
                 )
     if spec.positive is not None and not any(q.true_ratio == 1.0 for q in made):
         raise DataError(
-            f"{source.where(('positive',))}: positive controls are made of negative ones, and no "
-            "negative is listed"
+            f"{source.where(('positive',))}: positive controls are made from negative ones, and "
+            "none are listed"
         )
     return tuple(made)
 
 
 def _analyses(asked: Any, source: Source) -> tuple[SeriesAnalysis, ...]:
+    """Parse the analyses of a specification."""
     if not isinstance(asked, list):
         raise DataError(f"{source.where(('analysis',))}: {must_be_list('analysis')}")
     cls, found = _analysis_class(), []

@@ -1,4 +1,4 @@
-"""The case series from database to verdicts: the order of the steps, and nothing else."""
+"""Self-controlled case series on a database, from cases to diagnostics."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ __all__ = ["CaseSeries", "case_series", "exposures_of_interest"]
 
 @dataclass(frozen=True, repr=False)
 class CaseSeries:
-    """A finished case series; its tables are exact, with small cells.
+    """A finished case series, with exact tables that may contain small counts.
 
-    Its ``repr`` names no person, and the files of ``write`` hide small cells. ``repr``, ``page``
-    and the figures hide the effect of an exposure that fails a diagnostic (``settings.unblind``
-    shows it); the tables hide none.
+    Its ``repr`` identifies no person, and the files of ``write`` suppress small counts. ``repr``,
+    ``page`` and the figures hide the effect of an exposure that fails a diagnostic (unless
+    ``settings.unblind``); the tables do not.
 
     Attributes
     ----------
@@ -64,27 +64,27 @@ class CaseSeries:
     eras : DataFrame
         The eras in use: ``kind``, ``era_id``, ``name``.
     source : str or None
-        What the database calls itself.
+        Name of the database.
     population : Population
-        The cases; ``attrition`` and more.
+        The cases with their attrition.
     intervals : Intervals
         Rows and columns of the model.
     model : CaseSeriesModel
         ``estimates``, ``profiles``.
     exposures : dict
-        The eras of each exposure of interest, by the name of its covariate.
+        Eras of each exposure of interest, by the name of its covariate.
     effects : TimeEffects or None
         The splines.
     censoring : CensorModel or None
-        Of the weights of event-dependent observation.
+        Model of the weights for event-dependent observation.
     monthly : DataFrame
         See `monthly_rates`.
     diagnostics : list of Diagnostics
-        One an exposure of interest.
+        One per exposure of interest.
     notes : tuple of DataNote
-        Properties of the eras and cohorts; ``data_notes`` adds those of the cases.
+        Irregularities of the eras and cohorts; ``data_notes`` adds those of the cases.
     rules : DisclosureRules
-        What may be released of it.
+        Rules for the release of results.
     """
 
     settings: CaseSeriesSettings
@@ -104,7 +104,7 @@ class CaseSeries:
 
     @cached_property
     def release(self) -> SeriesRelease:
-        """What may be released; page, figures, tables and ``repr`` are made of it."""
+        """The results after disclosure control; page, figures, tables and ``repr`` use it."""
         from steropes.studies.disclosure.series_study import release_study
 
         return release_study(self)
@@ -115,13 +115,13 @@ class CaseSeries:
         found = []
         for name in self.of_interest[:1]:
             line = public_estimates(self).loc[name]
-            said = line["note"] if line["note"] in (NOT_SHOWN, WITHHELD) else "no estimate"
+            text = line["note"] if line["note"] in (NOT_SHOWN, WITHHELD) else "no estimate"
             if math.isfinite(line["lower"]) or math.isfinite(line["upper"]):
                 rr, lower, upper = (decimals(line[c]) for c in ("rr", "lower", "upper"))
-                said = f"rate ratio {rr} ({lower} to {upper})"
-            found.append(f"{name}: {said}")
-        told = self.release.attrition["periods"].iloc[-1]
-        cases = told if isinstance(told, Bound) else f"{told:,}"
+                text = f"rate ratio {rr} ({lower} to {upper})"
+            found.append(f"{name}: {text}")
+        periods = self.release.attrition["periods"].iloc[-1]
+        cases = periods if isinstance(periods, Bound) else f"{periods:,}"
         return f"CaseSeries({', '.join([self.outcome, f'{cases} cases', *found])})"
 
     @property
@@ -131,12 +131,12 @@ class CaseSeries:
 
     @cached_property
     def sampling(self) -> Sampling | None:
-        """What leaving out unexposed cases (``spline_cases``) costs; None if none was left out."""
+        """The cost of leaving out unexposed cases (``spline_cases``); None if all are used."""
         return sampling_cost(self.intervals, self.estimates)
 
     @property
     def attrition(self) -> pd.DataFrame:
-        """What each rule leaves: people, outcomes, observation periods, days."""
+        """People, outcomes, observation periods and days that each rule leaves."""
         rows = [r for r in (self.intervals.comparable, self.intervals.attrition) if r is not None]
         last = pd.DataFrame(rows, columns=self.population.attrition.columns)
         return pd.concat([self.population.attrition, last], ignore_index=True)
@@ -148,26 +148,26 @@ class CaseSeries:
 
     @property
     def of_interest(self) -> list[str]:
-        """Names of the covariates that the study is about."""
+        """Names of the covariates of interest."""
         pairs = zip(self.intervals.names, self.intervals.columns, strict=True)
         return [name for name, column in pairs if column.of_interest]
 
     def time_to_event(self, covariate: str | None = None) -> pd.DataFrame:
-        """Outcomes week by week around the first exposure; see `timing.time_to_event`."""
+        """Count outcomes by week around the first exposure; see `event_timing.time_to_event`."""
         name = self._exposure(covariate)
         return time_to_event(self.population, self.exposures[name])
 
     def age_spans(self) -> pd.DataFrame:
-        """Cases whose time covers each month of age; see `timing.age_spans`."""
+        """Count cases whose time covers each month of age; see `event_timing.age_spans`."""
         self.population.require_age("age spans need")
         return age_spans(self.population)
 
     def calendar_spans(self) -> pd.DataFrame:
-        """Cases whose time covers each calendar month; see `timing.calendar_spans`."""
+        """Count cases whose time covers each month; see `event_timing.calendar_spans`."""
         return calendar_spans(self.population)
 
     def effect_names(self, effect: TimeEffect) -> list[str]:
-        """Names of the columns of one of the splines of ``effects``."""
+        """Return the names of the columns of one of the splines in ``effects``."""
         assert self.effects is not None
         at = self.intervals.X.shape[1]
         for e in self.effects.effects:
@@ -175,38 +175,39 @@ class CaseSeries:
             if e is effect:
                 return names
             at += len(e.names)
-        raise DataError("the effect is of another study")
+        raise DataError("the effect belongs to another study")
 
     def effect_coefficients(self, effect: TimeEffect) -> NDArray:
-        """Coefficients of one of the splines of ``effects``."""
+        """Return the coefficients of one of the splines in ``effects``."""
         return self.estimates.loc[self.effect_names(effect), "log_rr"].to_numpy(float)
 
     def tables(
         self, analysis_id: int = 1, set_id: int = 1, database_id: str | None = None
     ) -> dict[str, pd.DataFrame]:
-        """The tables that may be released, in the layout of SelfControlledCaseSeries 6."""
+        """Return the tables for release, in the layout of SelfControlledCaseSeries 6."""
         from steropes.studies.disclosure.series import release_series
         from steropes.studies.sccs.results import exact_tables
 
         return release_series(exact_tables(self, analysis_id, set_id, database_id), self.rules)
 
     def page(self) -> str:
-        """The report, one HTML page without outside references and without small cells."""
+        """Return the report, one self-contained HTML page without small counts."""
         from steropes.studies.sccs.sccs_page import series_page
 
         return series_page(self)
 
     def write(self, folder: str | Path) -> list[Path]:
-        """Write the report and the result tables to ``folder/release``; returns the paths.
+        """Write the report and the result tables to ``folder/release`` and return the paths.
 
-        The tables are R's results model and hold, as R's do, the estimates that fail a diagnostic
-        beside the flag ``unblind`` of ``sccs_diagnostics_summary``.
+        The tables follow R's results model. As in R, they contain estimates that fail a diagnostic,
+        marked by the flag ``unblind`` of ``sccs_diagnostics_summary``.
         """
         from steropes.studies.sccs.sccs_page import write_series
 
         return write_series(self, folder)
 
     def _exposure(self, covariate: str | None) -> str:
+        """Return the named exposure, or the only one."""
         names = list(self.exposures)
         if covariate is None and len(names) == 1:
             return names[0]
@@ -228,16 +229,16 @@ def case_series(
     Parameters
     ----------
     database : str, Path, connection or OmopDatabase
-        Whatever `OmopDatabase` opens, or one that is open.
+        A database that `OmopDatabase` accepts, or an open one.
     settings : CaseSeriesSettings
-        See `case_series_settings` for the usual ones.
+        See `case_series_settings` for common designs.
     cohorts : CohortTable, optional
-        Where outcomes, exposures or nesting are cohorts.
+        Required if outcomes, exposures or nesting are cohorts.
     disclosure : str, optional
-        The rules of disclosure that the owner of the data asks for: "ohdsi" (the default),
-        "opensafely" or "none"; see `site_rules`.
+        Disclosure rules of the data's owner: "ohdsi" (the default), "opensafely" or "none"; see
+        `site_rules`.
     progress : callable, optional
-        Told each step.
+        Called with the description of each step.
 
     Returns
     -------
@@ -246,8 +247,8 @@ def case_series(
     Raises
     ------
     DataError
-        No cases, and the rule that left none; overlapping observation periods; eras outside of
-        observation; exposure that covers everybody's time; unknown concepts.
+        There are no cases (the message names the rule that left none), eras lie outside of
+        observation, exposure covers everybody's time, or a concept is unknown.
 
     Examples
     --------
@@ -272,11 +273,12 @@ def _run(
     rules: DisclosureRules,
     say: Callable[[str], None],
 ) -> CaseSeries:
+    """Run the steps in order."""
     say("finding cases")
     sources = Sources(db, work, settings.cases, cohorts)
     population = find_cases(db, work, settings.cases, sources)
     _refuse_nobody(sources, population)
-    say("cutting time")
+    say("building intervals")
     eras = Eras(work, sources, settings)
     columns, windows = era_columns(eras, settings)
     _refuse_unseen(eras, settings)
@@ -287,7 +289,7 @@ def _run(
     say("fitting")
     with quiet_fits():
         model = fit_model(intervals, settings)
-    say("checking assumptions")
+    say("evaluating diagnostics")
     monthly = monthly_rates(population, _fitted(intervals, model, effects))
     diagnostics = diagnose(
         population, intervals, model, monthly, settings.thresholds, censoring=censoring
@@ -311,6 +313,7 @@ def _run(
 
 
 def _refuse_nobody(sources: Sources, population: Population) -> None:
+    """Raise if there are no cases, and name the rule that left none."""
     if len(population):
         return
     rules = population.attrition
@@ -324,7 +327,7 @@ def _refuse_nobody(sources: Sources, population: Population) -> None:
 
 
 def _refuse_unseen(eras: Eras, settings: CaseSeriesSettings) -> None:
-    """Refuse an exposure of interest of which the cases have no era."""
+    """Raise if the cases have no era of an exposure of interest."""
     work, sources = eras.work, eras.sources
     for window in settings.windows:
         if not window.of_interest or window.eras is None:
@@ -335,21 +338,21 @@ def _refuse_unseen(eras: Eras, settings: CaseSeriesSettings) -> None:
         names = ", ".join(f"{i} ({sources.name(table, i)})" for i in window.eras)
         relation = sources.relation(table, sources.members(table, window.eras))
         [(any_,)] = work.rows(f"SELECT count(*) FROM ({relation})")
-        why = (
+        reason = (
             "those in the database are of people without the outcome, or lie outside of the "
             "cases' observation"
             if any_
             else "nor has anybody else in the database"
             + "".join(dict.fromkeys(domain_hint(sources.db, i, table) for i in window.eras))
         )
-        nobody = f"no case has an era of the exposure {names} while observed; {why}"
+        nobody = f"no case has an era of the exposure {names} while observed; {reason}"
         raise DataError(explained(nobody, sources.family.notes))
 
 
 def exposures_of_interest(
     eras: Eras, intervals: Intervals, settings: CaseSeriesSettings
 ) -> dict[str, Exposures]:
-    """The cases' eras of each exposure of interest that is named; not of all drugs there are."""
+    """Return the cases' eras of each named exposure of interest (not of all drugs together)."""
     found = {}
     for name, column in zip(intervals.names, intervals.columns, strict=True):
         if not column.of_interest or settings.windows[column.window].eras is None:
@@ -361,6 +364,7 @@ def exposures_of_interest(
 
 
 def _era_names(eras: Eras, settings: CaseSeriesSettings) -> pd.DataFrame:
+    """Tabulate kind, id and name of the eras in use."""
     tables = {"exposure": settings.cases.exposures_from, "condition": "condition_era"}
     names: dict[tuple[str, int], str] = {}
     for kind in {k for k, _ in eras.counts}:
@@ -374,7 +378,7 @@ def _era_names(eras: Eras, settings: CaseSeriesSettings) -> pd.DataFrame:
 def _fitted(
     intervals: Intervals, model: CaseSeriesModel, effects: TimeEffects | None
 ) -> list[tuple[TimeEffect, NDArray]]:
-    """The splines with their coefficients; none where one of those is not known."""
+    """Return the splines with their coefficients; empty if a coefficient is unknown."""
     found = []
     at = intervals.X.shape[1]
     for effect in () if effects is None else effects.effects:

@@ -1,4 +1,4 @@
-"""What a case series shows in a terminal."""
+"""Terminal output of case series and their grids."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ __all__ = [
     "shown_estimates",
 ]
 
-MOST_ROWS = 20
+MOST_ROWS = 20  # The largest number of covariates in a table, unless more are unpenalised.
 
 
 def shown_estimates(study: CaseSeries, most: int = MOST_ROWS) -> list[str]:
-    """The covariates a reader wants: unpenalised ones, then those farthest from one.
+    """Choose the covariates to display: unpenalised ones, then those with the largest effects.
 
-    Where there is room, penalised ones that are hidden follow, whatever their effect.
+    If there is room, hidden penalised ones follow, whatever their effect.
     """
     hidden = hidden_covariates(study)
     pairs = list(zip(study.intervals.names, study.intervals.columns, strict=True))
@@ -45,18 +45,18 @@ def shown_estimates(study: CaseSeries, most: int = MOST_ROWS) -> list[str]:
 
 
 def interval_words(study: CaseSeries) -> str:
-    """Say how intervals are made that are not by profile likelihood; nothing where all are."""
+    """Describe intervals that are not profile likelihood intervals; "" if there are none."""
     if not (study.estimates["interval"] == "bootstrap").any():
         return ""
     return (
-        "Intervals of covariates under the prior are percentiles over "
-        f"{study.settings.bootstrap:,} draws of people, the variance of the prior held; those of "
-        "the others are by profile likelihood."
+        "Intervals of penalised covariates are percentiles over "
+        f"{study.settings.bootstrap:,} bootstrap draws of people at a fixed variance of the prior; "
+        "the others are profile likelihood intervals."
     )
 
 
 def ratio_text(line: Any) -> tuple[str, str]:
-    """A rate ratio of `public_estimates` and its interval; a dash where there is none."""
+    """Format a rate ratio of `public_estimates` and its interval, with a dash if missing."""
     if line["note"] == NOT_SHOWN:
         return "not shown", "–"
     if line["note"] == WITHHELD:
@@ -70,13 +70,13 @@ def ratio_text(line: Any) -> tuple[str, str]:
 
 
 def unconverged_mark(study: CaseSeries) -> str:
-    """What stands beside a number whose fit did not converge; nothing beside others."""
+    """Return the mark of an estimate whose fit did not converge, or ""."""
     missed = any(d.verdicts["convergence"].verdict == FAIL for d in study.diagnostics)
     return " (did not converge)" if missed else ""
 
 
 def print_series(study: CaseSeries, paths: list[Path]) -> None:
-    """Print attrition, rate ratios and verdicts, and where the files are."""
+    """Print attrition, rate ratios and diagnostics, and the paths of the files."""
     from rich.console import Console
     from rich.markup import escape
 
@@ -85,14 +85,14 @@ def print_series(study: CaseSeries, paths: list[Path]) -> None:
     if study.source:
         console.print(f"[dim]{escape(study.source)}[/]")
     console.print()
-    table = _table("Cases left by each rule", ("Rule", "People", "Outcomes", "Days"))
+    table = _table("Cases after each rule", ("Rule", "People", "Outcomes", "Days"))
     for _, line in study.release.attrition.iterrows():
         cells = (count(line["subjects"]), count(line["events"]))
         days = "–" if line["days"] is None else count(line["days"])
         table.add_row(title_case(line["rule"]), *cells, days)
     console.print(table)
     interval = f"{100 * study.settings.level:g}% interval"
-    table = _table("Rate ratios", ("Time", "Rate ratio", interval, "p"))
+    table = _table("Rate ratios", ("Window", "Rate ratio", interval, "p"))
     public = public_estimates(study)
     for name in shown_estimates(study):
         line = public.loc[name]
@@ -111,8 +111,8 @@ def print_series(study: CaseSeries, paths: list[Path]) -> None:
         console.print(escape(study.sampling.sentence()))
     if study.model.variance is not None:
         console.print(f"Prior variance {study.model.variance:.3g}")
-    for said, finding in findings_of(study.release.diagnostics):
-        mark = {"PASS": "[green]✓[/]", "FAIL": "[yellow]![/]"}.get(said, "[dim]·[/]")
+    for verdict, finding in findings_of(study.release.diagnostics):
+        mark = {"PASS": "[green]✓[/]", "FAIL": "[yellow]![/]"}.get(verdict, "[dim]·[/]")
         console.print(f"{mark} {escape(finding)}")
     if len(study.diagnostics) > 1:
         passed = sum(d.unblind for d in study.diagnostics)
@@ -126,7 +126,7 @@ def print_series(study: CaseSeries, paths: list[Path]) -> None:
 
 
 def print_grid(results: CaseSeriesGridResults, unblind: bool, page: Path) -> None:
-    """Print the estimates of the questions of interest, and where the files are."""
+    """Print the estimates of the questions of interest, and the paths of the files."""
     from rich.console import Console
     from rich.markup import escape
 
@@ -148,10 +148,11 @@ def print_grid(results: CaseSeriesGridResults, unblind: bool, page: Path) -> Non
     console.print(f"[dim]{escape(results.rules.sentence())}[/]")
     console.print(f"[bold]{escape(str(page))}[/]")
     console.print(f"[bold]{escape(str(page.parent / 'results.zip'))}[/]")
-    console.print(f"{escape(str(results.path))} (exact numbers, not to be released)")
+    console.print(f"{escape(str(results.path))} (exact numbers, not for release)")
 
 
 def _table(title: str, heads: tuple[str, ...]) -> Any:
+    """Start a table with left-aligned labels and right-aligned numbers."""
     from rich import box
     from rich.table import Table
 

@@ -1,7 +1,7 @@
 """Effects of age, season and calendar time as quadratic B-splines, constant within a month.
 
-Time is cut at the first of every month; age is that on the first day of a month (or of the case,
-if that is later). Beyond the outer knots an effect stays what it is there.
+Time is split at the first of every month; age is that on the first day of the month (or of the
+case, if later). Beyond the outer knots an effect is constant.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class TimeEffect:
     knots : (k,) array
         Ages in days, months 0.5 … 12.5 of the year, or months since year 0.
     segments : tuple of arrays
-        Knots of each study period; one of all for age and season.
+        Knots of each study period; a single segment for age and season.
     penalized : bool
     """
 
@@ -51,15 +51,15 @@ class TimeEffect:
         return [f"{WORDS[self.kind]} spline {j + 1}" for j in range(p)]
 
     def basis(self, x: NDArray) -> NDArray:
-        """Values of the columns at x, (len(x), p)."""
+        """Evaluate the columns at x, shape (len(x), p)."""
         if self.kind == "season":
-            return cyclic_spline(x, self.knots)[:, :-1]  # the columns add up to one
+            return cyclic_spline(x, self.knots)[:, :-1]  # All columns would add up to one.
         return segmented(np.asarray(x, float), self.segments)
 
 
 @dataclass(frozen=True)
 class TimeEffects:
-    """All the splines of a study, and the days on which they change."""
+    """All splines of a study, and the days on which they change."""
 
     effects: tuple[TimeEffect, ...]
 
@@ -71,7 +71,7 @@ class TimeEffects:
     def month_starts(
         self, observed: NDArray, start: NDArray, end: NDArray
     ) -> tuple[NDArray, NDArray]:
-        """(case, day) of each first of a month after the first day of each case."""
+        """Return (case, day) of the first day of each month after each case's first day."""
         first = month_of(observed + start) + 1
         last = month_of(observed + end)
         counts = np.maximum(last - first + 1, 0)
@@ -81,12 +81,12 @@ class TimeEffects:
         return case, first_day(month) - observed[case]
 
     def values(self, observed: NDArray, age: NDArray, start: NDArray, first: NDArray) -> NDArray:
-        """Columns at rows that begin on day ``first``, (n, p).
+        """Evaluate the columns for rows that begin on day ``first``, shape (n, p).
 
         Parameters
         ----------
         observed, age, start : (n,) arrays
-            Of each row's case, as in `Population`.
+            Attributes of each row's case, as in `Population`.
         first : (n,) int array
             First day of each row.
         """
@@ -95,19 +95,19 @@ class TimeEffects:
         parts = []
         for e in self.effects:
             x = {"age": age + begins, "calendar": month, "season": month % 12 + 1}[e.kind]
-            # few distinct values: months of a year, months, days of age
+            # There are few distinct values: months of a year, months, or days of age.
             distinct, at = np.unique(x, return_inverse=True)
             parts.append(e.basis(distinct)[at])
         return np.hstack(parts)
 
 
 def time_effects(settings: CaseSeriesSettings, population: Population) -> TimeEffects | None:
-    """The splines that the settings ask for, with their knots; None if there are none.
+    """Create the splines of the settings with their knots; None if there are none.
 
     Raises
     ------
     DataError
-        More knots than outcomes, ages that are not known, knots that fall on each other.
+        There are more knots than outcomes, ages are unknown, or knots coincide.
     """
     effects = []
     if settings.age is not None:
@@ -126,21 +126,23 @@ def time_effects(settings: CaseSeriesSettings, population: Population) -> TimeEf
 def _effect(
     kind: Kind, spline: Spline, segments: tuple[NDArray, ...], population: Population
 ) -> TimeEffect:
+    """Create a spline of age or calendar time; raise if its knots are too many or coincide."""
     knots = np.concatenate(segments)
     if len(knots) > len(population.outcome_day):
         raise DataError(
             f"{kind}: {len(knots)} knots for {shown(len(population.outcome_day), LEAST)} outcomes; "
-            "take fewer knots, or leave the spline out"
+            "use fewer knots, or leave the spline out"
         )
     if any(len(s) < 2 for s in segments):
         raise DataError(
-            f"{kind}: the quantiles that the knots are put at fall on one value; give the knots "
-            "themselves, or leave the spline out"
+            f"{kind}: the quantiles at which knots are placed coincide; give the knots themselves, "
+            "or leave the spline out"
         )
     return TimeEffect(kind, knots, segments, spline.penalized)
 
 
 def _age_knots(spline: Spline, population: Population) -> NDArray:
+    """Place knots at quantiles of the age at the outcome, .01 to .99."""
     if not isinstance(spline.knots, int):
         return np.asarray(spline.knots)
     ages = population.age[population.outcome_case] + population.outcome_day
@@ -148,6 +150,7 @@ def _age_knots(spline: Spline, population: Population) -> NDArray:
 
 
 def _season_knots(spline: Spline) -> NDArray:
+    """Place knots evenly through the year."""
     knots = (
         0.5 + np.linspace(0, 12, spline.knots)
         if isinstance(spline.knots, int)
@@ -163,7 +166,7 @@ def _season_knots(spline: Spline) -> NDArray:
 def _calendar_knots(
     settings: CaseSeriesSettings, spline: Spline, population: Population
 ) -> tuple[NDArray, ...]:
-    """Quantiles of observed person-months, .005 to .995, within each study period."""
+    """Place knots at quantiles of observed person-months, .005 to .995, in each study period."""
     if not isinstance(spline.knots, int):
         return (np.asarray(spline.knots),)
     first = month_of(population.observed + population.start)
@@ -186,7 +189,7 @@ def _calendar_knots(
         if len(reached) == 0 or reached[-1] == 0:
             continue
         share = reached[-1] / counts.sum()
-        knots = 2 + int(np.round((spline.knots - 2) * share))  # free knots go where the time is
+        knots = 2 + int(np.round((spline.knots - 2) * share))  # Inner knots follow the time.
         at = np.searchsorted(reached, reached[-1] * np.linspace(0.005, 0.995, knots))
         segments.append(np.unique(months[inside][at]).astype(float))
     return tuple(segments)
@@ -196,9 +199,10 @@ def _calendar_knots(
 
 
 def bspline(x: NDArray, knots: NDArray) -> NDArray:
-    """B-spline basis without its first column, (len(x), p); constant beyond the outer knots.
+    """Evaluate a B-spline basis without its first column; constant beyond the outer knots.
 
-    Quadratic, p = len(knots); linear, p = 1, between two knots (as ``splines::bs`` of R has it).
+    Shape (len(x), p): quadratic with p = len(knots), or between two knots linear with p = 1 (as
+    R's ``splines::bs``).
     """
     degree = DEGREE if len(knots) > 2 else 1
     full = np.concatenate([[knots[0]] * degree, knots, [knots[-1]] * degree])
@@ -207,7 +211,7 @@ def bspline(x: NDArray, knots: NDArray) -> NDArray:
 
 
 def segmented(x: NDArray, segments: tuple[NDArray, ...]) -> NDArray:
-    """Side by side a basis for each segment; x between two belongs to the nearer."""
+    """Concatenate a basis for each segment; x between two segments belongs to the nearer one."""
     blocks = [bspline(x, s) for s in segments]
     if len(segments) == 1:
         return blocks[0]
@@ -217,7 +221,7 @@ def segmented(x: NDArray, segments: tuple[NDArray, ...]) -> NDArray:
 
 
 def cyclic_spline(x: NDArray, knots: NDArray) -> NDArray:
-    """Periodic quadratic B-spline basis, (len(x), len(knots) − 1); its columns add up to one."""
+    """Evaluate a periodic quadratic B-spline basis, (len(x), len(knots) − 1), that sums to one."""
     knots = np.asarray(knots, float)
     period = knots[-1] - knots[0]
     p = len(knots) - 1
@@ -233,12 +237,12 @@ def cyclic_spline(x: NDArray, knots: NDArray) -> NDArray:
 
 
 def month_of(day: NDArray) -> NDArray:
-    """Months since year 0 (12 × year + month − 1) of days since 1970-01-01."""
+    """Convert days since 1970-01-01 to months since year 0 (12 × year + month − 1)."""
     dates = np.asarray(day, "datetime64[D]")
     return dates.astype("datetime64[M]").astype(np.int64) + 1970 * 12
 
 
 def first_day(month: NDArray) -> NDArray:
-    """Day (since 1970-01-01) of the first of a month."""
+    """Return the first day of a month, in days since 1970-01-01."""
     months = (np.asarray(month, np.int64) - 1970 * 12).astype("datetime64[M]")
     return months.astype("datetime64[D]").astype(np.int64)
