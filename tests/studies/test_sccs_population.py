@@ -241,7 +241,7 @@ def test_an_unknown_concept_is_refused(omop):
         ({"risk_end_at": "middle"}, "end_at must be one of"),
         ({"risk_start": 5, "risk_end": 2, "risk_end_at": "start"}, "before it starts"),
         ({"prior": "cauchy"}, "prior must be one of"),
-        ({"colour": "red"}, "no setting 'colour'"),
+        ({"colour": "red"}, "unknown setting 'colour'"),
         ({"outcomes_from": "cohort"}, "pass cohorts="),
     ],
 )

@@ -1,4 +1,4 @@
-"""Controls of a grid of case series: positive ones made, and what all say of systematic error."""
+"""Controls of a grid of case series: positive controls and calibration."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def with_positives(
     cohorts: CohortTable | None,
     say: Callable[[str], None],
 ) -> tuple[list[SeriesQuestion], list[dict[str, Any]], dict[int, CohortTable]]:
-    """All questions, how the positive controls were made, and their cohorts by question."""
+    """Return all questions, the rows of the positive controls, and their cohorts by question."""
     questions = list(grid.questions)
     made: list[dict[str, Any]] = []
     controls: dict[int, CohortTable] = {}
@@ -43,7 +43,7 @@ def with_positives(
             cases = grid.analyses[0].settings_for(question, grid).cases
             found = add_to_exposed_time(db, question, cases, grid.positive, cohorts)
         except DataError:
-            continue  # the negative control itself says what is wrong
+            continue  # The results of the negative control describe the problem.
         for row, table in found:
             asked = SeriesQuestion(question.exposure, row["outcome"], row["true_effect_size"])
             questions.append(asked)
@@ -57,7 +57,7 @@ def with_positives(
 
 
 def calibrate_series(store: ResultStore, grid: CaseSeriesGrid) -> None:
-    """Fill in what needs all questions of an exposure, in a store."""
+    """Calibrate the results in a store, once all questions of an exposure are complete."""
     names = ("sccs_result", "sccs_diagnostics_summary", "sccs_exposure", "sccs_covariate", "note")
     results, checks = calibrated_series({name: store.table(name) for name in names}, grid)
     store.replace("sccs_result", results)
@@ -67,9 +67,9 @@ def calibrate_series(store: ResultStore, grid: CaseSeriesGrid) -> None:
 def calibrated_series(
     tables: Mapping[str, pd.DataFrame], grid: CaseSeriesGrid
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Calibrate estimates of all questions of an exposure: results and diagnostics with the EASE.
+    """Calibrate the estimates of each exposure; return results and diagnostics with the EASE.
 
-    What an earlier calibration filled in is made anew.
+    Results of an earlier calibration are replaced.
     """
     results, checks = tables["sccs_result"].copy(), tables["sccs_diagnostics_summary"].copy()
     results[[c for c in results if str(c).startswith("calibrated_")]] = np.nan
@@ -110,10 +110,10 @@ def calibrated_series(
 
 
 def _drugs(results: pd.DataFrame, covariates: pd.DataFrame) -> pd.Series:
-    """Whose effect each result is, where each drug of a class is a covariate of its own.
+    """Identify the drug of each result when each drug of a class is a separate covariate.
 
-    Numbers of covariates count the drugs that an outcome's cases have: the first need not be the
-    same drug for another outcome.
+    Covariates are numbered by the drugs of an outcome's cases, so that the same number may mean
+    different drugs for different outcomes.
     """
     key = ["analysis_id", "exposures_outcome_set_id", "covariate_id"]
     ids = covariates.set_index(key)["era_id"]

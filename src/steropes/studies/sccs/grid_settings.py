@@ -1,4 +1,4 @@
-"""What a grid of case series asks: questions × analyses."""
+"""Questions and analyses of a grid of case series."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SeriesQuestion:
     ----------
     exposure, outcome : int
     true_ratio : float, optional
-        The effect that is known: 1 for a negative control. Without it the question is of interest.
+        Known effect: 1 for a negative control. Without it the question is of interest.
     """
 
     exposure: int
@@ -47,21 +47,21 @@ class SeriesQuestion:
 
     @property
     def number(self) -> int:
-        """A number for the pair: a checksum."""
+        """An id of the pair, computed as a checksum."""
         return zlib.crc32(repr((self.exposure, self.outcome)).encode())
 
 
 @dataclass(frozen=True)
 class SeriesAnalysis:
-    """How a question is answered.
+    """The settings of an analysis.
 
     Attributes
     ----------
     id : int
     description : str
     settings : dict
-        Arguments of `case_series_settings`; a spline may be its number of knots. Limits of
-        diagnostics, ``min_cell``, ``schema`` and ``time_zone`` are the grid's.
+        Arguments of `case_series_settings`; a spline may be given by its number of knots.
+        Thresholds, ``min_cell``, ``schema`` and ``time_zone`` are the grid's.
     """
 
     id: int
@@ -80,14 +80,14 @@ class SeriesAnalysis:
             if name not in words:
                 known_words = ", ".join(words)
                 raise DataError(
-                    f"analysis {self.id}: there is no setting {name!r}; there are {known_words}"
+                    f"analysis {self.id}: unknown setting {name!r}; the settings are {known_words}"
                 )
         object.__setattr__(self, "settings", known)
 
     def settings_for(
         self, question: SeriesQuestion, grid: CaseSeriesGrid, made: bool = False
     ) -> CaseSeriesSettings:
-        """The settings of one case series; of an outcome that was ``made`` it is a cohort."""
+        """Return the settings of one case series; a ``made`` outcome is a cohort."""
         given = dict(self.settings)
         if made:
             given["outcomes_from"] = "cohort"
@@ -105,7 +105,7 @@ class SeriesAnalysis:
 
 @dataclass(frozen=True)
 class CaseSeriesGrid:
-    """Questions × analyses.
+    """Questions and analyses, all combinations of which are answered.
 
     Attributes
     ----------
@@ -116,12 +116,12 @@ class CaseSeriesGrid:
     schema : str, default "main"
     min_cell : int, optional
     positive : SeriesPositives, optional
-        Make positive controls of all negative ones, of the ratios that are listed.
+        Create positive controls with these ratios from all negative controls.
     cohorts : CohortSources, optional
-        Where cohorts come from. Outcomes and exposures whose ids it defines are cohorts; with a
+        Source of cohorts. Outcomes and exposures with ids that it defines are cohorts; with a
         table, all are.
     time_zone : str, default "UTC"
-        The time zone whose date counts where the database stores instants; see `OmopDatabase`.
+        Time zone that determines the dates of instants; see `OmopDatabase`.
     """
 
     questions: tuple[SeriesQuestion, ...]
@@ -144,10 +144,10 @@ class CaseSeriesGrid:
             "question": [(q.exposure, q.outcome) for q in self.questions],
             "analysis": [a.id for a in self.analyses],
         }
-        for what, ids in keys.items():
+        for kind, ids in keys.items():
             if len({*ids}) < len(ids):
                 twice = next(i for i in ids if ids.count(i) > 1)
-                raise DataError(f"{what} {twice} is there twice; leave one of the two out")
+                raise DataError(f"{kind} {twice} occurs twice; remove one of the two")
         text("database_id", self.database_id)
         text("schema", self.schema)
         require_time_zone(self.time_zone)

@@ -63,13 +63,13 @@ def sccs(
     memory: option.Memory = None,
     quiet: option.Quiet = False,
 ) -> None:
-    """Compare each person's exposed time with their other time: a self-controlled case series."""
+    """Run a self-controlled case series: compare people's exposed and unexposed time."""
     from steropes.studies.sccs.sccs_cohorts import cohort_settings
     from steropes.studies.sccs.sccs_presets import case_series_settings
 
     cohorts = _sources(cohort_table, definition, nesting)
     more: dict[str, Any] = {
-        "risk_start_at": risk_start_at,  # these three are refused there if there is no such thing
+        "risk_start_at": risk_start_at,  # The settings check these three.
         "risk_end_at": risk_end_at,
         "outcomes_from": outcomes_from,
         "descendants": descendants,
@@ -92,6 +92,7 @@ def sccs(
 
 
 def _splines(**wanted: bool) -> dict[str, Any]:
+    """Return default splines for the requested effects of time."""
     from steropes.studies.sccs.settings import Spline
 
     return {name: Spline() for name, yes in wanted.items() if yes}
@@ -106,7 +107,7 @@ def sccs_grid(
         "steropes-sccs-grid"
     ),
     cohort_table: Annotated[
-        str | None, typer.Option(help="Cohort table (schema.table), where ids are cohorts.")
+        str | None, typer.Option(help="Cohort table (schema.table), if ids are cohorts.")
     ] = None,
     schema: Annotated[
         bool, typer.Option("--schema", help="Print the JSON Schema and exit.")
@@ -114,12 +115,12 @@ def sccs_grid(
     unblind: option.Unblind = False,
     memory: Annotated[
         str | None,
-        typer.Option(help="Most memory of the database, such as 2GB; more goes to disk."),
+        typer.Option(help="Memory limit of the database, such as 2GB; the rest goes to disk."),
     ] = None,
     disclosure: Disclosure = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
-    """Run many case series from one specification; an interrupted run goes on where it was."""
+    """Run many case series from one specification; an interrupted run can be resumed."""
     from steropes.studies.database.omop import OmopDatabase
     from steropes.studies.database.open_database import require_database
     from steropes.studies.execution.reference_checks import require_database_id
@@ -138,9 +139,7 @@ def sccs_grid(
         print(json.dumps(case_series_grid_schema(), indent=1))
         return
     if spec is None or database is None:
-        raise DataError(
-            "name a specification and --database; steropes sccs-grid --schema tells more"
-        )
+        raise DataError("give a specification and --database; see steropes sccs-grid --schema")
     require_database(database)
     require_database_id(spec)
     grid = read_case_series_grid(spec)
@@ -168,6 +167,7 @@ def _run(
     memory: str | None,
     quiet: bool,
 ) -> None:
+    """Run a case series, write its report and print a summary."""
     from steropes.studies.database.omop import OmopDatabase
     from steropes.studies.database.open_database import require_database
     from steropes.studies.disclosure import site_rules
@@ -180,13 +180,13 @@ def _run(
     require_database(database)
     rules = site_rules(disclosure, settings.min_cell)
     made = not output.exists()
-    folder = output_folder(output)  # before the work, not after it
+    folder = output_folder(output)  # Check the folder before the work.
     try:
         with (
             Progress(quiet) as progress,
             OmopDatabase(database, settings.schema, memory, settings.time_zone) as db,
         ):
-            progress("making cohorts")
+            progress("building cohorts")
             table = make_cohorts(db, cohorts)
             result = case_series(db, settings, cohorts=table, disclosure=rules, progress=progress)
             progress("writing the report")
@@ -202,7 +202,7 @@ def _run(
 def _sources(
     table: str | None, definitions: list[str] | None, nesting: int | None
 ) -> CohortSources | None:
-    """Where the cohorts are: a table, files that ATLAS exported, or both."""
+    """Combine a cohort table and files from ATLAS to sources of cohorts, if there are any."""
     from steropes.studies.execution.cohort_sources import CohortSources
 
     files: dict[int, str] = {}
@@ -222,6 +222,7 @@ def _sources(
 
 
 def _period(text: str) -> tuple[str | None, str | None]:
+    """Parse a period; an empty end is open."""
     start, colon, end = text.partition(":")
     if not colon:
         raise DataError(f"a period is START:END, such as 2010-01-01:2019-12-31, not {text!r}")
