@@ -347,4 +347,4 @@ def test_a_batch_goes_under_another_prior_by_itself(prior, joined, rng):
     there = solve_under_prior(problem, batch, other, 1e-9).fits[0]
     model = LogisticRegression(prior=other, tol=1e-9).fit(X, y)
     np.testing.assert_allclose(there.beta[1:], model.coef_, atol=1e-7)
-    assert hasattr(batch, "joined") == joined
+    assert hasattr(batch, "group_penalty") == joined

@@ -52,8 +52,8 @@ def test_gradients_and_diagonals_are_those_of_all_rows(rng, of_what, monkeypatch
         g, relative = it.gradient(), it.relative(at)
         with monkeypatch.context() as m:
             m.setattr(column_cache, "MANY", np.inf)
-            it._gradient.forget()
-            it._diagonals.forget()
+            it._gradient.clear()
+            it._diagonals.clear()
             np.testing.assert_allclose(g, it.gradient(), rtol=1e-12, atol=1e-12)
             np.testing.assert_allclose(relative, it.relative(at), rtol=1e-12)
 
@@ -126,7 +126,7 @@ def test_after_a_look_at_all_columns_who_joins_is_known(rng, of_what, monkeypatc
     beta[20, :B] = 0.5
     it.place(beta)  # elsewhere it is another
     now = it.gradient()
-    it._gradient.forget()
+    it._gradient.clear()
     np.testing.assert_array_equal(now, it.gradient())
     assert np.abs(now - g[it.W])[:, :B].max() > 0.1
 
@@ -138,6 +138,6 @@ def test_a_look_in_single_precision_tells_no_gradient(rng, monkeypatch):
     g = it.gradients(1e-2)
     it.join(np.array([20]))
     now = it.gradient()
-    it._gradient.forget()
+    it._gradient.clear()
     np.testing.assert_allclose(now, it.gradient(), rtol=1e-12, atol=1e-12)
     assert np.abs(now[10] - g[20]).max() > 0

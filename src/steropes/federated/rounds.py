@@ -8,7 +8,7 @@ from ..backends.blas import single_threaded_blas
 from ..errors import DataError
 from ..infer.information_matrix import refuse_collinear
 from ..solve import Batch
-from ..solve.certificate import informative, units, violations
+from ..solve.certificate import floored_curvature, units, violations
 from .choose import Chosen, choose_variance
 from .described import Described, describe
 from .evaluations import Evaluations, SummedEvaluations
@@ -84,7 +84,7 @@ def _result(
     weight = model.weight
     h = np.zeros(len(theta))
     size = scale[some] ** 2
-    h[some] = informative(np.diag(H) / size, raw / size)
+    h[some] = floored_curvature(np.diag(H) / size, raw / size)
     v = violations(g / scale, theta * scale, l1 / scale, l2 / scale**2)
     optimality = float((v / units(l1 / scale, h * model.noise(loss))).max(initial=0.0))
     U = np.eye(len(theta))  # to the intercept at zero

@@ -196,7 +196,7 @@ class _Group:
 
     def _relative_slopes(self) -> np.ndarray:
         """Compute the largest slope of each column over the outcomes, in units of λ, (p,)."""
-        slopes = np.abs(self.term.everywhere(SLOPE_ERROR)).max(axis=1) * self.design.scale
+        slopes = np.abs(self.term.all_gradients(SLOPE_ERROR)).max(axis=1) * self.design.scale
         return np.where(self.l1 > 0, slopes / np.where(self.l1 > 0, self.l1, 1.0), np.inf)
 
     def _penalty_factors(self, slopes: np.ndarray) -> list[float]:
@@ -251,7 +251,7 @@ class _Group:
         own = backend.to_host(rows.diagonals(backend.asarray(V)))
         mean = own @ share
         ratio = own / np.where(mean > 0, mean, 1.0)[:, None]
-        term.know_relative(np.clip(np.where(ratio > 0, ratio, 1.0), 1e-4, 1e4))
+        term.set_relative(np.clip(np.where(ratio > 0, ratio, 1.0), 1e-4, 1e4))
         unit = (self.l1 / self.design.scale)[active.W, None]
         slope = np.abs(term.gradient()[:, : term.B])
         may = (slope > NEAR_LAMBDA * unit) | (self.batch.beta[active.W] != 0)

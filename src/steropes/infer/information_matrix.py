@@ -17,9 +17,9 @@ from ..solve.hessian import hessian
 from ..solve.linear_predictor import bound_weights, linear_predictor
 from ..solve.separation.extreme_offsets import refuse_for_offsets
 from ..solve.separation.separating_direction import (
-    named,
+    separated_column_names,
     separating_direction,
-    separating_without_others,
+    separating_direction_without_fit,
 )
 
 __all__ = ["Information", "refuse_collinear", "refuse_separated", "refuse_undetermined"]
@@ -188,8 +188,8 @@ def refuse_separated(
         return
     # If there are several directions, the one found at the end depends on the fit. The start is
     # the same for all fits, so the direction found there names the same columns each time.
-    again = separating_without_others(problem, free)
-    names = named(problem, free, found if again is None else again)
+    again = separating_direction_without_fit(problem, free)
+    names = separated_column_names(problem, free, found if again is None else again)
     raise SeparationError(
         "The likelihood has no finite maximum: it keeps rising as the coefficients "
         f"of {listed(names)} go to infinity (the outcome is separated by them). "

@@ -24,7 +24,7 @@ from ..solve.separation.separating_direction import (
     SMALL,
     WORN,
     separating_direction,
-    undetermined_columns,
+    unidentifiable_columns,
 )
 
 __all__ = ["UnidentifiedCoefficients"]
@@ -86,7 +86,7 @@ class UnidentifiedCoefficients:
         if self._has_finite_optimum(part, fit.beta, fit.nuisance):
             return None
         design, out = part.design, np.zeros(part.design.p)
-        unknown = undetermined_columns(part, self.free, partners=True)
+        unknown = unidentifiable_columns(part, self.free, partners=True)
         out[unknown] = np.nan
         rest = np.setdiff1d(self.free, unknown)
         for _ in range(MAX_DIRECTIONS):

@@ -12,11 +12,11 @@ import numpy as np
 from ..errors import NotConvergedWarning, SeparationError, listed
 from ..likelihoods.nuisance import NuisanceLikelihood
 from ..priors import INFINITE_PENALTY
-from ..solve.separation.identifiability import refuse_separated, refuse_undetermined_columns
+from ..solve.separation.identifiability import refuse_separated, refuse_unidentifiable_columns
 from ..solve.separation.separating_direction import (
-    named,
-    separating_without_others,
-    undetermined_columns,
+    separated_column_names,
+    separating_direction_without_fit,
+    unidentifiable_columns,
 )
 
 __all__ = ["REMEDY", "ShortFits", "refuse_loose_folds"]
@@ -47,9 +47,9 @@ def refuse_loose_folds(problem: Any, folds: int, train: Callable[[list[int]], np
     if len(free) == 0 or (alone and problem.likelihood.quadratic):
         return
     if not alone:
-        found = separating_without_others(problem, free)
+        found = separating_direction_without_fit(problem, free)
         if found is not None:
-            raise _separated("The likelihood", named(problem, free, found), "")
+            raise _separated("The likelihood", separated_column_names(problem, free, found), "")
     for k in range(folds):
         weights = train([k])[:, 0]
         if alone:
@@ -57,13 +57,13 @@ def refuse_loose_folds(problem: Any, folds: int, train: Callable[[list[int]], np
             if len(label) and label.min() < label.max():
                 continue  # an intercept by itself is finite
         part = replace(problem, weights=weights)
-        loose = undetermined_columns(part, free)
+        loose = unidentifiable_columns(part, free)
         if len(loose):
             raise _undetermined(k, [problem.design.names[j] for j in loose])
-        found = separating_without_others(part, free)
+        found = separating_direction_without_fit(part, free)
         if found is not None:
             where = f"In the training rows of fold {k} the likelihood"
-            raise _separated(where, named(part, free, found), f" {REMEDY}")
+            raise _separated(where, separated_column_names(part, free, found), f" {REMEDY}")
 
 
 def _refuse_with_nuisance(
@@ -78,7 +78,7 @@ def _refuse_with_nuisance(
         part = problem if k < 0 else replace(problem, weights=train([k])[:, 0])
         try:
             batch = part.batch()
-            h0 = refuse_undetermined_columns(part, batch, free)
+            h0 = refuse_unidentifiable_columns(part, batch, free)
             fit = batch.solve(l1, np.zeros(len(l1)), tol=1e-4, look="after")[0]
             refuse_separated(part, fit, free, h0)
         except SeparationError as error:

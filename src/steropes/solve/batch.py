@@ -28,7 +28,7 @@ from .hessians import DEAR, Hessians
 from .iterate import Penalty, Point, on_the_way
 from .outside import outside_violations
 from .response import Response
-from .score_units import smaller, variances_here
+from .score_units import local_score_variances, smaller_variances
 from .shared_hessian import SharedHessian
 from .step import commit, propose, search
 
@@ -98,10 +98,10 @@ class Batch:
         self.term.join(np.flatnonzero(row_any(self.point.beta)))
         self.term.place(self.point.beta, like)
 
-    def set_prior(self, prior: Prior | None, joined: GroupPenalty | None) -> None:
+    def set_prior(self, prior: Prior | None, group_penalty: GroupPenalty | None) -> None:
         """Be of what a prior says beside λ and κ, where it stands.
 
-        ``joined`` is its penalty of groups or chains of coefficients, over all columns.
+        ``group_penalty`` is its penalty of groups or chains of coefficients, over all columns.
         """
         if prior is not None and self.term.set_prior(prior):
             self.start_at(self.beta)  # whose gradients are others now
@@ -331,7 +331,7 @@ class Batch:
         term, W = self.term, self.term.W
         self.hessians.follow()
         l1, l2 = self.penalty.l1[W], self.penalty.l2[W]
-        unit = units(l1, smaller(self.hessians.score_variance, self._here))
+        unit = units(l1, smaller_variances(self.hessians.score_variance, self._here))
         v = violations(term.gradient(), self.point.beta[W], l1, l2) / unit
         return _certain(np.maximum(column_max(v), term.unsettled)), unit
 
@@ -342,7 +342,7 @@ class Batch:
         """
         if self.alone or self.hessians.lasso or not len(self.term.W):
             return False
-        self._here = variances_here(self.term)
+        self._here = local_score_variances(self.term)
         return bool(((self._violation()[0] > run.aim) & ~run.stuck).any())
 
     def _look(self, run: DescentState) -> bool:
@@ -356,7 +356,7 @@ class Batch:
             self.hessians.follow()
             l1 = penalty.l1[W]
             v = violations(g[W], beta[W], l1, penalty.l2[W])
-            v /= units(l1, smaller(self.hessians.score_variance, self._here))
+            v /= units(l1, smaller_variances(self.hessians.score_variance, self._here))
             largest = np.maximum(largest, column_max(v))
         self.certificate = _certain(np.maximum(largest, self.term.unsettled))
         added = self._join_urgent(urgency, run.tol)

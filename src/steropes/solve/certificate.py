@@ -17,7 +17,7 @@ __all__ = [
     "certificate",
     "certificate_at",
     "certificates",
-    "informative",
+    "floored_curvature",
     "units",
     "violations",
 ]
@@ -34,7 +34,7 @@ ROUNDINGS = 64 * 2.0**-53
 FINEST = 1e-8  # Violations by rounding stay below this, the default tolerance.
 
 
-def informative(h: np.ndarray, whole: np.ndarray) -> np.ndarray:
+def floored_curvature(h: np.ndarray, whole: np.ndarray) -> np.ndarray:
     """Raise curvatures h to where the rounding of a score is no violation.
 
     A column that is constant within strata, or in all rows of Cox's model, has no information. The
@@ -122,7 +122,7 @@ def certificate_at(
     design, likelihood = problem.design, problem.likelihood
     backend = likelihood.backend
     beta, (l1, l2) = beta * design.scale, _scaled(l1, l2, design.scale)
-    there = _at(problem, beta, nuisance, tol)
+    there = _evaluate_end(problem, beta, nuisance, tol)
     if not np.isfinite(there.loss[0]):
         return np.inf, there.eta
     r, order = there.r, likelihood.order
@@ -132,7 +132,7 @@ def certificate_at(
         r = whole
     g = backend.to_host(design.rmatmul(r, backend))[:, 0]
     there, r = there._replace(r=None), None  # As large as the predictors and no longer needed.
-    return _largest(problem, g, beta, l1, l2, tol, there)[0], there.eta
+    return _largest_violation(problem, g, beta, l1, l2, tol, there)[0], there.eta
 
 
 def certificates(
@@ -178,8 +178,8 @@ def certificates(
         order = problem.likelihood.order
         own = eta[:, b : b + 1] if order is None else eta[order, b : b + 1]
         curvature = partial(problem.likelihood.curvature, own, bound_weights(problem))
-        there = _There(own, loss[b : b + 1], None, order, curvature, 0.0)
-        values[b], v[:, b] = _largest(problem, g[:, b], scaled[:, b], l1, l2, tol, there)
+        there = _FitEnd(own, loss[b : b + 1], None, order, curvature, 0.0)
+        values[b], v[:, b] = _largest_violation(problem, g[:, b], scaled[:, b], l1, l2, tol, there)
     return values, v, eta
 
 
@@ -190,9 +190,9 @@ def _scaled(l1: np.ndarray, l2: np.ndarray, scale: np.ndarray) -> tuple[np.ndarr
     return first, l2 / scale / scale
 
 
-def _largest(
+def _largest_violation(
     problem: Any, g: np.ndarray, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray, tol: float,
-    there: _There,
+    there: _FitEnd,
 ) -> tuple[float, np.ndarray]:  # fmt: skip
     """Return the largest violation in `units`, and all violations, of the scaled columns."""
     design, likelihood = problem.design, problem.likelihood
@@ -224,14 +224,14 @@ def _largest(
         if not np.isfinite(h).all():
             return np.inf, v
         if (l1[at] == 0).any():
-            h = informative(h, backend.to_host(rows.diagonal(abs(curvature.v))))
+            h = floored_curvature(h, backend.to_host(rows.diagonal(abs(curvature.v))))
         if smooth is not None:
             h = h + np.diag(smooth.hessian(user, at)) / design.scale[at] ** 2
         unit[at] = units(l1[at], h * noise)
     return max(float((v / unit).max(initial=0.0)), there.unsettled), v
 
 
-class _There(NamedTuple):
+class _FitEnd(NamedTuple):
     """The likelihood at the end of a fit."""
 
     eta: Any
@@ -242,7 +242,9 @@ class _There(NamedTuple):
     unsettled: float
 
 
-def _at(problem: Any, scaled: np.ndarray, nuisance: Nuisance | None, tol: float) -> _There:
+def _evaluate_end(
+    problem: Any, scaled: np.ndarray, nuisance: Nuisance | None, tol: float
+) -> _FitEnd:
     """Evaluate the likelihood at the end of a fit."""
     likelihood, eta = problem.likelihood, linear_predictor(problem, scaled)
     if nuisance is None:
@@ -250,16 +252,16 @@ def _at(problem: Any, scaled: np.ndarray, nuisance: Nuisance | None, tol: float)
         loss, r = likelihood.evaluate(eta, weights)
         loss = likelihood.backend.to_host(loss)
         curvature = partial(likelihood.curvature, eta, weights)
-        return _There(eta, loss, r, likelihood.order, curvature, 0.0)
+        return _FitEnd(eta, loss, r, likelihood.order, curvature, 0.0)
     own = np.ascontiguousarray(eta[:, 0])
     point = nuisance.at(own)
     loss = np.array([point.loss])
     if not np.isfinite(point.loss):
-        return _There(eta, loss, None, None, point.curvature, np.inf)
+        return _FitEnd(eta, loss, None, None, point.curvature, np.inf)
     r = point.gradient()[:, None]
     unsettled = np.inf if nuisance.readmitted(own, tol) is not None else point.unsettled
 
     def in_rows_of_x() -> Any:  # The rows stay in the order of X.
         return point.curvature().among(likelihood.order, problem.design.n)
 
-    return _There(eta, loss, r, None, in_rows_of_x, unsettled)
+    return _FitEnd(eta, loss, r, None, in_rows_of_x, unsettled)

@@ -9,23 +9,23 @@ from __future__ import annotations
 
 import numpy as np
 
-from .certificate import informative
+from .certificate import floored_curvature
 from .data_term import DataTerm
 
-__all__ = ["smaller", "variances_here"]
+__all__ = ["local_score_variances", "smaller_variances"]
 
 
-def variances_here(term: DataTerm) -> np.ndarray:
+def local_score_variances(term: DataTerm) -> np.ndarray:
     """Compute variances of the scores of the working set at each replicate's point, (k, lanes)."""
     here = np.zeros((len(term.W), term.lanes))
     for b in range(term.B):
         at = term.curvature(b)
         assert at is not None  # Never None for all rows.
-        here[:, b] = informative(at.diagonal(), at.uncentred())
+        here[:, b] = floored_curvature(at.diagonal(), at.uncentred())
     return here * term.dispersion
 
 
-def smaller(known: np.ndarray, here: np.ndarray | None) -> np.ndarray:
+def smaller_variances(known: np.ndarray, here: np.ndarray | None) -> np.ndarray:
     """Return the smaller of two variances, (k, lanes), or ``known`` if ``here`` is out of date."""
     if here is None or here.shape != known.shape:
         return known

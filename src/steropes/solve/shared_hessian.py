@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..backends.threads import ThreadPool
-from .certificate import informative
+from .certificate import floored_curvature
 from .data_term import CurvatureAt, DataTerm
 from .growing import GrowingMatrix
 from .psd_modification import make_positive_definite
@@ -71,11 +71,11 @@ class SharedHessian:
 
     @property
     def information(self) -> np.ndarray:
-        """The diagonal h, at least what is rounding of it; see `informative`."""
+        """The diagonal h, at least what is rounding of it; see `floored_curvature`."""
         if not self.known or self.at is None:
             return self.h
         if self._information is None or self._information[0] != self.version:
-            self._information = self.version, informative(self.h, self.at.uncentred())
+            self._information = self.version, floored_curvature(self.h, self.at.uncentred())
         return self._information[1]
 
     def compute(
@@ -118,7 +118,7 @@ class SharedHessian:
             h, one = columns.h.copy(), np.zeros((columns.k, len(exactly)))
             one[exactly, np.arange(len(exactly))] = 1.0
             h[exactly] = columns.times(one)[exactly, np.arange(len(exactly))]
-        self.h = informative(h, self.at.uncentred())
+        self.h = floored_curvature(h, self.at.uncentred())
 
     def keep(self, at: np.ndarray) -> None:
         """Let only these places (ascending) of the working set stay.

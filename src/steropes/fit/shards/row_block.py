@@ -120,7 +120,7 @@ class RowBlock:
                 if grows
                 else WorkingColumns(self.design, None, self.backend)
             )
-            active.become(chosen)
+            active.set_columns(chosen)
             self._active[key] = active
             while len(self._active) > MAX_COLUMN_SETS:
                 del self._active[next(iter(self._active))]

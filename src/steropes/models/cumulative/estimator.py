@@ -25,7 +25,7 @@ from ...priors import Prior
 from ...select.folds import random_generator
 from ...solve import Batch
 from ...solve.fit_trace import FitTrace
-from ...solve.separation.identifiability import refuse_undetermined_columns
+from ...solve.separation.identifiability import refuse_unidentifiable_columns
 from ..base import PenalizedModel
 from ..fit_inputs import FitInputs
 from ..progress import Progress
@@ -253,7 +253,7 @@ class CumulativeProbabilityModel(
     ) -> None:
         free = problem.unbounded(problem.prior)
         if len(free):
-            refuse_undetermined_columns(problem, batch, free)
+            refuse_unidentifiable_columns(problem, batch, free)
 
     def _fit_problem(
         self, problem: Any, prior: Prior | None, start: Any, progress: Progress

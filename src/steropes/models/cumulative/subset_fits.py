@@ -16,7 +16,7 @@ from ...likelihoods.cumulative import CumulativeLikelihood
 from ...priors import Prior
 from ...solve import Batch
 from ...solve.fit_trace import FitTrace
-from ...solve.separation.identifiability import refuse_separated, refuse_undetermined_columns
+from ...solve.separation.identifiability import refuse_separated, refuse_unidentifiable_columns
 from ..fixed_coefficients import start_batch_at
 
 __all__ = ["fit_part", "fit_subsets"]
@@ -42,7 +42,7 @@ def fit_part(
     h0 = None
     if len(free):
         first = problem.batch() if known else batch
-        h0 = refuse_undetermined_columns(problem, first, free)
+        h0 = refuse_unidentifiable_columns(problem, first, free)
     batch.watch(trace)
     if isinstance(start, np.ndarray):
         start_batch_at(batch, start)

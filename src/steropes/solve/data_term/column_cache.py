@@ -33,11 +33,11 @@ class ColumnCache:
         self._values = np.empty((0, 0))
         self._of_all: np.ndarray | None = None
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Clear the cache after the point has changed."""
         self._version, self._W, self._of_all = -1, np.empty(0, np.int64), None
 
-    def know(self, of_all: np.ndarray) -> None:
+    def store_all(self, of_all: np.ndarray) -> None:
         """Cache the sums over all p columns, (p, lanes), not only those of the working set."""
         self._of_all = of_all
 

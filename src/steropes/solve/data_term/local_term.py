@@ -180,7 +180,7 @@ class LocalTerm:
     def _arrive(self, eta: Any, loss: np.ndarray, r: Any) -> None:
         """Store the state at a new point and clear cached gradients."""
         self.eta, self.r, self._loss = eta, r, loss
-        self._gradient.forget()
+        self._gradient.clear()
 
     def gradient(self) -> np.ndarray:
         """See `DataTerm.gradient`."""
@@ -209,7 +209,7 @@ class LocalTerm:
         g[outside] = self.backend.to_host(self.design.rmatmul(r, self.backend, outside))
         if not single:  # Columns that join now are not summed again.
             g.flags.writeable = False  # The cache and the caller share this array.
-            self._gradient.know(g)
+            self._gradient.store_all(g)
         return g
 
     def along(self, D: np.ndarray, live: np.ndarray) -> Trial:
@@ -259,7 +259,7 @@ class LocalTerm:
         if self._whose is None or self._whose() is not curvature:
             if self.active.rows.layout != "rows" or bool((self.w[curvature.base == 0] > 0).any()):
                 return None
-            self._diagonals.forget()
+            self._diagonals.clear()
             self._whose = weakref.ref(curvature)
 
         def make(rows: AnyRows) -> np.ndarray:

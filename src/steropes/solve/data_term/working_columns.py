@@ -37,7 +37,7 @@ class WorkingSet:
         self.version += 1
         self.W = np.concatenate([self.W, new])
         self.inside[new] = True
-        self._grown()
+        self._extend()
         return len(new)
 
     def keep(self, at: np.ndarray) -> None:
@@ -46,9 +46,9 @@ class WorkingSet:
         self.inside[self.W] = False
         self.W = self.W[at]
         self.inside[self.W] = True
-        self._made_anew()
+        self._rebuild()
 
-    def become(self, columns: np.ndarray) -> None:
+    def set_columns(self, columns: np.ndarray) -> None:
         """Set W to these columns, in this order."""
         k = len(self.W)
         if np.array_equal(columns, self.W):
@@ -59,14 +59,14 @@ class WorkingSet:
         self.W = np.array(columns, np.int64)
         self.inside[self.W] = True
         if grown:
-            self._grown()
+            self._extend()
         else:
-            self._made_anew()
+            self._rebuild()
 
-    def _grown(self) -> None:
+    def _extend(self) -> None:
         """Update dependent data after columns were appended."""
 
-    def _made_anew(self) -> None:
+    def _rebuild(self) -> None:
         """Rebuild dependent data after any other change of W."""
 
 
@@ -97,11 +97,11 @@ class WorkingColumns(WorkingSet):
         """Return the rows of a few columns."""
         return self.design.by_rows(columns, self.order, self.backend)
 
-    def _grown(self) -> None:
+    def _extend(self) -> None:
         """Append the new columns to the rows."""
         self.rows = self.rows.grown(self.design, self.W, self.order)
 
-    def _made_anew(self) -> None:
+    def _rebuild(self) -> None:
         """Rebuild the rows."""
         del self.rows  # Freed first, because nothing else is as large as the two copies.
         self.rows = self.design.by_rows(self.W, self.order, self.backend)

@@ -16,7 +16,7 @@ class WorkingSetTerm(LocalTerm):
     """Replicates whose working set is managed by the caller.
 
     Columns outside of the working set count as optimal: their gradient is reported as zero. The
-    caller checks them with `everywhere` or through the certificate.
+    caller checks them with `all_gradients` or through the certificate.
     """
 
     _relative: tuple[np.ndarray, np.ndarray] | None = None  # columns, and theirs
@@ -27,7 +27,7 @@ class WorkingSetTerm(LocalTerm):
         g[self.W] = self.gradient()
         return g
 
-    def everywhere(self, tol: float) -> np.ndarray:
+    def all_gradients(self, tol: float) -> np.ndarray:
         """Compute the gradient over all columns, as `LocalTerm.gradients` does."""
         return super().gradients(tol)
 
@@ -39,7 +39,7 @@ class WorkingSetTerm(LocalTerm):
             V[:, b] = own.curvature(self.eta[:, one], own.weigh(self.w[:, one])).v
         return V
 
-    def know_relative(self, relative: np.ndarray) -> None:
+    def set_relative(self, relative: np.ndarray) -> None:
         """Set the result of `relative` for the next Hessian over the current working set."""
         self._relative = self.W.copy(), relative
 

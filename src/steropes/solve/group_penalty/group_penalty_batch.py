@@ -16,7 +16,7 @@ from ..data_term import DataTerm
 from ..fit import Fit, fits
 from ..psd_modification import make_positive_definite
 from ..shared_hessian import SharedHessian
-from .group_penalty_model import minimum
+from .group_penalty_model import minimise_group_model
 
 __all__ = ["GroupPenaltyBatch"]
 
@@ -40,13 +40,13 @@ class GroupPenaltyBatch(Batch):
 
     def __init__(self, term: DataTerm, penalty: GroupPenalty, shared: SharedHessian | None) -> None:
         super().__init__(term, shared)
-        self.joined = penalty
+        self.group_penalty = penalty
 
-    def set_prior(self, prior: Prior | None, joined: GroupPenalty | None) -> None:
+    def set_prior(self, prior: Prior | None, group_penalty: GroupPenalty | None) -> None:
         """See `Batch.set_prior`."""
-        assert joined is not None  # The prior of such a batch always has one.
-        super().set_prior(prior, joined)
-        self.joined = joined
+        assert group_penalty is not None  # The prior of such a batch always has one.
+        super().set_prior(prior, group_penalty)
+        self.group_penalty = group_penalty
 
     def solve(
         self,
@@ -64,16 +64,16 @@ class GroupPenaltyBatch(Batch):
         point.begin()
         self.added_columns = False
         # Other batches add and remove columns one by one.
-        used = np.flatnonzero((self.joined.l1 == 0) | point.beta.any(axis=1) | term.inside)
-        term.join(self.joined.closed(used))
+        used = np.flatnonzero((self.group_penalty.l1 == 0) | point.beta.any(axis=1) | term.inside)
+        term.join(self.group_penalty.closed(used))
         point.objective = self._objective(term.loss, point.beta)
         stuck = np.zeros(term.lanes, bool)
         while True:
-            last = self._approach(held, tol, max_iter, stuck, callback)
+            last = self._iterate(held, tol, max_iter, stuck, callback)
             back = term.readmit(tol)
             point.gradients = term.gradients(tol)
             v = self._violations(point.gradients, point.beta, held)
-            l1_unit = np.where(self.joined.l1 > 0, self.joined.l1, 1.0)
+            l1_unit = np.where(self.group_penalty.l1 > 0, self.group_penalty.l1, 1.0)
             unit = np.broadcast_to(l1_unit[:, None], v.shape).copy()
             unit[term.W] = self._units(np.arange(len(term.W)))
             self.certificate = np.maximum((v / unit).max(axis=0, initial=0.0), term.unsettled)
@@ -87,7 +87,7 @@ class GroupPenaltyBatch(Batch):
 
     # -- steps -----------------------------------------------------------------------------------
 
-    def _approach(
+    def _iterate(
         self, held: np.ndarray, tol: float, max_iter: int, stuck: np.ndarray,
         callback: Callback | None,
     ) -> bool:  # fmt: skip
@@ -98,9 +98,9 @@ class GroupPenaltyBatch(Batch):
         term, point = self.term, self.point
         while True:
             W = term.W
-            g = self._user(term.gradient())
+            g = self._in_user_units(term.gradient())
             beta = point.beta[W] / term.scale[W, None]
-            part = self.joined.only(W)
+            part = self.group_penalty.only(W)
             unit = self._units(np.arange(len(W)))
             v = np.zeros((len(W), term.lanes))
             v[:, : term.B] = np.where(held[W], 0.0, part.violations(g, beta)[:, : term.B])
@@ -120,7 +120,7 @@ class GroupPenaltyBatch(Batch):
             end = point.beta[W]
             for b in np.flatnonzero(todo):
                 share = min(MOST_SHARE, float(violation[b]))
-                to = minimum(
+                to = minimise_group_model(
                     self._hessian(int(b)), g[:, b], beta[:, b], part, held[W, b], unit[:, b],
                     max(share * float(violation[b]), 0.1 * tol),
                 )  # fmt: skip
@@ -132,13 +132,13 @@ class GroupPenaltyBatch(Batch):
         term, point, W = self.term, self.point, self.term.W
         old = point.beta[W]
         D = end - old
-        change = self._value(end) - self._value(old)
+        change = self._penalty_value(end) - self._penalty_value(old)
         slope = np.minimum((term.gradient() * D).sum(axis=0) + change - term.fall, 0.0)
         slack = ROUNDING * (np.abs(point.objective) + term.total * term.dispersion)
         trial = term.along(D, todo)
         t, waiting = np.ones(term.lanes), todo.copy()
         for _ in range(HALVINGS):
-            value = trial.loss(t) + self._value(old + t * D)
+            value = trial.loss(t) + self._penalty_value(old + t * D)
             good = value <= point.objective + ARMIJO * t * slope + slack
             waiting &= ~(good & np.isfinite(value))
             if not waiting.any():
@@ -151,7 +151,7 @@ class GroupPenaltyBatch(Batch):
         trial.commit()
         # Coefficients that are equal in the model are exactly equal.
         now = np.where(t == 1.0, end, old + t * D)
-        point.move(W, now, term.loss + self._value(now))
+        point.move(W, now, term.loss + self._penalty_value(now))
         point.stepped(todo)
 
     def _hessian(self, b: int) -> np.ndarray:
@@ -172,13 +172,13 @@ class GroupPenaltyBatch(Batch):
         self.hessians.follow()
         scale = self.term.scale[self.term.W[at], None]
         h = self.hessians.score_variance[at] * scale**2
-        return units(np.broadcast_to(self.joined.l1[self.term.W[at], None], h.shape), h)
+        return units(np.broadcast_to(self.group_penalty.l1[self.term.W[at], None], h.shape), h)
 
     def _violations(self, g: np.ndarray, beta: np.ndarray, held: np.ndarray) -> np.ndarray:
         """Compute violations over all columns in X's units, (p, lanes), from scaled gradients."""
         term, v = self.term, np.zeros((self.term.p, self.term.lanes))
         scale, B = term.scale[:, None], term.B
-        found = self.joined.violations(g[:, :B] * scale, beta[:, :B] / scale)
+        found = self.group_penalty.violations(g[:, :B] * scale, beta[:, :B] / scale)
         v[:, :B] = np.where(held, 0.0, found)
         return v
 
@@ -188,17 +188,17 @@ class GroupPenaltyBatch(Batch):
         chosen = np.flatnonzero(outside > tol)
         most = max(LEAST, len(self.term.W))
         chosen = chosen[np.argsort(-outside[chosen], kind="stable")[:most]]
-        return self.term.join(self.joined.closed(chosen)) > 0
+        return self.term.join(self.group_penalty.closed(chosen)) > 0
 
-    def _user(self, x: np.ndarray) -> np.ndarray:
+    def _in_user_units(self, x: np.ndarray) -> np.ndarray:
         """Convert a gradient over the working set to X's units."""
         return x * self.term.scale[self.term.W, None]
 
-    def _value(self, beta: np.ndarray) -> np.ndarray:
+    def _penalty_value(self, beta: np.ndarray) -> np.ndarray:
         """Evaluate the penalty at coefficients of the scaled working set, (lanes,)."""
         W = self.term.W
-        return self.joined.only(W).value(beta / self.term.scale[W, None])
+        return self.group_penalty.only(W).value(beta / self.term.scale[W, None])
 
     def _objective(self, loss: np.ndarray, beta: np.ndarray) -> np.ndarray:
         """Add the penalty at coefficients of all scaled columns to the loss."""
-        return loss + self.joined.value(beta / self.term.scale[:, None])
+        return loss + self.group_penalty.value(beta / self.term.scale[:, None])

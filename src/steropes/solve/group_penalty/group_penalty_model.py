@@ -11,9 +11,9 @@ from scipy import linalg
 
 from ...backends.cpu.group_descent import group_sweeps
 from ...priors import GroupPenalty
-from .ill_scaled_group import group_minimum, is_uneven
+from .ill_scaled_group import group_minimum, is_ill_scaled
 
-__all__ = ["minimum"]
+__all__ = ["minimise_group_model"]
 
 ROUNDS = 200  # Largest number of rounds of sweeps and a Newton step.
 SWEEPS = 3  # Number of sweeps in a round.
@@ -21,7 +21,7 @@ HALVINGS = 20  # Largest number of halvings of a Newton step.
 RIDGE = 1e-13  # Ridge, relative to a unit diagonal, that makes a matrix positive definite.
 
 
-def minimum(
+def minimise_group_model(
     H: np.ndarray, g: np.ndarray, beta: np.ndarray, penalty: GroupPenalty, held: np.ndarray,
     unit: np.ndarray, tolerance: float,
 ) -> np.ndarray:  # fmt: skip
@@ -47,13 +47,13 @@ def minimum(
     s = s0.copy()
     for _ in range(ROUNDS):
         group_sweeps(A, s, theta, *blocks.arrays, SWEEPS)
-        for x, lam in blocks.uneven:
+        for x, lam in blocks.ill_scaled:
             theta[x] = group_minimum(A[np.ix_(x, x)], A[x] @ theta + c[x], theta[x], lam)
         s = A @ theta + c
         v = blocks.violations(s, theta)
         if not (v > tolerance * unit).any():
             break
-        theta = _newton(A, c, theta, penalty, held)
+        theta = _newton_step(A, c, theta, penalty, held)
         s = A @ theta + c
         v = blocks.violations(s, theta)
         if not (v > tolerance * unit).any():
@@ -72,9 +72,9 @@ class _Blocks:
         for x in penalty.groups:
             alone[x] = False
         several = [x for x in groups if len(x) > 1]
-        uneven = [x for x in several if is_uneven(A[x, x])]
-        self.uneven = [(x, float(penalty.l1[x[0]])) for x in uneven]
-        groups = [x for x in groups if not any(x is y for y in uneven)]
+        ill_scaled = [x for x in several if is_ill_scaled(A[x, x])]
+        self.ill_scaled = [(x, float(penalty.l1[x[0]])) for x in ill_scaled]
+        groups = [x for x in groups if not any(x is y for y in ill_scaled)]
         self.groups = [x for x in groups if len(x)] + [np.array([j]) for j in np.flatnonzero(alone)]
         self.lam = np.array([penalty.l1[x[0]] for x in self.groups])
         index = np.concatenate([*self.groups, np.empty(0, np.int64)]).astype(np.int64)
@@ -98,7 +98,7 @@ class _Blocks:
         return np.where(self.held, 0.0, v)
 
 
-def _newton(
+def _newton_step(
     A: np.ndarray, c: np.ndarray, theta: np.ndarray, penalty: GroupPenalty, held: np.ndarray
 ) -> np.ndarray:
     """Take a Newton step on nonzero groups; single coefficients may not cross zero."""

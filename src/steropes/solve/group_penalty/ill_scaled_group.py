@@ -10,15 +10,15 @@ from __future__ import annotations
 import numpy as np
 from scipy import linalg
 
-__all__ = ["group_minimum", "is_uneven"]
+__all__ = ["group_minimum", "is_ill_scaled"]
 
-UNEVEN = 1e8  # Ratio of diagonal entries at which eigenvalues have lost half of their digits.
+ILL_SCALED = 1e8  # Ratio of diagonal entries at which eigenvalues have lost half of their digits.
 HALVINGS = 200  # Largest number of bisections of an interval of the norm's logarithm.
 
 
-def is_uneven(h: np.ndarray) -> bool:
+def is_ill_scaled(h: np.ndarray) -> bool:
     """Return whether the diagonal (m,) of a group's block is too uneven for eigenvalues."""
-    return bool(h.min() > 0 and h.max() > UNEVEN * h.min())
+    return bool(h.min() > 0 and h.max() > ILL_SCALED * h.min())
 
 
 def group_minimum(H: np.ndarray, s: np.ndarray, theta: np.ndarray, lam: float) -> np.ndarray:

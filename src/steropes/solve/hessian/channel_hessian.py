@@ -12,7 +12,7 @@ from ...backends.cpu import pooled
 from ...backends.threads import balanced_chunks
 from ...design.face import ChannelLike
 from ...likelihoods.curvature import ChannelCurvature
-from .symmetric_fill import mirrored
+from .symmetric_fill import fill_symmetric
 
 __all__ = ["hessian"]
 
@@ -41,7 +41,7 @@ def _hessian(rows: ChannelLike, curvature: ChannelCurvature, first: int) -> np.n
             if len(at_d) == 0 or len(new) == 0:
                 continue
             begin = int(new.min())
-            G = mirrored(rows.X.gram(curvature.pair(c, d), begin), begin)
+            G = fill_symmetric(rows.X.gram(curvature.pair(c, d), begin), begin)
             if _is_run(at_c) and c == d and np.array_equal(columns_c, np.arange(len(G))):
                 run = slice(at_c[0], at_c[-1] + 1)  # Avoids a copy.
                 H[run, run] = G

@@ -13,7 +13,7 @@ from ...backends.face import Array
 from ...design.face import PieceLike, RowsLike
 from ...likelihoods.curvature import GroupedCurvature
 from . import grouped_hessian
-from .symmetric_fill import mirrored
+from .symmetric_fill import fill_symmetric
 
 __all__ = ["diagonal", "hessian"]
 
@@ -22,7 +22,7 @@ def hessian(rows: PieceLike, curvature: GroupedCurvature, first: int = 0) -> Arr
     """See `steropes.solve.hessian`."""
     G = rows.backend.xp.zeros((rows.k, rows.k))
     for X, part, at, columns, begin in _parts(rows, curvature, first):
-        H = mirrored(grouped_hessian.hessian(X, part, begin), begin)
+        H = fill_symmetric(grouped_hessian.hessian(X, part, begin), begin)
         G[np.ix_(at, at)] += H[np.ix_(columns, columns)]
     return G
 

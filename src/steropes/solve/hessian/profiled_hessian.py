@@ -17,7 +17,7 @@ from ...backends.threads import ThreadPool, balanced_chunks
 from ...design.face import AnyRows, RowsLike
 from ...likelihoods.blocks import Chain
 from ...likelihoods.curvature import ProfiledCurvature
-from .symmetric_fill import mirrored
+from .symmetric_fill import fill_symmetric
 
 __all__ = ["cross", "diagonal", "hessian", "pooled_groups"]
 
@@ -108,7 +108,7 @@ def _hessian(rows: RowsLike, curvature: ProfiledCurvature, first: int) -> np.nda
 def _gram(rows: RowsLike, v: np.ndarray, first: int) -> np.ndarray:
     """Compute V, at least its rows from ``first`` on."""
     if rows.lines is not None or rows.dense is None or first:
-        return mirrored(rows.gram(v, first), first)
+        return fill_symmetric(rows.gram(v, first), first)
     return _weighted_gram(rows.dense, v, rows.backend.pool)
 
 

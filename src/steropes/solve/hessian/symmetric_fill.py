@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ...backends.face import Array
 
-__all__ = ["mirrored"]
+__all__ = ["fill_symmetric"]
 
 
-def mirrored(H: Array, first: int) -> Array:
+def fill_symmetric(H: Array, first: int) -> Array:
     """Fill the columns from ``first`` on from the rows from ``first`` on, in place."""
     if first:
         H[:first, first:] = H[first:, :first].T

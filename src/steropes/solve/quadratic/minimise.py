@@ -210,15 +210,15 @@ class Minimiser:
         mine = self.at, support, size, l2
         self.factors.prepare(*mine, alone=self.alone)
         self._part = part = self.shared.taken(union, self._part, WORTH)
-        everywhere = len(part.at) == len(y)
+        whole = len(part.at) == len(y)
 
         def here(x: np.ndarray) -> np.ndarray:
-            return x if everywhere else x[part.at]
+            return x if whole else x[part.at]
 
         slopes, unit = columns(self.s, lanes), columns(m.unit, lanes)
         support, l2, low = here(support), here(l2), m.low.lanes(lanes)
         step, change, iterations = support_steps(
-            part.shared, low if everywhere else low.only(part.at), l2, support,
+            part.shared, low if whole else low.only(part.at), l2, support,
             -here(slopes + l1 * np.sign(own)), CLOSE * m.tolerance[lanes] * here(unit),
             self.factors.inverse(here(self.at), support, l2, here(h)), exact,
         )  # fmt: skip
@@ -226,7 +226,7 @@ class Minimiser:
         self.factors.record_iterations(
             round(iterations * np.log(ROUGH) / np.log(exact.min())), *mine
         )
-        if everywhere:
+        if whole:
             return step, change
         p = np.zeros(own.shape)
         p[part.at] = step

@@ -23,7 +23,7 @@ from .separation_lp import ordering_direction
 __all__ = [
     "information_at_start",
     "refuse_separated",
-    "refuse_undetermined_columns",
+    "refuse_unidentifiable_columns",
     "rising_direction",
 ]
 
@@ -34,7 +34,7 @@ LEAST = 1e-10
 STILL = 1e-3  # Change of linear predictors by a step that indicates convergence.
 
 
-def refuse_undetermined_columns(problem: Any, batch: Batch, free: np.ndarray) -> np.ndarray:
+def refuse_unidentifiable_columns(problem: Any, batch: Batch, free: np.ndarray) -> np.ndarray:
     """Raise `SeparationError` for unpenalised columns that are constant or collinear.
 
     Parameters
@@ -55,7 +55,7 @@ def refuse_undetermined_columns(problem: Any, batch: Batch, free: np.ndarray) ->
 
 
 def _refuse_at_start(problem: Any, batch: Batch, free: np.ndarray) -> np.ndarray:
-    """Check columns by the Hessian where the batch starts; see `refuse_undetermined_columns`."""
+    """Check columns by the Hessian where the batch starts; see `refuse_unidentifiable_columns`."""
     names = problem.design.names
     S, raw = _information(problem, batch, free)
     h = np.diag(S)
@@ -90,7 +90,7 @@ def _information(problem: Any, batch: Batch, free: np.ndarray) -> tuple[np.ndarr
     """Compute the Hessian over the free columns at the start, and its diagonal for fixed α."""
     if problem.likelihood.convex:
         H, raw = batch.prepare(free, whole=True), batch.uncentred()
-        at = _places(batch, free)
+        at = _places_in_working_set(batch, free)
         return H[np.ix_(at, at)], raw[at]
     # A curvature that is positive for every column is used for the check.
     likelihood = problem.likelihood
@@ -101,7 +101,7 @@ def _information(problem: Any, batch: Batch, free: np.ndarray) -> tuple[np.ndarr
     return hessian(rows, curvature), rows.diagonal(curvature.v)
 
 
-def _places(batch: Batch, free: np.ndarray) -> np.ndarray:
+def _places_in_working_set(batch: Batch, free: np.ndarray) -> np.ndarray:
     """Return the places of columns in the working set."""
     by = np.argsort(batch.term.W, kind="stable")
     return by[np.searchsorted(batch.term.W[by], free)]
@@ -137,10 +137,10 @@ def rising_direction(problem: Any, fit: Fit, free: np.ndarray, h0: np.ndarray) -
     Parameters
     ----------
     problem, free
-        As in `refuse_undetermined_columns`.
+        As in `refuse_unidentifiable_columns`.
     fit : Fit
     h0 : (k,) array
-        The result of `refuse_undetermined_columns`.
+        The result of `refuse_unidentifiable_columns`.
 
     Returns
     -------
@@ -153,7 +153,7 @@ def rising_direction(problem: Any, fit: Fit, free: np.ndarray, h0: np.ndarray) -
         return None
     rows = problem.design.by_rows(free, likelihood.order, likelihood.backend)
     root = np.sqrt(h0)
-    if _proven(problem, fit, rows, root):
+    if _maximum_is_proven(problem, fit, rows, root):
         return None
     low, up = (end.copy() for end in order)
     absent = ~(bound_weights(problem)[:, 0] > 0)
@@ -166,7 +166,7 @@ def information_at_start(problem: Any, free: np.ndarray) -> np.ndarray:
     return np.diag(_information(problem, problem.batch(), free)[0])
 
 
-def _proven(problem: Any, fit: Fit, rows: Any, root: np.ndarray) -> bool:
+def _maximum_is_proven(problem: Any, fit: Fit, rows: Any, root: np.ndarray) -> bool:
     """Return whether the end of the fit proves a maximum, free of rounding.
 
     It does if a Newton step of the unpenalised columns, ``rows``, moves no linear predictor. If the

@@ -37,10 +37,10 @@ __all__ = [
     "SINGULAR",
     "SMALL",
     "WORN",
-    "named",
+    "separated_column_names",
     "separating_direction",
-    "separating_without_others",
-    "undetermined_columns",
+    "separating_direction_without_fit",
+    "unidentifiable_columns",
 ]
 
 SMALL = 0.5  # Change of η by a Newton step that is well below the one that proves a finite minimum.
@@ -91,29 +91,29 @@ def separating_direction(problem: Any, beta: np.ndarray, free: np.ndarray, eta: 
     if problem.likelihood.quadratic or len(free) == 0:
         return None
     scaled = beta * problem.design.scale
-    if _settled_level(problem, scaled, free, eta):
+    if _intercept_has_finite_minimum(problem, scaled, free, eta):
         return None
-    loss = UnpenalisedLoss.beside(problem, free, scaled, eta)
+    loss = UnpenalisedLoss.at_coefficients(problem, free, scaled, eta)
     start, direction = _start(problem, loss, free)
     if direction is not None:
         return direction, np.ones(len(free))
     h0 = loss.diagonal(start)
-    if _settled(loss, scaled[free], h0):
+    if _has_finite_minimum(loss, scaled[free], h0):
         return None
-    direction = _run_away(loss, start, loss.hessian(start, levelled=True), scaled[free])
+    direction = _diverging_direction(loss, start, loss.hessian(start, levelled=True), scaled[free])
     if direction is None:
-        _, direction = _follow(loss, start)
+        _, direction = _follow_newton_steps(loss, start)
     if direction is not None:
         return direction, np.sqrt(np.where(h0 > 0, h0, 1.0))
-    alone = UnpenalisedLoss.beside(problem, free, np.zeros(len(beta)))
+    alone = UnpenalisedLoss.at_coefficients(problem, free, np.zeros(len(beta)))
     if (h0 < WORN * alone.diagonal(_start(problem, alone, free)[0])).any():
         # The penalised columns separate the rows at this point, which hides the free columns'
         # effect.
-        return separating_without_others(problem, free)
+        return separating_direction_without_fit(problem, free)
     return None
 
 
-def separating_without_others(problem: Any, free: np.ndarray) -> Any:
+def separating_direction_without_fit(problem: Any, free: np.ndarray) -> Any:
     """Find a separating direction without a fit, with all other coefficients zero.
 
     Penalised coefficients cannot diverge, so the existence of a finite maximum over the others does
@@ -121,21 +121,21 @@ def separating_without_others(problem: Any, free: np.ndarray) -> Any:
     """
     if problem.likelihood.quadratic or len(free) == 0:
         return None
-    loss = UnpenalisedLoss.beside(problem, free, np.zeros(problem.design.p))
+    loss = UnpenalisedLoss.at_coefficients(problem, free, np.zeros(problem.design.p))
     start, direction = _start(problem, loss, free)
     if direction is None:
         h0 = loss.diagonal(start)
-        _, direction = _follow(loss, start)
+        _, direction = _follow_newton_steps(loss, start)
         return None if direction is None else (direction, np.sqrt(np.where(h0 > 0, h0, 1.0)))
     return direction, np.ones(len(free))
 
 
-def undetermined_columns(problem: Any, free: np.ndarray, partners: bool = False) -> np.ndarray:
+def unidentifiable_columns(problem: Any, free: np.ndarray, partners: bool = False) -> np.ndarray:
     """Return the free columns that are constant, zero or collinear among the rows that count.
 
     Of collinear columns, those that the others make redundant, or with ``partners`` all of them.
     """
-    loss = UnpenalisedLoss.beside(problem, free, np.zeros(problem.design.p))
+    loss = UnpenalisedLoss.at_coefficients(problem, free, np.zeros(problem.design.p))
     start, _ = _start(problem, loss, free)
     H = loss.hessian(start)
     if not np.isfinite(H).all():
@@ -146,7 +146,7 @@ def undetermined_columns(problem: Any, free: np.ndarray, partners: bool = False)
     if empty.any():
         if not partners or empty.all():
             return free[empty]
-        rest = undetermined_columns(problem, free[~empty], partners)
+        rest = unidentifiable_columns(problem, free[~empty], partners)
         return np.union1d(free[empty], rest)
     size = np.sqrt(h)
     C = H / size / size[:, None]
@@ -158,7 +158,9 @@ def undetermined_columns(problem: Any, free: np.ndarray, partners: bool = False)
     return free[np.sort(loose)]
 
 
-def named(problem: Any, free: np.ndarray, found: tuple[np.ndarray, np.ndarray]) -> list[str]:
+def separated_column_names(
+    problem: Any, free: np.ndarray, found: tuple[np.ndarray, np.ndarray]
+) -> list[str]:
     """Return the names of the columns that a separating direction moves most."""
     direction, size = found
     design = problem.design
@@ -181,15 +183,17 @@ def _start(problem: Any, loss: UnpenalisedLoss, free: np.ndarray) -> tuple[np.nd
             start[0] += loss.likelihood.level(loss.eta(start), loss.weights)
     if 0 < lead < len(free):
         null = UnpenalisedLoss(problem, loss.base, free[:lead])
-        start[:lead], runs = _follow(null, start[:lead])
+        start[:lead], runs = _follow_newton_steps(null, start[:lead])
         if runs is not None:
             direction = np.zeros(len(free))
             direction[:lead] = runs
     return start, direction
 
 
-def _settled_level(problem: Any, scaled: np.ndarray, free: np.ndarray, eta: Any) -> bool:
-    """Check `_settled` where only an intercept is free, in two passes over the rows.
+def _intercept_has_finite_minimum(
+    problem: Any, scaled: np.ndarray, free: np.ndarray, eta: Any
+) -> bool:
+    """Check `_has_finite_minimum` where only an intercept is free, in two passes over the rows.
 
     A single number's information needs no comparison with others: it is free of rounding if it is
     well above the rounding error of the rows' weights.
@@ -208,7 +212,7 @@ def _settled_level(problem: Any, scaled: np.ndarray, free: np.ndarray, eta: Any)
     return h > LEVEL * float(problem.weights.sum()) and abs(g) < SMALL * h
 
 
-def _settled(loss: UnpenalisedLoss, b: np.ndarray, h0: np.ndarray) -> bool:
+def _has_finite_minimum(loss: UnpenalisedLoss, b: np.ndarray, h0: np.ndarray) -> bool:
     """Return whether the end of the fit proves a finite minimum, free of rounding."""
     H = loss.hessian(b)
     h = np.diag(H)
@@ -225,7 +229,7 @@ def _settled(loss: UnpenalisedLoss, b: np.ndarray, h0: np.ndarray) -> bool:
     return loss.extent(step) < SMALL
 
 
-def _follow(loss: UnpenalisedLoss, b: np.ndarray) -> tuple[np.ndarray, Any]:
+def _follow_newton_steps(loss: UnpenalisedLoss, b: np.ndarray) -> tuple[np.ndarray, Any]:
     """Take Newton steps from b until they prove a finite minimum or its absence.
 
     Returns the end point, and the direction of divergence or None.
@@ -238,7 +242,7 @@ def _follow(loss: UnpenalisedLoss, b: np.ndarray) -> tuple[np.ndarray, Any]:
         if not (np.isfinite(g).all() and np.isfinite(H).all()):
             break
         met = met + H
-        s = _newton(H, g)
+        s = _newton_step(H, g)
         far = loss.extent(s) if np.isfinite(s).all() else 0.0
         if not far >= SMALL:
             break
@@ -246,20 +250,22 @@ def _follow(loss: UnpenalisedLoss, b: np.ndarray) -> tuple[np.ndarray, Any]:
         full = max(float(s @ met @ s), float(s**2 @ np.diag(H)))
         # The local value, unless b is still far from the region of interest.
         slope = min(left, float(s @ first @ s))
-        if left < SPENT * full and _far_slope(loss, b, s) <= loss.rise(slope, far):
+        if left < SPENT * full and _slope_far_out(loss, b, s) <= loss.flat_slope(slope, far):
             return b, s
-        t = _length(loss, b, s, far, float(g @ s))
+        t = _step_length(loss, b, s, far, float(g @ s))
         if t < 1.0 and far > radius:
-            s = _held(loss, H, g, radius)
-            t = _length(loss, b, s, loss.extent(s), float(g @ s))
+            s = _damped_newton_step(loss, H, g, radius)
+            t = _step_length(loss, b, s, loss.extent(s), float(g @ s))
             radius = 2.0 * radius if t == 1.0 else LONG
         if t == 0.0:
             break
         b = b + t * s
-    return b, _run_away(loss, begin, first, b)
+    return b, _diverging_direction(loss, begin, first, b)
 
 
-def _run_away(loss: UnpenalisedLoss, begin: np.ndarray, first: np.ndarray, b: np.ndarray) -> Any:
+def _diverging_direction(
+    loss: UnpenalisedLoss, begin: np.ndarray, first: np.ndarray, b: np.ndarray
+) -> Any:
     """Return the direction in which coefficients have left the region with information, or None.
 
     Along directions that retain hardly any of the information at the beginning, (f, f) ``first``,
@@ -293,12 +299,12 @@ def _run_away(loss: UnpenalisedLoss, begin: np.ndarray, first: np.ndarray, b: np
         if not far > 1.0:
             continue
         s = s / far
-        if _far_slope(loss, b, s) <= max(ABSENT * float(s @ first @ s), loss.noise):
+        if _slope_far_out(loss, b, s) <= max(ABSENT * float(s @ first @ s), loss.noise):
             return s
     return None
 
 
-def _far_slope(loss: UnpenalisedLoss, b: np.ndarray, s: np.ndarray) -> float:
+def _slope_far_out(loss: UnpenalisedLoss, b: np.ndarray, s: np.ndarray) -> float:
     """Compute the slope along s as far out as exp allows; risk sets underflow first.
 
     Infinite where means overflow, since the loss has risen without bound there.
@@ -312,7 +318,9 @@ def _far_slope(loss: UnpenalisedLoss, b: np.ndarray, s: np.ndarray) -> float:
     return np.inf
 
 
-def _held(loss: UnpenalisedLoss, H: np.ndarray, g: np.ndarray, radius: float) -> np.ndarray:
+def _damped_newton_step(
+    loss: UnpenalisedLoss, H: np.ndarray, g: np.ndarray, radius: float
+) -> np.ndarray:
     """Damp a Newton step to a length of about ``radius`` in η (Levenberg and Marquardt).
 
     Where η is far out, a Newton step is too long by orders of magnitude that differ between
@@ -322,17 +330,19 @@ def _held(loss: UnpenalisedLoss, H: np.ndarray, g: np.ndarray, radius: float) ->
     """
     unit = loss.unit()
     damping = loss.extent(g / unit) / radius
-    s = _newton(H + np.diag(damping * unit), g)
+    s = _newton_step(H + np.diag(damping * unit), g)
     for _ in range(LADDER):
         damping *= RUNG
-        longer = _newton(H + np.diag(damping * unit), g)
+        longer = _newton_step(H + np.diag(damping * unit), g)
         if not loss.extent(longer) <= radius:
             break
         s = longer
     return s * min(1.0, radius / loss.extent(s))
 
 
-def _length(loss: UnpenalisedLoss, b: np.ndarray, s: np.ndarray, far: float, slope: float) -> float:
+def _step_length(
+    loss: UnpenalisedLoss, b: np.ndarray, s: np.ndarray, far: float, slope: float
+) -> float:
     """Return the share of a step to take; a long step must not pass the minimum along it.
 
     If η starts far out there is hardly any curvature, and a full step could end as far out on the
@@ -347,7 +357,7 @@ def _length(loss: UnpenalisedLoss, b: np.ndarray, s: np.ndarray, far: float, slo
     return 0.0
 
 
-def _newton(H: np.ndarray, g: np.ndarray) -> np.ndarray:
+def _newton_step(H: np.ndarray, g: np.ndarray) -> np.ndarray:
     """Compute −H⁻¹g; H may be singular to rounding."""
     h = np.diag(H)
     size = np.sqrt(np.where(h > 0, h, 1.0))

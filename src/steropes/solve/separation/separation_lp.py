@@ -62,11 +62,11 @@ def ordering_direction(
     known: set[tuple[int, int]] = set()
     most = max(PAIRS, 2 * len(size))
     for _ in range(ROUNDS):
-        e = _least(gain / largest, met)
+        e = _solve_linear_program(gain / largest, met)
         if e is None:
             return None
         z = rows.backend.to_host(rows.matmul(rows.backend.asarray((e / size)[:, None])))[:, 0]
-        wrong = _out_of_order(rows, e / size, _violated(z, low, up, most), most)
+        wrong = _confirmed_pairs(rows, e / size, _violated_pairs(z, low, up, most), most)
         if not wrong:
             return e
         fresh = sorted(wrong - known)
@@ -74,7 +74,7 @@ def ordering_direction(
             return None
         known.update(fresh)
         i, j = np.array(fresh).T
-        met = np.concatenate([met, (_taken(rows, j) - _taken(rows, i)) / size])
+        met = np.concatenate([met, (_take_rows(rows, j) - _take_rows(rows, i)) / size])
     return None
 
 
@@ -84,7 +84,7 @@ def _product(rows: Any, v: np.ndarray) -> np.ndarray:
     return out
 
 
-def _out_of_order(
+def _confirmed_pairs(
     rows: Any, d: np.ndarray, pairs: tuple[np.ndarray, np.ndarray, np.ndarray], most: int
 ) -> set[tuple[int, int]]:
     """Return the worst pairs of rows that are in the wrong order by more than rounding."""
@@ -94,7 +94,7 @@ def _out_of_order(
     out: set[tuple[int, int]] = set()
     for a in range(0, len(wrong), AT_ONCE):
         at = wrong[a : a + AT_ONCE]
-        part = sum(np.abs(_taken(rows, end[at])) @ np.abs(d) for end in (below, above))
+        part = sum(np.abs(_take_rows(rows, end[at])) @ np.abs(d) for end in (below, above))
         real = at[excess[at] > NOISE * part]
         out.update(zip(below[real].tolist(), above[real].tolist(), strict=True))
         if len(out) >= most:
@@ -102,14 +102,14 @@ def _out_of_order(
     return out
 
 
-def _taken(rows: Any, which: np.ndarray) -> np.ndarray:
+def _take_rows(rows: Any, which: np.ndarray) -> np.ndarray:
     """Return some rows of X, (m, k)."""
     one_by_one = np.ones(len(which)), np.arange(len(which) + 1), which
     out: np.ndarray = rows.backend.to_host(rows.sums(*one_by_one))
     return out
 
 
-def _least(gain: np.ndarray, met: np.ndarray) -> np.ndarray | None:
+def _solve_linear_program(gain: np.ndarray, met: np.ndarray) -> np.ndarray | None:
     """Minimise Σ|e| over e (k,) with gain'e = 1 and met e ≥ 0; None if infeasible."""
     k, part = len(gain), np.abs(met).max(axis=1, initial=0.0)
     A = met[part > 0] / part[part > 0, None]
@@ -121,7 +121,7 @@ def _least(gain: np.ndarray, met: np.ndarray) -> np.ndarray | None:
     return found.x[:k] - found.x[k:] if found.status == 0 else None
 
 
-def _violated(
+def _violated_pairs(
     z: np.ndarray, low: np.ndarray, up: np.ndarray, most: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the worst pairs at each threshold: rows below, rows above, and the violation of z.
@@ -131,8 +131,8 @@ def _violated(
     """
     K = int(max(up.max(), low.max() + 1))
     if most < 2 * K:
-        below, highest = _highest(z, up, K)
-        above, lowest = _highest(-z[::-1], (K - 1 - low)[::-1], K)
+        below, highest = _running_maxima(z, up, K)
+        above, lowest = _running_maxima(-z[::-1], (K - 1 - low)[::-1], K)
         above, lowest = len(z) - 1 - above[::-1], -lowest[::-1]
         return below, above, highest - lowest
     each, found = most // K, []
@@ -150,7 +150,7 @@ def _largest(z: np.ndarray, m: int) -> np.ndarray:
     return at[np.argsort(-z[at], kind="stable")][:m]
 
 
-def _highest(z: np.ndarray, at: np.ndarray, K: int) -> tuple[np.ndarray, np.ndarray]:
+def _running_maxima(z: np.ndarray, at: np.ndarray, K: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the row with the largest z among those with ``at`` ≤ k, and that z, for each k < K."""
     order = np.argsort(at, kind="stable")
     best = np.maximum.accumulate(z[order])

@@ -39,7 +39,7 @@ class UnpenalisedLoss:
         self.noise = NOISE * float(problem.weights.sum())
 
     @classmethod
-    def beside(
+    def at_coefficients(
         cls, problem: Any, columns: np.ndarray, scaled: np.ndarray, eta: Any = None
     ) -> UnpenalisedLoss:
         """Create the loss with the other columns' coefficients at ``scaled`` (p,).
@@ -54,7 +54,7 @@ class UnpenalisedLoss:
         own = rows.matmul(problem.likelihood.backend.asarray(scaled[columns, None]))
         return cls(problem, eta - own, columns, rows)
 
-    def rise(self, slope: float, extent: float) -> float:
+    def flat_slope(self, slope: float, extent: float) -> float:
         """Return the slope far out below which a direction counts as flat.
 
         ``slope`` is the local slope and ``extent`` the change of η. Where 1 − p cancels, a slope of
@@ -100,13 +100,13 @@ class UnpenalisedLoss:
         ``levelled``: with a constant added to η that brings the means to the outcome's size.
         """
         with np.errstate(all="ignore"):
-            eta = self._levelled(b) if levelled else self.eta(b)
+            eta = self._levelled_predictors(b) if levelled else self.eta(b)
             curvature = self.likelihood.curvature(eta, self.weights, exact=True)
             return np.asarray(self.backend.to_host(hessian(self.rows, curvature)))
 
     def diagonal(self, b: np.ndarray) -> np.ndarray:
         """Compute the levelled Hessian's diagonal, approximately."""
-        curvature = self.likelihood.curvature(self._levelled(b), self.weights)
+        curvature = self.likelihood.curvature(self._levelled_predictors(b), self.weights)
         return np.asarray(self.backend.to_host(diagonal(self.rows, curvature)))
 
     def unit(self) -> np.ndarray:
@@ -115,7 +115,7 @@ class UnpenalisedLoss:
         h = np.asarray(self.backend.to_host(diagonal(self.rows, curvature)))
         return np.where(h > 0, h, 1.0)
 
-    def _levelled(self, b: np.ndarray) -> Any:
+    def _levelled_predictors(self, b: np.ndarray) -> Any:
         """Compute linear predictors with a constant that brings the means to the outcome's size."""
         eta = self.eta(b)
         return eta + self.likelihood.level(eta, self.weights)

@@ -11,7 +11,7 @@ from ....likelihoods.cumulative import Evaluation, LaneRows, LevelPart
 from ....likelihoods.curvature import GroupedCurvature
 from ...hessian import hessian
 from ..working_columns import WorkingColumns
-from .local_shard import Unbound, place_of
+from .local_shard import Unbound, point_key
 from .shard_base import ShardBase
 from .shard_messages import (
     Ask,
@@ -118,7 +118,7 @@ class LevelShard(ShardBase):
         rows, point = self._rows(at.replicates, lane), at.levels
         assert point is not None
         name = f"{at.replicates} {lane} {point.clipped.tolist()}".encode()
-        key = name + place_of(at) + b"|" + point.alpha.tobytes() + point.delta.tobytes()
+        key = name + point_key(at) + b"|" + point.alpha.tobytes() + point.delta.tobytes()
         if key in self._here:
             self._here[key] = self._here.pop(key)  # Moved to the end as the most recently used.
             return self._here[key]
@@ -151,7 +151,7 @@ class LevelShard(ShardBase):
         for b, (own, ev) in enumerate(zip(rows, evs, strict=True)):
             loss[b] = ev.loss
             chains[:, : own.K, b] = own.sums(ev)
-            cross[b] = self._crossed(own, ev, K, active)
+            cross[b] = self._cross_derivatives(own, ev, K, active)
         s = self._spread(rows, [ev.s for ev in evs], lanes)
         return [
             ("loss", loss),
@@ -161,7 +161,9 @@ class LevelShard(ShardBase):
             ("entries", np.array(active.rows.entries)),
         ]
 
-    def _crossed(self, own: LaneRows, ev: Evaluation, K: int, active: WorkingColumns) -> np.ndarray:
+    def _cross_derivatives(
+        self, own: LaneRows, ev: Evaluation, K: int, active: WorkingColumns
+    ) -> np.ndarray:
         """Compute −C X, (K, k)."""
         out = np.zeros((K, len(active.W)))
         for k0 in range(0, own.K, AT_ONCE):
@@ -197,7 +199,7 @@ class LevelShard(ShardBase):
         rows, v = active.rows, self._diagonal(at, ask.lane, active)
         own = self._rows(at.replicates, ask.lane)[0]
         ev, K = self._at(at, ask.lane, active)[1][0], len(at.levels.alpha)
-        out = [("cross", self._crossed(own, ev, K, active))]
+        out = [("cross", self._cross_derivatives(own, ev, K, active))]
         if ask.matrix:
             H = hessian(rows, GroupedCurvature(v), ask.first, ask.rough)
             out.append(("matrix", np.asarray(H)[ask.first :]))

@@ -67,7 +67,7 @@ class LevelState:
         t = self.solved(b)[1]
         return float(self.chains[0][: len(t), b] @ t)
 
-    def crossed(self, b: int) -> np.ndarray:
+    def cross_product(self, b: int) -> np.ndarray:
         """Return −C X of a replicate, (K, k)."""
         return np.asarray(self.cross[b][: len(self.thresholds[b].alpha)])
 

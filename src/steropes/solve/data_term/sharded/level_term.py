@@ -65,7 +65,7 @@ class LevelTerm(ShardedTerm):
             likelihood.grouped, likelihood.trust_radius, likelihood.dispersion, likelihood.score_of
         )
         self._thresholds: list[Moved] | None = None
-        self._spot: LevelState | None = None
+        self._state: LevelState | None = None
         super().__init__(
             shards, family, scale, backend.pool, weights, offset, B, backend.lanes(B), active
         )
@@ -93,47 +93,47 @@ class LevelTerm(ShardedTerm):
         See `DataTerm.place`.
         """
         before = self._thresholds
-        self.beta, self._spot = np.array(beta, np.float64), None
+        self.beta, self._state = np.array(beta, np.float64), None
         if before is not None and like is None:
-            found = np.isfinite(self.spot.loss[: self.B])
+            found = np.isfinite(self.state.loss[: self.B])
             if found.all():
                 return
-        fresh = self._begun(like)
+        fresh = self._initial_thresholds(like)
         if before is not None and like is None:
             fresh = [old if ok else new for old, new, ok in zip(before, fresh, found, strict=True)]
-        self._thresholds, self._spot = fresh, None
+        self._thresholds, self._state = fresh, None
 
-    def _begun(self, like: Nuisance | None = None) -> list[Moved]:
+    def _initial_thresholds(self, like: Nuisance | None = None) -> list[Moved]:
         """Choose initial thresholds from the mean linear predictor of each replicate."""
         level = added(self._ask(self._at(), LevelMean()), "eta") / self.total[: self.B]
         lanes = range(self.B)
         return [self.exchange.begin(float(level[b]), self.own[:, b], like) for b in lanes]
 
     @property
-    def spot(self) -> LevelState:
+    def state(self) -> LevelState:
         """The replicates' state, with sums over the current working set."""
         if self._thresholds is None:
-            self._thresholds = self._begun()
-        if self._spot is None or self._spot.version != self.active.version:
-            self._spot = self.seen(self.beta[self.W], self._thresholds)
-        return self._spot
+            self._thresholds = self._initial_thresholds()
+        if self._state is None or self._state.version != self.active.version:
+            self._state = self.evaluate_at(self.beta[self.W], self._thresholds)
+        return self._state
 
-    def seen(self, beta: np.ndarray, thresholds: list[Moved]) -> LevelState:
+    def evaluate_at(self, beta: np.ndarray, thresholds: list[Moved]) -> LevelState:
         """Request the sums at a point."""
-        spot = LevelState(thresholds, self._point(thresholds), self.active.version)
-        self._take(spot, beta)
-        finite = np.isfinite(spot.loss[: self.B])
-        bad = np.array([ok and not spot.block(b).positive for b, ok in enumerate(finite)])
+        state = LevelState(thresholds, self._point(thresholds), self.active.version)
+        self._request_sums(state, beta)
+        finite = np.isfinite(state.loss[: self.B])
+        bad = np.array([ok and not state.block(b).positive for b, ok in enumerate(finite)])
         if bad.any():  # T is not positive because of rounding far from the optimum.
-            spot = LevelState(thresholds, replace(spot.point, clipped=bad), self.active.version)
-            self._take(spot, beta)
-        return spot
+            state = LevelState(thresholds, replace(state.point, clipped=bad), self.active.version)
+            self._request_sums(state, beta)
+        return state
 
-    def _take(self, spot: LevelState, beta: np.ndarray) -> None:
+    def _request_sums(self, state: LevelState, beta: np.ndarray) -> None:
         """Request the sums at coefficients (k, lanes) and store them in the state."""
-        answers = self._ask(At(self.key, self.W, beta, levels=spot.point), LevelSums())
-        self.counted(answers)
-        spot.take(answers)
+        answers = self._ask(At(self.key, self.W, beta, levels=state.point), LevelSums())
+        self.record_entries(answers)
+        state.take(answers)
 
     def _point(self, thresholds: Sequence[Moved]) -> LevelPoint:
         """Convert thresholds to the form of a request."""
@@ -142,47 +142,47 @@ class LevelTerm(ShardedTerm):
         )
         return LevelPoint(alpha, delta, np.zeros(len(thresholds), bool))
 
-    def arrive(self, beta: np.ndarray, spot: LevelState) -> None:
+    def move_to(self, beta: np.ndarray, state: LevelState) -> None:
         """Move the points to an evaluated trial."""
         self.beta[self.W] = beta
-        self._thresholds, self._spot = spot.thresholds, spot
+        self._thresholds, self._state = state.thresholds, state
 
     @property
     def loss(self) -> np.ndarray:
         """See `DataTerm`."""
-        return self.spot.loss
+        return self.state.loss
 
     @property
     def fall(self) -> np.ndarray:
         """See `DataTerm`."""
-        out, spot = np.zeros(self.lanes), self.spot
-        out[: self.B] = [spot.fall(b) for b in range(self.B)]
+        out, state = np.zeros(self.lanes), self.state
+        out[: self.B] = [state.fall(b) for b in range(self.B)]
         return out
 
     @property
     def unsettled(self) -> np.ndarray:
         """See `DataTerm`."""
         K = np.ones(self.lanes)
-        K[: self.B] = [max(len(t.alpha), 1) for t in self.spot.thresholds]
+        K[: self.B] = [max(len(t.alpha), 1) for t in self.state.thresholds]
         return np.sqrt(np.maximum(self.fall, 0.0) / K)
 
     def nuisance(self, lane: int) -> Nuisance | None:
         """See `DataTerm.nuisance`."""
-        return self.exchange.nuisance(self.own[:, lane], self.spot.thresholds[lane])
+        return self.exchange.nuisance(self.own[:, lane], self.state.thresholds[lane])
 
     def gradient(self) -> np.ndarray:
         """See `DataTerm.gradient`."""
-        spot = self.spot
-        g = np.array(spot.slope)
+        state = self.state
+        g = np.array(state.slope)
         for b in range(self.B):
-            g[:, b] += spot.crossed(b).T @ require_positive(*spot.solved(b))
+            g[:, b] += state.cross_product(b).T @ require_positive(*state.solved(b))
         return g
 
     def gradients(self, tol: float) -> np.ndarray:
         """See `DataTerm.gradients`."""
-        own, spot = self.gradient(), self.spot
-        t = padded([spot.solved(b)[1] for b in range(self.B)])
-        at = At(self.key, self.W, self.beta[self.W], levels=replace(spot.point, t=t))
+        own, state = self.gradient(), self.state
+        t = padded([state.solved(b)[1] for b in range(self.B)])
+        at = At(self.key, self.W, self.beta[self.W], levels=replace(state.point, t=t))
         g = added(self._ask(at, Gradients(tol)), "gradients")
         g[self.W] = own
         return g
@@ -208,7 +208,7 @@ class LevelTerm(ShardedTerm):
         See `DataTerm.left_out_score`.
         """
         whole = self._bound(weights[:, None], None)
-        at = At(self.key, self.W, self.beta[self.W], levels=self.spot.point)
+        at = At(self.key, self.W, self.beta[self.W], levels=self.state.point)
         try:
             return added(self._ask(at, LeftOut(whole, difference)), "score")
         finally:
@@ -220,37 +220,37 @@ class LevelTrial:
 
     def __init__(self, term: LevelTerm, D: np.ndarray, live: np.ndarray) -> None:
         self.term, self.D, self.start = term, D, term.beta[term.W]
-        self.spot, self.live = term.spot, live
+        self.state, self.live = term.state, live
         self.steps = {b: self._step(b) for b in range(term.B) if live[b]}
         self.end: tuple[np.ndarray, LevelState] | None = None
 
     def _step(self, b: int) -> np.ndarray:
         """Compute the thresholds' step that goes with a replicate's direction."""
-        block, t = self.spot.solved(b)
+        block, t = self.state.solved(b)
         return np.asarray(
-            block.solve(self.spot.crossed(b) @ self.D[:, b]) - require_positive(block, t)
+            block.solve(self.state.cross_product(b) @ self.D[:, b]) - require_positive(block, t)
         )
 
     def loss(self, t: np.ndarray) -> np.ndarray:
         """See `Trial.loss`."""
         t = np.where(self.live, t, 0.0)
-        thresholds = list(self.spot.thresholds)
+        thresholds = list(self.state.thresholds)
         for b, step in self.steps.items():
             if t[b] != 0:
                 thresholds[b] = thresholds[b].moved(step, float(t[b]))
         beta = self.start + t * self.D
-        self.end = beta, self.term.seen(beta, thresholds)
+        self.end = beta, self.term.evaluate_at(beta, thresholds)
         return self.end[1].reachable(self.term.total)
 
     def commit(self) -> None:
         """See `Trial.commit`."""
         if self.end is None:
             raise RuntimeError("commit() before loss()")
-        self.term.arrive(*self.end)
+        self.term.move_to(*self.end)
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _FrozenThresholds:
     """A replicate's thresholds and their block at the point of a curvature."""
 
     point: LevelPoint
@@ -262,12 +262,12 @@ class LevelCurvature(ShardedCurvature):
 
     def __init__(self, term: LevelTerm, lane: int) -> None:
         super().__init__(term, lane)
-        spot, one = term.spot, slice(lane, lane + 1)
-        some, p = slice(len(spot.thresholds[lane].alpha)), spot.point
+        state, one = term.state, slice(lane, lane + 1)
+        some, p = slice(len(state.thresholds[lane].alpha)), state.point
         point = LevelPoint(p.alpha[some, one], p.delta[some, one], p.clipped[one])
-        block, t = spot.solved(lane)
+        block, t = state.solved(lane)
         require_positive(block, t)
-        self.kept = _Kept(point, block)
+        self.kept = _FrozenThresholds(point, block)
 
     @property
     def at(self) -> At:
@@ -285,8 +285,8 @@ class LevelCurvature(ShardedCurvature):
         H[first:] = strip
         return H
 
-    def _both(self) -> tuple[np.ndarray, np.ndarray]:
-        """See `ShardedCurvature._both`."""
+    def _diagonal_pair(self) -> tuple[np.ndarray, np.ndarray]:
+        """See `ShardedCurvature._diagonal_pair`."""
         version, k = self.term.active.version, len(self.term.W)
         if self._diagonals is None or self._diagonals[0] != version:
             answers = self.term._ask(self.at, Hessian(self.lane, False))

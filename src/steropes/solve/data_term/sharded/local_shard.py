@@ -23,7 +23,7 @@ from .shard_messages import (
     Value,
 )
 
-__all__ = ["LocalShard", "Unbound", "place_of"]
+__all__ = ["LocalShard", "Unbound", "point_key"]
 
 CURVATURES = 2  # Number of curvatures kept: the shared one and that of the last request.
 
@@ -127,7 +127,7 @@ class LocalShard(ShardBase):
 
     def _there(self, at: At, active: WorkingColumns) -> LocalTerm:
         """Return the term, moved to the point."""
-        term, place = self._term(at.replicates, active), place_of(at)
+        term, place = self._term(at.replicates, active), point_key(at)
         if self._where.get(at.replicates) != place or active is not self.active:
             beta = np.zeros((self.design.p, term.lanes))
             beta[at.columns] = at.beta
@@ -138,7 +138,7 @@ class LocalShard(ShardBase):
 
     def _curvature(self, at: At, lane: int, exact: bool, active: WorkingColumns) -> LocalCurvature:
         """Return the curvature of the one replicate whose coefficients ``at`` contains."""
-        key = b"%d %d %s " % (lane, exact, at.replicates.encode()) + place_of(at)
+        key = b"%d %d %s " % (lane, exact, at.replicates.encode()) + point_key(at)
         if key in self._curvatures and self._curvatures[key].active is active:
             # Moved to the end as the most recently used.
             self._curvatures[key] = self._curvatures.pop(key)
@@ -171,7 +171,7 @@ class LocalShard(ShardBase):
         return [("base", found[0]), ("own", found[1]), ("usable", np.array(True))]
 
 
-def place_of(at: At) -> bytes:
+def point_key(at: At) -> bytes:
     """Return a key of a point and its working set.
 
     The working set is included because sums over other columns differ in their last digits.

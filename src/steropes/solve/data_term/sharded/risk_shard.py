@@ -12,7 +12,7 @@ from ....likelihoods.curvature import GroupedCurvature
 from ....likelihoods.risk_part import Hazards, PartWeights, RiskPart
 from ...hessian import hessian
 from ..working_columns import WorkingColumns
-from .local_shard import Unbound, place_of
+from .local_shard import Unbound, point_key
 from .risk_moments import moments
 from .shard_base import ShardBase
 from .shard_messages import (
@@ -34,7 +34,7 @@ PLACES = 3  # Number of points kept: that of the steps, of the shared curvature,
 
 
 @dataclass(frozen=True)
-class _Here:
+class _PointState:
     """η of some replicates at a point, and r if it has been requested."""
 
     eta: np.ndarray
@@ -57,7 +57,7 @@ class RiskShard(ShardBase):
         super().__init__(design, part.order, part.backend)
         self.part = part
         self._bound: dict[str, tuple[PartWeights, np.ndarray | None]] = {}
-        self._here: dict[tuple[str, int | None, bytes], _Here] = {}
+        self._here: dict[tuple[str, int | None, bytes], _PointState] = {}
 
     def knows(self, key: str) -> bool:
         """Return whether replicates are bound."""
@@ -109,9 +109,9 @@ class RiskShard(ShardBase):
 
     # -- points of replicates --------------------------------------------------------------------
 
-    def _at(self, at: At, lane: int | None, active: WorkingColumns) -> _Here:
+    def _at(self, at: At, lane: int | None, active: WorkingColumns) -> _PointState:
         """Return η of all replicates, or of one."""
-        key = at.replicates, lane, place_of(at)
+        key = at.replicates, lane, point_key(at)
         if key in self._here:
             self._here[key] = self._here.pop(key)  # Moved to the end as the most recently used.
             return self._here[key]
@@ -124,10 +124,10 @@ class RiskShard(ShardBase):
         if offset is not None:
             one = lane is not None and offset.shape[1] > 1
             eta = eta + (offset[:, lane : lane + 1] if one and lane is not None else offset)
-        self._keep(key, here := _Here(eta, weights))
+        self._keep(key, here := _PointState(eta, weights))
         return here
 
-    def _keep(self, key: tuple[str, int | None, bytes], here: _Here) -> None:
+    def _keep(self, key: tuple[str, int | None, bytes], here: _PointState) -> None:
         """Store a point; for all lanes of some replicates only the current one is kept."""
         for old in [k for k in self._here if k[:2] == key[:2] and key[1] is None]:
             del self._here[old]
@@ -135,14 +135,16 @@ class RiskShard(ShardBase):
         while len(self._here) > PLACES:
             del self._here[next(iter(self._here))]
 
-    def _rated(
+    def _with_rates(
         self, at: At, lane: int | None, shift: np.ndarray | None, active: WorkingColumns
-    ) -> tuple[_Here, np.ndarray]:
+    ) -> tuple[_PointState, np.ndarray]:
         """Return the point with r there, and the events' part of the loss."""
         here = self._at(at, lane, active)
         r, linear = self.part.rates(here.eta, here.weights, shift)
-        self._keep((at.replicates, lane, place_of(at)), _Here(here.eta, here.weights, r, shift))
-        return _Here(here.eta, here.weights, r, shift), linear
+        self._keep(
+            (at.replicates, lane, point_key(at)), _PointState(here.eta, here.weights, r, shift)
+        )
+        return _PointState(here.eta, here.weights, r, shift), linear
 
     def _r(
         self, at: At, lane: int | None, active: WorkingColumns
@@ -154,7 +156,7 @@ class RiskShard(ShardBase):
             here.shift is not None and shift is not None and np.array_equal(here.shift, shift)
         )
         if here.r is None or not same:
-            here = self._rated(at, lane, shift, active)[0]
+            here = self._with_rates(at, lane, shift, active)[0]
         assert here.r is not None
         return here.r, here.weights
 
@@ -169,7 +171,7 @@ class RiskShard(ShardBase):
         out = [("largest", np.array(largest))]
         if largest >= WIDEST and ask.shift is None:
             return out
-        here, linear = self._rated(at, ask.lane, ask.shift, active)
+        here, linear = self._with_rates(at, ask.lane, ask.shift, active)
         assert here.r is not None
         out += [("linear", linear), *self.part.sums(here.r, here.weights).items()]
         if ask.squares:

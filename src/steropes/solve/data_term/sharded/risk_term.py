@@ -97,14 +97,14 @@ class RiskTerm(ShardedTerm):
 
     # -- the points ----------------------------------------------------------------------------
 
-    def visit(self, at: At) -> ShardedState:
+    def evaluate_at(self, at: At) -> ShardedState:
         """Request the losses at a point; gradients take another round, for accepted trials only.
 
-        See `ShardedTerm.visit`.
+        See `ShardedTerm.evaluate_at`.
         """
-        return self._visit(at, self.bound)
+        return self._evaluate_bound(at, self.bound)
 
-    def _visit(self, at: At, bound: Bound) -> ShardedState:
+    def _evaluate_bound(self, at: At, bound: Bound) -> ShardedState:
         """Request the sums over risk sets and compute loss and hazards from their totals."""
         sums, shift = self.sums(at)
         loss, hazards = self.exchange.loss(sums, bound, shift)
@@ -131,7 +131,7 @@ class RiskTerm(ShardedTerm):
     def _slope(self) -> np.ndarray:
         """See `ShardedTerm._slope`; it is a round of its own here."""
         answers = self._ask(self._at(), Slope())
-        self.counted(answers)
+        self.record_entries(answers)
         return added(answers, "gradient")
 
     def gradients(self, tol: float) -> np.ndarray:
@@ -164,7 +164,7 @@ class RiskTerm(ShardedTerm):
                 constant = constant - self.likelihood.score_constant(self.w)
             self._others[difference] = key, bound, constant
         key, bound, constant = self._others[difference]
-        score = constant - self._visit(At(key, self.W, self.beta[self.W]), bound).loss
+        score = constant - self._evaluate_bound(At(key, self.W, self.beta[self.W]), bound).loss
         return (score + self.loss if difference else score)[: self.B]
 
 
@@ -212,8 +212,8 @@ class RiskCurvature(ShardedCurvature):
         H[first:] = strip
         return H
 
-    def _both(self) -> tuple[np.ndarray, np.ndarray]:
-        """See `ShardedCurvature._both`."""
+    def _diagonal_pair(self) -> tuple[np.ndarray, np.ndarray]:
+        """See `ShardedCurvature._diagonal_pair`."""
         version, k = self.term.active.version, len(self.term.W)
         if self._diagonals is None or self._diagonals[0] != version:
             answers = self._sums(False, 0, False)

@@ -38,7 +38,7 @@ class ShardBase(ABC):
     def answer(self, request: Request) -> Answer:
         """See `Shard.answer`."""
         active = self._columns() if request.aside else self.active
-        active.become(request.at.columns)
+        active.set_columns(request.at.columns)
         out: dict[str, np.ndarray] = {}
         for ask in request.asks:
             out.update(self._answer(request.at, ask, active))

@@ -185,16 +185,16 @@ class ShardedTerm:
         self._here = None
 
     @property
-    def here(self) -> ShardedState:
+    def totals_at_points(self) -> ShardedState:
         """The totals at the points, requested if necessary."""
         if self._here is None:
-            self._here = self.visit(self._at())
+            self._here = self.evaluate_at(self._at())
         return self._here
 
     @property
     def loss(self) -> np.ndarray:
         """See `DataTerm`."""
-        return self.here.loss
+        return self.totals_at_points.loss
 
     @property
     def data_loss(self) -> np.ndarray:
@@ -224,34 +224,34 @@ class ShardedTerm:
         """See `DataTerm.readmit`."""
         return np.zeros(self.lanes, bool)
 
-    def visit(self, at: At) -> ShardedState:
+    def evaluate_at(self, at: At) -> ShardedState:
         """Request losses at a point, with gradients, because most trial points are accepted."""
         answers = self._ask(at, Value())
-        self.counted(answers)
+        self.record_entries(answers)
         return ShardedState(
             added(answers, "loss"), (self.active.version, added(answers, "gradient"))
         )
 
-    def counted(self, answers: Sequence[Answer]) -> None:
+    def record_entries(self, answers: Sequence[Answer]) -> None:
         """Store the number of entries of the working set."""
         self._entries = self.active.version, int(added(answers, "entries"))
 
-    def stay(self, beta: np.ndarray, reached: ShardedState) -> None:
+    def move_to(self, beta: np.ndarray, reached: ShardedState) -> None:
         """Move the points to these coefficients of the working set, (k, lanes)."""
         self.beta[self.W] = beta
         self._here = reached
 
     def gradient(self) -> np.ndarray:
         """See `DataTerm.gradient`."""
-        known = self.here.gradient
+        known = self.totals_at_points.gradient
         if known is None or known[0] != self.active.version:
             known = self.active.version, self._slope()
-            self._here = replace(self.here, gradient=known)
+            self._here = replace(self.totals_at_points, gradient=known)
         return known[1]
 
     def _slope(self) -> np.ndarray:
         """Request the gradient over the working set at the points, (k, lanes)."""
-        known = self.visit(self._at()).gradient
+        known = self.evaluate_at(self._at()).gradient
         assert known is not None
         return known[1]
 
@@ -309,14 +309,14 @@ class ShardedTrial:
         """See `Trial.loss`."""
         term = self.term
         beta = self.start + t * self.D
-        self.end = beta, term.visit(At(term.key, term.W, beta))
+        self.end = beta, term.evaluate_at(At(term.key, term.W, beta))
         return self.end[1].loss
 
     def commit(self) -> None:
         """See `Trial.commit`."""
         if self.end is None:
             raise RuntimeError("commit() before loss()")
-        self.term.stay(*self.end)
+        self.term.move_to(*self.end)
 
 
 class ShardedCurvature:
@@ -356,16 +356,16 @@ class ShardedCurvature:
 
     def diagonal(self) -> np.ndarray:
         """See `CurvatureAt.diagonal`."""
-        return self._both()[0]
+        return self._diagonal_pair()[0]
 
     def by_columns(self) -> None:
         """Return None, because shards have no column operator."""
 
     def uncentred(self) -> np.ndarray:
         """See `CurvatureAt.uncentred`."""
-        return self._both()[1]
+        return self._diagonal_pair()[1]
 
-    def _both(self) -> tuple[np.ndarray, np.ndarray]:
+    def _diagonal_pair(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the diagonal and the uncentred diagonal (k,), requested once per working set."""
         version, k = self.term.active.version, len(self.term.W)
         if self._diagonals is None or self._diagonals[0] != version:
