@@ -1,4 +1,4 @@
-"""What `design.estimate()` tells against what fits take: processor seconds, and memory at the peak.
+"""Compare `design.estimate()` with fits: processor seconds, and memory at the peak.
 
 `python -m benchmarks.estimates [--only NAME]`. Each case is a process of its own with one thread,
 whose peak is set back before the fit. ``told`` is for the working set that nobody knows before
@@ -22,7 +22,7 @@ from scipy import sparse
 
 import steropes
 from steropes import CrossValidation, Laplace, Normal, Surv
-from steropes.design.estimate import estimate
+from steropes.design.memory_estimate import estimate
 
 SEED = 11
 

@@ -25,7 +25,7 @@ import numpy as np
 
 import steropes
 from steropes.design import Design
-from steropes.design.blocks import SparseBlock
+from steropes.design.column_storage import SparseBlock
 
 P = 1000
 

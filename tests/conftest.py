@@ -20,4 +20,4 @@ def rng():
 def eager_threads(monkeypatch):
     """Chunks go to threads however short they are, as only those of large data do."""
     for least in ("FEW", "LONG"):
-        monkeypatch.setattr(f"steropes.backends.threads.{least}", 0)
+        monkeypatch.setattr(f"steropes.backends.thread_pool.{least}", 0)

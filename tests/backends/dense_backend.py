@@ -1,6 +1,6 @@
 """A backend of a screenful: every operation by its definition, in dense NumPy on the host.
 
-What a backend owes is `steropes.backends.face.Backend`; this is all of it. Sparse matrices are
+What a backend owes is `steropes.backends.protocols.Backend`; this is all of it. Sparse matrices are
 the CPU backend's `Lines`, which any backend may use that leaves X on the host.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from steropes.backends.cpu import NO_DATA, Lines
-from steropes.backends.threads import ThreadPool
+from steropes.backends.thread_pool import ThreadPool
 
 __all__ = ["DenseBackend"]
 

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 
 from steropes.backends.cpu import NO_DATA, CpuBackend, Lines
-from steropes.backends.tall import reduce_rows, transposed_product
+from steropes.backends.tall_reductions import reduce_rows, transposed_product
 from steropes.likelihoods import (
     ConditionalPoissonLikelihood,
     CoxLikelihood,
     FineGrayLikelihood,
 )
 from steropes.likelihoods.cumulative import CumulativeLikelihood, Interval
-from steropes.likelihoods.pooled_logistic import PooledLogisticLikelihood
+from steropes.likelihoods.pooled_logistic_likelihood import PooledLogisticLikelihood
 
 N = 300_000
 HALF_ULP = 2.0**-53

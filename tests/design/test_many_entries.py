@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from steropes.backends.cpu import NO_DATA, CpuBackend, Lines, lines
-from steropes.backends.cpu.append import append_lines
-from steropes.backends.threads import ThreadPool
-from steropes.design import rows as rows_module
-from steropes.design.build import as_design
-from steropes.design.rows import RowMatrix
+from steropes.backends.cpu import NO_DATA, CpuBackend, Lines, sparse_lines
+from steropes.backends.cpu.append_columns import append_lines
+from steropes.backends.thread_pool import ThreadPool
+from steropes.design import row_matrix as rows_module
+from steropes.design.from_data import as_design
+from steropes.design.row_matrix import RowMatrix
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def few(monkeypatch):
     """Set how many entries are few."""
 
     def be(entries):
-        for module in (lines, rows_module):
+        for module in (sparse_lines, rows_module):
             monkeypatch.setattr(module, "FEW", entries)
 
     return be
@@ -79,10 +79,10 @@ def test_few_are_made_again(rng, few, monkeypatch, entries, times):
 @pytest.mark.parametrize(
     ("width", "entries", "kind"),
     [
-        (65_535, lines.FEW, np.uint16),
-        (65_535, lines.FEW - 1, np.int32),
-        (65_536, lines.FEW, np.int32),
+        (65_535, sparse_lines.FEW, np.uint16),
+        (65_535, sparse_lines.FEW - 1, np.int32),
+        (65_536, sparse_lines.FEW, np.int32),
     ],
 )
 def test_column_numbers_are_narrow_where_there_are_many(width, entries, kind):
-    assert lines.index_type(width, entries) == kind
+    assert sparse_lines.index_type(width, entries) == kind

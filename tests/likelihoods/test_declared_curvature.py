@@ -13,8 +13,8 @@ from drawn_families import FAMILIES, drawn
 from steropes.backends import get_backend
 from steropes.likelihoods import AnyCurvature, CoxLikelihood, FineGrayLikelihood
 from steropes.likelihoods.curvature import ChannelCurvature
-from steropes.likelihoods.matched_cox import MatchedCoxLikelihood
-from steropes.likelihoods.time_varying import PiecewiseCoxLikelihood
+from steropes.likelihoods.matched_cox_likelihood import MatchedCoxLikelihood
+from steropes.likelihoods.piecewise_cox_likelihood import PiecewiseCoxLikelihood
 from steropes.solve.hessian import diagonal, hessian
 from steropes.solve.linear_predictor import bound_weights, linear_predictor
 

@@ -7,7 +7,7 @@ import pytest
 
 from steropes.backends import get_backend
 from steropes.design import as_design
-from steropes.likelihoods.fine_gray import FineGrayLikelihood
+from steropes.likelihoods.fine_gray_likelihood import FineGrayLikelihood
 from steropes.solve.hessian import hessian, subdistribution_hessian
 from survival_reference import censoring_survival, fine_gray_loss, numeric_gradient
 
@@ -103,7 +103,7 @@ def test_censoring_distribution_is_that_of_its_definition():
 
 
 def test_without_competing_events_it_is_cox():
-    from steropes.likelihoods.cox import CoxLikelihood
+    from steropes.likelihoods.cox_likelihood import CoxLikelihood
 
     time, code, strata, w, eta = _data(9)
     code = np.minimum(code, 1)

@@ -193,7 +193,7 @@ def test_threads_change_no_bit(case):
     if a is None:
         return
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("steropes.backends.threads.FEW", 0)  # as for large data
+        patch.setattr("steropes.backends.thread_pool.FEW", 0)  # as for large data
         b = fit(case, n_jobs=2)
     assert a.coef_.tobytes() == b.coef_.tobytes()
     assert a.log_likelihood_ == b.log_likelihood_

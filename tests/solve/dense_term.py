@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from steropes.backends.threads import ThreadPool
+from steropes.backends.thread_pool import ThreadPool
 
 
 class DenseTerm:

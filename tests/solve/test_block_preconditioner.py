@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from steropes.backends.threads import ThreadPool
+from steropes.backends.thread_pool import ThreadPool
 from steropes.solve.quadratic import LowRank
 from steropes.solve.quadratic.block_preconditioner import (
     MOST,

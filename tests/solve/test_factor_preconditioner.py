@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from steropes.backends.threads import ThreadPool
+from steropes.backends.thread_pool import ThreadPool
 from steropes.solve.quadratic.factor_preconditioner import FactorPreconditioner
 from steropes.solve.quadratic.partial_cholesky import Cholesky
 from steropes.solve.quadratic.preconditioner_cache import PreconditionerCache

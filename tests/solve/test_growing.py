@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from steropes.backends.threads import ThreadPool
+from steropes.backends.thread_pool import ThreadPool
 from steropes.solve.growing import SPARE, GrowingMatrix
 
 

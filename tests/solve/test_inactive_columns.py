@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from steropes.backends.threads import ThreadPool
+from steropes.backends.thread_pool import ThreadPool
 from steropes.solve.quadratic.inactive_columns import TOGETHER, InactiveColumnsCache
 from steropes.solve.quadratic.partial_cholesky import TILE, Cholesky
 

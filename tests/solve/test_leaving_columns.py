@@ -5,7 +5,7 @@ import pytest
 
 from simulators import indicators, outcome
 from steropes import CoxRegression, Laplace, LogisticRegression, Surv
-from steropes.backends.threads import ThreadPool
+from steropes.backends.thread_pool import ThreadPool
 from steropes.solve import batch
 from steropes.solve.growing import GrowingMatrix
 from steropes.solve.shared_hessian import SharedHessian

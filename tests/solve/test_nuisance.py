@@ -10,9 +10,9 @@ from steropes.backends import get_backend
 from steropes.design import as_design
 from steropes.fit import Problem, Replicates
 from steropes.likelihoods import LinearLikelihood
-from steropes.likelihoods.blocks import Chain
 from steropes.likelihoods.curvature import ProfiledCurvature
-from steropes.likelihoods.nuisance import Nuisance, NuisanceLikelihood, NuisancePoint
+from steropes.likelihoods.nuisance_hessian import Chain
+from steropes.likelihoods.nuisance_likelihood import Nuisance, NuisanceLikelihood, NuisancePoint
 from steropes.priors import Laplace, Normal
 from steropes.solve.certificate import certificate
 from steropes.solve.certified import certified_fit

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from steropes.backends import get_backend
-from steropes.backends.threads import ThreadPool
+from steropes.backends.thread_pool import ThreadPool
 from steropes.design import as_design
 from steropes.likelihoods import LogisticLikelihood
 from steropes.solve import Batch

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from steropes.backends.threads import ThreadPool
+from steropes.backends.thread_pool import ThreadPool
 from steropes.solve.quadratic import LowRank, QuadraticModel, SharedMatrix
 from steropes.solve.quadratic import minimise as search_module
 from steropes.solve.quadratic import shared_matrix as shared_module

@@ -1,7 +1,7 @@
-"""The few kernels everything rests on, behind one face; no statistics in here.
+"""Numerical kernels behind one interface, without any statistics.
 
-`get_backend(device, n_jobs)` returns a `Backend` (`steropes.backends.face`): ``cpu``, or ``cuda``
-with the same operations on the GPU.
+`get_backend(device, n_jobs)` returns a `Backend` (`steropes.backends.protocols`): ``cpu``, or
+``cuda`` with the same operations on the GPU.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ..errors import DataError
 if TYPE_CHECKING:
     from .cpu import CpuBackend
     from .cuda.backend import CudaBackend
-    from .face import Backend
+    from .protocols import Backend
 
     # Both owe all that the face lists; the type checker holds them to it.
     _backends: list[type[Backend]] = [CpuBackend, CudaBackend]

@@ -2,17 +2,17 @@
 
 from typing import TYPE_CHECKING
 
-from .build import as_design, has_names, null_design
-from .design import Design
-from .owned import owned
-from .rows import RowMatrix
+from .design_matrix import Design
+from .from_data import as_design, has_names, null_design
+from .private_copies import owned
+from .row_matrix import RowMatrix
 
 __all__ = ["Design", "RowMatrix", "as_design", "has_names", "null_design", "owned"]
 
 if TYPE_CHECKING:
-    from .channels import ChannelDesign, ChannelRows
-    from .face import ChannelLike, ColumnStore, DesignLike, PieceLike, RowsLike
-    from .piecewise import PiecewiseDesign, PiecewiseRows
+    from .channel_design import ChannelDesign, ChannelRows
+    from .piecewise_design import PiecewiseDesign, PiecewiseRows
+    from .protocols import ChannelLike, ColumnStore, DesignLike, PieceLike, RowsLike
 
     # What keeps the face; a type checker says what is missing.
     _columns: type[ColumnStore] = Design

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from ..backends.face import Backend
+from ..backends.protocols import Backend
 
 __all__ = ["ChannelRows"]
 

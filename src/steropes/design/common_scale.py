@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .blocks import Block, ConstantBlock, DenseBlock, SparseBlock, power_of_two
-from .design import Design
+from .column_storage import Block, ConstantBlock, DenseBlock, SparseBlock, power_of_two
+from .design_matrix import Design
 
 __all__ = ["Moments", "moments_of", "pooled", "rescaled"]
 

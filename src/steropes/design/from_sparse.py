@@ -8,8 +8,8 @@ import numpy as np
 from scipy import sparse
 
 from ..errors import DataError
-from .blocks import Block, DenseBlock, SparseBlock, check_indices, check_pointers
-from .words import column_word, refuse_empty
+from .column_checks import column_word, refuse_empty
+from .column_storage import Block, DenseBlock, SparseBlock, check_indices, check_pointers
 
 __all__ = ["blocks_of_sparse", "runs", "sparse_blocks"]
 

@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from ..design.blocks import DenseBlock, SparseBlock
+from ..design.column_storage import DenseBlock, SparseBlock
 from ..errors import listed
 from .plan import SURVIVAL, UNCONDITIONAL, FederatedPlan
 from .rows import SiteRows

@@ -1,10 +1,11 @@
 """The censoring distribution of all sites, for Fine and Gray's model with one baseline.
 
 G(t) = Π_{s ≤ t} (1 − c(s) / n(s)), with c(s) the weight censored at s and n(s) that which leaves
-later or is censored at s, as in `steropes.likelihoods.censoring`. A site tells how much leaves and
-how much is censored at each of its times; the lead adds up and sends G to all. Each fold of a
-cross-validation has the G of its training rows, and that of its own for their score. Where people
-enter late a site tells how much enters too, and G is what `steropes.likelihoods.observation` has.
+later or is censored at s, as in `steropes.likelihoods.censoring_distribution`. A site tells how
+much leaves and how much is censored at each of its times; the lead adds up and sends G to all.
+Each fold of a cross-validation has the G of its training rows, and that of its own for their score.
+Where people enter late a site tells how much enters too, and G is the estimate of
+`steropes.likelihoods.observation_distribution`.
 It then also tells how much has the event of interest, as that says which spell of observation is
 the last that weights are needed in.
 """

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..design.blocks import power_of_two
+from ..design.column_storage import power_of_two
 from ..errors import DataError
 from .censoring import CensoringOfAll, pooled_censoring
 from .contents import Totals

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..backends.blas import single_threaded_blas
+from ..backends.blas_threads import single_threaded_blas
 from ..errors import DataError
 from .described import Described, describe
 from .exchange import Exchange

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from ..errors import DataError
-from ..likelihoods.fine_gray import FAINT
+from ..likelihoods.fine_gray_likelihood import FAINT
 from .censoring import CensoringOfAll
 from .risk_intervals import RiskIntervals
 from .risk_sets import HeldOut, RiskSums, Shares

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..backends.blas import single_threaded_blas
+from ..backends.blas_threads import single_threaded_blas
 from ..errors import DataError
 from ..infer.information_matrix import refuse_collinear
 from ..solve import Batch

@@ -34,7 +34,7 @@ from ..likelihoods import (
     MatchedCoxLikelihood,
     PoissonLikelihood,
 )
-from ..likelihoods.cox import Ties
+from ..likelihoods.cox_likelihood import Ties
 from ..select.folds import cut
 from .plan import WITHIN, FederatedPlan
 

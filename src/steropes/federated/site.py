@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.blas import single_threaded_blas
+from ..backends.blas_threads import single_threaded_blas
 from ..errors import DataError, SeparationError
 from .admission import Admission, RefusedError
 from .censoring import leaving_times

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..design.blocks import DenseBlock, SparseBlock
+from ..design.column_storage import DenseBlock, SparseBlock
 from ..solve.data_term import WorkingColumns
 from ..solve.hessian import hessian
 from .own_intercept import own_intercept, refuse_no_intercept

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..backends import get_backend
 from ..errors import SeparationError
-from ..likelihoods.linear import normal_score
+from ..likelihoods.linear_likelihood import normal_score
 from ..priors import Prior
 from ..solve.data_term import ShardedFamily
 from .described import Described

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..design.face import DesignLike
+from ..design.protocols import DesignLike
 from ..errors import DataError
 from ..likelihoods import Likelihood
-from ..likelihoods.nuisance import NuisanceLikelihood
+from ..likelihoods.nuisance_likelihood import NuisanceLikelihood
 from ..priors import AllColumns, GroupPenalty, Penalty, Prior, PriorColumns, SmoothTerm
 from ..solve import Batch, Common
 from ..solve.data_term import (

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..backends import get_backend
-from ..backends.face import Array, Backend
+from ..backends.protocols import Array, Backend
 from ..fit import Problem
 from ..likelihoods.base import Bound
 from ..solve.linear_predictor import bound_weights, linear_predictor

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..backends.cpu.ranks import count_pairs
+from ..backends.cpu.concordance_counts import count_pairs
 from ..errors import DataError
 from .time_dependent_auc import CensoringWeights
 

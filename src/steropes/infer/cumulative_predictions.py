@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..likelihoods.cumulative import CODES, quantile_function
-from ..likelihoods.cumulative.kernels import cdf, mean_terms
+from ..likelihoods.cumulative.cumulative_kernels import cdf, mean_terms
 
 __all__ = ["densities", "means", "probabilities", "quantile_levels", "threshold_at"]
 

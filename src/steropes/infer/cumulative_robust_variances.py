@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from ..design.face import PlainDesign
+from ..design.protocols import PlainDesign
 from .cumulative_information import CumulativeInformation, SubsetFit, evaluate_at_optimum
 
 __all__ = ["RobustInformation"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..fit import Problem
-from ..likelihoods.fine_gray import FineGrayLikelihood
+from ..likelihoods.fine_gray_likelihood import FineGrayLikelihood
 from .baseline_hazard import fitted_state
 from .hazard_with_variance import HazardWithVariance, relative_hazard
 from .score_contributions import UnitScores

@@ -11,10 +11,10 @@ from dataclasses import replace
 import numpy as np
 from scipy import linalg
 
-from ..backends.face import Array
+from ..backends.protocols import Array
 from ..fit import Problem
 from ..likelihoods.base import Bound
-from ..likelihoods.nuisance import Nuisance
+from ..likelihoods.nuisance_likelihood import Nuisance
 from ..solve import Fit
 from ..solve.hessian import hessian
 from ..solve.linear_predictor import bound_weights, linear_predictor

@@ -6,15 +6,15 @@ weights and linear predictors. Adding a family is one file here.
 """
 
 from .base import Likelihood
-from .conditional_logistic import ConditionalLogisticLikelihood
-from .conditional_poisson import CaseSeriesLikelihood, ConditionalPoissonLikelihood
-from .cox import CoxLikelihood
+from .conditional_logistic_likelihood import ConditionalLogisticLikelihood
+from .conditional_poisson_likelihood import CaseSeriesLikelihood, ConditionalPoissonLikelihood
+from .cox_likelihood import CoxLikelihood
 from .curvature import AnyCurvature
-from .fine_gray import FineGrayLikelihood
-from .linear import LinearLikelihood
-from .logistic import LogisticLikelihood
-from .matched_cox import MatchedCoxLikelihood
-from .poisson import PoissonLikelihood
+from .fine_gray_likelihood import FineGrayLikelihood
+from .linear_likelihood import LinearLikelihood
+from .logistic_likelihood import LogisticLikelihood
+from .matched_cox_likelihood import MatchedCoxLikelihood
+from .poisson_likelihood import PoissonLikelihood
 
 __all__ = [
     "AnyCurvature",

@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from ..backends.face import Backend
+from ..backends.protocols import Backend
 from .curvature import AnyCurvature
-from .risk_exchange import RiskExchange
+from .sharded_partial_likelihood import RiskExchange
 
 __all__ = ["Bound", "Likelihood", "Part", "stack_outcomes"]
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .blocks import Block
+from .nuisance_hessian import Block
 
 __all__ = [
     "AnyCurvature",

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.face import Array
+from ..backends.protocols import Array
 from .base import Likelihood
 from .curvature import GroupedCurvature
 

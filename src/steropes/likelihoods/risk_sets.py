@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ..backends.face import Array, Backend
+from ..backends.protocols import Array, Backend
 
 __all__ = ["RiskGroups", "RiskSets", "RunSums", "runs_of_rows", "sort_survival"]
 

@@ -13,12 +13,12 @@ import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from ..backends import get_backend
-from ..backends.blas import single_threaded_blas
-from ..backends.face import Backend
+from ..backends.blas_threads import single_threaded_blas
+from ..backends.protocols import Backend
 from ..data import check_offset, check_weights
 from ..design import Design, as_design, has_names, owned
-from ..design.estimate import free_memory, least_memory, too_large
-from ..design.face import DesignLike
+from ..design.memory_estimate import free_memory, least_memory, too_large
+from ..design.protocols import DesignLike
 from ..errors import DataError, NotConvergedWarning
 from ..fit import Problem
 from ..fit.shards import ShardedDesign, sharded_problem

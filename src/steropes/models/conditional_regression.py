@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..backends.face import Backend
+from ..backends.protocols import Backend
 from ..data import check_exposure, check_offset, check_response, check_strata, check_weights
 from ..data.stratum_offsets import offsets_within_strata
 from ..design import Design

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ..backends import get_backend
-from ..backends.face import Backend
+from ..backends.protocols import Backend
 from ..data import check_level, check_weights, refuse_other_order
 from ..data.vector_checks import check_vector
 from ..design import Design

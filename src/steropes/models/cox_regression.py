@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ..backends import get_backend
-from ..backends.face import Backend
+from ..backends.protocols import Backend
 from ..data import (
     check_strata,
     check_survival,
@@ -18,12 +18,12 @@ from ..data import (
     refuse_other_order,
 )
 from ..design import Design
-from ..design.piecewise import PiecewiseDesign, StepEffects
+from ..design.piecewise_design import PiecewiseDesign, StepEffects
 from ..errors import DataError
 from ..fit.shards import ShardedDesign
 from ..infer.proportional_hazards_test import proportionality_test
 from ..likelihoods import CoxLikelihood, Likelihood
-from ..likelihoods.time_varying import PiecewiseCoxLikelihood, cut_at
+from ..likelihoods.piecewise_cox_likelihood import PiecewiseCoxLikelihood, cut_at
 from ..priors import Prior
 from .base import Problem
 from .cox_curves import CoxCurves

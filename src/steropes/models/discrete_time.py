@@ -9,7 +9,7 @@ import numpy as np
 
 from ..data.time_intervals import TimeIntervals
 from ..design import Design
-from ..design.channels import ChannelDesign
+from ..design.channel_design import ChannelDesign
 from ..design.time_basis import baseline_basis, channels
 from ..errors import DataError
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..backends.face import Backend
+from ..backends.protocols import Backend
 from ..data.array_conversion import as_numbers
 from ..data.column_lookup import ColumnLookup
 from ..data.vector_checks import LARGEST_SQUARABLE

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ..design import Design, has_names, null_design
-from ..design.build import column_names
+from ..design.from_data import column_names
 from ..errors import DataError, SeparationError
 from ..fit.shards import ShardedDesign
 from .formula_dtypes import widen_numbers

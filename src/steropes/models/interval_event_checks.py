@@ -9,7 +9,7 @@ import numpy as np
 
 from ..data.time_intervals import TimeIntervals
 from ..errors import DataError, SeparationError
-from ..likelihoods.pooled_logistic import PooledLogisticLikelihood, events_by_interval
+from ..likelihoods.pooled_logistic_likelihood import PooledLogisticLikelihood, events_by_interval
 
 __all__ = ["refuse_empty_intervals", "refuse_empty_splits"]
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import r2_score
 
-from ..backends.face import Backend
+from ..backends.protocols import Backend
 from ..data import check_response, refuse_other_order
 from ..design import Design
 from ..infer.profile_fits import FromObjective

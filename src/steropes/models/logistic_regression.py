@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import type_of_target
 
-from ..backends.face import Backend
+from ..backends.protocols import Backend
 from ..data import check_classes, refuse_other_order
 from ..design import Design
 from ..errors import DataError

@@ -15,7 +15,7 @@ from narwhals.exceptions import DuplicateError
 from sklearn.base import clone
 
 from ..backends import get_backend
-from ..backends.blas import single_threaded_blas
+from ..backends.blas_threads import single_threaded_blas
 from ..data import check_level, refuse_other_order
 from ..data.array_conversion import as_numbers, as_series, refuse_lazy_query
 from ..data.ordered_categories import OrderedCategories, ordered_categories

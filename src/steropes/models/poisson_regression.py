@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.face import Backend
+from ..backends.protocols import Backend
 from ..data import (
     check_exposure,
     check_offset,

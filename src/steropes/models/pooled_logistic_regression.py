@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ..backends import get_backend
-from ..backends.face import Backend
+from ..backends.protocols import Backend
 from ..data import check_survival, check_weights, refuse_other_order
 from ..data.column_lookup import ColumnLookup
 from ..data.time_intervals import TimeIntervals
@@ -17,7 +17,7 @@ from ..data.vector_checks import check_vector
 from ..design import Design
 from ..errors import DataError
 from ..fit import Problem
-from ..likelihoods.pooled_logistic import (
+from ..likelihoods.pooled_logistic_likelihood import (
     PooledLogisticLikelihood,
     baseline_alone,
     interval_log_odds,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..backends.blas import single_threaded_blas
+from ..backends.blas_threads import single_threaded_blas
 from ..errors import DataError, NotConvergedWarning
 from ..fit.parallel_tasks import has_parallel_backend, run_tasks
 from ..fit.result_folder import Packing, ResultFolder

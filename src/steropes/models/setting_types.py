@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..likelihoods.cox import Ties
+from ..likelihoods.cox_likelihood import Ties
 from ..select import CrossValidation, InformationCriterion
 from ..select.folds import Seed
 

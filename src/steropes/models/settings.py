@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from ..backends.threads import count_threads
+from ..backends.thread_pool import count_threads
 from ..errors import DataError
 from ..priors import Prior
 from ..select.folds import random_generator

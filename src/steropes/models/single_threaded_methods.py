@@ -5,7 +5,7 @@ from __future__ import annotations
 from inspect import isfunction
 from typing import Any
 
-from ..backends.blas import single_threaded_blas
+from ..backends.blas_threads import single_threaded_blas
 
 __all__ = ["SingleThreadedMethods"]
 

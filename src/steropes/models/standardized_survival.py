@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..backends.face import Backend
+from ..backends.protocols import Backend
 from ..design import Design
 from ..errors import DataError
 from ..infer.hazard_with_variance import HazardWithVariance

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..data.column_lookup import ColumnLookup
-from ..design.piecewise import StepEffects
+from ..design.piecewise_design import StepEffects
 from ..errors import DataError
 from ..priors import CopiedColumns, Prior, PriorColumns
 

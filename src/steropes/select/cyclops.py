@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..design import Design
-from ..design.blocks import ConstantBlock, DenseBlock, SparseBlock
+from ..design.column_storage import ConstantBlock, DenseBlock, SparseBlock
 from ..errors import DataError
 from ..fit import Problem
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from ..backends.tall import row_any, row_max, row_min
+from ..backends.tall_reductions import row_any, row_max, row_min
 
 __all__ = ["Ahead", "Expected"]
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import NotConvergedWarning, SeparationError, listed
-from ..likelihoods.nuisance import NuisanceLikelihood
+from ..likelihoods.nuisance_likelihood import NuisanceLikelihood
 from ..priors import INFINITE_PENALTY
 from ..solve.separation.identifiability import refuse_separated, refuse_unidentifiable_columns
 from ..solve.separation.separating_direction import (

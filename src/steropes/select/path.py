@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from ..fit import Problem, Replicates, solve_under_prior
-from ..likelihoods.nuisance import NuisanceLikelihood
+from ..likelihoods.nuisance_likelihood import NuisanceLikelihood
 from ..priors import Prior
 from ..solve import Batch
 from .beginning import beginning

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import DataError
 from ..likelihoods import Likelihood
-from ..likelihoods.nuisance import NuisanceLikelihood
+from ..likelihoods.nuisance_likelihood import NuisanceLikelihood
 from .fold_refusals import REMEDY
 
 __all__ = ["nothing_held_out", "nothing_to_train", "refuse_silent_folds", "says_nothing"]

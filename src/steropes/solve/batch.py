@@ -15,8 +15,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..backends.tall import column_max, row_any
-from ..likelihoods.nuisance import Nuisance
+from ..backends.tall_reductions import column_max, row_any
+from ..likelihoods.nuisance_likelihood import Nuisance
 from ..priors import GroupPenalty, Prior
 from .certificate import units, violations
 from .data_term import DataTerm

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..backends.tall import column_sum
+from ..backends.tall_reductions import column_sum
 from .quadratic import LowRank, QuadraticModel
 
 __all__ = ["BfgsPairs"]

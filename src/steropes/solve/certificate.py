@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..likelihoods.nuisance import Nuisance
+from ..likelihoods.nuisance_likelihood import Nuisance
 from ..priors import INFINITE_PENALTY
 from .hessian import diagonal
 from .linear_predictor import bound_weights, linear_predictor

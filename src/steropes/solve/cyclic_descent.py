@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..backends.cpu import ccd as kernels
+from ..backends.cpu import cyclic_descent_kernels as kernels
 from ..design import Design
-from ..design.blocks import Block, DenseBlock, SparseBlock
+from ..design.column_storage import Block, DenseBlock, SparseBlock
 from ..errors import DataError
 from ..likelihoods import ConditionalPoissonLikelihood, CoxLikelihood
 from .certificate import units, violations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..backends.tall import column_any
+from ..backends.tall_reductions import column_any
 from .certificate import violations
 
 __all__ = ["Damping"]

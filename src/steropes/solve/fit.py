@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..likelihoods.nuisance import Nuisance
+from ..likelihoods.nuisance_likelihood import Nuisance
 from .data_term import DataTerm
 from .iterate import Point
 

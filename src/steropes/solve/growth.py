@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..backends.tall import row_any
+from ..backends.tall_reductions import row_any
 
 __all__ = ["idle", "most_urgent"]
 

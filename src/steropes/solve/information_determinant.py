@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from ..design.face import DesignLike
+from ..design.protocols import DesignLike
 from ..errors import DataError
 from ..likelihoods import Likelihood
-from ..likelihoods.nuisance import NuisanceLikelihood
+from ..likelihoods.nuisance_likelihood import NuisanceLikelihood
 from .hessian import hessian
 
 __all__ = ["LogDeterminant"]

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..backends.tall import column_sum, row_any
+from ..backends.tall_reductions import column_sum, row_any
 from ..priors import INFINITE_PENALTY
 
 __all__ = ["Penalty", "Point", "on_the_way"]

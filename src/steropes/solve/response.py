@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..backends.tall import column_max, column_sum
+from ..backends.tall_reductions import column_max, column_sum
 from .damping import Damping
 from .data_term import DataTerm
 from .iterate import Penalty, Point

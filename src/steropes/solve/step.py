@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.tall import column_all, column_max, column_sum, columns
+from ..backends.tall_reductions import column_all, column_max, column_sum, columns
 from .bfgs import BfgsPairs
 from .damping import Damping
 from .data_term import DataTerm, Trial

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from steropes.design.blocks import SparseBlock
+from steropes.design.column_storage import SparseBlock
 from steropes.errors import DataError
 
 __all__ = ["balance_table", "largest_shift", "standardized_differences"]

@@ -170,7 +170,7 @@ def draws_of_curvature(rng, n, K, chain):
 @pytest.mark.parametrize("chain", [True, False])
 def test_eliminated_hessians_are_those_of_dense_blocks(chain, storage, rng):
     from steropes.design import Design
-    from steropes.likelihoods.blocks import Chain, SparseBlock
+    from steropes.likelihoods.nuisance_hessian import Chain, SparseBlock
 
     n, K, k = 80, 12, 6
     low, up, pointers, a, b, w, C, T = draws_of_curvature(rng, n, K, chain)
@@ -229,7 +229,7 @@ def test_a_coarse_hessian_is_near_the_exact_one_and_no_answer_depends_on_it(rng,
 
 def test_a_coarse_hessian_knows_stiff_links_behind_a_weak_one(rng, monkeypatch):
     """Links of which the first is next to none, as beside outcomes far from all others."""
-    from steropes.likelihoods.blocks import Chain
+    from steropes.likelihoods.nuisance_hessian import Chain
 
     n, K, k = 80, 12, 6
     low, up, pointers, a, b, _, _, _ = draws_of_curvature(rng, n, K, True)
@@ -326,7 +326,7 @@ def test_so_far_out_that_no_thresholds_are_left_a_point_is_made_and_not_usable(d
     likelihood = made(X, y).likelihood
     n = likelihood.n
     start = likelihood.begin(np.zeros(n), np.ones(n))
-    monkeypatch.setattr("steropes.likelihoods.cumulative.likelihood._eliminate", none)
+    monkeypatch.setattr("steropes.likelihoods.cumulative.cumulative_likelihood._eliminate", none)
     point = start.at(np.zeros(n))
     assert not point.usable
     with pytest.raises(FloatingPointError, match="not finite"):

@@ -9,8 +9,8 @@ import pytest
 import steropes
 from steropes.backends import get_backend
 from steropes.infer.concordance import concordance_index
-from steropes.likelihoods import event_bins
-from steropes.likelihoods.cox import CoxLikelihood
+from steropes.likelihoods import event_time_bins
+from steropes.likelihoods.cox_likelihood import CoxLikelihood
 from steropes.solve.hessian import hessian
 from survival_reference import cox_loss
 
@@ -258,7 +258,7 @@ def test_merged_curvature_is_near_the_exact_one_and_positive(n_strata, ties):
     strata = rng.integers(0, n_strata, n)
     backend = get_backend("cpu")
     model = CoxLikelihood(time, event, backend, None, strata, ties)
-    assert n_strata == 1 or model.risk.m > 1.5 * event_bins.BINS
+    assert n_strata == 1 or model.risk.m > 1.5 * event_time_bins.BINS
     eta = (X @ np.full(p, 0.5))[model.order][:, None]
     bound = model.weigh(np.ones((n, 1)))
     rows = steropes.as_design(X).by_rows(np.arange(p), model.order, backend)
@@ -273,7 +273,7 @@ def test_merging_keeps_the_weight_of_each_stratum():
     rng = np.random.default_rng(14)
     start = np.array([0, 5, 5, 400, 1000])
     mass = rng.random(1000) * (rng.random(1000) < 0.9)
-    merged = event_bins.merge(mass, start, 50)
+    merged = event_time_bins.merge(mass, start, 50)
     for a, b in zip(start[:-1], start[1:], strict=True):
         assert merged[a:b].sum() == pytest.approx(mass[a:b].sum())
     assert np.all(mass[merged > 0] > 0)

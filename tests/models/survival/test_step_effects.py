@@ -6,7 +6,7 @@ import pytest
 from scipy import sparse
 
 import steropes
-from steropes.likelihoods.time_varying import cut_at
+from steropes.likelihoods.piecewise_cox_likelihood import cut_at
 
 
 def _people(seed, n=160, late=True):

@@ -7,15 +7,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..tall import reduce_rows
-from ..threads import ThreadPool, balanced_chunks
-from . import groups, scans, softmax, sparse
-from .aligned import aligned, aligned_empty, aligned_zeros
-from .compiler import load_compiler
-from .gram import small_gram, split_gram
-from .lines import CHUNKS, LONG, PIECE, Lines, index_type, pieces
-from .logistic import logistic_rows
+from ..tall_reductions import reduce_rows
+from ..thread_pool import ThreadPool, balanced_chunks
+from . import segment_softmax
+from . import segmented_sums as scans
+from . import sparse_group_sums as groups
+from . import sparse_products as sparse
+from .aligned_arrays import aligned, aligned_empty, aligned_zeros
+from .gram_matrix import small_gram, split_gram
+from .logistic_kernels import logistic_rows
+from .numba_startup import load_compiler
 from .risk_sweeps import RiskSweeps
+from .sparse_lines import CHUNKS, LONG, PIECE, Lines, index_type, pieces
 
 __all__ = ["CpuBackend", "Lines"]
 
@@ -237,8 +240,8 @@ class CpuBackend:
     def gram_groups(self, lines: Lines, u, runs, flush, c, G: np.ndarray) -> None:
         """Subtract Σ_g c_g m_g m_g' from the lower triangle of G, m_g = Σ u_i x_i of group g.
 
-        Groups are nested prefixes of runs of lines (`groups.group_sums`); c (lines,) counts where
-        ``flush`` is not zero.
+        Groups are nested prefixes of runs of lines (`sparse_group_sums.group_sums`); c (lines,)
+        counts where ``flush`` is not zero.
         """
         for batch in groups.batches(lines.starts, lines.ends, runs, flush, len(G)):
             self.gram(self._group_sums(lines, u, runs, flush, batch), -c[batch.last], G)
@@ -376,7 +379,7 @@ class CpuBackend:
         lse = np.empty((len(pointers) - 1, B))
         out = np.empty((len(eta), B)) if shares else np.empty((0, B))
         self.pool.map(
-            lambda a, b: softmax.segment_softmax(eta, w, pointers, scale, lse, out, a, b),
+            lambda a, b: segment_softmax.segment_softmax(eta, w, pointers, scale, lse, out, a, b),
             balanced_chunks(pointers, CHUNKS),
             8 * eta.size,  # an exponential is some eight additions
         )

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from numba import njit
 
-from .entries import entry, put
-from .options import OPTIONS
+from .kernel_options import OPTIONS
+from .unchecked_indexing import entry, put
 
 __all__ = ["add_columns", "column_sums", "sweep_columns"]
 

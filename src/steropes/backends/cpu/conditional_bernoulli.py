@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .options import ORDERED
+from .kernel_options import ORDERED
 
 __all__ = ["differentiate", "evaluate", "spread"]
 

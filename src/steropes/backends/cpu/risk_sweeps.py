@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from ..threads import ThreadPool, balanced_chunks
-from .compensated import sum_of, two_sum, with_errors
-from .options import ORDERED
-from .scans import scan
+from ..thread_pool import ThreadPool, balanced_chunks
+from .compensated_sums import sum_of, two_sum, with_errors
+from .kernel_options import ORDERED
+from .segmented_sums import scan
 
 __all__ = ["RiskSweeps"]
 
@@ -168,7 +168,8 @@ class RiskSweeps:
         For each row the first group that it is at risk in, or its own; m where there is none;
         m + 1 + its own where the tied events are not all in their own risk set.
     share_start : (m + 1,) int array or None
-        Where each group's shares begin and end (see `likelihoods.cox`); None is one a group.
+        Where each group's shares begin and end (see `likelihoods.cox_likelihood`); None means
+        one share per group.
     pool : ThreadPool
     """
 

@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 
 from ..kernel_cache import CACHE
-from .compensated import sum_of, two_sum
+from .compensated_sums import sum_of, two_sum
 
 __all__ = [
     "accumulate",

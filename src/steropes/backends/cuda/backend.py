@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..cpu import Lines
-from ..threads import ThreadPool
+from ..thread_pool import ThreadPool
 from . import kernels
 from .device import array_module, simulated
 from .lines import DeviceLines, Pieces, cut

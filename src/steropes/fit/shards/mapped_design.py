@@ -12,7 +12,7 @@ import numpy as np
 
 from ...backends.cpu import NO_DATA
 from ...design import Design
-from ...design.blocks import Block, DenseBlock, SparseBlock
+from ...design.column_storage import Block, DenseBlock, SparseBlock
 
 __all__ = ["MappedDesign", "write_design"]
 

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from ...design import Design
-from ...design.channels import ChannelDesign
-from ...design.face import DesignLike
-from ...design.piecewise import PiecewiseDesign, StepEffects
+from ...design.channel_design import ChannelDesign
+from ...design.piecewise_design import PiecewiseDesign, StepEffects
+from ...design.protocols import DesignLike
 from .sharded_design import ShardedDesign
 
 __all__ = ["ColumnMaker", "column_makers", "eta_rows_by_block", "sharded_x"]

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ...backends.face import Backend, SparseLines
+from ...backends.protocols import Backend, SparseLines
 from ...design import Design
-from ...design.face import DesignLike
+from ...design.protocols import DesignLike
 from ...likelihoods import Likelihood
 from ...likelihoods.cumulative import LevelPart
-from ...likelihoods.risk_part import RiskPart
+from ...likelihoods.shard_risk_sets import RiskPart
 from ...solve.data_term import LevelShard, LocalShard, RiskShard, WorkingColumns
 from ...solve.data_term.sharded.shard_messages import Answer, Request
 from .symmetric_packing import pack_symmetric

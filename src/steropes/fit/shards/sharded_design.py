@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...backends.face import Backend
+from ...backends.protocols import Backend
 from ...design import as_design
+from ...design.column_checks import refuse_extreme
 from ...design.common_scale import Moments, pooled
-from ...design.estimate import Columns, Estimated
-from ...design.words import refuse_extreme
+from ...design.memory_estimate import Columns, Estimated
 from ...errors import DataError
 from .block_sources import (
     BlockRecipe,

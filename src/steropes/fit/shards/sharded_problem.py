@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ...likelihoods.level_exchange import LevelExchange
-from ...likelihoods.nuisance import NuisanceLikelihood
-from ...likelihoods.risk_exchange import RiskExchange
+from ...likelihoods.nuisance_likelihood import NuisanceLikelihood
+from ...likelihoods.sharded_partial_likelihood import RiskExchange
+from ...likelihoods.sharded_thresholds import LevelExchange
 from ...solve import Common
 from ...solve.data_term import (
     DataTerm,

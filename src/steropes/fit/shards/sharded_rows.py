@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from ...backends.face import Backend
+from ...backends.protocols import Backend
 from .protocols import Blocks
 
 __all__ = ["ShardedRows", "split_by_block"]

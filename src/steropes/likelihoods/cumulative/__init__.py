@@ -1,11 +1,11 @@
 """Cumulative probability models: the likelihood of ordinal and continuous outcomes."""
 
-from .level_part import LaneRows, LevelPart, LevelsInBlocks
-from .levels import GROUPS, Levels, find_levels, fold_label, place
-from .likelihood import CumulativeLikelihood, LevelsWithMass, PointOnLevels
-from .links import CODES, Link
-from .outcome import Censored, Interval, check_interval
-from .rows import CumulativeRows, Evaluation, Thresholds, quantile_function
+from .censored_outcome import Censored, Interval, check_interval
+from .cumulative_likelihood import CumulativeLikelihood, LevelsWithMass, PointOnLevels
+from .cumulative_rows import CumulativeRows, Evaluation, Thresholds, quantile_function
+from .link_functions import CODES, Link
+from .outcome_levels import GROUPS, Levels, find_levels, fold_label, place
+from .shard_levels import LaneRows, LevelPart, LevelsInBlocks
 
 __all__ = [
     "CODES",

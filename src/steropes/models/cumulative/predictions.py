@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 
 from ...backends import get_backend
-from ...backends.threads import ThreadPool
+from ...backends.thread_pool import ThreadPool
 from ...data import refuse_other_order
 from ...design import Design
 from ...errors import DataError

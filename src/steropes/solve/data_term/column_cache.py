@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...design.face import AnyRows
+from ...design.protocols import AnyRows
 from .working_columns import WorkingColumns
 
 __all__ = ["ColumnCache"]

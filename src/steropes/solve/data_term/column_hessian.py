@@ -9,9 +9,9 @@ import numpy as np
 
 from ...backends.cpu import NO_DATA, CpuBackend, Lines
 from ...backends.cpu.column_descent import add_columns, column_sums, sweep_columns
-from ...backends.threads import balanced_chunks
-from ...design.blocks import DenseBlock, SparseBlock
-from ...design.face import ColumnStore
+from ...backends.thread_pool import balanced_chunks
+from ...design.column_storage import DenseBlock, SparseBlock
+from ...design.protocols import ColumnStore
 from .column_correlations import Piece, correlations, strong_pairs
 
 __all__ = ["ColumnHessian", "StoredColumns"]

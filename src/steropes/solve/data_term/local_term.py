@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from ...backends.cpu import CpuBackend
-from ...design.face import AnyRows, DesignLike
+from ...design.protocols import AnyRows, DesignLike
 from ...likelihoods import Likelihood
 from ...likelihoods.curvature import ProfiledCurvature
-from ...likelihoods.nuisance import Nuisance
+from ...likelihoods.nuisance_likelihood import Nuisance
 from ...priors import Prior
 from ..hessian import centred, diagonal, eta_product, hessian
 from .column_cache import ColumnCache

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ...design.face import DesignLike
-from ...likelihoods.nuisance import Nuisance, NuisanceLikelihood, NuisancePoint
+from ...design.protocols import DesignLike
+from ...likelihoods.nuisance_likelihood import Nuisance, NuisanceLikelihood, NuisancePoint
 from ..hessian import pooled_groups
 from .local_term import LocalCurvature, LocalTerm
 from .protocols import Accuracy

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.threads import ThreadPool
-from ...likelihoods.nuisance import Nuisance
+from ...backends.thread_pool import ThreadPool
+from ...likelihoods.nuisance_likelihood import Nuisance
 from ...priors import Prior, SmoothTerm
 from .protocols import Accuracy, CurvatureAt, DataTerm, Trial
 

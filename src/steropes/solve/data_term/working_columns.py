@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from ...design.face import AnyRows, ColumnStore, DesignLike
+from ...design.protocols import AnyRows, ColumnStore, DesignLike
 from .column_hessian import StoredColumns
 
 __all__ = ["WorkingColumns", "WorkingSet"]

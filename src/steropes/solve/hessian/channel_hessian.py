@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...backends.cpu import pooled
-from ...backends.threads import balanced_chunks
-from ...design.face import ChannelLike
+from ...backends.cpu import pooled_logistic_kernels as pooled
+from ...backends.thread_pool import balanced_chunks
+from ...design.protocols import ChannelLike
 from ...likelihoods.curvature import ChannelCurvature
 from .symmetric_fill import fill_symmetric
 

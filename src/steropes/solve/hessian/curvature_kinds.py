@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NoReturn, assert_never
 
-from ...backends.face import Array
-from ...design.face import AnyRows
+from ...backends.protocols import Array
+from ...design.protocols import AnyRows
 from ...likelihoods.curvature import (
     AnyCurvature,
     ChannelCurvature,

@@ -8,8 +8,8 @@ from typing import assert_never
 
 import numpy as np
 
-from ...backends.cpu.scans import take_out_groups
-from ...backends.face import Backend
+from ...backends.cpu.segmented_sums import take_out_groups
+from ...backends.protocols import Backend
 from ...likelihoods.curvature import (
     AnyCurvature,
     ChannelCurvature,

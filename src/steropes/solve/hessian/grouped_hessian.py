@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.face import Array
-from ...design.face import RowsLike
+from ...backends.protocols import Array
+from ...design.protocols import RowsLike
 from ...likelihoods.curvature import GroupedCurvature
 
 __all__ = ["DENSE_SUMS", "diagonal", "group_sums", "hessian"]

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ...backends.face import Array
-from ...design.face import PieceLike, RowsLike
+from ...backends.protocols import Array
+from ...design.protocols import PieceLike, RowsLike
 from ...likelihoods.curvature import GroupedCurvature
 from . import grouped_hessian
 from .symmetric_fill import fill_symmetric

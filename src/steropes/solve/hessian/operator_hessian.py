@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...backends.face import Array
-from ...design.face import AnyRows
+from ...backends.protocols import Array
+from ...design.protocols import AnyRows
 from ...likelihoods.curvature import OperatorCurvature
 
 __all__ = ["diagonal", "hessian"]

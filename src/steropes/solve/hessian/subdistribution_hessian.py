@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ...backends.face import Array
-from ...design.face import RowsLike
+from ...backends.protocols import Array
+from ...design.protocols import RowsLike
 from ...likelihoods.curvature import SubdistributionCurvature
 from .grouped_hessian import DENSE_SUMS, group_sums
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...backends.face import Array
+from ...backends.protocols import Array
 
 __all__ = ["fill_symmetric"]
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...backends.cpu.blocks import factor_blocks, merge, solve_blocks
-from ...backends.tall import columns
-from ...backends.threads import balanced_chunks
+from ...backends.cpu.block_cholesky import factor_blocks, merge, solve_blocks
+from ...backends.tall_reductions import columns
+from ...backends.thread_pool import balanced_chunks
 from .reduced_matrix import ReducedMatrix
 
 __all__ = ["BlockPreconditioner", "ColumnBlocks"]

@@ -6,9 +6,9 @@ from typing import Protocol
 
 import numpy as np
 
-from ...backends.cpu.blocks import block_squares
-from ...backends.tall import column_any
-from ...backends.threads import ThreadPool
+from ...backends.cpu.block_cholesky import block_squares
+from ...backends.tall_reductions import column_any
+from ...backends.thread_pool import ThreadPool
 from .coordinate_sweeps import own_terms
 from .correlated_pairs import allocate_squares
 from .low_rank import LowRank

@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...backends.cpu.thin import (
+from ...backends.cpu.single_precision_products import (
     TILE,
     add_products,
     add_transposed_products,
     side_by_side,
 )
-from ...backends.threads import ThreadPool
+from ...backends.thread_pool import ThreadPool
 
 __all__ = ["by_memory", "of_rows", "times", "transposed_times", "width"]
 

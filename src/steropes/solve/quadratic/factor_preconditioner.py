@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...backends.tall import column_any, row_any
+from ...backends.tall_reductions import column_any, row_any
 from .inactive_columns import InactiveColumns, InactiveColumnsCache
 from .partial_cholesky import Cholesky
 from .reduced_matrix import MatrixEntries

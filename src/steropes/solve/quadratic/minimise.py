@@ -11,7 +11,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...backends.tall import column_any, column_max, column_sum, columns, row_any, row_max, row_min
+from ...backends.tall_reductions import (
+    column_any,
+    column_max,
+    column_sum,
+    columns,
+    row_any,
+    row_max,
+    row_min,
+)
 from ..certificate import violations
 from .fixed_sign_minimum import fixed_sign_minimum
 from .low_rank import LowRank

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import linalg
 
-from ...backends.threads import ThreadPool
+from ...backends.thread_pool import ThreadPool
 from . import dense_products
 
 __all__ = ["Cholesky"]

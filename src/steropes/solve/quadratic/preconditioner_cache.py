@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...backends.tall import columns
+from ...backends.tall_reductions import columns
 from .block_preconditioner import BlockPreconditioner, ColumnBlocks
 from .factor_preconditioner import FactorPreconditioner, System
 from .reduced_matrix import MatrixEntries, ReducedMatrix

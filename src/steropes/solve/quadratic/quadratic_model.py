@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.tall import row_any
+from ...backends.tall_reductions import row_any
 from ..certificate import violations
 from .fixed_sign_minimum import cholesky_solve
 from .low_rank import LowRank

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol, Self
 import numpy as np
 from scipy import linalg
 
-from ...backends.threads import ThreadPool
+from ...backends.thread_pool import ThreadPool
 from .low_rank import LowRank
 
 __all__ = ["MatrixEntries", "Part", "ReducedMatrix", "Sweeps"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...backends.cpu.blocks import matrix_squares, strong_pairs
+from ...backends.cpu.block_cholesky import matrix_squares, strong_pairs
 from ...backends.cpu.propagate_updates import add_updates, moved_rows
-from ...backends.tall import column_max, row_any
-from ...backends.threads import ThreadPool
+from ...backends.tall_reductions import column_max, row_any
+from ...backends.thread_pool import ThreadPool
 from . import dense_products
 from .coordinate_sweeps import PanelSweeps, SingleSweeps
 from .correlated_pairs import allocate_squares, collect_pairs

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...backends.tall import column_any, column_sum, columns
+from ...backends.tall_reductions import column_any, column_sum, columns
 from .low_rank import LowRank
 from .reduced_matrix import ReducedMatrix
 

@@ -27,7 +27,7 @@ def environment() -> dict[str, str]:
     """
     from steropes import __version__
     from steropes.backends.cuda.device import why_not
-    from steropes.backends.threads import count_threads
+    from steropes.backends.thread_pool import count_threads
 
     why = why_not()
     found = {

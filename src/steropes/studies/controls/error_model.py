@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from steropes.backends.blas import single_threaded_blas
+from steropes.backends.blas_threads import single_threaded_blas
 from steropes.errors import DataError
 from steropes.studies.controls.empirical_calibration import (
     LEAST_CONTROLS,

@@ -71,7 +71,7 @@ class Tidied:
     def design(self) -> Any:
         """A ``Design`` of the scaled columns, named by their ids, with indicator columns if 0/1."""
         from steropes.design import Design
-        from steropes.design.blocks import SparseBlock
+        from steropes.design.column_storage import SparseBlock
 
         f = self.features
         binary = f.columns["binary"].to_numpy()

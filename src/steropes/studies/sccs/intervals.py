@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 import steropes
-from steropes.design.blocks import SparseBlock
+from steropes.design.column_storage import SparseBlock
 from steropes.studies.disclosure import LEAST, shown
 from steropes.studies.sccs.case_population import Population
 from steropes.studies.sccs.era_covariates import CONTROL, Column, refuse_no_windows, unique_names

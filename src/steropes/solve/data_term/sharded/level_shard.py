@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ....design.face import DesignLike
+from ....design.protocols import DesignLike
 from ....likelihoods.cumulative import Evaluation, LaneRows, LevelPart
 from ....likelihoods.curvature import GroupedCurvature
 from ...hessian import hessian

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ....likelihoods.blocks import Chain
-from ....likelihoods.level_exchange import LevelPoint, Moved
-from ....likelihoods.nuisance import gone
+from ....likelihoods.nuisance_hessian import Chain
+from ....likelihoods.nuisance_likelihood import gone
+from ....likelihoods.sharded_thresholds import LevelPoint, Moved
 from .shard_messages import Answer, added
 
 __all__ = ["LevelState", "padded", "require_positive"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....backends.face import Array
-from ....design.face import PieceLike
-from ....likelihoods.risk_part import PartWeights, RiskPart
+from ....backends.protocols import Array
+from ....design.protocols import PieceLike
+from ....likelihoods.shard_risk_sets import PartWeights, RiskPart
 from ..working_columns import WorkingColumns
 
 __all__ = ["moments"]

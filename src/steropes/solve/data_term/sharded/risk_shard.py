@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ....design.face import DesignLike
+from ....design.protocols import DesignLike
 from ....likelihoods.curvature import GroupedCurvature
-from ....likelihoods.risk_part import Hazards, PartWeights, RiskPart
+from ....likelihoods.shard_risk_sets import Hazards, PartWeights, RiskPart
 from ...hessian import hessian
 from ..working_columns import WorkingColumns
 from .local_shard import Unbound, point_key

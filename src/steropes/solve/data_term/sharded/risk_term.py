@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from ....backends.face import Backend
+from ....backends.protocols import Backend
 from ....likelihoods.base import Bound, Likelihood
-from ....likelihoods.risk_exchange import RiskExchange, RiskHessian
+from ....likelihoods.sharded_partial_likelihood import RiskExchange, RiskHessian
 from ..protocols import Accuracy, CurvatureAt
 from ..working_columns import WorkingSet
 from .shard_messages import (

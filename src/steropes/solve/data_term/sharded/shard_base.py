@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ....backends.face import Backend
-from ....design.face import DesignLike
+from ....backends.protocols import Backend
+from ....design.protocols import DesignLike
 from ..working_columns import WorkingColumns
 from .shard_messages import Answer, Ask, At, Request
 

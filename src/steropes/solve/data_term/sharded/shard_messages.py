@@ -22,8 +22,8 @@ from typing import Protocol
 
 import numpy as np
 
-from ....likelihoods.level_exchange import LevelPoint
-from ....likelihoods.risk_part import Hazards
+from ....likelihoods.shard_risk_sets import Hazards
+from ....likelihoods.sharded_thresholds import LevelPoint
 
 __all__ = [
     "Answer",

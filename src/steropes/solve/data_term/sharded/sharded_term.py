@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ....backends.threads import ThreadPool
-from ....likelihoods.nuisance import Nuisance
-from ....likelihoods.risk_part import Hazards
+from ....backends.thread_pool import ThreadPool
+from ....likelihoods.nuisance_likelihood import Nuisance
+from ....likelihoods.shard_risk_sets import Hazards
 from ....priors import Prior
 from ..protocols import Accuracy, CurvatureAt, Trial
 from ..working_columns import WorkingSet

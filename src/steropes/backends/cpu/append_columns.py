@@ -1,0 +1,59 @@
+"""Columns that join rows: each row keeps its entries and gets the new ones behind them."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from ..thread_pool import ThreadPool, balanced_chunks
+from . import NO_DATA
+from .kernel_options import OPTIONS
+from .sparse_lines import CHUNKS, Lines
+from .unchecked_indexing import entry, put
+
+__all__ = ["append_lines"]
+
+
+def append_lines(x: Lines, y: Lines, shift: int, width: int, pool: ThreadPool) -> Lines:
+    """Each line of x with the same line of y behind it, y's indices plus ``shift``.
+
+    It streams through both, where rows made of columns are filled at random.
+    """
+    n = len(x.starts)
+    pointers = np.zeros(n + 1, np.int64)
+    np.cumsum((x.ends - x.starts) + (y.ends - y.starts), out=pointers[1:])
+    # One type for all, the narrower, or the kernel is compiled for each of the combinations.
+    kinds = (x.indices.dtype, y.indices.dtype, np.dtype(np.int32))
+    index = min(kinds, key=lambda kind: kind.itemsize)
+    if width > np.iinfo(np.uint16).max:
+        index = np.dtype(np.int32)
+    indices = np.empty(int(pointers[-1]), index)
+    x, y = (z._replace(indices=z.indices.astype(index, copy=False)) for z in (x, y))
+    data = np.empty(len(indices)) if x.data.size or y.data.size else NO_DATA
+    pool.map(
+        lambda a, b: _append(
+            x.starts, x.ends, x.indices, x.data, y.starts, y.ends, y.indices, y.data, shift,
+            pointers, indices, data, a, b,
+        ),
+        balanced_chunks(pointers, CHUNKS),
+    )  # fmt: skip
+    return Lines(pointers[:-1], pointers[1:], indices, data, width)
+
+
+@njit(**OPTIONS)
+def _append(
+    starts, ends, indices, data, starts2, ends2, indices2, data2, shift, pointers, out_indices,
+    out_data, a0, a1,
+):  # fmt: skip
+    for a in range(a0, a1):
+        at = pointers[a]
+        for k in range(starts[a], ends[a]):
+            put(out_indices, at, entry(indices, k))
+            if out_data.size != 0:
+                put(out_data, at, 1.0 if data.size == 0 else entry(data, k))
+            at += 1
+        for k in range(starts2[a], ends2[a]):
+            put(out_indices, at, entry(indices2, k) + shift)
+            if out_data.size != 0:
+                put(out_data, at, 1.0 if data2.size == 0 else entry(data2, k))
+            at += 1

@@ -1,0 +1,171 @@
+"""Cyclic coordinate descent on a quadratic model: in panels for replicates, or one alone.
+
+All replicates share the matrix; each has its own gradient, penalties and point. What a panel's
+changes do to the gradients outside of the panel is one matrix product, which the caller does.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from .kernel_options import OPTIONS
+from .simd_registers import add_scaled, load, store
+
+__all__ = ["descend_alone", "descend_panel", "panel_room"]
+
+
+def panel_room(P, B, m):
+    """Arrays for a pass over P coordinates of B replicates, m columns being eliminated."""
+    blocks = (B + 7) >> 3
+    return np.zeros((P, blocks, 8)), np.zeros((1, blocks, 8)), np.zeros((m, B))
+
+
+@njit(**OPTIONS)
+def descend_panel(G, Y, apart, a, s, y, h, l1, l2, U, t, c, rest, delta, S, step, told):
+    """One pass over the coordinates a … a + P of some replicates; whether any of them moved.
+
+    Minimises  s'δ + ½ δ'(A + U diag(c) U')δ + Σ l1 |y + δ|, coordinate by coordinate, where the
+    slopes s hold all smooth terms at y. The panel's own slopes are kept up to date, those of others
+    are not touched.
+
+    Parameters
+    ----------
+    G : (k, w) array
+        The matrix that replicates share, in its first k columns,
+    Y : (m, k) array
+        but for Y'Y, so that A = G − Y'Y,
+    apart : (k,) bool array
+        and but for these coordinates, whose rows and columns of A are those of the identity.
+    s, y, h, l1, l2 : (k, B) arrays
+        Slopes and point (both updated), curvature of each coordinate in all (zero: it rests),
+        penalties in ℓ1 and the part of the slope's change that is a coordinate's own (ℓ2).
+    U, t, c : (M, k, B), (M, B) and (M, B) arrays
+        Replicates' own rank-one terms; t collects U'δ.
+    rest : (k, B) array
+        A coordinate that violates its optimality condition by no more stays where it is.
+    delta : (P, B) array
+        The changes, written.
+    S, step, told : arrays
+        To work in, see `panel_room`: slopes and changes in registers, and zeros, which become Yδ.
+        What takes an array is several times quicker to compile than what makes one.
+    """
+    (P, B), M, m = delta.shape, len(U), len(Y)
+    moved = False
+    for j in range(P):
+        for b in range(B):
+            S[j, b >> 3, b & 7] = s[a + j, b]
+    for j in range(P):
+        i = a + j
+        any_moved = False
+        for b in range(B):
+            change = 0.0
+            if h[i, b] > 0.0:
+                slope = s[i, b] if apart[i] else S[j, b >> 3, b & 7]
+                for q in range(m):
+                    slope -= Y[q, i] * told[q, b]
+                for q in range(M):
+                    slope += c[q, b] * t[q, b] * U[q, i, b]
+                at = y[i, b]
+                if at > 0.0:
+                    off = abs(slope + l1[i, b])
+                elif at < 0.0:
+                    off = abs(slope - l1[i, b])
+                else:
+                    off = abs(slope) - l1[i, b]
+                if off > rest[i, b]:
+                    z = h[i, b] * at - slope
+                    to = 0.0
+                    if z > l1[i, b]:
+                        to = (z - l1[i, b]) / h[i, b]
+                    elif z < -l1[i, b]:
+                        to = (z + l1[i, b]) / h[i, b]
+                    if to != at:
+                        change = to - at
+                        y[i, b] = to
+                        any_moved = True
+            delta[j, b] = change
+            step[0, b >> 3, b & 7] = change
+        if not any_moved:
+            continue
+        moved = True
+        for b in range(B):
+            for q in range(M):
+                t[q, b] += U[q, i, b] * delta[j, b]
+            for q in range(m):
+                told[q, b] += Y[q, i] * delta[j, b]
+            if apart[i]:
+                s[i, b] += (1.0 + l2[i, b]) * delta[j, b]
+        if apart[i]:
+            continue
+        for block in range(S.shape[1]):
+            r = load(step, 0, block, 8)
+            for q in range(P):
+                store(S, q, block, add_scaled(load(S, q, block, 8), np.float64(G[i, a + q]), r))
+        for b in range(B):
+            S[j, b >> 3, b & 7] += l2[i, b] * delta[j, b]
+    for j in range(P):
+        if not apart[a + j]:
+            for b in range(B):
+                slope = S[j, b >> 3, b & 7]
+                for q in range(m):
+                    slope -= Y[q, a + j] * told[q, b]
+                s[a + j, b] = slope
+    return moved
+
+
+@njit(**OPTIONS)
+def descend_alone(G, V, c, f, apart, s, y, h, l1, l2, done, theirs):
+    """One pass over all k coordinates of a single model; returns whether any coordinate moved.
+
+    As `descend_panel`, but that each change goes into all slopes at once, in double precision: for
+    one replicate that is no more work than a product afterwards, and nothing is rounded on the way.
+
+    Parameters
+    ----------
+    G : (k, w) array
+        Its first k columns count.
+    V, c : (M, k) and (M,) arrays
+        The matrix is G + V' diag(c) V,
+    f : (m,) int array
+        but for these coordinates, of which G's rows and columns are those of the identity,
+    apart : (k,) bool array
+        and which are marked here.
+    s, y, h, l1, l2 : (k,) arrays
+        Slopes and point (both updated), curvature, and penalties.
+    done, theirs : (M,) and (m,) arrays
+        Zeros, which become Vδ and go into the slopes at the end; slopes of ``f``.
+    """
+    k, M, m = len(s), len(V), len(f)
+    moved = False
+    for n in range(m + k):
+        j = f[n] if n < m else n - m
+        if h[j] <= 0.0 or (apart[j] and n >= m):
+            continue
+        slope = s[j]
+        for q in range(M):
+            slope += c[q] * V[q, j] * done[q]
+        at = y[j]
+        z = h[j] * at - slope
+        over = abs(z) - l1[j]
+        to = np.copysign(over, z) / h[j] if over > 0.0 else 0.0
+        if to == at:
+            continue
+        moved = True
+        step = to - at
+        y[j] = to
+        for q in range(M):
+            done[q] += V[q, j] * step
+        if n < m:
+            theirs[n] += (1.0 + l2[j]) * step
+            continue
+        row = G[j]
+        for i in range(k):
+            s[i] += row[i] * step
+        s[j] += l2[j] * step
+    for q in range(m):
+        s[f[q]] = theirs[q]
+    for q in range(M):
+        for i in range(k):
+            s[i] += c[q] * V[q, i] * done[q]
+    return moved

@@ -1,0 +1,85 @@
+"""Sparse matrices by rows or by columns, as kernels take them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from ..thread_pool import balanced_chunks
+
+__all__ = ["CHUNKS", "FEW", "LONG", "PIECE", "Lines", "index_type", "pieces"]
+
+CHUNKS = 16  # fixed: never a function of the number of threads
+LONG = 8192  # entries, or lines, whose plain sum loses too many digits where there are more:
+PIECE = 1024  # then so many are added up together
+FEW = 500_000  # entries below which rows have the columns' type of index, and share their kernels
+
+
+@dataclass(frozen=True, eq=False)
+class Lines:
+    """A sparse matrix by lines (rows or columns); ``data`` is empty when all entries are one."""
+
+    starts: np.ndarray
+    ends: np.ndarray
+    indices: np.ndarray
+    data: np.ndarray
+    width: int
+
+    @cached_property
+    def nnz(self) -> int:
+        """Number of entries."""
+        return int((self.ends - self.starts).sum())
+
+    @cached_property
+    def chunks(self) -> list[tuple[int, int]]:
+        """Ranges of lines with nearly equal work."""
+        n = len(self.starts)
+        step = 1 + (n >> 20)  # of many lines only every step-th is a place to cut
+        if step == 1:
+            done = np.zeros(n + 1, np.int64)
+            np.cumsum(self.ends - self.starts + 1, out=done[1:])
+            return balanced_chunks(done, CHUNKS)
+        work = [
+            np.add.reduceat(self.ends[a:b] - self.starts[a:b] + 1, np.arange(0, b - a, step))
+            for a, b in pieces(n, step << 14)
+        ]
+        cuts = balanced_chunks(np.cumsum(np.concatenate([[0], *work])), CHUNKS)
+        return [(a * step, min(b * step, n)) for a, b in cuts]
+
+    def in_pieces(self) -> tuple[Lines, np.ndarray] | None:
+        """These lines cut into pieces of at most `PIECE` entries, and where those of each begin.
+
+        Line a is the pieces first[a] … first[a + 1]. None where no line is long.
+        """
+        size = self.ends - self.starts
+        if not len(size) or size.max() <= LONG:
+            return None
+        count = np.maximum(-(-size // PIECE), 1)
+        first = np.zeros(len(size) + 1, np.int64)
+        np.cumsum(count, out=first[1:])
+        of = np.repeat(np.arange(len(size)), count)
+        starts = self.starts[of] + PIECE * (np.arange(first[-1]) - first[of])
+        ends = np.minimum(starts + PIECE, self.ends[of])
+        return replace(self, starts=starts, ends=ends), first
+
+    def take(self, lines: np.ndarray) -> Lines:
+        """Return a view of some lines."""
+        return replace(self, starts=self.starts[lines], ends=self.ends[lines])
+
+    def _replace(self, **changes) -> Lines:
+        return replace(self, **changes)
+
+
+def pieces(n: int, size: int) -> list[tuple[int, int]]:
+    """Ranges of equal size."""
+    return [(a, min(a + size, n)) for a in range(0, n, size)]
+
+
+def index_type(width: int, entries: int) -> type[np.integer]:
+    """Type of the column numbers of rows: the narrowest, unless X has few entries anyway.
+
+    Kernels are compiled for each type, which takes longer than a small problem does.
+    """
+    return np.uint16 if width <= np.iinfo(np.uint16).max and entries >= FEW else np.int32

@@ -1,0 +1,237 @@
+"""The matrix of a model over time: X, the columns whose effects change, and the baseline.
+
+A person has C linear predictors, one a *channel*: h_0 = X β, and h_q = X γ_q for each function
+of time f_q, so that η_ik = h_i0 + Σ_q f_q(k) h_iq + (baseline b)_k. The model's η is these
+stacked, C blocks of n rows, and then K rows of the baseline's own: linear in all coefficients,
+so the solver needs to know nothing of time. Each channel reads the same X.
+
+Columns far from zero are centred without leaving the model: with x = z + c,
+
+    f_q x = f_q z + c f_q,    f_q = basis a_q + r_q,
+
+the baseline takes up c a_q, and what of c f_q it cannot hold, c r_q, stays with the column as
+entries in the baseline's rows. The constant f_0 = 1 is in every baseline: r_0 = 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..backends.protocols import Backend
+from .channel_rows import ChannelRows
+from .column_storage import DenseBlock, power_of_two
+from .protocols import PlainDesign
+
+__all__ = ["ChannelDesign", "ChannelRows"]
+
+SPANNED = 1e-12  # what is left of a function, relative to it, that is rounding
+
+
+class ChannelDesign:
+    """Columns: the baseline's, then X, then the chosen columns of X times functions of time.
+
+    Parameters
+    ----------
+    X : Design or ShardedDesign
+        (n, p).
+    basis : (K, M) array
+        Baseline.
+    functions : (K, Q) array
+        f_q(k).
+    pairs : sequence of (int, int)
+        Column of X and number of the function for each changing effect.
+    names : sequence of str
+        Of all M + p + len(pairs) coefficients.
+
+    Attributes
+    ----------
+    scaled : (K, Q) array
+        The functions divided by powers of two near their size.
+    held : (M, C) array
+        a_q, in the scaled columns.
+    rest : (K, R) array
+        The r_q that are not zero and belong to a centred column.
+    rest_at : (p + len(pairs),) int array
+        Which of them goes with each column behind the baseline's, or −1.
+    own, along : (p + len(pairs),) arrays
+        A column is ``own`` times z in its channel and ``along`` times its r_q.
+    """
+
+    plain: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        X: PlainDesign,
+        basis: np.ndarray,
+        functions: np.ndarray,
+        pairs: Sequence[tuple[int, int]] | np.ndarray,
+        names: Sequence[str],
+    ) -> None:
+        self._arguments = (basis, functions, pairs, names)
+        self.X = X
+        self.n = X.n
+        self.K, self.M = basis.shape
+        self.Q = functions.shape[1]
+        self.baseline = DenseBlock.standardized(basis, center=False)
+        phi = power_of_two(np.sqrt(np.mean(functions**2, axis=0)))
+        self.scaled = np.ascontiguousarray(functions / phi)
+        pairs = np.asarray(pairs, np.int64).reshape(-1, 2)
+        # Of each column behind the baseline's: its column of X and its channel.
+        self.source = np.concatenate([np.arange(X.p), pairs[:, 0]])
+        self.channel = np.concatenate([np.zeros(X.p, np.int64), pairs[:, 1] + 1])
+        self.p = self.M + len(self.source)
+        self.shift = (X.center / X.scale)[self.source]
+        self.held, left = self._along_baseline()
+        self.rest, self.rest_at = self._beside_baseline(left)
+        self.own, self.along = np.ones(len(self.shift)), np.zeros(len(self.shift))
+        at = self.rest_at >= 0
+        size = np.sqrt(np.mean(self.rest**2, axis=0))[self.rest_at[at]]
+        self.own[at] = 1 / power_of_two(np.hypot(1.0, self.shift[at] * size))
+        self.along[at] = (self.shift * self.own)[at]
+        effects = X.scale[self.source] * np.append(1.0, phi)[self.channel] / self.own
+        self.scale = np.concatenate([self.baseline.scale, effects])
+        self.names = list(names)
+
+    def _along_baseline(self) -> tuple[np.ndarray, np.ndarray | None]:
+        """The a_q of c f_q, and what the baseline does not span of them, (K, C), or None."""
+        if not self.shift.any():
+            return np.zeros((self.M, self.C)), None
+        f = np.column_stack([np.ones(self.K), self.scaled])
+        basis = self.baseline.values
+        own = np.diag(basis) if basis.shape[0] == basis.shape[1] else np.zeros(0)
+        if own.all() and np.array_equal(basis, np.diag(own)):  # an intercept an interval
+            return (f / own[:, None] if len(own) else np.zeros((self.M, self.C))), None
+        held = np.linalg.lstsq(basis, f, rcond=None)[0]
+        rest = f - basis @ held
+        rest[:, np.abs(rest).max(axis=0) <= SPANNED * np.abs(f).max(axis=0)] = 0.0
+        return held, rest
+
+    def _beside_baseline(self, left: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """The r_q that a centred column has a part in, and which of them is whose."""
+        if left is None:
+            return np.empty((self.K, 0)), np.full(len(self.shift), -1)
+        own = np.isin(np.arange(self.C), self.channel[self.shift != 0])
+        concerned = np.flatnonzero(left.any(axis=0) & own)
+        number = np.full(self.C, -1)
+        number[concerned] = np.arange(len(concerned))
+        rest_at = np.where(self.shift != 0, number[self.channel], -1)
+        return np.ascontiguousarray(left[:, concerned]), rest_at
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """What it is made of beside X."""
+        return self._arguments
+
+    @property
+    def C(self) -> int:
+        """Channels."""
+        return self.Q + 1
+
+    @property
+    def n_eta(self) -> int:
+        """Rows of η."""
+        return self.C * self.n + self.K
+
+    @property
+    def nnz(self) -> int:
+        """Stored entries of X."""
+        return self.X.nnz
+
+    @property
+    def center(self) -> np.ndarray:
+        """No column has a constant of its own subtracted; see `uncentered_coefficients`."""
+        return np.zeros(self.p)
+
+    def centers_at(self, beta: np.ndarray) -> np.ndarray:
+        """Nothing, (1,): the baseline takes up what the columns' centres contribute."""
+        return np.zeros(1)
+
+    def centered(self, counted: np.ndarray | None = None) -> ChannelDesign:
+        """Return the same design over a centred X; what that shifts goes to the baseline."""
+        return ChannelDesign(self.X.centered(counted), *self._arguments)
+
+    def uncentered(self) -> ChannelDesign:
+        """Return the same design with X as the user gave it."""
+        return ChannelDesign(self.X.uncentered(), *self._arguments)
+
+    def uncentered_coefficients(self, beta: np.ndarray) -> np.ndarray:
+        """Coefficients (p,) or (p, m) with the baseline of X = 0 instead of that of the centres."""
+        out = np.array(beta, np.float64)
+        if self.shift.any():
+            scale = (self.scale * np.append(np.ones(self.M), self.own))[self.M :]
+            moved = (out[self.M :].T * (scale * self.shift)).T
+            total = np.zeros((self.C, *out.shape[1:]))
+            np.add.at(total, self.channel, moved)
+            out[: self.M] -= ((self.held @ total).T / self.baseline.scale).T
+        return out
+
+    def split(self, chosen: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """Yield (channel, places in ``chosen``, columns of X), and first the baseline's."""
+        chosen = np.asarray(chosen)
+        at = np.flatnonzero(chosen < self.M)
+        yield -1, at, chosen[at]
+        later = np.flatnonzero(chosen >= self.M)
+        effect = chosen[later] - self.M
+        for c in range(self.C):
+            of = self.channel[effect] == c
+            yield c, later[of], self.source[effect[of]]
+
+    def rmatmul(
+        self, R: np.ndarray, backend: Backend, chosen: np.ndarray | None = None
+    ) -> np.ndarray:
+        """The transpose times R (n_eta, B) in the scaled columns: (len(chosen), B)."""
+        chosen = np.arange(self.p) if chosen is None else np.asarray(chosen)
+        out = backend.xp.zeros((len(chosen), R.shape[1]))
+        base = R[self.C * self.n :]
+        for c, at, columns in self.split(chosen):
+            if len(at) == 0:
+                continue
+            if c < 0:
+                out[at] = self.baseline.values[:, columns].T @ base
+            else:
+                part = R[c * self.n : (c + 1) * self.n]
+                out[at] = self.X.rmatmul(part, backend, columns)
+                if self.rest.shape[1]:
+                    self.add_rest(out, at, chosen[at] - self.M, self.rest.T @ base)
+        return out
+
+    def add_rest(
+        self, out: np.ndarray, at: np.ndarray, effect: np.ndarray, rest: np.ndarray
+    ) -> None:
+        """Turn products with z into those with the columns, given those with the r_q."""
+        out[at] *= self.own[effect][:, None]
+        has = self.rest_at[effect] >= 0
+        effect = effect[has]
+        out[at[has]] += self.along[effect][:, None] * rest[self.rest_at[effect]]
+
+    def matmul(self, D: np.ndarray, backend: Backend) -> np.ndarray:
+        """Linear predictors of all rows of η: D (p, B) → (n_eta, B)."""
+        out = backend.xp.zeros((self.n_eta, D.shape[1]))
+        base = out[self.C * self.n :]
+        for c, at, columns in self.split(np.arange(self.p)):
+            if c < 0:
+                base += self.baseline.values[:, columns] @ D[at]
+            else:
+                effect = at - self.M
+                whole = np.zeros((self.X.p, D.shape[1]))
+                whole[columns] = D[at] * self.own[effect][:, None]
+                out[c * self.n : (c + 1) * self.n] = self.X.matmul(whole, backend)
+                if self.rest.shape[1]:
+                    base += self.rest @ self.rest_coefficients(effect, D[at])
+        return out
+
+    def rest_coefficients(self, effect: np.ndarray, D: np.ndarray) -> np.ndarray:
+        """What columns with coefficients D ask of each r_q: (R, B)."""
+        out = np.zeros((self.rest.shape[1], D.shape[1]))
+        has = self.rest_at[effect] >= 0
+        np.add.at(out, self.rest_at[effect[has]], self.along[effect[has]][:, None] * D[has])
+        return out
+
+    def by_rows(
+        self, chosen: np.ndarray, order: np.ndarray | None, backend: Backend
+    ) -> ChannelRows:
+        """Chosen columns by rows."""
+        return ChannelRows(self, chosen, backend)

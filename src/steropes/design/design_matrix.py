@@ -1,0 +1,312 @@
+"""The design matrix: blocks side by side, never copied for a fold and never reordered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..backends.protocols import Backend
+from ..backends.tall_reductions import transposed_product
+from ..errors import DataError
+from .column_storage import Block, ConstantBlock, DenseBlock, SparseBlock
+from .from_long import blocks_of_long
+from .memory_estimate import Columns, Estimated
+
+__all__ = ["Design"]
+
+
+class Design(Estimated):
+    """The matrix X of a model, (n, p), as blocks of columns.
+
+    Most users never make one: estimators accept arrays, sparse matrices and data frames. Build
+    one to stream 0/1 covariates from a database (`from_entries`) or to use one X for many fits
+    without converting it each time (`steropes.as_design`).
+
+    Parameters
+    ----------
+    blocks : sequence of blocks
+        Columns of each kind, with the same number of rows.
+    names : sequence of str, optional
+        Column names, default ``x0``, ``x1``, …
+    """
+
+    plain: ClassVar[bool] = True  # rows of η are rows of X, and columns are stored as they are
+
+    def __init__(self, blocks: Sequence[Block], names: Sequence[str] | None = None) -> None:
+        self.blocks = list(blocks)
+        if not self.blocks:
+            raise DataError("A design needs at least one block of columns.")
+        if not all(isinstance(b, Block) for b in self.blocks):
+            raise DataError(
+                "A Design is made of blocks of columns; of a matrix or table as_design(X) makes it."
+            )
+        self.n = self.blocks[0].n
+        if any(b.n != self.n for b in self.blocks):
+            raise DataError(f"Blocks differ in rows: {[b.n for b in self.blocks]}.")
+        sizes = [b.p for b in self.blocks]
+        self.p = int(sum(sizes))
+        self.block_start = np.concatenate([[0], np.cumsum(sizes)])
+        self.scale = np.concatenate([b.scale for b in self.blocks])
+        names = [f"x{j}" for j in range(self.p)] if names is None else [str(s) for s in names]
+        if len(names) != self.p:
+            raise DataError(f"{len(names)} names for {self.p} columns.")
+        self.names = names
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, p)."""
+        return self.n, self.p
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __repr__(self) -> str:
+        return f"Design({self.n} x {self.p}, {self.nnz} stored entries)"
+
+    @property
+    def nnz(self) -> int:
+        """Stored entries."""
+        return int(sum(b.entries if isinstance(b, SparseBlock) else b.n * b.p for b in self.blocks))
+
+    @classmethod
+    def from_entries(
+        cls,
+        batches: Iterable[tuple[np.ndarray, np.ndarray]],
+        n_rows: int,
+        names: Sequence[str],
+    ) -> Design:
+        """Build 0/1 columns from a stream of the places of the ones.
+
+        Parameters
+        ----------
+        batches : iterable of (rows, columns)
+            Integer arrays, sorted by column and then row over the whole stream, no duplicates.
+        n_rows : int
+            Rows of X.
+        names : sequence of str
+            The names of the columns, p of them; a column that never occurs is all zero.
+
+        Raises
+        ------
+        DataError
+            Where entries are out of range, out of order or repeated.
+        """
+        p = len(names)
+        index = np.int32 if n_rows <= np.iinfo(np.int32).max else np.int64
+        counts = np.zeros(p, np.int64)
+        parts: list[np.ndarray] = []
+        last = (-1, -1)
+        for rows, columns in batches:
+            rows, columns = np.asarray(rows, np.int64), np.asarray(columns, np.int64)
+            if len(rows) == 0:
+                continue
+            if rows.min() < 0 or rows.max() >= n_rows:
+                raise DataError(f"Entry row {rows.max()} is outside 0 … {n_rows - 1}.")
+            if columns.min() < 0 or columns.max() >= p:
+                raise DataError(f"Entry column {columns.max()} is outside 0 … {p - 1}.")
+            step = np.diff(columns, prepend=last[0])
+            rise = np.diff(rows, prepend=last[1])
+            bad = (step < 0) | ((step == 0) & (rise <= 0))
+            if bad.any():
+                at = int(np.argmax(bad))
+                raise DataError(
+                    f"Entries must be sorted by column, then row, without duplicates; row "
+                    f"{rows[at]} of column {names[columns[at]]!r} is not."
+                )
+            last = (int(columns[-1]), int(rows[-1]))
+            counts += np.bincount(columns, minlength=p)
+            parts.append(rows.astype(index))
+        indices = np.concatenate(parts) if parts else np.empty(0, index)
+        indptr = np.concatenate([[0], np.cumsum(counts)])
+        return cls([SparseBlock.indicator(n_rows, indptr, indices)], names)
+
+    @classmethod
+    def from_long(
+        cls,
+        table: Any,
+        rows: Any,
+        *,
+        row: str = "rowId",
+        covariate: str = "covariateId",
+        value: str | None = "covariateValue",
+        names: Mapping[Any, str] | None = None,
+    ) -> Design:
+        """Build a design from a table with a row for each covariate that a person has.
+
+        The form of OHDSI's FeatureExtraction: ``rowId, covariateId, covariateValue``. A person
+        without an entry has the value 0.
+
+        Parameters
+        ----------
+        table : pandas, polars or pyarrow table
+        rows : (n,) labels
+            The ids of the people in the order of y, all of them: who has no covariate has a row
+            of zeros. Entries of other people are refused.
+        row, covariate : str
+            The columns of the table that hold the person and the covariate.
+        value : str or None
+            The column with the values; None where all of them are one.
+        names : mapping, optional
+            From covariates to names of columns; default their ids as text.
+
+        Returns
+        -------
+        Design
+            Columns in the order of the covariates' ids.
+
+        Raises
+        ------
+        DataError
+            A person and covariate twice, a person who is not in ``rows``, missing values.
+
+        Examples
+        --------
+        >>> import pandas as pd, steropes
+        >>> table = pd.DataFrame({"rowId": [7, 9, 9], "covariateId": [1002, 1002, 8507],
+        ...                       "covariateValue": [61.0, 48.0, 1.0]})
+        >>> steropes.Design.from_long(table, rows=[9, 8, 7]).names
+        ['1002', '8507']
+        """
+        found = blocks_of_long(table, rows, row=row, covariate=covariate, value=value, names=names)
+        return cls(*found)
+
+    def stored(self) -> Columns:
+        """Entries of each column."""
+        entries, values = [], []
+        for b in self.blocks:
+            if isinstance(b, SparseBlock):
+                entries.append(np.diff(b.indptr))
+                values.append(np.full(b.p, len(b.data) > 0))
+            else:
+                entries.append(np.full(b.p, b.n))
+                values.append(np.ones(b.p, bool))
+        return Columns(self.n, np.concatenate(entries), np.concatenate(values))
+
+    # -- columns -----------------------------------------------------------------------------
+
+    def with_intercept(self) -> Design:
+        """Return the same design with a column of ones in front."""
+        return Design([ConstantBlock(self.n), *self.blocks], ["intercept", *self.names])
+
+    def only(self, kept: np.ndarray) -> Design:
+        """Return some of the columns, ascending, as a design of their own."""
+        blocks = [block.only(local) for block, local, _ in self.columns(kept)]
+        return Design(blocks, [self.names[j] for j in kept])
+
+    def centered(self, counted: np.ndarray | None = None) -> Design:
+        """Return the same design with dense columns centred, for models that allow a shift.
+
+        ``counted`` (n,), bool, are the rows to centre and scale by; None is all.
+        """
+        return self._standardized(True, counted)
+
+    def scaled_by(self, counted: np.ndarray) -> Design:
+        """Return the same design with columns scaled by the rows ``counted`` (n,), bool."""
+        return self._standardized(False, counted)
+
+    def _standardized(self, center: bool, counted: np.ndarray | None) -> Design:
+        blocks: list[Block] = []
+        for b in self.blocks:
+            if isinstance(b, DenseBlock):
+                z = DenseBlock.standardized(b.values, center, counted)
+                b = replace(z, center=b.center + z.center * b.scale, scale=b.scale * z.scale)
+            elif isinstance(b, SparseBlock) and counted is not None and counted.any():
+                b = b.scaled_by(counted)
+            blocks.append(b)
+        return Design(blocks, self.names)
+
+    @property
+    def center(self) -> np.ndarray:
+        """What was subtracted from each column, (p,), in the user's units."""
+        return np.concatenate(
+            [b.center if isinstance(b, DenseBlock) else np.zeros(b.p) for b in self.blocks]
+        )
+
+    def centers_at(self, beta: np.ndarray) -> np.ndarray:
+        """Linear predictor of the columns' centres, (1,), for β in X's units."""
+        return np.array([self.center @ beta])
+
+    def uncentered(self) -> Design:
+        """Return the same design with every column as the user gave it."""
+        if not self.center.any():
+            return self
+        blocks = [
+            replace(b, values=b.values + b.center / b.scale, center=np.zeros(b.p))
+            if isinstance(b, DenseBlock)
+            else b
+            for b in self.blocks
+        ]
+        return Design(blocks, self.names)
+
+    def uncentered_coefficients(self, beta: np.ndarray) -> np.ndarray:
+        """Coefficients (p,) or (p, m), in X's units, with the intercept at X = 0.
+
+        The intercept of a fit is that at the columns' centres; it is the first column where
+        there is one.
+        """
+        out = np.array(beta, np.float64)
+        if isinstance(self.blocks[0], ConstantBlock):
+            out[0] -= self.center @ out
+        return out
+
+    def columns(self, chosen: np.ndarray) -> Iterable[tuple[Block, np.ndarray, np.ndarray]]:
+        """Yield (block, its columns, their places in ``chosen``) for every block concerned."""
+        chosen = np.asarray(chosen)
+        if len(self.blocks) == 1:
+            if len(chosen):
+                yield self.blocks[0], chosen, np.arange(len(chosen))
+            return
+        block = np.searchsorted(self.block_start, chosen, side="right") - 1
+        by = np.argsort(block, kind="stable")
+        ends = np.cumsum(np.bincount(block, minlength=len(self.blocks)))
+        for b, at in enumerate(np.split(by, ends[:-1])):
+            if len(at):
+                yield self.blocks[b], chosen[at] - self.block_start[b], at
+
+    def by_rows(self, chosen: np.ndarray, order: np.ndarray | None, backend: Backend) -> Any:
+        """Chosen columns by rows, in the model's row order: a `RowMatrix`."""
+        from .row_matrix import RowMatrix  # it is made of designs
+
+        return RowMatrix(self, chosen, order, backend)
+
+    # -- products, in the scaled columns -------------------------------------------------------
+
+    def rmatmul(
+        self, R: np.ndarray, backend: Backend, chosen: np.ndarray | None = None
+    ) -> np.ndarray:
+        """X[:, chosen]' R in the scaled columns: R (n, B) → (len(chosen), B)."""
+        chosen = np.arange(self.p) if chosen is None else chosen
+        out = backend.xp.zeros((len(chosen), R.shape[1]))
+        for b, local, at in self.columns(chosen):
+            if isinstance(b, SparseBlock):
+                out[at] = backend.gather(backend.lines(b.taken(local)), R)
+            elif isinstance(b, DenseBlock):
+                x = b.taken(local)
+                here = backend.on_host
+                out[at] = transposed_product(x, R) if here else backend.asarray(x).T @ R
+            else:
+                whole = R.dtype == np.float64
+                out[at] = backend.column_sum(R) if whole else R.sum(axis=0, dtype=np.float64)
+        return out
+
+    def matmul(self, D: np.ndarray, backend: Backend) -> np.ndarray:
+        """X D in the scaled columns: D (p, B) → (n, B); only rows of D that are not zero count."""
+        out = None  # of the first block it is the product: another of this length is not needed
+        chosen = np.flatnonzero(np.any(backend.to_host(D) != 0, axis=1))
+        for b, local, at in self.columns(chosen):
+            d = backend.asarray(D[chosen[at]])
+            if isinstance(b, SparseBlock):
+                product = backend.scatter(backend.lines(b.taken(local)), d)
+            elif isinstance(b, DenseBlock):
+                here = backend.on_host
+                product = b.times(local, d) if here else backend.asarray(b.taken(local)) @ d
+            else:
+                product = backend.xp.zeros((self.n, D.shape[1])) + d
+            if out is None:
+                out = product
+            else:
+                out += product
+        return backend.xp.zeros((self.n, D.shape[1])) if out is None else out

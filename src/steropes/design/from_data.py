@@ -1,0 +1,253 @@
+"""From what users hold (arrays, sparse matrices, data frames) to a `Design`, with refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+from narwhals.exceptions import DuplicateError
+from scipy import sparse
+
+from ..data.array_conversion import as_numbers, plain_array
+from ..errors import DataError
+from .column_checks import column_word, refuse_empty, refuse_extreme, refuse_twice
+from .column_storage import Block, DenseBlock
+from .design_matrix import Design
+from .from_sparse import blocks_of_sparse, runs, sparse_blocks
+
+__all__ = ["as_design", "column_names", "has_names", "null_design"]
+
+SPARSE_BELOW = 0.15  # share of nonzeros under which a large dense input is stored as sparse
+LARGE = 1_000_000  # entries; a smaller dense input stays dense
+LONG = {"rowid", "covariateid"}  # columns of OHDSI's long tables
+
+
+def as_design(X: Any, names: Sequence[str] | None = None, *, copy: bool = True) -> Design:
+    """Convert a matrix or table to a `Design`; X is never modified.
+
+    Parameters
+    ----------
+    X : array (n, p), scipy sparse matrix or array, data frame, or Design
+        pandas, polars and pyarrow tables keep their column names. Sparse matrices may have int32
+        or int64 indices, in any order.
+    names : list of str, optional
+        Column names, instead of the table's own or ``x0``, ``x1``, …
+    copy : bool
+        False lets the design keep the indices of an indicator matrix in canonical CSC form
+        (sorted, int32, all values one) instead of a copy; X must not change as long as the
+        design is in use.
+
+    Raises
+    ------
+    DataError
+        NaN, infinity, complex numbers, text, dates, masked entries, indices out of range: the
+        message names the column and row.
+
+    See Also
+    --------
+    Design.from_long : tables of ``rowId, covariateId, covariateValue``.
+    Design.from_entries : 0/1 covariates as a stream.
+    """
+    if isinstance(X, Design):
+        X = X.uncentered()
+        return X if names is None else Design(X.blocks, names)
+    names = None if names is None else [str(name) for name in names]
+    if sparse.issparse(X):
+        blocks = blocks_of_sparse(X, names, copy)
+    else:
+        try:
+            frame = nw.from_native(X, eager_only=True, pass_through=True)
+            is_frame = isinstance(frame, nw.DataFrame)
+            if is_frame:
+                refuse_twice(frame.columns)
+        except DuplicateError:
+            refuse_twice(list(getattr(X, "column_names", X.columns)))
+            raise
+        if is_frame:
+            _refuse_long(frame.columns)
+            names = [str(c) for c in frame.columns] if names is None else names
+            refuse_twice(names)
+            blocks = _from_frame(frame, names)
+        else:
+            blocks = _from_dense(X, names)
+    design = Design(blocks, names)
+    refuse_extreme(design.scale, names)
+    return design
+
+
+def null_design(n: int) -> Design:
+    """A design of n rows and no columns, for null models."""
+    return Design([DenseBlock(np.empty((n, 0)), np.empty(0), np.empty(0))], [])
+
+
+def has_names(X: Any) -> bool:
+    """Whether X brings names of its columns: a design or a table."""
+    if isinstance(X, Design):
+        return True
+    try:
+        return isinstance(nw.from_native(X, eager_only=True, pass_through=True), nw.DataFrame)
+    except DuplicateError:  # names it has, twice
+        return True
+
+
+def column_names(X: Any) -> list[str]:
+    """Names of the columns of a table."""
+    names: Any = getattr(X, "column_names", None)  # of pyarrow, whose columns are the arrays
+    return [str(c) for c in (X.columns if names is None else names)]
+
+
+def _refuse_long(columns: Sequence[Any]) -> None:
+    """Refuse a long table, whose ids would be read as covariates."""
+    plain = {str(c).lower().replace("_", "") for c in columns}
+    if plain >= LONG and len(plain) <= 3:
+        raise DataError(
+            f"X is a long table, one row a covariate of a person ({', '.join(map(str, columns))}), "
+            "not one row a person. Make a matrix of it first: "
+            "steropes.Design.from_long(X, rows=ids), with the row ids in the order of y."
+        )
+
+
+def _from_dense(X: Any, names: list[str] | None) -> list[Block]:
+    def place(index: tuple[int, ...]) -> str:
+        if len(index) != 2:
+            return f"entry {index}"
+        return f"column {column_word(names, index[1])}, row {index[0]}"
+
+    X = plain_array(X, "X", place)
+    if X.ndim != 2 and X.dtype.kind != "c":
+        raise DataError(
+            f"X must be 2-dimensional, not of shape {X.shape}. Reshape your data either using "
+            "array.reshape(-1, 1) if it has a single feature or array.reshape(1, -1) if it "
+            "contains a single sample."
+        )
+    if X.ndim == 2:
+        refuse_empty(X.shape)
+    X = as_numbers(X, "X", place, of="Input X", exact=False)
+    if X.dtype == np.longdouble:
+        with np.errstate(over="ignore"):
+            X = X.astype(np.float64)
+    if X.dtype.kind == "f":
+        _refuse_not_finite(X, place)
+    if X.size >= LARGE and np.count_nonzero(X) < SPARSE_BELOW * X.size:
+        return blocks_of_sparse(sparse.csc_array(X), names)
+    return [DenseBlock.standardized(X, center=False)]
+
+
+def _refuse_not_finite(X: np.ndarray, place: Any) -> None:
+    with np.errstate(over="ignore", invalid="ignore"):
+        quick = np.isfinite(X.sum(dtype=np.float64))
+    if quick or np.isfinite(X).all():
+        return
+    at = tuple(int(i) for i in np.argwhere(~np.isfinite(X))[0])
+    raise DataError(
+        f"Input X contains NaN or infinity: {place(at)} is {X[at]}. "
+        "Impute it, add an indicator of missingness, or drop the row."
+    )
+
+
+def _from_frame(frame: nw.DataFrame, names: list[str]) -> list[Block]:
+    n, p = frame.shape
+    refuse_empty((n, p))
+    if len(names) != p:
+        raise DataError(f"{len(names)} names for {p} columns.")
+    is_sparse = _sparse_columns(frame)
+    columns = [
+        _sparse_column(name, column.to_native()) if held_sparse else _column(name, column)
+        for name, column, held_sparse in zip(names, frame.iter_columns(), is_sparse, strict=True)
+    ]
+    if n * p < LARGE * 10 and not is_sparse.any():
+        return [DenseBlock.standardized(np.column_stack(columns), center=False)]
+    few = is_sparse.copy()
+    if n * p >= LARGE * 10:
+        few |= [isinstance(x, np.ndarray) and _nonzero_share(x) < SPARSE_BELOW for x in columns]
+    blocks: list[Block] = []
+    for a, b in runs(few):
+        part = columns[a:b]
+        if few[a]:
+            entries = [_entries(x) if isinstance(x, np.ndarray) else x for x in part]
+            indptr = np.concatenate([[0], np.cumsum([len(rows) for rows, _ in entries])])
+            rows = np.concatenate([rows for rows, _ in entries]).astype(np.int32)
+            data = np.concatenate([values for _, values in entries])
+            blocks.extend(sparse_blocks(n, indptr, rows, data))
+        else:
+            blocks.append(DenseBlock.standardized(np.column_stack(part), center=False))
+    return blocks
+
+
+def _nonzero_share(x: np.ndarray) -> float:
+    return np.count_nonzero(x) / len(x)
+
+
+def _entries(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    rows = np.flatnonzero(x)
+    return rows, x[rows]
+
+
+def _sparse_columns(frame: nw.DataFrame) -> np.ndarray:
+    """Mask of the columns that pandas stores as sparse numbers, with zeros left out, (p,)."""
+    native = frame.to_native()
+    if not isinstance(native, pd.DataFrame):
+        return np.zeros(frame.shape[1], bool)
+    return np.array(
+        [
+            isinstance(kind, pd.SparseDtype)
+            and kind.subtype.kind in "fiub"
+            and kind.fill_value == 0
+            for kind in native.dtypes
+        ]
+    )
+
+
+def _sparse_column(name: str, column: pd.Series) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows and values of the nonzero entries of a sparse column of pandas."""
+    stored = column.array
+    rows, values = stored.sp_index.indices, np.asarray(stored.sp_values, np.float64)
+    bad = ~np.isfinite(values)
+    if bad.any():
+        i = int(bad.argmax())
+        raise DataError(_missing(f"column {name!r}, row {rows[i]}", values[i]))
+    kept = values != 0
+    return rows[kept], values[kept]
+
+
+def _column(name: str, column: Any) -> np.ndarray:
+    """One column of a table as float64, or a refusal that says what to do with it."""
+    dtype = column.dtype
+    if dtype.is_temporal():
+        raise DataError(
+            f"Column {name!r} holds dates or durations ({dtype}), not numbers; turn it into a "
+            "number of days, or of years, since a day that you choose, or drop it."
+        )
+    if not (dtype.is_numeric() or dtype in (nw.Boolean, nw.Unknown, nw.Object)):
+        raise DataError(
+            f"Column {name!r} holds {dtype}, not numbers; turn it into 0/1 columns first "
+            "(pandas.get_dummies, polars' to_dummies) or drop it."
+        )
+
+    def place(index: tuple[int, ...]) -> str:
+        return f"column {name!r}, row {index[0]}"
+
+    if dtype.is_numeric() or dtype == nw.Boolean:
+        missing = column.is_null().to_numpy().astype(bool)
+        if missing.any():
+            raise DataError(_missing(place((int(missing.argmax()),))))
+        if dtype.is_decimal():
+            column = column.cast(nw.Float64)
+    x = as_numbers(column.to_numpy(), f"Column {name!r}", place, of="Input X", exact=False)
+    with np.errstate(over="ignore"):
+        x = x.astype(np.float64, copy=False)
+    bad = ~np.isfinite(x)
+    if bad.any():
+        i = int(bad.argmax())
+        raise DataError(_missing(place((i,)), x[i]))
+    return x
+
+
+def _missing(where: str, value: Any = "missing") -> str:
+    return (
+        f"Input X contains NaN or infinity: {where} is {value}. Impute it, "
+        "add an indicator of missingness, or drop the row."
+    )

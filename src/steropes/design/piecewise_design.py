@@ -1,0 +1,256 @@
+"""Columns whose effects are step functions of time: X stays as it is, its rows come in pieces.
+
+A person's time at risk is cut at the steps; the model's rows are the *pieces*, sorted by
+interval. Every piece reads the person's own row of X, so no row is stored twice; a column that
+changes has one coefficient for each of its intervals, which only the pieces there see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..backends.protocols import Backend
+from .protocols import PlainDesign, RowsLike
+
+__all__ = ["PiecewiseDesign", "PiecewiseRows", "StepEffects"]
+
+
+class StepEffects:
+    """Which column of X, and which of the intervals, each coefficient belongs to.
+
+    Attributes
+    ----------
+    source : (p,) int array
+        Column of X.
+    first, last : (p,) int array
+        The intervals 0 … Q−1 in which the coefficient acts, ``last`` included.
+    names : list of str
+    Q : int
+        Number of intervals between all cut points together.
+    """
+
+    def __init__(
+        self, source: ArrayLike, first: ArrayLike, last: ArrayLike, names: Sequence[str], Q: int
+    ) -> None:
+        self.source = np.asarray(source, np.int64)
+        self.first, self.last = np.asarray(first, np.int64), np.asarray(last, np.int64)
+        self.names, self.Q = list(names), Q
+        self.always = (self.first == 0) & (self.last == Q - 1)
+
+    def at(self, q: int, chosen: np.ndarray | None = None) -> np.ndarray:
+        """Places (among ``chosen``) of the changing coefficients that act in interval q."""
+        at = slice(None) if chosen is None else chosen
+        acts = (self.first[at] <= q) & (q <= self.last[at]) & ~self.always[at]
+        return np.flatnonzero(acts)
+
+    def linear_predictors(self, X: PlainDesign, coef: np.ndarray, backend: Any) -> np.ndarray:
+        """X β in each interval for coefficients in X's units, (n, Q)."""
+        beta = self.by_interval(coef, X.p) * X.scale[:, None]
+        return np.concatenate([X.matmul(b[:, None], backend) for b in beta.T], axis=1)
+
+    def by_interval(self, beta: np.ndarray, p: int) -> np.ndarray:
+        """Coefficients (len(source),) as those of X's p columns in each interval, (p, Q)."""
+        out = np.zeros((p, self.Q))
+        for q in range(self.Q):
+            acts = (self.first <= q) & (q <= self.last)
+            out[self.source[acts], q] = beta[acts]
+        return out
+
+
+class PiecewiseDesign:
+    """The matrix of the pieces, (N, p), over a matrix X of n people.
+
+    Parameters
+    ----------
+    X : Design or ShardedDesign
+    effects : StepEffects
+    person : (N,) int array
+        Row of X of each piece; a person has at most one piece in an interval.
+    start : (Q + 1,) int array
+        Where the pieces of each interval begin and end.
+    """
+
+    plain: ClassVar[bool] = False
+
+    def __init__(
+        self, X: PlainDesign, effects: StepEffects, person: np.ndarray, start: np.ndarray
+    ) -> None:
+        self.X, self.effects, self.person, self.start = X, effects, person, start
+        self.n, self.p = X.n, len(effects.source)
+        self.scale = X.scale[effects.source]
+        self.names = effects.names
+
+    @property
+    def n_eta(self) -> int:
+        """Rows of η: the pieces."""
+        return len(self.person)
+
+    @property
+    def nnz(self) -> int:
+        """Stored entries of X."""
+        return self.X.nnz
+
+    @property
+    def center(self) -> np.ndarray:
+        """What was subtracted from each column, (p,)."""
+        return self.X.center[self.effects.source]
+
+    def centers_at(self, beta: np.ndarray) -> np.ndarray:
+        """Linear predictor of the columns' centres in each interval, (Q,), for β in X's units."""
+        return self.X.center @ self.effects.by_interval(beta, self.X.p)
+
+    def uncentered(self) -> PiecewiseDesign:
+        """Return the same design with X as the user gave it."""
+        return PiecewiseDesign(self.X.uncentered(), self.effects, self.person, self.start)
+
+    def uncentered_coefficients(self, beta: np.ndarray) -> np.ndarray:
+        """The coefficients themselves: there is no intercept."""
+        return np.array(beta, np.float64)
+
+    def pieces(self) -> list[tuple[int, slice, np.ndarray]]:
+        """Return (interval, its pieces, their people) for each interval."""
+        edges = zip(self.start[:-1], self.start[1:], strict=True)
+        return [(q, slice(a, b), self.person[a:b]) for q, (a, b) in enumerate(edges)]
+
+    def spread(self, R: Any, q: int, backend: Any, out: Any = None) -> Any:
+        """Values of the pieces of one interval as values of people, (n, B), added to ``out``."""
+        out = backend.xp.zeros((self.n, R.shape[1])) if out is None else out
+        a, b = self.start[q], self.start[q + 1]
+        out[self.person[a:b]] += R[a:b]
+        return out
+
+    def rmatmul(
+        self, R: np.ndarray, backend: Backend, chosen: np.ndarray | None = None
+    ) -> np.ndarray:
+        """The transpose times R (N, B) in the scaled columns: (len(chosen), B)."""
+        chosen = np.arange(self.p) if chosen is None else np.asarray(chosen)
+        out = backend.xp.zeros((len(chosen), R.shape[1]))
+        whole = backend.xp.zeros((self.n, R.shape[1]))
+        for q in range(self.effects.Q):
+            self.spread(R, q, backend, whole)
+            at = self.effects.at(q, chosen)
+            if len(at):
+                part = self.spread(R, q, backend)
+                out[at] += self.X.rmatmul(part, backend, self.effects.source[chosen[at]])
+        at = np.flatnonzero(self.effects.always[chosen])
+        out[at] = self.X.rmatmul(whole, backend, self.effects.source[chosen[at]])
+        return out
+
+    def matmul(self, D: np.ndarray, backend: Backend) -> np.ndarray:
+        """The pieces' linear predictors: D (p, B) → (N, B)."""
+        out = backend.xp.zeros((self.n_eta, D.shape[1]))
+        for q, pieces, people in self.pieces():
+            acts = (self.effects.first <= q) & (q <= self.effects.last)
+            whole = np.zeros((self.X.p, D.shape[1]))
+            whole[self.effects.source[acts]] = D[acts]
+            out[pieces] = self.X.matmul(whole, backend)[people]
+        return out
+
+    def by_rows(
+        self, chosen: np.ndarray, order: np.ndarray | None, backend: Backend
+    ) -> PiecewiseRows:
+        """Chosen columns by rows; the pieces have their own order."""
+        return PiecewiseRows(self, chosen, backend)
+
+
+class PiecewiseRows:
+    """Chosen columns of a `PiecewiseDesign`; the intervals share one copy of the rows of X.
+
+    Attributes
+    ----------
+    X : rows
+        The columns of X that are concerned, each once, in the order of their first coefficient.
+    changing : rows
+        Those of them that have changing coefficients, a second time: they are read for every
+        interval, the others once.
+    """
+
+    layout: ClassVar[Literal["pieces"]] = "pieces"
+
+    def __init__(self, design: PiecewiseDesign, chosen: np.ndarray, backend: Backend) -> None:
+        self.design, self.backend = design, backend
+        self.chosen = chosen = np.asarray(chosen, np.int64)
+        self.n, self.k = design.n_eta, len(chosen)
+        effects = design.effects
+        self.column, sources = _numbers(effects.source[chosen])
+        self.X: RowsLike = design.X.by_rows(sources, None, backend)
+        self.lines = self.X.lines
+        self.always = np.flatnonzero(effects.always[chosen])
+        varying = np.flatnonzero(~effects.always[chosen])
+        number = np.full(self.k, -1, np.int64)
+        number[varying], sources = _numbers(effects.source[chosen[varying]])
+        self.changing: RowsLike = design.X.by_rows(sources, None, backend)
+        self.at = [effects.at(q, chosen) for q in range(effects.Q)]
+        self.changing_column = [number[at] for at in self.at]
+
+    @property
+    def entries(self) -> int:
+        """Stored entries of the rows of X."""
+        return self.X.entries
+
+    def grown(self, design: PiecewiseDesign, chosen: np.ndarray, order: Any) -> PiecewiseRows:
+        """The columns ``chosen``, which begin with these."""
+        return PiecewiseRows(design, chosen, self.backend)
+
+    def matmul(self, D: np.ndarray) -> np.ndarray:
+        """Linear predictors of the pieces: (k, B) → (N, B)."""
+        d = self.backend.xp.zeros((self.X.k, D.shape[1]))
+        d[self.column[self.always]] = D[self.always]
+        out = self.X.matmul(d)[self.design.person]
+        for q, pieces, people in self.design.pieces():
+            if len(self.at[q]):
+                d = self.backend.xp.zeros((self.changing.k, D.shape[1]))
+                d[self.changing_column[q]] = D[self.at[q]]
+                out[pieces] += self.changing.matmul(d)[people]
+        return out
+
+    def rmatmul(self, R: np.ndarray) -> np.ndarray:
+        """The transpose: (N, B) → (k, B)."""
+        return self._transposed(R, lambda X, part: X.rmatmul(part))
+
+    def diagonal(self, v: np.ndarray) -> np.ndarray:
+        """Σ v x² of each column over the pieces, (k,)."""
+        return self._transposed(v[:, None], lambda X, part: X.diagonal(part[:, 0])[:, None])[:, 0]
+
+    def _transposed(
+        self, R: np.ndarray, product: Callable[[RowsLike, np.ndarray], np.ndarray]
+    ) -> np.ndarray:
+        out = self.backend.xp.zeros((self.k, R.shape[1]))
+        whole = self.backend.xp.zeros((self.design.n, R.shape[1]))
+        for q, at in enumerate(self.at):
+            self.design.spread(R, q, self.backend, whole)
+            if len(at):
+                part = self.design.spread(R, q, self.backend)
+                out[at] += product(self.changing, part)[self.changing_column[q]]
+        out[self.always] = product(self.X, whole)[self.column[self.always]]
+        return out
+
+    def intervals(
+        self, first: int = 0
+    ) -> Iterator[tuple[slice, RowsLike, np.ndarray, np.ndarray, int]]:
+        """Yield what each interval has: (pieces, their rows of X, at, columns, first).
+
+        ``at`` are the places of the coefficients that act, ``columns`` those of X that they go
+        with, among its rows' columns, and ``first`` is the first of those that is needed.
+
+        The rows are views: one interval's dense columns are the most that is copied.
+        """
+        effects = self.design.effects
+        acts = (effects.first[self.chosen], effects.last[self.chosen])
+        begin = int(self.column[first:].min(initial=self.X.k))
+        for q, pieces, people in self.design.pieces():
+            at = np.flatnonzero((acts[0] <= q) & (q <= acts[1]))
+            yield pieces, self.X.taken(people), at, self.column[at], begin
+
+
+def _numbers(source: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Number columns in the order in which they first occur; the numbers and the columns."""
+    distinct, first, inverse = np.unique(source, return_index=True, return_inverse=True)
+    by = np.argsort(first, kind="stable")
+    number = np.empty(len(by), np.int64)
+    number[by] = np.arange(len(by))
+    return number[inverse], distinct[by]

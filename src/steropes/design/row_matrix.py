@@ -1,0 +1,255 @@
+"""The active columns by rows, in the order of the model: where the solver spends its time."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from scipy.linalg.blas import dgemm
+
+from ..backends.cpu.append_columns import append_lines
+from ..backends.cpu.sparse_lines import FEW
+from ..backends.protocols import Backend
+from ..backends.tall_reductions import transposed_product
+from .column_storage import ConstantBlock, DenseBlock, SparseBlock
+from .protocols import ColumnStore
+
+__all__ = ["RowMatrix"]
+
+STRIPE = 256  # rows of a triangle that are mirrored at once
+SOME = 8192  # rows of dense columns that are squared at once
+THIN = 4  # dense columns (an intercept) that are less work than passing over the rows again
+LARGEST = 1e30  # of sums in single precision
+
+
+class RowMatrix:
+    """Chosen columns of a design, stored by rows in the model's row order.
+
+    Dense columns are in the order of the chosen ones: where all are dense, they are those.
+
+    By rows, both products stream through memory and touch only the small p × B side at random;
+    16-bit column numbers make the copy half the size of the columns it comes from.
+
+    Parameters
+    ----------
+    design : ColumnStore
+    chosen : (k,) int array
+        Columns; their order is the local numbering 0 … k−1.
+    order : (m,) int array or None
+        The row of X for each row of the model; None is the identity.
+    backend
+        See `steropes.backends`.
+    """
+
+    layout: ClassVar[Literal["rows"]] = "rows"
+
+    def __init__(
+        self, design: ColumnStore, chosen: np.ndarray, order: np.ndarray | None, backend: Backend
+    ) -> None:
+        self.backend = backend
+        self.chosen = np.asarray(chosen, dtype=np.int64)
+        k = len(self.chosen)
+        index = np.int32 if design.n <= np.iinfo(np.int32).max else np.int64
+        if order is None:
+            n = design.n
+            position = np.arange(n, dtype=index)
+        else:
+            n = len(order)
+            position = np.full(design.n, -1, index)
+            position[order] = np.arange(n, dtype=index)
+        sparse_at, dense_at, dense = [], [], []
+        for b, local, at in design.columns(self.chosen):
+            if isinstance(b, SparseBlock):
+                sparse_at.append((b.taken(local), at))
+            elif isinstance(b, DenseBlock):
+                x = b.taken(local)
+                own = x if x.base is None else x.copy()
+                dense.append(own if order is None else np.take(x, order, axis=0))
+                dense_at.append(at)
+            elif isinstance(b, ConstantBlock):
+                dense.append(np.ones((n, 1)))
+                dense_at.append(at)
+        self.n, self.k = n, k
+        self.dense_at = np.concatenate(dense_at) if dense_at else np.empty(0, np.int64)
+        self.dense = None
+        if dense:
+            together = dense[0] if len(dense) == 1 else np.concatenate(dense, axis=1)
+            if (np.diff(self.dense_at) < 0).any():  # of several blocks, joined in no order
+                by = np.argsort(self.dense_at)
+                self.dense_at, together = self.dense_at[by], together[:, by]
+            self.dense = backend.asarray(np.ascontiguousarray(together))
+        self.sparse_at = (
+            np.sort(np.concatenate([at for _, at in sparse_at]))
+            if sparse_at
+            else np.empty(0, np.int64)
+        )
+        self.lines = None
+        if sparse_at:
+            self.lines = backend.to_rows(sparse_at, position, n, k)
+
+    @property
+    def entries(self) -> int:
+        """Stored entries, those of dense columns among them."""
+        return len(self.dense_at) * self.n + (0 if self.lines is None else self.lines.nnz)
+
+    def grown(self, design: ColumnStore, chosen: np.ndarray, order: Any) -> RowMatrix:
+        """These columns and, behind them, the others of ``chosen``, which begins with these.
+
+        Only the new columns are turned into rows, if there are many. These rows are of no more
+        use.
+        """
+        if self.k == 0 or not self.backend.on_host or self.entries < FEW:
+            return RowMatrix(design, chosen, order, self.backend)
+        new = RowMatrix(design, chosen[self.k :], order, self.backend)
+        out = copy.copy(self)
+        out.chosen, out.k = np.asarray(chosen, np.int64), len(chosen)
+        out.dense_at = np.concatenate([self.dense_at, new.dense_at + self.k])
+        out.sparse_at = np.concatenate([self.sparse_at, new.sparse_at + self.k])
+        if self.dense is None:
+            out.dense = new.dense
+        elif new.dense is not None:
+            out.dense = self.backend.xp.concatenate([self.dense, new.dense], axis=1)
+        if self.lines is None and new.lines is not None:
+            return RowMatrix(design, chosen, order, self.backend)
+        if self.lines is not None and new.lines is not None:
+            out.lines = append_lines(self.lines, new.lines, self.k, out.k, self.backend.pool)
+        elif self.lines is not None:
+            out.lines = self.lines._replace(width=out.k)
+        return out
+
+    def matmul(self, D: np.ndarray) -> np.ndarray:
+        """X D: (k, B) → (n, B)."""
+        if self.lines is not None:
+            out = self.backend.gather(self.lines, D)
+        else:
+            out = self.backend.xp.zeros((self.n, D.shape[1]))
+        if self.dense is None:
+            return out
+        d = D[self.dense_at]
+        if self.backend.on_host and d.shape[1] > 1 and len(d) <= THIN:
+            # In place: as a product of its own it takes longer than the sparse columns.
+            dgemm(1.0, d.T, self.dense.T, beta=1.0, c=out.T, overwrite_c=True)
+        else:
+            out += self.dense @ d
+        return out
+
+    def rmatmul(self, R: np.ndarray) -> np.ndarray:
+        """X' R: (n, B) → (k, B)."""
+        if self.lines is not None:
+            out = self.backend.scatter(self.lines, R)
+        else:
+            out = self.backend.xp.zeros((self.k, R.shape[1]))
+        if self.dense is not None:
+            here = self.backend.on_host
+            out[self.dense_at] = transposed_product(self.dense, R) if here else self.dense.T @ R
+        return out
+
+    def gram(self, v: np.ndarray, first: int = 0, rough: bool = False) -> np.ndarray:
+        """See `RowsLike.gram`."""
+        xp = self.backend.xp
+        # Sums that single precision can't hold are not for it.
+        rough = rough and self.n * float(v.max() if len(v) else 0.0) < LARGEST
+        G = xp.zeros((self.k, self.k), np.float32 if rough else np.float64)
+        S, D = self.sparse_at, self.dense_at
+        lines, dense = self.lines, self.dense
+        if self.backend.on_host and 2 * np.count_nonzero(v) < self.n:
+            at = np.flatnonzero(v)  # rows without weight are not even passed over
+            v = v[at]
+            lines = None if lines is None else lines.take(at)
+            dense = None if dense is None else dense[at]
+        if lines is not None:
+            self.backend.gram(lines, v, G, first, rough)
+            self._mirror(G, first)
+        if dense is not None:
+            vZ = dense * v[:, None]
+            late, late_dense = first <= S, first <= D
+            G[np.ix_(D[late_dense], D)] = (dense.T @ vZ)[late_dense]
+            if lines is not None:
+                cross = self._lines_times(lines, vZ)[S]
+                G[np.ix_(S[late], D)] = cross[late]
+                G[np.ix_(D[late_dense], S)] = cross.T[late_dense]
+        return G
+
+    def _mirror(self, G: np.ndarray, first: int) -> None:
+        """Copy the lower triangle's rows from ``first`` on to the upper one's, which are zero.
+
+        Rows before stay as they are: a page of memory of each would have to be found first.
+        """
+        tril = self.backend.xp.tril
+
+        def stripe(a: int, b: int) -> None:
+            G[first:a, a:b] = G[a:b, first:a].T
+            square = G[a:b, a:b]
+            square += tril(square, -1).T
+
+        k = len(G)
+        stripes = [(a, min(a + STRIPE, k)) for a in range(first, k, STRIPE)]
+        if self.backend.on_host:
+            self.backend.pool.map(stripe, stripes, (k - first) ** 2)
+            return
+        for a, b in stripes:
+            stripe(a, b)
+
+    def diagonal(self, v: np.ndarray) -> np.ndarray:
+        """Σ_i v_i x_ij² of each column, (k,)."""
+        return self.diagonals(v[:, None])[:, 0]
+
+    def diagonals(self, V: np.ndarray) -> np.ndarray:
+        """The same for several v at once: (n, B) → (k, B), B padded as `lanes` has it."""
+        if self.lines is not None:
+            squared = self.lines._replace(data=self.lines.data**2)
+            out = self.backend.scatter(squared, V)
+        else:
+            out = self.backend.xp.zeros((self.k, V.shape[1]))
+        if self.dense is not None:
+            h = self.backend.xp.zeros((len(self.dense_at), V.shape[1]))
+            for i in range(0, self.n, SOME):  # whose squares stay in the cache
+                h += (self.dense[i : i + SOME] ** 2).T @ V[i : i + SOME]
+            out[self.dense_at] = h
+        return out
+
+    def taken(self, people: np.ndarray) -> RowMatrix:
+        """The same columns for some rows; sparse entries are shared, not copied."""
+        out = copy.copy(self)
+        out.n = len(people)
+        out.lines = None if self.lines is None else self.lines.take(people)
+        out.dense = None if self.dense is None else self.dense[people]
+        return out
+
+    def between(self, first: int, last: int) -> np.ndarray:
+        """The rows first … last as they are, (last − first, k)."""
+        out = self.backend.xp.zeros((last - first, self.k))
+        if self.dense is not None:
+            out[:, self.dense_at] = self.dense[first:last]
+        if self.lines is not None and last > first:
+            x = self.lines
+            counts = x.ends[first:last] - x.starts[first:last]
+            at = slice(int(x.starts[first]), int(x.ends[last - 1]))
+            value = x.data[at] if x.data.size else 1.0
+            out[np.repeat(np.arange(last - first), counts), x.indices[at]] = value
+        return out
+
+    def sums(
+        self, u: np.ndarray, pointers: np.ndarray, lines: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Σ u_i x_i over each run of rows pointers[s] … pointers[s+1]: (s, k).
+
+        With ``lines`` a stream of rows, which ``u`` and the pointers are of.
+        """
+        if self.lines is not None:
+            entries = self.lines if lines is None else self.lines.take(lines)
+            out = self.backend.line_sums(entries, u, pointers)
+        else:
+            out = self.backend.xp.zeros((len(pointers) - 1, self.k))
+        if self.dense is not None:
+            dense = self.dense if lines is None else self.dense[lines]
+            out[:, self.dense_at] = self.backend.segment_sum(dense * u[:, None], pointers)
+        return out
+
+    def _lines_times(self, lines: Any, Z: np.ndarray) -> np.ndarray:
+        """Some lines' transpose times a dense matrix of any width."""
+        k = Z.shape[1]
+        padded = self.backend.xp.zeros((len(Z), self.backend.lanes(k)))
+        padded[:, :k] = Z
+        return self.backend.scatter(lines, padded)[:, :k]

@@ -1,0 +1,177 @@
+"""Conditional logistic regression, exact: which rows are the cases, given how many there are.
+
+For a stratum (matched set) of n_s rows with d_s cases the likelihood is
+
+    Π_cases exp η_i / Σ_{all sets R of d_s rows} Π_{i in R} exp η_i
+
+(Breslow and Day 1980, eq. 7.2; Gail, Lubin and Rubinstein 1981). Its gradient is δ − π with π_i
+the probability that row i is among d_s rows drawn so, and its Hessian the covariance of the
+draws, both from the recursions in `steropes.backends.cpu.conditional_bernoulli`. The
+approximations by Breslow and Efron are Cox's partial likelihood with one event time a stratum.
+
+A weight belongs to a whole stratum: it is there so many times.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+
+from ..backends.cpu import conditional_bernoulli as kernels
+from ..backends.cpu.conditional_third_derivative import differentiate_twice
+from ..backends.protocols import Array, Backend
+from ..backends.tall_reductions import column_sum
+from ..backends.thread_pool import balanced_chunks
+from ..errors import DataError
+from .base import Likelihood, Part
+from .curvature import AnyCurvature, GroupedCurvature, OperatorCurvature
+from .informative_strata import gather_strata, parts_of_strata, within_strata
+
+__all__ = ["ConditionalLogisticLikelihood"]
+
+CHUNKS = 16  # fixed: never a function of the number of threads
+
+
+class ConditionalLogisticLikelihood(Likelihood):
+    """Negative exact conditional log-likelihood; strata without cases or others are left out.
+
+    Parameters
+    ----------
+    case : (n,) array
+        0 or 1.
+    strata : (n,) int array
+        Codes 0 … S−1.
+    """
+
+    shift_invariant = True
+    grouped = True
+    has_third = True
+    whole_strata = True
+
+    def __init__(self, case: np.ndarray, strata: np.ndarray, backend: Backend) -> None:
+        super().__init__(backend)
+        case = np.asarray(case, np.int64)
+        sizes, cases = np.bincount(strata), np.bincount(strata, case)
+        self.order, self.pointers, kept = gather_strata(strata, (cases > 0) & (cases < sizes))
+        self.n = int(self.pointers[-1])
+        self.case = case if self.order is None else case[self.order]
+        self.delta = backend.asarray(self.case[:, None].astype(np.float64))
+        work = cases[kept] * (sizes - cases)[kept] + 20.0 * sizes[kept]
+        self._chunks = balanced_chunks(np.concatenate([[0.0], np.cumsum(work)]), CHUNKS)
+        self._work = int(work.sum())
+        # The recursions go from row to row: on the host, whatever the device.
+        self._pool = backend.pool
+
+    def parts(self, cuts: np.ndarray) -> list[Part] | None:
+        """See `Likelihood.parts`."""
+        rows = np.arange(self.n) if self.order is None else self.order
+        stratum = np.repeat(np.arange(len(self.pointers) - 1), np.diff(self.pointers))
+        codes = parts_of_strata(rows, stratum, cuts)
+        if codes is None:
+            return None
+        case = np.zeros(cuts[-1], np.int64)
+        case[rows] = self.case
+        return [
+            partial(_of_part, case[a:b], own)
+            for (a, b), own in zip(pairwise(cuts), codes, strict=True)
+        ]
+
+    def weigh(self, w: Array) -> Array:
+        """Refuse weights that vary within a stratum; a row of weight zero is absent."""
+        host, starts = self.backend.to_host(w), self.pointers[:-1]
+        largest = np.maximum.reduceat(host, starts, axis=0)
+        smallest = np.minimum.reduceat(np.where(host > 0, host, np.inf), starts, axis=0)
+        uneven = np.argwhere((largest > 0) & (smallest < largest))
+        if len(uneven):
+            s, b = uneven[0]
+            at = int(starts[s] + np.argmax(host[starts[s] : self.pointers[s + 1], b]))
+            row = at if self.order is None else int(self.order[at])
+            raise DataError(
+                f"sample_weight varies within the stratum of row {row} ({smallest[s, b]:g} and "
+                f"{largest[s, b]:g}). The exact conditional likelihood has weights of whole "
+                "strata only; give every row of a stratum the same weight, or use "
+                "method='breslow' or 'efron', which take weights row by row."
+            )
+        return w
+
+    def _run(self, eta: Array, weights: Array) -> tuple[np.ndarray, np.ndarray]:
+        """Loss of each stratum (S, B) and weight × π (n, B)."""
+        eta = np.ascontiguousarray(self.backend.to_host(eta))
+        w = np.ascontiguousarray(self.backend.to_host(weights))
+        loss, out = np.empty((len(self.pointers) - 1, eta.shape[1])), np.empty_like(eta)
+        self._pool.map(
+            lambda a, b: kernels.evaluate(eta, w, self.case, self.pointers, loss, out, a, b),
+            self._chunks,
+            self._work * eta.shape[1],
+        )
+        return column_sum(loss), out
+
+    def evaluate(self, eta: Array, weights: Array) -> tuple[Array, Array]:
+        """See `Likelihood.evaluate`."""
+        loss, out = self._run(eta, weights)
+        return self.backend.asarray(loss), self.backend.asarray(out) - weights * self.delta
+
+    def loss(self, eta: Array, weights: Array) -> Array:
+        """See `Likelihood.loss`."""
+        return self.backend.asarray(self._run(eta, weights)[0])
+
+    def events(self) -> np.ndarray:
+        """1 for the cases among the model's rows, (n,)."""
+        return self.case.astype(np.float64)
+
+    def martingale_residuals(self, eta: Array, weights: Array) -> Array:
+        """Cases minus the probability of being one, times the weight, (n, 1)."""
+        return -self.evaluate(eta, weights)[1]
+
+    def score_residuals(self, eta: Array, weights: Array, Z: Array) -> Array:
+        """Each row's part of the score, (z − z̄_s) w (δ − π) with z̄_s = Σ π z / Σ π, (n, L)."""
+        expected = self.backend.asarray(self._run(eta, weights)[1])
+        residual = weights * self.delta - expected
+        return within_strata(Z, expected, residual, self.pointers, self.backend)
+
+    def curvature(self, eta: Array, weights: Array, exact: bool = False) -> AnyCurvature:
+        """The covariance of the draws, for Newton steps as diag(a) − a a' / Σ a a stratum."""
+        asarray, pointers = self.backend.asarray, self.pointers
+        w = np.ascontiguousarray(self.backend.to_host(weights))
+        out = self._run(eta, weights)[1]
+        a, c = np.empty(self.n), np.empty(self.n)
+        self._pool.map(
+            lambda s, t: kernels.spread(out, w, self.case, pointers, a, c, s, t),
+            self._chunks,
+            self.n,
+        )
+        a, c = asarray(a), asarray(c)
+        eta = np.ascontiguousarray(self.backend.to_host(eta))
+        if not exact:
+            return GroupedCurvature(a, a, pointers, c)
+        return OperatorCurvature(a, partial(self.differentiate, eta, w))
+
+    def differentiate(self, eta: np.ndarray, w: np.ndarray, T: np.ndarray) -> np.ndarray:
+        """Weight × the derivative of π along the directions T (n, K), at eta and w (n, 1)."""
+        out = np.empty_like(T)
+        self._pool.map(
+            lambda a, b: kernels.differentiate(eta, w, self.case, self.pointers, T, out, a, b),
+            self._chunks,
+            self._work * T.shape[1],
+        )
+        return out
+
+    def third(self, eta: Array, weights: Array, Z: Array) -> Array:
+        """See `Likelihood.third`: the second derivative of π along each column of Z."""
+        host = self.backend.to_host
+        eta, w, Z = (np.ascontiguousarray(host(x)) for x in (eta, weights, Z))
+        out = np.zeros(self.n)
+        self._pool.map(
+            lambda a, b: differentiate_twice(eta, w, self.case, self.pointers, Z, out, a, b),
+            self._chunks,
+        )
+        return self.backend.asarray(out[:, None])
+
+
+def _of_part(
+    case: np.ndarray, strata: np.ndarray, backend: Backend
+) -> ConditionalLogisticLikelihood | None:
+    """The likelihood of a part of the rows; None where they say nothing."""
+    return ConditionalLogisticLikelihood(case, strata, backend) if case.any() else None

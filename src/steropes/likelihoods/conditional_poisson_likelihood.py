@@ -1,0 +1,202 @@
+"""Conditional Poisson regression: counts of a stratum given their total.
+
+Given the total n_s = Σ y of a stratum (a person of a self-controlled case series) its counts are
+multinomial with shares π_i = w_i exp η_i / Σ_{j in s} w_j exp η_j, and the baseline rate of the
+stratum drops out (Farrington 1995, eq. 2; Suchard and others 2013, eq. 2). The loss is
+
+    Σ_s n_s log Σ_{i in s} w_i exp η_i − Σ w y η,      n_s = Σ_{i in s} w_i y_i,
+
+the negative of the multinomial's kernel: log n_s! − Σ log y!, which no coefficient changes, is
+left out. A weight of 2 is a row that is there twice, in the numerator and in the sum.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaln
+
+from ..backends.protocols import Array, Backend
+from .base import Likelihood, Part
+from .curvature import GroupedCurvature
+from .informative_strata import (
+    gather_strata,
+    lone_rows,
+    parts_of_strata,
+    single_rows,
+    within_strata,
+)
+from .risk_sets import runs_of_rows
+
+__all__ = ["CaseSeriesLikelihood", "ConditionalPoissonLikelihood"]
+
+
+@dataclass
+class _Weights:
+    """Row weights w (n, B), w y of the rows with events, and each stratum's total n_s (S, B)."""
+
+    w: Any
+    wy: Any
+    total: Any
+
+
+class ConditionalPoissonLikelihood(Likelihood):
+    """Negative conditional log-likelihood; strata without events or with one row are left out.
+
+    Parameters
+    ----------
+    y : (n,) array
+        Counts, at least zero.
+    strata : (n,) int array
+        Codes 0 … S−1.
+    """
+
+    shift_invariant = True
+    grouped = True
+    ccd = "strata"
+    has_third = True
+
+    def __init__(self, y: np.ndarray, strata: np.ndarray, backend: Backend) -> None:
+        super().__init__(backend)
+        sizes, totals = np.bincount(strata), np.bincount(strata, y)
+        self.order, self.pointers, self.strata = gather_strata(strata, (totals > 0) & (sizes > 1))
+        self.n = int(self.pointers[-1])
+        self.alone = single_rows(strata, y)
+        self.y_alone = backend.asarray(np.asarray(y[self.alone], np.float64)[:, None])
+        y = y if self.order is None else y[self.order]
+        # Events are rare among the rows, so only their rows are kept.
+        self.rows = np.flatnonzero(y)
+        self.y = backend.asarray(np.asarray(y[self.rows], np.float64)[:, None])
+        self.log_factorial = backend.asarray(gammaln(y[self.rows] + 1.0)[:, None])
+        self.event_start = np.searchsorted(self.rows, self.pointers)
+
+    def weigh(self, w: Array) -> _Weights:
+        """Bind row weights; see `Likelihood.weigh`."""
+        wy = w[self.rows] * self.y
+        return _Weights(w, wy, self.backend.segment_sum(wy, self.event_start))
+
+    def evaluate(self, eta: Array, weights: _Weights) -> tuple[Array, Array]:
+        """See `Likelihood.evaluate`."""
+        lse, r = self.backend.segment_softmax(eta, weights.w, self.pointers, weights.total)
+        r[self.rows] -= weights.wy
+        return self._loss(eta, weights, lse), r
+
+    def loss(self, eta: Array, weights: _Weights) -> Array:
+        """See `Likelihood.loss`."""
+        lse, _ = self.backend.segment_softmax(
+            eta, weights.w, self.pointers, weights.total, shares=False
+        )
+        return self._loss(eta, weights, lse)
+
+    def _loss(self, eta: Array, weights: _Weights, lse: Array) -> Array:
+        # Σ w y (lse − η), stratum by stratum: no difference of two large sums.
+        eta = eta[self.rows]
+        loss = weights.total * lse - self.backend.segment_sum(weights.wy * eta, self.event_start)
+        return self.backend.column_sum(loss)
+
+    def score_constant(self, w: Array) -> Array:
+        """See `Likelihood.score_constant`: log n_s! − Σ w log y!, as the multinomial has it.
+
+        A row that is alone in its stratum says nothing.
+        """
+        bk = self.backend
+        wy = w[self.rows] * self.y
+        lone = lone_rows(w, wy, self.rows, self.event_start, self.pointers, bk)
+        return bk.column_sum(lone + self._ways(w))
+
+    def _ways(self, w: Array) -> Array:
+        """log n_s! − Σ w log y! of each stratum with two rows or more, zero of others, (S, B)."""
+        bk, own = self.backend, w[self.rows]
+        total = bk.segment_sum(own * self.y, self.event_start)
+        ways = bk.asarray(gammaln(bk.to_host(total) + 1.0))
+        ways = ways - bk.segment_sum(own * self.log_factorial, self.event_start)
+        several = bk.segment_sum((w > 0).astype(np.float64), self.pointers) > 1
+        return bk.xp.where(several, ways, 0.0)
+
+    def unpublished_constant(self, w: Array, offset: Array) -> Array:
+        """See `Likelihood.unpublished_constant`: in how many ways the events can fall."""
+        return self.backend.column_sum(self._ways(w))
+
+    def parts(self, cuts: np.ndarray) -> list[Part] | None:
+        """See `Likelihood.parts`."""
+        rows = np.arange(self.n) if self.order is None else self.order
+        stratum = np.repeat(np.arange(len(self.pointers) - 1), np.diff(self.pointers))
+        codes = parts_of_strata(rows, stratum, cuts)
+        if codes is None:
+            return None
+        y = np.zeros(cuts[-1])
+        y[rows[self.rows]] = self.backend.to_host(self.y)[:, 0]
+        return [
+            partial(_of_part, y[a:b], own)
+            for (a, b), own in zip(pairwise(cuts), codes, strict=True)
+        ]
+
+    def events(self) -> np.ndarray:
+        """Counts of the model's rows, (n,)."""
+        out = np.zeros(self.n)
+        out[self.rows] = self.backend.to_host(self.y)[:, 0]
+        return out
+
+    def martingale_residuals(self, eta: Array, weights: _Weights) -> Array:
+        """Events minus those expected given the stratum's total, w (y − n_s π / w), (n, 1)."""
+        return -self.evaluate(eta, weights)[1]
+
+    def score_residuals(self, eta: Array, weights: _Weights, Z: Array) -> Array:
+        """Each row's part of the score, (z − z̄_s) times its residual: the derivative in its weight.
+
+        z̄_s = Σ π z. Residuals of a stratum add up to zero, so that z̄_s has no part in its sum.
+        """
+        _, share = self.backend.segment_softmax(eta, weights.w, self.pointers, weights.total)
+        return within_strata(
+            Z, share, self.martingale_residuals(eta, weights), self.pointers, self.backend
+        )
+
+    def curvature(self, eta: Array, weights: _Weights, exact: bool = False) -> GroupedCurvature:
+        """v = n_s π; the groups are the strata, m_s = Σ n_s π_i x_i with weight 1 / n_s."""
+        _, v = self.backend.segment_softmax(eta, weights.w, self.pointers, weights.total)
+        xp, v, total = self.backend.xp, v[:, 0], weights.total[:, 0]
+        c = xp.zeros(self.n)
+        c[self.pointers[1:] - 1] = xp.where(total > 0, 1.0 / xp.where(total > 0, total, 1.0), 0.0)
+        return GroupedCurvature(v, v, self.pointers, c)
+
+    def third(self, eta: Array, weights: _Weights, Z: Array) -> Array:
+        """See `Likelihood.third`: n_s π_i [(z_i − z̄_s)² − var_s z], as in `CoxLikelihood.third`."""
+        bk, xp = self.backend, self.backend.xp
+        _, v = bk.segment_softmax(eta, weights.w, self.pointers, weights.total)  # n_s π
+        stratum = runs_of_rows(self.pointers)
+        total = xp.where(weights.total > 0, weights.total, 1.0)
+
+        def centred(x: Array) -> Array:
+            return x - (bk.segment_sum(v * x, self.pointers) / total)[stratum]
+
+        away = centred(Z)
+        return v * centred((away * away).sum(axis=1, keepdims=True))
+
+    def log_likelihood_constant(self, weights: Array) -> Array:
+        """−Σ w y log w of rows that are alone in their stratum."""
+        w, xp = weights[self.alone], self.backend.xp
+        return -(self.y_alone * w * xp.log(xp.where(w > 0, w, 1.0))).sum(axis=0)
+
+
+def _of_part(
+    y: np.ndarray, strata: np.ndarray, backend: Backend
+) -> ConditionalPoissonLikelihood | None:
+    """The likelihood of a part of the rows; None where they say nothing."""
+    return ConditionalPoissonLikelihood(y, strata, backend) if y.any() else None
+
+
+class CaseSeriesLikelihood(ConditionalPoissonLikelihood):
+    """The same, of a case series: R's Cyclops knows its lengths of intervals as such."""
+
+    ccd = "strata"
+    has_third = True
+
+    def unpublished_constant(self, w: Array, offset: Array) -> Array:
+        """See `Likelihood.unpublished_constant`: the intervals' lengths are in it too."""
+        wy = w[self.rows] * self.y
+        lengths = self.backend.column_sum(wy * offset[self.rows])
+        return super().unpublished_constant(w, offset) + lengths

@@ -1,0 +1,86 @@
+"""Which levels have mass, where interval censoring leaves some without any.
+
+A level that some row covers alone always has mass. Others (the innermost intervals between a
+right- and a left-censored outcome) may end with none: their two thresholds meet and α runs
+into its boundary. Such levels are dropped on the way, and at the end the derivative of the
+likelihood in the mass of each dropped level says whether one must come back.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .cumulative_rows import Thresholds
+from .outcome_levels import Levels
+
+__all__ = ["covering", "expanded", "forced", "reduced", "transferred", "wanted"]
+
+LEAST = 1e-7  # of √Σw: a derivative below it is zero
+
+
+def forced(levels: Levels) -> np.ndarray:
+    """Levels that some row covers alone, (M,) bool."""
+    out = np.zeros(levels.M, bool)
+    out[levels.up[levels.up == levels.low + 1]] = True
+    return out
+
+
+def covering(levels: Levels, keep: np.ndarray) -> np.ndarray:
+    """``keep`` with the levels of rows that would be left with none added back."""
+    count = np.concatenate([[0], np.cumsum(keep)])
+    for i in np.flatnonzero(count[levels.up + 1] == count[levels.low + 1]):
+        keep = keep.copy()
+        keep[levels.low[i] + 1 : levels.up[i] + 1] = True
+    return keep
+
+
+def reduced(levels: Levels, keep: np.ndarray) -> Levels:
+    """The same rows over fewer levels."""
+    new = np.concatenate([np.cumsum(keep) - 1, [-1]])  # index −1 stays −1
+    low, up = new[levels.low], new[levels.up]
+    M = int(keep.sum())
+    level = np.where(up < M - 1, up, low + 1)
+    order = np.argsort(level, kind="stable")
+    pointers = np.concatenate([[0], np.cumsum(np.bincount(level, minlength=M))])
+    low, up = low[order].astype(np.int32), up[order].astype(np.int32)
+    wide = (low >= 0) & (up < M - 1) & (up - low > 1)
+    return Levels(levels.values[keep], levels.order[order], low, up, pointers, not wide.any())
+
+
+def expanded(alpha: np.ndarray, keep: np.ndarray) -> np.ndarray:
+    """α at the thresholds of all levels, (M − 1,)."""
+    padded = np.concatenate([alpha, [np.inf]])
+    return padded[np.maximum(np.cumsum(keep)[:-1] - 1, 0)]
+
+
+def wanted(keep: np.ndarray, g: np.ndarray, weight_sum: float, tol: float) -> np.ndarray:
+    """Dropped levels whose mass would raise the likelihood, the worst of each run, (M,) bool.
+
+    Parameters
+    ----------
+    g : (M − 1,) array
+        Gradient of the loss over the thresholds of all levels.
+    """
+    out = np.zeros(len(keep), bool)
+    run = np.cumsum(keep)[:-1]
+    limit = max(tol, LEAST) * np.sqrt(weight_sum)
+    for block in np.unique(run[~keep[:-1]]):
+        at = np.flatnonzero(run == block)
+        # Lowering the first thresholds of the run opens the level after them.
+        part = np.cumsum(g[at])[:-1]
+        worst = int(part.argmax()) if len(part) else 0
+        if len(part) and part[worst] > limit:
+            out[at[worst] + 1] = True
+    return out
+
+
+def transferred(alpha: np.ndarray, keep: np.ndarray, change: np.ndarray) -> Thresholds:
+    """Thresholds over the levels ``change`` from those over the levels ``keep``."""
+    alpha = expanded(alpha, keep)[np.flatnonzero(change)[:-1]]
+    delta = np.diff(alpha, prepend=0.0)
+    delta[0] = 1.0
+    # A level that comes back opens by a hundredth of the narrower gap beside it.
+    for k in np.flatnonzero(delta <= 0):
+        beside = [d for d in (delta[k - 1] if k > 1 else 1.0, *delta[k + 1 : k + 2]) if d > 0]
+        delta[k] = 0.01 * min([*beside, 1.0])
+    return Thresholds.build(float(alpha[len(alpha) // 2]), len(alpha) // 2, delta)

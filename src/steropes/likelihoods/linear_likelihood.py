@@ -1,0 +1,140 @@
+"""Linear regression: least squares, with the residual variance profiled out afterwards."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from ..backends.protocols import Array, Backend
+from .base import Likelihood, Part, stack_outcomes
+from .curvature import GroupedCurvature
+
+__all__ = ["LinearLikelihood", "normal_score"]
+
+LEAST = 1e-3  # of the outcome's spread: residuals that are no smaller for all we can tell
+EQUAL = 1e-13  # of the outcome's size: a spread that is rounding
+SAME = 1e-12  # share of outcomes' mean square that is no variance of training outcomes
+PERFECT = 1e-8  # share of the outcome's variance below which a residual variance is not trusted
+
+
+class LinearLikelihood(Likelihood):
+    """½ Σ w (y − η)²: the normal log-likelihood at σ² = 1, the scale that priors refer to.
+
+    Parameters
+    ----------
+    y : (n,) array
+    """
+
+    quadratic = True
+    ccd = "linear"
+    trust_radius = np.inf
+
+    def __init__(self, y: np.ndarray, backend: Backend) -> None:
+        super().__init__(backend)
+        self.n = len(y)
+        self.y = backend.asarray(np.array(y, np.float64)[:, None])  # a copy
+        self.spread: Any = 0.0
+        self.measure(np.ones(self.n), None)
+
+    def measure(self, weights: np.ndarray, offset: np.ndarray | None) -> None:
+        """Take the outcome's spread beside its offset from the rows that have weight, (n,).
+
+        Of an outcome that is the same everywhere it is its size.
+        """
+        y = self.backend.to_host(self.y)[:, 0]
+        used = weights > 0
+        if not used.any():
+            return
+        w, own = weights[used] / weights[used].max(), y[used]
+        part = own if offset is None else own - offset[used]
+        mean = np.average(part, weights=w)
+        spread = float(np.sqrt(np.average((part - mean) ** 2, weights=w)))
+        size = float(np.abs(own).max())
+        if offset is not None:
+            size = max(size, float(np.abs(offset[used]).max()))
+        self.spread = spread if spread > EQUAL * size else size
+
+    def evaluate(self, eta: Array, weights: Array) -> tuple[Array, Array]:
+        """See `Likelihood.evaluate`."""
+
+        def part(eta: Array, w: Array, y: Array) -> tuple[Array, ...]:
+            r = w * (eta - y)
+            with np.errstate(over="ignore"):  # an infinite loss makes the line search step back
+                return 0.5 * r * (eta - y), r
+
+        loss, (r,) = self.backend.sum_rows(part, eta, weights, self.repeated(self.y, eta.shape[1]))
+        return loss, r
+
+    def loss(self, eta: Array, weights: Array) -> Array:
+        """See `Likelihood.loss`."""
+
+        def part(eta: Array, w: Array, y: Array) -> tuple[Array, ...]:
+            with np.errstate(over="ignore"):
+                return (0.5 * w * (eta - y) ** 2,)
+
+        return self.backend.sum_rows(part, eta, weights, self.repeated(self.y, eta.shape[1]))[0]
+
+    def dispersion(self, loss: Array, total: Array) -> Array:
+        """The residual variance, as far as rounding lets it be told from zero."""
+        return np.maximum(self.score_variance(loss, total), (LEAST * self.spread) ** 2)
+
+    def score_variance(self, loss: Array, total: Array) -> Array:
+        """The residual variance as it is, unless it is nothing but rounding."""
+        least = np.maximum((EQUAL * self.spread) ** 2, 1e-300)
+        return np.maximum(2.0 * loss / np.maximum(total, 1e-300), least)
+
+    def beside(self, likelihoods: Sequence[Any], lanes: int) -> LinearLikelihood:
+        """See `Likelihood.beside`."""
+        out = copy.copy(self)
+        out._repeated = {}
+        out.many_outcomes = True
+        out.y = stack_outcomes([x.y for x in likelihoods], lanes, self.backend)
+        out.spread = np.zeros(lanes)
+        out.spread[: len(likelihoods)] = [x.spread for x in likelihoods]
+        return out
+
+    def parts(self, cuts: np.ndarray) -> list[Part] | None:
+        """See `Likelihood.parts`."""
+        y = self.backend.to_host(self.y)[:, 0]
+        return [partial(LinearLikelihood, y[a:b]) for a, b in pairwise(cuts)]
+
+    def curvature(self, eta: Array, weights: Array, exact: bool = False) -> GroupedCurvature:
+        """v = w."""
+        return GroupedCurvature((weights + 0.0 * eta)[:, 0])
+
+    def score(self, eta: Array, held_out: Array, train: Array) -> Array:
+        """The normal log-density of the held-out rows at the training rows' own variance."""
+        parts = self.backend.to_host(self.score_parts(eta, held_out, train))
+        return self.backend.asarray(self.score_of(parts))
+
+    def score_parts(self, eta: Array, held_out: Array, train: Array) -> Array:
+        """See `Likelihood.score_parts`: weights, moments of y and losses."""
+        xp, y = self.backend.xp, self.y
+        wy = train * y
+        sums = [held_out, train, wy, wy * y]
+        losses = [self.loss(eta, train), self.loss(eta, held_out)]
+        return xp.stack([x.sum(axis=0) for x in sums] + losses)
+
+    def score_of(self, parts: np.ndarray) -> np.ndarray:
+        """See `Likelihood.score_of`."""
+        return normal_score(parts)
+
+
+def normal_score(parts: np.ndarray) -> np.ndarray:
+    """Log-density of held-out rows at the training rows' own variance, (B,), from `score_parts`."""
+    n, total, sum_y, sum_yy, train, held_out = parts
+    total = np.maximum(total, 1e-300)
+    spread = np.maximum(sum_yy / total - (sum_y / total) ** 2, 0.0)
+    # Training rows that are fitted exactly would make any held-out residual infinitely
+    # unlikely and the score a matter of rounding.
+    variance = np.maximum(2.0 * train / total, PERFECT * spread + 1e-300)
+    score = -held_out / variance - 0.5 * n * np.log(2 * np.pi * variance)
+    # Where they are all the same they have no variance, and say that no other value is possible.
+    size = np.maximum(sum_yy / total, 2.0 * held_out / np.maximum(n, 1e-300))
+    same = (spread <= SAME * size) & (2.0 * train / total <= SAME**2 * size)
+    return np.where(same, -np.inf, score)

@@ -1,0 +1,85 @@
+"""Logistic regression: y in {0, 1}, P(y = 1) = 1 / (1 + exp(−η))."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from ..backends.protocols import Array, Backend
+from .base import Likelihood, Part, stack_outcomes
+from .curvature import GroupedCurvature
+
+__all__ = ["LogisticLikelihood"]
+
+
+class LogisticLikelihood(Likelihood):
+    """Σ w [log(1 + exp η) − y η].
+
+    Parameters
+    ----------
+    y : (n,) array of 0 and 1 (fractions between are accepted)
+    """
+
+    ccd = "logistic"
+    has_third = True
+
+    def __init__(self, y: np.ndarray, backend: Backend) -> None:
+        super().__init__(backend)
+        self.n = self.effective_rows = len(y)
+        self.y = backend.asarray(np.asarray(y, np.float64)[:, None])
+
+    def evaluate(self, eta: Array, weights: Array) -> tuple[Array, Array]:
+        """See `Likelihood.evaluate`."""
+        return self.backend.logistic(eta, weights, self.repeated(self.y, eta.shape[1]))
+
+    def loss(self, eta: Array, weights: Array) -> Array:
+        """See `Likelihood.loss`."""
+        return self.evaluate(eta, weights)[0]
+
+    def beside(self, likelihoods: Sequence[Any], lanes: int) -> LogisticLikelihood:
+        """See `Likelihood.beside`."""
+        out = copy.copy(self)
+        out._repeated = {}
+        out.many_outcomes = True
+        out.y = stack_outcomes([x.y for x in likelihoods], lanes, self.backend)
+        return out
+
+    def parts(self, cuts: np.ndarray) -> list[Part] | None:
+        """See `Likelihood.parts`."""
+        y = self.backend.to_host(self.y)[:, 0]
+        return [partial(LogisticLikelihood, y[a:b]) for a, b in pairwise(cuts)]
+
+    def curvature(self, eta: Array, weights: Array, exact: bool = False) -> GroupedCurvature:
+        """v = w p (1 − p)."""
+        xp = self.backend.xp
+
+        def part(eta: Array, w: Array) -> tuple[Array, ...]:
+            e = xp.exp(-abs(eta))
+            return (w * e / (1.0 + e) ** 2,)
+
+        (v,) = self.backend.map_rows(part, eta, weights)
+        return GroupedCurvature(v[:, 0])
+
+    def level(self, eta: Array, weights: Array) -> float:
+        """See `Likelihood.level`: the log odds of the outcome over those expected."""
+        xp, total = self.backend.xp, float(weights.sum())
+        e = xp.exp(-abs(eta))
+        events = float((weights * self.y).sum())
+        expected = float((weights * xp.where(eta >= 0, 1.0, e) / (1.0 + e)).sum())
+        others = float((weights * xp.where(eta >= 0, e, 1.0) / (1.0 + e)).sum())
+        # not the total minus those expected: of it nothing may be left in rounding
+        if not (0 < events < total and expected > 0 and others > 0):
+            return 0.0
+        return float(np.log(events / (total - events)) - np.log(expected / others))
+
+    def third(self, eta: Array, weights: Array, Z: Array) -> Array:
+        """See `Likelihood.third`: w p (1 − p) (1 − 2p) Σ_c z_c²."""
+        xp = self.backend.xp
+        e = xp.exp(-abs(eta))
+        slope = weights * e * (1.0 - e) / (1.0 + e) ** 3  # at |η|; odd in η
+        return -xp.sign(eta) * slope * (Z * Z).sum(axis=1, keepdims=True)

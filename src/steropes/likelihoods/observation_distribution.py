@@ -1,0 +1,113 @@
+"""The probability of being under observation where people enter late, for a batch of row weights.
+
+With G the distribution of censoring and H that of entry, in reversed time (Geskus 2011, eq. 5–6),
+
+    G(t−) = Π_{u < t} (1 − c(u) / (Y(u) + c(u))),    H(t−) = Π_{u ≥ t} (1 − e(u) / (Y(u) + e(u))),
+
+where c(u) is the weight that is censored at u, e(u) the weight that enters there and Y(u) that of
+those who entered before u and leave after it. At equal times an event comes first, then a
+censoring, then an entry, as in R's `survival::finegray`. What weights need is a ratio in which
+the entries after both times cancel,
+
+    G(t−) H(t−) / (G(s−) H(s−)) = Π_{s ≤ u < t} (Y(u) + e(u)) / (Y(u) + c(u)):
+
+those under observation just after u by those just before it, events taken out. So no time has to
+be earlier than all entries, and cutting a row in two (a censoring and an entry) changes nothing.
+
+Where nobody is under observation just before an entry the ratio is infinite, and nothing is known
+of one *spell* of observation by what is before it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..backends.protocols import Array, Backend
+from .censoring_distribution import CensoringDistribution, as_column, ends_of_strata
+from .risk_sets import RiskGroups, RiskSets
+
+__all__ = ["ObservationDistribution"]
+
+
+class ObservationDistribution(CensoringDistribution):
+    """Times, entries and strata of the rows; the weights come later.
+
+    The moments are the distinct times and entries of each stratum.
+
+    Parameters
+    ----------
+    time, entry : (n,) arrays
+        At risk on (entry, time]; times from late to early within each stratum.
+    censored : (n,) bool array
+    stratum : (n,) int array
+        0, 1, … in order.
+
+    Attributes
+    ----------
+    time : (m,) array
+        Of the moments.
+    """
+
+    def __init__(
+        self, time: np.ndarray, entry: np.ndarray, censored: np.ndarray, stratum: np.ndarray,
+        backend: Backend,
+    ) -> None:  # fmt: skip
+        n = len(time)
+        value, of = np.concatenate([time, entry]), np.concatenate([stratum, stratum])
+        by = np.lexsort((-value, of))
+        new = np.ones(2 * n, bool)
+        new[1:] = (value[by[1:]] != value[by[:-1]]) | (of[by[1:]] != of[by[:-1]])
+        moment = np.empty(2 * n, np.int64)
+        moment[by] = np.cumsum(new) - 1
+        at = by[new]
+        self.time, self.entered = value[at], moment[n:]
+        self.backend, self.moment, self.m = backend, moment[:n], len(at)
+        self.censored = as_column(censored, backend)
+        self.strata_start, self.latest, self.earliest = ends_of_strata(of[at])
+        # With all rows as events those who leave at a moment are summed apart from the others.
+        rows = np.searchsorted(stratum, np.arange(len(self.strata_start)))
+        groups = RiskGroups(self.time, of[at])
+        self._sets = RiskSets(time, np.ones(n, np.int8), entry, rows, backend, groups)
+        self._by_entry = np.argsort(self.entered, kind="stable")
+        self._entries = np.searchsorted(self.entered[self._by_entry], np.arange(self.m + 1))
+        self._stratum = of[at]
+
+    def _flows(self, w: Array) -> tuple[Array, Array, Array]:
+        """Weight censored, entering, and under observation before and after, (m, B) each."""
+        bk = self.backend
+        c = self._sets.over_events(w * self.censored)
+        e = bk.segment_sum(w[self._by_entry], self._entries)
+        return c, e, self._sets.over_rows(w)
+
+    def curve(self, w: Array) -> tuple[Array, Array]:
+        """G(t−)H(t−) at each moment, (m, B), and the number of its spell, from one on.
+
+        The first is divided by its largest value in the stratum, and says nothing from one spell
+        to another.
+        """
+        xp = self.backend.xp
+        c, e, Y = self._flows(w)
+        before, after = Y + c, Y + e
+        known = (before > 0) & (after > 0)
+        factor = xp.log(xp.where(known, after, 1.0)) - xp.log(xp.where(known, before, 1.0))
+        log = self.earlier(factor)
+        log -= self.backend.segment_max(log, self.strata_start)[self._stratum]
+        spells = self.earlier(((before <= 0) & (e > 0)).astype(np.float64))
+        return xp.exp(log), spells
+
+    def influence(self, q: Array, w: Array) -> Array:
+        """∫ q/π^c dM_i^c − ∫ q/π^e dM_i^e of each row, (n, L), π^c = Y + c and π^e = Y + e.
+
+        M^c counts censorings as time goes on and M^e entries as it runs back; weights fall with
+        the hazard of the one and rise with that of the other.
+        """
+        xp = self.backend.xp
+        c, e, Y = self._flows(w)
+        out = xp.where(Y + c > 0, Y + c, 1.0)
+        come = xp.where(Y + e > 0, Y + e, 1.0)
+        drift_out, drift_in = q * c / out**2, q * e / come**2
+        drift = drift_in - drift_out
+        table, at = self._sets.over_groups(drift, xp.zeros_like(drift))
+        left = self.censored * (q / out - drift_out)[self.moment]
+        entered = (drift_in - q / come)[self.entered]
+        return w * (table[at] + left + entered)

@@ -1,0 +1,103 @@
+"""Poisson regression: E(y) = exp(η), with the log of the exposure as offset in η."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaln
+
+from ..backends.protocols import Array, Backend
+from .base import Likelihood, Part, stack_outcomes
+from .curvature import GroupedCurvature
+
+__all__ = ["PoissonLikelihood"]
+
+
+class PoissonLikelihood(Likelihood):
+    """Σ w [exp η − y η]; the constant Σ w log y! is kept apart.
+
+    Parameters
+    ----------
+    y : (n,) array, at least zero
+    """
+
+    ccd = "poisson"
+    has_third = True
+
+    def __init__(self, y: np.ndarray, backend: Backend) -> None:
+        super().__init__(backend)
+        y = np.array(y, np.float64)  # a copy
+        self.n = self.effective_rows = len(y)
+        self.y = backend.asarray(y[:, None])
+        self.log_factorial = backend.asarray(gammaln(y + 1.0)[:, None])
+
+    def evaluate(self, eta: Array, weights: Array) -> tuple[Array, Array]:
+        """See `Likelihood.evaluate`."""
+
+        def part(eta: Array, w: Array, y: Array) -> tuple[Array, ...]:
+            wmu = self._weighted_mean(eta, w)
+            return wmu - w * y * eta, wmu - w * y
+
+        loss, (r,) = self.backend.sum_rows(part, eta, weights, self.repeated(self.y, eta.shape[1]))
+        return loss, r
+
+    def loss(self, eta: Array, weights: Array) -> Array:
+        """See `Likelihood.loss`."""
+
+        def part(eta: Array, w: Array, y: Array) -> tuple[Array, ...]:
+            return (self._weighted_mean(eta, w) - w * y * eta,)
+
+        return self.backend.sum_rows(part, eta, weights, self.repeated(self.y, eta.shape[1]))[0]
+
+    def beside(self, likelihoods: Sequence[Any], lanes: int) -> PoissonLikelihood:
+        """See `Likelihood.beside`."""
+        out = copy.copy(self)
+        out._repeated = {}
+        out.many_outcomes = True
+        out.y = stack_outcomes([x.y for x in likelihoods], lanes, self.backend)
+        out.log_factorial = stack_outcomes(
+            [x.log_factorial for x in likelihoods], lanes, self.backend
+        )
+        return out
+
+    def parts(self, cuts: np.ndarray) -> list[Part] | None:
+        """See `Likelihood.parts`."""
+        y = self.backend.to_host(self.y)[:, 0]
+        return [partial(PoissonLikelihood, y[a:b]) for a, b in pairwise(cuts)]
+
+    def curvature(self, eta: Array, weights: Array, exact: bool = False) -> GroupedCurvature:
+        """See `Likelihood.curvature`; v = w exp η."""
+        return GroupedCurvature(self._weighted_mean(eta, weights)[:, 0])
+
+    def third(self, eta: Array, weights: Array, Z: Array) -> Array:
+        """See `Likelihood.third`: w exp η Σ_c z_c²."""
+        return self._weighted_mean(eta, weights) * (Z * Z).sum(axis=1, keepdims=True)
+
+    def level(self, eta: Array, weights: Array) -> float:
+        """See `Likelihood.level`: the logarithm of the counts over those expected."""
+        total = float((weights * self.y).sum())
+        expected = float(self._weighted_mean(eta, weights).sum())
+        return float(np.log(total / expected)) if total > 0 and 0 < expected < np.inf else 0.0
+
+    def _weighted_mean(self, eta: Array, w: Array) -> Array:
+        """Return w exp η; a row without weight counts nothing, whatever its prediction."""
+        xp = self.backend.xp
+        with np.errstate(over="ignore"):  # an infinite loss makes the line search step back
+            return w * xp.where(w > 0, xp.exp(eta), 0.0)
+
+    def score_constant(self, w: Array) -> Array:
+        """See `Likelihood.score_constant`: −Σ w log y!."""
+        return self.log_likelihood_constant(w)
+
+    def unpublished_constant(self, w: Array, offset: Array) -> Array:
+        """See `Likelihood.unpublished_constant`: −Σ w log y!."""
+        return self.log_likelihood_constant(w)
+
+    def log_likelihood_constant(self, weights: Array) -> Array:
+        """−Σ w log y!."""
+        return -(weights * self.log_factorial).sum(axis=0)
