@@ -17,8 +17,8 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from ...backends.threads import ThreadPool
-from ...likelihoods.nuisance import Nuisance
+from ...backends.thread_pool import ThreadPool
+from ...likelihoods.nuisance_likelihood import Nuisance
 from ...priors import Prior
 from ..quadratic import ColumnOperator
 
@@ -102,8 +102,8 @@ class DataTerm(Protocol):
         Losses at the points.
     unsettled : (lanes,) array
         Distance of the nuisance parameters from their optimum given β, in their own standard errors
-        (`steropes.likelihoods.nuisance`); zero without nuisance parameters. They move with the
-        steps: gradients and curvatures are those after their elimination.
+        (`steropes.likelihoods.nuisance_likelihood`); zero without nuisance parameters. They
+        move with the steps: gradients and curvatures are those after their elimination.
     fall : (lanes,) array
         Their Newton decrement: the descent that they alone add to the slope along a step.
     """

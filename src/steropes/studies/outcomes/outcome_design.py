@@ -81,7 +81,7 @@ def outcome_columns(
 
 def _block(name: str, column: NDArray) -> Any:
     """Build a sparse column; raise if the column of an interaction does not vary."""
-    from steropes.design.blocks import SparseBlock
+    from steropes.design.column_storage import SparseBlock
 
     n, rows = len(column), np.flatnonzero(column).astype(np.int32)
     ends = np.array([0, len(rows)])

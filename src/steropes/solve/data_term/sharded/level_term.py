@@ -1,7 +1,7 @@
 """The data term of rows in shards that share a few thresholds.
 
 The thresholds are kept here. A step sends them with the coefficients, and shards answer with sums
-by threshold (`likelihoods.level_exchange`). From their totals follow the gradient with the
+by threshold (`likelihoods.sharded_thresholds`). From their totals follow the gradient with the
 thresholds eliminated, the thresholds' own step and the last term of the Hessian. A step is thus one
 request, whose answer grows with the working set times the number of thresholds.
 """
@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ....likelihoods.blocks import Chain
-from ....likelihoods.level_exchange import LevelExchange, LevelPoint, Moved
-from ....likelihoods.nuisance import Nuisance, NuisanceLikelihood
+from ....likelihoods.nuisance_hessian import Chain
+from ....likelihoods.nuisance_likelihood import Nuisance, NuisanceLikelihood
+from ....likelihoods.sharded_thresholds import LevelExchange, LevelPoint, Moved
 from ..protocols import Accuracy, CurvatureAt, Trial
 from ..working_columns import WorkingSet
 from .level_state import LevelState, padded, require_positive
