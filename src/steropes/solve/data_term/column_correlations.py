@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ...backends.cpu import CpuBackend, Lines
-from ...backends.cpu.blocks import column_squares, strong_column_pairs
-from ...backends.threads import ThreadPool, balanced_chunks
+from ...backends.cpu.block_cholesky import column_squares, strong_column_pairs
+from ...backends.thread_pool import ThreadPool, balanced_chunks
 from ..quadratic.correlated_pairs import collect_pairs
 
 __all__ = ["Correlations", "Piece", "correlations", "strong_pairs"]
