@@ -53,9 +53,9 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
         "solve.quadratic.products": {"STRIPE": 5, "CHUNKS": 3, "ROWS": 3},
         "solve.quadratic.shared": {"STRIPE": 5},
         "solve.growing": {"STRIPE": 5},
-        "design.rows": {"STRIPE": 5, "SOME": 11},
+        "design.row_matrix": {"STRIPE": 5, "SOME": 11},
     }),
-    (0.8, {"backends.cpu.gram": {
+    (0.8, {"backends.cpu.gram_matrix": {
         "FREQUENT": 0.1, "FEW": 2, "WORTH": 0, "TILE": 5, "ROWS": 8, "MEMORY": 1 << 12,
     }}),
     (0.8, {
@@ -63,8 +63,8 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
             "HELD": 1 << 8, "ROWS_A_CHUNK": 13, "MIN_BAND": 7, "MAX_BAND": 16, "GRAM_STRIPE": 64,
             "GRAM_ENTRIES": 1, "DENSE": 0,
         },
-        "backends.cpu.groups": {"LINES": 16, "ENTRIES": 64},
-        "likelihoods.cumulative.rows": {"ROWS": 11},
+        "backends.cpu.sparse_group_sums": {"LINES": 16, "ENTRIES": 64},
+        "likelihoods.cumulative.cumulative_rows": {"ROWS": 11},
     }),
     (0.8, {
         "solve.hessian.profiled": {
@@ -73,12 +73,12 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
         "solve.hessian.grouped": {"DENSE_SUMS": 100},
         "solve.hessian.channels": {"ROWS": 7},
         "solve.certificate": {"COLUMNS": 3, "ENTRIES": 64},
-        "likelihoods.pooled_logistic": {"PEOPLE": 11},
-        "likelihoods.blocks": {"AT_ONCE": 3},
+        "likelihoods.pooled_logistic_likelihood": {"PEOPLE": 11},
+        "likelihoods.nuisance_hessian": {"AT_ONCE": 3},
     }),
     (0.5, {"fit.multiple_outcomes": {"MIN_NEAR_COLUMNS": 1}}),
-    (0.5, {"design.packed": {"LEAST": 1, "SHARE": 10.0, "AT_ONCE": 7}}),
-    (0.5, {"backends.threads": {"FEW": 0, "MANY": 0, "SHORT": 0.0, "WORTH": 0.0}}),
+    (0.5, {"design.packed_block": {"LEAST": 1, "SHARE": 10.0, "AT_ONCE": 7}}),
+    (0.5, {"backends.thread_pool": {"FEW": 0, "MANY": 0, "SHORT": 0.0, "WORTH": 0.0}}),
     (0.3, {
         "solve.worth": {"WIDE": 6, "WIDEST": 6},
         "solve.data_term.column_blocks": {"CHUNKS": 3, "STRIPE": 3},
