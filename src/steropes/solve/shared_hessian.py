@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..backends.threads import ThreadPool
+from ..backends.thread_pool import ThreadPool
 from .certificate import floored_curvature
 from .data_term import CurvatureAt, DataTerm
 from .growing import GrowingMatrix

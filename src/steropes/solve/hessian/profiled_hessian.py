@@ -12,10 +12,10 @@ import numpy as np
 from scipy import linalg
 
 from ...backends.cpu import tridiagonal
-from ...backends.face import Array
-from ...backends.threads import ThreadPool, balanced_chunks
-from ...design.face import AnyRows, RowsLike
-from ...likelihoods.blocks import Chain
+from ...backends.protocols import Array
+from ...backends.thread_pool import ThreadPool, balanced_chunks
+from ...design.protocols import AnyRows, RowsLike
+from ...likelihoods.nuisance_hessian import Chain
 from ...likelihoods.curvature import ProfiledCurvature
 from .symmetric_fill import fill_symmetric
 
