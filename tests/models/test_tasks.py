@@ -19,7 +19,7 @@ from steropes.models import resampling
 
 @pytest.fixture
 def data(monkeypatch):
-    monkeypatch.setattr(resampling, "TOGETHER", 4)
+    monkeypatch.setattr(resampling, "DRAWS_PER_TASK", 4)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(120, 4))
     y = (rng.random(120) < 1 / (1 + np.exp(-X[:, 0]))).astype(int)

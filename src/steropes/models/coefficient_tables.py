@@ -1,4 +1,4 @@
-"""Tables of coefficients: which of them, standard errors, tests, limits, ratios."""
+"""Tables of coefficients: selection of rows, standard errors, tests, limits and ratios."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["cluster_codes", "coefficient_positions", "coefficient_table", "criti
 
 
 def critical_value(level: Any, df: float | None = None) -> float:
-    """Standard errors on either side of an estimate: of the normal, or of t with ``df``."""
+    """Return the half-width of an interval in standard errors, normal or t with ``df``."""
     at = 0.5 + check_level(level) / 2
     return float(stats.norm.ppf(at) if df is None else stats.t.ppf(at, df))
 
@@ -25,22 +25,22 @@ def critical_value(level: Any, df: float | None = None) -> float:
 def coefficient_positions(
     params: Any, names: list[str], fixed: FixedCoefficients | None = None
 ) -> list[int]:
-    """Return the rows of the table of coefficients that names, positions or a mask refer to.
+    """Find the rows of the table of coefficients that names, positions or a mask refer to.
 
     Parameters
     ----------
     params : name, position, sequence of them, or mask
-        None is all. A position counts the coefficients of all columns of X, those that ``fixed``
-        gives too, behind the intercept or baseline where there is one. A mask has an entry for
-        each row of the table, or for each coefficient.
+        None means all. Positions count the intercept or baseline, if any, and then the
+        coefficients of all columns of X, including fixed ones. A mask has an entry for each row
+        of the table or for each coefficient.
     names : list of str
-        Of the rows of the table: the coefficients that are estimated.
+        Names of the rows of the table, the estimated coefficients.
     fixed : FixedCoefficients, optional
 
     Raises
     ------
     DataError
-        If there is no such coefficient, or its value is given and not estimated.
+        If there is no such coefficient, or it is fixed and not estimated.
     """
     if params is None:
         return list(range(len(names)))
@@ -71,6 +71,7 @@ def coefficient_positions(
 
 
 def _position(item: Any, names: list[str]) -> int:
+    """Find the row of one name or position."""
     if isinstance(item, str):
         if item not in names:
             raise DataError(f"There is no coefficient {item!r}; there are {listed(names)}.")
@@ -110,7 +111,7 @@ def coefficient_table(
     ratio : bool
         Whether exp(coef) is a ratio (of hazards, odds or rates) and gets columns of its own.
     known : tuple of (p,) and (p, 2) arrays, optional
-        Statistics and limits that do not follow from the standard errors.
+        Statistics and limits that are not derived from the standard errors.
 
     Returns
     -------
@@ -135,7 +136,7 @@ def coefficient_table(
 
 
 def cluster_codes(cluster: Any, n: int, weights: np.ndarray) -> np.ndarray | None:
-    """Codes of the rows' clusters, at least two of them among the rows that count."""
+    """Convert cluster labels to codes; require two clusters among rows with positive weight."""
     if cluster is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Confidence intervals of an estimator's coefficients, by the method that is asked for."""
+"""Confidence intervals of an estimator's coefficients by all methods."""
 
 from __future__ import annotations
 
@@ -43,28 +43,28 @@ class ConfidenceIntervals(Resampling, ProfileLikelihood, HypothesisTests):
         method: IntervalMethod = "wald",
         cluster: Any = None,
     ) -> pd.DataFrame:
-        """Confidence intervals of the coefficients.
+        """Compute confidence intervals of the coefficients.
 
         Parameters
         ----------
         params : name, position, sequence of them, or mask, optional
-            Coefficients; default all, or by ``"profile"`` all without a prior of their own. A
-            position counts the intercept or baseline, where there is one, and then the columns
-            of X as they were given to ``fit``, those with a fixed coefficient too. A mask has one
-            entry for each coefficient.
+            Coefficients; default all, or with ``"profile"`` all unpenalised ones. Positions count
+            the intercept or baseline, if any, and then the columns of X as they were given to
+            ``fit``, including those with a fixed coefficient. A mask has one entry for each
+            coefficient.
         level : float
             Between 0 and 1.
         method : {"wald", "robust", "profile", "bootstrap"}
-            ``"wald"``, ``"robust"``: coefficient ± normal quantile (of linear models, t) ×
-            standard error, the model's or the robust one (see `vcov`).
-            ``"profile"``: where the profile log-likelihood (see `profile`) has fallen by half the
-            chi-squared quantile; under a prior on the others, with them refitted under it. A
-            side on which it never does is infinite. Of a penalised coefficient its own prior is
-            left out: the interval is of its likelihood.
+            ``"wald"``, ``"robust"``: coefficient ± normal quantile (in linear models, t) ×
+            standard error, from the model or robust (see `vcov`).
+            ``"profile"``: the points at which the profile log-likelihood (see `profile`) is half
+            the chi-squared quantile below its maximum; other coefficients are refitted under
+            their prior. The limit is infinite on a side on which the profile never falls so far.
+            The prior of a penalised coefficient itself is ignored.
             ``"bootstrap"``: percentiles of 200 draws with the model's ``random_state``; see
             `bootstrap` for more draws, and basic and BCa intervals.
         cluster : (n,) labels, optional
-            With ``"robust"`` (see `vcov`) or ``"bootstrap"``: what is drawn together.
+            Clusters of rows for ``"robust"`` (see `vcov`) or ``"bootstrap"``.
 
         Returns
         -------
@@ -74,9 +74,9 @@ class ConfidenceIntervals(Resampling, ProfileLikelihood, HypothesisTests):
         Warns
         -----
         MonotoneLikelihoodWarning
-            A profile that rises for ever on one side.
+            If a profile is monotone on one side.
         NotConvergedWarning
-            Fits stopped before their tolerance: of a profile, limits that are not known are NaN.
+            If fits stopped before their tolerance; unknown limits of profiles are NaN.
 
         References
         ----------
@@ -109,31 +109,37 @@ class ConfidenceIntervals(Resampling, ProfileLikelihood, HypothesisTests):
         kind: SummaryKind = "model",
         cluster: Any = None,
     ) -> pd.DataFrame:
-        """Table of the coefficients with standard errors, tests and intervals.
+        """Tabulate the coefficients with standard errors, tests and intervals.
 
         Parameters
         ----------
         level : float
-            Of the intervals.
+            Confidence level of the intervals.
         kind : {"model", "robust", "profile", "bootstrap"}
-            ``"model"``, ``"robust"``: Wald's, see `vcov`. ``"profile"``: limits of profile
-            likelihoods; ``z`` is the signed root of twice the log-likelihood ratio against zero,
-            ``p`` that of the likelihood-ratio test, and ``se`` the interval's width divided by
-            that of a standard normal one. ``"bootstrap"``: percentiles of 200 draws with the
-            model's ``random_state``, ``se`` their standard deviation, ``z`` = coef / se.
+            ``"model"``, ``"robust"``: Wald tests and intervals, see `vcov`. ``"profile"``: limits
+            of profile likelihoods; ``z`` is the signed root of twice the log-likelihood ratio
+            against zero, ``p`` is from the likelihood-ratio test, and ``se`` is the width of the
+            interval divided by that of a standard normal one. ``"bootstrap"``: percentiles of 200
+            draws with the model's ``random_state``, ``se`` their standard deviation, and
+            ``z`` = coef / se.
         cluster : (n,) labels, optional
-            With ``"robust"`` or ``"bootstrap"``, as there.
+            With ``"robust"`` or ``"bootstrap"``, see `confint`.
 
         Returns
         -------
         DataFrame
             Indexed by coefficient, with the columns ``coef``, ``lower``, ``upper``,
             ``exp(coef)``, ``exp(lower)``, ``exp(upper)``, ``se``, ``z`` and ``p``. The
-            exponentials are the ratio (of hazards, odds or rates) and its limits; models without
-            a ratio lack them. Linear models have ``t`` instead of ``z`` in the Wald tables, with
-            the residual degrees of freedom. Under a Laplace prior the Wald columns are NaN, as
-            are those of penalised coefficients with ``"profile"``; ``attrs["note"]`` of the
+            exponentials are the ratio (of hazards, odds or rates) and its limits, which only
+            models with a ratio have. Linear models have ``t`` instead of ``z`` in the Wald tables,
+            with the residual degrees of freedom. Under a Laplace prior the Wald columns are NaN,
+            as are those of penalised coefficients with ``"profile"``; ``attrs["note"]`` of the
             table gives the reason and an alternative.
+
+        Raises
+        ------
+        DataError
+            If ``kind`` is unknown, or the model was unpickled without data that it needs.
         """
         if isinstance(kind, str) and kind in ("model", "robust"):
             return super().summary(level, kind, cluster)
@@ -167,7 +173,7 @@ class ConfidenceIntervals(Resampling, ProfileLikelihood, HypothesisTests):
         return table
 
     def _unpenalised(self) -> list[int]:
-        """Places of the coefficients without a prior of their own."""
+        """Return the positions of the unpenalised coefficients."""
         l1, l2 = self._require_data("an interval").penalties(self.prior_)
         free = [int(j) for j in np.flatnonzero((l1 == 0) & (l2 == 0))]
         if not free:

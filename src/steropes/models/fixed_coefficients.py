@@ -1,4 +1,4 @@
-"""Coefficients that a fit leaves where the user puts them, and those that it starts from."""
+"""Fixed coefficients and initial coefficients of a fit."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ __all__ = ["FixedCoefficients", "read_fixed", "read_start_at", "start_batch_at"]
 
 @dataclass(frozen=True)
 class FixedCoefficients:
-    """Columns of X whose coefficients are given: an offset, to the fit.
+    """Columns of X with fixed coefficients, which enter the fit as an offset.
 
     Attributes
     ----------
     names : list of str
-        Of all columns of X.
+        Names of all columns of X.
     kept : (k,) int array
-        Places of the columns whose coefficients are estimated.
+        Positions of the columns with estimated coefficients.
     values : (p,) array
-        The coefficients given, zero for the others.
+        The fixed coefficients, zero for the other columns.
     """
 
     names: list[str]
@@ -41,43 +41,44 @@ class FixedCoefficients:
 
     @property
     def given(self) -> dict[int, float]:
-        """The coefficients by the places of their columns."""
+        """Fixed coefficients by the positions of their columns."""
         held = np.setdiff1d(np.arange(len(self.names)), self.kept)
         return {int(j): float(self.values[j]) for j in held}
 
     def part(self, design: Design, backend: Backend) -> np.ndarray:
-        """What the columns with given coefficients add to η, (n,)."""
+        """Compute the contribution of the fixed coefficients to η, (n,)."""
         return backend.to_host(design.matmul((self.values * design.scale)[:, None], backend))[:, 0]
 
     def all_names(self, estimated: Sequence[str]) -> list[str]:
-        """Names of all coefficients, from those of the estimated ones in their order.
+        """Return the names of all coefficients.
 
-        ``estimated`` are an intercept or baseline, if any, and then the columns that are not held.
+        ``estimated`` are the names of the intercept or baseline, if any, and of the columns that
+        are not fixed.
         """
         return [*estimated[: len(estimated) - len(self.kept)], *self.names]
 
     def rows_of_table(self, estimated: Sequence[str]) -> np.ndarray:
-        """Place among the estimated coefficients of each of `all_names`, −1 where it is given."""
+        """Return the position of each of `all_names` among the estimated ones, −1 if fixed."""
         before = len(estimated) - len(self.kept)
         columns = np.where(self.row >= 0, before + self.row, -1)
         return np.concatenate([np.arange(before), columns])
 
     @property
     def row(self) -> np.ndarray:
-        """Place of each column of X among those that are estimated, −1 where it is given, (p,)."""
+        """Position of each column of X among the estimated ones, (p,), −1 if fixed."""
         row = np.full(len(self.names), -1)
         row[self.kept] = np.arange(len(self.kept))
         return row
 
     def whole(self, coef: np.ndarray) -> np.ndarray:
-        """Coefficients of all columns, (p,), from those estimated, (k,)."""
+        """Combine estimated coefficients, (k,), with the fixed ones, (p,)."""
         out = self.values.copy()
         out[self.kept] = coef
         return out
 
 
 def read_fixed(fixed: Any, names: Sequence[str]) -> FixedCoefficients | None:
-    """Read ``fixed`` of a fit; None where nothing is."""
+    """Read the argument ``fixed`` of a fit; return None if nothing is fixed."""
     if fixed is None:
         return None
     if not isinstance(fixed, Mapping | pd.Series):
@@ -94,7 +95,7 @@ def read_fixed(fixed: Any, names: Sequence[str]) -> FixedCoefficients | None:
 
 
 def read_start_at(start_at: Any, names: Sequence[str]) -> np.ndarray | None:
-    """Read ``start_at`` of a fit: coefficients of all columns, (p,), or None."""
+    """Read the argument ``start_at`` of a fit: coefficients of all columns, (p,), or None."""
     if start_at is None:
         return None
     if isinstance(start_at, Mapping | pd.Series):  # a series says which column is which
@@ -110,7 +111,7 @@ def read_start_at(start_at: Any, names: Sequence[str]) -> np.ndarray | None:
 
 
 def start_batch_at(batch: Batch, start: np.ndarray) -> None:
-    """Start from coefficients (p,), or refuse where the loss is not finite."""
+    """Start a batch from coefficients (p,); refuse if the loss is not finite there."""
     try:
         batch.start_at(start[:, None])
         near = bool(np.isfinite(batch.term.loss[0]))
@@ -126,7 +127,7 @@ def start_batch_at(batch: Batch, start: np.ndarray) -> None:
 def _by_column(
     what: str, given: Mapping[Any, Any] | pd.Series, names: Sequence[str]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Values (p,) by name or position, zero where there is none, and where there is one."""
+    """Read numbers by name or position; return values (p,), zero if absent, and a mask."""
     places = ColumnLookup(names, what)
     values, there = np.zeros(len(names)), np.zeros(len(names), bool)
     for key, value in given.items():
@@ -141,6 +142,7 @@ def _by_column(
 
 
 def _refuse_infinite(what: str, values: np.ndarray, names: Sequence[str]) -> None:
+    """Refuse missing, infinite and very large values."""
     bad = ~(np.abs(values) <= LARGEST_SQUARABLE)
     if bad.any():
         j = int(bad.argmax())

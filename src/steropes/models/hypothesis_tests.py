@@ -34,13 +34,14 @@ __all__ = ["HypothesisTests"]
 Test = Literal["wald", "score", "likelihood ratio"]
 TESTS = ("likelihood ratio", "score", "wald")
 ONE_ANOTHER = "The equations of the hypothesis depend on each other; leave some out."
-DEPENDENT = 1e-9  # share of a row of a hypothesis that the other rows leave it
+# Equations are dependent if the others leave less than this share of one of them.
+DEPENDENT = 1e-9
 
 
 class HypothesisTests(WaldInference):
-    """Hypotheses about the coefficients of a fitted estimator."""
+    """Tests of hypotheses about the coefficients, and information criteria."""
 
-    # What `PenalizedModel` supplies.
+    # Defined by `PenalizedModel`.
     log_likelihood_: float
     _objective_to_likelihood: Any
     _effective_sample_size: Any
@@ -53,26 +54,26 @@ class HypothesisTests(WaldInference):
         kind: Kind = "model",
         cluster: Any = None,
     ) -> pd.Series:
-        """Test of Rβ = q.
+        """Test the linear hypothesis Rβ = q.
 
         Parameters
         ----------
         hypothesis : names, positions or matrix
-            Coefficients that are all equal to ``value``; or R, an (r, p) or (p,) array of floats
-            with a row for each equation and a column for each coefficient, in the order of
-            ``summary()`` ("intercept" first where there is one). After a fit with ``fixed``, R may
-            also have a column for each coefficient of X, those that are given in their places. As
-            many whole numbers as there are coefficients could be positions or a row, and are
-            refused: write ``[[0, 1]]`` for a row, and names for coefficients.
+            Coefficients that all equal ``value``; or R, an (r, p) or (p,) array of floats with a
+            row for each equation and a column for each coefficient, in the order of
+            ``summary()`` ("intercept" first if there is one). After a fit with ``fixed``, R may
+            also have a column for each column of X, including fixed ones. A list of as many
+            whole numbers as there are coefficients is ambiguous and refused: write ``[[0, 1]]``
+            for a row of R, and names for coefficients.
         value : float or (r,) array
             q, default 0.
         test : {"wald", "score", "likelihood ratio"}
-            ``"wald"`` from the covariance matrix; ``"score"`` from the gradient and information
-            where the hypothesis holds; ``"likelihood ratio"`` from the fit there. Under a prior
-            on other coefficients there is the likelihood-ratio test, with those refitted under
-            their prior, and with a normal prior Wald's.
+            ``"wald"`` uses the covariance matrix, ``"score"`` the gradient and information of the
+            fit under the hypothesis, and ``"likelihood ratio"`` its log-likelihood. Under a prior
+            on other coefficients the likelihood-ratio test is available, with these refitted
+            under their prior, and with a normal prior the Wald test too.
         kind : {"model", "robust"}
-            Of Wald's covariance matrix; see `vcov`.
+            Covariance matrix of the Wald test; see `vcov`.
         cluster : (n,) labels, optional
             As in `vcov`.
 
@@ -84,8 +85,8 @@ class HypothesisTests(WaldInference):
         Raises
         ------
         DataError
-            Equations that depend on each other, or of which there are as many as clusters;
-            coefficients with a prior of their own; tests that there are none of under the prior.
+            If equations are linearly dependent or as many as clusters, a coefficient in the
+            hypothesis is penalised, or the test is not available under the prior.
 
         References
         ----------
@@ -131,7 +132,7 @@ class HypothesisTests(WaldInference):
         q: np.ndarray,
         columns: np.ndarray | None,
     ) -> RestrictedFit:
-        """The fit under the hypothesis."""
+        """Fit under the hypothesis."""
         if columns is None:
             if l1.any() or l2.any():
                 raise DataError(
@@ -141,7 +142,7 @@ class HypothesisTests(WaldInference):
             return fit_under_equations(problem, self._beta, R, q)
         if not (columns < problem.n_free).any():
             return fit_with_fixed_values(problem, l1, l2, columns, q, self._beta)
-        # The value of a baseline is meant at X = 0, not at the columns' centres.
+        # Hypotheses about a baseline refer to X = 0 and not to the centres of the columns.
         start = problem.design.uncentered_coefficients(self._beta)
         fit = fit_with_fixed_values(problem.uncentered(), l1, l2, columns, q, start)
         back = 2.0 * fit.beta - problem.design.uncentered_coefficients(fit.beta)  # the inverse
@@ -150,7 +151,7 @@ class HypothesisTests(WaldInference):
     def _log_likelihood_drop(
         self, problem: Any, l1: np.ndarray, l2: np.ndarray, fit: RestrictedFit
     ) -> float:
-        """How much lower the log-likelihood, less penalties, is at a restricted fit."""
+        """Compute the decrease of the penalised log-likelihood at a restricted fit."""
         to_likelihood = self._objective_to_likelihood(problem)
         nothing = np.zeros(0, np.int64)
         best = fit_with_fixed_values(problem, l1, l2, nothing, np.zeros(0), self._beta).objective
@@ -159,7 +160,7 @@ class HypothesisTests(WaldInference):
     # -- the null model --------------------------------------------------------------------------
 
     def _null(self) -> tuple[Any, RestrictedFit]:
-        """The model without covariates: the intercept, the baseline or nothing."""
+        """Fit the model without covariates: the intercept, the baseline or nothing."""
         problem = self._require_replicable("tests against the null model")
         problem = dataclasses.replace(problem, prior=None, final_penalty=None)
         p = problem.design.p
@@ -170,12 +171,12 @@ class HypothesisTests(WaldInference):
     @property
     @computed_attribute
     def null_log_likelihood_(self) -> float:
-        """Log-likelihood without covariates: of the intercept, the baseline or nothing alone."""
+        """Log-likelihood of the model without covariates."""
         problem, fit = self._null()
         return float(self._objective_to_likelihood(problem)(fit.objective)[0])
 
     def model_tests(self) -> pd.DataFrame:
-        """Tests of all covariates' coefficients being zero.
+        """Test the hypothesis that the coefficients of all covariates are zero.
 
         Returns
         -------
@@ -186,7 +187,8 @@ class HypothesisTests(WaldInference):
         Raises
         ------
         DataError
-            With a prior: the tests are of maximum likelihood estimates. Without covariates.
+            If the model has a prior, because the tests are for maximum likelihood, or no
+            covariates.
         """
         if self.prior_ is not None:
             raise DataError(
@@ -210,7 +212,7 @@ class HypothesisTests(WaldInference):
     # -- information criteria --------------------------------------------------------------------
 
     def _degrees_of_freedom(self) -> float:
-        """Effective number of parameters, all that are fitted."""
+        """Compute the effective number of all parameters."""
         extra = float(self._n_extra_parameters())
         if self.prior_ is None:
             return extra + len(self._coefficients())
@@ -218,11 +220,11 @@ class HypothesisTests(WaldInference):
         return extra + degrees_of_freedom(problem, self._beta)
 
     def _n_extra_parameters(self) -> int:
-        """Parameters that are fitted and have no line in ``summary()``."""
+        """Return the number of fitted parameters without a line in ``summary()``."""
         return int(self._residual_df() is not None)  # a linear model's residual variance
 
     def _criterion_terms(self, problem: Problem, fit: Fit) -> Measured:
-        """What an information criterion is made of, at a fit under the problem's prior."""
+        """Compute the terms of an information criterion at a fit under the problem's prior."""
         df = degrees_of_freedom(problem, fit.beta)
         free = float(len(problem.unbounded(problem.prior)))
         extra = int(problem.likelihood.quadratic) + (fit.nuisance.K if fit.nuisance else 0)
@@ -238,10 +240,10 @@ class HypothesisTests(WaldInference):
     def aic_(self) -> float:
         """Akaike's criterion, −2 log-likelihood + 2 df.
 
-        The degrees of freedom are the coefficients that are not zero and those without a prior
-        (Zou, Hastie and Tibshirani 2007, Annals of Statistics 35:2173); with a normal part of the
-        prior tr[(H + κ)⁻¹ H] over them. The variance of a linear model counts as one,
-        and a cumulative model's thresholds count each.
+        The degrees of freedom are the number of nonzero or unpenalised coefficients (Zou, Hastie
+        and Tibshirani 2007, Annals of Statistics 35:2173), and under a normal prior
+        tr[(H + κ)⁻¹ H] over them. The variance of a linear model counts as one parameter, and so
+        does each threshold of a cumulative model.
         """
         return -2.0 * self.log_likelihood_ + 2.0 * self._degrees_of_freedom()
 
@@ -250,10 +252,9 @@ class HypothesisTests(WaldInference):
     def bic_(self) -> float:
         """Schwarz's criterion, −2 log-likelihood + log(n) df; df as in ``aic_``.
 
-        n is the total weight of the rows, and of Cox, Fine–Gray and conditional models that of
-        the rows with events (Volinsky and Raftery 2000, Biometrics 56:256): a weight of 2 is a row
-        that is there twice. Without weights it is that of R's ``BIC(glm(…))`` and
-        ``BIC(coxph(…))``, which count rows and events whatever their weights.
+        n is the total weight of the rows, or in Cox, Fine–Gray and conditional models of the rows
+        with events (Volinsky and Raftery 2000, Biometrics 56:256). Without weights the criterion
+        equals R's ``BIC(glm(…))`` and ``BIC(coxph(…))``, which ignore weights in n.
         """
         n = self._effective_sample_size(self._require_replicable("bic_"))
         return -2.0 * self.log_likelihood_ + math.log(n) * self._degrees_of_freedom()
@@ -262,15 +263,15 @@ class HypothesisTests(WaldInference):
 def _read(
     hypothesis: Any, value: Any, names: list[str], fixed: FixedCoefficients | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Read Rβ = q of the coefficients that are estimated.
+    """Read Rβ = q in terms of the estimated coefficients.
 
     Returns
     -------
     R : (r, p) array
     q : (r,) array
-        Less what coefficients given by ``fixed`` add to the left-hand side.
+        After subtraction of the contribution of fixed coefficients to the left-hand side.
     columns : (r,) int array or None
-        The coefficient that each row sets to a value; None where some row is another equation.
+        The coefficient that each row sets to a value; None if some row has another form.
     """
     R, given = _equations(hypothesis, names, fixed)
     size = np.sqrt((R**2).sum(axis=1))
@@ -295,7 +296,7 @@ def _read(
 
 
 def _refuse_dependent(R: np.ndarray) -> None:
-    """Refuse equations that depend on each other; ``R`` is of the scaled and centred columns."""
+    """Refuse linearly dependent equations; ``R`` refers to the scaled and centred columns."""
     R = R / np.sqrt((R**2).sum(axis=1))[:, None]
     pivots = np.abs(np.diag(linalg.qr(R.T, mode="r", pivoting=True)[0]))
     if pivots.min() < DEPENDENT:
@@ -305,7 +306,7 @@ def _refuse_dependent(R: np.ndarray) -> None:
 def _equations(
     hypothesis: Any, names: list[str], fixed: FixedCoefficients | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """R of the coefficients that are estimated, (r, p), and what given ones add to Rβ, (r,)."""
+    """Return R of the estimated coefficients, (r, p), and the fixed ones' part of Rβ, (r,)."""
     array = None if isinstance(hypothesis, str) else np.asarray(hypothesis)
     if array is not None and array.size == 0:
         raise DataError("A hypothesis needs one equation at least.")
@@ -338,7 +339,7 @@ def _equations(
 
 
 def _wald(gap: np.ndarray, V: np.ndarray, kind: str) -> float:
-    """The statistic, or refuse a covariance matrix of the equations that has no inverse."""
+    """Compute the Wald statistic; refuse a singular covariance matrix of the equations."""
     if not (np.isfinite(V).all() and (np.diag(V) > 0).all()):
         raise DataError(
             "There is no Wald test without standard errors. A linear model has none where it has "
@@ -360,11 +361,12 @@ def _wald(gap: np.ndarray, V: np.ndarray, kind: str) -> float:
 
 
 def _looks_like_a_row(array: np.ndarray, lengths: set[int]) -> bool:
-    """Whether whole numbers are as many as coefficients, as those of a contrast 0, 1, −1 are."""
+    """Return whether whole numbers are as many as coefficients, like a contrast (0, 1, −1)."""
     whole = array.dtype.kind in "iu" and array.ndim == 1
     return whole and len(array) > 1 and len(array) in lengths
 
 
 def _result(statistic: float, df: int) -> pd.Series:
+    """Return a chi-squared statistic with its degrees of freedom and p-value."""
     p = float(stats.chi2.sf(statistic, df))
     return pd.Series({"chisq": statistic, "df": float(df), "p": p})

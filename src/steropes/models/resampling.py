@@ -1,4 +1,4 @@
-"""Bootstrap of an estimator."""
+"""Bootstrap of a fitted estimator."""
 
 from __future__ import annotations
 
@@ -35,13 +35,14 @@ from .wald_inference import WaldInference
 
 __all__ = ["Resampling"]
 
-TOGETHER = 40  # draws of a task, which begins with the full data's Hessian
+# Number of draws per parallel task; each task starts with the Hessian of the full data.
+DRAWS_PER_TASK = 40
 
 
 class Resampling(WaldInference):
     """Bootstrap of a fitted estimator."""
 
-    # What `PenalizedModel` and `WaldInference` supply.
+    # Defined by `PenalizedModel` and `WaldInference`.
     cv: Any
     tol: float
     max_iter: int
@@ -60,46 +61,53 @@ class Resampling(WaldInference):
         n_jobs: int | None = None,
         store: str | Path | None = None,
     ) -> Bootstrap:
-        """Fit the model to people drawn with replacement, with the prior in use.
+        """Refit the model to samples drawn with replacement, under the prior in use.
 
-        As many units are drawn as there are with a positive weight: rows, or in conditional
-        models strata (matched sets, people of a case series), or clusters. A draw is a vector
-        of row weights; all draws share X, and each ends at its own optimum, with a KKT violation
-        of 1e-4 at most (in the units of ``optimality_``). The fit stays as it is.
+        Each draw samples as many units as have a positive weight: rows, or strata in conditional
+        models (matched sets, people of a case series), or clusters. A draw is a vector of row
+        weights; all draws share X, and each is fitted to its own optimum with a KKT violation of
+        at most 1e-4 (in the units of ``optimality_``). The fitted model does not change.
 
         Parameters
         ----------
         n : int
-            Draws, default 200.
+            Number of draws, default 200.
         cluster : (n,) labels, optional
             Rows that are drawn together, such as those of one person or practice.
         reselect : bool
-            Whether each draw chooses the prior's variance anew, by the model's ``cv``, so that
-            the choice is part of what varies. Costs a cross-validation for each draw.
+            Whether each draw chooses the prior's variance again by the model's ``cv``, so that
+            the intervals account for this choice. Each draw then costs a cross-validation.
         random_state : int, Generator or None
-            Seed of the draws. The same seed gives the same draws, whatever the number of threads.
+            Seed of the draws, which do not depend on the number of threads.
         n_jobs : int, optional
-            Threads, default those of the model.
+            Number of threads, default that of the model.
         store : path, optional
-            A folder for what is done, from which the same call goes on if it was interrupted. It
-            holds coefficients, no rows; remove it when it is of no more use. Others must not be
-            able to write to it.
-
-        Where joblib has been told to use a backend (``joblib.parallel_config(backend="dask")``,
-        ``"ray"``, ``"loky"``), draws go there, forty at a time, and the data once to each worker;
-        blocks of rows stay where they are.
+            A folder for finished results, with which the same call continues after an
+            interruption. It contains coefficients and no rows, and can be removed afterwards.
+            Only trusted people may have write access to it.
 
         Returns
         -------
         Bootstrap
             ``.coef`` (n, p), ``.confint(level, method)``, ``.nonzero``, ``.se``. Draws without a
-            finite optimum, or that say nothing about a coefficient, are counted and marked
-            there.
+            finite optimum, or without information about a coefficient, are counted and marked.
 
         Raises
         ------
         DataError
-            Settings that make no sense; clusters that cut strata; a fit without its data.
+            If a setting is invalid, clusters cut strata, or the model was unpickled without its
+            data.
+
+        Warns
+        -----
+        NotConvergedWarning
+            If some draws stopped before their tolerance.
+
+        Notes
+        -----
+        With a joblib backend (``joblib.parallel_config(backend="dask")``, ``"ray"``, ``"loky"``)
+        draws are distributed forty at a time, and the data once to each worker. Blocks of a
+        `ShardedDesign` remain where they are.
 
         References
         ----------
@@ -150,6 +158,7 @@ class Resampling(WaldInference):
         )  # fmt: skip
 
     def _reselection(self) -> Choose:
+        """Return a function that chooses the variance of a draw as the fit did."""
         if self.cv is None or getattr(self, "cv_results_", None) is None:
             raise DataError(
                 "reselect=True chooses the variance anew as the fit did; fit with cv=… for it."
@@ -166,11 +175,13 @@ class Resampling(WaldInference):
 
 
 def _pack(fits: DrawnFits) -> tuple[dict[str, np.ndarray], None]:
+    """Convert fits of draws to arrays for a file."""
     arrays = {"coef": fits.coef, "converged": fits.converged}
     return (arrays if fits.variance is None else {**arrays, "variance": fits.variance}), None
 
 
 def _unpack(arrays: Mapping[str, np.ndarray], facts: None) -> DrawnFits:
+    """Convert arrays from a file to fits of draws."""
     return DrawnFits(arrays["coef"], arrays["converged"], arrays.get("variance"))
 
 
@@ -181,9 +192,11 @@ def _in_tasks(
     common: Any, draws: Draws, store: str | Path | None, key: Any, here: bool,
     report: Callable[[str, float], None],
 ) -> DrawnFits:  # fmt: skip
-    """Fits of draws as tasks, wherever joblib has them."""
+    """Fit draws in parallel tasks with the configured joblib backend."""
     folder = None if store is None else ResultFolder(store, PACKING)
-    seeds = [draws.seeds[a : a + TOGETHER] for a in range(0, len(draws.seeds), TOGETHER)]
+    seeds = [
+        draws.seeds[a : a + DRAWS_PER_TASK] for a in range(0, len(draws.seeds), DRAWS_PER_TASK)
+    ]
     parts = []
     for part in run_tasks(_of_seeds, common, seeds, folder, key, here):
         parts.append(part)
@@ -198,7 +211,7 @@ def _in_tasks(
 
 @single_threaded_blas()
 def _of_seeds(common: Any, seeds: np.ndarray) -> DrawnFits:
-    """Fits of some draws, by one thread where others work beside it."""
+    """Fit some draws, with one thread if other tasks run at the same time."""
     model, problem, draws, reselect, l1, l2, threads = common
     own = draws.of(seeds)
     with problem.likelihood.backend.pool.using(threads):

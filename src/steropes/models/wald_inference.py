@@ -1,4 +1,4 @@
-"""Tables of a fitted model: coefficients, covariances, intervals."""
+"""Wald inference: coefficient tables, covariance matrices and confidence intervals."""
 
 from __future__ import annotations
 
@@ -34,10 +34,11 @@ NO_COVARIANCE = (
 class WaldInference(SingleThreadedMethods):
     """Summary, covariance and Wald intervals of an estimator."""
 
-    # What `PenalizedModel` supplies.
+    # Defined by `PenalizedModel`.
     _names: list[str]
     _fixed: FixedCoefficients | None = None
-    _shrinks: bool | None = None  # of a fit that was unpickled without its data
+    # The value of `_has_sparse_prior` in a fit that was unpickled without its data.
+    _shrinks: bool | None = None
     _has_intercept: bool
     _information: Any
     _beta: np.ndarray
@@ -49,56 +50,60 @@ class WaldInference(SingleThreadedMethods):
 
     @property
     def _estimated(self) -> np.ndarray:
-        """Coefficients that are estimated, without those that are given."""
+        """Estimated coefficients, without fixed ones."""
         return self.coef_ if self._fixed is None else self.coef_[self._fixed.kept]
 
     def _coefficient_names(self) -> list[str]:
+        """Return the names of the estimated coefficients, the intercept first."""
         return (["intercept"] if self._has_intercept else []) + list(self._names)
 
     def _coefficients(self) -> np.ndarray:
+        """Return the estimated coefficients, the intercept first."""
         own = self._estimated
         return np.append(self.intercept_, own) if self._has_intercept else own
 
     def _residual_variance(self) -> float:
+        """Return the residual variance of linear models, and 1 for other families."""
         return 1.0
 
-    # Whether exp(coef) is a ratio of hazards, odds or rates, and is shown with its limits.
+    # Whether tables show exp(coef), a ratio of hazards, odds or rates, with its limits.
     _has_ratio: bool = True
 
     def _residual_df(self) -> float | None:
-        """Degrees of freedom of t tests; None where tests are normal ones."""
+        """Return the degrees of freedom of t tests; None for tests based on the normal."""
         return None
 
     def vcov(self, kind: Kind = "model", cluster: Any = None) -> pd.DataFrame:
-        """Covariance matrix of the coefficients.
+        """Compute the covariance matrix of the coefficients.
 
         Parameters
         ----------
         kind : {"model", "robust"}
-            ``"model"``: the inverse of the Hessian of the negative log-likelihood (of Fine–Gray
-            models, pseudo-likelihood); with a normal prior of the negative log-posterior (the
-            normal approximation of the posterior).
-            ``"robust"``: that inverse around the sum of squared scores, HC0, without a
-            small-sample factor. Rows' scores of unconditional models; of Cox and Fine–Gray models
-            their influence on the partial likelihood, as R's ``coxph(robust=TRUE)`` and
-            ``cmprsk::crr``; of models that condition on strata the strata's. Weights multiply
-            the scores.
+            ``"model"``: the inverse Hessian of the negative log-likelihood (or
+            pseudo-likelihood of Fine–Gray models), or with a normal prior of the negative log
+            posterior (the normal approximation of the posterior).
+            ``"robust"``: the sandwich of that inverse and the sum of squared scores, HC0,
+            without a small-sample factor. The scores are those of rows in unconditional models,
+            the influences on the partial likelihood in Cox and Fine–Gray models, as in R's
+            ``coxph(robust=TRUE)`` and ``cmprsk::crr``, and those of strata in models that
+            condition on strata. Weights multiply the scores.
         cluster : (n,) labels, optional
-            With ``"robust"``: rows whose scores are added up before they are squared, such as
-            those of one person. Where the model conditions on strata, clusters may cut them (a
-            person in several matched sets), as in R's ``clogit(…, cluster=)``; not with
-            ``method="exact"``, where rows of a stratum have no influence by themselves.
+            With ``"robust"``: clusters of rows, such as those of one person, within which scores
+            are summed before they are squared. In models that condition on strata, a cluster may
+            contain rows of several strata and parts of them (a person in several matched sets),
+            as in R's ``clogit(…, cluster=)``, except with ``method="exact"``, in which single
+            rows of a stratum have no influence.
 
         Returns
         -------
         DataFrame, (p, p)
-            Rows and columns named by coefficient, "intercept" first where there is one.
+            Rows and columns are named by coefficient, "intercept" first if there is one.
 
         Raises
         ------
         DataError
-            Where a Laplace prior acts: shrunken coefficients have no covariance matrix, and those
-            beside them none that allows for the selection; use profiles or the bootstrap.
+            Under a Laplace prior, because penalised coefficients have no covariance matrix and
+            the others none that accounts for the selection; use profiles or the bootstrap.
 
         References
         ----------
@@ -128,6 +133,7 @@ class WaldInference(SingleThreadedMethods):
         return pd.DataFrame(self._residual_variance() * self._information, names, names)
 
     def _robust_matrix(self, cluster: Any) -> np.ndarray:
+        """Compute the robust covariance matrix."""
         problem = self._require_data("a robust covariance")
         unit = self._cluster_codes(cluster, problem)
         if unit is None or problem.likelihood.whole_strata:
@@ -139,22 +145,22 @@ class WaldInference(SingleThreadedMethods):
         return robust_covariance(problem, self._beta, influence, unit)
 
     def _cluster_codes(self, cluster: Any, problem: Any) -> np.ndarray | None:
-        """Codes of the clusters of the rows that the model was fitted to."""
-        if self._row_labels is not None:  # X itself is not kept
+        """Convert cluster labels of the rows of the fit to codes."""
+        if self._row_labels is not None:  # X itself is not available any more
             refuse_other_order(pd.Series(np.nan, self._row_labels), cluster=cluster)
         return cluster_codes(cluster, problem.design.n, problem.weights)
 
     def _require_replicable(self, what: str) -> Problem:
-        """The fit's data as the replicates of `fit` take them."""
+        """Return the fit's problem if replicates of it can be fitted; refuse otherwise."""
         problem = self._require_data(what)
         if not isinstance(problem, Problem):
             raise DataError(f"{type(self).__name__} does not have {what}.")
         return problem
 
     def _refuse_joint_penalty(self, problem: Problem, columns: Any, what: str) -> None:
-        """Refuse to hold coefficients that have a part in the prior of the others."""
+        """Refuse to hold coefficients on which the prior of the others depends."""
         prior = self.prior_
-        # What a prior makes of the information knows of offsets, and so of what is held.
+        # Powers of the information account for offsets, and thus for held coefficients.
         if prior is None or prior.plain or prior.information_power:
             return
         term = None if prior.adaptive else problem.smooth_term()
@@ -171,7 +177,7 @@ class WaldInference(SingleThreadedMethods):
         )
 
     def _has_sparse_prior(self) -> bool:
-        """Whether a Laplace or adaptive prior acts, so that there are no standard errors."""
+        """Return whether a Laplace or adaptive prior acts, which excludes standard errors."""
         check_is_fitted(self, "coef_")
         if self.prior_ is None:
             return False
@@ -180,11 +186,11 @@ class WaldInference(SingleThreadedMethods):
             l1, l2 = problem.penalties(self.prior_)
         elif self._shrinks is not None:
             return self._shrinks
-        else:  # a pickle of an earlier version
+        else:  # pickles of earlier versions
             names = self._coefficient_names()
             penalty = self.prior_.separable(names[len(names) - len(self._estimated) :])
             l1, l2 = penalty.l1, penalty.l2
-        # An adaptive prior's weights are made of the estimates: none is known by them.
+        # The weights of an adaptive prior depend on the estimates, which invalidates the Hessian.
         acts = (l1 > 0) | ((l2 > 0) if self.prior_.adaptive else False)
         return bool(acts.any())
 
@@ -195,19 +201,19 @@ class WaldInference(SingleThreadedMethods):
         method: Literal["wald", "robust"] = "wald",
         cluster: Any = None,
     ) -> pd.DataFrame:
-        """Confidence intervals of the coefficients.
+        """Compute confidence intervals of the coefficients.
 
         Parameters
         ----------
         params : name, position, sequence of them, or mask, optional
-            Coefficients; default all. A position counts the intercept or baseline, where there
-            is one, and then the columns of X as they were given to ``fit``, those with a fixed
-            coefficient too. A mask has one entry for each coefficient.
+            Coefficients; default all. Positions count the intercept or baseline, if any, and
+            then the columns of X as they were given to ``fit``, including those with a fixed
+            coefficient. A mask has one entry for each coefficient.
         level : float
             Between 0 and 1.
         method : {"wald", "robust"}
-            Coefficient ± normal quantile (of linear models, t) × standard error, the model's or
-            the robust one (see `vcov`). Refused where a Laplace prior acts.
+            Coefficient ± normal quantile (in linear models, t) × standard error, from the model
+            or robust (see `vcov`). Refused under a Laplace prior.
         cluster : (n,) labels, optional
             With ``method="robust"``; see `vcov`.
 
@@ -232,14 +238,14 @@ class WaldInference(SingleThreadedMethods):
         kind: Kind = "model",
         cluster: Any = None,
     ) -> pd.DataFrame:
-        """Table of the coefficients with Wald standard errors, tests and intervals.
+        """Tabulate the coefficients with Wald standard errors, tests and intervals.
 
         Parameters
         ----------
         level : float
-            Of the intervals.
-        kind : str
-            Of the standard errors, as in `vcov`.
+            Confidence level of the intervals.
+        kind : {"model", "robust"}
+            Kind of the standard errors, as in `vcov`.
         cluster : (n,) labels, optional
             As in `vcov`.
 
@@ -248,10 +254,10 @@ class WaldInference(SingleThreadedMethods):
         DataFrame
             Indexed by coefficient, with the columns ``coef``, ``lower``, ``upper``,
             ``exp(coef)``, ``exp(lower)``, ``exp(upper)``, ``se``, ``z`` and ``p``. The
-            exponentials are the ratio (of hazards, odds or rates) and its limits; models without
-            a ratio lack them. Linear models have ``t``, with the residual degrees of freedom,
-            instead of ``z``. Under a Laplace prior the standard errors and all columns that
-            follow from them are NaN, and ``attrs["note"]`` of the table names an alternative.
+            exponentials are the ratio (of hazards, odds or rates) and its limits, which only
+            models with a ratio have. Linear models have ``t``, with the residual degrees of
+            freedom, instead of ``z``. Under a Laplace prior the standard errors and all columns
+            that depend on them are NaN, and ``attrs["note"]`` of the table names an alternative.
         """
         check_level(level)
         shrunken = self._has_sparse_prior()
@@ -273,7 +279,7 @@ class WaldInference(SingleThreadedMethods):
         df: float | None,
         known: tuple[np.ndarray, np.ndarray] | None = None,
     ) -> pd.DataFrame:
-        """The table; ``known`` are statistics and limits that do not follow from ``se``."""
+        """Tabulate; ``known`` are statistics and limits that are not derived from ``se``."""
         return coefficient_table(
             estimate, se, self._coefficient_names(), level, df, self._has_ratio, known
         )
