@@ -9,7 +9,7 @@ import pandas as pd
 
 from ..errors import DataError
 from .formula_parsing import Formula
-from .standardized_survival import MOST_VALUES
+from .standardized_survival import MAX_GROUPS
 
 __all__ = ["formula_column", "tables_by_value"]
 
@@ -63,7 +63,7 @@ def tables_by_value(name: str, data: pd.DataFrame) -> dict[Any, pd.DataFrame]:
     """
     column = data[name]
     values = column.drop_duplicates()
-    if len(values) > MOST_VALUES:
+    if len(values) > MAX_GROUPS:
         raise DataError(
             f"Column {name!r} has {len(values)} values, too many for groups. Give the values that "
             "are meant: by={'low': data_low, 'high': data_high}."

@@ -1,4 +1,4 @@
-"""Numbers that a formula computes with, as R has them: of 64 bits, and conditions as 0 and 1."""
+"""Data types of columns in formulas, as in R: numbers of 64 bits and conditions as 0 and 1."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ LABELS = re.compile(r"(?<![\w.])(?:C|strata)\(([^)]*)")
 ARITHMETIC = re.compile(r"[-+*/%]")
 NAMES = re.compile(r"`([^`]+)`|(\w+)")
 DOT = re.compile(r"(?<![\w.)\]])\.(?![\w(])")
-LARGE = 1000  # a whole number: the seventh power has no place in 64 bits
+# Integers above this are converted to floats: their seventh power would overflow 64 bits.
+LARGE = 1000
 
 
 def widen_numbers(data: pd.DataFrame, text: str) -> pd.DataFrame:
-    """The table with the numbers that a formula names in 64 bits, as R's are.
+    """Convert the numeric columns that a formula uses to 64 bits, as in R.
 
-    In the eight bits of a small integer a product, a square or a difference would overflow, and
-    a logarithm have three digits, all without a word; the sum of two booleans would be one. In 64
-    bits powers of large integers overflow still: they are floats, but where they are the outcome
-    or labels, which shows in names. Short floats that are labels are the decimal that they show.
+    In integers of eight bits products, squares and differences overflow silently, and logarithms
+    have three digits; the sum of two booleans is a boolean. Powers of large integers overflow
+    even in 64 bits, so that these become floats, except in the outcome and in labels, which
+    appear in names. Short floats that are labels are rounded to the decimals that they display.
     """
     named = names_in(text)
     outcome, labels = text.partition("~")[0], LABELS.findall(text)
@@ -64,7 +65,7 @@ def names_in(*texts: str) -> set[str]:
 
 
 def _counted(kind: Any) -> Any:
-    """The type of whole numbers for a column of booleans; None for labels of two kinds."""
+    """Return the integer type for a column of booleans; None for a categorical column."""
     if isinstance(kind, pd.SparseDtype):
         return pd.SparseDtype(np.int64, int(kind.fill_value))
     if isinstance(kind, pd.ArrowDtype):
@@ -75,7 +76,7 @@ def _counted(kind: Any) -> Any:
 
 
 def _shortest(column: pd.Series) -> pd.Series:
-    """A column of short floats as the decimals that they show: 0.1, not 0.10000000149."""
+    """Round a column of short floats to the decimals that they display: 0.1, not 0.10000000149."""
     kind: Any = column.dtype
     plain = kind.subtype if isinstance(kind, pd.SparseDtype) else kind
     codes, values = pd.factorize(column)
@@ -87,7 +88,7 @@ def _shortest(column: pd.Series) -> pd.Series:
 
 
 def _wide(column: pd.Series, computed: bool) -> Any:
-    """The type of 64 bits that holds the numbers of a column; None where it has that."""
+    """Return the 64-bit type for a numeric column; None if no conversion is needed."""
     kind: Any = column.dtype
     plain = kind.subtype if isinstance(kind, pd.SparseDtype) else kind
     whole = pd.api.types.is_integer_dtype(plain)
@@ -109,13 +110,13 @@ def _wide(column: pd.Series, computed: bool) -> Any:
 
 
 def refuse_sums_of_conditions(text: str, data: pd.DataFrame) -> None:
-    """Refuse a sum, a difference or the negative of conditions, which NumPy takes for "or", "not".
+    """Refuse sums, differences and negatives of conditions, which NumPy treats as "or" and "not".
 
-    Columns of booleans are numbers by then, but where they are labels too.
+    Boolean columns have been converted to numbers before, unless they are also labels.
     """
     try:
         tree = ast.parse(text.replace("`", ""), mode="eval")
-    except SyntaxError:  # told by whoever evaluates it
+    except SyntaxError:  # reported when the expression is evaluated
         return
     for node in ast.walk(tree):
         parts: list[ast.expr] = []
@@ -132,7 +133,7 @@ def refuse_sums_of_conditions(text: str, data: pd.DataFrame) -> None:
 
 
 def _condition(node: ast.expr, data: pd.DataFrame) -> bool:
-    """Whether an expression is true or false and no number, as far as its form tells."""
+    """Return whether the form of an expression implies a boolean value."""
     match node:
         case ast.Compare():
             return True

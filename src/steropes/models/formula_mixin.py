@@ -1,4 +1,4 @@
-"""Models from formulas: what estimators add to reading them."""
+"""Fitting estimators from formulas, and designs of new data by the same formulas."""
 
 from __future__ import annotations
 
@@ -20,18 +20,20 @@ from .formula_parsing import (
     evaluate_expression,
     read_formula,
 )
-from .formula_safety import MOST_CHARACTERS
+from .formula_safety import MAX_CHARACTERS
 from .single_threaded_methods import SingleThreadedMethods
 
 __all__ = ["FormulaMixin"]
 
-ROWS = ("sample_weight", "offset", "exposure", "strata")  # arguments of `fit`, an entry a row
+# Arguments of `fit` with an entry for each row, and all arguments besides X and y.
+ROWS = ("sample_weight", "offset", "exposure", "strata")
 FIT = (*ROWS, "start_at", "fixed")
-CUBIC = re.compile(r"^(cr|cs)\((?!.*constraints)")  # splines whose columns add up to one
+# Splines with columns that sum to one.
+CUBIC = re.compile(r"^(cr|cs)\((?!.*constraints)")
 
 
 class FormulaMixin(SingleThreadedMethods):
-    """Fitting from a formula, and X of new data by the same formula."""
+    """Fitting from a formula, and designs of new data by the same formula."""
 
     _intercept: bool
     _fitted: frozenset[str]
@@ -41,40 +43,40 @@ class FormulaMixin(SingleThreadedMethods):
 
     @classmethod
     def from_formula(cls, formula: str, data: Any, *, trusted: bool = False, **fit: Any) -> Self:
-        """Fit a model that a formula describes.
+        """Fit the model that a formula describes.
 
         Parameters
         ----------
         formula : str
-            Such as ``"y ~ x1 + bs(age, df=4) + drug:sex"``, in formulaic's language (that of R
-            and patsy): ``a*b``, ``C(x)`` for codes that are labels, splines ``bs``, ``cr`` and
-            ``poly``, functions of NumPy as ``np.…``, and ``.`` for all columns not named
-            otherwise; ``y ~ 1`` is the model without covariates. The outcome may be
+            For example ``"y ~ x1 + bs(age, df=4) + drug:sex"``, in the language of formulaic
+            (also of R and patsy): ``a*b``, ``C(x)`` for numeric labels, splines ``bs``, ``cr``
+            and ``poly``, functions of NumPy as ``np.…``, and ``.`` for all columns not used
+            elsewhere; ``y ~ 1`` is the model without covariates. The outcome may be
             ``Surv(time, event)`` or ``Surv(stop, event, entry=start)``. ``strata(a, b)`` and
-            ``offset(x)`` are those of ``fit``.
+            ``offset(x)`` are passed to ``fit``.
         data : pandas, polars or pyarrow table
-            Missing values are refused. Booleans are computed with as 0 and 1.
+            Missing values are refused. Booleans count as 0 and 1.
         trusted : bool
-            Whether any Python in the formula is evaluated, such as methods of columns. By default
-            a formula has arithmetic, comparisons, functions of NumPy that work entry by entry,
-            and the functions named above, so that one from somebody else can do no harm.
+            Whether to evaluate any Python in the formula, such as methods of columns. By default
+            formulas may contain arithmetic, comparisons, elementwise functions of NumPy and the
+            functions above, so that a formula from an untrusted source is harmless.
         **fit
-            Arguments of ``fit``, those with an entry a row also as the name of a column
+            Arguments of ``fit``, those with an entry per row also as the name of a column
             (``sample_weight="w"``), and settings of the model (``prior=``, ``ties=``, …).
 
         Returns
         -------
         fitted estimator
-            ``formula_`` is the formula. What takes X of other people (predictions, curves,
-            concordance) takes a table of their data too, from which the formula makes X, and
-            strata and offset where it has them, or the fit had them by the name of a column, and
-            they are not given; other columns are left alone. ``design_matrix(data)`` and
-            ``design_vectors(data)`` are these by themselves.
+            ``formula_`` is the formula. Methods that take X of new rows (predictions, curves,
+            concordance) also accept a table of their data. The formula then computes X, and
+            strata and offset if the formula or the fit named them and they are not passed;
+            other columns are ignored. ``design_matrix(data)`` and ``design_vectors(data)``
+            return these.
 
         Raises
         ------
         DataError
-            A formula that cannot be read or evaluated, or that needs ``trusted=True``.
+            If the formula cannot be read or evaluated, or needs ``trusted=True``.
 
         Examples
         --------
@@ -86,7 +88,7 @@ class FormulaMixin(SingleThreadedMethods):
         ['dose[T.low]']
         """
         frame = table = drop_unused_categories(as_pandas_table(data))
-        if isinstance(formula, str) and (trusted or len(formula) <= MOST_CHARACTERS):
+        if isinstance(formula, str) and (trusted or len(formula) <= MAX_CHARACTERS):
             frame = widen_numbers(table, formula)
         read, has_intercept = read_formula(formula, frame, cls._intercept, trusted)
         given = {name: fit.pop(name) for name in FIT if fit.get(name) is not None}
@@ -126,29 +128,30 @@ class FormulaMixin(SingleThreadedMethods):
         return model
 
     def _read_formula(self) -> Formula:
+        """Return the formula of the fit; refuse if there is none."""
         read = getattr(self, "_formula", None)
         if read is None:
             raise DataError("The model was not fitted from a formula; pass X itself.")
         return read
 
     def _is_formula_table(self, X: Any) -> bool:
-        """Whether X is a table of data to evaluate the formula in, and not the matrix of it."""
+        """Return whether X is a table of data for the formula, rather than the matrix itself."""
         if getattr(self, "_formula", None) is None or isinstance(X, Design | ShardedDesign):
             return False
         return has_names(X) and column_names(X) != list(self.feature_names_in_)
 
     def _apply_formula(self, X: Any) -> Any:
-        """X, or the X of a table of data."""
+        """Return X, computed by the formula if X is a table of data."""
         return self._formula.matrix(as_pandas_table(X)) if self._is_formula_table(X) else X
 
     def _formula_vector(self, name: Literal["strata", "offset"], X: Any, given: Any) -> Any:
-        """Strata or offset of the rows of X: those given, or of a table of data the formula's."""
+        """Return strata or offset: those given, or computed by the formula from a table of data."""
         if given is not None or not self._is_formula_table(X):
             return given
         return self._formula.vector(name, as_pandas_table(X))
 
     def design_matrix(self, data: Any) -> pd.DataFrame:
-        """X of other people, by the formula that the model was fitted from.
+        """Compute X of new data by the formula of the fit.
 
         Parameters
         ----------
@@ -157,13 +160,13 @@ class FormulaMixin(SingleThreadedMethods):
         Returns
         -------
         DataFrame, (n, p)
-            Splines and codings are those of the fit; a label that the fit has not seen is
+            Splines and codings are those of the fit; labels that the fit did not contain are
             refused.
         """
         return self._read_formula().matrix(as_pandas_table(data))
 
     def design_vectors(self, data: Any) -> dict[str, Any]:
-        """Strata and offset of other people, by the formula that the model was fitted from.
+        """Compute strata and offset of new data by the formula of the fit.
 
         Parameters
         ----------
@@ -172,8 +175,8 @@ class FormulaMixin(SingleThreadedMethods):
         Returns
         -------
         dict
-            ``strata`` and ``offset``, those that the formula or the fit named, as predictions take
-            them:
+            ``strata`` and ``offset``, if the formula or the fit named them, as arguments of
+            predictions:
             ``predict_survival(m.design_matrix(new), times, **m.design_vectors(new))``.
         """
         return self._read_formula().vectors(as_pandas_table(data))

@@ -1,4 +1,4 @@
-"""Reading "Surv(time, event) ~ drug * age + strata(site)" with formulaic."""
+"""Parsing and evaluation of formulas such as "Surv(time, event) ~ drug * age + strata(site)"."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 SPECIAL = re.compile(r"^(strata|offset)\((.*)\)$", re.DOTALL)
-# What terms of a formula know by name (formulaic's transforms that remember nothing of the data).
+# Functions available in formulas that do not depend on the data (formulaic's stateless ones).
 ELEMENTWISE = {
     "log": np.log, "log10": np.log10, "log2": np.log2, "exp": np.exp, "I": lambda x: x,
 }  # fmt: skip
@@ -42,9 +42,10 @@ OF_EXPRESSIONS = (
     RecursionError, MemoryError, ValueError, NameError, SyntaxError, TypeError, AttributeError,
     ArithmeticError, LookupError,
 )  # fmt: skip
-COLOURS = re.compile(r"\x1b\[[0-9;]*m")  # of a terminal, in formulaic's messages
+# Terminal colours in formulaic's messages.
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 NULLS = re.compile(r"^`(.*)` contains null values", re.DOTALL)
-# Functions of R's formulas, and what is meant by them here.
+# Functions of R's formulas that are refused, with the equivalent in this library.
 OF_R = {
     "cluster": "Clusters go with the intervals: confint(method='robust', cluster=labels), or "
     "bootstrap(cluster=labels).",
@@ -58,7 +59,7 @@ OF_R = {
     "factor": "Codes that are labels are C(x).",
     "cbind": "Of counts make a row for each outcome, with its count as sample_weight.",
 }
-# Functions of formulaic that take a column and remember something of the data.
+# Functions of formulaic that take a column and store properties of the data.
 TRANSFORMS = {
     "C", "bs", "cc", "center", "cr", "cs", "hashed", "lag", "poly", "scale", "standardize",
 }  # fmt: skip
@@ -67,6 +68,7 @@ CALL = re.compile(rf"(?<![\w.])({'|'.join(OF_R)})\s*\(")
 
 
 def _surv(*args: Any, **named: Any) -> np.ndarray:
+    """Evaluate Surv() in a formula; refuse three positional arguments, which are ambiguous."""
     if len(args) > 2:
         raise DataError(
             "Surv(a, b, c) in a formula is Surv(start, stop, event) to some and Surv(time, event, "
@@ -76,6 +78,7 @@ def _surv(*args: Any, **named: Any) -> np.ndarray:
 
 
 def _strata(*columns: Any) -> Any:
+    """Evaluate strata() in a formula; several columns become tuples."""
     if len(columns) == 1:
         return columns[0]
     labels = np.empty(len(columns[0]), object)
@@ -85,7 +88,7 @@ def _strata(*columns: Any) -> Any:
 
 @dataclass
 class Formula:
-    """A formula that was read.
+    """A parsed formula.
 
     Attributes
     ----------
@@ -93,12 +96,13 @@ class Formula:
     outcome : str
         The left-hand side.
     spec : formulaic.ModelSpec
-        Columns of X, with what splines and codings remember of the data.
+        Columns of X, with the state of splines and codings from the data of the fit.
     strata : str or None
+        Expression.
     offsets : list of str
         Expressions.
     columns : dict
-        Names of columns that were given as strata or offset beside the formula.
+        Names of columns that were passed as ``strata`` or ``offset`` in addition to the formula.
     """
 
     text: str
@@ -109,13 +113,13 @@ class Formula:
     columns: dict[str, str] = field(default_factory=dict)
 
     def matrix(self, data: pd.DataFrame) -> pd.DataFrame:
-        """X of new data; an intercept is the model's own."""
+        """Compute X of new data, without an intercept."""
         data = widen_numbers(data, self.text)
         X = _evaluated(lambda: self.spec.get_model_matrix(data, na_action="raise"), data)
         return pd.DataFrame(X).drop(columns="Intercept", errors="ignore")
 
     def vector(self, name: Literal["strata", "offset"], data: pd.DataFrame) -> Any:
-        """Strata or offset of new data; None where neither the formula nor the fit named any."""
+        """Compute strata or offset of new data; None if neither the formula nor the fit has any."""
         if name in self.columns:
             return self._column_of_data(name, data)
         wide = widen_numbers(data, self.text)
@@ -125,7 +129,8 @@ class Formula:
             return None
         return np.sum([_offset(text, data, wide) for text in self.offsets], axis=0)
 
-    def _column_of_data(self, name: str, data: pd.DataFrame) -> Any:
+    def _column_of_data(self, name: str, data: pd.DataFrame) -> pd.Series:
+        """Return the column that the fit used as strata or offset; refuse missing values."""
         column = self.columns[name]
         if column not in data:
             raise DataError(
@@ -137,12 +142,13 @@ class Formula:
         return data[column]
 
     def vectors(self, data: pd.DataFrame) -> dict[str, Any]:
-        """Strata and offset of new data, where the formula has them."""
+        """Compute strata and offset of new data, those that exist."""
         both = {"strata": self.vector("strata", data), "offset": self.vector("offset", data)}
         return {name: value for name, value in both.items() if value is not None}
 
 
 def _formulaic() -> Any:
+    """Import formulaic, an optional dependency."""
     try:
         import formulaic
     except ModuleNotFoundError as error:
@@ -154,10 +160,10 @@ def _formulaic() -> Any:
 
 
 def _evaluated(call: Any, data: pd.DataFrame | None = None) -> Any:
-    """What a call of formulaic gives, its errors and doubts as ours; ``data`` names rows."""
+    """Call formulaic and convert its errors and warnings; ``data`` serves to name rows."""
     errors = _formulaic().errors
     with warnings.catch_warnings():
-        # How formulaic calls pandas is nothing that a user could change.
+        # Users cannot change how formulaic calls pandas.
         warnings.simplefilter("ignore", DeprecationWarning)
         warnings.simplefilter("error", errors.DataMismatchWarning)
         try:
@@ -174,10 +180,10 @@ def _evaluated(call: Any, data: pd.DataFrame | None = None) -> Any:
 
 
 def _as_ours(error: BaseException, data: pd.DataFrame | None) -> DataError:
-    """What to say of an error of formulaic's.
+    """Convert an error of formulaic to a `DataError`.
 
-    (Not where it is raised: a frame of the traceback that has a name for the error is kept by it,
-    with the data, until Python looks for cycles.)
+    This is a separate function because a frame of the traceback with a variable that refers to
+    the error would form a cycle, which keeps the data in memory until garbage collection.
     """
     cause = error.__cause__ or error
     if isinstance(cause, DataError):
@@ -227,11 +233,12 @@ def _refuse_missing_arguments(text: str, data: pd.DataFrame) -> None:
 
 
 def _rows(rows: np.ndarray) -> str:
+    """Describe some rows for a message."""
     return f"row {rows[0]}" + (f" and {len(rows) - 1} more" if len(rows) > 1 else "")
 
 
 def evaluate_expression(text: str, data: pd.DataFrame) -> Any:
-    """The value of an expression in the columns of data, without a missing one."""
+    """Evaluate an expression in the columns of data; refuse missing values."""
     refuse_sums_of_conditions(text, data)
     value = _unchecked(text, data)
     if isinstance(value, pd.Series) and value.isna().any():
@@ -240,7 +247,7 @@ def evaluate_expression(text: str, data: pd.DataFrame) -> Any:
 
 
 def _unchecked(text: str, data: pd.DataFrame) -> Any:
-    """The value of an expression in the columns of data."""
+    """Evaluate an expression in the columns of data."""
     from formulaic.utils.stateful_transforms import stateful_eval
 
     from ..likelihoods.cumulative import Censored
@@ -254,7 +261,7 @@ def _unchecked(text: str, data: pd.DataFrame) -> Any:
 
 
 def as_pandas_table(data: Any) -> pd.DataFrame:
-    """A pandas table of a pandas, polars or pyarrow one."""
+    """Convert a pandas, polars or pyarrow table to pandas."""
     refuse_lazy_query(data, "data")
     try:
         frame = nw.from_native(data, eager_only=True, pass_through=True)
@@ -265,13 +272,13 @@ def as_pandas_table(data: Any) -> pd.DataFrame:
             f"data must be a pandas, polars or pyarrow table, not {type(data).__name__}."
         )
     table = frame.to_pandas()
-    # To formulaic text is a label as an object only, and any other object is a label too.
+    # formulaic treats text as labels only in columns of objects, and any other object as a label.
     types: dict[Any, Any] = {}
     for name, kind in frame.schema.items():
         plain = table[name].dtype == object
         if kind == nw.String and not plain:
             types[name] = object
-        elif isinstance(kind, nw.Enum):  # which comes without its order from polars
+        elif isinstance(kind, nw.Enum):  # polars' conversion loses the order
             types[name] = pd.CategoricalDtype(list(kind.categories), ordered=True)
         elif kind == nw.Decimal or (plain and pd.api.types.infer_dtype(table[name]) == "decimal"):
             types[name] = np.float64
@@ -279,16 +286,16 @@ def as_pandas_table(data: Any) -> pd.DataFrame:
 
 
 def drop_unused_categories(data: pd.DataFrame) -> pd.DataFrame:
-    """The table without the labels that none of its rows has, as of a table that was cut."""
+    """Remove unused categories, which remain when rows of a table are selected."""
     kinds = {name: kind for name, kind in data.dtypes.items() if kind == "category"}
     return data.assign(**{str(k): data[k].cat.remove_unused_categories() for k in kinds})
 
 
 def _offset(text: str, data: pd.DataFrame, wide: pd.DataFrame) -> np.ndarray:
-    """Return the values of one offset() of a formula.
+    """Evaluate one offset() of a formula.
 
-    A column by itself is not computed with, so that its whole numbers are those of ``data`` and
-    not the floats of ``wide``.
+    A single column is taken from ``data``, in which integers have not been converted to floats
+    as they may be in ``wide``.
     """
     special = SPECIAL.match(text)
     column = special.group(2).strip() if special else text
@@ -308,12 +315,17 @@ def read_formula(
     intercept : bool
         Whether the model can have an intercept.
     trusted : bool
-        Whether any Python in the formula is evaluated, and not only documented functions.
+        Whether to evaluate any Python in the formula, and not only documented functions.
 
     Returns
     -------
     formula : Formula
     has_intercept : bool
+
+    Raises
+    ------
+    DataError
+        If the formula cannot be read or is not allowed.
     """
     if not isinstance(text, str) or text.count("~") != 1:
         raise DataError(f"formula must be text such as 'y ~ x1 + x2', not {text!r}.")
@@ -370,7 +382,7 @@ def read_formula(
 
 
 def _refuse_dates(texts: list[str], data: pd.DataFrame) -> None:
-    """Refuse a term that is a column of dates by itself; expressions may make numbers of them."""
+    """Refuse a term that is a column of dates; expressions may convert dates to numbers."""
     for text in texts:
         name = text.strip("`")
         if name in data.columns and pd.api.types.infer_dtype(data[name]) in DATES:
@@ -381,7 +393,7 @@ def _refuse_dates(texts: list[str], data: pd.DataFrame) -> None:
 
 
 def _without_dot(outcome: str, right: str, data: pd.DataFrame) -> str:
-    """Write out "." as all columns that the formula does not name otherwise."""
+    """Replace "." by all columns that are not used elsewhere in the formula."""
     if not DOT.search(right):
         return right
     rest = outcome + " " + DOT.sub(" ", right)

@@ -1,8 +1,8 @@
-"""Which expressions a formula may contain unless its author is trusted.
+"""Restrictions on the expressions in formulas from untrusted sources.
 
-A formula may come from somebody else, in a specification or a notebook, and formulaic evaluates
-each term as Python. Expressions are therefore restricted to arithmetic, comparisons and documented
-functions of the columns.
+formulaic evaluates each term of a formula as Python, and a formula may be part of a specification
+or notebook by someone else. Expressions are therefore restricted to arithmetic, comparisons and
+documented functions of the columns.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Collection
 
 from ..errors import DataError
 
-__all__ = ["MOST_CHARACTERS", "refuse_unsafe_expression", "refuse_unsafe_formula"]
+__all__ = ["MAX_CHARACTERS", "refuse_unsafe_expression", "refuse_unsafe_formula"]
 
 FUNCTIONS = {
     "C", "Censored", "I", "Surv", "bs", "cc", "center", "cr", "cs", "exp", "exp10", "exp2",
@@ -40,10 +40,14 @@ REMEDY = (
     "Compute it as a column of the data first, or, if you wrote the formula yourself, pass "
     "trusted=True, which evaluates any Python in it."
 )
-MOST_CHARACTERS = 100_000  # of a formula; a longer one takes the parser minutes and gigabytes
-MOST_NESTED = 50  # parentheses within each other, at which Python's own parser is still far off
-MOST_DOTS = 10  # each stands for all other columns
-LARGEST_POWER = 100  # of a constant exponent: 9 ** 9 ** 9 has no end
+# A longer formula would take the parser minutes and gigabytes.
+MAX_CHARACTERS = 100_000
+# Maximum depth of nested parentheses, far below the limit of Python's parser.
+MAX_DEPTH = 50
+# Maximum number of ".", each of which is replaced by all other columns.
+MAX_DOTS = 10
+# Larger constant exponents are refused, because 9 ** 9 ** 9 would not terminate.
+MAX_EXPONENT = 100
 
 
 def refuse_unsafe_formula(text: str, dots: int) -> None:
@@ -59,19 +63,19 @@ def refuse_unsafe_formula(text: str, dots: int) -> None:
     ------
     DataError
     """
-    if len(text) > MOST_CHARACTERS:
+    if len(text) > MAX_CHARACTERS:
         raise DataError(
-            f"The formula has {len(text):,} characters, more than {MOST_CHARACTERS:,}. Pass X as "
+            f"The formula has {len(text):,} characters, more than {MAX_CHARACTERS:,}. Pass X as "
             "a matrix or table instead, or use '.' for all columns."
         )
-    if dots > MOST_DOTS:
+    if dots > MAX_DOTS:
         raise DataError(f"The formula has '.' {dots:,} times; write it once.")
     depth = deepest = 0
     for character in text:
         depth += (character in "([{") - (character in ")]}")
         deepest = max(deepest, depth)
-    if deepest > MOST_NESTED:
-        raise DataError(f"The formula has more than {MOST_NESTED} parentheses within each other.")
+    if deepest > MAX_DEPTH:
+        raise DataError(f"The formula has more than {MAX_DEPTH} parentheses within each other.")
 
 
 def refuse_unsafe_expression(text: str, columns: Collection[str]) -> None:
@@ -104,7 +108,7 @@ def refuse_unsafe_expression(text: str, columns: Collection[str]) -> None:
 
 
 def _is_function(node: ast.AST) -> bool:
-    """Return whether what is called is one of the documented functions."""
+    """Return whether a called expression is one of the documented functions."""
     match node:
         case ast.Name():
             return node.id in FUNCTIONS
@@ -116,13 +120,14 @@ def _is_function(node: ast.AST) -> bool:
 
 
 def _is_constant(node: ast.Attribute) -> bool:
+    """Return whether an attribute is a documented constant of NumPy."""
     return (
         isinstance(node.value, ast.Name) and node.value.id == "np" and node.attr in NUMPY_CONSTANTS
     )
 
 
 def _refuse_large_constants(node: ast.AST) -> None:
-    """Refuse arithmetic of constants that has no end, such as 9 ** 9 ** 9 or "a" * 10 ** 9."""
+    """Refuse arithmetic of constants that exhausts memory: 9 ** 9 ** 9, "a" * 10 ** 9."""
     if isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value >= 2**63:
         raise DataError("The formula has a whole number of 2⁶³ or more; write it as a float.")
     if isinstance(node, ast.BinOp) and (_repeats(node) or _explodes(node)):
@@ -144,7 +149,7 @@ def _explodes(node: ast.BinOp) -> bool:
         return False
     match node.right:
         case ast.Constant(value=int() | float() as exponent):
-            fits = exponent <= LARGEST_POWER
+            fits = exponent <= MAX_EXPONENT
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant()) | ast.Name():
             fits = True
         case _:
@@ -154,4 +159,5 @@ def _explodes(node: ast.BinOp) -> bool:
 
 
 def _short(text: str) -> str:
+    """Quote an expression, abbreviated to 60 characters."""
     return repr(text if len(text) <= 60 else text[:57] + "…")

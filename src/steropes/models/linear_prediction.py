@@ -1,4 +1,4 @@
-"""Linear predictors of new rows: what all estimators predict from."""
+"""Linear predictors of new rows, on which all predictions are based."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ __all__ = ["LinearPrediction"]
 
 
 class LinearPrediction(WaldInference):
-    """Mixed into the estimators, from whose fit it reads."""
+    """Linear predictors of new rows, with checks of their columns."""
 
+    # Defined by `PenalizedModel` and `FormulaMixin`.
     n_jobs: int | None
     n_features_in_: int
     _fixed: FixedCoefficients | None
@@ -40,7 +41,7 @@ class LinearPrediction(WaldInference):
         return eta if offset is None else eta + offset
 
     def _new_offset(self, X: Any, offset: Any, n: int) -> np.ndarray | None:
-        """An offset of new rows, with what fixed coefficients add to it, (n,)."""
+        """Validate the offset of new rows and add the part of fixed coefficients, (n,)."""
         own = check_offset(self._formula_vector("offset", X, offset), n, self._offset_on_log_scale)
         if self._fixed is None:
             return own
@@ -49,7 +50,7 @@ class LinearPrediction(WaldInference):
         return part if own is None else own + part
 
     def _read_new(self, X: Any) -> Design:
-        """X as a design; of a null model X is the rows alone, such as ``table[[]]``."""
+        """Convert X to a design; a null model accepts tables without columns (``table[[]]``)."""
         X = self._apply_formula(X)
         shape = getattr(X, "shape", None)
         if self.n_features_in_ == 0 and shape is not None and len(shape) == 2 and not shape[1]:
@@ -57,12 +58,12 @@ class LinearPrediction(WaldInference):
         return as_design(X, copy=False)
 
     def _check_new(self, X: Any) -> Any:
-        """Read new X; return the columns whose coefficients are estimated."""
+        """Read new X; return the columns with estimated coefficients."""
         design = self._check_columns(X)
         return design if self._fixed is None else design.only(self._fixed.kept)
 
     def _check_columns(self, X: Any) -> Any:
-        """Read new X, and check that its columns are those of the fit."""
+        """Read new X and check that its columns are those of the fit."""
         check_is_fitted(self, "coef_")
         plain = self._fixed is not None or not isinstance(X, ShardedDesign)
         design: Any = self._read_new(X) if plain else X

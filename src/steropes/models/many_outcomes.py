@@ -1,4 +1,4 @@
-"""Many outcomes over one X: one tidy table, and one batch where the family allows it."""
+"""Fits of many outcomes to one X, as one batch if the family allows it, in one tidy table."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ from .settings import numerical_settings
 
 __all__ = ["fit_many"]
 
-GIVEN = ("sample_weight", "offset", "exposure", "strata")
-Given = dict[str, Any]
+ROW_ARGUMENTS = ("sample_weight", "offset", "exposure", "strata")
+FitArguments = dict[str, Any]
 
 
 def fit_many(
@@ -53,41 +53,49 @@ def fit_many(
 ) -> pd.DataFrame:
     """Fit a model of each of many outcomes to the same covariates.
 
-    X is read once. Linear models, and logistic, Poisson and Cox ones under a Laplace prior are
-    lanes of one batch, eight at a time, that share products with X, the columns that are looked
-    at, and one Hessian of these; of many rows, groups of eight go side by side in ``n_jobs``
-    threads. Others go one after another over the same design: without that
-    prior each needs its own Hessian, which is most of the work.
+    X is read once. Linear models, and logistic, Poisson and Cox models under a Laplace prior, are
+    fitted as lanes of one batch, eight at a time, which share products with X, the working set
+    and its Hessian; with many rows, groups of eight run in parallel in ``n_jobs`` threads. Other
+    models are fitted one after another on the same design: without a Laplace prior each needs
+    its own Hessian, which is most of the work.
 
     Parameters
     ----------
     estimator : estimator
-        Its settings are those of all fits; it is not fitted itself.
+        Its settings apply to all fits; it is not modified.
     X : array, sparse matrix, data frame, Design or ShardedDesign, (n, p)
     outcomes : mapping or pandas, polars or pyarrow table
-        The outcome of each name: y as ``fit`` takes it, or a mapping with ``"y"`` and what is the
-        outcome's own of ``"sample_weight"``, ``"offset"``, ``"exposure"``, ``"strata"`` (and
-        instead of the ones below). Rows whose y is missing (NaN) are left out of that outcome.
+        Outcomes by name: y as in ``fit``, or a mapping with ``"y"`` and the outcome's own
+        ``"sample_weight"``, ``"offset"``, ``"exposure"`` or ``"strata"``, which replace the
+        arguments below. Rows with a missing y (NaN) are omitted from that outcome.
     level : float
-        Of the Wald intervals.
+        Confidence level of the Wald intervals.
     sample_weight, offset, exposure, strata : optional
-        Of all outcomes, as in ``fit``.
+        Arguments of ``fit`` for all outcomes.
     store : path, optional
-        A folder for what is done, from which the same call goes on if it was interrupted. It holds
-        tables of coefficients, no rows. Others must not be able to write to it.
-
-    Where joblib has been told to use a backend (``joblib.parallel_config(backend="dask")``,
-    ``"ray"``, ``"loky"``), outcomes go there, alone or eight at a time, and X once to each
-    worker. A ShardedDesign stays where its blocks are, and its outcomes go one by one.
+        A folder for finished results, with which the same call continues after an interruption.
+        It contains tables of coefficients and no rows. Only trusted people may have write access
+        to it.
 
     Returns
     -------
     DataFrame
-        A row an outcome and coefficient: ``outcome``, ``coefficient``, then the columns of
+        A row for each outcome and coefficient: ``outcome``, ``coefficient``, the columns of
         ``summary()`` (``coef``, ``lower``, ``upper``, the ratio's ``exp(coef)``, ``exp(lower)``
-        and ``exp(upper)``, ``se``, ``z`` or ``t``, ``p``), ``converged`` and ``note``. The
-        numbers of an outcome that cannot be fitted are NaN and ``note`` gives the reason; so
-        are standard errors under a Laplace prior.
+        and ``exp(upper)``, ``se``, ``z`` or ``t``, ``p``), ``converged`` and ``note``. Outcomes
+        that cannot be fitted have NaN and the reason in ``note``, as have standard errors under
+        a Laplace prior.
+
+    Raises
+    ------
+    DataError
+        If X, the settings or the form of ``outcomes`` is invalid.
+
+    Notes
+    -----
+    With a joblib backend (``joblib.parallel_config(backend="dask")``, ``"ray"``, ``"loky"``)
+    outcomes are distributed singly or eight at a time, and X once to each worker. The blocks of a
+    `ShardedDesign` remain where they are, and its outcomes are fitted one by one.
 
     Examples
     --------
@@ -130,8 +138,10 @@ def fit_many(
     return _tidy(parts, design.names)
 
 
-def _of_outcomes(common: tuple[Any, Design, float], own: Mapping[str, Given]) -> dict[str, Part]:
-    """Summaries of some outcomes."""
+def _of_outcomes(
+    common: tuple[Any, Design, float], own: Mapping[str, FitArguments]
+) -> dict[str, Part]:
+    """Fit some outcomes and summarise them."""
     estimator, design, level = common
     if not _can_batch(clone(estimator), design, len(own)):
         return {name: _one(estimator, design, part, level) for name, part in own.items()}
@@ -140,7 +150,7 @@ def _of_outcomes(common: tuple[Any, Design, float], own: Mapping[str, Given]) ->
 
 
 def _checksum(design: Design) -> np.ndarray:
-    """Sums of the columns, weighted by row, that tell one X from another."""
+    """Compute weighted sums of the columns, which identify X in stored results."""
     backend = get_backend("cpu")
     turn = np.cos(np.arange(design.n, dtype=np.float64))[:, None]
     return design.rmatmul(turn, backend)[:, 0] * design.scale
@@ -169,7 +179,7 @@ Part = tuple[pd.DataFrame | None, bool, str]  # summary, whether converged, note
 
 
 def _pack(parts: dict[str, Part]) -> tuple[dict[str, np.ndarray], list[dict[str, Any]]]:
-    """Turn summaries into arrays of numbers, with their names in JSON."""
+    """Convert summaries to arrays of numbers, and their names to JSON."""
     arrays: dict[str, np.ndarray] = {}
     facts = []
     for number, (name, (table, converged, note)) in enumerate(parts.items()):
@@ -182,7 +192,7 @@ def _pack(parts: dict[str, Part]) -> tuple[dict[str, np.ndarray], list[dict[str,
 
 
 def _unpack(arrays: Mapping[str, np.ndarray], facts: list[dict[str, Any]]) -> dict[str, Part]:
-    """Make summaries of what `_pack` wrote."""
+    """Convert the results of `_pack` back to summaries."""
     parts: dict[str, Part] = {}
     for number, fact in enumerate(facts):
         table = None
@@ -195,8 +205,8 @@ def _unpack(arrays: Mapping[str, np.ndarray], facts: list[dict[str, Any]]) -> di
 PACKING = Packing(_pack, _unpack)
 
 
-def _read(outcomes: Any, common: Given) -> dict[str, Given]:
-    """What ``fit`` is given for each outcome."""
+def _read(outcomes: Any, common: FitArguments) -> dict[str, FitArguments]:
+    """Read the arguments of ``fit`` for each outcome."""
     refuse_lazy_query(outcomes, "The table of outcomes")
     if isinstance(outcomes, Mapping):
         named = list(outcomes.items())
@@ -204,15 +214,15 @@ def _read(outcomes: Any, common: Given) -> dict[str, Given]:
         named = _columns(outcomes)
     if not named:
         raise DataError("outcomes must be a mapping from names to outcomes, or a data frame.")
-    out: dict[str, Given] = {}
+    out: dict[str, FitArguments] = {}
     for name, value in named:
         if str(name) in out:
             raise DataError(f"Two outcomes are called {str(name)!r}; rename one.")
-        own: Given = dict(value) if isinstance(value, Mapping) else {"y": value}
-        wrong = [key for key in own if key not in ("y", *GIVEN)]
+        own: FitArguments = dict(value) if isinstance(value, Mapping) else {"y": value}
+        wrong = [key for key in own if key not in ("y", *ROW_ARGUMENTS)]
         if "y" not in own or wrong:
             raise DataError(
-                f"Outcome {name!r} needs y, and may have {', '.join(GIVEN)}"
+                f"Outcome {name!r} needs y, and may have {', '.join(ROW_ARGUMENTS)}"
                 + (f"; it has {wrong[0]!r}." if wrong else ".")
             )
         out[str(name)] = {**common, **own}
@@ -220,8 +230,8 @@ def _read(outcomes: Any, common: Given) -> dict[str, Given]:
 
 
 def _columns(table: Any) -> list[tuple[str, Any]]:
-    """Names and columns of a table of any library; none of what is no table."""
-    if isinstance(table, pd.DataFrame):  # whose names may be of any type, and twice
+    """Return names and columns of a table of any library; nothing if it is not a table."""
+    if isinstance(table, pd.DataFrame):  # names may have any type and be repeated
         return [(str(name), table.iloc[:, j]) for j, name in enumerate(table.columns)]
     try:
         frame = nw.from_native(table, eager_only=True, pass_through=True)
@@ -234,19 +244,19 @@ def _columns(table: Any) -> list[tuple[str, Any]]:
     return [(column.name, column.to_native()) for column in frame.iter_columns()]
 
 
-def _refuse_other_order(X: Any, name: str, given: Given) -> None:
-    """Refuse an outcome whose rows have X's labels in another order, as a fit of it would."""
-    try:  # here, where X still has its labels: a design has none
+def _refuse_other_order(X: Any, name: str, given: FitArguments) -> None:
+    """Refuse an outcome that has the row labels of X in another order, as ``fit`` would."""
+    try:  # X is converted to a design later, which has no labels
         refuse_other_order(X, **given)
     except DataError as error:
         raise DataError(f"Outcome {name!r}: {error}") from None
 
 
 def _with_gaps(y: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return an outcome with values of other rows where it is missing, and where that is."""
+    """Fill missing values of an outcome with another row's value; return it and the mask."""
     series = as_series(y)
     if series is not None and series.dtype.is_integer() and series.null_count() < len(series):
-        # NumPy would make floats of whole numbers with gaps, and round those beyond 2⁵³.
+        # NumPy would convert integers with gaps to floats and round those beyond 2⁵³.
         missing = series.is_null().to_numpy().astype(bool)
         return series.fill_null(series.min()).to_numpy(), missing
     y = np.asarray(y, object if isinstance(y, list | tuple) else None)  # labels may be of any type
@@ -256,10 +266,10 @@ def _with_gaps(y: Any) -> tuple[np.ndarray, np.ndarray]:
     return y, missing
 
 
-def _leave_out(given: Given, n: int) -> Given:
-    """Rows whose y is missing have a weight of zero, and a y that some other row has."""
+def _leave_out(given: FitArguments, n: int) -> FitArguments:
+    """Give rows with a missing y a weight of zero and the y of another row."""
     y = given["y"]
-    if isinstance(y, np.ndarray) and y.dtype.names is not None:  # a survival outcome has none
+    if isinstance(y, np.ndarray) and y.dtype.names is not None:  # survival outcomes are complete
         return given
     if (ordered := ordered_categories(y)) is not None:
         return _leave_out_categories(given, ordered, n)
@@ -268,14 +278,14 @@ def _leave_out(given: Given, n: int) -> Given:
         return given
     weight = _without(given["sample_weight"], missing)
     if weight is None:
-        return given  # refused by name in the fit
+        return given  # the fit refuses the weights
     with contextlib.suppress(TypeError, ValueError):  # labels stay labels
         y = as_numbers(y, "y").astype(np.float64)
     return {**given, "y": y, "sample_weight": weight}
 
 
-def _leave_out_categories(given: Given, y: OrderedCategories, n: int) -> Given:
-    """`_leave_out` of ordered categories, whose order has to stay."""
+def _leave_out_categories(given: FitArguments, y: OrderedCategories, n: int) -> FitArguments:
+    """Apply `_leave_out` to ordered categories, preserving their order."""
     missing = y.codes < 0
     if len(y.codes) != n or not missing.any() or missing.all():
         return given
@@ -288,8 +298,8 @@ def _leave_out_categories(given: Given, y: OrderedCategories, n: int) -> Given:
 
 
 def _without(weight: Any, missing: np.ndarray) -> np.ndarray | None:
-    """Row weights with zero in some rows; None where they have another length."""
-    one = weight is None or isinstance(weight, Real)  # the same for all rows
+    """Set the weights of some rows to zero; None if the weights have another length."""
+    one = weight is None or isinstance(weight, Real)  # equal weights
     if one:
         out = np.full(len(missing), 1.0 if weight is None else weight)
     else:
@@ -300,7 +310,8 @@ def _without(weight: Any, missing: np.ndarray) -> np.ndarray | None:
     return out
 
 
-def _one(estimator: Any, design: Design, given: Given, level: float) -> Part:
+def _one(estimator: Any, design: Design, given: FitArguments, level: float) -> Part:
+    """Fit one outcome by ``fit`` and summarise it."""
     model = clone(estimator)
     try:
         model.fit(design, **{k: v for k, v in given.items() if k == "y" or v is not None})
@@ -311,9 +322,9 @@ def _one(estimator: Any, design: Design, given: Given, level: float) -> Part:
 
 
 def _fit_batch(
-    estimator: Any, design: Design, own: Mapping[str, Given], level: float
+    estimator: Any, design: Design, own: Mapping[str, FitArguments], level: float
 ) -> dict[str, Part]:
-    """Fits in lanes of one batch, with the checks that each fit has."""
+    """Fit outcomes as lanes of one batch, with the checks of single fits."""
     parts: dict[str, Part] = {}
     models: list[Any] = []
     problems: list[Problem] = []
@@ -321,7 +332,7 @@ def _fit_batch(
     for name, given in own.items():
         model = clone(estimator)
         model._names, model.n_features_in_ = design.names, design.p
-        rest = {key: given[key] for key in GIVEN}
+        rest = {key: given[key] for key in ROW_ARGUMENTS}
         try:
             refuse_other_order(given["y"], "y", **{k: v for k, v in rest.items() if v is not None})
             first = problems[0] if problems else None
@@ -351,7 +362,7 @@ def _fit_batch(
 
 
 def _as_determined(problem: Problem, other: Problem) -> bool:
-    """Whether the same rows count alike: where both start, curvatures do not depend on y."""
+    """Return whether two problems have the same curvature at the start, before y matters."""
     if problem.likelihood.order is not None:
         return False
     if problem.offset is not None or other.offset is not None:
@@ -362,9 +373,9 @@ def _as_determined(problem: Problem, other: Problem) -> bool:
 def _finish(
     model: Any, problem: Problem, found: OutcomeFit, l1: np.ndarray, l2: np.ndarray, level: float
 ) -> Part:
-    """A lane's fit as the model's own, with its table.
+    """Store the fit of a lane in its model and summarise it.
 
-    Where its certificate is above the tolerance the model goes on from there by itself.
+    If its certificate is above the tolerance, the model continues the fit alone.
     """
     fit, order = found.fit, problem.likelihood.order
     try:
@@ -387,7 +398,7 @@ def _finish(
 
 
 def _tidy(parts: Mapping[str, Part], names: list[str]) -> pd.DataFrame:
-    """One table of all."""
+    """Concatenate the summaries of all outcomes."""
     like = next((table for table, *_ in parts.values() if table is not None), None)
     if like is None:
         like = pd.DataFrame({"coef": np.nan}, names)

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..data import check_level
 from ..errors import DataError, MonotoneLikelihoodWarning, NotConvergedWarning, listed
+from ..fit import Problem
 from ..infer.profile_fits import FromObjective, ProfileFits, ProfilePoint
 from ..infer.profile_search import (
     Limit,
@@ -27,16 +28,20 @@ from .wald_inference import WaldInference
 
 __all__ = ["ProfileLikelihood"]
 
-WIDE = 0.9999  # level of the interval that adaptive points cover
-ROUGHLY = 0.3  # of the log-likelihood: how far its ends may be off
-FAR = 40.0  # change of η by which a likelihood that rises for ever has its limit to rounding
-TOGETHER = 64  # coefficients whose columns are held at once
+# Adaptive points cover the interval of this level.
+ADAPTIVE_LEVEL = 0.9999
+# The log-likelihood at the ends of adaptive points may differ from the cut-off by this much.
+ADAPTIVE_TOLERANCE = 0.3
+# After a change of η by this much a monotone likelihood equals its limit up to rounding.
+MAX_CHANGE = 40.0
+# Number of coefficients that are profiled as one batch.
+COEFFICIENTS_PER_BATCH = 64
 
 
 class ProfileLikelihood(WaldInference):
     """Profile likelihoods of a fitted estimator."""
 
-    # What `PenalizedModel` and `WaldInference` supply.
+    # Defined by `PenalizedModel` and `WaldInference`.
     _problem: Any
     _require_data: Any
 
@@ -45,19 +50,20 @@ class ProfileLikelihood(WaldInference):
         param: str | int | Sequence[str | int],
         points: Literal["adaptive"] | Sequence[float] | np.ndarray = "adaptive",
     ) -> pd.DataFrame:
-        """Profile log-likelihood of a coefficient, all others refitted at each point.
+        """Compute the profile log-likelihood of a coefficient, with all others refitted.
 
-        Under a prior the others are refitted under it, and what is given is the log-likelihood
-        less their penalty (the log posterior but for a constant); of a penalised coefficient its
-        own prior is left out. In linear models the residual variance is refitted as well.
+        Under a prior the others are refitted under it, and the result is the log-likelihood
+        minus their penalty (the log posterior up to a constant); the prior of the coefficient
+        itself is ignored. In linear models the residual variance is refitted as well.
 
         Parameters
         ----------
         param : name or position, or sequence of them
-            Several are profiled together, each by itself. Positions are those of `confint`.
+            Several coefficients are profiled separately in one batch. Positions are those of
+            `confint`.
         points : "adaptive" or (m,) array
-            Values of the coefficient. ``"adaptive"`` covers the 99.99 % interval, with as many
-            points as it takes for linear interpolation of ``log_likelihood`` to be within 1e-3
+            Values of the coefficient. ``"adaptive"`` covers the 99.99 % interval, with enough
+            points for linear interpolation of ``log_likelihood`` to be within 1e-3
             everywhere, and cubic (Hermite) interpolation, with ``gradient``, within 1e-5. A side
             without an end is covered until the profile is flat.
 
@@ -106,7 +112,7 @@ class ProfileLikelihood(WaldInference):
         return pd.concat(tables, ignore_index=True)
 
     def _profile_intervals(self, chosen: list[int], level: float) -> np.ndarray:
-        """Lower and upper limits of coefficients, (m, 2)."""
+        """Compute lower and upper profile limits of coefficients, (m, 2)."""
         drop = 0.5 * float(stats.chi2.ppf(check_level(level), 1))
         limits: dict[int, tuple[float, float]] = {}
         for held, columns in self._profile_fits(chosen):
@@ -115,9 +121,9 @@ class ProfileLikelihood(WaldInference):
         return np.array([limits[j] for j in chosen]).reshape(-1, 2)
 
     def _likelihood_ratios(self, chosen: list[int]) -> np.ndarray:
-        """Signed roots of twice the log-likelihood ratios against zero, (m,).
+        """Compute signed roots of twice the log-likelihood ratios against zero, (m,).
 
-        NaN, with a warning that names the coefficient, where a fit did not reach its tolerance.
+        Unconverged fits result in NaN and a warning that names the coefficient.
         """
         roots: dict[int, float] = {}
         unknown: list[str] = []
@@ -141,29 +147,32 @@ class ProfileLikelihood(WaldInference):
             )
         return np.array([roots[j] for j in chosen])
 
-    # -- the lanes -------------------------------------------------------------------------------
+    # -- fits with held coefficients -------------------------------------------------------------
 
     def _profile_fits(self, chosen: list[int]) -> list[tuple[ProfileFits, list[int]]]:
-        """Fits to hold coefficients in: the baseline's apart, whose meaning depends on centres."""
+        """Group coefficients into batches; those of a baseline need uncentred columns."""
         problem = self._require_replicable("a profile")
         distinct = list(dict.fromkeys(chosen))
         self._refuse_joint_penalty(problem, distinct, "profile")
         baseline = [j for j in distinct if j < problem.n_free]
         effects = [j for j in distinct if j >= problem.n_free]
         out = []
-        for a in range(0, len(effects), TOGETHER):
-            out.append((self._held_fits_at(problem, self._beta), effects[a : a + TOGETHER]))
+        for a in range(0, len(effects), COEFFICIENTS_PER_BATCH):
+            out.append(
+                (self._held_fits_at(problem, self._beta), effects[a : a + COEFFICIENTS_PER_BATCH])
+            )
         if baseline:
             at_zero = problem.design.uncentered_coefficients(self._beta)
             out.append((self._held_fits_at(problem.uncentered(), at_zero), baseline))
         return out
 
-    def _held_fits_at(self, problem: Any, beta: np.ndarray) -> ProfileFits:
+    def _held_fits_at(self, problem: Problem, beta: np.ndarray) -> ProfileFits:
+        """Set up fits of a problem with held coefficients, from a solution."""
         l1, l2 = problem.penalties(self.prior_)
         return ProfileFits(problem, beta, l1, l2, self._objective_to_likelihood(problem))
 
-    def _objective_to_likelihood(self, problem: Any) -> FromObjective:
-        """The log-likelihood less penalties as a function of the solver's objective."""
+    def _objective_to_likelihood(self, problem: Problem) -> FromObjective:
+        """Return the penalised log-likelihood as a function of the solver's objective."""
         likelihood = problem.likelihood
         w = likelihood.backend.asarray(problem.weights[:, None])
         constant = float(np.sum(likelihood.backend.to_host(likelihood.log_likelihood_constant(w))))
@@ -172,9 +181,9 @@ class ProfileLikelihood(WaldInference):
     def _ends(
         self, held: ProfileFits, columns: list[int], drop: float, **exact: float
     ) -> tuple[list[Maximum], list[tuple[Limit, Limit]]]:
-        """Maxima, and where the profiles are lower by ``drop`` on both sides."""
+        """Find the maxima, and the points on both sides at which profiles are lower by ``drop``."""
         se = held.standard_errors(columns)
-        far = [0.0 if held.is_flat(j) else held.largest_change(j, FAR) for j in columns]
+        far = [0.0 if held.is_flat(j) else held.largest_change(j, MAX_CHANGE) for j in columns]
         tops = run_searches(
             held,
             columns,
@@ -195,9 +204,10 @@ class ProfileLikelihood(WaldInference):
         _warn_unknown_limits(names, both)
         return tops, both
 
-    def _adaptive(self, held: ProfileFits, columns: list[int]) -> list[list[Any]]:
-        drop = 0.5 * float(stats.chi2.ppf(WIDE, 1))
-        tops, ends = self._ends(held, columns, drop, exact=ROUGHLY)
+    def _adaptive(self, held: ProfileFits, columns: list[int]) -> list[list[ProfilePoint]]:
+        """Compute profiles at adaptive points."""
+        drop = 0.5 * float(stats.chi2.ppf(ADAPTIVE_LEVEL, 1))
+        tops, ends = self._ends(held, columns, drop, exact=ADAPTIVE_TOLERANCE)
         searches = []
         for j, top, (a, b) in zip(columns, tops, ends, strict=True):
             inside = {v.value: v for v in held.values.get(j, []) if a.last <= v.value <= b.last}
@@ -207,7 +217,7 @@ class ProfileLikelihood(WaldInference):
 
 
 def _at(held: ProfileFits, j: int, points: np.ndarray) -> list[Any]:
-    """The profile at given values, from the estimate outwards."""
+    """Compute the profile at given values, from the estimate outwards."""
     distinct, back = np.unique(points, return_inverse=True)
     order = np.argsort(np.abs(distinct - held.beta[j]), kind="stable")
     values: list[Any] = [None] * len(distinct)
@@ -218,6 +228,7 @@ def _at(held: ProfileFits, j: int, points: np.ndarray) -> list[Any]:
 
 
 def _points(points: Any) -> np.ndarray:
+    """Validate points given by the user."""
     try:
         values = np.atleast_1d(np.asarray(points, np.float64))
     except (TypeError, ValueError):
@@ -228,7 +239,7 @@ def _points(points: Any) -> np.ndarray:
 
 
 def _warn_monotone(names: list[str], ends: list[tuple[Limit, Limit]]) -> None:
-    """Warn of sides without an end."""
+    """Warn of sides on which a profile is monotone."""
     said = []
     for name, (a, b) in zip(names, ends, strict=True):
         if np.isinf(a.value) or np.isinf(b.value):
@@ -244,7 +255,7 @@ def _warn_monotone(names: list[str], ends: list[tuple[Limit, Limit]]) -> None:
 
 
 def _uncentered_beta(held: ProfileFits, columns: list[int]) -> list[ProfilePoint | None]:
-    """The profiles at zero; None where zero is further away than exp can hold."""
+    """Compute profiles at zero; None if linear predictors would overflow there."""
     there = [j for j in columns if held.is_representable(j, 0.0)]
     found: dict[int, ProfilePoint] = dict(
         zip(there, held.fit(there, [0.0] * len(there)), strict=True)

@@ -126,7 +126,7 @@ class Resampling(WaldInference):
         l1, l2 = problem.penalties(self.prior_)
         pool = problem.likelihood.backend.pool
         with pool.using(n_jobs), Progress(self.verbose) as progress:
-            whole = sharded_x(problem.design) is None  # blocks have workers of their own
+            whole = sharded_x(problem.design) is None  # blocks have their own workers
             if store is not None or (has_parallel_backend() and whole):
                 here = not whole or not has_parallel_backend()
                 common = self, problem, draws, reselect, l1, l2, None if here else 1

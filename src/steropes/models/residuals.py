@@ -1,4 +1,4 @@
-"""`residuals` of the models that have them: reading the arguments, and tables."""
+"""The method ``residuals`` of each family."""
 
 from __future__ import annotations
 
@@ -46,11 +46,12 @@ NO_DFBETA = (
 Params = str | int | Sequence[str | int] | None
 
 
-BY_ROW = ("martingale", "deviance", "response", "pearson")  # one number a row
+# Kinds of residuals with one number per row; the others have a column for each coefficient.
+BY_ROW = ("martingale", "deviance", "response", "pearson")
 
 
 def _has_columns(kind: str, kinds: tuple[str, ...], params: Params) -> bool:
-    """Whether residuals of a kind have a column a coefficient; what there is none of is refused."""
+    """Return whether residuals have a column per coefficient; refuse invalid arguments."""
     if not isinstance(kind, str) or kind not in kinds:
         raise DataError(f"kind must be one of {', '.join(map(repr, kinds))}, not {kind!r}.")
     by_column = kind not in BY_ROW
@@ -60,11 +61,12 @@ def _has_columns(kind: str, kinds: tuple[str, ...], params: Params) -> bool:
 
 
 def _by_row(model: Any, values: np.ndarray, labels: list[str]) -> pd.DataFrame:
-    """A row a row of X, with the index that X's rows had."""
+    """Return a table with the index of X's rows."""
     return pd.DataFrame(values, index=model._row_labels, columns=labels)
 
 
 def _finite_vcov(model: Any, kind: str) -> np.ndarray:
+    """Return the inverse information; refuse under a Laplace prior."""
     if model._has_sparse_prior():
         raise DataError(NO_DFBETA.format(kind))
     return model.vcov().to_numpy() / model._residual_variance()
@@ -73,7 +75,7 @@ def _finite_vcov(model: Any, kind: str) -> np.ndarray:
 def survival_residuals(
     model: Any, problem: Any, kind: str, params: Params, kinds: tuple[str, ...]
 ) -> Any:
-    """Residuals of a Cox or Fine–Gray model; see `SurvivalModel.residuals`."""
+    """Compute residuals of a proportional hazards model; see its method ``residuals``."""
     by_column = _has_columns(kind, kinds, params)
     beta = model._beta
     if not by_column:
@@ -104,7 +106,7 @@ def survival_residuals(
 
 
 class GeneralizedResiduals(SingleThreadedMethods):
-    """`residuals` of linear, logistic and Poisson models."""
+    """Residuals of linear, logistic and Poisson models."""
 
     _family: Family
     _require_data: Any
@@ -113,31 +115,31 @@ class GeneralizedResiduals(SingleThreadedMethods):
     _beta: np.ndarray
 
     def residuals(self, kind: ResidualKind = "deviance", params: Params = None) -> Any:
-        """Residuals of the rows that the model was fitted to.
+        """Compute residuals of the rows of the fit.
 
         Parameters
         ----------
         kind : {"deviance", "response", "pearson", "score", "dfbeta"}
             ``"response"``: y − μ. ``"pearson"``: (y − μ) / √V(μ). ``"deviance"``: the signed
-            square root of the row's part of the deviance. ``"score"``: x (y − μ), the row's part
-            of the likelihood's gradient. ``"dfbeta"``: about how much the coefficients would
-            change without the row, w x (y − μ) times the inverse of X'WX (the infinitesimal
-            jackknife). All but ``"dfbeta"`` are of one copy of a row, whatever its weight, also
-            of rows whose weight is zero.
+            square root of the row's contribution to the deviance. ``"score"``: x (y − μ), the
+            row's contribution to the gradient of the log-likelihood. ``"dfbeta"``: the
+            approximate change of the coefficients if the row were removed, w x (y − μ) times the
+            inverse of X'WX (the infinitesimal jackknife). All but ``"dfbeta"`` refer to one copy
+            of a row regardless of its weight, and include rows with a weight of zero.
         params : name, position, sequence of them, or mask, optional
-            Coefficients whose ``"score"`` or ``"dfbeta"`` residuals are wanted; default all.
-            Positions are those of `confint`.
+            Coefficients to include in ``"score"`` and ``"dfbeta"``; default all. Positions are
+            those of `confint`.
 
         Returns
         -------
         (n,) array, or DataFrame
-            In the order of the rows; of ``"score"`` and ``"dfbeta"`` a DataFrame (n rows,
-            X's index) with a column a coefficient. With offset and exposure as in the fit.
+            In the order of the rows, with offset and exposure as in the fit. ``"score"`` and
+            ``"dfbeta"`` return a DataFrame with X's index and a column for each coefficient.
 
         Raises
         ------
         DataError
-            ``"dfbeta"`` under a Laplace prior; a fit that was unpickled, without its data.
+            For ``"dfbeta"`` under a Laplace prior, or if the model was unpickled without its data.
 
         References
         ----------
@@ -162,7 +164,7 @@ class GeneralizedResiduals(SingleThreadedMethods):
 
 
 class GroupedResiduals(SingleThreadedMethods):
-    """`residuals` of models whose rows come in strata, or in intervals of time."""
+    """Residuals of conditional models and models over intervals of time."""
 
     _require_data: Any
     _coefficient_names: Any
@@ -171,40 +173,41 @@ class GroupedResiduals(SingleThreadedMethods):
     _beta: np.ndarray
 
     def _deviance(self, problem: Any, residual: np.ndarray) -> np.ndarray:
-        """Deviance residuals, (n,), given the martingale ones."""
+        """Compute deviance residuals, (n,), from martingale residuals."""
         return deviance_of_martingale(residual, events_of_rows(problem))
 
     def residuals(self, kind: GroupedResidualKind = "martingale", params: Params = None) -> Any:
-        """Residuals of the rows that the model was fitted to.
+        """Compute residuals of the rows of the fit.
 
         Parameters
         ----------
         kind : {"martingale", "deviance", "score", "dfbeta"}
-            ``"martingale"``: events minus expected events. A conditional model expects them given
-            the total of the stratum (the person), so that they add up to zero in each; a pooled
-            logistic one expects the sum of the probabilities of the intervals at risk.
-            ``"deviance"``: the same, made symmetric about zero: its squares are the row's part of
-            the deviance. ``"score"``: the row's part of the score; of a conditional model
-            (x − x̄) times the martingale residual, x̄ being the mean that the model expects of the
-            stratum's events, so that the sum over a stratum is its cases' x less what was expected
-            (its Schoenfeld residual). ``"dfbeta"``: about how much the coefficients would change
-            without the row, its score times the inverse information (the infinitesimal
-            jackknife); rows of a stratum leave together: add theirs up. All but ``"dfbeta"`` are
-            of one copy of a row, whatever its weight; rows whose weight is zero have NaN.
+            ``"martingale"``: events minus expected events. In a conditional model the
+            expectation is given the total of the stratum (or person), so that residuals sum to
+            zero within strata; in a pooled logistic model it is the sum of the probabilities over
+            the intervals at risk. ``"deviance"``: martingale residuals transformed to be
+            symmetric about zero; their squares are the rows' contributions to the deviance.
+            ``"score"``: the row's contribution to the score, in a conditional model (x − x̄)
+            times the martingale residual, where x̄ is the expected mean of x over the stratum's
+            events; the sum over a stratum is its Schoenfeld residual. ``"dfbeta"``: the
+            approximate change of the coefficients if the row were removed, its score times the
+            inverse information (the infinitesimal jackknife); for the removal of a stratum add
+            up its rows. All but ``"dfbeta"`` refer to one copy of a row regardless of its weight;
+            rows with a weight of zero have NaN.
         params : name, position, sequence of them, or mask, optional
-            Coefficients whose ``"score"`` or ``"dfbeta"`` residuals are wanted; default all.
-            Positions are those of `confint`.
+            Coefficients to include in ``"score"`` and ``"dfbeta"``; default all. Positions are
+            those of `confint`.
 
         Returns
         -------
         (n,) array, or DataFrame
-            In the rows of X; of ``"score"`` and ``"dfbeta"`` a DataFrame with X's index and a
-            column a coefficient.
+            In the order of X's rows. ``"score"`` and ``"dfbeta"`` return a DataFrame with X's
+            index and a column for each coefficient.
 
         Raises
         ------
         DataError
-            ``"dfbeta"`` under a Laplace prior; a fit that was unpickled, without its data.
+            For ``"dfbeta"`` under a Laplace prior, or if the model was unpickled without its data.
 
         References
         ----------
@@ -231,7 +234,7 @@ class GroupedResiduals(SingleThreadedMethods):
 
 
 class PooledResiduals(GroupedResiduals):
-    """The same of pooled logistic models, whose rows are independent."""
+    """Residuals of pooled logistic models, whose rows are independent."""
 
     def _deviance(self, problem: Any, residual: np.ndarray) -> np.ndarray:
         return np.sign(residual) * np.sqrt(deviances_of_people(problem, self._beta))

@@ -1,4 +1,4 @@
-"""One fit of a problem under its prior: what is refused before, and the trace of the way."""
+"""A single fit by either solver, with checks before it and the trace of its steps."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def fit_by_coordinate_descent(problem: Problem, tol: float, max_iter: int) -> tu
     Raises
     ------
     DataError
-        Where the prior is not one of each coefficient by itself.
+        If the prior is not separable between coefficients.
     SeparationError
-        Where columns without penalty are collinear or say nothing.
+        If unpenalised columns are collinear or uninformative.
     """
     from ..solve.cyclic_descent import solve_ccd
 
@@ -46,34 +46,39 @@ def fit_by_coordinate_descent(problem: Problem, tol: float, max_iter: int) -> tu
 def fit_by_newton(
     problem: Problem, start: Any, tol: float, max_iter: int, step: Callable[[int, float], None]
 ) -> tuple[Fit, Problem, FitTrace]:
-    """Newton steps over a working set, with the certificate.
+    """Fit by Newton steps over a working set, with the certificate.
 
     Parameters
     ----------
     problem : steropes.fit.Problem
-        Under its prior.
+        The problem under its prior.
     start : None, (p,) array or Batch
-        Coefficients, or a batch whose last fit is nearly the one wanted.
-    step : function
-        Told of progress.
+        Initial coefficients, or a batch whose last fit is close to the final one.
+    tol : float
+    max_iter : int
+    step : callable
+        Called with the number of the step and the KKT violation.
 
     Returns
     -------
-    Fit, the problem under the prior as it ended (of one that follows β), FitTrace
+    fit : Fit
+    problem : steropes.fit.Problem
+        The problem with the final weights of an adaptive prior.
+    trace : FitTrace
 
     Raises
     ------
     DataError
-        Where the objective is not finite at the start.
+        If the objective is not finite at the start.
     SeparationError
-        Where columns without penalty are collinear or say nothing.
+        If unpenalised columns are collinear or uninformative.
     """
     prior = problem.prior
     batch = start if isinstance(start, Batch) else problem.batch()
     if not np.isfinite(batch.term.loss[0]):
         _refuse_start(problem)
     known = batch is start
-    batch.watch(trace := FitTrace())  # of this fit, not of the path that led to it
+    batch.watch(trace := FitTrace())  # excludes the path that led to this fit
     if not known:
         refuse_undetermined(problem, batch, *problem.penalties(prior))
         if start is not None:
@@ -85,13 +90,14 @@ def fit_by_newton(
 
 
 def _end(trace: FitTrace, problem: Problem, fit: Fit) -> None:
+    """Record the end of the fit, with the certificate over all columns."""
     nonzero = int(np.count_nonzero(fit.beta))
     trace.record(fit.objective, fit.optimality, problem.design.p, nonzero, fit.n_hessian)
 
 
 def _refuse_start(problem: Problem) -> None:
-    """Say why the objective is not finite where the fit would start."""
-    plain = replace(problem, prior=None)  # that of Jeffreys is infinite here too
+    """Raise an error that explains why the objective is not finite at the start."""
+    plain = replace(problem, prior=None)  # Jeffreys' prior is infinite here too
     batch, nothing = plain.batch(), np.zeros(plain.design.p)
     if np.isfinite(batch.term.loss[0]):
         refuse_undetermined(plain, batch, nothing, nothing)

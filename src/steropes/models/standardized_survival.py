@@ -1,4 +1,4 @@
-"""Tables of standardised survival: averages, differences, ratios, restricted means."""
+"""Standardised survival: averages, differences, ratios and restricted means."""
 
 from __future__ import annotations
 
@@ -26,29 +26,32 @@ __all__ = [
     "standardize",
 ]
 
-SHOWN = 20  # rows of each table that are printed
-MOST_VALUES = 20  # of a covariate that everyone is given each value of
-COLUMNS = {  # of the tables, beside the one that says which group
+# Number of rows of each table that are printed.
+MAX_ROWS = 20
+# A covariate with more values than this cannot define groups.
+MAX_GROUPS = 20
+# Names of columns of the tables, which the column of groups cannot have.
+COLUMNS = {
     "reference", "time", "survival", "mean", "difference", "ratio", "se", "lower", "upper",
 }  # fmt: skip
 
 
 @dataclass(frozen=True, repr=False)
 class StandardizedSurvival:
-    """Survival averaged over people, and what follows from it.
+    """Survival averaged over people, with comparisons of groups.
 
-    Every table has ``time``, ``se``, ``lower``, ``upper``; where there are groups, the first
-    column says which, and of differences and ratios ``reference`` against which.
+    Every table has ``time``, ``se``, ``lower``, ``upper``. With groups the first column is the
+    group, and tables of differences and ratios have the group ``reference`` too.
 
     Attributes
     ----------
     survival : DataFrame
         ``survival``, the average.
     restricted_means : DataFrame
-        ``mean``: the average time lived up to ``time``.
+        ``mean``: the average survival time up to ``time``.
     differences, ratios, risk_ratios : DataFrame or None
         ``difference`` of survival, its ``ratio``, and the ``ratio`` of one minus survival
-        (missing before the first event, where all risks are zero); None without groups.
+        (missing before the first event, when all risks are zero); None without groups.
     restricted_mean_differences : DataFrame or None
         ``difference`` of restricted means.
     """
@@ -61,20 +64,21 @@ class StandardizedSurvival:
     restricted_mean_differences: pd.DataFrame | None = None
 
     def __repr__(self) -> str:
-        """The tables, one under the other."""
+        """Print the tables one below the other."""
         parts = (
-            f"{title}\n{t.to_string(max_rows=SHOWN, index=False)}" for title, t in self._tables()
+            f"{title}\n{t.to_string(max_rows=MAX_ROWS, index=False)}" for title, t in self._tables()
         )
         return "\n\n".join(parts)
 
     def _repr_html_(self) -> str:
-        """The tables as notebooks show them."""
+        """Format the tables as HTML for notebooks."""
         return "".join(
-            f"<p><b>{title}</b></p>{table.to_html(max_rows=SHOWN, index=False, border=0)}"
+            f"<p><b>{title}</b></p>{table.to_html(max_rows=MAX_ROWS, index=False, border=0)}"
             for title, table in self._tables()
         )
 
     def _tables(self) -> list[tuple[str, pd.DataFrame]]:
+        """Return titles and tables, without those that are None."""
         named = [(key.replace("_", " ").capitalize(), t) for key, t in vars(self).items()]
         return [(title, table) for title, table in named if table is not None]
 
@@ -88,19 +92,19 @@ def group_populations(
     state: HazardWithVariance,
     backend: Any,
 ) -> dict[Any, Population]:
-    """The people of each group, by its label.
+    """Set up the population of each group, by label.
 
     Parameters
     ----------
     designs, etas : dict
-        By label: the columns of X whose coefficients are estimated, and the linear predictors
-        (n, Q). One of each where there is a ``column``.
+        By label: the columns of X with estimated coefficients, and the linear predictors
+        (n, Q). With a ``column`` there is one of each.
     column : GroupingColumn, optional
-        The column whose values make the groups.
+        The column with values that define the groups.
     source : (p,) int array
         The column of the designs of each coefficient.
     acts : (p, Q) bool array
-        Whether a coefficient acts in an interval of time.
+        Whether a coefficient is in effect in an interval of time.
     state : HazardWithVariance
     backend : Backend
     """
@@ -134,7 +138,7 @@ def group_populations(
 
 @dataclass(frozen=True)
 class GroupingColumn:
-    """A column that everyone is given each of its values of.
+    """A column with values that define groups, each assigned to everyone in turn.
 
     Attributes
     ----------
@@ -143,8 +147,8 @@ class GroupingColumn:
     effect : (Q,) array
         Its effect in each interval of time.
     place : int or None
-        Its place among the columns whose coefficients are estimated; None where the coefficient
-        is given.
+        Its position among the columns with estimated coefficients; None if its coefficient is
+        fixed.
     """
 
     x: np.ndarray
@@ -169,7 +173,7 @@ class GroupingColumn:
             All columns of X.
         fixed : FixedCoefficients or None
         effects : (k, Q) array
-            Effect of each column whose coefficient is estimated, in each interval of time.
+            Effect of each column with an estimated coefficient, in each interval of time.
         backend : Backend
 
         Raises
@@ -181,7 +185,7 @@ class GroupingColumn:
         unit = np.zeros((design.p, 1))
         unit[j] = design.scale[j]
         x = design.matmul(unit, backend)[:, 0] + design.center[j]
-        if (count := len(np.unique(x))) > MOST_VALUES:
+        if (count := len(np.unique(x))) > MAX_GROUPS:
             raise DataError(
                 f"Column {design.names[j]!r} has {count} values, too many for groups. Give "
                 "the values that are meant: by={'low': X_low, 'high': X_high}."
@@ -195,6 +199,7 @@ class GroupingColumn:
 
 
 def _plain(value: float) -> float | int:
+    """Convert whole numbers to integers, for labels."""
     return int(value) if float(value).is_integer() else float(value)
 
 
@@ -208,17 +213,17 @@ def standardize(
     level: float,
     name: str,
 ) -> StandardizedSurvival:
-    """Average each group and compare the others with the first.
+    """Average the curves of each group and compare the others with the first.
 
     Parameters
     ----------
     state, V, codes, times
-        As of `standardized_averages`.
+        Arguments of `standardized_averages`.
     groups : dict of Population
     weight : (n,) array
     level : float
     name : str
-        What the groups are called.
+        Name of the column of groups.
     """
     share = weight / weight.sum()
     found = standardized_averages(state, V, list(groups.values()), codes, share, times)
@@ -246,13 +251,14 @@ def standardize(
 
 
 def extend_to_times(found: StandardizedSurvival, times: np.ndarray) -> StandardizedSurvival:
-    """The same tables with rows of NaN for times (ascending) that they have not."""
+    """Add rows of NaN to the tables for missing ones of some times (ascending)."""
     return StandardizedSurvival(
         *(None if x is None else _with_rows(x, times) for x in vars(found).values())
     )
 
 
 def _with_rows(table: pd.DataFrame, times: np.ndarray) -> pd.DataFrame:
+    """Extend a table to all times, in each group."""
     before = list(table.columns[: table.columns.get_loc("time")])
     wanted = pd.DataFrame({"time": times})
     if before:
@@ -261,7 +267,7 @@ def _with_rows(table: pd.DataFrame, times: np.ndarray) -> pd.DataFrame:
 
 
 def _differences(found: Averages, which: int, z: float) -> dict[str, np.ndarray]:
-    """Of survival (0) or areas (1), each group less the first, (A − 1, T)."""
+    """Compare survival (0) or areas (1): each group minus the first, (A − 1, T)."""
     values = (found.survival, found.area)[which]
     a, b, ab = _spread(found, which)
     difference = values[1:] - values[0]
@@ -271,7 +277,7 @@ def _differences(found: Averages, which: int, z: float) -> dict[str, np.ndarray]
 
 
 def _ratios(found: Averages, z: float, side: float) -> dict[str, np.ndarray]:
-    """Of survival (1) or of its complement (−1), each group's over the first's, (A − 1, T)."""
+    """Compute ratios of survival (1) or its complement (−1) to the first group's, (A − 1, T)."""
     value = found.survival if side > 0 else found.risk
     a, b, ab = _spread(found, 0)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -283,7 +289,7 @@ def _ratios(found: Averages, z: float, side: float) -> dict[str, np.ndarray]:
 
 
 def _spread(found: Averages, which: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Variances of each group but the first and of the first, and their covariance, (A − 1, T)."""
+    """Return variances of the other groups and the first, and covariances, (A − 1, T) each."""
     A, T = found.survival.shape
     C = found.covariance.reshape(2, A, T, 2, A, T)[which, :, :, which]
     t = np.arange(T)
@@ -300,6 +306,7 @@ def _table(
     name: str,
     reference: Any = None,
 ) -> pd.DataFrame:
+    """Tabulate arrays (groups, times) in long form, without a column of groups if unlabelled."""
     long: dict[str, Any] = {}
     if labels != [None]:
         index = np.repeat(np.arange(len(labels)), len(times))

@@ -1,4 +1,4 @@
-"""Reading ``time_varying={"x": [90, 180]}``: step functions of time, and whose prior they have."""
+"""Effects that are step functions of time, ``time_varying={"x": [90, 180]}``, and their prior."""
 
 from __future__ import annotations
 
@@ -18,13 +18,18 @@ __all__ = ["prior_of_copies", "prior_of_step_effects", "read_step_effects"]
 def read_step_effects(
     time_varying: Any, names: Sequence[str]
 ) -> tuple[np.ndarray, StepEffects | None]:
-    """Turn the setting into all cut points and the coefficients' intervals.
+    """Convert the setting to the union of cut points and the intervals of each coefficient.
 
     Returns
     -------
     cuts : (Q − 1,) array
     effects : StepEffects or None
-        None where there is nothing that varies.
+        None if no effect varies.
+
+    Raises
+    ------
+    DataError
+        If a column is unknown or repeated, or its cut points are invalid.
     """
     if time_varying is None or (isinstance(time_varying, Mapping) and not time_varying):
         return np.empty(0), None
@@ -65,6 +70,7 @@ def read_step_effects(
 
 
 def _points(points: Any, name: str) -> np.ndarray:
+    """Validate the cut points of a column."""
     try:
         edges = np.atleast_1d(np.asarray(points, np.float64))
     except (TypeError, ValueError):
@@ -79,7 +85,7 @@ def _points(points: Any, name: str) -> np.ndarray:
 def prior_of_step_effects(
     prior: Prior | None, names: Sequence[str], effects: StepEffects
 ) -> tuple[Prior | None, PriorColumns | None]:
-    """Give each step the prior of its column, and exclude it with its column or by itself."""
+    """Give each step the prior of its column; ``exclude`` takes columns or single steps."""
     if not isinstance(prior, Prior):
         return prior, None
     exclude = _excluded(prior.exclusions(len(names)), names, effects)
@@ -93,14 +99,26 @@ def prior_of_copies(
     exclude: Sequence[str],
     copies: Sequence[str],
 ) -> tuple[Prior, PriorColumns | None]:
-    """The prior of coefficients of which several can belong to a column, and how it is asked.
+    """Return the prior of coefficients of which several can belong to one column.
 
     Parameters
     ----------
     prior : Prior
-        Of the columns.
+        The prior of the columns.
     source, names, exclude, copies
-        As of `Prior.of_copies`; all excluded by name.
+        Arguments of `Prior.of_copies`, with ``exclude`` by name.
+
+    Returns
+    -------
+    prior : Prior
+        The prior of the coefficients, or that of the columns.
+    columns : PriorColumns or None
+        In the second case, an adapter that asks the prior about the columns.
+
+    Raises
+    ------
+    DataError
+        If ``exclude`` names neither a column nor a coefficient.
     """
     wider = prior.of_copies(source, names, exclude, copies)
     if wider is not None:
@@ -112,12 +130,12 @@ def prior_of_copies(
 
 
 def _excluded(value: Any, names: Sequence[str], effects: StepEffects) -> list[str]:
-    """Names of the coefficients that are excluded, from names and positions of columns."""
+    """Convert names and positions of excluded columns to names of coefficients."""
     out: list[str] = []
     places = ColumnLookup(names, "exclude")
     for item in value:
         if isinstance(item, str) and (item in effects.names or item not in names):
-            out.append(item)  # one of the steps, or one that is refused later
+            out.append(item)  # a single step, or an unknown name that is refused later
             continue
         j = places.of(item)
         out += [effects.names[k] for k in np.flatnonzero(effects.source == j)]
