@@ -15,8 +15,8 @@ from ...backends.cpu import tridiagonal
 from ...backends.protocols import Array
 from ...backends.thread_pool import ThreadPool, balanced_chunks
 from ...design.protocols import AnyRows, RowsLike
-from ...likelihoods.nuisance_hessian import Chain
 from ...likelihoods.curvature import ProfiledCurvature
+from ...likelihoods.nuisance_hessian import Chain
 from .symmetric_fill import fill_symmetric
 
 __all__ = ["cross", "diagonal", "hessian", "pooled_groups"]
