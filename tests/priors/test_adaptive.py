@@ -114,7 +114,7 @@ def test_a_weight_is_a_repeated_row_and_units_mean_little():
 
 def test_a_row_that_is_cut_short_is_not_called_converged(monkeypatch):
     X, y, _ = _data()
-    monkeypatch.setattr("steropes.fit.solve_with_prior.ROUNDS", 2)
+    monkeypatch.setattr("steropes.fit.solve_with_prior.MAX_DESCENTS", 2)
     with pytest.warns(NotConvergedWarning):
         model = LogisticRegression(prior=BrokenAdaptiveRidge(0.2)).fit(X, y)
     assert model.optimality_ > 1e-4
