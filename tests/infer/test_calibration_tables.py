@@ -61,7 +61,7 @@ def test_survival_outcomes_by_their_curves(rng):
         ([0.1, 0.2], Surv([1, 2], [0, 1]), {}, "time is required for survival outcomes"),
         ([0.1, 0.2], [0, 0], {}, "two classes"),
         ([0.1, 0.2], [0, 1], {"bins": 0}, "bins must be"),
-        ([0.1, 0.2], Surv([1, 2], [0, 0]), {"time": 3}, "Nobody in a group .* was observed until 3"),
+        ([0.1, 0.2], Surv([1, 2], [0, 0]), {"time": 3}, "was observed until 3"),
     ],
 )
 def test_refusals(risk, y, more, words):
