@@ -214,7 +214,7 @@ def test_a_broken_table_is_one_line(capsys, omop, tmp_path):
             "'yesterday' AS drug_era_start_date, 'today' AS drug_era_end_date"
         )
     line = refused(capsys, "study", path, *STUDY, "--output", tmp_path / "o")
-    assert "drug_era: drug_era_start_date holds values that cannot be read as dates" in line
+    assert "drug_era: drug_era_start_date has values that cannot be read as dates" in line
     assert "yesterday" not in line
 
 

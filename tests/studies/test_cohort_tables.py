@@ -151,7 +151,7 @@ def test_a_site_s_table_of_broken_numbers_is_refused(omop):
     rows.append((1.0, 2.6, day(0), day(3)))
     with (
         OmopDatabase(with_cohorts(omop.write(), rows, columns=columns)) as db,
-        pytest.raises(DataError, match="cohort: subject_id holds values of type DOUBLE"),
+        pytest.raises(DataError, match="cohort: subject_id has values of type DOUBLE"),
     ):
         read_cohorts(db)
 
@@ -276,6 +276,6 @@ def test_a_frame_may_hold_ends_far_away_and_other_values_are_refused_without_tel
     frame = pd.DataFrame([(1, 1, day(0), far)], columns=COHORT)
     assert CohortTable.from_frame(frame).end.astype(str).tolist() == ["9999-12-31"]
     frame["cohort_end_date"] = "12 Xember"
-    with pytest.raises(DataError, match="cohort_end_date holds a value that is not") as refused:
+    with pytest.raises(DataError, match="cohort_end_date has a value that is not") as refused:
         CohortTable.from_frame(frame)
     assert "Xember" not in str(refused.value)

@@ -185,7 +185,7 @@ def test_a_grid_of_case_series_is_refused_if_no_question_can_be_answered(
         path.write_text(f'database_id = "tiny"\n{questions}[[analysis]]\nid = 1\n{alone}\n')
         done = run(["sccs-grid", str(path), "--database", database, "--output", str(folder)])
         assert done == (0 if alone else 2)
-        refused = "concept 3 (bleeding) is asked for with its descendants"
+        refused = "concept 3 (bleeding) is requested with its descendants"
         told = capsys.readouterr()
         assert (refused in " ".join((told.out + told.err).split())) == (not alone)
 

@@ -52,7 +52,7 @@ def test_the_schema_that_holds_the_tables_is_pointed_out(omop):
     path = omop.write(schema="cdm")
     with duckdb.connect(str(path)) as con:
         con.execute("CREATE TABLE main.notes (x INT)")
-    with pytest.raises(DataError, match="schema 'cdm' holds them"):
+    with pytest.raises(DataError, match="schema 'cdm' has them"):
         OmopDatabase(path)
 
 

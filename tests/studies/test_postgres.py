@@ -442,8 +442,8 @@ def test_instants_are_read_in_the_stated_time_zone_whatever_the_session_has(smal
     [
         ("drug_era_start_date", "1987-02-30", "drug_era: drug_era_start_date holds values that"),
         ("drug_era_end_date", "", "drug_era: drug_era_end_date holds values that"),
-        ("person_id", "P17", "drug_era: person_id holds values that"),
-        ("person_id", "3.5", "drug_era: person_id holds values that"),
+        ("person_id", "P17", "drug_era: person_id has values that"),
+        ("person_id", "3.5", "drug_era: person_id has values that"),
         ("drug_concept_id", "1", "drug_era: drug_concept_id is declared as text"),
     ],
 )
@@ -468,10 +468,10 @@ def test_numbers_that_are_no_ids_are_refused_and_large_ids_are_not_rounded(small
     sql(f"UPDATE small.drug_era SET person_id = {large} WHERE person_id = 3")
     assert large in eras_and_outcomes(url)[0]
     sql("UPDATE small.drug_era SET person_id = 2.5 WHERE person_id = 2")
-    with pytest.raises(DataError, match="drug_era: person_id holds values that"):
+    with pytest.raises(DataError, match="drug_era: person_id has values that"):
         eras_and_outcomes(url)
     sql("ALTER TABLE small.drug_era ALTER person_id TYPE double precision")
-    with pytest.raises(DataError, match="drug_era: person_id holds values of type DOUBLE"):
+    with pytest.raises(DataError, match="drug_era: person_id has values of type DOUBLE"):
         eras_and_outcomes(url)
 
 

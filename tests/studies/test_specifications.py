@@ -156,7 +156,7 @@ def test_case_series_of_cohorts_that_nothing_defines_are_refused(omop, tmp_path,
     for setting in ('outcomes_from = "cohort"', 'exposures_from = "cohort"', "nesting_cohort = 77"):
         path.write_text(f"{SERIES}{setting}\n")
         assert run(asked) == 2
-        assert "is neither defined nor has it entries" in capsys.readouterr().err
+        assert "is not defined and has no entries" in capsys.readouterr().err
     path.write_text(SERIES.replace("outcome = 3", "outcome = 999"))
     assert run(asked) == 2
     assert "concept 999 is unknown" in capsys.readouterr().err

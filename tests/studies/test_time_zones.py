@@ -354,5 +354,5 @@ def test_a_value_that_is_no_date_is_refused_by_row_and_not_shown(values):
     if isinstance(values[0], str) and values[0]:
         assert values[0] not in str(refused.value)
     for column in (np.array([20100615]), pd.Series([1.5]), np.array([True])):
-        with pytest.raises(DataError, match="must hold dates, timestamps or text"):
+        with pytest.raises(DataError, match="must be dates, timestamps or text"):
             as_days(column, "a column")

@@ -1,7 +1,7 @@
-"""A table of people that does not print them.
+"""A DataFrame of people whose repr shows none of them.
 
-What a notebook shows is saved with it and sent around. The table itself therefore says only how
-large it is; a selection of it (``people.head()``, a column) is a plain DataFrame and prints.
+The output of a notebook is saved and shared with it. The repr therefore shows only the size of the
+table; a selection of it (``people.head()``, a column) is an ordinary DataFrame and prints.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["People"]
 
 
 class People(pd.DataFrame):
-    """One row a person; a DataFrame in every way but that its ``repr`` shows no row."""
+    """A DataFrame with one row per person, whose ``repr`` shows no rows."""
 
     def __repr__(self) -> str:
         return f"{self._size()}; rows of people are not printed"
@@ -26,6 +26,7 @@ class People(pd.DataFrame):
         return None
 
     def _size(self) -> str:
+        """Describe the size of the table, with small counts suppressed."""
         from steropes.studies.disclosure import LEAST, shown
 
         return f"Table of {shown(len(self), LEAST)} people ({', '.join(map(str, self.columns))})"

@@ -1,4 +1,4 @@
-"""Looking concepts up by name, with how many people of the database have them."""
+"""Search of concepts by name, with the number of people who have them."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ def find_concepts(
     Returns
     -------
     DataFrame
-        ``concept_id``, ``name``, ``domain``, ``vocabulary`` and ``people`` (who have a record of
-        it or of a descendant, as text, without small counts), the most recorded first. Where the
-        vocabulary lacks links to tell descendants by, ``attrs["note"]`` of the table says so.
+        ``concept_id``, ``name``, ``domain``, ``vocabulary`` and ``people`` (with a record of the
+        concept or of a descendant, as text, without small counts), the most frequent first. If the
+        vocabulary lacks links to descendants, ``attrs["note"]`` of the table explains it.
 
     Raises
     ------
     DataError
-        No word.
+        No word is given.
     """
     listed = words.split()
     if not listed:
-        raise DataError("name a word to look for")
+        raise DataError("give a word to search for")
     whole("limit", limit, 1)
     have = db.columns("concept")
     more = {c: c if c in have else "NULL" for c in ("domain_id", "vocabulary_id")}
@@ -61,6 +61,7 @@ def find_concepts(
     where = f"concept_id = {int(number)}" if number else like
 
     def wanted() -> RecordsOf | Naming:
+        """Select the concepts by id or by name."""
         if number:
             return RecordsOf("concept", "concept_id", (int(number),))
         return Naming("concept", "concept_name", tuple(listed))
@@ -87,15 +88,15 @@ def find_concepts(
 
 
 def _missing_links(db: OmopDatabase, ids: list[int]) -> str:
-    """Say that people with a descendant of a concept may not be counted; empty if all is there."""
+    """Describe concepts whose descendants may not be counted; "" if all links exist."""
     if not ids:
         return ""
-    lost = "people are counted by records of the concept itself, and not of its descendants"
+    lost = "people are counted by records of the concept itself, without its descendants"
     if not has_links(db):
         return f"{db.name} has no links in concept_ancestor: {lost}"
     below = db.records(RecordsOf("concept_ancestor", "ancestor_concept_id", tuple(ids)))
     linked = {int(c) for (c,) in db.rows(f"SELECT DISTINCT ancestor_concept_id FROM {below}")}
-    # Codes of other vocabularies (those that are no standard concepts) have no descendants.
+    # Codes of other vocabularies (those that are not standard concepts) have no descendants.
     if "standard_concept" in db.columns("concept"):
         named = db.records(RecordsOf("concept", "concept_id", tuple(ids)))
         other = f"SELECT concept_id FROM {named} WHERE standard_concept IS NULL"
@@ -105,7 +106,7 @@ def _missing_links(db: OmopDatabase, ids: list[int]) -> str:
 
 
 def _people(db: OmopDatabase, ids: list[int]) -> dict[int, int]:
-    """How many people have a record of each concept or of one below it."""
+    """Count the people with a record of each concept or of a descendant."""
     if not ids:
         return {}
     listed = ", ".join(map(str, ids))

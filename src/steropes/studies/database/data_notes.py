@@ -1,4 +1,4 @@
-"""Notes on the database that a reader of a study's results should know."""
+"""Notes on irregularities of the database, for the reader of a study's results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class DataNote:
-    """One property of the database that a study met, and the rule by which it was handled.
+    """An irregularity of the database, with the rule that handles it.
 
     Attributes
     ----------
@@ -32,9 +32,9 @@ class DataNote:
     text : str
         The note as a sentence without its full stop.
     count : int, optional
-        How many people or records it concerns.
+        Number of people or records concerned.
     counted : str
-        The things that were counted, such as "people".
+        Unit of the count, such as "people".
     warning : bool, default False
         Whether the results may be wrong because of it.
     """
@@ -50,8 +50,8 @@ class DataNote:
         if self.count is None:
             return f"{self.text}."
         count = rules.count(self.count)
-        said = str(count) if isinstance(count, Bound) else f"{count:,}"
-        return f"{self.text} ({self.counted}: {said})."
+        text = str(count) if isinstance(count, Bound) else f"{count:,}"
+        return f"{self.text} ({self.counted}: {text})."
 
 
 def published_notes(notes: Iterable[DataNote], rules: DisclosureRules) -> list[dict[str, Any]]:
@@ -95,9 +95,10 @@ def note_rows(notes: Iterable[DataNote], key: dict[str, Any]) -> list[dict[str, 
 
 
 def released_notes(table: pd.DataFrame, rules: DisclosureRules) -> pd.DataFrame:
-    """Release a table ``data_note``: minus n stands for a count of fewer than n."""
+    """Apply disclosure control to a table ``data_note``: −n means a count of fewer than n."""
 
     def released(count: float | None) -> int | None:
+        """Return a count or minus its bound."""
         if count is None or pd.isna(count):
             return None
         found = rules.count(int(count))
@@ -119,11 +120,11 @@ def table_sentences(table: pd.DataFrame) -> list[tuple[str, bool]]:
             largest[str(line["note"])] = line
     found = []
     for text, line in largest.items():
-        said = text
+        sentence = text
         if not pd.isna(line["count"]):
             count = int(line["count"])
-            said += f" ({line['counted']}: {f'<{-count}' if count < 0 else f'{count:,}'})"
-        found.append((f"{said}.", bool(line["warning"])))
+            sentence += f" ({line['counted']}: {f'<{-count}' if count < 0 else f'{count:,}'})"
+        found.append((f"{sentence}.", bool(line["warning"])))
     return sorted(found, key=lambda line: not line[1])
 
 
@@ -133,6 +134,6 @@ def explained(message: str, notes: Iterable[DataNote]) -> str:
 
 
 def distinct(notes: Iterable[DataNote]) -> tuple[DataNote, ...]:
-    """Drop the repetitions among notes; warnings come first."""
+    """Remove repeated notes; warnings come first."""
     unique = dict.fromkeys(notes)
     return tuple(sorted(unique, key=lambda note: not note.warning))

@@ -1,8 +1,8 @@
 """Calendar dates of values, birthdays, and ages in completed years.
 
-Everything in a study is counted in days, so every value that holds a time stands for a calendar
-date: the one that it shows. A time with a time zone shows the date in that zone, text the date that
-it begins with. The time zone of the computer is never used.
+A study counts days, so that every value with a time is converted to its local calendar date: for a
+time with a time zone the date in that zone, for text the date that it begins with. The time zone of
+the computer is never used.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from steropes.errors import DataError
 
 __all__ = ["AgeRule", "age_sql", "as_days", "birthday", "birthday_sql", "calendar_date"]
 
-# A year of age lasts from birthday to birthday, or 365.25 days, as R's packages count.
+# A year of age lasts from birthday to birthday or, as in R's packages, 365.25 days.
 AgeRule = Literal["birthdays", "365.25 days"]
 TEXT = re.compile(r"\s*(\d{4}-\d{2}-\d{2})(?:[T ]\d.*)?", re.DOTALL)
 NO_DATE = np.datetime64("NaT", "D")
 
 
-def as_days(values: Any, what: str) -> NDArray:
+def as_days(values: Any, label: str) -> NDArray:
     """Convert values to an array of days, ``datetime64[D]``.
 
     Parameters
@@ -33,23 +33,23 @@ def as_days(values: Any, what: str) -> NDArray:
     values : array_like, shape (n,)
         Dates, timestamps of any unit and time zone, or text such as "2010-12-31"; of NumPy, pandas,
         polars, pyarrow or Python. Missing values stay missing.
-    what : str
-        Where the values are, for error messages.
+    label : str
+        Name of the values, for error messages.
 
     Raises
     ------
     DataError
-        A value that is not a date. The message names its row and not the value, which may be that
-        of a person.
+        A value is not a date. The message names its row and not the value, which may be that of a
+        person.
     """
     values = _as_array(values)
     if values.dtype.kind == "M":
         return values.astype("datetime64[D]")
     if values.dtype.kind not in "OUST" and len(values):
         raise DataError(
-            f"{what} must hold dates, timestamps or text such as 2010-12-31, not {values.dtype}"
+            f"{label} must be dates, timestamps or text such as 2010-12-31, not {values.dtype}"
         )
-    if {*map(type, values)} == {dt.date}:  # as pyarrow gives them, and many
+    if {*map(type, values)} == {dt.date}:  # The usual and faster case, as from pyarrow.
         return values.astype("datetime64[D]")
     found = np.full(len(values), NO_DATE)
     for row, value in enumerate(values):
@@ -57,8 +57,8 @@ def as_days(values: Any, what: str) -> NDArray:
             found[row] = _day(value)
         except ValueError:
             raise DataError(
-                f"{what} holds a value that is not a date in row {row}; write dates like "
-                "2010-12-31, and leave those that are not known missing"
+                f"{label} has a value that is not a date in row {row}; write dates like "
+                "2010-12-31, and leave unknown dates missing"
             ) from None
     return found
 
@@ -71,29 +71,29 @@ def calendar_date(name: str, value: Any, text: bool = True) -> dt.date:
     name : str
         Name of the setting, for error messages.
     value : date, datetime, Timestamp, datetime64 or str
-        Of a datetime the date that it shows, whatever its time zone.
+        The local date of a datetime is used, whatever its time zone.
     text : bool, default True
-        Whether text will do.
+        Whether text is accepted.
 
     Raises
     ------
     DataError
-        Not a date.
+        The value is not a date.
     """
     try:
         day = _day(value) if text or not isinstance(value, str) else NO_DATE
     except ValueError:
         day = NO_DATE
     found = day.item()
-    if not isinstance(found, dt.date):  # missing, or beyond the years that Python counts
+    if not isinstance(found, dt.date):  # Missing, or beyond the years of Python's dates.
         raise DataError(f"{name} must be a date such as 2020-12-31, not {value!r}")
     return found
 
 
 def birthday(born: NDArray, years: int) -> NDArray:
-    """Return the days on which people complete so many years of life.
+    """Return the days on which people complete some years of life.
 
-    Who was born on 29 February has birthdays on 1 March in other years.
+    People born on 29 February have birthdays on 1 March in other years.
 
     Parameters
     ----------
@@ -117,8 +117,8 @@ def age_sql(born: str, on: str) -> str:
 
 
 def _as_array(values: Any) -> NDArray:
-    """Values as a NumPy array in which a time with a time zone is the time that it shows."""
-    if hasattr(values, "to_pandas"):  # polars, pyarrow
+    """Convert values to a NumPy array, with times in a time zone as local times."""
+    if hasattr(values, "to_pandas"):  # The table is from polars or pyarrow.
         values = values.to_pandas()
     if isinstance(values, pd.Index):
         values = values.to_series()
@@ -133,12 +133,12 @@ def _as_array(values: Any) -> NDArray:
 
 
 def _day(value: Any) -> np.datetime64:
-    """Return the day that a value shows.
+    """Return the local calendar day of a value.
 
     Raises
     ------
     ValueError
-        It shows none.
+        The value is not a date.
     """
     if isinstance(value, np.datetime64):
         return value.astype("datetime64[D]")

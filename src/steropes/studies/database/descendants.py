@@ -1,9 +1,9 @@
-"""Concepts together with their descendants, and vocabularies that cannot tell them.
+"""Concepts with their descendants, and checks that the vocabulary has the links.
 
-A concept stands for its descendants by the links of ``concept_ancestor``. Where these links are
-missing, records of the descendants would be lost without a trace: a part of the outcomes, the users
-of a class of drugs, or covariates that were to be excluded. A vocabulary without any link is
-therefore refused, and where the links of a concept are incomplete the study says so.
+Descendants are found by the links of ``concept_ancestor``. If links are missing, records of the
+descendants would be lost silently: some of the outcomes, the users of a drug class, or covariates
+that should be excluded. A vocabulary without any links is therefore rejected, and incomplete links
+of a concept are noted.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ def recorded_tables(db: OmopDatabase) -> list[str]:
 
 
 class Descendants:
-    """Finds the descendants of concepts, and collects notes on links that are missing.
+    """Finds the descendants of concepts, and collects notes on missing links.
 
     Parameters
     ----------
     db : OmopDatabase
     named : iterable of int
-        Concepts that the study names for other purposes, and that are therefore no descendants.
+        Concepts that the study uses for other purposes, and that are therefore not descendants.
 
     Attributes
     ----------
     notes : list of DataNote
-        Of the concepts that were asked for until now.
+        Notes on the concepts requested so far.
     """
 
     def __init__(self, db: OmopDatabase, named: Iterable[int] = ()) -> None:
@@ -66,17 +66,17 @@ class Descendants:
         ----------
         concepts : iterable of int
         tables : collection of str
-            The tables of records in which the members are looked for. Where they hold no other
-            concept than those asked for, nothing can be lost and no link is needed.
+            Tables of the records that matter. If they contain no concepts other than the requested
+            ones, nothing can be lost and no link is needed.
         purpose : str
-            The use of the concepts, to begin a message with, such as "the outcome".
+            The use of the concepts, as the subject of messages, such as "the outcome".
         instead : str
-            How to do without descendants, to end a message with.
+            An alternative without descendants, as the end of messages.
 
         Raises
         ------
         DataError
-            ``concept_ancestor`` is missing or links no two concepts.
+            ``concept_ancestor`` is missing or has no links.
         """
         ids = sorted({int(c) for c in concepts})
         key = tuple(ids), tuple(tables)
@@ -87,6 +87,7 @@ class Descendants:
     def _find(
         self, ids: list[int], tables: Collection[str], purpose: str, instead: str
     ) -> list[int]:
+        """Find the members of some concepts and note missing links."""
         links = self._links(ids)
         members = sorted({*ids, *(below for _, below in links)})
         linked = any(above != below for above, below in links) or has_links(self.db)
@@ -101,7 +102,7 @@ class Descendants:
         return members
 
     def _links(self, ids: Sequence[int]) -> list[tuple[int, int]]:
-        """The rows of ``concept_ancestor`` below some concepts."""
+        """Return the rows of ``concept_ancestor`` below some concepts."""
         if "concept_ancestor" not in self.db.tables or not ids:
             return []
         below = self.db.records(RecordsOf("concept_ancestor", "ancestor_concept_id", tuple(ids)))
@@ -112,14 +113,15 @@ class Descendants:
         return [(int(above), int(lower)) for above, lower in found]
 
     def _others_recorded(self, ids: Sequence[int], tables: Collection[str]) -> bool:
-        """Whether a table has records of other concepts, which may be descendants of these."""
+        """Check whether a table has records of other concepts, which may be descendants."""
         listed = ", ".join(map(str, sorted({0, *ids, *self._named})))
         return self._any_record(tables, f"NOT IN ({listed})")
 
     def _any_record(self, tables: Collection[str], condition: str) -> bool:
-        """Whether a table has a record with a concept that satisfies a condition."""
+        """Check whether a table has a record with a concept that satisfies a condition."""
 
         def has(table: str) -> bool:
+            """Check one table."""
             concept = RECORDED[table]
             if concept not in self.db.columns(table):
                 return False
@@ -128,15 +130,17 @@ class Descendants:
         return any(has(table) for table in tables)
 
     def _refusal(self, ids: Sequence[int], purpose: str, instead: str) -> str:
+        """Describe the missing links and the remedies."""
         missing = "concept_ancestor" not in self.db.tables
         lacks = "has no table concept_ancestor" if missing else "has no links in concept_ancestor"
         return (
-            f"{purpose}: concept {self._listed(ids)} is asked for with its descendants, but "
-            f"{self.db.name} {lacks} to tell them by, and their records would be lost; load the "
+            f"{purpose}: concept {self._listed(ids)} is requested with its descendants, but "
+            f"{self.db.name} {lacks}, and their records would be lost; load the "
             f"vocabulary's concept_ancestor, or {instead}"
         )
 
     def _note_unlinked(self, ids: Sequence[int], purpose: str) -> None:
+        """Note concepts without any link."""
         text = (
             f"{_capital(purpose)}: concept_ancestor has no row of concept {self._listed(ids)}, so "
             "that no descendants were found and only records of the concept itself count"
@@ -146,7 +150,7 @@ class Descendants:
     def _note_children(
         self, ids: Sequence[int], members: Sequence[int], tables: Collection[str], purpose: str
     ) -> None:
-        """Note recorded concepts that are below these by ``concept_relationship`` alone."""
+        """Note recorded concepts that are descendants only by ``concept_relationship``."""
         needed = {"concept_id_1", "concept_id_2", "relationship_id"}
         if not ids or not needed <= {*self.db.columns("concept_relationship")}:
             return
@@ -168,14 +172,14 @@ class Descendants:
                 self.notes.append(DataNote("missing_links", text, warning=True))
 
     def _listed(self, concepts: Sequence[int]) -> str:
-        """Name the first of some concepts, and say how many more there are."""
+        """Name the first of some concepts and count the others."""
         name = self.db.concept_names([concepts[0]]).get(concepts[0])
         first = f"{concepts[0]} ({name})" if name else str(concepts[0])
         return f"{first} and {len(concepts) - 1} more" if len(concepts) > 1 else first
 
 
 def has_links(db: OmopDatabase) -> bool:
-    """Whether ``concept_ancestor`` links any two concepts, as every full vocabulary does."""
+    """Check whether ``concept_ancestor`` links any two concepts, as complete vocabularies do."""
     if "concept_ancestor" not in db.tables:
         return False
     return db.holds(
@@ -185,4 +189,5 @@ def has_links(db: OmopDatabase) -> bool:
 
 
 def _capital(text: str) -> str:
+    """Capitalise the first letter."""
     return text[:1].upper() + text[1:]

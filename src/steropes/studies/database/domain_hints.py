@@ -1,7 +1,7 @@
-"""What is said of a concept of which nobody has a record: perhaps it is of another domain.
+"""Hints in errors on concepts without records, which may belong to another domain.
 
-Outcomes are looked for among conditions and exposures among drugs. A drug given as the outcome is
-in the vocabulary, and without this would make a study in which nothing happens.
+Outcomes are searched among conditions and exposures among drugs. A drug given as the outcome is in
+the vocabulary, and without a hint a study would silently have no events.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ DOMAINS = {
 
 
 def domain_hint(db: OmopDatabase, concept_id: int, table: str) -> str:
-    """That a concept is not of the domain whose records a table holds, to end a sentence with.
+    """Return a hint that a concept is not in the domain of a table's records, for a message's end.
 
-    Empty where it is, or where nothing says of which domain it is.
+    Empty if it is in that domain, or if its domain is unknown.
     """
     if table not in DOMAINS or "domain_id" not in db.columns("concept"):
         return ""
@@ -30,10 +30,10 @@ def domain_hint(db: OmopDatabase, concept_id: int, table: str) -> str:
         f"WHERE concept_id = {int(concept_id)} AND trim(domain_id) <> '' ORDER BY 1"
     )
     domains = [str(domain) for (domain,) in found]
-    # "Condition/Meas" is of both
+    # The domain "Condition/Meas" belongs to both.
     if not domains or any(DOMAINS[table].lower() in d.lower() for d in domains):
         return ""
     return (
-        f"; it is a concept of the domain {' and '.join(domains)}, and {table} holds records of "
-        f"the domain {DOMAINS[table]}"
+        f"; it is a concept of the domain {' and '.join(domains)}, and {table} has records of the "
+        f"domain {DOMAINS[table]}"
     )

@@ -1,4 +1,4 @@
-"""Rows that break OMOP's conventions: how they are read, and how many there are.
+"""Rows that violate OMOP's conventions, with the rules for reading and counting them.
 
 - An era that ends before it starts is read as one day, its first.
 - A person with several rows in ``person`` counts once, with the smallest value of each column.
@@ -14,27 +14,27 @@ __all__ = ["last_day", "repeated_people", "repeated_visits", "reversed_eras"]
 
 
 def last_day(first: str, last: str) -> str:
-    """Write the SQL of an era's last day: its first one where the end is missing or earlier."""
-    return f"greatest({first}::DATE, {last}::DATE)"  # which leaves a missing date out
+    """Return SQL of an era's last day: its first day if the end is missing or earlier."""
+    return f"greatest({first}::DATE, {last}::DATE)"  # greatest() ignores a missing date.
 
 
 def reversed_eras(
     work: Workspace, source: str, table: str, dates: tuple[str, str], where: str = "TRUE"
 ) -> tuple[DataNote, ...]:
-    """Count the records that end before they start; no note where there are none.
+    """Count the records that end before they start; no note if there are none.
 
     Parameters
     ----------
     work : Workspace
-        Where ``source`` and ``where`` have a meaning.
+        Workspace in which ``source`` and ``where`` are evaluated.
     source : str
-        The records, as something that can stand after FROM.
+        SQL of the records, for use after FROM.
     table : str
-        The name of their table, for the note.
+        Name of their table, for the note.
     dates : (str, str)
-        The columns of the first and of the last day.
+        Columns of the first and last day.
     where : str
-        A condition that chooses the records.
+        Condition that selects the records.
     """
     first, last = dates
     if first == last:
@@ -68,7 +68,7 @@ def repeated_people(db: OmopDatabase, work: Workspace, people: str) -> tuple[Dat
 
 
 def repeated_visits(db: OmopDatabase, work: Workspace, people: str) -> tuple[DataNote, ...]:
-    """Count the rows of ``visit_occurrence`` whose visit another row has already.
+    """Count the rows of ``visit_occurrence`` that repeat another row's visit.
 
     Parameters
     ----------

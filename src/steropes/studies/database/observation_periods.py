@@ -1,8 +1,8 @@
-"""Observation time of people: their observation periods, joined where they overlap or touch.
+"""Observation periods of people, joined where they overlap or touch.
 
-OMOP asks that the observation periods of a person do not overlap, and many databases break that
-rule. Every study therefore reads the union: a day is observed where at least one period holds it,
-and no day counts twice.
+OMOP requires that the observation periods of a person do not overlap, which many databases violate.
+Every study therefore uses their union: a day is observed if at least one period includes it, and no
+day counts twice.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from steropes.studies.database.omop import OmopDatabase, Workspace
 
 __all__ = ["DATED", "joined_periods", "joined_periods_note", "joined_spells", "undated_periods"]
 
-# The rule of an attrition table, which has the line where the rule drops somebody.
+# A rule of attrition, listed only if it drops somebody.
 DATED = "observation period has a first and a last day, in this order"
 
 START = "observation_period_start_date::DATE"
@@ -20,7 +20,7 @@ END = "observation_period_end_date::DATE"
 
 
 def joined_spells(spells: str) -> str:
-    """Write a SELECT of the spells of each person, joined where they overlap or touch.
+    """Return a SELECT of the spells of each person, joined where they overlap or touch.
 
     Parameters
     ----------
@@ -30,8 +30,8 @@ def joined_spells(spells: str) -> str:
     Returns
     -------
     str
-        A SELECT of the same columns, and ``spells``, the number of rows that were joined. A spell
-        that begins on the day after the last day of another one touches it.
+        A SELECT of the same columns and ``spells``, the number of joined rows. A spell that begins
+        on the day after the end of another one touches it.
     """
     return f"""
     SELECT person_id, min(first) AS first, max(last) AS last, count(*) AS spells
@@ -45,9 +45,9 @@ def joined_spells(spells: str) -> str:
 
 
 def joined_periods(db: OmopDatabase, people: str | None = None) -> str:
-    """Write a SELECT of the joined observation periods of some people; see `joined_spells`.
+    """Return a SELECT of the joined observation periods of some people; see `joined_spells`.
 
-    A row of ``observation_period`` that lacks a date, or that ends before it starts, holds no day.
+    A row of ``observation_period`` without a date, or with an end before its start, has no days.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def joined_periods(db: OmopDatabase, people: str | None = None) -> str:
 
 
 def undated_periods(db: OmopDatabase, people: str) -> str:
-    """Write a SELECT of the rows that hold no day: without a date, or with an end before the start.
+    """Return a SELECT of the rows without days: without a date, or with an end before the start.
 
     Parameters
     ----------
@@ -74,11 +74,11 @@ def undated_periods(db: OmopDatabase, people: str) -> str:
     Returns
     -------
     str
-        A SELECT of ``person_id``, ``earliest`` and ``latest``: the days that the row would hold if
-        its missing dates were known are among these.
+        A SELECT of ``person_id``, ``earliest`` and ``latest``, which bound the days that the row
+        would include if its dates were known.
     """
     lost = f"{START} IS NULL OR {END} IS NULL OR {END} < {START}"
-    # a row that ends before it starts says nothing that can be trusted
+    # Neither date of a row that ends before it starts can be trusted.
     bounded = f"NOT coalesce({END} < {START}, FALSE)"
     return (
         "SELECT person_id::BIGINT AS person_id, "
@@ -91,7 +91,7 @@ def undated_periods(db: OmopDatabase, people: str) -> str:
 
 
 def joined_periods_note(work: Workspace, periods: str) -> tuple[DataNote, ...]:
-    """Count the people whose periods were joined; no note where there are none.
+    """Count the people whose periods were joined; no note if there are none.
 
     Parameters
     ----------

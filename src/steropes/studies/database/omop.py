@@ -1,8 +1,7 @@
-"""An OMOP database, wherever it is: checked, asked about concepts.
+"""An OMOP database: its tables, checks of them, and its vocabulary.
 
-Nothing here knows of a study. The database cannot be changed; whoever needs tables of their own
-makes them in a workspace, which shares them with nobody. Where the tables are is the matter of
-``databases/``.
+The database is never modified. Temporary tables are created in a workspace, which is private to its
+user. Where the tables are stored is the subject of the other modules of ``database/``.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from steropes.studies.report.plain_text import plain_text
 
 __all__ = ["Naming", "OmopDatabase", "RecordsOf", "Workspace", "opened"]
 
-# What a study reads of the CDM (v5.x), table by table.
+# The CDM tables (v5.x) and columns that a study reads.
 REQUIRED = {
     "person": ("person_id", "gender_concept_id", "year_of_birth"),
     "observation_period": (
@@ -42,15 +41,15 @@ OPTIONAL = {
     "concept_ancestor": ("ancestor_concept_id", "descendant_concept_id"),
     "cdm_source": ("cdm_source_name",),
 }
-# Vocabulary extracts often leave these two out although person refers to them.
+# Vocabulary extracts often lack these two although person refers to them.
 WELL_KNOWN = {8507: "Male", 8532: "Female"}
 UNNAMED = "unnamed concept"
 
 
 class OmopDatabase:
-    """A view of an OMOP Common Data Model (v5.x), which is only read.
+    """A read-only view of an OMOP Common Data Model (v5.x).
 
-    Use it as a context manager; spilled data, and what was read from a server, vanish when it
+    Use it as a context manager; temporary files and tables copied from a server are removed when it
     closes. A connection that was passed in stays open.
 
     Parameters
@@ -61,28 +60,27 @@ class OmopDatabase:
         - a DuckDB file;
         - a folder with a Parquet file, or a folder of Parquet files, for each table;
         - the URL of a server, such as ``postgresql://user@host/database?schema=cdm`` (also
-          ``snowflake://``, ``bigquery://``, ``databricks://``, ``mssql://``). Passwords are better
-          kept out of it: ``steropes.studies.database.server_address`` lists where else they are
-          looked for;
-        - an open DuckDB connection; then the CDM is that of its current catalog. Tables that
-          belong to the connection alone (temporary ones) are not seen;
+          ``snowflake://``, ``bigquery://``, ``databricks://``, ``mssql://``). Prefer not to put
+          passwords into it: ``steropes.studies.database.server_address`` lists the other ways;
+        - an open DuckDB connection with the CDM in its current catalog. Temporary tables of that
+          connection are not visible;
         - an open connection of an ADBC driver for PostgreSQL, Snowflake or BigQuery.
     schema : str, default "main"
-        The schema that holds the CDM tables. Upper and lower case make no difference. On a server
-        without a schema "main", it stands for the URL's, or else the usual one, such as "public".
+        The schema of the CDM tables, in any case. On a server without a schema "main", it means the
+        URL's schema, or else the default one, such as "public".
     memory : str, optional
-        Most memory that the database may use, such as "500MB" or "2GB"; what is more goes to a
-        temporary folder. Default: DuckDB's. Not for an open connection, which has its own setting.
+        Memory limit of the database, such as "500MB" or "2GB"; the rest goes to a temporary folder.
+        Default: DuckDB's. Not for an open connection, which has its own setting.
     time_zone : str, default "UTC"
-        The time zone whose date counts where a column of dates holds instants (``TIMESTAMP WITH
-        TIME ZONE``, ``timestamptz``), of which no zone is stored. All other values have the date
-        that is written in them, and the time zone of the computer is never used.
+        Time zone that determines the dates of instants (``TIMESTAMP WITH TIME ZONE``,
+        ``timestamptz``), which are stored without a zone. All other values are local dates, and
+        the time zone of the computer is never used.
 
     Raises
     ------
     DataError
-        No such file, not a database, no such schema, or CDM tables or columns missing; a server
-        that does not let us in.
+        The file or schema does not exist, the file is not a database, CDM tables or columns are
+        missing, or a server rejects the connection.
     """
 
     def __init__(
@@ -124,7 +122,7 @@ class OmopDatabase:
         return f"OmopDatabase({self._place.identity!r}, schema={self.schema!r}{state})"
 
     def close(self) -> None:
-        """Close the database and forget everything temporary."""
+        """Close the database and remove everything temporary."""
         self._place.close()
 
     @property
@@ -134,20 +132,20 @@ class OmopDatabase:
 
     @property
     def identity(self) -> str:
-        """The file or server, and the schema: tells whose people a cohort holds."""
+        """The file or server with the schema, which identifies the people of a cohort."""
         return f"{self._place.identity} ({self.schema.lower()})"
 
     @property
     def name(self) -> str:
-        """What messages call the database: the name of its file, if it has one."""
+        """The name of the database in messages: that of its file, if it has one."""
         return self._place.name
 
     def narrowed(self, people: Iterable[RecordsOf]) -> OmopDatabase:
-        """The same database, of which only some people matter.
+        """Return the same database restricted to relevant people.
 
-        A server is then asked for the rows of people who have at least one such record, and of
-        nobody else. Where nothing is copied (DuckDB, Parquet) there is nothing to narrow, and
-        everybody is still there. It closes with this one.
+        A server is then asked only for rows of people with at least one such record. If nothing is
+        copied (DuckDB, Parquet) there is no restriction, and everybody is included. The result
+        closes with this database.
         """
         self._check_open()
         narrow = copy.copy(self)
@@ -158,27 +156,27 @@ class OmopDatabase:
 
     @contextmanager
     def workspace(self) -> Iterator[Workspace]:
-        """A workspace of one's own, for statements that build on each other.
+        """Open a private workspace for statements that build on each other.
 
-        Two workspaces never see each other's tables, whatever their names, and so two studies on
-        one database cannot mix.
+        Workspaces never see each other's tables, whatever their names, so that two studies on one
+        database cannot interfere.
         """
         self._check_open()
         with self._place.home.another() as work:
             yield work
 
     def rows(self, sql: str, values: Sequence[Any] | None = None) -> list[tuple]:
-        """All rows of a (small) query."""
+        """Return all rows of a small query."""
         with self.workspace() as work:
             return work.rows(sql, values)
 
     def table(self, name: str, schema: str | None = None) -> str:
-        """A table in the CDM's types, for use in SQL after FROM; of another schema if named."""
+        """Return a table in the CDM's types for use after FROM, by default of the CDM schema."""
         self._check_open()
         return self._place.table(self.schema if schema is None else schema, name)
 
     def records(self, wanted: RecordsOf) -> str:
-        """Rows of a table that have one of some concepts, for use in SQL after FROM.
+        """Return the rows of a table with one of some concepts, for use after FROM.
 
         A server sends no other rows of the table.
         """
@@ -186,9 +184,9 @@ class OmopDatabase:
         return self._place.records(self.schema, wanted)
 
     def holding(self, table: str, wanted: Callable[[], RecordsOf | Naming]) -> str:
-        """A table of the vocabulary that has some records at least, for use in SQL.
+        """Return a vocabulary table that includes some records, for use after FROM.
 
-        A server sends no others; elsewhere it is the whole table, and ``wanted`` is not called.
+        A server sends no others; otherwise it is the whole table, and ``wanted`` is not called.
         """
         self._check_open()
         return self._place.holding(self.schema, wanted, table)
@@ -199,7 +197,7 @@ class OmopDatabase:
         return self._place.holds(self.schema, table, condition)
 
     def links(self, column: str, concepts: Callable[[], Iterable[int]]) -> str:
-        """Rows of ``concept_ancestor`` with one of some concepts in a column, and perhaps others.
+        """Return rows of ``concept_ancestor`` that include some concepts in a column.
 
         See `holding`.
         """
@@ -208,32 +206,32 @@ class OmopDatabase:
         )
 
     def concepts(self, concepts: Callable[[], Iterable[int]]) -> str:
-        """Rows of ``concept`` of some concepts, and perhaps others; see `holding`."""
+        """Return rows of ``concept`` that include some concepts; see `holding`."""
         return self.holding("concept", lambda: _some("concept", "concept_id", concepts()))
 
     def met(self, table: str, column: str) -> list[int]:
-        """The concepts in a column of a table."""
+        """Return the distinct concepts in a column of a table."""
         found = self.rows(
             f"SELECT DISTINCT {column}::BIGINT FROM {table} WHERE {column} IS NOT NULL"
         )
         return [c for (c,) in found]
 
     def columns(self, table: str, schema: str | None = None) -> tuple[str, ...]:
-        """Names of a table's columns, in lower case; none if there is no such table."""
+        """Return the names of a table's columns, in lower case; none if it does not exist."""
         self._check_open()
         return self._place.columns(self.schema if schema is None else schema, table)
 
     def birth_day(self) -> str:
-        """Day of birth, for use in a SELECT from ``person`` that groups by person.
+        """Return SQL of the day of birth, for a SELECT from ``person`` grouped by person.
 
-        A month or day that is not known, or that there is not (0, the 30th of February), is the
-        first. Of several rows of a person the smallest values count.
+        A missing or invalid month or day (0, the 30th of February) is taken as the first. Of
+        several rows of a person the smallest values count.
         """
         have = self.columns("person")
         month, day = (
             f"min({c})::BIGINT" if c in have else "1" for c in ("month_of_birth", "day_of_birth")
         )
-        # make_date refuses a day that there is not, and with it everybody
+        # make_date raises for an invalid day, which would stop the whole query.
         message = (
             f"{MARK}person: year_of_birth lies outside the years 1 to 9999; correct it, or write "
             "NULL where it is not known"
@@ -251,12 +249,12 @@ class OmopDatabase:
     # -- concepts --------------------------------------------------------------------------------
 
     def concept_name(self, concept_id: int) -> str:
-        """Name of a concept; "unnamed concept 123" where the vocabulary has it without a name.
+        """Return the name of a concept, or "unnamed concept 123" if it has none.
 
         Raises
         ------
         DataError
-            The vocabulary does not hold the concept.
+            The vocabulary lacks the concept.
         """
         names = self.concept_names([concept_id])
         if concept_id not in names:
@@ -268,7 +266,7 @@ class OmopDatabase:
         return f"{name} {concept_id}" if name == UNNAMED else name
 
     def concept_names(self, concept_ids: Iterable[int]) -> dict[int, str]:
-        """Names of the concepts that the vocabulary holds, "unnamed concept" if it has none."""
+        """Return the names of known concepts, with "unnamed concept" for those without."""
         wanted = [int(c) for c in concept_ids]
         found = self.rows(
             "SELECT concept_id::BIGINT, min(nullif(trim(concept_name), '')) "
@@ -279,10 +277,10 @@ class OmopDatabase:
         return known | {c: named.get(c) or known.get(c, UNNAMED) for c, _ in found}
 
     def descendants(self, concept_ids: Iterable[int]) -> list[int]:
-        """The concepts themselves and all their descendants by ``concept_ancestor``, sorted.
+        """Return the concepts and all their descendants by ``concept_ancestor``, sorted.
 
-        Where the vocabulary has no links these are the concepts alone. Studies therefore find
-        members by `Descendants`, which refuses such a vocabulary.
+        Without links in the vocabulary these are the concepts alone. Studies therefore find
+        members by `Descendants`, which rejects such a vocabulary.
         """
         ids = sorted({int(c) for c in concept_ids})
         if "concept_ancestor" not in self.tables or not ids:
@@ -295,7 +293,7 @@ class OmopDatabase:
         return sorted({*ids, *(c for (c,) in found)})
 
     def source_name(self) -> str | None:
-        """What the database calls itself in ``cdm_source``, if it does."""
+        """Return the name of the database in ``cdm_source``, if it has one."""
         if "cdm_source" not in self.tables:
             return None
         names = self.rows(
@@ -304,10 +302,10 @@ class OmopDatabase:
         return names[0][0] if names else None
 
     def provenance(self) -> dict[str, str | None]:
-        """What ``cdm_source`` says of names, versions and dates.
+        """Return names, versions and dates from ``cdm_source``.
 
         ``name``, ``cdm`` and ``vocabulary`` (versions), ``release`` (date of the CDM) and
-        ``source_release`` (date of the data it was made from).
+        ``source_release`` (date of the source data).
         """
         columns = {
             "name": "cdm_source_name",
@@ -327,10 +325,12 @@ class OmopDatabase:
     # -- checks ----------------------------------------------------------------------------------
 
     def _check_open(self) -> None:
+        """Raise if the database is closed."""
         if self.closed:
             raise DataError(f"the database {self.name} is closed; open it again")
 
     def _check_tables(self) -> frozenset[str]:
+        """Check that the required tables and columns exist, and return the names of all tables."""
         found = self._place.layout(self.schema)
         if self.schema.lower() not in found:
             others = ", ".join(sorted(found)) or "no tables at all"
@@ -358,7 +358,7 @@ class OmopDatabase:
 def opened(
     database: str | Path | OmopDatabase | Any, schema: str, time_zone: str
 ) -> Iterator[OmopDatabase]:
-    """Open a database for the time being; one that is open stays as it is, and open."""
+    """Open a database as a context manager; an open one is used as it is and stays open."""
     if isinstance(database, OmopDatabase):
         yield database
         return
@@ -367,22 +367,23 @@ def opened(
 
 
 def _refuse_amount(memory: Any) -> None:
-    """Refuse what is no amount of memory with which a database can do anything."""
+    """Raise unless a memory limit is written correctly and large enough."""
     found = re.fullmatch(r"(\d+\.?\d*|\.\d+) ?([KMGT])i?B", str(memory))
     megabytes = 0.0
     if found is not None:
         megabytes = float(found[1]) * 1000.0 ** ("KMGT".index(found[2]) - 1)
-    if not 1 <= megabytes <= 1e9:  # with less DuckDB answers nothing, more it cannot count
+    if not 1 <= megabytes <= 1e9:  # DuckDB cannot work with less, nor parse more.
         raise DataError(
             f'memory must be an amount from 1MB to 1000TB, such as "500MB" or "2GB", not {memory!r}'
         )
 
 
 def _some(table: str, column: str, concepts: Iterable[int]) -> RecordsOf:
+    """Select records with one of some concepts."""
     return RecordsOf(table, column, tuple(sorted({*concepts})))
 
 
 def _hint(found: Layout) -> str:
-    """Where the tables are, if they are in another schema."""
+    """Name another schema that contains the tables, if there is one."""
     whole = [s for s, t in sorted(found.items()) if all(name in t for name in REQUIRED)]
-    return f"; schema {whole[0]!r} holds them" if whole else ""
+    return f"; schema {whole[0]!r} has them" if whole else ""

@@ -1,9 +1,9 @@
-"""A temporary folder that no ended process leaves behind for long, however it ended.
+"""A temporary folder that is eventually removed, however its process ends.
 
-A process that is killed outright (``kill -9``, out of memory) removes nothing. So the folder holds
-a file that its process keeps locked; the system drops the lock with the process, and the next
-study that starts removes every folder whose file it can lock itself. Numbers of processes would
-not do: they are used again, and mean nothing across containers that share a folder.
+A process that is killed (``kill -9``, out of memory) removes nothing. Therefore the folder contains
+a file that its process keeps locked. The system releases the lock with the process, and the next
+study removes every folder whose file it can lock. Process ids would not serve, because they are
+reused and have no meaning across containers that share a folder.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 from steropes.errors import DataError
 
-# Not on Windows, where a lock of this kind does not exist.
+# Windows has no locks of this kind.
 fcntl: Any = import_module("fcntl") if find_spec("fcntl") else None
 
 __all__ = ["ScratchFolder"]
@@ -32,18 +32,18 @@ class ScratchFolder:
     Parameters
     ----------
     parent : str or Path, optional
-        Where to make it. Default: the system's folder for temporary files.
+        Folder in which it is created. Default: the system's folder for temporary files.
     """
 
     def __init__(self, parent: str | Path | None = None) -> None:
         home = Path(tempfile.gettempdir() if parent is None else parent)
         remove_leftovers(home)
-        try:  # it gets the name that others look for once it is locked, not before
+        try:  # The folder gets its final name only once it is locked.
             hatching = Path(tempfile.mkdtemp(prefix=HATCHING, dir=home))
         except OSError as error:
             raise DataError(
-                f"cannot make a temporary folder in {home}: {error.strerror}; "
-                "the variable TMPDIR says where to make it"
+                f"cannot create a temporary folder in {home}: {error.strerror}; "
+                "the variable TMPDIR sets another place"
             ) from error
         self._lock = os.open(hatching / LOCK, os.O_CREAT | os.O_RDWR, 0o600)
         if fcntl is not None:
@@ -53,8 +53,8 @@ class ScratchFolder:
         self._open, self._owner = True, os.getpid()
 
     def cleanup(self) -> None:
-        """Remove the folder and what is in it; a second time does nothing."""
-        if self._open and os.getpid() == self._owner:  # not in a fork of its process
+        """Remove the folder with its contents; further calls do nothing."""
+        if self._open and os.getpid() == self._owner:  # A fork must not remove it.
             self._open = False
             shutil.rmtree(self.path, ignore_errors=True)
             os.close(self._lock)
@@ -65,9 +65,9 @@ class ScratchFolder:
 
 
 def remove_leftovers(home: Path) -> None:
-    """Remove the folders of processes that have ended; those of others, and of others' users, stay.
+    """Remove the folders of ended processes of the same user.
 
-    A folder without the file is not one of these.
+    A folder without the lock file is ignored.
     """
     if fcntl is None:
         return
@@ -76,12 +76,12 @@ def remove_leftovers(home: Path) -> None:
             if lock.parent.lstat().st_uid != os.getuid():
                 continue
             handle = os.open(lock, os.O_RDWR | os.O_NOFOLLOW)
-        except OSError:  # gone meanwhile
+        except OSError:  # Removed in the meantime.
             continue
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(lock.parent, ignore_errors=True)
-        except OSError:  # its process lives
+        except OSError:  # The process is running.
             pass
         finally:
             os.close(handle)

@@ -1,4 +1,4 @@
-"""What a setting must be, and the sentence said where it is not."""
+"""Validation of settings, with errors that state the requirement."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from steropes.errors import DataError
 
 __all__ = ["LONGEST", "concept", "concepts", "real", "share", "text", "whole", "yes_or_no"]
 
-LARGEST = 2**63 - 1  # what a BIGINT of the database holds
-LONGEST = 100_000  # days: beyond any life, well within the database's dates
+LARGEST = 2**63 - 1  # The largest BIGINT of the database.
+LONGEST = 100_000  # Days: longer than any life, and well within the range of dates.
 
 
 def whole(name: str, value: Any, low: int, high: int = LARGEST) -> None:
-    """Refuse what is not a whole number from ``low`` to ``high``."""
+    """Raise unless a value is a whole number from ``low`` to ``high``."""
     if (
         isinstance(value, bool)
         or not isinstance(value, numbers.Integral)
@@ -26,11 +26,11 @@ def whole(name: str, value: Any, low: int, high: int = LARGEST) -> None:
 
 
 def concept(name: str, value: Any) -> None:
-    """Refuse what cannot be the id of a concept."""
+    """Raise unless a value can be a concept id."""
     if isinstance(value, str):
         raise DataError(
             f"{name} must be a concept id, a whole number such as 1118084, not {value!r}; "
-            "the table concept of the database tells the id of a name"
+            "look up the id of a name in the table concept, or by steropes concepts"
         )
     if (
         isinstance(value, bool)
@@ -43,7 +43,7 @@ def concept(name: str, value: Any) -> None:
 
 
 def concepts(name: str, values: Any) -> tuple[int, ...]:
-    """The concept ids as a tuple of their own."""
+    """Check concept ids and return them as a tuple."""
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise DataError(f"{name} must be a list of concept ids, not {values!r}")
     values = tuple(values)
@@ -53,7 +53,7 @@ def concepts(name: str, values: Any) -> tuple[int, ...]:
 
 
 def real(name: str, value: Any, low: float = 0.0, high: float = math.inf) -> None:
-    """Refuse what is not a finite number from ``low`` to ``high``."""
+    """Raise unless a value is a finite number from ``low`` to ``high``."""
     limits = f"of {low:g} or more" if math.isinf(high) else f"from {low:g} to {high:g}"
     if (
         isinstance(value, bool)
@@ -64,17 +64,17 @@ def real(name: str, value: Any, low: float = 0.0, high: float = math.inf) -> Non
 
 
 def share(name: str, value: Any) -> None:
-    """Refuse what is not a number from 0 to 1."""
+    """Raise unless a value is a number from 0 to 1."""
     real(name, value, 0.0, 1.0)
 
 
 def yes_or_no(name: str, value: Any) -> None:
-    """Refuse what is neither True nor False."""
+    """Raise unless a value is True or False."""
     if not isinstance(value, bool):
         raise DataError(f"{name} must be True or False, not {value!r}")
 
 
 def text(name: str, value: Any) -> None:
-    """Refuse what is not a string with something in it."""
+    """Raise unless a value is a string that is not blank."""
     if not isinstance(value, str) or not value.strip():
         raise DataError(f"{name} must be a name, not {value!r}")

@@ -1,6 +1,6 @@
-"""The page of a grid of case series, made of its result tables, from which small cells are gone.
+"""Report of a grid of case series as an HTML page, from the tables for release.
 
-A result that fails a diagnostic is not shown unless asked for.
+A result that fails a diagnostic is not shown unless requested.
 """
 
 from __future__ import annotations
@@ -45,27 +45,27 @@ CHECKS = {
 def write_case_series_grid(
     results: CaseSeriesGridResults, folder: str | Path, *, unblind: bool = False
 ) -> Path:
-    """Write ``report.html`` into the folder ``release`` of a folder; returns its path.
+    """Write ``report.html`` to the folder ``release`` and return its path.
 
     Parameters
     ----------
     results : CaseSeriesGridResults
     folder : str or Path
     unblind : bool, default False
-        Show estimates that fail a diagnostic too.
+        Also show estimates that fail a diagnostic.
     """
     page = case_series_grid_page(results, unblind=unblind)
     return write_release(folder, {"report.html": page}, results.rules, add=True)[0]
 
 
 def case_series_grid_page(results: CaseSeriesGridResults, *, unblind: bool = False) -> str:
-    """The page as HTML, with everything in it."""
+    """Return the page as self-contained HTML."""
     shown = results.estimates(unblind)
     names = _names(results)
     body = [
         "<h1>Self-controlled case series</h1>",
-        '<p class="lead">Only people with an outcome are studied, and each is compared with '
-        f"themselves. Database: {escape(results.grid.database_id)}.</p>",
+        '<p class="lead">Only people with an outcome are studied, and each person serves as their '
+        f"own control. Database: {escape(results.grid.database_id)}.</p>",
         _cards(results),
     ]
     labels = {a.id: a.description for a in results.grid.analyses}
@@ -82,8 +82,8 @@ def case_series_grid_page(results: CaseSeriesGridResults, *, unblind: bool = Fal
     if any(q.true_ratio is not None for q in results.grid.questions):
         body.append(
             performance_words(
-                "The ratio of a positive control is that of outcomes on exposed days, with those "
-                "that were added, to what there were without."
+                "The ratio of a positive control is the number of outcomes on exposed days with "
+                "the added ones, divided by the number without."
             )
         )
     body.append(_settings(results))
@@ -93,13 +93,13 @@ def case_series_grid_page(results: CaseSeriesGridResults, *, unblind: bool = Fal
 
 
 def member_name(line: Any) -> str:
-    """Of a row of ``estimates``: which drug of a class it is of; empty where it is of them all."""
+    """Return the drug of a class that a row of ``estimates`` refers to; "" for the class."""
     name = line["covariate_name"]
     return name.partition(f"{EXPOSURE}: ")[2] if isinstance(name, str) else ""
 
 
 def _names(results: CaseSeriesGridResults) -> dict[int, str]:
-    """Names of exposures, and of outcomes by minus their id."""
+    """Return names of exposures by id, and of outcomes by minus their id."""
     table = results.tables["question_name"]
     exposures = table[["era_id", "exposure_name"]].itertuples(index=False)
     outcomes = table[["outcome_id", "outcome_name"]].itertuples(index=False)
@@ -108,6 +108,7 @@ def _names(results: CaseSeriesGridResults) -> dict[int, str]:
 
 
 def _cards(results: CaseSeriesGridResults) -> str:
+    """Return the key numbers as HTML."""
     t = results.tables
     found, checks = t["sccs_result"], t["sccs_diagnostics_summary"]
     shown = [
@@ -127,7 +128,7 @@ def _outcome(
     labels: dict[int, str],
     unblind: bool,
 ) -> list[str]:
-    """Estimates and verdicts of one exposure and outcome, all analyses side by side."""
+    """Return estimates and diagnostics of an exposure and outcome, for all analyses."""
     rows, lines = [], []
     for line in of.to_dict("records"):
         label = _label(line, labels)
@@ -156,24 +157,25 @@ def _outcome(
     parts.append(html.table(head, lines, text=(0, 1)))
     parts.append(_verdicts(results, of, labels))
     for analysis in dict.fromkeys(of["analysis_id"]):
-        summary = f"{labels[analysis]}: who was studied"
+        summary = f"{labels[analysis]}: attrition"
         body = _attrition(results, analysis, number) + _sampling(results, analysis, number)
         parts.append(html.fold(summary, body))
     return parts
 
 
 def _label(line: dict[str, Any], labels: dict[int, str]) -> str:
-    """An analysis, with the drug where each of a class is a covariate of its own."""
+    """Name an analysis, with the drug if each drug of a class is a separate covariate."""
     return ", ".join(s for s in (labels[line["analysis_id"]], member_name(line)) if s)
 
 
 def _ends(line: dict[str, Any], prefix: str) -> tuple[float, float, float]:
-    """An estimate with its limits."""
+    """Return an estimate with its limits."""
     rr, low, high = (float(line[prefix + e]) for e in ("rr", "ci_95_lb", "ci_95_ub"))
     return rr, low, high
 
 
 def _verdicts(results: CaseSeriesGridResults, of: pd.DataFrame, labels: dict[int, str]) -> str:
+    """Tabulate the diagnostics of all analyses with their thresholds."""
     checks = of[[*KEY, "covariate_id", "covariate_name"]].merge(
         results.tables["sccs_diagnostics_summary"], on=[*KEY, "covariate_id"]
     )
@@ -193,10 +195,11 @@ def _verdicts(results: CaseSeriesGridResults, of: pd.DataFrame, labels: dict[int
 
 
 def _limits(t: Thresholds) -> dict[str, tuple[str, tuple[float, ...]]]:
-    """What it takes to pass each check, in signs and as numbers."""
+    """Return the threshold of each diagnostic as text and as numbers."""
 
     def meets(bounds: tuple[float, float]) -> tuple[str, tuple[float, ...]]:
-        return f"meets {limit_text(bounds[0])} to {limit_text(bounds[1])}", bounds
+        """Describe bounds that an interval must overlap."""
+        return f"overlaps {limit_text(bounds[0])} to {limit_text(bounds[1])}", bounds
 
     return {
         "convergence": ("", ()),
@@ -215,25 +218,26 @@ def _verdict(
     value: str,
     limits: dict[str, tuple[str, tuple[float, ...]]],
 ) -> str:
-    """A value, or an interval, beside its limits, with its verdict."""
+    """Return a value or an interval with its verdict as HTML."""
     bounds = limits[check][1]
-    said = line[f"{check}_diagnostic"]
-    said = said if isinstance(said, str) else "NOT EVALUATED"
+    verdict = line[f"{check}_diagnostic"]
+    verdict = verdict if isinstance(verdict, str) else "NOT EVALUATED"
     if not value:
-        return html.verdict(math.nan, said)
+        return html.verdict(math.nan, verdict)
     if value in line:
         limit = bounds[0] if bounds else None
         relation: Relation = "above" if check == "time_stability" else "below"
         digits = 3 if value.endswith("_p") else 2
-        return html.verdict(line[value], said, digits, relation, limit)
+        return html.verdict(line[value], verdict, digits, relation, limit)
     ends = (float(line[f"{value}_{end}"]) for end in ("lb", "ub"))
     low, high = (deciding(x, *bounds) if math.isfinite(x) else "–" for x in ends)
-    if said == "NOT EVALUATED":
+    if verdict == "NOT EVALUATED":
         return '<span class="faint">–</span>'
-    return f'<span class="{said}">{low} to {high} <small>{said.lower()}</small></span>'
+    return f'<span class="{verdict}">{low} to {high} <small>{verdict.lower()}</small></span>'
 
 
 def _attrition(results: CaseSeriesGridResults, analysis: int, number: int) -> str:
+    """Tabulate the attrition of one analysis of a question."""
     table = results.tables["sccs_attrition"]
     own = table[
         (table["analysis_id"] == analysis) & (table["exposures_outcome_set_id"] == number)
@@ -258,14 +262,14 @@ def _attrition(results: CaseSeriesGridResults, analysis: int, number: int) -> st
 
 
 def _sampling(results: CaseSeriesGridResults, analysis: int, number: int) -> str:
-    """What leaving out cases without exposure costs; nothing where none was left out."""
+    """Return the cost of leaving out unexposed cases; "" if all were used."""
     notes = results.tables["note"]
     own = notes[(notes["analysis_id"] == analysis) & (notes["exposures_outcome_set_id"] == number)]
     return "".join(f"<p>{escape(s)}</p>" for s in own["sampling"] if isinstance(s, str))
 
 
 def series_controls(results: CaseSeriesGridResults, exposure: int) -> dict[int, ControlEstimates]:
-    """Estimates of an exposure's controls, by analysis; empty if it has none."""
+    """Return the estimates of an exposure's controls, by analysis; empty if it has none."""
     t = results.tables
     truth = t["sccs_exposure"].dropna(subset=["true_effect_size"])
     truth = truth[truth["era_id"] == exposure].merge(
@@ -283,7 +287,7 @@ def series_controls(results: CaseSeriesGridResults, exposure: int) -> dict[int, 
 
 
 def _data_notes(results: CaseSeriesGridResults, exposure: int) -> str:
-    """Notes on the data of the questions of an exposure."""
+    """Return notes on the data of the questions of an exposure."""
     numbers = [q.number for q in results.grid.questions if q.exposure == exposure]
     table = results.tables["data_note"]
     own = table[table["exposures_outcome_set_id"].isin(numbers)]
@@ -293,6 +297,7 @@ def _data_notes(results: CaseSeriesGridResults, exposure: int) -> str:
 
 
 def _controls(results: CaseSeriesGridResults, exposure: int, labels: dict[int, str]) -> list[str]:
+    """Return the performance of the analyses on an exposure's controls."""
     found = series_controls(results, exposure)
     if not found:
         return []
@@ -306,8 +311,9 @@ def _controls(results: CaseSeriesGridResults, exposure: int, labels: dict[int, s
 
 
 def _settings(results: CaseSeriesGridResults) -> str:
+    """Tabulate the analyses with their settings."""
     lines = [
-        (str(a.id), a.description, ", ".join(f"{k} {_said(v)}" for k, v in a.settings.items()))
+        (str(a.id), a.description, ", ".join(f"{k} {_shown(v)}" for k, v in a.settings.items()))
         for a in results.grid.analyses
     ]
     return "<h2>Settings</h2>" + html.table(
@@ -315,8 +321,8 @@ def _settings(results: CaseSeriesGridResults) -> str:
     )
 
 
-def _said(value: Any) -> Any:
-    """A setting in words."""
+def _shown(value: Any) -> Any:
+    """Format a setting."""
     if isinstance(value, Spline):
         return f"spline, knots {value.knots}" + (", penalized" if value.penalized else "")
     return value

@@ -1,7 +1,7 @@
-"""Many case series from one specification into one file: exposures × outcomes × analyses.
+"""Grids of case series: all combinations of questions and analyses of one specification.
 
-Negative controls, questions whose true ratio is known to be one, tell of systematic error: their
-estimates calibrate the others of the same exposure and analysis, and give the EASE.
+Negative controls, questions with a known ratio of one, measure systematic error: their estimates
+calibrate the others of the same exposure and analysis, and give the EASE.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ class CaseSeriesGridResults:
     Attributes
     ----------
     path : Path
-        The DuckDB file, which holds exact numbers and is not to be released.
+        The DuckDB file with exact numbers, which is not for release.
     tables : dict of str to DataFrame
-        The released tables, sorted by their keys.
+        The tables for release, sorted by their keys.
     grid : CaseSeriesGrid
     rules : DisclosureRules
-        What has been applied to the tables.
+        Disclosure rules that were applied to the tables.
     """
 
     path: Path
@@ -90,15 +90,15 @@ class CaseSeriesGridResults:
         )
 
     def estimates(self, unblind: bool = False) -> pd.DataFrame:
-        """Estimates of the questions of interest; blinded where a diagnostic fails.
+        """Return the estimates of the questions of interest, without those that fail a diagnostic.
 
-        ``era_id`` is the exposure that was asked for; where each of its concepts is a covariate of
-        its own, ``covariate_name`` says which one a row is of.
+        ``era_id`` is the requested exposure; if each of its concepts is a separate covariate,
+        ``covariate_name`` names the one of the row.
 
         Parameters
         ----------
         unblind : bool, default False
-            Show those too that fail a diagnostic.
+            Include estimates that fail a diagnostic.
         """
         key = ["analysis_id", "exposures_outcome_set_id"]
         t = self.tables
@@ -116,9 +116,9 @@ class CaseSeriesGridResults:
             hidden = [
                 c for c in found if any(p in c for p in ("rr", "ci_95", "llr")) or c.endswith("p")
             ]
-            found = found.astype({"covariate_outcomes": "Int64"})  # the effect follows from them
+            found = found.astype({"covariate_outcomes": "Int64"})  # They determine the effect.
             failed = found["unblind"] == 0
-            # that all or no outcomes fell in the time at risk is an effect too
+            # A note that all or no outcomes fell in the time at risk reveals the effect too.
             found.loc[failed & found["log_rr"].notna(), "note"] = NOT_SHOWN
             found.loc[failed, hidden] = np.nan
             found.loc[failed, "covariate_outcomes"] = pd.NA
@@ -134,35 +134,35 @@ def run_case_series_grid(
     disclosure: str | DisclosureRules | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> CaseSeriesGridResults:
-    """Run a grid; go on where an earlier run of the same was interrupted.
+    """Run a grid, or resume an interrupted run of the same grid.
 
     Parameters
     ----------
     database : str, Path, connection or OmopDatabase
-        Whatever `OmopDatabase` opens, or one that is open.
+        A database that `OmopDatabase` accepts, or an open one.
     grid : CaseSeriesGrid
     output : str or Path
-        Folder for ``results.duckdb``, which holds exact numbers, and for ``release/results.zip``,
-        the tables that may be released as CSV files.
+        Folder for ``results.duckdb``, with exact numbers, and for ``release/results.zip``, the
+        tables for release as CSV files.
     cohorts : CohortTable, optional
-        Where outcomes or exposures are cohorts that ``grid.cohorts`` does not define.
+        Required if outcomes or exposures are cohorts that ``grid.cohorts`` does not define.
     disclosure : str, optional
-        The rules of disclosure that the owner of the data asks for: "ohdsi" (the default),
-        "opensafely" or "none"; see `site_rules`.
+        Disclosure rules of the data's owner: "ohdsi" (the default), "opensafely" or "none"; see
+        `site_rules`.
     progress : callable, optional
-        Told each step.
+        Called with the description of each step.
 
     Raises
     ------
     DataError
-        A setting that cannot be used, or a folder that holds results of something else. What goes
-        wrong with one question is told in the table ``note``, and the rest goes on.
+        A setting is invalid, or the folder contains results of something else. Errors of single
+        questions are in the table ``note``, and the other questions are answered.
     """
     say = progress or (lambda _: None)
     rules = site_rules(disclosure, grid.min_cell)
     for q in grid.questions:
         for a in grid.analyses:
-            a.settings_for(q, grid)  # what cannot be used is refused before the work
+            a.settings_for(q, grid)  # Invalid settings raise before the work.
     folder = Path(output)
     folder.mkdir(parents=True, exist_ok=True)
     with opened(database, grid.schema, grid.time_zone) as db:
@@ -180,7 +180,7 @@ def _refuse_all_blocked(
     cohorts: CohortTable | None,
     refused: Mapping[int, str],
 ) -> None:
-    """Refuse a grid of which no question of interest can be answered."""
+    """Raise if no question of interest can be answered."""
     asked = [q for q in grid.questions if q.true_ratio is None] or grid.questions
     family = Descendants(db)
     whys = []
@@ -197,7 +197,7 @@ def _refuse_all_blocked(
 def _unknown(
     family: Descendants, question: SeriesQuestion, rules: CaseRules, cohorts: CohortTable | None
 ) -> str:
-    """Why concepts or cohorts of a question are not known; nothing if they are."""
+    """Describe unknown concepts or cohorts of a question; "" if all are known."""
     used = [
         (rules.outcomes_from, question.outcome),
         (rules.exposures_from, question.exposure),
@@ -210,7 +210,7 @@ def _unknown(
             if number is None:
                 continue
             if table == "cohort" and number not in entered:
-                return f"cohort {number} is neither defined nor has it entries in a cohort table"
+                return f"cohort {number} is not defined and has no entries in a cohort table"
             concept_members(family, rules, table, [number])
     except DataError as error:
         return str(error)
@@ -218,7 +218,7 @@ def _unknown(
 
 
 def _blocked(question: SeriesQuestion, rules: CaseRules, refused: Mapping[int, str]) -> str:
-    """The cohort that cannot be made, of those that a question needs; nothing if all are there."""
+    """Describe a required cohort that cannot be built; "" if all can."""
     exposures = (question.exposure, rules.restrict_to_exposure)
     needed = [
         question.outcome if rules.outcomes_from == "cohort" else None,
@@ -229,6 +229,7 @@ def _blocked(question: SeriesQuestion, rules: CaseRules, refused: Mapping[int, s
 
 
 def _together(made: CohortTable | None, given: CohortTable | None) -> CohortTable | None:
+    """Combine the cohorts that were built with those that were passed in."""
     return given if made is None else made if given is None else made + given
 
 
@@ -241,6 +242,7 @@ def _run(
     rules: DisclosureRules,
     say: Callable[[str], None],
 ) -> CaseSeriesGridResults:
+    """Answer the open questions, calibrate, and apply disclosure control."""
     signature = _signature(db, grid, cohorts)
     with ResultStore(folder / RESULTS, signature, EXACT, EXACT_KEYS) as store:
         if "all" not in store.done:
@@ -251,7 +253,7 @@ def _run(
         exact = {name: store.table(name) for name in EXACT}
     say("disclosure control")
     tables = release_series(exact, rules)
-    if not rules.open:  # calibrated ones come from released estimates alone
+    if not rules.open:  # Released calibrated estimates depend only on released estimates.
         results, checks = calibrated_series(tables, grid)
         tables |= {"sccs_result": results, "sccs_diagnostics_summary": checks}
     tables = {name: tables[name] for name in TABLES}
@@ -260,7 +262,7 @@ def _run(
 
 
 def _signature(db: OmopDatabase, grid: CaseSeriesGrid, cohorts: CohortTable | None) -> str:
-    """What results depend on: the specification, the database, cohorts, the software's version."""
+    """Hash everything that results depend on: specification, database, cohorts and version."""
     from steropes import __version__
 
     settings = {k: v for k, v in asdict(grid).items() if k != "min_cell"}
@@ -279,6 +281,7 @@ def _work(
     store: ResultStore,
     say: Callable[[str], None],
 ) -> None:
+    """Answer the questions that are not in the store yet."""
     done = store.done
     questions, made, controls = with_positives(db, grid, cohorts, say)
     if "specification" not in done:
@@ -309,10 +312,11 @@ def _named(
     question: SeriesQuestion,
     controls: Mapping[int, CohortTable],
 ) -> dict[str, Any]:
-    """What exposure and outcome of a question are called."""
+    """Name exposure and outcome of a question."""
     rules = grid.analyses[0].settings_for(question, grid).cases
 
     def name(table: str, of: int) -> str:
+        """Name a cohort or a concept."""
         if table == "cohort":
             return cohorts.name(of) if cohorts is not None else f"cohort {of}"
         return db.concept_names([of]).get(of, f"concept {of}")
@@ -329,6 +333,7 @@ def _named(
 
 
 def _name(question: SeriesQuestion, analysis: SeriesAnalysis) -> str:
+    """Identify a step in the store."""
     return f"{question.exposure} {question.outcome} {analysis.id}"
 
 
@@ -338,6 +343,7 @@ SPECIFIED = ("sccs_analysis", "sccs_exposure", "sccs_exposures_outcome_set")
 def _specification(
     grid: CaseSeriesGrid, questions: Sequence[SeriesQuestion], made: list[dict[str, Any]]
 ) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows of the tables that describe the specification."""
     return {
         "positive_control": made,
         "sccs_analysis": [
@@ -364,7 +370,7 @@ def _step(
     settings: CaseSeriesSettings,
     cohorts: CohortTable | None,
 ) -> dict[str, list[dict[str, Any]]]:
-    """The rows of one case series; those of a refusal say why."""
+    """Run one case series and return its rows, or those of a failure with its reason."""
     key = {"analysis_id": analysis.id, "exposures_outcome_set_id": question.number}
     try:
         study = case_series(db, settings, cohorts=cohorts, disclosure=DisclosureRules("none", 0))
@@ -375,9 +381,9 @@ def _step(
             ).items()
             if name not in (*SPECIFIED, "sccs_covariate_analysis")
         }
-        said = study.estimates.loc[study.of_interest, "note"].unique()
-        # of several exposures the one note is told beside each, and so must be true of each
-        own = str(said[0]) if len(said) == 1 else ""
+        notes = study.estimates.loc[study.of_interest, "note"].unique()
+        # The note applies to all exposures of the question, so it must be true of each.
+        own = str(notes[0]) if len(notes) == 1 else ""
         note = study.model.status if study.model.status != "OK" else own
     except REFUSED as error:
         return _refusal(grid, question, analysis, str(error))
@@ -393,7 +399,7 @@ def _step(
 def _refusal(
     grid: CaseSeriesGrid, question: SeriesQuestion, analysis: SeriesAnalysis, why: str
 ) -> dict[str, list[dict[str, Any]]]:
-    """The rows of what could not be answered: they say why."""
+    """Return the rows of a question without an answer, with the reason."""
     key = {"analysis_id": analysis.id, "exposures_outcome_set_id": question.number}
     line = {**key, "covariate_id": 1000, "database_id": grid.database_id}
     nobody = {c: 0 for c in TABLES["sccs_result"] if c.endswith(COUNTED)}
