@@ -6,10 +6,10 @@ Names are imported when they are first used, so that ``import steropes`` is quic
 from __future__ import annotations
 
 import importlib
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from .errors import DataError, MonotoneLikelihoodWarning, NotConvergedWarning, SeparationError
+from .version import __version__ as __version__
 
 if TYPE_CHECKING:  # for editors and type checkers; a test compares these names with __all__
     from . import federated, plots, studies
@@ -68,11 +68,6 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares these names 
         new_user_cohort,
         standardized_differences,
     )
-
-try:
-    __version__ = version("steropes")
-except PackageNotFoundError:  # a source tree that was never installed
-    __version__ = "0+unknown"
 
 # The module that defines each public name.
 _HOMES = {

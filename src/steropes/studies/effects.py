@@ -95,7 +95,8 @@ def hazard_ratio(people: pd.DataFrame, strata: Any = None) -> dict[str, Any]:
         ``note``: empty, or why there is no estimate (the numbers are then NaN), and ``converged``:
         whether the fit ended at its optimum, None if there is none.
     """
-    from steropes import CoxRegression, Surv
+    from steropes.data import Surv
+    from steropes.models import CoxRegression
 
     require_people(people, "treated", "time", "event")
     result: dict[str, Any] = {

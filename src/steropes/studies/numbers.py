@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from steropes import __version__
 from steropes.studies.beside import LARGEST_WEIGHT
 from steropes.studies.disclosure import Bound, DisclosureRules
 from steropes.studies.disclosure.rounding import significant, to_unit
@@ -19,6 +18,7 @@ from steropes.studies.outcomes.e_values import E_VALUE_FORMS
 from steropes.studies.outcomes.two_group_tests import TRANSFORM
 from steropes.studies.report.plain_text import csv_text
 from steropes.studies.verdicts import equipoise_share
+from steropes.version import __version__
 
 if TYPE_CHECKING:
     from steropes.data.kaplan_meier import KaplanMeier

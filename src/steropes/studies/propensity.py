@@ -13,7 +13,7 @@ from steropes.errors import DataError
 from steropes.studies.comparative.input_checks import require_numbers
 
 if TYPE_CHECKING:
-    from steropes import LogisticRegression
+    from steropes.models import LogisticRegression
 
 __all__ = ["Propensity", "auc", "fit_propensity", "preference_score"]
 
@@ -84,8 +84,10 @@ def fit_propensity(
     """
     from scipy.special import expit
 
-    from steropes import CrossValidation, Laplace, LogisticRegression
     from steropes.design import as_design
+    from steropes.models import LogisticRegression
+    from steropes.priors import Laplace
+    from steropes.select import CrossValidation
 
     treated = np.asarray(treated)
     fewest = int(min(np.sum(treated == 1), np.sum(treated == 0)))

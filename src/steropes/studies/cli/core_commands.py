@@ -35,7 +35,7 @@ def needs_no_extra(arguments: Sequence[str]) -> bool:
 
 def run_without_extras(arguments: Sequence[str]) -> int:
     """Run one of the commands above; return the exit status."""
-    from steropes import __version__
+    from steropes.version import __version__
 
     if [*arguments] == ["info"]:
         print_environment()

@@ -25,9 +25,9 @@ def environment() -> dict[str, str]:
         "steropes", "Python", "system", "threads", "GPU"; then a package each with its version; then
         an extra each, "extra plots", with "installed" or what it lacks.
     """
-    from steropes import __version__
     from steropes.backends.cuda.device import why_not
     from steropes.backends.thread_pool import count_threads
+    from steropes.version import __version__
 
     why = why_not()
     found = {

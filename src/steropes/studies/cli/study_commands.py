@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from steropes import __version__
 from steropes.errors import DataError
 from steropes.studies.cli.core_commands import print_environment
 from steropes.studies.cli.grid_commands import DATABASE, Disclosure, add_commands
@@ -15,6 +14,7 @@ from steropes.studies.comparative.one_question import StudySettings, comparative
 from steropes.studies.disclosure import site_rules
 from steropes.studies.federation.federate_commands import federate_app
 from steropes.studies.sccs.sccs_command import sccs, sccs_grid
+from steropes.version import __version__
 
 __all__ = ["app"]
 

@@ -17,7 +17,7 @@ from steropes.studies.execution.validation import real, share, whole
 from steropes.studies.propensity import auc, preference_score, too_few
 
 if TYPE_CHECKING:
-    from steropes import LogisticRegression
+    from steropes.models import LogisticRegression
 
 __all__ = ["PropensityRules", "PropensityScores", "fit_scores"]
 
@@ -202,7 +202,9 @@ def _refuse_definitions(fitted: Tidied, treated: NDArray, limit: float) -> None:
 
 def _fit(fitted: Tidied, treated: NDArray, rules: PropensityRules) -> LogisticRegression:
     """Fit the logistic regression with a given or a cross-validated prior."""
-    from steropes import CrossValidation, Laplace, LogisticRegression
+    from steropes.models import LogisticRegression
+    from steropes.priors import Laplace
+    from steropes.select import CrossValidation
 
     if rules.variance is not None:
         model = LogisticRegression(prior=Laplace(variance=rules.variance))

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from steropes import __version__
 from steropes.studies.disclosure.rules import DisclosureRules
 from steropes.studies.report.atomic_files import write_files
+from steropes.version import __version__
 
 __all__ = ["EXACT_NOTE", "MANIFEST", "RELEASE", "released_rules", "write_release"]
 

@@ -148,7 +148,7 @@ def precedence(spec: GridSpec) -> list[int]:
 
 def _signature(db: OmopDatabase, spec: GridSpec) -> str:
     """What results depend on: the specification, the database, and the software's version."""
-    from steropes import __version__
+    from steropes.version import __version__
 
     settings = {k: v for k, v in asdict(spec).items() if k != "min_cell"}
     parts = [__version__, db.identity, db.time_zone, settings]

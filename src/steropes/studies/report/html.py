@@ -8,9 +8,9 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-from steropes import __version__
 from steropes.studies.report.digits import Relation, deciding, limit_text, passes
 from steropes.studies.report.formatting import decimals
+from steropes.version import __version__
 
 __all__ = [
     "cards",

@@ -263,7 +263,7 @@ def _run(
 
 def _signature(db: OmopDatabase, grid: CaseSeriesGrid, cohorts: CohortTable | None) -> str:
     """Hash everything that results depend on: specification, database, cohorts and version."""
-    from steropes import __version__
+    from steropes.version import __version__
 
     settings = {k: v for k, v in asdict(grid).items() if k != "min_cell"}
     parts: list[Any] = [__version__, db.identity, db.time_zone, settings]
