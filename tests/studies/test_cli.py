@@ -56,7 +56,9 @@ def test_info_tells_versions_threads_and_extras(capsys, monkeypatch):
     assert int(said["threads"]) >= 1
     assert said["GPU"].startswith(("usable", "not usable: "))
     assert "duckdb " in said["extra study"]
-    assert not {"extra dev", "extra test"} & {*said}
+    assert not {"extra dev", "extra docs", "extra test"} & {*said}
+    assert run(["info", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == environment()
 
     def version(package):
         if package == "duckdb":
@@ -73,10 +75,17 @@ def test_info_tells_versions_threads_and_extras(capsys, monkeypatch):
     assert {"steropes", "Python", "threads", "GPU"} == {*environment()} - {"system"}
 
 
+def test_warm_fits_every_family(capsys):
+    assert run(["warm"]) == 0
+    said = capsys.readouterr().out
+    assert all(name in said for name in ("Cox", "Fine–Gray", "case series", "cumulative"))
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
         (["info"], "numpy"),
+        (["info", "--json"], '"numpy"'),
         (["--version"], "steropes 0."),
         (["--help"], 'pip install "steropes[study]"'),
         ([], 'pip install "steropes[study]"'),

@@ -5,6 +5,7 @@ Somebody who installed only the models can then see what is missing and how to g
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from importlib.util import find_spec
 
@@ -29,7 +30,7 @@ installed: {missing}. To install them:
 
 def needs_no_extra(arguments: Sequence[str]) -> bool:
     """Return whether the command is one of those below and the extra is not installed."""
-    known = [*arguments] in ([], ["--help"], ["-h"], ["--version"], ["info"])
+    known = [*arguments] in ([], ["--help"], ["-h"], ["--version"], ["info"], ["info", "--json"])
     return known and bool(_missing())
 
 
@@ -37,8 +38,8 @@ def run_without_extras(arguments: Sequence[str]) -> int:
     """Run one of the commands above; return the exit status."""
     from steropes.version import __version__
 
-    if [*arguments] == ["info"]:
-        print_environment()
+    if [*arguments][:1] == ["info"]:
+        print_environment("--json" in arguments)
     elif [*arguments] == ["--version"]:
         print(f"steropes {__version__}")
     else:
@@ -46,11 +47,14 @@ def run_without_extras(arguments: Sequence[str]) -> int:
     return 0
 
 
-def print_environment() -> None:
-    """Print versions, threads, the GPU and which extras are installed."""
+def print_environment(as_json: bool = False) -> None:
+    """Print versions, threads, the GPU and which extras are installed, as a table or as JSON."""
     from steropes.studies.cli.environment import environment
 
     found = environment()
+    if as_json:
+        print(json.dumps(found, indent=2, ensure_ascii=False))
+        return
     width = max(map(len, found))
     for name, value in found.items():
         print(f"{name:{width}}  {value}")

@@ -11,7 +11,7 @@ from importlib import metadata
 
 __all__ = ["environment"]
 
-DEVELOPMENT = ("test", "dev")
+DEVELOPMENT = ("test", "docs", "dev")
 NAME = re.compile(r"[A-Za-z0-9._-]+")
 EXTRA = re.compile(r"extra\s*==\s*['\"]([^'\"]+)['\"]")
 

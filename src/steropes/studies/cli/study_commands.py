@@ -10,6 +10,7 @@ import typer
 from steropes.errors import DataError
 from steropes.studies.cli.core_commands import print_environment
 from steropes.studies.cli.grid_commands import DATABASE, Disclosure, add_commands
+from steropes.studies.cli.kernel_warming import compile_kernels
 from steropes.studies.comparative.one_question import StudySettings, comparative_study
 from steropes.studies.disclosure import site_rules
 from steropes.studies.federation.federate_commands import federate_app
@@ -168,9 +169,18 @@ def demo(
 
 
 @app.command()
-def info() -> None:
-    """Tell versions, threads, the GPU and which extras are installed."""
-    print_environment()
+def info(
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Show versions, threads, the GPU and which extras are installed."""
+    print_environment(json)
+
+
+@app.command()
+def warm() -> None:
+    """Compile the numerical kernels ahead of their first use (about a minute)."""
+    for name, seconds in compile_kernels():
+        typer.echo(f"{name}: {seconds:.1f} s")
 
 
 add_commands(app)
