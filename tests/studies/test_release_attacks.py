@@ -32,13 +32,20 @@ from tests.studies.test_disclosure_attacks import OUTCOMES, grid_of, people
 from steropes.studies import StudySettings, case_series, case_series_settings, comparative_study
 from steropes.studies.disclosure import DisclosureRules, share_unit
 from steropes.studies.disclosure.cells import SHARE_UNITS
+from steropes.studies.disclosure.counts_in_text import released_text
 from steropes.studies.disclosure.folder import write_release
 from steropes.studies.disclosure.rounding import STEPS
 from steropes.studies.evidence.archives import combine_archives
 from steropes.studies.execution.runner import run_grid
 from steropes.studies.report.study_report import study_page
 from steropes.studies.report.study_terminal import print_study
-from steropes.studies.sccs.sccs_terminal import print_series
+from steropes.studies.sccs.sccs_grid import (
+    CaseSeriesGrid,
+    SeriesAnalysis,
+    SeriesQuestion,
+    run_case_series_grid,
+)
+from steropes.studies.sccs.sccs_terminal import print_grid, print_series
 
 RULES = ("ohdsi", "opensafely")
 LEAST = {"ohdsi": 5, "opensafely": 8}
@@ -360,6 +367,18 @@ def test_results_that_are_withheld_take_no_part_in_combined_ones(grid):
     assert found[["rr", "ci_95_lb", "ci_95_ub", "se_log_rr"]].isna().all(axis=None)
 
 
+@pytest.mark.parametrize(
+    ("rules", "least", "shown"),
+    [("ohdsi", 5, "<5"), ("ohdsi", 10, "<10"), ("opensafely", 8, "<8"), ("none", 0, "4")],
+)
+def test_reasons_for_missing_estimates_have_no_small_count(rules, least, shown):
+    text = "covers all days that count of 1,234 cases and none of the other 4, and only days"
+    found = released_text(text, DisclosureRules(rules, least))
+    assert f"none of the other {shown}, and" in found
+    assert ("1,234" in found) == (rules == "none")
+    assert "<10 outcomes" in released_text("5 knots for <5 outcomes", DisclosureRules("ohdsi", 10))
+
+
 # -- several releases ------------------------------------------------------------------------------
 
 
@@ -395,27 +414,53 @@ def regular_series(omop, inside, before, at_end, n=60):
     return omop.write()
 
 
-@pytest.mark.parametrize("before", [1, 3, 4])
-def test_the_ratio_of_one_window_does_not_tell_the_outcomes_of_another(before, omop):
+def test_the_ratio_of_one_window_does_not_tell_the_outcomes_of_another(tmp_path):
     """Ratios are (e / d) / (e₀ / d₀), so that exact ones give e₀ and, from the total, the rest."""
-    made = case_series(
-        regular_series(omop, 12, before, 6), case_series_settings(3, 1, unblind=True)
+    released = []
+    for before in range(1, 5):
+        (folder := tmp_path / str(before)).mkdir()
+        path = regular_series(TinyOmop(folder), 12, before, 6)
+        made = case_series(path, case_series_settings(3, 1, unblind=True))
+        exact = made.model.estimates.loc["exposure", "rr"]
+        rest = 60 - 12 - 6 - before
+        ratio = (12 / EXPOSED) / (rest / (DAYS - EXPOSED - BEFORE - PROBE))
+        assert exact == pytest.approx(ratio, 1e-6)  # which the attacker would solve for the rest
+        tables = made.tables()
+        assert tables["sccs_result"]["covariate_outcomes"].iloc[0] == 12
+        assert tables["sccs_likelihood_profile"].empty
+        released.append(tables["sccs_covariate_result"].set_index("covariate_id")["rr"])
+    for one in released[1:]:
+        pd.testing.assert_series_equal(one, released[0])
+
+
+@pytest.mark.parametrize("rules", RULES)
+def test_two_analyses_of_a_case_series_grid_do_not_tell_a_window_together(rules, omop, tmp_path):
+    """One analysis has the window before exposure, in which few outcomes are, the other has not."""
+    path = regular_series(omop, 14, 3, 9)
+    results = run_case_series_grid(
+        path,
+        CaseSeriesGrid(
+            (SeriesQuestion(1, 3),),
+            (
+                SeriesAnalysis(1, "with the window", {}),
+                SeriesAnalysis(2, "without it", {"pre_exposure_days": 0}),
+            ),
+        ),
+        tmp_path,
+        disclosure=rules,
     )
-    tables = made.tables()
-    result = tables["sccs_result"].iloc[0]
-    assert result["covariate_outcomes"] == 12
-    effects = tables["sccs_covariate_result"].set_index("covariate_id")
-    rest = 60 * (DAYS - EXPOSED - BEFORE - PROBE)
-    left = {*range(1, 5)}
-    for number, own, days in ((1000, 12, 60 * EXPOSED), (99, 6, 60 * PROBE)):
-        log_rr = math.log(effects.loc[number, "rr"])
-        step = max(s for s in STEPS if abs(log_rr - s * round(log_rr / s)) < 0.006)
-        left &= {
-            e for e in range(60 - 12 - 6)
-            if abs(math.log(own / days / ((60 - 12 - 6 - e) / rest)) - log_rr) <= step / 2 + 0.006
-        }  # fmt: skip
-    assert left == {1, 2, 3, 4}
-    assert tables["sccs_likelihood_profile"].empty
+    with zipfile.ZipFile(tmp_path / "release" / "results.zip") as archive:
+        tables = {n[:-4]: pd.read_csv(archive.open(n)) for n in archive.namelist()}
+    least = LEAST[rules]
+    for table in tables.values():
+        for name in [c for c in table if re.search("_subjects$|_events$|outcomes$", str(c))]:
+            assert not table[name].dropna().between(1, least - 1).any(), name
+    assert tables["sccs_likelihood_profile"].query("analysis_id == 1").empty
+    text = terminal_text(print_grid, results, True, tmp_path)
+    shown = results.tables["sccs_result"].astype(object)
+    known = numbers_of(shown.where(shown.notna(), None).to_dict("records"))
+    for token in re.findall(r"\d+\.\d\d", text):
+        assert explained(token, known), token
 
 
 def test_profiles_of_case_series_are_released_where_nothing_is_hidden(omop):

@@ -19,6 +19,7 @@ from steropes.studies import (
     case_series,
     case_series_settings,
 )
+from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.report.formatting import decimals
 from steropes.studies.sccs import sccs_figures as pictures
 from steropes.studies.sccs.drug_forest import drug_forest, forest_lines
@@ -48,6 +49,13 @@ def study(tmp_path_factory):
         OUTCOME, TARGET, others=True, season=Spline(4), variance=0.5, bootstrap=10, unblind=True
     )
     return case_series(omop.write(), settings)
+
+
+@pytest.fixture(scope="module")
+def unsuppressed(study):
+    """The same with exact estimates and profiles, which few outcomes in some window hide."""
+    assert not study.release.profiled("exposure")
+    return replace(study, rules=DisclosureRules("none", 0))
 
 
 @pytest.fixture(scope="module")
@@ -179,8 +187,8 @@ PICTURES = {
 
 
 @pytest.mark.parametrize("name", PICTURES)
-def test_pictures_are_drawn_of_numbers_for_both_kinds_of_screen(study, name):
-    picture = PICTURES[name](study)
+def test_pictures_are_drawn_of_numbers_for_both_kinds_of_screen(unsuppressed, name):
+    picture = PICTURES[name](unsuppressed)
     for text in (picture.figure("said"), picture.file()):
         assert "nan" not in text
         assert "inf" not in text
@@ -213,8 +221,9 @@ def test_a_spline_has_a_band_around_its_curve_and_the_caption_says_which(study):
 
 
 def test_limits_of_the_bootstrap_are_on_the_page_in_the_picture_and_in_the_terminal(
-    study, page, capsys
+    unsuppressed, capsys
 ):
+    study, page = unsuppressed, unsuppressed.page()
     name = "other drug: olddrug"
     line = study.estimates.loc[name]
     assert line["interval"] == "bootstrap"
@@ -239,8 +248,10 @@ def test_without_draws_nothing_is_said_of_them(study):
     assert math.isnan(other.estimates.loc["other drug: olddrug", "lower"])
 
 
-def test_writing_makes_a_page_and_tables(study, tmp_path):
-    paths = study.write(tmp_path / "out")
+def test_writing_makes_a_page_and_tables(study, unsuppressed, tmp_path):
+    study.write(tmp_path / "few")
+    assert not (tmp_path / "few" / "release" / "figures" / "profile.svg").exists()
+    paths = unsuppressed.write(tmp_path / "out")
     assert [p.name for p in paths] == ["report.html", "tables"]
     assert (tmp_path / "out" / "release" / "tables" / "sccs_result.csv").is_file()
     assert len(list((tmp_path / "out" / "release" / "figures").glob("*.svg"))) == len(PICTURES)

@@ -10,6 +10,7 @@ import pandas as pd
 from steropes.studies.database.data_notes import released_notes
 from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
 from steropes.studies.disclosure.cells import share_unit
+from steropes.studies.disclosure.counts_in_text import released_notes_column
 from steropes.studies.disclosure.grid_counts import ARMS, KEY, GridCounts, column, released_counts
 from steropes.studies.disclosure.grid_curves import released_curves, released_follow_up
 from steropes.studies.disclosure.grid_effects import GridEffects, released_effects
@@ -88,12 +89,13 @@ def release_grid(
         "subgroup": effects.subgroups,
         "absolute_effect": effects.absolute,
         "note": effects.notes.assign(
+            note=released_notes_column(effects.notes["note"], rules),
             worst_covariate=[
                 "" if (int(a), str(w)) in unnamed else w
                 for a, w in zip(
                     effects.notes["analysis_id"], effects.notes["worst_covariate"], strict=True
                 )
-            ]
+            ],
         ),
         "cm_kaplan_meier_dist": released_curves(
             exact["cm_kaplan_meier_dist"], counts, effects.secrecy, rules

@@ -12,6 +12,7 @@ import pandas as pd
 
 from steropes.studies.database.data_notes import released_notes
 from steropes.studies.disclosure.cells import Bound
+from steropes.studies.disclosure.counts_in_text import released_notes_column
 from steropes.studies.disclosure.grid_counts import column, signed
 from steropes.studies.disclosure.rounding import (
     STEPS,
@@ -53,6 +54,9 @@ class CovariateCounts:
         Nothing of the effect may be told.
     step : float
         Step to which the log ratio is rounded; 0 where nothing is hidden.
+    shift : float
+        Added to the log ratio before it is rounded, so that the result is about the same whatever
+        the hidden outcomes of other windows are.
     """
 
     subjects: int | Bound
@@ -61,6 +65,7 @@ class CovariateCounts:
     events: int | Bound
     closed: bool
     step: float
+    shift: float = 0.0
 
 
 def release_series(exact: Tables, rules: DisclosureRules) -> dict[str, pd.DataFrame]:
@@ -105,6 +110,9 @@ def release_series(exact: Tables, rules: DisclosureRules) -> dict[str, pd.DataFr
             "sccs_time_period": _period(exact, rules),
             "sccs_diagnostics_summary": _diagnostics(diagnostics, exact, counts, rules),
         }
+        if "note" in exact:
+            note = released_notes_column(exact["note"]["note"], rules)
+            tables["note"] = exact["note"].assign(note=note)
         if "data_note" in exact:
             tables["data_note"] = released_notes(exact["data_note"], rules)
         if "positive_control" in exact:
@@ -128,7 +136,7 @@ def binned(n: int, rules: DisclosureRules) -> int:
     return max(rules.least, round(n / rules.least) * rules.least)
 
 
-def rounded_effect(line: dict[Any, Any], step: float) -> dict[str, float]:
+def rounded_effect(line: dict[Any, Any], step: float, shift: float = 0.0) -> dict[str, float]:
     """An effect with limits ``ci_95_lb`` and ``ci_95_ub``, rounded, and all that follows."""
     low, high = (
         math.log(x) if x > 0 else (-math.inf if x == 0 else math.nan)
@@ -136,7 +144,7 @@ def rounded_effect(line: dict[Any, Any], step: float) -> dict[str, float]:
     )
     rr = float(line["rr"])
     exact = Effect(math.log(rr) if rr > 0 else (-math.inf if rr == 0 else math.nan), low, high)
-    found = exact.rounded(step)
+    found = Effect(exact.log_rr + shift, exact.lower + shift, exact.upper + shift).rounded(step)
     values = {
         "rr": significant(ratio_of(found.log_rr)),
         "ci_95_lb": significant(ratio_of(found.lower)),
@@ -209,10 +217,19 @@ def _with_common_baseline(
             continue
         rest = finals.get(series, {}).get("events", 0) - sum(inside[key] for key in own)
         step = min(log_unit(rest, rules.least), STEPS[-1])
+        middle = sum(_middle(found[k], inside[k], rules.least) - inside[k] for k in hidden)
+        shift = math.log(rest / (rest - middle)) if rest > max(0.0, middle) else 0.0
         for key in own:
             if hidden != [key]:
-                found[key] = replace(found[key], step=max(found[key].step, step))
+                found[key] = replace(found[key], step=max(found[key].step, step), shift=shift)
     return found
+
+
+def _middle(counts: CovariateCounts, inside: int, least: int) -> float:
+    """The middle of the numbers of outcomes that a hidden count may be."""
+    if not isinstance(counts.events, Bound):
+        return inside
+    return float(counts.events.limit) - least / 2
 
 
 def _of_all(n: int, of: int | None, rules: DisclosureRules) -> int | Bound:
@@ -366,7 +383,7 @@ def _effect(line: dict[Any, Any], c: CovariateCounts, rules: DisclosureRules) ->
     if c.closed:
         return {name: math.nan for name in EFFECT if name in line}
     if c.step or rules.rounds:
-        return rounded_effect(line, c.step)
+        return rounded_effect(line, c.step, c.shift)
     return {}
 
 
@@ -479,7 +496,8 @@ def _diagnostics(
             else:
                 step = max((x.step for x in of), default=0.0)
                 digits = 2 if step or rules.rounds else 3
-                line |= {e: in_ratio(float(line[e]), step, digits) for e in ends}
+                factor = math.exp(of[0].shift) if of else 1.0
+                line |= {e: in_ratio(factor * float(line[e]), step, digits) for e in ends}
         line["time_stability_p"] = significant(float(line["time_stability_p"]), 2)
         line["rare_outcome_prevalence"] = significant(float(line["rare_outcome_prevalence"]), 2)
         if c is not None and (c.closed or c.step):

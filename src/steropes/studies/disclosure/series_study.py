@@ -133,7 +133,7 @@ def _estimates(
                 found = {"note": WITHHELD}
             found |= {str(k): np.nan for k in line if k not in ("interval", "note")}
         elif c.step or rules.rounds:
-            found = dict(rounded_effect(line, c.step))
+            found = dict(rounded_effect(line, c.step, c.shift))
         for key, value in found.items():
             column = back.get(key, key)
             if column in table:
@@ -157,7 +157,7 @@ def _diagnosis(
                 verdicts[key], f"Events just {what}: not told, since they are few."
             )
         elif any(c.step for c in of):
-            verdicts[key] = _rounded(verdicts[key], max(c.step for c in of))
+            verdicts[key] = _rounded(verdicts[key], max(c.step for c in of), of[0].shift)
     own = counts.get(d.covariate)
     if own is not None and (own.closed or own.step or rules.rounds):
         verdicts["detectable ratio"] = _untold(
@@ -170,11 +170,12 @@ def _diagnosis(
     return replace(d, verdicts=verdicts)
 
 
-def _rounded(verdict: Verdict, step: float) -> Verdict:
+def _rounded(verdict: Verdict, step: float, shift: float) -> Verdict:
     """The same verdict with a rate ratio and limits rounded as in the tables."""
     if verdict.verdict == NOT_EVALUATED or not verdict.limits:
         return verdict
-    rr, low, high = (in_ratio(x, step) for x in (verdict.value, verdict.lower, verdict.upper))
+    ends = (verdict.value, verdict.lower, verdict.upper)
+    rr, low, high = (in_ratio(math.exp(shift) * x, step) for x in ends)
     meets = "meets" if verdict.verdict == PASS else "does not meet"
     return replace(
         verdict,
