@@ -1,8 +1,8 @@
-"""The models' mathematics in the linear predictor η (n × B): loss, gradient, curvature.
+"""Likelihoods as functions of the linear predictor η (n × B): loss, gradient and curvature.
 
-A likelihood never sees X. It is written once as array code over ``backend.xp`` with the
-backend's scans and segment sums, and works on a batch of replicates that differ in their row
-weights and linear predictors. Adding a family is one file here.
+A likelihood never sees X. It is array code over ``backend.xp`` with the backend's scans and
+segment sums, and works on a batch of replicates with different row weights and linear predictors.
+Each family is one file.
 """
 
 from .base import Likelihood

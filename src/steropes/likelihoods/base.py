@@ -1,4 +1,4 @@
-"""What the solver asks of a likelihood."""
+"""The interface of a likelihood: loss, gradient, curvature and scores in η."""
 
 from __future__ import annotations
 
@@ -14,49 +14,52 @@ from .sharded_partial_likelihood import RiskExchange
 
 __all__ = ["Bound", "Likelihood", "Part", "stack_outcomes"]
 
-Bound = Any  # what `Likelihood.weigh` returns: only the family knows
-Part = Callable[[Backend], "Likelihood | None"]  # see `Likelihood.parts`
+# The type that `Likelihood.weigh` returns depends on the family.
+Bound = Any
+# A picklable factory of the likelihood of some rows; see `Likelihood.parts`.
+Part = Callable[[Backend], "Likelihood | None"]
 
 
 class Likelihood(ABC):
-    """Negative log-likelihood of a batch of replicates, in the linear predictor.
+    """Negative log-likelihood of a batch of replicates as a function of the linear predictor.
 
     Attributes
     ----------
     n : int
-        Rows of the model (those that can matter), in the model's own order.
+        Number of rows of the model, in the model's own order. Rows that cannot affect the fit are
+        left out.
     order : (n,) int array or None
-        The user's row for each row of the model; None is the identity.
+        The row of X for each row of the model; None is the identity.
     shift_invariant : bool
-        Whether adding a constant to η changes nothing: no intercept, and columns may be
-        centred.
+        Whether adding a constant to η changes nothing. Such a model has no intercept, and its
+        columns may be centred.
     convex : bool
         Whether the loss is convex in η.
     quadratic : bool
-        Whether it is quadratic in η: it has a minimum whatever the data, and its curvature at
-        any point holds everywhere.
+        Whether the loss is quadratic in η, so that a minimum always exists and the curvature is
+        the same everywhere.
     effective_rows : int
-        Rows, or events, each of which adds to the curvature by itself, so that a random part of
-        the rows has nearly the same curvature; 0 where rows only matter together, in small
-        strata, or where one Hessian serves from the first step to the last.
+        Number of rows, or events, that contribute to the curvature separately, so that a random
+        subset of the rows has nearly the same curvature. Zero if rows contribute only jointly, in
+        small strata, or if one Hessian serves for all steps.
     additive : bool
-        Whether `score_residuals` are −∂loss/∂η_i times the row's own z_i, so that their products
-        are a matter of the rows of η. Not where other rows' z have a part, as in risk sets.
+        Whether `score_residuals` are −∂loss/∂η_i times the row's own z_i. False if the z of other
+        rows contribute too, as in risk sets.
     whole_strata : bool
-        Whether a stratum has one weight: parts of the score are then whole strata's alone, as
-        there is no derivative in the weight of a row.
+        Whether all rows of a stratum share one weight. Contributions to the score are then defined
+        for whole strata only, because the weight of a single row has no derivative.
     many_outcomes : bool
-        Whether replicates have outcomes of their own; see `beside`.
-    reach : float
-        Change of a coefficient of a column of size one beyond which the curvature at the start
-        says nothing of the loss.
+        Whether each replicate has its own outcome; see `beside`.
+    trust_radius : float
+        Largest change of the coefficient of a column of unit size for which the curvature at the
+        start still describes the loss.
     ccd : {"linear", "logistic", "poisson", "strata", "cox"} or None
-        Which coordinate-wise derivatives of `steropes.solve.cyclic_descent` are those of this
-        likelihood. A subclass does not inherit it, because its derivatives may differ.
+        The set of coordinate-wise derivatives of `steropes.solve.cyclic_descent` that belongs to
+        this likelihood. A subclass does not inherit it, because its derivatives may differ.
     grouped : bool
-        Whether its curvature has rank-one terms beside the diagonal.
+        Whether the curvature has rank-one terms in addition to the diagonal.
     has_third : bool
-        Whether there is `third`, which a subclass does not inherit either.
+        Whether `third` is implemented. A subclass does not inherit it either.
     """
 
     ccd: ClassVar[Literal["linear", "logistic", "poisson", "strata", "cox"] | None] = None
@@ -85,35 +88,40 @@ class Likelihood(ABC):
         self._repeated: dict[tuple[int, int], Any] = {}
 
     def dispersion(self, loss: Any, total: Any) -> Any:
-        """Variance by which the loss's curvature overstates its score's information, (B,).
+        """Return the factor by which the curvature exceeds the information of the score, (B,).
 
-        As certificates and steps take it: at least what is worth telling from zero. ``total``
-        (B,) is the sum of the row weights.
+        Certificates and steps use this value, which is bounded below where rounding makes it
+        indistinguishable from zero. ``total`` (B,) is the sum of the row weights.
         """
         return 1.0
 
     def score_variance(self, loss: Any, total: Any) -> Any:
-        """The same as tests take it, however small."""
+        """Return the unbounded version of `dispersion`, which statistical tests use, (B,)."""
         return 1.0
 
     @property
     def n_eta(self) -> int:
-        """Rows of η, ``n`` unless a row of the model has several linear predictors."""
+        """Number of rows of η; ``n`` unless a row of the model has several linear predictors."""
         return self.n
 
     @property
     def row_of_x(self) -> np.ndarray:
-        """Row of X that each row of η (of `score_residuals`) belongs to."""
+        """Row of X for each row of η and of `score_residuals`, (n_eta,)."""
         return np.arange(self.n) if self.order is None else self.order
 
     def lift(self, offset: Any) -> Any:
-        """Offsets (n, B) as rows of η; what has as many rows as η already is returned as it is."""
+        """Expand offsets (n, B) to the rows of η; return them unchanged if they have that many."""
         return offset
 
     def extent(self, change: Any, weights: np.ndarray | None = None) -> float:
-        """How far a change of η, (rows of η, 1), moves the predictors the loss depends on.
+        """Return the largest change of a linear predictor on which the loss depends.
 
-        Those of rows whose weight (n,), in the rows of X, is zero are none.
+        Parameters
+        ----------
+        change : (n_eta, 1) array
+            Change of η.
+        weights : (n,) array, optional
+            Weights in the rows of X. Rows of weight zero are ignored.
         """
         xp = self.backend.xp
         if weights is not None and not (there := weights[self.row_of_x] > 0).all():
@@ -123,14 +131,14 @@ class Likelihood(ABC):
         return float(xp.abs(change).max())
 
     def level(self, eta: Any, weights: Any) -> float:
-        """Return a constant that η (n, 1) can be moved by to be nearer to the outcome.
+        """Return a constant that moves η (n, 1) closer to the outcome.
 
-        Zero where nothing is known; only a start for a model with an intercept.
+        It is the initial value of an intercept; zero if no estimate is available.
         """
         return 0.0
 
     def weigh(self, w: Any) -> Any:
-        """Bind row weights (n, B) in the model's order; what it returns goes to the others."""
+        """Bind row weights (n, B), in the model's order, for use by the other methods."""
         return w
 
     @abstractmethod
@@ -143,26 +151,26 @@ class Likelihood(ABC):
 
     @abstractmethod
     def curvature(self, eta: Any, weights: Any, exact: bool = False) -> AnyCurvature:
-        """Return the curvature of one replicate: eta (n, 1).
+        """Return the curvature of one replicate, at eta (n, 1).
 
         Parameters
         ----------
         exact : bool
-            False allows an approximation that is cheaper and good enough for Newton steps.
+            False allows a cheaper approximation that is accurate enough for Newton steps.
         """
 
     def third(self, eta: Any, weights: Any, Z: Any) -> Any:
-        """Σ_c D³L[z_c, z_c, ·], the third derivative of one replicate's loss in η, (n, 1).
+        """Return Σ_c D³L[z_c, z_c, ·], the third derivative of one replicate's loss in η, (n, 1).
 
-        It is the derivative of tr(Z' H_η Z) for fixed Z (n, C), with the exact H_η.
+        It equals the derivative of tr(Z' H_η Z) in η for fixed Z (n, C) and the exact H_η.
         """
         raise NotImplementedError(type(self).__name__)
 
     def repeated(self, x: Any, B: int) -> Any:
-        """A column (n, 1) repeated for B replicates, kept for the next call.
+        """Repeat a column (n, 1) for B replicates, and cache the result.
 
-        NumPy is several times slower at broadcasting a column over a few replicates than at
-        reading it in full.
+        NumPy broadcasts a column over a few replicates several times slower than it reads the
+        repeated array.
         """
         if B == 1:
             return x
@@ -174,83 +182,92 @@ class Likelihood(ABC):
         return self._repeated[key]
 
     def score_residuals(self, eta: Any, weights: Any, Z: Any) -> Any:
-        """Parts of the score Z'(−∂loss/∂η), weights included, of one replicate: (rows, L).
+        """Return each row's contribution to the score Z'(−∂loss/∂η), (rows, L).
 
-        Z (n_eta, L) are columns over the rows of η, and `row_of_x` says whose the parts are. They
-        are those of independent rows; a likelihood that conditions on strata has the part of a
-        whole stratum as the sum over its rows.
+        The contributions of one replicate, with weights included, are those of independent rows;
+        `row_of_x` gives the row of X for each. In a likelihood that conditions on strata, the
+        contribution of a stratum is the sum over its rows. Z (n_eta, L) has a row for each row
+        of η.
         """
         return -self.evaluate(eta, weights)[1] * Z
 
     def beside(self, likelihoods: Sequence[Likelihood], lanes: int) -> Likelihood:
-        """One likelihood whose replicates have the outcomes of several, in as many lanes.
+        """Combine likelihoods into one whose replicates have different outcomes.
 
-        Of families that have an outcome a row and nothing else; its replicates differ in y.
+        It has ``lanes`` replicates, of which the first have the outcomes of ``likelihoods``.
+        Implemented by families whose only data are one outcome per row.
         """
         raise NotImplementedError(type(self).__name__)
 
     def parts(self, cuts: np.ndarray) -> list[Part] | None:
-        """Make the likelihoods of the rows of X between cuts; the whole one is their sum.
+        """Split the likelihood into those of the rows of X between ``cuts``.
 
-        What makes one can be pickled, and makes None where the rows say nothing. None where the
-        loss is no such sum: where a stratum, or a risk set, is cut.
+        Returns a picklable factory for each, which makes None if its rows are uninformative. The
+        whole likelihood is their sum; None if it is not, because a stratum or risk set is cut.
         """
         return None
 
     def exchange(self, cuts: np.ndarray) -> RiskExchange | None:
-        """How blocks of rows of X, between cuts, make the loss where it is no sum over them.
+        """Return the exchange of risk-set sums by which shards evaluate the loss together.
 
-        None where nothing less than all rows' predictors would do.
+        For likelihoods that are not a sum over the shards, which are the rows of X between
+        ``cuts``. None if the loss needs the linear predictors of all rows.
         """
         return None
 
     def of_lane(self, lane: int) -> Likelihood:
-        """The likelihood of one replicate, (n, 1): another where there are many outcomes."""
+        """Return the likelihood of one replicate, which differs if there are several outcomes."""
         return self
 
     def score(self, eta: Any, held_out: Any, train: Any) -> Any:
-        """Log-likelihood of held-out rows, (B,), for row weights (n, B) of them and of training."""
+        """Return the log-likelihood of held-out rows, (B,).
+
+        ``held_out`` and ``train`` (n, B) are the row weights of the held-out and training rows.
+        """
         return self.score_constant(held_out) - self.loss(eta, self.weigh(held_out))
 
     def score_constant(self, w: Any) -> Any:
-        """What `score` has beside the loss, (B,), for row weights w (n, B) in the model's order.
+        """Return the part of `score` that does not depend on η, (B,).
 
-        No prior changes it, but it is in how far folds' scores are apart, and so in their standard
-        error: without −log y! frequent counts would seem to be predicted with enormous errors.
+        The row weights w (n, B) are in the model's order. The constant does not depend on the
+        prior, but it affects the spread of the scores over folds and thus their standard error:
+        without −log y! the prediction errors of frequent counts would appear enormous.
         """
         return 0.0
 
     def unpublished_constant(self, w: Any, offset: Any) -> Any:
-        """What of `score` R's Cyclops leaves out, (B,): its search goes by sizes of scores.
+        """Return the part of `score` that R's Cyclops leaves out, (B,).
+
+        It matters because the search of Cyclops depends on the magnitude of the scores.
 
         Parameters
         ----------
         w : (n, B) array
-            Of held-out rows, in the model's order.
+            Weights of the held-out rows, in the model's order.
         offset : (n, 1) array
-            In the same order.
+            Offsets in the same order.
         """
         return 0.0
 
     def score_parts(self, eta: Any, held_out: Any, train: Any) -> Any:
-        """What of `score` is a sum over rows, (m, B); see `score_of`."""
+        """Return the sums over rows from which `score_of` computes the score, (m, B)."""
         return self.score(eta, held_out, train)[None]
 
     def score_of(self, parts: np.ndarray) -> np.ndarray:
-        """`score` of all rows, (B,), from the sums over them."""
+        """Compute `score`, (B,), from the sums over all rows."""
         return np.asarray(parts[0])
 
     def log_likelihood_constant(self, weights: Any) -> Any:
-        """Terms of the log-likelihood that do not depend on η, left out of the loss.
+        """Return the terms of the log-likelihood that do not depend on η and are not in the loss.
 
-        ``weights`` (n, B) are in the rows of X: those that the model has no use for may have
+        ``weights`` (n, B) are in the rows of X, because rows that the model leaves out may have
         such terms too.
         """
         return 0.0
 
 
 def stack_outcomes(outcomes: Sequence[Any], lanes: int, backend: Backend) -> Any:
-    """Outcomes (n, 1) as the columns of one array, (n, lanes), zero where there are no more."""
+    """Stack outcomes (n, 1) as the columns of one array, (n, lanes), padded with zeros."""
     together = np.zeros((len(outcomes[0]), lanes))
     for b, y in enumerate(outcomes):
         together[:, b] = backend.to_host(y)[:, 0]

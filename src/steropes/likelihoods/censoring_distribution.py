@@ -1,9 +1,9 @@
 """The Kaplan–Meier estimate of the censoring distribution for a batch of row weights.
 
-G(t) = Π_{s ≤ t} (1 − c(s) / n(s)) with c(s) the weight censored at s and n(s) the weight still
-watched: those with a later time, and those censored at s. An event comes before a censoring at
-the same time, as in R's `survival::finegray`; without such ties this is also `cmprsk::crr`.
-`observation_distribution` has the same where people enter late.
+G(t) = Π_{s ≤ t} (1 − c(s) / n(s)), where c(s) is the weight censored at s and n(s) the weight that
+is censored at s or has a later time. At equal times events precede censorings, as in R's
+`survival::finegray`; without such ties the estimate equals that of `cmprsk::crr`.
+`observation_distribution` extends it to late entry.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["CensoringDistribution", "as_column", "ends_of_strata"]
 
 
 class CensoringDistribution:
-    """Times and strata of the rows; the weights come later.
+    """The censoring distribution of rows with given times and strata, for any row weights.
 
     Parameters
     ----------
@@ -29,11 +29,12 @@ class CensoringDistribution:
     Attributes
     ----------
     moment : (n,) int array
-        The distinct time of each row; the moments of a stratum go from late to early.
+        The number of the distinct time (moment) of each row; the moments of a stratum run from
+        late to early.
     strata_start : (S + 1,) int array
-        Where the strata begin and end among the moments.
+        Boundaries of the strata among the moments.
     latest, earliest : (m,) bool arrays
-        Moments that are the first and the last of their stratum.
+        Whether a moment is the first or the last of its stratum in this order.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class CensoringDistribution:
         self.start = np.append(first, len(time))
 
     def counts(self, w: Array) -> tuple[Array, Array]:
-        """Weight censored at each moment, and weight with a later time, (m, B)."""
+        """Compute the weight censored at each moment and the weight with a later time, (m, B)."""
         xp, bk = self.backend.xp, self.backend
         c = bk.segment_sum(w * self.censored, self.start)
         later = xp.zeros_like(c)
@@ -57,11 +58,11 @@ class CensoringDistribution:
         return c, later
 
     def before(self, w: Array) -> Array:
-        """G(t−) at each moment for row weights w (n, B): (m, B)."""
+        """Compute G(t−) at each moment for row weights w (n, B), (m, B)."""
         return self.curve(w)[0]
 
     def curve(self, w: Array) -> tuple[Array, Array | None]:
-        """G(t−), and numbers of spells, which there are none of; see `ObservationDistribution`."""
+        """Compute G(t−); the second value, the spells of `ObservationDistribution`, is None."""
         xp = self.backend.xp
         c, later = self.counts(w)
         n = c + later
@@ -70,7 +71,7 @@ class CensoringDistribution:
         return xp.exp(self.earlier(factor)), None
 
     def influence(self, q: Array, w: Array) -> Array:
-        """∫ q(u)/π(u) dM_i^c(u) of each row, (n, L), for q at the moments and weights w (n, 1)."""
+        """Compute ∫ q(u)/π(u) dM_i^c(u) of each row, (n, L), for q at the moments and w (n, 1)."""
         xp = self.backend.xp
         c, later = self.counts(w)
         n = xp.where(c + later > 0, c + later, 1.0)
@@ -80,19 +81,19 @@ class CensoringDistribution:
         return w * (own - self.earlier(drift)[self.moment])
 
     def earlier(self, x: Array) -> Array:
-        """Sums of x (m, L) over the earlier moments of the stratum."""
+        """Sum x (m, L) over the earlier moments of the stratum."""
         out = self.backend.xp.zeros_like(x)
         out[:-1] = self.backend.scan(x, self.strata_start, True)[1:]
         out[self.earliest] = 0.0
         return out
 
     def until(self, x: Array, rows: np.ndarray) -> Array:
-        """Sums of x (c, L) over some rows, ascending, up to each moment and at it."""
+        """Sum x (c, L) over ascending ``rows`` with times up to and including each moment."""
         pointers = np.searchsorted(self.moment[rows], np.arange(self.m + 1))
         return self.backend.scan(self.backend.segment_sum(x, pointers), self.strata_start, True)
 
     def after(self, x: Array, rows: np.ndarray) -> Array:
-        """Sums of x (c, L) over some rows, no two of a moment, later than each moment."""
+        """Sum x (c, L) over ``rows``, at most one per moment, with times after each moment."""
         part = self.backend.xp.zeros((self.m, x.shape[1]))
         part[self.moment[rows]] = x
         out = self.backend.xp.zeros_like(part)
@@ -102,12 +103,12 @@ class CensoringDistribution:
 
 
 def as_column(censored: np.ndarray, backend: Backend) -> Array:
-    """1 for each row that is censored and 0 for others, (n, 1)."""
+    """Convert the censoring indicator to a column of zeros and ones, (n, 1)."""
     return backend.asarray(censored[:, None].astype(np.float64))
 
 
 def ends_of_strata(stratum: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Where strata begin and end among moments, (S + 1,), and which are their first and last."""
+    """Find the boundaries of strata, (S + 1,), and flag the first and last moment of each."""
     start = np.searchsorted(stratum, np.arange(stratum.max(initial=0) + 2))
     latest, earliest = np.zeros((2, len(stratum)), bool)
     latest[start[:-1]] = True

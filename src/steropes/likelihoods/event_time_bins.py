@@ -1,4 +1,4 @@
-"""Event times merged into some hundred bins, for a Hessian that is only good enough for steps."""
+"""Merging of event times into a few hundred bins, for Hessians that only guide steps."""
 
 from __future__ import annotations
 
@@ -8,31 +8,34 @@ from ..backends.cpu.event_merging import merge_events
 
 __all__ = ["BINS", "merge", "merge_hazards"]
 
+# The minimum number of bins over all strata.
 BINS = 300
-A_STRATUM = 3  # bins, as long as there are many more rows than bins
+# The number of bins per stratum, as long as there are many more rows than bins.
+A_STRATUM = 3
+# The minimum number of rows per bin when the number of bins grows with the strata.
 ROWS_A_BIN = 100
 
 
 def merge(mass: np.ndarray, start: np.ndarray, bins: int = BINS) -> np.ndarray:
-    """Move the weight of event times to the middle one of each bin, within strata.
+    """Move the weight of event times to the middle event time of each bin, within strata.
 
     The Hessian of a partial likelihood is Σ_g mass_g Var_g(x) over the event times' risk sets.
-    Neighbouring risk sets have nearly the same variance, so one of them can stand for all of a
-    bin; as a sum of variances the result stays positive semidefinite.
+    Neighbouring risk sets have nearly the same variance, so one of them can represent its bin. The
+    result is a sum of variances and thus positive semidefinite.
 
     Parameters
     ----------
     mass : (m,) array
-        Weight of each event time, at least zero.
+        Nonnegative weight of each event time.
     start : (S + 1,) int array
-        Where the strata begin and end among the event times.
+        Boundaries of the strata among the event times.
     bins : int
-        Bins of equal mass over all strata together; each stratum with events has at least one.
+        Number of bins of equal mass over all strata; each stratum with events has at least one.
 
     Returns
     -------
     (m,) array
-        The same sum for each stratum, zero outside the bins' middles.
+        Weights with the same sum in each stratum, zero except at the middle of each bin.
     """
     out = np.zeros(len(mass))
     merge_events(mass, start, bins, out)
@@ -42,24 +45,25 @@ def merge(mass: np.ndarray, start: np.ndarray, bins: int = BINS) -> np.ndarray:
 def merge_hazards(
     h: np.ndarray, S: np.ndarray, squares: np.ndarray, start: np.ndarray, n: int
 ) -> np.ndarray:
-    """Hazards D_g / S_g of event times, (m, 1), merged so that the Hessian stays about the same.
+    """Merge the hazards D_g / S_g of event times so that the Hessian changes little.
 
-    The variance over a risk set of rows that are alike is theirs times κ_g = 1 − Σ r² / S_g²,
-    the chance that two rows drawn from it differ: none where one row is all there is. So a
-    bin's middle stands for Σ_g D_g κ_g.
+    For exchangeable rows, the variance over a risk set is proportional to κ_g = 1 − Σ r² / S_g²,
+    the probability that two rows drawn from it differ, which is zero for a single row. The middle
+    of a bin therefore receives the weight Σ_g D_g κ_g.
 
     Parameters
     ----------
     h, S, squares : (m, 1) arrays
         Hazards, and sums of r and r² over the risk sets.
     start : (S + 1,) int array
-        Where the strata begin and end among the event times.
+        Boundaries of the strata among the event times.
     n : int
-        Rows.
+        Number of rows.
 
     Returns
     -------
     (m,) array
+        Merged hazards.
     """
     filled = np.where(S > 0, S, 1.0)
     kappa = squares / filled

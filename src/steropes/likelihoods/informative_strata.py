@@ -1,4 +1,4 @@
-"""Rows of the strata that carry information, side by side: what conditional models work on."""
+"""Selection of informative strata, and sums within strata, for conditional models."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["gather_strata", "lone_rows", "parts_of_strata", "single_rows", "with
 def gather_strata(
     strata: np.ndarray, informative: np.ndarray
 ) -> tuple[np.ndarray | None, np.ndarray, np.ndarray]:
-    """Order rows by stratum and leave out the strata that cannot matter.
+    """Order rows by stratum and drop uninformative strata.
 
     Parameters
     ----------
@@ -29,12 +29,12 @@ def gather_strata(
     Returns
     -------
     order : (m,) int array or None
-        The row for each row of the model; None where all are kept and already side by side,
-        so that nothing needs to be copied or gathered.
+        The row for each row of the model; None if all rows are kept and already contiguous by
+        stratum, so that nothing needs to be copied.
     pointers : (kept + 1,) int array
-        Where the kept strata begin and end.
+        Boundaries of the kept strata.
     kept : (kept,) int array
-        Their codes.
+        Codes of the kept strata.
     """
     kept = np.flatnonzero(informative)
     if len(kept) == 0:
@@ -52,10 +52,10 @@ def gather_strata(
 
 
 def single_rows(strata: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Rows with events that are alone in their stratum.
+    """Find rows with events that are the only row of their stratum.
 
-    One of weight w stands for w rows with the same share: it adds −w y log w to the
-    log-likelihood, which no coefficient changes.
+    A row of weight w represents w rows with equal shares. It adds the constant −w y log w to the
+    log-likelihood.
     """
     return np.flatnonzero((np.bincount(strata) == 1)[strata] & (y > 0))
 
@@ -63,10 +63,10 @@ def single_rows(strata: np.ndarray, y: np.ndarray) -> np.ndarray:
 def lone_rows(
     w: Array, wy: Array, own: Any, start: np.ndarray, pointers: np.ndarray, backend: Backend
 ) -> Array:
-    """Σ w y log w of each stratum with one row that has weight, zero of others, (S, B).
+    """Compute Σ w y log w of each stratum with exactly one weighted row, zero for others, (S, B).
 
-    What the loss has of such a row. It has none if the stratum's other rows are absent, and so it
-    must be if they are there without weight.
+    This is the contribution of such a row to the loss. The score must not count it, so that rows
+    without weight have the same effect as absent rows.
 
     Parameters
     ----------
@@ -74,11 +74,11 @@ def lone_rows(
     wy : (m, B) array
         w y of the rows with events.
     own : (m,) int array or slice
-        These among the n.
+        The rows with events among the n rows.
     start : (S + 1,) int array
-        Where each stratum begins among them,
+        Boundaries of the strata among the rows with events.
     pointers : (S + 1,) int array
-        and among the n.
+        Boundaries of the strata among the n rows.
     """
     xp = backend.xp
     there = backend.segment_sum((w > 0).astype(np.float64), pointers)
@@ -89,7 +89,9 @@ def lone_rows(
 def within_strata(
     Z: Array, expected: Array, residual: Array, pointers: np.ndarray, backend: Backend
 ) -> Array:
-    """(z − z̄_s) times each row's residual, with the mean z̄_s weighted by what is expected: (n, L).
+    """Compute (z − z̄_s) times the residual of each row, (n, L).
+
+    The mean z̄_s over a stratum is weighted by the expected counts.
 
     Parameters
     ----------
@@ -109,15 +111,15 @@ def within_strata(
 def parts_of_strata(
     rows: np.ndarray, stratum: np.ndarray, cuts: np.ndarray
 ) -> list[np.ndarray] | None:
-    """Codes of strata for the rows of X between cuts, or None where a stratum is cut.
+    """Encode strata separately for the rows of X between cuts; None if a stratum is cut.
 
     Parameters
     ----------
     rows : (m,) int array
-        The row of X for each row of the model. Rows of X that it leaves out get strata of their
-        own.
+        The row of X for each row of the model. Each row of X that the model leaves out gets its own
+        stratum.
     stratum : (m,) int array
-        Its stratum, ascending.
+        Stratum of each row of the model, ascending.
     cuts : (K + 1,) int array
         From 0 to the number of rows of X.
     """

@@ -1,7 +1,8 @@
-"""Outcomes side by side whose likelihoods have orders of the rows of their own.
+"""Likelihoods of several outcomes that order their rows differently.
 
-A row of X has one linear predictor in each, so that replicates with different outcomes are columns
-of one array in X's order; each goes to its own likelihood in that one's order, and back.
+A row of X has one linear predictor for each outcome, so replicates with different outcomes are
+columns of one array in the order of X. Each column is permuted to the order of its own likelihood
+and back.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ __all__ = ["MultiOutcomeLikelihood", "XOrderedLikelihood"]
 
 
 class XOrderedLikelihood(Likelihood):
-    """A likelihood whose η, weights and derivatives are in the order of X's rows.
+    """A likelihood with η, weights and derivatives in the order of the rows of X.
 
     Parameters
     ----------
     inner : Likelihood
-        With one linear predictor a row.
+        A likelihood with one linear predictor per row.
     n : int
-        Rows of X.
+        Number of rows of X.
     """
 
     def __init__(self, inner: Likelihood, n: int) -> None:
@@ -49,15 +50,17 @@ class XOrderedLikelihood(Likelihood):
         return self.inner.loss(self._there(eta), weights)
 
     def curvature(self, eta: Array, weights: Any, exact: bool = False) -> GroupedCurvature:
-        """The diagonal alone: what groups of rows take out of it is in the inner order."""
+        """Return the diagonal alone, because the rank-one terms refer to the inner order."""
         inner: Any = self.inner.curvature(self._there(eta), weights, exact)
         return GroupedCurvature(self._back(inner.v))
 
     def _there(self, x: Array) -> Array:
+        """Select the rows of the inner likelihood, in its order."""
         return self.backend.xp.take(x, self.rows, axis=0)
 
     def _back(self, x: Array) -> Array:
-        if x.ndim == 2 and x.shape[1] == 1:  # NumPy is slow at rows of one
+        """Scatter rows of the inner likelihood to the rows of X, with zeros elsewhere."""
+        if x.ndim == 2 and x.shape[1] == 1:  # NumPy is slow at arrays with one column
             return self._back(x[:, 0])[:, None]
         out = self.backend.xp.zeros((self.n, *x.shape[1:]))
         out[self.rows] = x
@@ -65,13 +68,13 @@ class XOrderedLikelihood(Likelihood):
 
 
 class MultiOutcomeLikelihood(Likelihood):
-    """One replicate for each of several likelihoods; rows are those of X.
+    """One replicate for each of several likelihoods, with the rows of X.
 
     Parameters
     ----------
     likelihoods : sequence of Likelihood
     n : int
-        Rows of X.
+        Number of rows of X.
     """
 
     many_outcomes = True
@@ -111,5 +114,5 @@ class MultiOutcomeLikelihood(Likelihood):
         return self.backend.asarray(loss)
 
     def curvature(self, eta: Array, weights: Any, exact: bool = False) -> GroupedCurvature:
-        """Of one replicate there is `of_lane`."""
+        """Raise an error: use `of_lane` for the curvature of one replicate."""
         raise NotImplementedError("replicates of several outcomes have no common curvature")

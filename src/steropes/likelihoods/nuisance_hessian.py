@@ -1,8 +1,9 @@
-"""Hessians of nuisance parameters, factored: chains and sparse matrices.
+"""Factorised Hessians of nuisance parameters: tridiagonal chains and sparse matrices.
 
-What of a likelihood's Hessian is in the nuisance parameters alone is large but has structure: the
-thresholds of an ordinal model join their neighbours only. A block solves with it; what is left
-for the other coefficients once it is eliminated is the solver's work (`steropes.solve.hessian`).
+The block of a likelihood's Hessian that belongs to the nuisance parameters is large but structured:
+each threshold of an ordinal model is coupled only to its neighbours. A `Block` solves linear
+systems with it; the solver eliminates it from the Hessian of the coefficients
+(`steropes.solve.hessian`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from ..backends.cpu import tridiagonal
 
 __all__ = ["Block", "Chain", "SparseBlock"]
 
-AT_ONCE = 256  # solves for a diagonal
+# The number of right-hand sides solved together for the diagonal of an inverse.
+AT_ONCE = 256
 
 
 class Block(Protocol):
@@ -26,30 +28,30 @@ class Block(Protocol):
     Attributes
     ----------
     positive : bool
-        Whether T is positive definite; otherwise it does not solve.
+        Whether T is positive definite. Solves are defined only in that case.
     """
 
     K: int
     positive: bool
 
     def solve(self, B: np.ndarray) -> np.ndarray:
-        """T⁻¹ B for B (K,) or (K, m); B is left alone."""
+        """Compute T⁻¹ B for B (K,) or (K, m) without modifying B."""
 
     def solve_in_place(self, B: np.ndarray) -> np.ndarray:
-        """T⁻¹ B, which may overwrite B (K, m), in C order."""
+        """Compute T⁻¹ B for B (K, m) in C order, which may be overwritten."""
 
     def inverse_diagonal(self) -> np.ndarray:
-        """Diagonal of T⁻¹, (K,)."""
+        """Compute the diagonal of T⁻¹, (K,)."""
 
 
 class Chain:
-    """T tridiagonal: diag(u) and the Laplacian of a path whose links have the weights W.
+    """A tridiagonal T: diag(u) plus the Laplacian of a path with edge weights W.
 
     Parameters
     ----------
     u : (K,) array
     W : (K,) array
-        ``W[k]`` joins the parameters k − 1 and k; ``W[0]`` is zero.
+        ``W[k]`` is the weight of the edge between the parameters k − 1 and k; ``W[0]`` is zero.
     """
 
     def __init__(self, u: np.ndarray, W: np.ndarray) -> None:
@@ -76,13 +78,13 @@ class Chain:
 
 
 class SparseBlock:
-    """T sparse: diag(u) and the Laplacian of a graph that joins distant parameters too.
+    """A sparse T: diag(u) plus the Laplacian of a graph that also joins distant parameters.
 
     Parameters
     ----------
     u : (K,) array
     i, j, w : (m,) arrays
-        Links between the parameters i and j, with their weights; those of a pair add up.
+        Edges between the parameters i and j with their weights; repeated edges are added.
     """
 
     def __init__(self, u: np.ndarray, i: np.ndarray, j: np.ndarray, w: np.ndarray) -> None:
@@ -113,7 +115,7 @@ class SparseBlock:
         return self.solve(B)
 
     def inverse_diagonal(self) -> np.ndarray:
-        """See `Block.inverse_diagonal`; one solve a parameter, some hundred at a time."""
+        """See `Block.inverse_diagonal`; one solve per parameter, in batches."""
         out = np.empty(self.K)
         for k0 in range(0, self.K, AT_ONCE):
             k1 = min(k0 + AT_ONCE, self.K)
@@ -124,7 +126,8 @@ class SparseBlock:
 
 
 def _factor(T: Any) -> Any:
-    # Symmetric mode, pivots on the diagonal: T is a diagonally dominant M-matrix.
+    """Compute the LU factorisation of T."""
+    # T is a diagonally dominant M-matrix, so pivots may stay on the diagonal.
     return splinalg.splu(
         T, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
     )

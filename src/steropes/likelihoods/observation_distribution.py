@@ -1,21 +1,23 @@
-"""The probability of being under observation where people enter late, for a batch of row weights.
+"""The probability of being under observation with late entry, for a batch of row weights.
 
-With G the distribution of censoring and H that of entry, in reversed time (Geskus 2011, eq. 5–6),
+With the censoring distribution G and the entry distribution H in reversed time (Geskus 2011,
+eq. 5–6),
 
     G(t−) = Π_{u < t} (1 − c(u) / (Y(u) + c(u))),    H(t−) = Π_{u ≥ t} (1 − e(u) / (Y(u) + e(u))),
 
-where c(u) is the weight that is censored at u, e(u) the weight that enters there and Y(u) that of
-those who entered before u and leave after it. At equal times an event comes first, then a
-censoring, then an entry, as in R's `survival::finegray`. What weights need is a ratio in which
-the entries after both times cancel,
+where c(u) is the weight censored at u, e(u) the weight that enters at u and Y(u) the weight of
+those who enter before u and leave after it. At equal times events come first, then censorings,
+then entries, as in R's `survival::finegray`. The weights of the Fine–Gray model require only a
+ratio, in which the entries after both times cancel,
 
     G(t−) H(t−) / (G(s−) H(s−)) = Π_{s ≤ u < t} (Y(u) + e(u)) / (Y(u) + c(u)):
 
-those under observation just after u by those just before it, events taken out. So no time has to
-be earlier than all entries, and cutting a row in two (a censoring and an entry) changes nothing.
+the weight under observation just after u divided by that just before u, without events. No time
+therefore has to precede all entries, and splitting a row in two (a censoring and an entry) changes
+nothing.
 
-Where nobody is under observation just before an entry the ratio is infinite, and nothing is known
-of one *spell* of observation by what is before it.
+If nobody is under observation just before an entry, the ratio is infinite: the data before the
+entry provide no information about the *spell* of observation after it.
 """
 
 from __future__ import annotations
@@ -30,9 +32,10 @@ __all__ = ["ObservationDistribution"]
 
 
 class ObservationDistribution(CensoringDistribution):
-    """Times, entries and strata of the rows; the weights come later.
+    """The observation distribution of rows with given times, entries and strata.
 
-    The moments are the distinct times and entries of each stratum.
+    It is evaluated for any row weights. The moments are the distinct times and entries of each
+    stratum.
 
     Parameters
     ----------
@@ -45,7 +48,7 @@ class ObservationDistribution(CensoringDistribution):
     Attributes
     ----------
     time : (m,) array
-        Of the moments.
+        Times of the moments.
     """
 
     def __init__(
@@ -64,7 +67,7 @@ class ObservationDistribution(CensoringDistribution):
         self.backend, self.moment, self.m = backend, moment[:n], len(at)
         self.censored = as_column(censored, backend)
         self.strata_start, self.latest, self.earliest = ends_of_strata(of[at])
-        # With all rows as events those who leave at a moment are summed apart from the others.
+        # All rows are treated as events, so that rows that leave at a moment are summed separately.
         rows = np.searchsorted(stratum, np.arange(len(self.strata_start)))
         groups = RiskGroups(self.time, of[at])
         self._sets = RiskSets(time, np.ones(n, np.int8), entry, rows, backend, groups)
@@ -73,17 +76,17 @@ class ObservationDistribution(CensoringDistribution):
         self._stratum = of[at]
 
     def _flows(self, w: Array) -> tuple[Array, Array, Array]:
-        """Weight censored, entering, and under observation before and after, (m, B) each."""
+        """Compute c, e and Y at each moment, (m, B) each; see the module."""
         bk = self.backend
         c = self._sets.over_events(w * self.censored)
         e = bk.segment_sum(w[self._by_entry], self._entries)
         return c, e, self._sets.over_rows(w)
 
     def curve(self, w: Array) -> tuple[Array, Array]:
-        """G(t−)H(t−) at each moment, (m, B), and the number of its spell, from one on.
+        """Compute G(t−)H(t−) at each moment, (m, B), and the number of each spell, from one.
 
-        The first is divided by its largest value in the stratum, and says nothing from one spell
-        to another.
+        The first is divided by its largest value in the stratum. Values from different spells are
+        not comparable.
         """
         xp = self.backend.xp
         c, e, Y = self._flows(w)
@@ -96,10 +99,11 @@ class ObservationDistribution(CensoringDistribution):
         return xp.exp(log), spells
 
     def influence(self, q: Array, w: Array) -> Array:
-        """∫ q/π^c dM_i^c − ∫ q/π^e dM_i^e of each row, (n, L), π^c = Y + c and π^e = Y + e.
+        """Compute ∫ q/π^c dM_i^c − ∫ q/π^e dM_i^e of each row, (n, L).
 
-        M^c counts censorings as time goes on and M^e entries as it runs back; weights fall with
-        the hazard of the one and rise with that of the other.
+        Here π^c = Y + c and π^e = Y + e. M^c is the martingale of censorings in time and M^e that
+        of entries in reversed time; the weights decrease with the hazard of censoring and increase
+        with that of entry.
         """
         xp = self.backend.xp
         c, e, Y = self._flows(w)

@@ -1,4 +1,4 @@
-"""Risk sets whose sum is so far below the largest that the curvature's weights would overflow."""
+"""Scaling of risk sets with tiny sums, for which the weights of the curvature would overflow."""
 
 from __future__ import annotations
 
@@ -6,25 +6,27 @@ from ..backends.protocols import Array
 
 __all__ = ["TINY", "lifted"]
 
-TINY = 1e-150  # a sum of which h / S, with h = w / S, is a number still
-LIFT = 2.0**440  # times as large there is room above for the others
+# The smallest sum S for which h / S, with h = w / S, is finite.
+TINY = 1e-150
+# A factor by which sums of tiny risk sets can grow without overflow of the others.
+LIFT = 2.0**440
 
 
 def lifted(S: Array, h: Array) -> tuple[float, Array, Array]:
-    """Sums S and hazards h in units in which the curvature of small risk sets has numbers.
+    """Scale sums S and hazards h so that the curvature of small risk sets is finite.
 
-    Offsets of ±300 make sums of rates r that differ by 10²⁶⁰. In units of r that are a factor
-    smaller S is that much larger and h smaller; the curvature is the same in all units, and a
-    power of two changes no digit. What is too small in these too is left out: its rows are 10²⁸⁰
-    times less at risk than others of the stratum.
+    Offsets of ±300 lead to sums of rates r that differ by 10²⁶⁰. Multiplying r by a factor
+    increases S and decreases h by that factor and leaves the curvature unchanged; a power of two
+    changes no digit. Risk sets that are still too small are left out: the rates of their rows are 10²⁸⁰ times
+    smaller than others of the stratum.
 
     Returns
     -------
     factor, S, h
-        Rates are to be multiplied by the factor: 1 where nothing is so small.
+        The rates must be multiplied by the factor, which is 1 unless a sum is tiny.
     """
     small = S <= TINY
-    factor = LIFT if (small & (S > 0)).any() else 1.0  # zero: nobody who is there is at risk
+    factor = LIFT if (small & (S > 0)).any() else 1.0  # S = 0: nobody with weight is at risk
     if factor != 1.0:
         S, h = S * LIFT, h / LIFT
         small = S <= TINY
