@@ -1,15 +1,15 @@
-"""Conditional logistic regression, exact: which rows are the cases, given how many there are.
+"""The exact conditional logistic likelihood: which rows are cases, given their number.
 
 For a stratum (matched set) of n_s rows with d_s cases the likelihood is
 
     Π_cases exp η_i / Σ_{all sets R of d_s rows} Π_{i in R} exp η_i
 
-(Breslow and Day 1980, eq. 7.2; Gail, Lubin and Rubinstein 1981). Its gradient is δ − π with π_i
-the probability that row i is among d_s rows drawn so, and its Hessian the covariance of the
-draws, both from the recursions in `steropes.backends.cpu.conditional_bernoulli`. The
-approximations by Breslow and Efron are Cox's partial likelihood with one event time a stratum.
+(Breslow and Day 1980, eq. 7.2; Gail, Lubin and Rubinstein 1981). Its gradient is δ − π, where π_i
+is the probability that row i is among the d_s rows drawn, and its Hessian is the covariance of the
+draws. Both follow from the recursions in `steropes.backends.cpu.conditional_bernoulli`. The
+approximations by Breslow and Efron are Cox's partial likelihood with one event time per stratum.
 
-A weight belongs to a whole stratum: it is there so many times.
+A weight belongs to a whole stratum and is the number of times that the stratum counts.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ from .informative_strata import gather_strata, parts_of_strata, within_strata
 
 __all__ = ["ConditionalLogisticLikelihood"]
 
-CHUNKS = 16  # fixed: never a function of the number of threads
+# The number of chunks is fixed, so that no result depends on the number of threads.
+CHUNKS = 16
 
 
 class ConditionalLogisticLikelihood(Likelihood):
-    """Negative exact conditional log-likelihood; strata without cases or others are left out.
+    """Negative exact conditional log-likelihood; strata with only cases or no case are left out.
 
     Parameters
     ----------
@@ -61,7 +62,7 @@ class ConditionalLogisticLikelihood(Likelihood):
         work = cases[kept] * (sizes - cases)[kept] + 20.0 * sizes[kept]
         self._chunks = balanced_chunks(np.concatenate([[0.0], np.cumsum(work)]), CHUNKS)
         self._work = int(work.sum())
-        # The recursions go from row to row: on the host, whatever the device.
+        # The recursions are sequential over rows and run on the host for every device.
         self._pool = backend.pool
 
     def parts(self, cuts: np.ndarray) -> list[Part] | None:
@@ -79,7 +80,7 @@ class ConditionalLogisticLikelihood(Likelihood):
         ]
 
     def weigh(self, w: Array) -> Array:
-        """Refuse weights that vary within a stratum; a row of weight zero is absent."""
+        """Reject weights that vary within a stratum; rows of weight zero are absent."""
         host, starts = self.backend.to_host(w), self.pointers[:-1]
         largest = np.maximum.reduceat(host, starts, axis=0)
         smallest = np.minimum.reduceat(np.where(host > 0, host, np.inf), starts, axis=0)
@@ -97,7 +98,7 @@ class ConditionalLogisticLikelihood(Likelihood):
         return w
 
     def _run(self, eta: Array, weights: Array) -> tuple[np.ndarray, np.ndarray]:
-        """Loss of each stratum (S, B) and weight × π (n, B)."""
+        """Compute the loss, (B,), and weight × π, (n, B)."""
         eta = np.ascontiguousarray(self.backend.to_host(eta))
         w = np.ascontiguousarray(self.backend.to_host(weights))
         loss, out = np.empty((len(self.pointers) - 1, eta.shape[1])), np.empty_like(eta)
@@ -118,21 +119,21 @@ class ConditionalLogisticLikelihood(Likelihood):
         return self.backend.asarray(self._run(eta, weights)[0])
 
     def events(self) -> np.ndarray:
-        """1 for the cases among the model's rows, (n,)."""
+        """Return 1 for the cases among the rows of the model and 0 for others, (n,)."""
         return self.case.astype(np.float64)
 
     def martingale_residuals(self, eta: Array, weights: Array) -> Array:
-        """Cases minus the probability of being one, times the weight, (n, 1)."""
+        """Compute the case indicator minus its probability, times the weight, (n, 1)."""
         return -self.evaluate(eta, weights)[1]
 
     def score_residuals(self, eta: Array, weights: Array, Z: Array) -> Array:
-        """Each row's part of the score, (z − z̄_s) w (δ − π) with z̄_s = Σ π z / Σ π, (n, L)."""
+        """Compute contributions to the score, (z − z̄_s) w (δ − π), z̄_s = Σ π z / Σ π, (n, L)."""
         expected = self.backend.asarray(self._run(eta, weights)[1])
         residual = weights * self.delta - expected
         return within_strata(Z, expected, residual, self.pointers, self.backend)
 
     def curvature(self, eta: Array, weights: Array, exact: bool = False) -> AnyCurvature:
-        """The covariance of the draws, for Newton steps as diag(a) − a a' / Σ a a stratum."""
+        """Return the covariance of the draws; for steps, diag(a) − a a' / Σ a in each stratum."""
         asarray, pointers = self.backend.asarray, self.pointers
         w = np.ascontiguousarray(self.backend.to_host(weights))
         out = self._run(eta, weights)[1]
@@ -149,7 +150,7 @@ class ConditionalLogisticLikelihood(Likelihood):
         return OperatorCurvature(a, partial(self.differentiate, eta, w))
 
     def differentiate(self, eta: np.ndarray, w: np.ndarray, T: np.ndarray) -> np.ndarray:
-        """Weight × the derivative of π along the directions T (n, K), at eta and w (n, 1)."""
+        """Compute weight × the derivative of π along T (n, K), at eta and w (n, 1)."""
         out = np.empty_like(T)
         self._pool.map(
             lambda a, b: kernels.differentiate(eta, w, self.case, self.pointers, T, out, a, b),
@@ -173,5 +174,5 @@ class ConditionalLogisticLikelihood(Likelihood):
 def _of_part(
     case: np.ndarray, strata: np.ndarray, backend: Backend
 ) -> ConditionalLogisticLikelihood | None:
-    """The likelihood of a part of the rows; None where they say nothing."""
+    """Build the likelihood of some rows; None if they are uninformative."""
     return ConditionalLogisticLikelihood(case, strata, backend) if case.any() else None

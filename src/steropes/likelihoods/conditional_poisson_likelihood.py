@@ -1,13 +1,13 @@
-"""Conditional Poisson regression: counts of a stratum given their total.
+"""The conditional Poisson likelihood: the counts of a stratum given their total.
 
-Given the total n_s = Σ y of a stratum (a person of a self-controlled case series) its counts are
+Given the total n_s = Σ y of a stratum (a person in a self-controlled case series), its counts are
 multinomial with shares π_i = w_i exp η_i / Σ_{j in s} w_j exp η_j, and the baseline rate of the
-stratum drops out (Farrington 1995, eq. 2; Suchard and others 2013, eq. 2). The loss is
+stratum cancels (Farrington 1995, eq. 2; Suchard et al. 2013, eq. 2). The loss is
 
     Σ_s n_s log Σ_{i in s} w_i exp η_i − Σ w y η,      n_s = Σ_{i in s} w_i y_i,
 
-the negative of the multinomial's kernel: log n_s! − Σ log y!, which no coefficient changes, is
-left out. A weight of 2 is a row that is there twice, in the numerator and in the sum.
+the negative kernel of the multinomial; the constant log n_s! − Σ log y! is left out. A row of
+weight 2 counts twice, in the numerator and in the sum.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["CaseSeriesLikelihood", "ConditionalPoissonLikelihood"]
 
 @dataclass
 class _Weights:
-    """Row weights w (n, B), w y of the rows with events, and each stratum's total n_s (S, B)."""
+    """Row weights w (n, B), w y of the rows with events, and the totals n_s of strata (S, B)."""
 
     w: Any
     wy: Any
@@ -68,7 +68,7 @@ class ConditionalPoissonLikelihood(Likelihood):
         self.alone = single_rows(strata, y)
         self.y_alone = backend.asarray(np.asarray(y[self.alone], np.float64)[:, None])
         y = y if self.order is None else y[self.order]
-        # Events are rare among the rows, so only their rows are kept.
+        # Few rows have events, so y is stored for those only.
         self.rows = np.flatnonzero(y)
         self.y = backend.asarray(np.asarray(y[self.rows], np.float64)[:, None])
         self.log_factorial = backend.asarray(gammaln(y[self.rows] + 1.0)[:, None])
@@ -93,15 +93,15 @@ class ConditionalPoissonLikelihood(Likelihood):
         return self._loss(eta, weights, lse)
 
     def _loss(self, eta: Array, weights: _Weights, lse: Array) -> Array:
-        # Σ w y (lse − η), stratum by stratum: no difference of two large sums.
+        """Compute Σ w y (lse − η) by stratum, which avoids the difference of two large sums."""
         eta = eta[self.rows]
         loss = weights.total * lse - self.backend.segment_sum(weights.wy * eta, self.event_start)
         return self.backend.column_sum(loss)
 
     def score_constant(self, w: Array) -> Array:
-        """See `Likelihood.score_constant`: log n_s! − Σ w log y!, as the multinomial has it.
+        """See `Likelihood.score_constant`: the multinomial's constant log n_s! − Σ w log y!.
 
-        A row that is alone in its stratum says nothing.
+        Strata with a single weighted row are uninformative, so their contribution is removed.
         """
         bk = self.backend
         wy = w[self.rows] * self.y
@@ -109,7 +109,7 @@ class ConditionalPoissonLikelihood(Likelihood):
         return bk.column_sum(lone + self._ways(w))
 
     def _ways(self, w: Array) -> Array:
-        """log n_s! − Σ w log y! of each stratum with two rows or more, zero of others, (S, B)."""
+        """Compute log n_s! − Σ w log y! of strata with two or more rows, zero for others, (S, B)."""
         bk, own = self.backend, w[self.rows]
         total = bk.segment_sum(own * self.y, self.event_start)
         ways = bk.asarray(gammaln(bk.to_host(total) + 1.0))
@@ -118,7 +118,7 @@ class ConditionalPoissonLikelihood(Likelihood):
         return bk.xp.where(several, ways, 0.0)
 
     def unpublished_constant(self, w: Array, offset: Array) -> Array:
-        """See `Likelihood.unpublished_constant`: in how many ways the events can fall."""
+        """See `Likelihood.unpublished_constant`: the multinomial coefficients."""
         return self.backend.column_sum(self._ways(w))
 
     def parts(self, cuts: np.ndarray) -> list[Part] | None:
@@ -136,19 +136,20 @@ class ConditionalPoissonLikelihood(Likelihood):
         ]
 
     def events(self) -> np.ndarray:
-        """Counts of the model's rows, (n,)."""
+        """Return the counts of the rows of the model, (n,)."""
         out = np.zeros(self.n)
         out[self.rows] = self.backend.to_host(self.y)[:, 0]
         return out
 
     def martingale_residuals(self, eta: Array, weights: _Weights) -> Array:
-        """Events minus those expected given the stratum's total, w (y − n_s π / w), (n, 1)."""
+        """Compute observed minus expected events given the total, w (y − n_s π / w), (n, 1)."""
         return -self.evaluate(eta, weights)[1]
 
     def score_residuals(self, eta: Array, weights: _Weights, Z: Array) -> Array:
-        """Each row's part of the score, (z − z̄_s) times its residual: the derivative in its weight.
+        """Compute each row's contribution to the score, its derivative in the row's weight.
 
-        z̄_s = Σ π z. Residuals of a stratum add up to zero, so that z̄_s has no part in its sum.
+        It is (z − z̄_s) times the residual with z̄_s = Σ π z. The residuals of a stratum add up to
+        zero, so z̄_s does not change their sum.
         """
         _, share = self.backend.segment_softmax(eta, weights.w, self.pointers, weights.total)
         return within_strata(
@@ -156,7 +157,7 @@ class ConditionalPoissonLikelihood(Likelihood):
         )
 
     def curvature(self, eta: Array, weights: _Weights, exact: bool = False) -> GroupedCurvature:
-        """v = n_s π; the groups are the strata, m_s = Σ n_s π_i x_i with weight 1 / n_s."""
+        """Return v = n_s π with the strata as groups, m_s = Σ n_s π_i x_i and c_s = 1 / n_s."""
         _, v = self.backend.segment_softmax(eta, weights.w, self.pointers, weights.total)
         xp, v, total = self.backend.xp, v[:, 0], weights.total[:, 0]
         c = xp.zeros(self.n)
@@ -177,7 +178,7 @@ class ConditionalPoissonLikelihood(Likelihood):
         return v * centred((away * away).sum(axis=1, keepdims=True))
 
     def log_likelihood_constant(self, weights: Array) -> Array:
-        """−Σ w y log w of rows that are alone in their stratum."""
+        """Compute −Σ w y log w of the rows that are the only one of their stratum."""
         w, xp = weights[self.alone], self.backend.xp
         return -(self.y_alone * w * xp.log(xp.where(w > 0, w, 1.0))).sum(axis=0)
 
@@ -185,18 +186,21 @@ class ConditionalPoissonLikelihood(Likelihood):
 def _of_part(
     y: np.ndarray, strata: np.ndarray, backend: Backend
 ) -> ConditionalPoissonLikelihood | None:
-    """The likelihood of a part of the rows; None where they say nothing."""
+    """Build the likelihood of some rows; None if they are uninformative."""
     return ConditionalPoissonLikelihood(y, strata, backend) if y.any() else None
 
 
 class CaseSeriesLikelihood(ConditionalPoissonLikelihood):
-    """The same, of a case series: R's Cyclops knows its lengths of intervals as such."""
+    """The likelihood of a self-controlled case series, where offsets are interval lengths.
+
+    R's Cyclops treats these lengths differently from other offsets.
+    """
 
     ccd = "strata"
     has_third = True
 
     def unpublished_constant(self, w: Array, offset: Array) -> Array:
-        """See `Likelihood.unpublished_constant`: the intervals' lengths are in it too."""
+        """See `Likelihood.unpublished_constant`; it also contains the log interval lengths."""
         wy = w[self.rows] * self.y
         lengths = self.backend.column_sum(wy * offset[self.rows])
         return super().unpublished_constant(w, offset) + lengths

@@ -1,4 +1,4 @@
-"""Linear regression: least squares, with the residual variance profiled out afterwards."""
+"""The likelihood of linear regression: least squares with the residual variance profiled out."""
 
 from __future__ import annotations
 
@@ -16,14 +16,18 @@ from .curvature import GroupedCurvature
 
 __all__ = ["LinearLikelihood", "normal_score"]
 
-LEAST = 1e-3  # of the outcome's spread: residuals that are no smaller for all we can tell
-EQUAL = 1e-13  # of the outcome's size: a spread that is rounding
-SAME = 1e-12  # share of outcomes' mean square that is no variance of training outcomes
-PERFECT = 1e-8  # share of the outcome's variance below which a residual variance is not trusted
+# Certificates assume residuals of at least this share of the outcome's spread.
+LEAST = 1e-3
+# A spread below this share of the outcome's size is rounding.
+EQUAL = 1e-13
+# A variance of the training outcomes below this share of their mean square is zero.
+SAME = 1e-12
+# Residual variances below this share of the outcome's variance are raised to it in scores.
+PERFECT = 1e-8
 
 
 class LinearLikelihood(Likelihood):
-    """½ Σ w (y − η)²: the normal log-likelihood at σ² = 1, the scale that priors refer to.
+    """½ Σ w (y − η)², the negative normal log-likelihood at σ² = 1, to which priors refer.
 
     Parameters
     ----------
@@ -42,9 +46,9 @@ class LinearLikelihood(Likelihood):
         self.measure(np.ones(self.n), None)
 
     def measure(self, weights: np.ndarray, offset: np.ndarray | None) -> None:
-        """Take the outcome's spread beside its offset from the rows that have weight, (n,).
+        """Set the spread of y minus the offset over the rows with weight.
 
-        Of an outcome that is the same everywhere it is its size.
+        The size of the outcome is used if it is constant. ``weights`` and ``offset`` are (n,).
         """
         y = self.backend.to_host(self.y)[:, 0]
         used = weights > 0
@@ -80,11 +84,11 @@ class LinearLikelihood(Likelihood):
         return self.backend.sum_rows(part, eta, weights, self.repeated(self.y, eta.shape[1]))[0]
 
     def dispersion(self, loss: Array, total: Array) -> Array:
-        """The residual variance, as far as rounding lets it be told from zero."""
+        """Return the residual variance, bounded below where rounding makes it unreliable."""
         return np.maximum(self.score_variance(loss, total), (LEAST * self.spread) ** 2)
 
     def score_variance(self, loss: Array, total: Array) -> Array:
-        """The residual variance as it is, unless it is nothing but rounding."""
+        """Return the residual variance, bounded below by rounding only."""
         least = np.maximum((EQUAL * self.spread) ** 2, 1e-300)
         return np.maximum(2.0 * loss / np.maximum(total, 1e-300), least)
 
@@ -104,11 +108,11 @@ class LinearLikelihood(Likelihood):
         return [partial(LinearLikelihood, y[a:b]) for a, b in pairwise(cuts)]
 
     def curvature(self, eta: Array, weights: Array, exact: bool = False) -> GroupedCurvature:
-        """v = w."""
+        """Return the diagonal v = w."""
         return GroupedCurvature((weights + 0.0 * eta)[:, 0])
 
     def score(self, eta: Array, held_out: Array, train: Array) -> Array:
-        """The normal log-density of the held-out rows at the training rows' own variance."""
+        """Compute the normal log-density of held-out rows at the variance of the training rows."""
         parts = self.backend.to_host(self.score_parts(eta, held_out, train))
         return self.backend.asarray(self.score_of(parts))
 
@@ -126,15 +130,18 @@ class LinearLikelihood(Likelihood):
 
 
 def normal_score(parts: np.ndarray) -> np.ndarray:
-    """Log-density of held-out rows at the training rows' own variance, (B,), from `score_parts`."""
+    """Compute the score of held-out rows, (B,), from `LinearLikelihood.score_parts`.
+
+    It is their normal log-density at the residual variance of the training rows.
+    """
     n, total, sum_y, sum_yy, train, held_out = parts
     total = np.maximum(total, 1e-300)
     spread = np.maximum(sum_yy / total - (sum_y / total) ** 2, 0.0)
-    # Training rows that are fitted exactly would make any held-out residual infinitely
-    # unlikely and the score a matter of rounding.
+    # If the training rows were fitted exactly, any held-out residual would be infinitely unlikely
+    # and the score would depend on rounding.
     variance = np.maximum(2.0 * train / total, PERFECT * spread + 1e-300)
     score = -held_out / variance - 0.5 * n * np.log(2 * np.pi * variance)
-    # Where they are all the same they have no variance, and say that no other value is possible.
+    # Constant training outcomes have no variance and exclude any other value.
     size = np.maximum(sum_yy / total, 2.0 * held_out / np.maximum(n, 1e-300))
     same = (spread <= SAME * size) & (2.0 * train / total <= SAME**2 * size)
     return np.where(same, -np.inf, score)

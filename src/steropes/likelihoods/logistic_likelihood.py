@@ -1,4 +1,4 @@
-"""Logistic regression: y in {0, 1}, P(y = 1) = 1 / (1 + exp(−η))."""
+"""The likelihood of logistic regression: y in {0, 1}, P(y = 1) = 1 / (1 + exp(−η))."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ class LogisticLikelihood(Likelihood):
 
     Parameters
     ----------
-    y : (n,) array of 0 and 1 (fractions between are accepted)
+    y : (n,) array
+        0 or 1; fractions between are accepted.
     """
 
     ccd = "logistic"
@@ -55,7 +56,7 @@ class LogisticLikelihood(Likelihood):
         return [partial(LogisticLikelihood, y[a:b]) for a, b in pairwise(cuts)]
 
     def curvature(self, eta: Array, weights: Array, exact: bool = False) -> GroupedCurvature:
-        """v = w p (1 − p)."""
+        """Return the diagonal v = w p (1 − p)."""
         xp = self.backend.xp
 
         def part(eta: Array, w: Array) -> tuple[Array, ...]:
@@ -66,13 +67,13 @@ class LogisticLikelihood(Likelihood):
         return GroupedCurvature(v[:, 0])
 
     def level(self, eta: Array, weights: Array) -> float:
-        """See `Likelihood.level`: the log odds of the outcome over those expected."""
+        """See `Likelihood.level`: the log ratio of observed to expected odds."""
         xp, total = self.backend.xp, float(weights.sum())
         e = xp.exp(-abs(eta))
         events = float((weights * self.y).sum())
         expected = float((weights * xp.where(eta >= 0, 1.0, e) / (1.0 + e)).sum())
         others = float((weights * xp.where(eta >= 0, e, 1.0) / (1.0 + e)).sum())
-        # not the total minus those expected: of it nothing may be left in rounding
+        # ``others`` is summed directly, because total − expected may round to zero.
         if not (0 < events < total and expected > 0 and others > 0):
             return 0.0
         return float(np.log(events / (total - events)) - np.log(expected / others))

@@ -1,4 +1,4 @@
-"""Breslow's and Efron's approximations of the conditional logistic likelihood."""
+"""Breslow's and Efron's approximations to the conditional logistic likelihood."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["MatchedCoxLikelihood"]
 
 
 class MatchedCoxLikelihood(CoxLikelihood):
-    """Cox's partial likelihood with one event time in each matched set, its cases tied.
+    """Cox's partial likelihood with one event time in each matched set, where its cases are tied.
 
-    Sets without cases, or with one row, are left out: they contribute nothing.
+    Sets without cases or with one row are uninformative and left out.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class MatchedCoxLikelihood(CoxLikelihood):
     Attributes
     ----------
     alone : (k,) int array
-        Cases that are alone in their set.
+        Cases that are the only row of their set.
     """
 
     ccd = "cox"
@@ -47,7 +47,7 @@ class MatchedCoxLikelihood(CoxLikelihood):
         self.alone = single_rows(strata, case)
 
     def events(self) -> np.ndarray:
-        """1 for the cases among the model's rows, (n,)."""
+        """Return 1 for the cases among the rows of the model and 0 for others, (n,)."""
         return self.event.astype(np.float64)
 
     def parts(self, cuts: np.ndarray) -> list[Part] | None:
@@ -64,13 +64,13 @@ class MatchedCoxLikelihood(CoxLikelihood):
         ]
 
     def score_constant(self, w: Array) -> Array:
-        """See `Likelihood.score_constant`: a row that is alone in its set says nothing."""
+        """See `Likelihood.score_constant`; it removes sets with a single weighted row."""
         start = self.risk.strata_start
         lone = lone_rows(w, w * self.delta, slice(None), start, start, self.backend)
         return self.backend.column_sum(lone)
 
     def log_likelihood_constant(self, weights: Array) -> Array:
-        """−Σ w log w of the cases that are alone in their set."""
+        """Compute −Σ w log w of the cases that are the only row of their set."""
         w, xp = weights[self.alone], self.backend.xp
         return -(w * xp.log(xp.where(w > 0, w, 1.0))).sum(axis=0)
 
@@ -78,5 +78,5 @@ class MatchedCoxLikelihood(CoxLikelihood):
 def _of_part(
     case: np.ndarray, strata: np.ndarray, ties: Ties, backend: Backend
 ) -> MatchedCoxLikelihood | None:
-    """The likelihood of a part of the rows; None where they say nothing."""
+    """Build the likelihood of some rows; None if they are uninformative."""
     return MatchedCoxLikelihood(case, strata, backend, ties) if case.any() else None

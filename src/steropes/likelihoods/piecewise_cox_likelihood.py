@@ -1,8 +1,8 @@
 """Cox's partial likelihood with effects that are step functions of time.
 
-At an event time t in the interval q, row i has the linear predictor η_iq. Risk sets of different
-intervals share nothing, so the model is a Cox model of pieces of rows, cut at the steps and
-stratified by interval: within an interval nobody enters late because of the cuts.
+At an event time in the interval q, row i has the linear predictor η_iq. Risk sets of different
+intervals are disjoint, so the model is a Cox model of pieces of rows, cut at the steps and
+stratified by interval. The cuts cause no late entry within an interval.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["PiecewiseCoxLikelihood", "cut_at"]
 def cut_at(
     time: np.ndarray, event: np.ndarray, entry: np.ndarray | None, cuts: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
-    """Cut the time at risk of each row at the steps.
+    """Split the time at risk of each row at the steps.
 
     Parameters
     ----------
@@ -34,17 +34,19 @@ def cut_at(
     Returns
     -------
     row, interval : (N,) int arrays
-        Of each piece, by interval and then row.
+        Row and interval of each piece, sorted by interval and then row.
     time, event : (N,) arrays
+        Outcome of each piece.
     entry : (N,) array or None
-        None where nobody comes in inside an interval.
+        Entry of each piece; None if nobody enters within an interval.
     """
     n = len(time)
     last = np.searchsorted(cuts, time, side="left")
     first = np.zeros(n, np.int64) if entry is None else np.searchsorted(cuts, entry, side="right")
     pieces = [np.flatnonzero((first <= q) & (q <= last)) for q in range(len(cuts) + 1)]
     if len(cuts) and sum(len(x) for x in pieces) == n:
-        # Rows of η are told from rows of X by their number: a piece that is never at risk.
+        # Rows of η and rows of X are distinguished by their number, so a piece that is never at
+        # risk is added.
         spare = int(last[0] == 0)
         pieces[spare] = np.append(pieces[spare], 0)
     row = np.concatenate(pieces)
@@ -64,15 +66,15 @@ def cut_at(
 class PiecewiseCoxLikelihood(CoxLikelihood):
     """Negative log partial likelihood with one linear predictor for each row and interval.
 
-    The rows of η are pieces, sorted by interval; `person` says whose they are and `piece_start`
-    where the intervals begin. Weights, offsets and folds are of the n rows of X.
+    The rows of η are pieces, sorted by interval; `person` is the row of X of each piece and
+    `piece_start` the start of each interval. Weights, offsets and folds refer to the n rows of X.
 
     Parameters
     ----------
     time, event, entry, strata, ties
         As in `CoxLikelihood`.
     cuts : (Q − 1,) array
-        Ascending.
+        The steps, ascending.
     """
 
     has_third = True
@@ -103,7 +105,7 @@ class PiecewiseCoxLikelihood(CoxLikelihood):
         self._given = np.array(time), np.array(event), None if entry is None else np.array(entry)
 
     def parts(self, cuts: np.ndarray) -> list[Part] | None:
-        """See `Likelihood.parts`: there are none."""
+        """See `Likelihood.parts`; the likelihood cannot be split."""
         return None
 
     def exchange(self, cuts: np.ndarray) -> RiskExchange | None:
@@ -112,16 +114,16 @@ class PiecewiseCoxLikelihood(CoxLikelihood):
 
     @property
     def n_eta(self) -> int:
-        """Rows of η: the pieces."""
+        """Number of rows of η, the pieces."""
         return len(self.person)
 
     @property
     def row_of_x(self) -> np.ndarray:
-        """See `Likelihood.row_of_x`: whose piece it is."""
+        """See `Likelihood.row_of_x`; the row of X of each piece."""
         return self.person
 
     def outcome(self) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """See `CoxLikelihood.outcome`: of the rows of X, not of the pieces."""
+        """See `CoxLikelihood.outcome`; the rows are those of X, not the pieces."""
         return self._given
 
     def lift(self, offset: Any) -> Any:

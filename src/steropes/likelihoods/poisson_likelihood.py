@@ -1,4 +1,4 @@
-"""Poisson regression: E(y) = exp(η), with the log of the exposure as offset in η."""
+"""The likelihood of Poisson regression: E(y) = exp(η), with the log exposure as offset in η."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ __all__ = ["PoissonLikelihood"]
 
 
 class PoissonLikelihood(Likelihood):
-    """Σ w [exp η − y η]; the constant Σ w log y! is kept apart.
+    """Σ w [exp η − y η]; the constant Σ w log y! is stored separately.
 
     Parameters
     ----------
-    y : (n,) array, at least zero
+    y : (n,) array
+        Counts, at least zero.
     """
 
     ccd = "poisson"
@@ -79,13 +80,13 @@ class PoissonLikelihood(Likelihood):
         return self._weighted_mean(eta, weights) * (Z * Z).sum(axis=1, keepdims=True)
 
     def level(self, eta: Array, weights: Array) -> float:
-        """See `Likelihood.level`: the logarithm of the counts over those expected."""
+        """See `Likelihood.level`: the log ratio of observed to expected counts."""
         total = float((weights * self.y).sum())
         expected = float(self._weighted_mean(eta, weights).sum())
         return float(np.log(total / expected)) if total > 0 and 0 < expected < np.inf else 0.0
 
     def _weighted_mean(self, eta: Array, w: Array) -> Array:
-        """Return w exp η; a row without weight counts nothing, whatever its prediction."""
+        """Compute w exp η, which is zero for rows without weight even if exp η overflows."""
         xp = self.backend.xp
         with np.errstate(over="ignore"):  # an infinite loss makes the line search step back
             return w * xp.where(w > 0, xp.exp(eta), 0.0)
@@ -99,5 +100,5 @@ class PoissonLikelihood(Likelihood):
         return self.log_likelihood_constant(w)
 
     def log_likelihood_constant(self, weights: Array) -> Array:
-        """−Σ w log y!."""
+        """Compute −Σ w log y!."""
         return -(weights * self.log_factorial).sum(axis=0)

@@ -17,8 +17,8 @@ def lifted(S: Array, h: Array) -> tuple[float, Array, Array]:
 
     Offsets of ±300 lead to sums of rates r that differ by 10²⁶⁰. Multiplying r by a factor
     increases S and decreases h by that factor and leaves the curvature unchanged; a power of two
-    changes no digit. Risk sets that are still too small are left out: the rates of their rows are 10²⁸⁰ times
-    smaller than others of the stratum.
+    changes no digit. Risk sets that are still too small are left out: the rates of their rows are
+    10²⁸⁰ times smaller than others of the stratum.
 
     Returns
     -------
