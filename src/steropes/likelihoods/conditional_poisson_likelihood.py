@@ -109,7 +109,7 @@ class ConditionalPoissonLikelihood(Likelihood):
         return bk.column_sum(lone + self._ways(w))
 
     def _ways(self, w: Array) -> Array:
-        """Compute log n_s! − Σ w log y! of strata with two or more rows, zero for others, (S, B)."""
+        """Compute log n_s! − Σ w log y! of strata with two or more rows, zero for others."""
         bk, own = self.backend, w[self.rows]
         total = bk.segment_sum(own * self.y, self.event_start)
         ways = bk.asarray(gammaln(bk.to_host(total) + 1.0))

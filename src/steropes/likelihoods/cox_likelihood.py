@@ -1,13 +1,13 @@
-"""Cox's partial likelihood: strata, late entry, weights, ties by Breslow or Efron.
+"""Cox's partial likelihood with strata, late entry, weights and ties by Breslow or Efron.
 
 With r_i = w_i exp η_i, S_g = Σ_{risk set} r and E_g = Σ_{tied events} r, the loss is
 
     Breslow  −Σ w δ η + Σ_g D_g log S_g,                       D_g = Σ_{tied events} w,
     Efron    −Σ w δ η + Σ_g w̄_g Σ_{l<d_g} log(S_g − (l/d_g) E_g),   w̄_g = D_g / d_g,
 
-as R's `survival::coxph` has them (Therneau and Grambsch 2000, §3.3), tied events with weight
-zero not counted in d_g. Both are sums over *shares* k of the events, with S_k = N_g + f_k E_g
-where N_g leaves the tied events out, so nothing is ever subtracted.
+as in R's `survival::coxph` (Therneau and Grambsch 2000, §3.3); tied events with weight zero do not
+count in d_g. Both are sums over *shares* k of the events with S_k = N_g + f_k E_g, where N_g
+excludes the tied events, so nothing is ever subtracted.
 """
 
 from __future__ import annotations
@@ -33,18 +33,20 @@ __all__ = ["CoxLikelihood", "Ties"]
 
 Ties = Literal["efron", "breslow"]
 
-SAFE = 100.0  # |η| within which exp(η) is summed as it is; beyond, it is shifted
-FEW_STRATA = 1000  # events a stratum from which a part of a stratum's rows is like the whole
+# The largest |η| for which exp(η) is summed without a shift.
+SAFE = 100.0
+# The mean number of events per stratum from which a subset of the rows represents all rows.
+FEW_STRATA = 1000
 
 
 @dataclass
 class _Weights:
-    """Row weights w (n, B) with what follows from them for each share (K, B)."""
+    """Row weights w (n, B) and the quantities of each share (K, B) derived from them."""
 
     w: Any
-    events: Any  # w δ; None where the sweeps do without it
+    events: Any  # w δ; None if the fused sweeps do not need it
     share: Any  # weight of the share: w̄_g for Efron, D_g for Breslow
-    fraction: Any  # of the tied events' sum that stays in the share's risk set; None: all of it
+    fraction: Any  # f_k, the fraction of E_g in the share's risk set; None means one
 
 
 class CoxLikelihood(Likelihood):
@@ -53,21 +55,21 @@ class CoxLikelihood(Likelihood):
     Parameters
     ----------
     time, event : (n,) arrays
-        Event is 0 or 1.
+        Time, and 1 for an event or 0 for censoring.
     entry : (n,) array, optional
         At risk on (entry, time].
     strata : (n,) int array, optional
-        Codes.
+        Code of the stratum of each row.
     ties : {"efron", "breslow"}
 
     Attributes
     ----------
     plain_risk_sets : bool
-        Whether S_k is a sum over those who are at risk and nothing else, so that a backend's
-        `risk_sweeps` are its loss and gradient; a class attribute.
+        Whether S_k is a sum over the rows at risk only, so that the `risk_sweeps` of the backend
+        compute loss and gradient; a class attribute.
     interval_of, stratum_of : (C,) int arrays
-        Interval of time and code of the stratum of each run of risk sets. Runs share no risk set;
-        here each is a stratum, and there is one interval.
+        Interval of time and code of the stratum for each run of risk sets. Different runs have no
+        risk set in common. Here each run is a stratum, and there is one interval.
     """
 
     plain_risk_sets = True
@@ -108,7 +110,7 @@ class CoxLikelihood(Likelihood):
             self.effective_rows = events
         self.delta = backend.asarray(event[:, None])
         ev = self.risk.event_start
-        # Efron's method needs one share an event; Breslow's, or no ties at all, one a group.
+        # Efron's method needs one share per event; otherwise one share per event time suffices.
         tied = len(self.risk.event_rows) > self.risk.m
         self.by_event = tied and ties == "efron"
         if self.by_event or not tied:
@@ -124,14 +126,14 @@ class CoxLikelihood(Likelihood):
             )
 
     def outcome(self) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """Time, event and entry (or None) in the user's order of the rows."""
+        """Return time, event and entry (or None) in the order of the rows of X."""
         assert self.order is not None  # rows are sorted by time
         back = np.argsort(self.order)
         entry = None if self.entry is None else self.entry[back]
         return self.time[back], self.event[back], entry
 
     def parts(self, cuts: np.ndarray) -> list[Part] | None:
-        """See `Likelihood.parts`: of whole strata."""
+        """See `Likelihood.parts`; only whole strata can be separated."""
         assert self.order is not None  # rows are sorted by time
         codes = parts_of_strata(self.order, self.stratum, cuts)
         if codes is None:
@@ -144,21 +146,21 @@ class CoxLikelihood(Likelihood):
         return out
 
     def exchange(self, cuts: np.ndarray) -> RiskExchange | None:
-        """See `Likelihood.exchange`: sums over risk sets, by event time."""
+        """See `Likelihood.exchange`; shards exchange sums over risk sets by event time."""
         return RiskExchange(self, self.row_of_x, cuts)
 
     def common(self, weights: Any) -> dict[str, np.ndarray]:
-        """What of all rows' weights matters to each beside the sums, by event time: nothing."""
+        """Return quantities by event time that each shard needs in addition to the sums: none."""
         return {}
 
     def own(self, weights: Any) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        """The same by rows of the model: nothing."""
+        """Return quantities by row of the model that each shard needs: none."""
         return {}
 
     def last_seen(self, weights: np.ndarray) -> np.ndarray:
-        """The last time at which anyone was seen, by code of the strata; −∞ where no one was.
+        """Find the last observed time of each stratum by its code; −∞ for strata without rows.
 
-        ``weights`` (n,) are in the rows of X; those of weight zero are not there.
+        ``weights`` (n,) are in the rows of X; rows of weight zero are ignored.
         """
         there = weights[self.row_of_x] > 0
         out = np.full(int(self.stratum_of.max()) + 1, -np.inf)
@@ -166,7 +168,7 @@ class CoxLikelihood(Likelihood):
         return out
 
     def cut_off(self, weights: np.ndarray) -> tuple[int, float] | None:
-        """See `FineGrayLikelihood.cut_off`: who leaves has no weight in later risk sets."""
+        """See `FineGrayLikelihood.cut_off`; None, since no row stays in later risk sets."""
         return None
 
     def weigh(self, w: Array) -> _Weights:
@@ -183,7 +185,7 @@ class CoxLikelihood(Likelihood):
         return _Weights(w, events, share, 1.0 - before / d)
 
     def _rates(self, eta: Array, weights: _Weights) -> tuple[Array, Array]:
-        """r = w exp(η − shift), and the events' part of the loss, −Σ w δ (η − shift)."""
+        """Compute the event term of the loss, −Σ w δ (η − shift), and r = w exp(η − shift)."""
         xp, bk = self.backend.xp, self.backend
         events = self._events(weights)
 
@@ -192,7 +194,7 @@ class CoxLikelihood(Likelihood):
 
         if self._safe(eta):
             loss, (r,) = bk.sum_rows(part, eta, weights.w, events)
-        else:  # each stratum its own, for every row
+        else:  # one shift per stratum
             shift = self._shift(eta, weights)
             loss, (r,) = bk.sum_rows(
                 lambda e, w, d, s: part(xp.minimum(e - shift[s], 0.0), w, d),
@@ -201,7 +203,7 @@ class CoxLikelihood(Likelihood):
         return loss, r
 
     def _shift(self, eta: Array, weights: _Weights) -> Array:
-        """The largest η of each stratum's rows that matter, (S, B)."""
+        """Find the largest η of the weighted rows of each stratum that are ever at risk."""
         xp = self.backend.xp
         counted = (weights.w > 0) & self.backend.asarray(self._ever[:, None])
         top = self.backend.segment_max(xp.where(counted, eta, -np.inf), self.risk.strata_start)
@@ -209,26 +211,27 @@ class CoxLikelihood(Likelihood):
 
     @property
     def _ever(self) -> np.ndarray:
-        """Rows that are at risk at some event, (n,)."""
+        """Whether each row is at risk at some event time, (n,)."""
         return self.risk.ever
 
     def _events(self, weights: _Weights) -> Array:
+        """Return w δ, (n, B)."""
         return weights.w * self.delta if weights.events is None else weights.events
 
     def _safe(self, eta: Array) -> bool:
-        """Whether exp(η) neither overflows nor vanishes, so that it need not be shifted."""
+        """Return whether exp(η) neither overflows nor underflows, so that no shift is needed."""
         return bool(self.backend.xp.abs(eta).max() < SAFE)
 
     def sums(self, r: Array, weights: _Weights) -> tuple[Array, Array | None]:
-        """Sums of r over the risk sets without the tied events, and over these, (m, B) each."""
+        """Compute N and E, (m, B): sums of r over risk sets without tied events, and over these."""
         return self.risk.over_rows(r), self.risk.over_events(r)
 
     def _shares(self, r: Array, weights: _Weights) -> tuple[Array, Array, Array]:
-        """Σ_k w̄_k log S_k, and for each share S_k and its hazard w̄_k / S_k."""
+        """Compute Σ_k w̄_k log S_k, (B,), and S_k and the hazard w̄_k / S_k, (K, B)."""
         return self.shares_of(*self.sums(r, weights), weights)
 
     def shares_of(self, N: Array, E: Array | None, weights: _Weights) -> tuple[Array, Array, Array]:
-        """The same from `sums`; without E (m, B) it is in N."""
+        """Compute the values of `_shares` from N and E, (m, B); E of None is included in N."""
         xp, bk = self.backend.xp, self.backend
         E = xp.zeros_like(N) if E is None else E
         if self.by_event:
@@ -239,8 +242,8 @@ class CoxLikelihood(Likelihood):
             empty = S < 1e-300  # or so small that share / S would overflow
             if not empty.any():
                 return share * xp.log(S), S, share / S
-            # Nobody is at risk (all weights zero), or exp underflowed: then the loss is infinite
-            # and the line search steps back.
+            # Nobody is at risk (all weights zero), or exp underflowed. In the latter case the loss is
+            # infinite and the line search steps back.
             filled = xp.where(empty, 1.0, S)
             log_S = xp.where(empty & (share > 0), -np.inf, xp.log(filled))
             loss = xp.where(share > 0, share * log_S, 0.0)
@@ -274,17 +277,17 @@ class CoxLikelihood(Likelihood):
         return events + logs, gradient
 
     def _sweep(self, eta: Array, weights: _Weights, gradient: bool) -> tuple[Array, Array] | None:
-        """Loss and gradient in two sweeps, None where sums must be shifted or there is no way."""
+        """Compute loss and gradient by fused sweeps; None if η needs a shift or none exist."""
         if self.sweeps is None:
             return None
         return self.sweeps.evaluate(eta, weights.w, weights.share, weights.fraction, gradient)
 
     def _hazard(self, h: Array, weights: _Weights) -> tuple[Array, Array]:
-        """Cumulative hazard while at risk: a table (·, B) and each row's place in it, (n,)."""
+        """Compute the cumulative hazard of rows while at risk: a table (·, B) and indices (n,)."""
         return self.risk.over_groups(*self.steps_of(h, weights))
 
     def steps_of(self, h: Array, weights: _Weights) -> tuple[Array, Array]:
-        """Hazards of shares by event time, (m, B): for those at risk, and for the tied events."""
+        """Sum the hazards of shares by event time, (m, B), for rows at risk and for tied events."""
         if not self.by_event:
             return h, h
         own = self.backend.segment_sum(h * weights.fraction, self.risk.event_start)
@@ -299,7 +302,7 @@ class CoxLikelihood(Likelihood):
             return self._exact(r, S, h, weights)
         host = self.backend.to_host
         whole, h = host(self.whole_of(S)), host(self.over_shares(h))
-        del S  # a Hessian is when a fit holds most
+        del S  # the memory of a fit peaks while it builds a Hessian
         h = merge_hazards(h, whole, host(self._squares(r, weights)), self.risk.groups_start, len(r))
         whole = whole[:, 0]
         table, at = self.risk.over_groups(*[self.backend.asarray(h[:, None])] * 2)
@@ -312,16 +315,16 @@ class CoxLikelihood(Likelihood):
     def weighted_curvature(
         self, eta: Array, weights: _Weights, factor: np.ndarray
     ) -> GroupedCurvature:
-        """The exact curvature with each event time's part multiplied by a factor, (m,).
+        """Compute the exact curvature with each event time's term multiplied by a factor, (m,).
 
-        What tests of time-varying effects need: Σ_g factor_g D_g Var_g(x).
+        Tests of proportional hazards need Σ_g factor_g D_g Var_g(x).
         """
         return self._exact(*self._lifted(eta, weights), weights, factor)
 
     def third(self, eta: Array, weights: _Weights, Z: Array) -> Array:
-        """See `Likelihood.third`: Σ_k w̄_k p_ki [(z_i − z̄_k)² − var_k z] of the shares k.
+        """See `Likelihood.third`: Σ_k w̄_k p_ki [(z_i − z̄_k)² − var_k z] over the shares k.
 
-        With p_ki = a_ki r_i / S_k the third derivative of log S_k is the third cumulant of a draw
+        With p_ki = a_ki r_i / S_k, the third derivative of log S_k is the third cumulant of a draw
         from the risk set.
         """
         r, S, h = self._hazards(eta, weights)
@@ -333,7 +336,7 @@ class CoxLikelihood(Likelihood):
         return out - 2.0 * crossed.sum(axis=1, keepdims=True)
 
     def weighted_gradient(self, eta: Array, weights: _Weights, factor: np.ndarray) -> Array:
-        """The gradient in η, (n, B), with each event time's part multiplied by a factor, (m,)."""
+        """Compute the gradient in η, (n, B), with each event time's term times a factor, (m,)."""
         r, _, h = self._hazards(eta, weights)
         factor = self.backend.asarray(factor)
         table, at = self._hazard(h * factor[self.group, None], weights)
@@ -342,10 +345,10 @@ class CoxLikelihood(Likelihood):
         return r * table[at] - weights.w * self.delta * own
 
     def score_residuals(self, eta: Array, weights: _Weights, Z: Array) -> Array:
-        """Each row's part of the score, (n, L): w ∫ (z − z̄(t)) dM(t) for columns Z (n, L).
+        """Compute each row's contribution to the score, w ∫ (z − z̄(t)) dM(t), (n, L).
 
-        With Efron's method as R's `residuals.coxph`: each of d tied events has d-th parts of all
-        shares as its mean. Therneau and Grambsch (2000, §4.3, §4.6).
+        With Efron's method, as in R's `residuals.coxph`, the mean of each of d tied events is the
+        average over the d shares. Therneau and Grambsch (2000, §4.3, §4.6).
         """
         risk = self.risk
         r, S, h = self._hazards(eta, weights)
@@ -357,9 +360,9 @@ class CoxLikelihood(Likelihood):
         return U
 
     def schoenfeld_residuals(self, eta: Array, weights: _Weights, Z: Array) -> Array:
-        """z − z̄ of each of the risk sets' ``event_rows``, (events, L), for columns Z (n, L).
+        """Compute z − z̄ for each of the risk sets' ``event_rows``, (events, L), for Z (n, L).
 
-        With Efron's method z̄ is the mean of the d means that the tied events have. Schoenfeld
+        With Efron's method z̄ is the average over the d shares of the tied events. Schoenfeld
         (1982), Biometrika 69:239; Therneau and Grambsch (2000, §4.6).
         """
         r, S, _ = self._hazards(eta, weights)
@@ -367,31 +370,31 @@ class CoxLikelihood(Likelihood):
         return Z[self.risk.event_rows] - mean[self.risk.group_of_event]
 
     def _mean_of_shares(self, mean: Array, weights: _Weights) -> Array:
-        """Average over the shares of each event time, (m, L), of what each share has, (K, L)."""
+        """Average values of shares, (K, L), over the shares of each event time, (m, L)."""
         if not self.by_event:
             return mean
         used = (weights.share > 0).astype(np.float64)
         return self.over_shares(used * mean) / self.backend.xp.maximum(self.over_shares(used), 1)
 
     def martingale_residuals(self, eta: Array, weights: _Weights) -> Array:
-        """w (δ − expected events), (n, 1)."""
+        """Compute w (δ − expected events), (n, 1)."""
         r, _, h = self._hazards(eta, weights)
         return weights.w * self.delta - self._compensated(r, h, weights)
 
     def _means(self, r: Array, S: Array, Z: Array, weights: _Weights) -> Array:
-        """Means of the columns Z over the risk set of each share, (K, L)."""
+        """Compute the means of the columns Z over the risk set of each share, (K, L)."""
         N, E = self.risk.over_rows(r * Z), self.risk.over_events(r * Z)
         if self.by_event:
             N, E = N[self.group], weights.fraction * E[self.group]
         return (N + E) / self.backend.xp.where(S > 0, S, 1.0)
 
     def _compensated(self, r: Array, h: Array, weights: _Weights) -> Array:
-        """Sums of r h over the shares that each row is at risk in, (n, L)."""
+        """Sum r h over the shares at which each row is at risk: the compensator, (n, L)."""
         table, at = self._hazard(h, weights)
         return r * table[at]
 
     def log_baseline(self, eta: Array, weights: _Weights) -> Array:
-        """Logarithm of the baseline hazard's step at each event time, (m,), at η = 0."""
+        """Compute the log of the baseline hazard's increment at each event time, at η = 0, (m,)."""
         xp, risk = self.backend.xp, self.risk
         _, _, h = self._hazards(eta, weights)
         h = self.over_shares(h)[:, 0]
@@ -402,20 +405,20 @@ class CoxLikelihood(Likelihood):
             return xp.log(h) - shift
 
     def hazard_spread(self, eta: Array, weights: _Weights) -> Array:
-        """Variance of each step of the baseline hazard divided by the step's square, (m,).
+        """Compute the variance of each baseline hazard increment over its square, (m,).
 
         Σ_k w̄_k / S_k² over the shares (Tsiatis 1981; Efron's as R's `survfit.coxph`).
         """
         xp = self.backend.xp
         _, S, h = self._hazards(eta, weights)
         total = self.over_shares(h)
-        own = xp.where(total > 0, total, 1.0)[self.group]  # whose square may be beyond numbers
+        own = xp.where(total > 0, total, 1.0)[self.group]  # its square may overflow
         return self.over_shares(h / own / xp.where(S > 0, S * own, 1.0))[:, 0]
 
     def hazard_means(self, eta: Array, weights: _Weights, Z: Array) -> Array:
-        """Means of columns Z (n, L) over the risk set of each event time, (m, L).
+        """Compute the means of columns Z (n, L) over the risk set of each event time, (m, L).
 
-        Of shares by their parts of the hazard's step: steps times means add up to ∫ z̄ dΛ.
+        Shares are weighted by their hazards, so that increments times means add up to ∫ z̄ dΛ.
         """
         r, S, h = self._hazards(eta, weights)
         total = self.over_shares(h)
@@ -423,12 +426,13 @@ class CoxLikelihood(Likelihood):
         return mean / self.backend.xp.where(total > 0, total, 1.0)
 
     def _hazards(self, eta: Array, weights: _Weights) -> tuple[Array, Array, Array]:
+        """Compute r, and S_k and the hazard of each share."""
         _, r = self._rates(eta, weights)
         _, S, h = self._shares(r, weights)
         return r, S, h
 
     def _lifted(self, eta: Array, weights: _Weights) -> tuple[Array, Array, Array]:
-        """The same for a curvature: in units in which small risk sets have a part in it."""
+        """Compute `_hazards`, scaled so that small risk sets contribute to the curvature."""
         r, S, h = self._hazards(eta, weights)
         factor, S, h = lifted(S, h)
         return r if factor == 1.0 else r * factor, S, h
@@ -436,6 +440,7 @@ class CoxLikelihood(Likelihood):
     def _exact(
         self, r: Array, S: Array, h: Array, weights: _Weights, factor: np.ndarray | None = None
     ) -> GroupedCurvature:
+        """Build the curvature without merging event times."""
         host = self.backend.to_host
         factor = np.ones(self.risk.m) if factor is None else factor
         table, at = self._hazard(h * self.backend.asarray(factor[self.group, None]), weights)
@@ -446,9 +451,10 @@ class CoxLikelihood(Likelihood):
     def nodes(
         self, S: Array, h: Array, weights: _Weights, factor: np.ndarray | float = 1.0
     ) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Pairs (f, c), (m,) each: the Hessian's terms −Σ_g c_g (N_g + f_g E_g)(N_g + f_g E_g)'.
+        """Return pairs (f, c), (m,) each, of the terms −Σ_g c_g (N_g + f_g E_g)(N_g + f_g E_g)'.
 
-        Of one replicate's shares and hazards; see `risk_set_stream`.
+        They belong to the Hessian of one replicate with the given shares and hazards; see
+        `risk_set_stream`.
         """
         host = self.backend.to_host
         S, h = host(S)[:, 0], host(h)[:, 0]
@@ -468,21 +474,22 @@ class CoxLikelihood(Likelihood):
     def _curvature(
         self, r: Array, v: Array, whole: np.ndarray, nodes: list[tuple[np.ndarray, np.ndarray]]
     ) -> GroupedCurvature:
+        """Build the curvature from its diagonal and nodes."""
         r = self.backend.to_host(r)[:, 0]
         lines = risk_set_lines(self.risk, self.stratum, r, nodes, whole)
         return GroupedCurvature(v[:, 0], *lines)
 
     def over_shares(self, x: Array) -> Array:
-        """Sums over the shares of each group, (m, B)."""
+        """Sum over the shares of each group, (m, B)."""
         return self.backend.segment_sum(x, self.share_start) if self.by_event else x
 
     def _squares(self, r: Array, weights: _Weights) -> Array:
-        """Sums of r² over the risk sets with the tied events whole, (m, 1)."""
+        """Sum r² over the risk sets including all tied events, (m, 1)."""
         square = r * r
         return self.risk.over_rows(square) + self.risk.over_events(square)
 
     def whole_of(self, S: Array) -> Array:
-        """Sums over the risk sets with the tied events whole: the first of each group's shares."""
+        """Select the sums that include all tied events, those of each group's first share."""
         return S[self.share_start[:-1]] if self.by_event else S
 
 
@@ -490,5 +497,5 @@ def _of_part(
     time: np.ndarray, event: np.ndarray, entry: np.ndarray | None, strata: np.ndarray, ties: Ties,
     backend: Backend,
 ) -> CoxLikelihood | None:  # fmt: skip
-    """The likelihood of a part of the rows; None where they say nothing."""
+    """Build the likelihood of some rows; None if they are uninformative."""
     return CoxLikelihood(time, event, backend, entry, strata, ties) if event.any() else None

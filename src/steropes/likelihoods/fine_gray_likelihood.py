@@ -1,16 +1,17 @@
-"""The model of Fine and Gray (1999) for the subdistribution hazard of one cause of several.
+"""The likelihood of Fine and Gray (1999) for the subdistribution hazard of one cause of several.
 
-People with a competing event at T_i stay in the risk sets of later events, with the weight
-ω_i(t) = G(t−) / G(T_i−) that censoring would have left them (their eq. 7). With r_i = w_i exp η_i,
+People with a competing event at T_i remain in the risk sets of later events with the weight
+ω_i(t) = G(t−) / G(T_i−), the probability of remaining uncensored (their eq. 7). With
+r_i = w_i exp η_i,
 
     loss = −Σ_{cause} w η + Σ_g D_g log S_g,
     S_g = Σ_{at risk at t_g} r_i + G(t_g−) Σ_{competing, T_i < t_g} r_i / G(T_i−),
 
-a scan over rows from late to early and one from early to late (Kawaguchi and others 2020): both
-are sums of positive terms. Tied events are treated by Breslow's method. G is the Kaplan–Meier
-estimate of the censoring distribution from the same row weights, within strata, so that every
-fold of a cross-validation has its own. Where people enter late it is the probability of being
-under observation, G(t−) H(t−) (Geskus 2011, eq. 11), and those at risk have entered before t_g.
+a scan over rows from late to early plus one from early to late (Kawaguchi et al. 2020); both are
+sums of positive terms. Tied events follow Breslow's method. G is the Kaplan–Meier estimate of the
+censoring distribution from the same row weights within strata, so every fold of a cross-validation
+has its own. With late entry it is replaced by the probability of being under observation,
+G(t−) H(t−) (Geskus 2011, eq. 11), and those at risk have entered before t_g.
 """
 
 from __future__ import annotations
@@ -33,17 +34,18 @@ from .sharded_partial_likelihood import RiskExchange
 
 __all__ = ["FineGrayLikelihood"]
 
-FAINT = 1e-200  # of the largest G: before so much more observation nothing can be told from
+# The smallest G, relative to the largest, from which weights are computed.
+FAINT = 1e-200
 
 
 @dataclass
 class _Weights:
-    """Row weights w (n, B) with what follows from them."""
+    """Row weights w (n, B) and the quantities derived from them."""
 
     w: Any
     events: Any  # w δ
     share: Any  # D_g, (m, B)
-    inverse: Any  # 1 / G(T−) of the rows with a competing event; zero: they do not stay
+    inverse: Any  # 1 / G(T−) of rows with a competing event; zero if they leave the risk sets
     G: Any  # G(t−) of the event times, (m, B)
 
 
@@ -54,11 +56,11 @@ class FineGrayLikelihood(CoxLikelihood):
     ----------
     time : (n,) array
     event : (n,) int array
-        0 censored, otherwise the cause of the event.
+        0 for censoring, otherwise the cause of the event.
     cause : int
         The cause of interest.
     strata : (n,) int array, optional
-        Codes; each stratum has its own baseline and its own censoring distribution.
+        Code of each row; each stratum has its own baseline and censoring distribution.
     entry : (n,) array, optional
         At risk on (entry, time].
     """
@@ -87,12 +89,12 @@ class FineGrayLikelihood(CoxLikelihood):
             else ObservationDistribution(self.time, self.entry, *rest)
         )
         last = risk.event_rows[risk.event_start[1:] - 1]
-        self._last = last  # row of each group, in time order the earliest at risk without weights
-        ends = np.append(last[1:] + 1, self.n)[: risk.m]  # of no events there are none
+        self._last = last  # last event row of each group
+        ends = np.append(last[1:] + 1, self.n)[: risk.m]  # empty without events
         final = risk.groups_start[1:][np.diff(risk.groups_start) > 0] - 1
         ends[final] = risk.strata_start[risk.group_stratum[final] + 1]
-        # Rows between the events of a group and the next ones: those with a competing event among
-        # them stay at risk in this group and all before it in the order, that is later in time.
+        # Rows between the events of a group and those of the next: the ones with a competing event
+        # remain at risk in this group and all preceding ones, which are later in time.
         self._follow = np.append(
             np.searchsorted(self.competing, np.stack([last + 1, ends], 1).ravel()),
             len(self.competing),
@@ -103,7 +105,7 @@ class FineGrayLikelihood(CoxLikelihood):
         self._place = np.where(ok, at, risk.m)
 
     def parts(self, cuts: np.ndarray) -> list[Part] | None:
-        """See `Likelihood.parts`: there are none."""
+        """See `Likelihood.parts`; the likelihood cannot be split."""
         return None
 
     def exchange(self, cuts: np.ndarray) -> RiskExchange | None:
@@ -112,17 +114,17 @@ class FineGrayLikelihood(CoxLikelihood):
         return RiskExchange(self, self.order, cuts, self.competing)
 
     def common(self, weights: Bound) -> dict[str, np.ndarray]:
-        """See `FineGrayPart`."""
+        """See `CoxLikelihood.common`: G, (m, B)."""
         return {"G": weights.G}
 
     def own(self, weights: Bound) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        """See `FineGrayPart`."""
+        """See `CoxLikelihood.own`: 1 / G(T−) of rows with a competing event."""
         return {"inverse": (self.competing, weights.inverse)}
 
     def weigh(self, w: Array) -> Bound:
         """Bind row weights and estimate their censoring distribution.
 
-        Those who would stay with a weight that nothing is known of leave; see `cut_off`.
+        Rows whose later weights cannot be estimated leave the risk sets; see `cut_off`.
         """
         xp = self.backend.xp
         G, lost = self._observed(w)
@@ -132,11 +134,11 @@ class FineGrayLikelihood(CoxLikelihood):
         return _Weights(w, w * self.delta, self.risk.over_events(w), inverse, at_events)
 
     def _observed(self, w: Array) -> tuple[Array, Array]:
-        """G at the moments, (m, B), and which competing events have no weight later, (c, B)."""
+        """Compute G at the moments, (m, B), and flag rows without later weights, (c, B)."""
         G, spells = self.censoring.curve(w)
         at = self.censoring.moment
         lost = G[at[self.competing]] <= FAINT
-        if spells is not None:  # or an event of the cause is in a later one
+        if spells is not None:  # or if an event of the cause lies in a later spell
             cases = self.risk.event_rows
             seen = self.backend.xp.where(w[cases] > 0, spells[at[cases]], -np.inf)
             start = np.searchsorted(self.stratum[cases], np.arange(len(self.risk.strata_start)))
@@ -145,19 +147,20 @@ class FineGrayLikelihood(CoxLikelihood):
         return G, lost
 
     def cut_off(self, weights: np.ndarray) -> tuple[int, float] | None:
-        """The last competing event of a stratum whose weight in later risk sets is unknown.
+        """Find a competing event whose weight in later risk sets cannot be estimated.
 
-        Between it and a later event of the cause nobody, or hardly anyone, was under observation.
+        Between it and a later event of the cause, nobody or almost nobody was under observation.
 
         Parameters
         ----------
         weights : (n,) array
-            In the rows of X.
+            Row weights in the rows of X.
 
         Returns
         -------
         (int, float) or None
-            Code of the first such stratum, and the time. None where all weights are known.
+            Code of the first such stratum and the time of its last such event; None if all weights
+            can be estimated.
         """
         if self.entry is None:
             return None
@@ -171,18 +174,19 @@ class FineGrayLikelihood(CoxLikelihood):
 
     @property
     def _ever(self) -> np.ndarray:
+        """Whether each row is at risk at some event time, (n,)."""
         ever = self.risk.ever
         ever[self.competing] = True
         return ever
 
     def _stayed(self, r: Array, weights: Bound) -> Array:
-        """Σ r_i / G(T_i−) over those with a competing event before each event time, (m, B)."""
+        """Sum r_i / G(T_i−) over competing events before each event time, (m, B)."""
         x = r[self.competing] * weights.inverse
         x = self.backend.segment_sum(x, self._follow)[::2]
         return self.backend.scan(x, self.risk.groups_start, True)
 
     def sums(self, r: Array, weights: Bound) -> tuple[Array, Array | None]:
-        """Sums of r over the risk sets and, weighted, over those who stay in them, (m, B)."""
+        """Compute S, (m, B), including the weighted rows with a competing event; E is None."""
         N = self.risk.over_rows(r) + self.risk.over_events(r)
         return N + weights.G * self._stayed(r, weights), None
 
@@ -190,7 +194,7 @@ class FineGrayLikelihood(CoxLikelihood):
         """See `CoxLikelihood.shares_of`."""
         xp, S = self.backend.xp, N
         used = weights.share > 0
-        there = S > 1e-300  # below it S has lost digits, and its reciprocal overflows
+        there = S > 1e-300  # smaller S has lost digits, and 1 / S overflows
         filled = xp.where(there, S, 1.0)
         with np.errstate(divide="ignore"):  # an underflow gives log 0: an infinite loss
             log_S = xp.where(used, xp.log(xp.where(used & there, S, ~used)), 0.0)
@@ -198,7 +202,7 @@ class FineGrayLikelihood(CoxLikelihood):
         return xp.where(xp.isneginf(loss), np.inf, loss), S, weights.share / filled
 
     def _exposure(self, h: Array, weights: Bound) -> Array:
-        """Σ_g ω_i(t_g) h_g over the event times each row is at risk at, (n, B)."""
+        """Sum ω_i(t_g) h_g over the event times at which each row is at risk, (n, B)."""
         table, at = self.risk.over_groups(h, h)
         total = table[at]
         later = self.backend.scan(h * weights.G, self.risk.groups_start)
@@ -214,26 +218,29 @@ class FineGrayLikelihood(CoxLikelihood):
         return events + logs, self._compensated(r, h, weights) - weights.events
 
     def _means(self, r: Array, S: Array, Z: Array, weights: Bound) -> Array:
+        """See `CoxLikelihood._means`; weighted by ω."""
         x = r * Z
         total = self.risk.over_rows(x) + self.risk.over_events(x)
         total = total + weights.G * self._stayed(x, weights)
         return total / self.backend.xp.where(S > 0, S, 1.0)
 
     def _squares(self, r: Array, weights: Bound) -> Array:
+        """See `CoxLikelihood._squares`; weighted by ω²."""
         late = (r[self.competing] * weights.inverse) ** 2
         late = self.backend.segment_sum(late, self._follow)[::2]
         late = self.backend.scan(late, self.risk.groups_start, True)
         return super()._squares(r, weights) + weights.G**2 * late
 
     def _compensated(self, r: Array, h: Array, weights: Bound) -> Array:
+        """See `CoxLikelihood._compensated`; weighted by ω."""
         return r * self._exposure(h, weights)
 
     def score_residuals(self, eta: Array, weights: Bound, Z: Array) -> Array:
-        """Each row's part of the score, (n, L), with that of the censoring weights.
+        """Compute each row's contribution to the score, including that of the censoring weights.
 
         Fine and Gray (1999), §3: η̂_i + ψ̂_i with ψ̂_i = ∫ q(u)/π(u) dM_i^c(u). The integrals
-        over event times s and censoring times u count T_i ≤ u < s, which is what G(s−)/G(T_i−)
-        depends on.
+        over event times s and censoring times u cover T_i ≤ u < s, the range on which G(s−)/G(T_i−)
+        depends.
         """
         U = super().score_residuals(eta, weights, Z)
         r, S, h = self._hazards(eta, weights)
@@ -246,10 +253,11 @@ class FineGrayLikelihood(CoxLikelihood):
         return U + cens.influence(q, weights.w)
 
     def hazard_influence(self, eta: Array, weights: Bound, factor: Array) -> Array:
-        """Each row's part of cumulative hazards at given β, (n, T), for their steps (m, T).
+        """Compute each row's influence on cumulative hazards at fixed β, (n, T).
 
-        For the integrand c of which the steps are c dΛ: its integral over the row's martingale,
-        divided by S, and what the row does to the censoring weights, as in `score_residuals`.
+        ``factor`` (m, T) are the increments c dΛ of the hazards. The influence is the integral of
+        c / S over the row's martingale plus the effect of the row on the censoring weights, as in
+        `score_residuals`.
         """
         xp = self.backend.xp
         r, S, h = self._hazards(eta, weights)

@@ -1,9 +1,9 @@
 """The rows of a Cox model in the order in which they join and leave the risk sets.
 
-What `GroupedCurvature` needs: a stream of lines whose running sums, at the flushes, are the sums
-over the risk sets. Rows join as time runs back. Where they leave again (late entry) their terms
-are taken out, and a sum begins anew, from the rows at risk, before what has left outweighs what
-remains so much that digits are lost.
+`GroupedCurvature` needs a stream of lines with running sums that equal the sums over the risk sets
+at the flushes. Rows join as time runs backwards. With late entry they leave again and their terms
+are subtracted; a sum is restarted from the rows at risk before the subtracted terms outweigh the
+remaining ones so much that digits are lost.
 """
 
 from __future__ import annotations
@@ -15,26 +15,28 @@ from .risk_sets import RiskSets
 
 __all__ = ["risk_set_lines"]
 
-LEFT = 1e3  # times the sum that remains: a sum of terms that have left costs these digits
+# The largest ratio of subtracted terms to the remaining sum, which limits the loss of digits.
+LEFT = 1e3
 
 
 def risk_set_lines(
     risk: RiskSets, stratum: np.ndarray, r: np.ndarray, nodes: list, S: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
-    """Lines for `GroupedCurvature`.
+    """Build the lines of a `GroupedCurvature` from risk sets.
 
     Parameters
     ----------
     risk : RiskSets
+        Risk sets of the rows.
     stratum : (n,) int array
         Stratum of each row.
     r : (n,) array
         Weight of each row in the sums.
     nodes : list of ((m,) array, (m,) array)
-        Pairs (f, c), f ascending: at each group the sum with a share f of the tied events is
-        flushed with weight c.
+        Pairs (f, c) with f ascending. At each group, the sum with a share f of the tied events is
+        flushed with the weight c.
     S : (m,) array
-        Sums of r over the risk sets, the tied events counted whole.
+        Sums of r over the risk sets including all tied events.
 
     Returns
     -------
@@ -47,8 +49,8 @@ def risk_set_lines(
         c = np.zeros(n)
         c[ev[last]] = nodes[0][1]
         return r, risk.strata_start, c, None
-    # Within a group, phase 0: rows that join or have left; then the tied events in as many parts
-    # as there are nodes, with a flush after each; then what is left of them.
+    # In phase 0 of a group, rows join or leave. The tied events follow in as many parts as there
+    # are nodes, with a flush after each, and finally the rest of them.
     is_event = np.zeros(n, bool)
     is_event[ev] = True
     joins = np.flatnonzero(~is_event if risk.b is None else ~is_event & (risk.a < risk.b))
@@ -69,7 +71,7 @@ def risk_set_lines(
     phase = np.concatenate([np.full(len(x[0]), x[2]) for x in parts])
     u = np.concatenate([x[3] for x in parts])
     c = np.concatenate([np.zeros(len(x[0])) if x[4] is None else x[4] for x in parts])
-    # Groups are numbered through all strata, and the end of one is the start of the next.
+    # Groups are numbered across strata, so the end of one stratum is the start of the next.
     place = group + stratum[rows]
     by = np.argsort(place * (len(nodes) + 2) + phase, kind="stable")
     rows, u, c, group = rows[by], u[by], c[by], group[by]
@@ -90,9 +92,9 @@ def _begin_anew(
     rows: np.ndarray,
     group: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Cut runs where the terms that have left outweigh the sum that remains."""
-    # Each sum from where it begins: a difference of longer ones would be rounding where what left
-    # before is as large as risk sets can differ.
+    """Restart running sums where the subtracted terms outweigh the remaining sum."""
+    # Each sum is computed from its own start, because a difference of longer sums would be
+    # dominated by rounding if the earlier terms are much larger.
     leaves = np.where(u < 0, -u, 0.0)
     gone = np.zeros((len(u), 1))
     scan(leaves[:, None], runs, False, gone, 0, len(runs) - 1)
@@ -116,14 +118,14 @@ def _begin_anew(
     at = added = 0
     u = u.copy()
     new_runs = []
-    assert risk.b is not None  # without entry times nobody leaves
+    assert risk.b is not None  # rows leave only with entry times
     for lo, g, s in cuts:
         a, b = risk.strata_start[s], risk.strata_start[s + 1]
         joined = risk.a[a:b] - is_event[a:b] < g
         again = a + np.flatnonzero(joined & (risk.b[a:b] > g))
         hi = int(runs[s] + np.searchsorted(group[runs[s] : runs[s + 1]], g, side="right"))
         here = np.arange(lo, hi)
-        u[here[u[here] < 0]] = 0.0  # those who leave here are not among those who are back
+        u[here[u[here] < 0]] = 0.0  # rows that leave here are not in the restarted sum
         new_runs.append((lo, added))
         for x, (old, new) in zip(
             out, ((u, r[again]), (c, np.zeros(len(again))), (rows, again)), strict=True
