@@ -223,7 +223,7 @@ class CoxLikelihood(Likelihood):
         return bool(self.backend.xp.abs(eta).max() < SAFE)
 
     def sums(self, r: Array, weights: _Weights) -> tuple[Array, Array | None]:
-        """Compute N and E, (m, B): sums of r over risk sets without tied events, and over these."""
+        """Compute N and E, (m, B): sums of r over risk sets without tied events and over ties."""
         return self.risk.over_rows(r), self.risk.over_events(r)
 
     def _shares(self, r: Array, weights: _Weights) -> tuple[Array, Array, Array]:
@@ -242,7 +242,7 @@ class CoxLikelihood(Likelihood):
             empty = S < 1e-300  # or so small that share / S would overflow
             if not empty.any():
                 return share * xp.log(S), S, share / S
-            # Nobody is at risk (all weights zero), or exp underflowed. In the latter case the loss is
+        """Compute N and E, (m, B): sums of r over risk sets without ties and over ties."""
             # infinite and the line search steps back.
             filled = xp.where(empty, 1.0, S)
             log_S = xp.where(empty & (share > 0), -np.inf, xp.log(filled))

@@ -1,16 +1,16 @@
-"""Sums over the risk sets of a survival model, and their transpose, without any subtraction.
+"""Sums over the risk sets of a survival model, and their transpose, without subtraction.
 
-Rows are sorted by stratum, then by time from late to early, at equal times those without the
-event first. The *groups* are the distinct event times of each stratum in the same order. Row i
-is in the risk set of the groups a_i … b_i − 1, its own event's group left out (the tied events
-are summed apart, as Efron's method needs): a_i is the first group no later than the row's time
-and b_i the first no later than its entry.
+Rows are sorted by stratum, then by time from late to early, and at equal times rows without the
+event come first. The *groups* are the distinct event times of each stratum in the same order. Row
+i is in the risk sets of the groups a_i … b_i − 1 without the group of its own event, because the
+tied events are summed separately for Efron's method. Here a_i is the first group not later than
+the row's time and b_i the first not later than its entry.
 
-Without entry times b_i is the end of the stratum, and the sums are running sums. With them, a
-difference of two running sums would lose digits; instead each range is cut at the multiple of
-the highest power of two inside it, into a suffix of one dyadic block and a prefix of the next
-(a disjoint sparse table), so that every sum is still a running sum of positive terms, one scan
-for each of the log₂(groups) block sizes.
+Without entry times b_i is the end of the stratum, and the sums are running sums. With entry times,
+the difference of two running sums would lose digits. Instead, each range is cut at the multiple of
+the highest power of two inside it, into a suffix of one dyadic block and a prefix of the next (a
+disjoint sparse table), so that every sum is a running sum of positive terms. There is one scan for
+each of the log₂(groups) block sizes.
 """
 
 from __future__ import annotations
@@ -26,17 +26,18 @@ __all__ = ["RiskGroups", "RiskSets", "RunSums", "runs_of_rows", "sort_survival"]
 
 
 class RunSums(Protocol):
-    """Sums over runs of rows of numbers x_i that only who makes the sums knows."""
+    """Sums over runs of rows of vectors x_i that only the implementation knows."""
 
     def __call__(self, u: Array, pointers: np.ndarray, lines: np.ndarray | None = None, /) -> Array:
-        """Σ u_i x_i over each run of rows pointers[s] … pointers[s + 1], (s, k).
+        """Compute Σ u_i x_i over each run of rows pointers[s] … pointers[s + 1] − 1, (s, k).
 
-        With ``lines`` (L,) a stream of rows, which ``u`` (L,) and the pointers are of.
+        With ``lines`` (L,), a stream of row numbers, ``u`` (L,) and the pointers refer to the
+        stream.
         """
 
 
 def sort_survival(time: np.ndarray, event: np.ndarray, strata: np.ndarray | None) -> np.ndarray:
-    """Rows by stratum, then time from late to early, then rows without the event first."""
+    """Sort rows by stratum, time from late to early, and rows without the event first."""
     if strata is None and not _few(time):
         order = np.argsort(-time)
         sorted_time = time[order]
@@ -50,7 +51,7 @@ def sort_survival(time: np.ndarray, event: np.ndarray, strata: np.ndarray | None
 
 
 def _few(x: np.ndarray) -> bool:
-    """Whether they are whole numbers, days say, that two bytes can tell apart."""
+    """Return whether x are integers, such as days, whose range fits into 16 bits."""
     if not len(x):
         return False
     low, high = x.min(), x.max()
@@ -58,12 +59,12 @@ def _few(x: np.ndarray) -> bool:
 
 
 def _short(x: np.ndarray) -> np.ndarray:
-    """Numbers in the same order; those of two bytes are sorted without comparisons."""
+    """Convert x to 16-bit integers in the same order if possible, for NumPy's radix sort."""
     return (x - x.min()).astype(np.uint16) if _few(x) else x
 
 
 def runs_of_rows(start: np.ndarray) -> np.ndarray:
-    """The run (stratum) of each row, (n,), for runs that begin and end at ``start`` (S + 1,)."""
+    """Expand run boundaries ``start`` (S + 1,) to the run number of each row, (n,)."""
     if len(start) == 2:
         return np.broadcast_to(np.int64(0), int(start[1]))  # takes no memory
     return np.repeat(np.arange(len(start) - 1), np.diff(start))
@@ -71,7 +72,7 @@ def runs_of_rows(start: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class RiskGroups:
-    """Event times of strata, the strata ascending and each one's times from late to early.
+    """Event times by stratum, the strata ascending and the times from late to early.
 
     Attributes
     ----------
@@ -84,15 +85,15 @@ class RiskGroups:
 
     @property
     def m(self) -> int:
-        """How many there are."""
+        """Number of groups."""
         return len(self.time)
 
     def only(self, chosen: np.ndarray) -> RiskGroups:
-        """Some of them, ascending."""
+        """Select some of the groups, ascending."""
         return RiskGroups(self.time[chosen], self.stratum[chosen])
 
     def keys(self, stratum: np.ndarray, time: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Integers that order rows, and the groups, by stratum and then from late to early."""
+        """Compute integer keys that order rows and groups by stratum, then from late to early."""
         distinct, code = np.unique(np.concatenate([self.time, time]), return_inverse=True)
         size = len(distinct)
         late = size - 1 - code
@@ -100,18 +101,20 @@ class RiskGroups:
 
 
 class _Groups(NamedTuple):
-    """Groups of rows, and the events in them.
+    """Groups (event times) and the events in them.
 
     Attributes
     ----------
     event_rows, group_of_event : (events,) int arrays
+        Row and group of each event.
     event_start : (m + 1,) int array
-        Where the tied events of each group begin and end among the events.
+        Boundaries of the tied events of each group among the events.
     time, stratum : (m,) arrays
+        Time and stratum of each group.
     start : (S + 1,) int array
-        Where the strata begin and end among the groups.
+        Boundaries of the strata among the groups.
     first_row : (m,) int array
-        Where the tied events of each group begin among the rows, or would.
+        The row at which the tied events of each group begin, or would begin.
     """
 
     event_rows: np.ndarray
@@ -126,17 +129,17 @@ class _Groups(NamedTuple):
 def _groups_of(
     time: np.ndarray, event: np.ndarray, stratum: np.ndarray, strata_start: np.ndarray
 ) -> _Groups:
-    """The groups of the events."""
+    """Form the groups from the events of these rows."""
     at = np.flatnonzero(event)
     new = np.ones(len(at), bool)
     new[1:] = (time[at[1:]] != time[at[:-1]]) | (stratum[at[1:]] != stratum[at[:-1]])
     first = np.flatnonzero(new)
     event_start = np.append(first, len(at))
-    if len(first) == len(at):  # no ties: what would be the same is held once
+    if len(first) == len(at):  # without ties, equal arrays share memory
         of_event, first_row = event_start[:-1], at
     else:
         of_event = np.cumsum(new) - 1
-        first_row = at[first]  # of a group's tied events, which are rows side by side
+        first_row = at[first]  # the tied events of a group are contiguous rows
     start = np.searchsorted(first_row, strata_start)
     return _Groups(
         at, of_event, event_start, time[first_row], runs_of_rows(start), start, first_row
@@ -147,7 +150,7 @@ def _given_groups(
     groups: RiskGroups, time: np.ndarray, event: np.ndarray, stratum: np.ndarray,
     strata_start: np.ndarray,
 ) -> _Groups:  # fmt: skip
-    """The groups that are given."""
+    """Assign events to given groups, which may have no event here."""
     start = np.searchsorted(groups.stratum, np.arange(len(strata_start)))
     key, group_key = groups.keys(stratum, time)
     at = np.flatnonzero(event)
@@ -161,28 +164,28 @@ def _given_groups(
 
 
 class RiskSets:
-    """Which rows are at risk at which event times.
+    """The risk sets of sorted rows at the event times, for sums over rows and over groups.
 
     Parameters
     ----------
     time, event : (n,) arrays
-        Sorted as `sort_survival` does; event is 0 or 1.
+        Sorted as by `sort_survival`; event is 0 or 1.
     entry : (n,) array or None
         At risk on (entry, time].
     strata_start : (S + 1,) int array
-        Where the strata begin and end among the rows.
+        Boundaries of the strata among the rows.
     groups : RiskGroups, optional
-        The groups where rows that are elsewhere have a part in them: some may have no event here,
-        and an event at another time is none. Default: those of the events.
+        The groups if rows of other shards belong to the risk sets. Some may have no event here, and
+        events at other times are ignored. Default: the groups of the events.
 
     Attributes
     ----------
     stratum : (n,) int array
     place : (n,) int array
-        Each row's place in the table of `over_groups` where tied events have a sum of their own.
+        Index of each row in the table of `over_groups` if tied events have separate sums.
     a, b, end : (n,) int arrays
-        With entry times: the groups [a, b) that each row is in the risk set of, and the end of
-        its stratum's groups. Without them ``b`` is None, and `first_group` says what a is.
+        With entry times, the groups [a, b) at which each row is at risk, and the end of the groups
+        of its stratum. Without entry times ``b`` is None, and `first_group` computes a.
     """
 
     def __init__(
@@ -208,9 +211,9 @@ class RiskSets:
         self.m, self.groups_start = len(found.time), found.start
         at, first_row = found.event_rows, found.first_row
         self.tied_start, self.tied_end = first_row, first_row + np.diff(self.event_start)
-        # a: groups whose first event row comes after the row's own place; the tied events of a
-        # group come after all others with that time, so this leaves their own group out. Rows at
-        # the end of their stratum's groups are never at risk again.
+        # a is the first group whose first event row follows the row. The tied events of a group
+        # come after all other rows with that time, so a excludes their own group. Rows after the last
+        # group of their stratum are never at risk.
         places = np.int32 if n < 2**30 else np.int64
         opens = np.zeros(n + 1, np.int8 if groups is None else places)
         if groups is None:
@@ -234,19 +237,19 @@ class RiskSets:
             self.place = np.arange(n)
 
     def _joining(self) -> np.ndarray:
-        """Where the run of rows that join at each group begins; they end where it does."""
+        """Find the first row of the run that joins the risk set at each group."""
         start = self.groups_start
         filled = np.flatnonzero(np.diff(start) > 0)
         out = np.empty(self.m, np.int64)
         out[1:] = self.tied_start[:-1]
-        # Rows of a stratum that are in no risk set would join the next stratum's first group;
-        # its run begins at the stratum's first row instead.
+        # Rows in no risk set of their stratum must not join the first group of the next one, so its
+        # run begins at the first row of the stratum.
         out[start[filled]] = self.strata_start[filled]
         return out
 
     @property
     def place_own(self) -> np.ndarray:
-        """Each row's place in the table of `over_groups` where tied events have no own sum."""
+        """Index of each row in the table of `over_groups` if tied events have no separate sum."""
         if self.b is not None:
             return self.place
         place = self.place.copy()
@@ -255,7 +258,7 @@ class RiskSets:
 
     @property
     def ever(self) -> np.ndarray:
-        """Rows that are in some risk set, (n,) bool."""
+        """Whether each row is in some risk set, (n,) bool."""
         if self.b is None:
             return self.place != self.m
         ever = self.a < self.b
@@ -263,22 +266,22 @@ class RiskSets:
         return ever
 
     def first_group(self, rows: np.ndarray) -> np.ndarray:
-        """The first group that rows without an event are in the risk set of."""
+        """Find the first group at which rows without an event are at risk."""
         if self.b is not None:
             return self.a[rows]
         place = self.place[rows].astype(np.int64)
         return np.where(place < self.m, place, self.groups_start[self.stratum[rows] + 1])
 
     def _first_not_after(self, entry: np.ndarray, stratum: np.ndarray) -> np.ndarray:
-        """For each row, the first group of its stratum with time ≤ entry."""
-        # Times fall inside a stratum, so one search over (stratum, −time) pairs serves all.
+        """Find the first group with time ≤ entry in the stratum of each row."""
+        # Times descend within a stratum, so one search over (stratum, −time) keys serves all rows.
         distinct, code = np.unique(np.concatenate([self.group_time, entry]), return_inverse=True)
         size = len(distinct)
         key = self.group_stratum * size + (size - 1 - code[: self.m])
         return np.searchsorted(key, stratum * size + (size - 1 - code[self.m :]), side="left")
 
     def _dyadic(self, a: np.ndarray, b: np.ndarray) -> list[tuple]:
-        """Split the ranges [a, b) by the block size at which they are cut."""
+        """Group the ranges [a, b) by the block size at which they are cut."""
         size = b - a
         last = np.where(size > 0, b - 1, a)
         level = np.frexp((a ^ last).astype(np.float64))[1]  # bits: 0 where one group
@@ -293,16 +296,17 @@ class RiskSets:
         return levels
 
     def _runs(self, rows: np.ndarray, group: np.ndarray) -> tuple:
-        """Rows sorted by group, with pointers for the segment sum, and the groups as given."""
+        """Sort rows by group: sorted rows, segment pointers, rows and groups."""
         by = np.argsort(group, kind="stable")
         pointers = np.searchsorted(group[by], np.arange(self.m + 1))
         return rows[by], pointers, rows, group
 
     def _blocks(self, size: int) -> np.ndarray:
+        """Return the boundaries of blocks of ``size`` groups."""
         return np.append(np.arange(0, self.m, size), self.m)
 
     def over_rows(self, r: Any) -> Any:
-        """Σ of r (n, B) over the rows at risk in each group, its own events left out: (m, B)."""
+        """Sum r (n, B) over the rows at risk in each group without its tied events, (m, B)."""
         bk = self.backend
         if self.b is None:
             joined = bk.range_sum(r, self.join_start, self.join_end)
@@ -318,9 +322,9 @@ class RiskSets:
         return total
 
     def moments_over_rows(self, sums: RunSums, u: np.ndarray, k: int) -> Any:
-        """`over_rows` of u_i x_i, of k numbers x_i a row that are known by their sums: (m, k)."""
+        """Sum u_i x_i as `over_rows` does, for vectors x_i known only by their sums, (m, k)."""
         bk = self.backend
-        if self.b is None:  # a run for each group, and what lies between
+        if self.b is None:  # alternate runs: rows that join, and rows between
             ends = np.stack([self.join_start, self.join_end], 1).ravel()
             joined = sums(u, np.append(ends, self.join_end[-1:]))[::2]
             return bk.scan(joined, self.groups_start)
@@ -336,20 +340,21 @@ class RiskSets:
         return total
 
     def over_groups(self, c: Any, own: Any) -> tuple[Any, Any]:
-        """The transpose: Σ of c (m, B) over the groups each row is at risk in.
+        """Sum c (m, B) over the groups at which each row is at risk: the transpose of `over_rows`.
 
         Parameters
         ----------
         c : (m, B) array
-            Counted for the rows at risk that are not among the group's tied events.
+            Values for the rows at risk other than the tied events of the group.
         own : (m, B) array
-            Counted instead for the tied events themselves.
+            Values for the tied events.
 
         Returns
         -------
         table : (·, B) array
+            Distinct sums. Many rows share one, so the table is small.
         at : (n,) int array
-            The sum for row i is ``table[at[i]]``: many rows share one, and a table is small.
+            The sum of row i is ``table[at[i]]``.
         """
         bk, xp = self.backend, self.backend.xp
         if self.b is None:
@@ -357,7 +362,7 @@ class RiskSets:
             if own is c:
                 return xp.concatenate([after, xp.zeros((1, c.shape[1]))]), self.place_own
             zero = xp.zeros((1, c.shape[1]))
-            # The tied events of a group: its own share, and the groups after it in the stratum.
+            # Tied events receive their group's own value and the following groups of the stratum.
             following = xp.concatenate([after[1:], zero])
             following[self.groups_start[1:][np.diff(self.groups_start) > 0] - 1] = 0.0
             return xp.concatenate([after, zero, following + own]), self.place
@@ -373,5 +378,5 @@ class RiskSets:
         return total, self.place
 
     def over_events(self, r: Any) -> Any:
-        """Σ of r (n, B) over the tied events of each group: (m, B)."""
+        """Sum r (n, B) over the tied events of each group, (m, B)."""
         return self.backend.range_sum(r, self.tied_start, self.tied_end)

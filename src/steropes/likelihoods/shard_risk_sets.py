@@ -1,12 +1,12 @@
-"""Some rows of a model whose risk sets have rows elsewhere too: what they add, and get back.
+"""The rows of one shard in risk sets that extend over several shards.
 
-With r_i = w_i exp(η_i − s) of the rows here, these are N_g and E_g, their sums over the risk set of
-event time g (tied events apart), and the derivative of the loss in η_i,
+With r_i = w_i exp(η_i − s), a shard contributes N_g and E_g, the sums of its r_i over the risk set
+of event time g without and over the tied events, and computes the derivative of the loss in η_i,
 
     r_i Σ_{g: i at risk} h_g − w_i δ_i,
 
-for hazards h_g that the sums over all rows make (`sharded_partial_likelihood`). Groups g are those
-of all rows, so that two vectors as long as the distinct event times are all that goes to and fro.
+for hazards h_g that follow from the sums over all rows (`sharded_partial_likelihood`). The groups g
+are those of all rows, so only two vectors with an entry per distinct event time are exchanged.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ __all__ = ["FineGrayPart", "Hazards", "PartWeights", "RiskPart", "RiskRows"]
 
 @dataclass(frozen=True)
 class Hazards:
-    """Steps of the hazard at the event times, from all rows.
+    """Increments of the hazard at the event times, computed from all rows.
 
     Attributes
     ----------
     rest : (m, B) array
-        For those at risk.
+        Increments for rows at risk.
     own : (m, B) array or None
-        For the tied events; None where it is the same.
+        Increments for the tied events; None if they are the same.
     shift : (S, B) array or None
-        What is taken from η of each stratum before exp; None is zero.
+        The value subtracted from η in each stratum before exp; None means zero.
     """
 
     rest: np.ndarray
@@ -44,26 +44,26 @@ class Hazards:
 
 @dataclass(frozen=True)
 class RiskRows:
-    """Rows of the model that a block of X has.
+    """The rows of the model in one shard.
 
     Attributes
     ----------
     row : (n,) int array
-        The block's row of X for each.
+        Row of X within the shard for each row of the model.
     time, event : (n,) arrays
         In the model's order: by stratum, then from late to early, events last.
     entry : (n,) array or None
     stratum : (n,) int array
-        0 … S−1, ascending; not every stratum has rows here.
+        0 … S−1, ascending; some strata may have no row in this shard.
     strata : int
-        S.
+        Number of strata, S.
     groups : RiskGroups
-        Of all rows.
+        Groups of all rows.
     apart : bool
-        Whether tied events have sums of their own (Efron's method).
+        Whether tied events have separate sums (Efron's method).
     interval : (S,) int array or None
-        Where effects change with time: the interval that each stratum is of, ascending. A row of
-        X then has a row in each interval that it is at risk in. None: it has one.
+        Interval of each stratum, ascending, if effects change with time. A row of X then has a row
+        of the model in each interval at which it is at risk. None means one row.
     """
 
     row: np.ndarray
@@ -77,33 +77,34 @@ class RiskRows:
     interval: np.ndarray | None = None
 
     def intervals(self, count: int) -> np.ndarray:
-        """Where each interval's rows begin and end, (count + 1,)."""
+        """Return the boundaries of the intervals among the rows, (count + 1,)."""
         assert self.interval is not None
         return np.searchsorted(self.interval[self.stratum], np.arange(count + 1))
 
 
 @dataclass(frozen=True)
 class PartWeights:
-    """Row weights of the replicates, and what of all rows' weights matters here.
+    """Row weights of the replicates and the data of all rows' weights that this shard needs.
 
     Attributes
     ----------
     w : (n, B) array
+        Row weights.
     common : mapping of arrays
-        See `FineGrayPart`.
+        Arrays with a column per replicate; see `FineGrayPart`.
     """
 
     w: Any
     common: Mapping[str, np.ndarray]
 
     def of_lane(self, lane: int) -> PartWeights:
-        """Those of one replicate."""
+        """Select one replicate."""
         one = slice(lane, lane + 1)
         return PartWeights(self.w[:, one], {k: x[:, one] for k, x in self.common.items()})
 
 
 class RiskPart:
-    """Rows of one block; of a Cox model.
+    """The rows of a Cox model in one shard.
 
     Parameters
     ----------
@@ -126,12 +127,13 @@ class RiskPart:
 
     @property
     def _ever(self) -> np.ndarray:
+        """Whether each row is in some risk set, (n,)."""
         return self.risk.ever
 
-    # -- to all ------------------------------------------------------------------------------
+    # -- contributions to the sums over shards -----------------------------------------------
 
     def tops(self, eta: Array, weights: PartWeights) -> np.ndarray:
-        """The largest η of each stratum's rows that matter, (S, B); −∞ where there are none."""
+        """Find the largest η of weighted rows at risk in each stratum, (S, B); −∞ if none."""
         counted = (weights.w > 0) & self.backend.asarray(self._ever[:, None])
         top = self.backend.segment_max(np.where(counted, eta, -np.inf), self.start)
         return np.asarray(self.backend.to_host(top))
@@ -139,59 +141,62 @@ class RiskPart:
     def rates(
         self, eta: Array, weights: PartWeights, shift: np.ndarray | None
     ) -> tuple[Array, np.ndarray]:
-        """r, (n, B), and the events' part of the loss, −Σ w δ (η − s), (B,)."""
+        """Compute r, (n, B), and the event term of the loss, −Σ w δ (η − s), (B,)."""
         e = eta if shift is None else np.minimum(eta - shift[self.risk.stratum], 0.0)
         events = weights.w * self.delta
         return weights.w * np.exp(e), -np.asarray(self.backend.column_sum(events * e))
 
     def sums(self, r: Array, weights: PartWeights) -> dict[str, np.ndarray]:
-        """``at_risk`` and, where tied events are apart, ``tied``, (m, B) each."""
+        """Compute ``at_risk`` and, if tied events are separate, ``tied``, (m, B) each."""
         N, E = self.risk.over_rows(r), self.risk.over_events(r)
         if not self.rows.apart:
             return {"at_risk": N + E}
         return {"at_risk": N, "tied": E}
 
     def squares(self, r: Array, weights: PartWeights) -> np.ndarray:
-        """Sums of r² over the risk sets with the tied events whole, (m, B)."""
+        """Sum r² over the risk sets including all tied events, (m, B)."""
         square = r * r
         return self.risk.over_rows(square) + self.risk.over_events(square)
 
-    # -- from all ----------------------------------------------------------------------------
+    # -- results from the hazards of all rows ------------------------------------------------
 
     def exposure(self, weights: PartWeights, hazards: Hazards) -> Array:
-        """Cumulative hazard while at risk, (n, B)."""
+        """Compute the cumulative hazard of each row while at risk, (n, B)."""
         own = hazards.rest if hazards.own is None else hazards.own
         table, at = self.risk.over_groups(hazards.rest, own)
         return table[at]
 
     def gradient(self, r: Array, weights: PartWeights, hazards: Hazards) -> Array:
-        """Derivative of the loss in η, (n, B)."""
+        """Compute the derivative of the loss in η, (n, B)."""
         return r * self.exposure(weights, hazards) - weights.w * self.delta
 
     def moments(
         self, sums: RunSums, k: int, u: Array, weights: PartWeights, chosen: np.ndarray,
         at: slice = slice(None),
     ) -> tuple[Array, Array | None]:  # fmt: skip
-        """Sums of r x over the risk sets of some groups: of those at risk, and of tied events.
+        """Sum r x over the risk sets of some groups, without tied events and over these.
 
-        The second is None where it is in the first.
+        The second is None if the first includes it.
 
         Parameters
         ----------
         sums : RunSums
-            Of the k numbers x of each row.
+            Sums of the k values x of each row.
+        k : int
+            Number of values per row.
         u : (·,) array
-            r.
+            The rates r.
         chosen : (F,) int array
             Groups, ascending.
         at : slice
-            The rows that u and the sums are of; those of the groups are among them.
+            The rows to which u and ``sums`` refer; they include all rows of the groups.
         """
         risk = self._risk_at(chosen, at)
         E = sums(u[risk.event_rows], risk.event_start, risk.event_rows)
         return risk.moments_over_rows(sums, u, k), E
 
     def _risk_at(self, chosen: np.ndarray, at: slice = slice(None)) -> RiskSets:
+        """Build the risk sets of some rows at some groups."""
         rows = self.rows
         entry = None if rows.entry is None else rows.entry[at]
         a, b, _ = at.indices(self.n)
@@ -202,10 +207,11 @@ class RiskPart:
 
 
 class FineGrayPart(RiskPart):
-    """Rows whose risk sets those with a competing event do not leave.
+    """The rows of a Fine–Gray model in one shard.
 
-    What of all rows' weights matters is ``G`` (m, B), the censoring distribution before the event
-    times, and ``inverse`` (c, B), one over that before the times of the competing events here.
+    Rows with a competing event remain in the risk sets. The ``common`` data are ``G`` (m, B), the
+    censoring distribution before the event times, and ``inverse`` (c, B), its reciprocal before
+    the times of the competing events in this shard.
 
     Parameters
     ----------
@@ -221,12 +227,13 @@ class FineGrayPart(RiskPart):
 
     @property
     def _ever(self) -> np.ndarray:
+        """Whether each row is in some risk set, (n,)."""
         ever = self.risk.ever
         ever[self.competing] = True
         return ever
 
     def _stayed(self, x: Array, risk: RiskSets, sums: Any) -> Array:
-        """Sums of x (c, ·) over those with a competing event before each group's time."""
+        """Sum x (c, ·) over the rows with a competing event before each group's time."""
         ends = np.append(risk.tied_end[1:], self.n)
         final = risk.groups_start[1:][np.diff(risk.groups_start) > 0] - 1
         ends[final] = self.start[risk.group_stratum[final] + 1]
@@ -235,7 +242,7 @@ class FineGrayPart(RiskPart):
         return self.backend.scan(sums(x, pointers)[::2], risk.groups_start, True)
 
     def sums(self, r: Array, weights: PartWeights) -> dict[str, np.ndarray]:
-        """See `RiskPart.sums`; weighted."""
+        """See `RiskPart.sums`; weighted by ω."""
         x = r[self.competing] * weights.common["inverse"]
         late = self._stayed(x, self.risk, self.backend.segment_sum)
         N = self.risk.over_rows(r) + self.risk.over_events(r)
@@ -262,7 +269,7 @@ class FineGrayPart(RiskPart):
         self, sums: RunSums, k: int, u: Array, weights: PartWeights, chosen: np.ndarray,
         at: slice = slice(None),
     ) -> tuple[Array, Array | None]:  # fmt: skip
-        """See `RiskPart.moments`; weighted. Of all rows: effects do not change with time here."""
+        """See `RiskPart.moments`; weighted by ω, and for all rows, as effects are constant."""
         x = u[self.competing, None] * weights.common["inverse"]
         late = self._stayed(
             x[:, 0], self._risk_at(chosen), lambda own, ends: sums(own, ends, self.competing)

@@ -1,13 +1,13 @@
-"""A partial likelihood of all rows from sums by event time, which blocks of rows add up.
+"""A partial likelihood over shards, computed from their sums by event time.
 
-The loss needs of the rows their sums over the risk sets (`shard_risk_sets`), added up; what comes
-of these are the hazard's steps, with which each block knows the derivative of its own rows, and the
-diagonal of its part of the Hessian
+The loss depends on the shards' sums over the risk sets (`shard_risk_sets`), which are added. The
+resulting hazard increments determine the derivative of the loss in each shard and the diagonal
+r_i H_i of its part of the Hessian
 
     Σ_i r_i H_i x_i x_i' − Σ_g c_g m_g m_g',    m_g = N_g + f_g E_g of r x.
 
-Its second term is of few groups, as the event times of a Hessian for steps are merged into bins:
-the blocks' sums m_g at these are added up too.
+The second term has few groups, because the event times of a Hessian for steps are merged into
+bins. The shards' sums m_g at these groups are added too.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["RiskExchange", "RiskHessian", "RiskModel"]
 
 
 class RiskModel(Protocol):
-    """What is asked of the likelihood of all rows; see `CoxLikelihood`."""
+    """The methods required of the likelihood of all rows; see `CoxLikelihood`."""
 
     backend: Backend
     n: int
@@ -44,43 +44,43 @@ class RiskModel(Protocol):
         """Bind row weights."""
 
     def shares_of(self, N: Array, E: Array | None, weights: Any) -> tuple[Array, Array, Array]:
-        """The loss's logarithms, S and h from sums over the risk sets."""
+        """Compute the log terms of the loss, S and h from sums over the risk sets."""
 
     def steps_of(self, h: Array, weights: Any) -> tuple[Array, Array]:
-        """Hazards by event time."""
+        """Sum hazards by event time."""
 
     def nodes(self, S: Array, h: Array, weights: Any) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Terms of the exact Hessian."""
+        """Return the terms of the exact Hessian."""
 
     def over_shares(self, x: Array) -> Array:
-        """Sums over the shares of an event time."""
+        """Sum over the shares of each event time."""
 
     def whole_of(self, S: Array) -> Array:
-        """Sums over whole risk sets."""
+        """Select the sums over whole risk sets."""
 
     def common(self, weights: Any) -> dict[str, np.ndarray]:
-        """What of all rows' weights matters to each, by groups."""
+        """Return quantities of all rows' weights that each shard needs, by group."""
 
     def own(self, weights: Any) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        """The same by rows of the model: these, ascending, and an array of as many rows."""
+        """Return quantities by row: ascending rows of the model, and an array with their values."""
 
 
 @dataclass(frozen=True)
 class RiskHessian:
-    """What a Hessian is made of beside the blocks' sums.
+    """The quantities from which a Hessian is computed, apart from the shards' sums.
 
     Attributes
     ----------
     hazards : Hazards
-        With which the diagonal of the linear predictors is made; of one replicate.
+        Hazards of one replicate, for the diagonal over the linear predictors.
     groups : (F,) int array
-        At which sums of r x are wanted.
+        Groups at which sums of r x are needed.
     nodes : list of ((F,) array, (F,) array)
         Pairs (f, c).
     apart : bool
-        Whether tied events' sums are wanted apart.
+        Whether sums over tied events are needed separately.
     factor : float
-        By which sums are multiplied for these c; see `lifted`.
+        Scale of the sums to which c refers; see `lifted`.
     """
 
     hazards: Hazards
@@ -90,7 +90,7 @@ class RiskHessian:
     factor: float
 
     def moments(self, sums: dict[str, np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Pairs (m (F, k), c (F,)) from the blocks' sums."""
+        """Compute pairs of moments m (F, k) and weights c (F,) from the shards' sums."""
         N = sums["at_risk"] * self.factor
         if not self.apart:
             return [(N, c) for _, c in self.nodes]
@@ -99,19 +99,20 @@ class RiskHessian:
 
 
 class RiskExchange:
-    """A likelihood with risk sets, and how its rows are spread over blocks.
+    """A likelihood with risk sets and the distribution of its rows over shards.
 
     Parameters
     ----------
     likelihood : CoxLikelihood
+        The likelihood of all rows.
     row : (rows of the model,) int array
-        The row of X of each.
+        The row of X for each row of the model.
     cuts : (K + 1,) int array
-        Where blocks of rows of X begin and end.
+        Boundaries of the shards among the rows of X.
     interval : (S,) int array, optional
-        The interval of time of each stratum; see `RiskRows`.
+        Interval of time of each stratum; see `RiskRows`.
     competing : int array, optional
-        Rows of the model that stay in risk sets for a competing event (Fine and Gray).
+        Rows of the model that remain in risk sets after a competing event (Fine and Gray).
     """
 
     def __init__(
@@ -122,16 +123,16 @@ class RiskExchange:
         block = np.searchsorted(cuts, row, side="right") - 1
         by = np.argsort(block, kind="stable")
         at = np.searchsorted(block[by], np.arange(len(cuts)))
-        self.rows = [by[a:b] for a, b in pairwise(at)]  # each ascending: in the model's order
+        self.rows = [by[a:b] for a, b in pairwise(at)]  # ascending, so in the model's order
         self._first, self._row = cuts[:-1], row
 
     @property
     def apart(self) -> bool:
-        """Whether tied events have sums of their own."""
+        """Whether tied events have separate sums."""
         return self.likelihood.by_event
 
     def parts(self) -> list[Any]:
-        """Makers of the blocks' `RiskPart`; see `Likelihood.parts`."""
+        """Return factories of the shards' `RiskPart`; see `Likelihood.parts`."""
         whole, risk = self.likelihood, self.likelihood.risk
         groups = RiskGroups(np.asarray(risk.group_time), np.array(risk.group_stratum))
         out = []
@@ -151,9 +152,9 @@ class RiskExchange:
     def shard_contexts(
         self, weights: Any, offset: np.ndarray | None
     ) -> list[dict[str, np.ndarray]]:
-        """What each block is told of bound weights, see `PartWeights.common`, and its offsets.
+        """Collect the data of bound weights and offsets that each shard receives.
 
-        These are of the rows of η, in the model's order.
+        See `PartWeights.common`. The offsets are those of the rows of η in the model's order.
         """
         common, own = self.likelihood.common(weights), self.likelihood.own(weights)
         out = []
@@ -169,22 +170,23 @@ class RiskExchange:
     def loss(
         self, sums: dict[str, np.ndarray], weights: Any, shift: np.ndarray | None
     ) -> tuple[np.ndarray, Hazards]:
-        """Losses (B,) and hazards, from the blocks' sums."""
+        """Compute losses, (B,), and hazards from the shards' sums."""
         logs, _, h = self._shares(sums, weights)
         rest, own = self.likelihood.steps_of(h, weights)
         return sums["linear"] + logs, Hazards(rest, own if self.apart else None, shift)
 
     def _shares(self, sums: dict[str, np.ndarray], weights: Any) -> tuple[Array, Array, Array]:
+        """Compute the log terms of the loss, S and h from the shards' sums."""
         tied = sums["tied"] if self.apart else None
         return self.likelihood.shares_of(sums["at_risk"], tied, weights)
 
     def hessian(
         self, sums: dict[str, np.ndarray], w: np.ndarray, shift: np.ndarray | None
     ) -> RiskHessian:
-        """What the Hessian of one replicate is made of, for steps.
+        """Compute the quantities from which the Hessian of one replicate is built, for steps.
 
         Event times are merged as in `CoxLikelihood.curvature`. Row weights w (n, 1) are in the
-        model's order; beside `loss`'s the sums have ``squares``.
+        model's order. The sums contain ``squares`` in addition to those of `loss`.
         """
         whole = self.likelihood
         weights = whole.weigh(w)
@@ -204,7 +206,7 @@ class RiskExchange:
             nodes = [(np.ones(len(c)), c)]
         at = np.flatnonzero(np.any([c != 0 for _, c in nodes], axis=0))
         apart = any((f[at] != 1.0).any() for f, _ in nodes)
-        # Blocks multiply their rates, which are in units as before.
+        # The shards multiply by their unscaled rates.
         hazards = Hazards(rest * factor, own * factor if own is not rest else None, shift)
         return RiskHessian(
             hazards, at, [(f[at], c[at]) for f, c in nodes], apart, factor
@@ -212,7 +214,7 @@ class RiskExchange:
 
 
 def _part(rows: RiskRows, competing: np.ndarray | None, backend: Backend) -> RiskPart | None:
-    """A block's rows; None where it has none of the model's."""
+    """Build the rows of one shard; None if it has no row of the model."""
     if len(rows.row) == 0:
         return None
     if competing is None:

@@ -1,8 +1,8 @@
-"""A likelihood with few nuisance parameters from sums by them, which blocks of rows add up.
+"""A likelihood over shards with few nuisance parameters, computed from sums by parameter.
 
-With α given, the loss of a cumulative model is a sum over rows, and so is all that it takes to
-eliminate α from its quadratic model (`nuisance_likelihood`): g = ∂L/∂α, T = ∂²L/∂α² and C X, a
-row of p numbers for each of α. Where these are few, they are fewer numbers than there are rows.
+Given α, the loss of a cumulative model is a sum over rows, and so are the quantities that eliminate
+α from its quadratic model (`nuisance_likelihood`): g = ∂L/∂α, T = ∂²L/∂α² and C X, a row of p
+numbers for each parameter. With few parameters these are fewer numbers than there are rows.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ __all__ = ["LevelExchange", "LevelPoint", "Moved"]
 
 @dataclass(frozen=True)
 class LevelPoint:
-    """Thresholds of B replicates; those of one that has fewer come first, and zeros then.
+    """Thresholds of B replicates, padded with zeros at the end.
 
     Attributes
     ----------
     alpha, delta : (K, B) arrays
         See `Thresholds`.
     clipped : (B,) bool array
-        Whether rows' curvatures below zero, which are rounding, count as zero.
+        Whether negative curvatures of rows, which are rounding errors, count as zero.
     t : (K, B) array or None
-        T⁻¹g, where a gradient with α eliminated is wanted.
+        T⁻¹g, if a gradient with α eliminated is needed.
     """
 
     alpha: np.ndarray
@@ -40,31 +40,31 @@ class LevelPoint:
 
 
 class Moved(Protocol):
-    """α that can be moved; see `Thresholds`."""
+    """Thresholds α that can move along a step; see `Thresholds`."""
 
     alpha: np.ndarray
     delta: np.ndarray
 
     def moved(self, step: np.ndarray, t: float) -> Any:
-        """Go t along a step."""
+        """Move a fraction t along a step."""
 
 
 class LevelExchange(Protocol):
-    """Such a likelihood of all rows, and how its rows are spread over blocks."""
+    """A likelihood of all rows and the distribution of its rows over shards."""
 
     def parts(self) -> list[Any]:
-        """Makers of the blocks' `LevelPart`; see `Likelihood.parts`."""
+        """Return factories of the shards' `LevelPart`; see `Likelihood.parts`."""
 
     def shard_contexts(
         self, weights: np.ndarray, offset: np.ndarray | None
     ) -> Sequence[dict[str, np.ndarray]]:
-        """What each block is told of replicates' row weights (n, B), and of its offsets.
+        """Collect the data of row weights (n, B) and offsets that each shard receives.
 
-        ``rank`` (M, B) is the level that each level of all rows is of in each replicate.
+        ``rank`` (M, B) maps each level of all rows to a level of each replicate.
         """
 
     def begin(self, level: float, weights: np.ndarray, like: Nuisance | None) -> Moved:
-        """α to start from where η is ``level`` in the mean; see `NuisanceLikelihood.begin`."""
+        """Compute an initial α if the mean of η is ``level``; see `NuisanceLikelihood.begin`."""
 
     def nuisance(self, weights: np.ndarray, at: Moved) -> Nuisance:
-        """α of a replicate as others know it."""
+        """Return the nuisance parameters of a replicate at given thresholds."""
