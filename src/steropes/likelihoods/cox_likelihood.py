@@ -242,8 +242,8 @@ class CoxLikelihood(Likelihood):
             empty = S < 1e-300  # or so small that share / S would overflow
             if not empty.any():
                 return share * xp.log(S), S, share / S
-        """Compute N and E, (m, B): sums of r over risk sets without ties and over ties."""
-            # infinite and the line search steps back.
+            # Nobody is at risk (all weights zero), or exp underflowed. After an underflow the loss
+            # is infinite and the line search steps back.
             filled = xp.where(empty, 1.0, S)
             log_S = xp.where(empty & (share > 0), -np.inf, xp.log(filled))
             loss = xp.where(share > 0, share * log_S, 0.0)

@@ -212,8 +212,8 @@ class RiskSets:
         at, first_row = found.event_rows, found.first_row
         self.tied_start, self.tied_end = first_row, first_row + np.diff(self.event_start)
         # a is the first group whose first event row follows the row. The tied events of a group
-        # come after all other rows with that time, so a excludes their own group. Rows after the last
-        # group of their stratum are never at risk.
+        # come after all other rows with that time, so a excludes their own group. Rows after the
+        # last group of their stratum are never at risk.
         places = np.int32 if n < 2**30 else np.int64
         opens = np.zeros(n + 1, np.int8 if groups is None else places)
         if groups is None:
