@@ -10,13 +10,13 @@ import pandas as pd
 
 from steropes.studies.controls.control_performance import ControlEstimates
 from steropes.studies.controls.empirical_calibration import fit_systematic_error
+from steropes.studies.normal_quantile import Z
 from steropes.studies.report import html
 from steropes.studies.report.control_plots import calibration_plot
 from steropes.studies.report.forest_plot import Row, forest
 
 __all__ = ["performance_parts", "performance_words"]
 
-Z = 1.959963984540054  # The 97.5 % quantile of the standard normal distribution.
 HEAD = (
     "Analysis",
     "AUC",

@@ -23,10 +23,10 @@ from steropes.studies.controls.empirical_calibration import (
     calibrate,
     fit_systematic_error,
 )
+from steropes.studies.normal_quantile import Z
 
 __all__ = ["ErrorModel", "calibrate_interval", "fit_error_model", "leave_one_group_out"]
 
-Z = 1.959963984540054  # The 97.5 % quantile of the standard normal distribution.
 FARTHEST = 40.0  # The range around the estimate in which limits are searched, on the log scale.
 
 

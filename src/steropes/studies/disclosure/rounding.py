@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from steropes.studies.normal_quantile import Z
+
 __all__ = [
     "Effect",
     "effect_step",
@@ -18,7 +20,6 @@ __all__ = [
     "withheld",
 ]
 
-Z = 1.959963984540054  # the 97.5 % quantile of the standard normal
 DIGITS = 3  # of an estimate that is shown to readers
 STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # of a log ratio; the finest is one percent
 UNITS = (0.01, 0.02, 0.05, 0.1, 0.2)  # of a standardised difference

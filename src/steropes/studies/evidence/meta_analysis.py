@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 from steropes.errors import DataError
 from steropes.infer.profile_search import MAX_FLAT_CHANGE
 from steropes.studies.evidence.profile_interpolation import Profile
+from steropes.studies.normal_quantile import Z
 
 __all__ = ["Combined", "Profile", "combine_normal", "combine_profiles"]
 
 HALF = 3.8414588206941227 / 2  # The drop of a log-likelihood at its 95 % limits.
-Z = 1.959963984540054  # The 97.5 % quantile of the standard normal distribution.
 RISE = "likelihoods may keep rising: they rise to"
 STARTS = 4001  # The number of points, in addition to the stored ones, that bracket the maximum.
 

@@ -17,10 +17,9 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.studies.comparative.input_checks import require_people, require_weights
+from steropes.studies.normal_quantile import Z
 
 __all__ = ["AbsoluteEffect", "absolute_effect"]
-
-Z = 1.959963984540054  # The 97.5 % quantile of the standard normal distribution.
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from steropes.errors import DataError, SeparationError
 from steropes.studies.comparative.input_checks import require_people, require_weights
 from steropes.studies.covariates.feature_extraction import Features
+from steropes.studies.normal_quantile import Z
 from steropes.studies.outcomes.e_values import e_value, e_value_of_limit, is_common
 from steropes.studies.outcomes.outcome_regression import Fitted, clusters_of, fit_with_engine
 from steropes.studies.outcomes.outcome_summaries import arm_counts
@@ -22,7 +23,6 @@ from steropes.studies.results.stored_profile import store_profile
 
 __all__ = ["Estimate", "estimate_effect", "why_none"]
 
-Z = 1.959963984540054  # The 97.5 % quantile of the standard normal distribution.
 STEP = 0.1  # The spacing of a stored profile that is cheap to evaluate, see `store_profile`.
 COUNTED = ("subjects", "days", "outcomes")
 

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from steropes.errors import DataError, SeparationError
 from steropes.studies.covariates.feature_extraction import Features
+from steropes.studies.normal_quantile import Z
 from steropes.studies.outcomes.outcome_design import LEVELS, TREATMENT, outcome_columns, product
 from steropes.studies.outcomes.settings import OutcomeModel
 from steropes.studies.results.stored_profile import profile_of, store_profile
 
 __all__ = ["Fitted", "clusters_of", "fit_with_engine"]
 
-Z = 1.959963984540054  # The 97.5 % quantile of the standard normal distribution.
 STEP = 0.2  # The spacing of a stored profile whose points need a refit, see `store_profile`.
 
 

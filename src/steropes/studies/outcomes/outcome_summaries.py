@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from steropes.data.kaplan_meier import product_limit
 from steropes.studies.comparative.input_checks import require_people, require_weights
+from steropes.studies.normal_quantile import Z
 
 __all__ = [
     "arm_counts",
@@ -29,7 +30,6 @@ QUANTILES = {
     "p_90": 0.9,
     "max": 1.0,
 }
-Z = 1.959963984540054  # The 97.5 % quantile of the standard normal distribution.
 
 
 def arm_counts(people: pd.DataFrame) -> dict[str, int]:

@@ -7,12 +7,11 @@ import math
 import numpy as np
 import pandas as pd
 
+from steropes.studies.normal_quantile import Z
 from steropes.studies.report.canvas import Axes, Canvas, Picture
 from steropes.studies.report.formatting import decimals
 
 __all__ = ["calibration_plot"]
-
-Z = 1.959963984540054
 
 
 def calibration_plot(

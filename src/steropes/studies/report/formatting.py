@@ -15,6 +15,7 @@ from steropes.studies.comparative.estimands import estimand_name
 from steropes.studies.comparative.tied_scores import MANY_TIED
 from steropes.studies.disclosure import Bound
 from steropes.studies.disclosure.study import Published
+from steropes.studies.normal_quantile import Z
 from steropes.studies.report.digits import deciding, deciding_p, decimals, limit_text
 from steropes.studies.verdicts import NOT_SHOWN, Judged
 
@@ -300,7 +301,7 @@ def _precision(study: ComparativeStudy, public: Published) -> list[Check]:
 
 def factor(line: Any) -> str:
     """How many times the lower limit the upper one is."""
-    ratio = math.exp(min(700.0, 2 * 1.959964 * float(line["se"])))
+    ratio = math.exp(min(700.0, 2 * Z * float(line["se"])))
     return decimals(ratio, 1) if ratio < 100 else count(ratio) if ratio < 1e6 else "over a million"
 
 
