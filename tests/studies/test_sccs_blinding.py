@@ -49,7 +49,7 @@ def path(tmp_path_factory):
 def one(path):
     """One exposure that fails, beside another drug."""
     settings = case_series_settings(OUTCOME, TARGET, others=True, variance=0.5, bootstrap=5)
-    return case_series(path, settings)
+    return case_series(path, settings, disclosure="none")  # so that blinding alone hides numbers
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,8 @@ def both(path):
         ExposureWindow("before", (TARGET, OTHER), start=-30, end=-1, end_at="start",
                        by_concept=True),
     )  # fmt: skip
-    return case_series(path, CaseSeriesSettings(CaseRules(OUTCOME), windows, thresholds=LENIENT))
+    settings = CaseSeriesSettings(CaseRules(OUTCOME), windows, thresholds=LENIENT)
+    return case_series(path, settings, disclosure="none")
 
 
 def told(study, name):
@@ -194,6 +195,7 @@ def test_an_exposure_that_passes_has_no_word_on_hiding(both):
 
 def test_the_command_hides_and_shows(path, one, tmp_path, capsys):
     asked = ["sccs", path, "--exposure", str(TARGET), "--outcome", str(OUTCOME)]
+    asked += ["--disclosure", "none"]
     out = ["--output", str(tmp_path / "out")]
     for more, yes in ((["--unblind"], True), ([], False)):
         assert run([*map(str, asked), *out, *more]) == 0
