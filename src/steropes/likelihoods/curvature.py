@@ -1,9 +1,8 @@
-"""The kinds of curvature that a likelihood can declare, as pure data in η.
+"""The kinds of curvature that a likelihood can declare, as data in η.
 
-A likelihood says what its Hessian H_η in the linear predictor is and never sees X; what
-X' H_η X is for some columns is the solver's work (`steropes.solve.hessian`), one file a kind. The
-points are of one replicate. A new kind is a class here, a member of `AnyCurvature`, and a file
-there.
+A likelihood describes its Hessian H_η in the linear predictor of one replicate and never sees X.
+The solver computes X' H_η X for some columns (`steropes.solve.hessian`), with one file for each
+kind. A new kind needs a class here, an entry in `AnyCurvature` and a file there.
 """
 
 from __future__ import annotations
@@ -33,22 +32,22 @@ class GroupedCurvature:
 
     X' H_η X = X' diag(v) X − Σ_g c_g m_g m_g',   m_g = Σ_{i in g} u_i x_i.
 
-    Groups are prefixes of runs: walk through the lines of a run, adding u_i x_i to a sum that
-    starts from zero, and take the term of a group out where ``c`` is not zero. A line is a row of
-    the model, or ``rows[line]`` where given (a row can come twice, or be taken out again with a
-    negative u). The risk sets of a Cox model and the strata of a conditional one are both that;
-    a generalised linear model has the diagonal alone.
+    Groups are prefixes of runs of lines: the terms u_i x_i of a run are added to a sum that starts
+    from zero, and each line with nonzero ``c`` ends a group. A line refers to the row of the model
+    with its number, or to ``rows[line]`` if given, so that a row can occur twice or be removed by
+    a negative u. Risk sets of a Cox model and strata of a conditional model have this form; a
+    generalised linear model has the diagonal only.
 
     Attributes
     ----------
     v : (n,) array
         Diagonal, at least zero.
     u : (L,) array or None
-        Weights of the lines; None where there are no groups.
+        Weights of the lines; None without groups.
     runs : (S + 1,) int array or None
-        Where the runs (strata) begin and end among the lines.
+        Boundaries of the runs (strata) among the lines.
     c : (L,) array or None
-        Weight of the group that ends with each line, zero where none does.
+        Weight of the group that ends with each line, zero if none does.
     rows : (L,) int array or None
         The model's row for each line; None is the identity.
     """
@@ -61,37 +60,37 @@ class GroupedCurvature:
 
     @property
     def grouped(self) -> bool:
-        """Whether rank-one terms are taken out of the diagonal."""
+        """Whether there are rank-one terms."""
         return self.u is not None
 
 
 @dataclass
 class SubdistributionCurvature:
-    """Risk sets that nobody with a competing event leaves (Fine and Gray 1999).
+    """Risk sets in which rows with a competing event remain (Fine and Gray 1999).
 
     X' H_η X = X' diag(v) X − Σ_g c_g m_g m_g',
     m_g = Σ_{at risk at t_g} r_i x_i + G(t_g−) Σ_{T_i < t_g} late_i x_i.
 
-    The first sum is a running sum over lines, as in `GroupedCurvature`; the second one from early
-    to late times, within strata: the rows are sorted by stratum and from late to early, and what
-    group g's second sum has not yet reached ends at ``ends[g]``.
+    The first sum is a running sum over lines, as in `GroupedCurvature`. The second runs from early
+    to late times within strata. Rows are sorted by stratum and from late to early, and the second
+    sum of group g covers the rows of its stratum from ``ends[g]`` on.
 
     Attributes
     ----------
     v : (n,) array
         Diagonal.
     u, runs, c, rows
-        Lines of those at risk and the groups' weights, as in `GroupedCurvature`.
+        Lines of the rows at risk and weights of the groups, as in `GroupedCurvature`.
     late : (n,) array
         Weight of a row after a competing event, r / G(T−).
     ends : (m,) int array
-        One past the last row of each group whose weight is not zero, ascending within strata.
+        One past the last row of each group with nonzero weight, ascending within strata.
     G : (m,) array
         Probability of being under observation just before each group's time, up to a factor.
     stratum : (m,) int array
-        Of each group, ascending.
+        Stratum of each group, ascending.
     strata_start : (S + 1,) int array
-        Where the strata begin and end among the rows.
+        Boundaries of the strata among the rows.
     """
 
     v: Any
@@ -108,28 +107,28 @@ class SubdistributionCurvature:
 
     @property
     def at_risk(self) -> GroupedCurvature:
-        """What it is without those who stay after a competing event."""
+        """The curvature without rows after a competing event."""
         return GroupedCurvature(self.v, self.u, self.runs, self.c, self.rows)
 
 
 @dataclass
 class ChannelCurvature:
-    """Several linear predictors a person, and a baseline that all people share.
+    """Several linear predictors per person, and a baseline shared by all people.
 
     The rows of η are C channels of n people, h_ic, and a baseline a_k of K intervals, with
     η_ik = Σ_c f_c(k) h_ic + a_k while person i is at risk, first_i ≤ k < last_i, and f_0 = 1.
-    With v_ik = w_i p_ik (1 − p_ik) of a logistic model at η_ik,
+    With v_ik = w_i p_ik (1 − p_ik) for a logistic model at η_ik,
 
         ∂²/∂h_ic ∂h_id = Σ_k f_c(k) f_d(k) v_ik,    ∂²/∂h_ic ∂a_k = f_c(k) v_ik,
         ∂²/∂a_k² = Σ_i v_ik.
 
-    The first and the last are few numbers and are held; the n · K of the second are made where
-    they are needed, from the point.
+    The first and third are stored. The n · K values of the second are computed from the point
+    where they are needed.
 
     Attributes
     ----------
     h, base : (C, n) and (K,) arrays
-        The point.
+        The point at which the curvature is taken.
     w : (n,) array
         Row weights.
     functions : (K, C − 1) array
@@ -166,17 +165,17 @@ class ChannelCurvature:
 
 @dataclass
 class OperatorCurvature:
-    """A Hessian H_η that is known by its products with directions in η only.
+    """A Hessian H_η that is available only through its products with directions in η.
 
-    Of the exact conditional likelihood: H_η is the covariance of the draws, block diagonal in the
-    strata, and recursions give its products with a direction at the cost of a gradient.
+    In the exact conditional likelihood, H_η is the covariance of the draws, block diagonal by
+    stratum, and recursions compute its product with a direction at the cost of a gradient.
 
     Attributes
     ----------
     v : (n,) array
-        Its diagonal part in an approximation diag(v) − Σ_s c_s v_s v_s' by strata.
+        Diagonal of an approximation diag(v) − Σ_s c_s v_s v_s' by stratum.
     product : function
-        T (n, K), on the host, to H_η T.
+        Maps T (n, K), on the host, to H_η T.
     """
 
     v: Any
@@ -186,30 +185,31 @@ class OperatorCurvature:
 
 @dataclass
 class ProfiledCurvature:
-    """Nuisance parameters α eliminated: H_ηη − C'T⁻¹C with T = H_αα and C = H_αη.
+    """The curvature with nuisance parameters α eliminated, H_ηη − C'T⁻¹C.
 
-    A row depends on α_up − η and α_low − η, one or both of them, so that H_ηη is diagonal and C
-    has two entries a row at most: −a_i at (up_i, i) and −b_i at (low_i, i).
+    Here T = H_αα and C = H_αη. A row depends on α_up − η, α_low − η or both, so H_ηη is diagonal
+    and C has at most two entries per row: −a_i at (up_i, i) and −b_i at (low_i, i).
 
     Attributes
     ----------
     v : (n,) array
-        H_ηη, a + b of the rows below and zero elsewhere.
+        H_ηη: a + b for the rows below and zero for others.
     rows : (m,) int array or None
-        The rows with weight, in the order of the arrays below; None where they are all rows.
+        The rows with weight, in the order of the arrays below; None means all rows.
     low, up : (m,) int32 arrays
-        Parameters of each row, −1 and K where there is none.
+        Parameters of each row; −1 and K mean none.
     a, b : (m,) arrays
+        Entries of C with the opposite sign.
     pointers : (M + 1,) int array or None
-        Where ``block`` is a `Chain`: runs of these rows, such that the rows of run k alone have
-        ``up`` = k and those of run k + 1 alone have ``low`` = k.
+        If ``block`` is a `Chain`, runs of these rows such that exactly the rows of run k have
+        ``up`` = k and exactly those of run k + 1 have ``low`` = k.
     block : Block
-        T.
+        The Hessian T of the nuisance parameters.
     coarse : bool
         Whether neighbouring parameters may be pooled.
     safer : function or None
-        Of a loss that is not convex: makes a curvature that is positive in every row, for where
-        this one turns out not to be.
+        For a loss that is not convex, computes a curvature that is positive in every row, for use
+        if this one is not positive definite.
     """
 
     v: NDArray[np.float64]
@@ -225,7 +225,7 @@ class ProfiledCurvature:
     grouped = True
 
     def among(self, order: NDArray[np.int64] | None, n: int) -> ProfiledCurvature:
-        """The same over n rows of which these are those at ``order``; None is all, in order."""
+        """Embed the rows at ``order`` among n rows; None means all rows in order."""
         if order is None:
             return self
         v = np.zeros(n)

@@ -1,20 +1,20 @@
-"""Likelihoods with parameters of their own beside η, which every fit estimates along.
+"""Likelihoods with nuisance parameters α in addition to η.
 
-The thresholds of an ordinal model, or a baseline, are as many as the distinct outcomes, and none
-of them is a column of X. With α for them the loss is L(α, η). Where the replicates are, so are
-their α; a step of the coefficients takes the α along, and what the solver sees is L with α
-eliminated from its quadratic model: with g = ∂L/∂α, T = ∂²L/∂α² and C = ∂²L/∂α∂η
+The thresholds of an ordinal model, or a baseline, are as numerous as the distinct outcomes and are
+not columns of X. The loss is L(α, η). Each replicate has its own α, which moves with every step of
+the coefficients. The solver works with L after α is eliminated from its quadratic model: with
+g = ∂L/∂α, T = ∂²L/∂α² and C = ∂²L/∂α∂η,
 
     gradient in η  ∂L/∂η − C'T⁻¹g,    Hessian in η  ∂²L/∂η² − C'T⁻¹C,
     step of α for a step d of η  −T⁻¹(g + C d),
 
-the step of Newton's method for both together. At an optimum g is zero, and the first is the
-gradient of the profile likelihood. How far α is from its optimum given η is its Newton decrement,
-which the certificate counts with the violations of the other conditions. α may be bounded (the
-thresholds increase): a step goes along a path that stays inside.
+the joint Newton step. At an optimum g is zero, and the first is the gradient of the profile
+likelihood. The Newton decrement of α measures its distance from the optimum given η; the
+certificate includes it with the violations of the other conditions. α may be constrained (the
+thresholds increase), so a step follows a path that satisfies the constraints.
 
-All of it is of one replicate: α differ in number between replicates, since an outcome whose rows
-all have no weight has no threshold.
+Points belong to one replicate. The number of parameters differs between replicates, since an
+outcome whose rows all have weight zero has no threshold.
 """
 
 from __future__ import annotations
@@ -30,24 +30,29 @@ from .sharded_thresholds import LevelExchange
 
 __all__ = ["Nuisance", "NuisanceLikelihood", "NuisancePoint", "gone", "profiled"]
 
-SETTLED = 1e-11  # decrement with which nuisance parameters are at their optimum given η
+# The decrement below which nuisance parameters are at their optimum given η.
+SETTLED = 1e-11
+# The maximum number of Newton steps of the nuisance parameters given η.
 STEPS = 100
+# The maximum number of step halvings of a line search.
 HALVINGS = 60
-ROUNDING = 2e-14  # relative noise of a sum over rows
-FLAT = 1e4  # of the loss and the weight: no step gains more
+# The relative rounding error of a sum over rows.
+ROUNDING = 2e-14
+# The largest decrease that a Newton step can predict, relative to loss plus weight.
+FLAT = 1e4
 
 
 def gone(fall: float, loss: float, weight: float) -> bool:
-    """Whether no curvature worth the name is left: α's Newton step promises more than there is.
+    """Return whether the curvature is lost: α's Newton step predicts an impossible decrease.
 
     Parameters
     ----------
     fall : float
-        g'T⁻¹g.
+        g'T⁻¹g, the predicted decrease.
     loss : float
-        Of which no more than all can be gained.
+        The loss, an upper bound of the decrease.
     weight : float
-        Of all rows.
+        Total weight of the rows.
     """
     return not fall <= FLAT * (loss + weight)
 
@@ -58,8 +63,9 @@ class NuisancePoint(ABC):
     Attributes
     ----------
     nuisance : Nuisance
-        α.
+        The parameters α.
     loss : float
+        Negative log-likelihood.
     """
 
     nuisance: Nuisance
@@ -67,54 +73,54 @@ class NuisancePoint(ABC):
 
     @abstractmethod
     def gradient(self) -> np.ndarray:
-        """Derivative of the loss in η with α eliminated, ∂L/∂η − C'T⁻¹g, (n,)."""
+        """Compute the derivative of the loss in η with α eliminated, ∂L/∂η − C'T⁻¹g, (n,)."""
 
     @property
     @abstractmethod
     def fall(self) -> float:
-        """g'T⁻¹g: the slope of the loss along the step that α alone would take."""
+        """Squared Newton decrement g'T⁻¹g of α, the decrease that a step of α alone predicts."""
 
     @property
     def unsettled(self) -> float:
-        """√(g'T⁻¹g / K): how far any function of α is from its optimum given η.
+        """Newton decrement √(g'T⁻¹g / K): the distance of α from its optimum given η.
 
-        In its own standard errors, for all K together.
+        It is measured in standard errors, averaged over all K parameters.
         """
         return float(np.sqrt(max(self.fall, 0.0) / max(self.nuisance.K, 1)))
 
     @property
     def usable(self) -> bool:
-        """Whether a step may end here: so far out that no curvature is left, none can go on."""
+        """Whether a step may end here; False if too little curvature is left to continue."""
         return True
 
     @abstractmethod
     def direction(self, d_eta: np.ndarray) -> Any:
-        """The step of α that goes with a step (n,) of η, for `Nuisance.moved`."""
+        """Compute the step of α for a step (n,) of η, as an argument of `Nuisance.moved`."""
 
     @abstractmethod
     def curvature(
         self, coarse: bool = False, positive: bool = False, magnitude: bool = False
     ) -> ProfiledCurvature:
-        """The curvature in η with α eliminated.
+        """Compute the curvature in η with α eliminated.
 
         Parameters
         ----------
         coarse : bool
-            Whether an approximation will do that is good enough for a step.
+            Whether an approximation that is sufficient for a step may be returned.
         positive : bool
-            Of a loss that is not convex: one that is not negative in any row.
+            For a loss that is not convex, replace negative curvatures of rows by zero.
         magnitude : bool
-            Of such a loss: with the curvature's absolute value, which no row is without.
+            For such a loss, use the absolute values of the rows' curvatures.
         """
 
 
 class Nuisance(ABC):
-    """Nuisance parameters α of one replicate; never changed, only replaced."""
+    """Immutable nuisance parameters α of one replicate."""
 
     @property
     @abstractmethod
     def K(self) -> int:
-        """How many there are."""
+        """Number of parameters."""
 
     @abstractmethod
     def at(self, eta: np.ndarray) -> NuisancePoint:
@@ -122,57 +128,56 @@ class Nuisance(ABC):
 
     @abstractmethod
     def moved(self, direction: Any, t: float) -> Nuisance:
-        """Go t along a direction of `NuisancePoint.direction`; bounds are kept."""
+        """Move a fraction t along a direction of `NuisancePoint.direction` within the bounds."""
 
     def settled(self) -> Nuisance:
-        """Where a step has ended here: without what has run into its bound for good."""
+        """Drop parameters that have reached their bound permanently, after an accepted step."""
         return self
 
     def readmitted(self, eta: np.ndarray, tol: float) -> Nuisance | None:
-        """With what had left but would lower the loss, at η; None where nothing would."""
+        """Restore dropped parameters that would lower the loss at η; None if none would."""
         return None
 
     @abstractmethod
     def score_residuals(self, eta: np.ndarray, Z: np.ndarray) -> np.ndarray:
-        """The rows' parts of the score along columns Z (n, L) of η, α's eliminated: (n, L).
+        """Compute each row's contribution to the profile score along columns Z (n, L), (n, L).
 
-        −∂ℓ_i/∂η z_i + (T⁻¹ C Z)'∂ℓ_i/∂α for the loss ℓ_i of row i: what it adds to the
-        profile likelihood's derivative.
+        It is −∂ℓ_i/∂η z_i + (T⁻¹ C Z)'∂ℓ_i/∂α for the loss ℓ_i of row i.
         """
 
     @abstractmethod
     def score(self, eta: np.ndarray, weights: np.ndarray) -> float:
-        """Log-likelihood of rows by weights (n,) of their own, α being what it is."""
+        """Compute the log-likelihood of rows with other weights (n,) at this α."""
 
 
 class NuisanceLikelihood(Likelihood):
     """A likelihood with nuisance parameters.
 
-    What other likelihoods are asked (`evaluate`, `loss`, `curvature`) is here of the profile
-    likelihood: α is fitted to the η given.
+    The methods of `Likelihood` (`evaluate`, `loss`, `curvature`) refer to the profile likelihood,
+    with α fitted to the given η.
     """
 
     additive = False
 
     @abstractmethod
     def begin(self, eta: np.ndarray, w: np.ndarray, like: Nuisance | None = None) -> Nuisance:
-        """α to start from, for linear predictors and row weights (n,) of one replicate.
+        """Compute an initial α for linear predictors and row weights (n,) of one replicate.
 
-        ``like`` is another replicate's, at an optimum that is expected to be near.
+        ``like`` holds the parameters of another replicate, whose optimum is expected to be close.
         """
 
     def thresholds_around(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """The thresholds below and above what each row says, (n,) each, where α are thresholds.
+        """Return the thresholds below and above the outcome of each row, (n,) each.
 
-        −1 and K where there is none. The likelihood rises for ever along directions that order
-        the rows by them, and no others; None where it always has a maximum.
+        −1 and K mean that there is none. The likelihood increases without bound along exactly
+        those directions that order the rows by their thresholds. None if it always has a maximum.
         """
         return None
 
     def by_level(self, cuts: np.ndarray, columns: int) -> LevelExchange | None:
-        """How blocks of rows of X, between cuts, make a step by sums for each of α.
+        """Return the exchange of sums by parameter for shards of the rows of X between ``cuts``.
 
-        None where that is not so, or these are more numbers than there are rows.
+        None if the likelihood has no such form or the sums are larger than the rows.
         """
         return None
 
@@ -191,11 +196,13 @@ class NuisanceLikelihood(Likelihood):
         return self._profiled(eta, weights)[0].curvature()
 
     def score_residuals(self, eta: Any, weights: Any, Z: Any) -> Any:
-        """See `Likelihood.score_residuals`; of the profile likelihood."""
+        """See `Likelihood.score_residuals`; for the profile likelihood."""
         nuisance = self._profiled(eta, weights)[0].nuisance
         return nuisance.score_residuals(np.ascontiguousarray(eta[:, 0]), Z)
 
     def _profiled(self, eta: Any, weights: Any) -> list[NuisancePoint]:
+        """Fit α to η for each replicate."""
+
         def one(b: int) -> NuisancePoint:
             e, w = (np.ascontiguousarray(x[:, b]) for x in (eta, weights))
             return profiled(self.begin(e, w).at(e), e)
@@ -204,7 +211,7 @@ class NuisanceLikelihood(Likelihood):
 
 
 def profiled(point: NuisancePoint, eta: np.ndarray) -> NuisancePoint:
-    """The point with α at its optimum given η (n,), by Newton's method."""
+    """Maximise the likelihood over α at fixed η (n,) by Newton's method."""
     still = np.zeros(len(eta))
     for _ in range(STEPS):
         if not np.isfinite(point.loss) or point.unsettled <= SETTLED:
@@ -220,6 +227,6 @@ def profiled(point: NuisancePoint, eta: np.ndarray) -> NuisancePoint:
             break
         done = new.loss >= point.loss - slack and new.unsettled >= 0.5 * point.unsettled
         point = new
-        if done:  # from here on rounding decides
+        if done:  # further changes are rounding
             break
     return point

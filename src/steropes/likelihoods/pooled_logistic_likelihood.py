@@ -1,17 +1,17 @@
-"""Pooled logistic regression: a logistic model for each interval that a person begins at risk.
+"""The pooled logistic likelihood: a logistic model for each interval begun at risk.
 
 With η_ik = h_i0 + Σ_q f_q(k) h_iq + a_k and y_ik = 1 in the interval of the event,
 
     loss = Σ_i w_i Σ_{k at risk} [log(1 + exp η_ik) − y_ik η_ik].
 
-η here is what a person and an interval contribute, stacked: the channels h_0, h_1, …, h_Q
-(n each) and the baseline a (K). The n · K linear predictors and residuals live for one
-multiplication each, inside a loop over the intervals of one person. The Hessian crosses the
-channels of a person and every channel with the baseline:
+Here η stacks the contributions of people and intervals: the channels h_0, h_1, …, h_Q (n each) and
+the baseline a (K). The n · K linear predictors and residuals are never stored; each exists only
+inside a loop over the intervals of one person. The Hessian couples the channels of a person with
+each other and with the baseline:
 
     ∂²/∂h_ic ∂h_id = Σ_k f_c(k) f_d(k) v_ik,    ∂²/∂h_ic ∂a_k = f_c(k) v_ik,    f_0 = 1.
 
-D'Agostino and others (1990), Statistics in Medicine 9:1501, is the model.
+The model is that of D'Agostino et al. (1990), Statistics in Medicine 9:1501.
 """
 
 from __future__ import annotations
@@ -39,20 +39,21 @@ __all__ = [
     "survival_curves",
 ]
 
-PEOPLE = 4096  # whose intervals are looked at together
+# The number of people whose intervals are processed together.
+PEOPLE = 4096
 
 
 class PooledLogisticLikelihood(Likelihood):
-    """Σ over people and the intervals they begin at risk.
+    """Negative log-likelihood over people and the intervals that they begin at risk.
 
     Parameters
     ----------
     first, last : (n,) int arrays
         Intervals from ``first`` to ``last`` − 1, counted from 0.
     event : (n,) array
-        1 where the event is in the last of them.
+        1 if the event occurs in the last of these intervals.
     functions : (K, Q) array
-        f_q(k), as the design has them.
+        f_q(k), as in the design.
     """
 
     additive = False
@@ -76,7 +77,7 @@ class PooledLogisticLikelihood(Likelihood):
         work = np.zeros(self.n + 1, np.int64)
         np.cumsum(self.last - self.first + 1, out=work[1:])
         self.chunks = balanced_chunks(work, CHUNKS)
-        self.work = 8 * int(work[-1])  # an exponential is some eight additions
+        self.work = 8 * int(work[-1])  # an exponential costs about eight additions
 
     def parts(self, cuts: np.ndarray) -> list[Part] | None:
         """See `Likelihood.parts`."""
@@ -89,11 +90,11 @@ class PooledLogisticLikelihood(Likelihood):
 
     @property
     def n_eta(self) -> int:
-        """C n rows of the channels and K of the baseline."""
+        """Number of rows of η: C n of the channels and K of the baseline."""
         return (self.Q + 1) * self.n + self.K
 
     def lift(self, offset: np.ndarray) -> np.ndarray:
-        """An offset of a person is one of the channel that does not change."""
+        """See `Likelihood.lift`; the offset of a person belongs to the constant channel h_0."""
         if len(offset) == self.n_eta:
             return offset
         out = np.zeros((self.n_eta, offset.shape[1]))
@@ -109,7 +110,7 @@ class PooledLogisticLikelihood(Likelihood):
         return float(factor @ largest + abs(base).max(initial=0.0))
 
     def split(self, eta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Channels (C, n, B) and baseline (K, B) of stacked rows."""
+        """Split stacked rows into channels (C, n, B) and baseline (K, B), as views."""
         rows = (self.Q + 1) * self.n
         return eta[:rows].reshape(self.Q + 1, self.n, -1), eta[rows:]
 
@@ -159,15 +160,15 @@ class PooledLogisticLikelihood(Likelihood):
         return sum(parts, np.zeros(w.shape[1]))
 
     def _odds(self, h: np.ndarray, base: np.ndarray) -> np.ndarray | None:
-        """exp(base) where the odds of a person in an interval are a product, otherwise None."""
+        """Compute exp(base) if the odds factor into person and interval, otherwise return None."""
         if self.Q or not abs(h[0]).max(initial=0.0) + abs(base).max() < pooled.REACH:
             return None
         return np.exp(base)
 
     def score_residuals(self, eta: np.ndarray, weights: np.ndarray, Z: np.ndarray) -> np.ndarray:
-        """Each person's part of the score, (n, L); see `Likelihood.score_residuals`.
+        """Compute each person's contribution to the score, (n, L); see `Likelihood`.
 
-        Σ_k w (y_ik − p_ik) (z_i0 + Σ_q f_q(k) z_iq + z_k) over the intervals at risk.
+        It is Σ_k w (y_ik − p_ik) (z_i0 + Σ_q f_q(k) z_iq + z_k) over the intervals at risk.
         """
         r = self.evaluate(eta, weights)[1]
         channels, _ = self.split(r)
@@ -178,11 +179,11 @@ class PooledLogisticLikelihood(Likelihood):
         return U
 
     def martingale_residuals(self, eta: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """The event minus the sum of its probabilities over the intervals at risk, times w."""
+        """Compute w times (event − the sum of event probabilities over the intervals at risk)."""
         return -self.split(self.evaluate(eta, weights)[1])[0][0]
 
     def deviances(self, eta: np.ndarray) -> np.ndarray:
-        """−2 log-likelihood of each person, (n,): that of a saturated model is zero."""
+        """Compute −2 log-likelihood of each person, (n,); the saturated model has zero."""
         out = np.zeros(self.n)
         for at, at_risk, _, loss in self._intervals(eta):
             out[at] = 2.0 * (at_risk * loss).sum(axis=1)
@@ -191,7 +192,7 @@ class PooledLogisticLikelihood(Likelihood):
     def _intervals(
         self, eta: np.ndarray
     ) -> Iterator[tuple[slice, np.ndarray, np.ndarray, np.ndarray]]:
-        """People, who of them is at risk in each interval, y − p, and −log-likelihood: (m, K)."""
+        """Iterate over chunks of m people: slice, at risk, y − p and −log-likelihood, (m, K)."""
         k = np.arange(self.K)
         h, b = self.split(eta[:, :1])
         for a in range(0, self.n, PEOPLE):
@@ -243,9 +244,9 @@ class PooledLogisticLikelihood(Likelihood):
 
 
 def _pieces(first: int, last: int) -> list[tuple[int, int]]:
-    """People whose parts of an interval's sums are added up together.
+    """Split people into pieces that are summed separately.
 
-    The sums of many pieces lose far fewer digits than one sum over all people does.
+    Sums over pieces lose far fewer digits than one sum over all people.
     """
     return [(i, min(i + PEOPLE, last)) for i in range(first, last, PEOPLE)]
 
@@ -253,7 +254,7 @@ def _pieces(first: int, last: int) -> list[tuple[int, int]]:
 def events_by_interval(
     model: PooledLogisticLikelihood, weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """People with a positive weight at risk, and with the event, in each interval: (K,) ints."""
+    """Count people with positive weight at risk, and with the event, in each interval, (K,)."""
     used = (weights > 0) & (model.first < model.last)
     begin = np.bincount(model.first[used], minlength=model.K + 1)
     end = np.bincount(model.last[used], minlength=model.K + 1)
@@ -267,11 +268,11 @@ def baseline_alone(
     basis: np.ndarray,
     offset: np.ndarray | None = None,
 ) -> np.ndarray:
-    """A baseline's rough fit without covariates, (M,): where to start from.
+    """Fit the baseline approximately without covariates, (M,), as a starting point.
 
-    Without covariates an interval is one binomial cell; events of half a person are added to
-    keep its log odds finite, and the basis is fitted to them by least squares with the cells'
-    information as weights.
+    Without covariates an interval is one binomial cell. One pseudo-person with the overall event
+    rate is added to each so that the log odds are finite, and the basis is fitted to them by least
+    squares weighted by the information of the cells.
     """
     used = model.first < model.last
     begin = np.bincount(model.first[used], weights[used], model.K + 1)
@@ -280,7 +281,7 @@ def baseline_alone(
     events = np.bincount(model.last[hit] - 1, weights[hit], model.K)
     total = np.maximum(np.cumsum(begin - end)[:-1], events)
     rate = events.sum() / total.sum()
-    rate = rate if rate < 1.0 else 0.5  # where everyone has the event
+    rate = rate if rate < 1.0 else 0.5  # if everyone has the event
     with_it, without = events + rate, total - events + (1.0 - rate)
     root = np.sqrt(total * with_it * without) / (total + 1.0)
     log_odds = np.log(with_it) - np.log(without)
@@ -290,7 +291,7 @@ def baseline_alone(
 
 
 def interval_log_odds(eta: np.ndarray, functions: np.ndarray) -> np.ndarray:
-    """Log odds of every person in every interval, (n, K), from stacked predictors."""
+    """Compute the log odds of every person in every interval, (n, K), from stacked η."""
     h, base = _unstacked(eta, functions)
     return h[0][:, None] + h[1:].T @ functions.T + base
 
@@ -298,7 +299,7 @@ def interval_log_odds(eta: np.ndarray, functions: np.ndarray) -> np.ndarray:
 def survival_curves(
     eta: np.ndarray, functions: np.ndarray, ended: np.ndarray, backend: Backend
 ) -> np.ndarray:
-    """Π_{k ≤ ended} (1 − p_ik): (n, len(ended)), from stacked predictors."""
+    """Compute survival Π_{k ≤ ended} (1 − p_ik), (n, len(ended)), from stacked η."""
     h, base = _unstacked(eta, functions)
     distinct, back = np.unique(ended, return_inverse=True)
     out = np.empty((h.shape[1], len(distinct)))
@@ -308,5 +309,6 @@ def survival_curves(
 
 
 def _unstacked(eta: np.ndarray, functions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Split stacked η (n_eta,) into channels (C, n) and baseline (K,)."""
     K, Q = functions.shape
     return np.ascontiguousarray(eta[:-K].reshape(Q + 1, -1)), np.ascontiguousarray(eta[-K:])
