@@ -1,4 +1,4 @@
-"""Cumulative probability models: the likelihood of ordinal and continuous outcomes."""
+"""The likelihood of cumulative probability models for ordinal and continuous outcomes."""
 
 from .censored_outcome import Censored, Interval, check_interval
 from .cumulative_likelihood import CumulativeLikelihood, LevelsWithMass, PointOnLevels

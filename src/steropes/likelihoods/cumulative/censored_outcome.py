@@ -1,4 +1,4 @@
-"""Outcomes that may be censored: one structured array that slices like any array."""
+"""Outcomes that may be censored, as one structured array."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Censored", "Interval", "check_interval"]
 
 
 class Interval(NamedTuple):
-    """A checked outcome: exact values in ``lower`` where ``upper`` is None."""
+    """A validated outcome; with ``upper`` None, ``lower`` holds exact values."""
 
     lower: np.ndarray
     upper: np.ndarray | None
@@ -26,8 +26,8 @@ class Interval(NamedTuple):
 def Censored(lower: ArrayLike, upper: ArrayLike) -> np.ndarray:
     """Build an outcome with detection limits or other censoring.
 
-    A row is an exact observation where ``lower == upper``; otherwise all that is known is
-    lower < Y ≤ upper. An assay's lower limit L gives ``(-inf, L)`` and its upper limit U
+    A row with ``lower == upper`` is an exact observation; otherwise only lower < Y ≤ upper is
+    known. An assay's lower limit L gives ``(-inf, L)`` and its upper limit U
     ``(U, inf)``; ``(a, b)`` is an interval.
 
     Parameters
@@ -63,7 +63,7 @@ def Censored(lower: ArrayLike, upper: ArrayLike) -> np.ndarray:
 
 
 def _bound(x: Any, what: str) -> np.ndarray:
-    """One side as float64, 1-D, possibly infinite; a copy."""
+    """Convert one bound to a 1-D float64 copy, possibly infinite."""
     refuse_other_category_order(x, what)
     x = squeeze_column(as_numbers(x, what), what)
     if x.ndim != 1:
@@ -72,6 +72,7 @@ def _bound(x: Any, what: str) -> np.ndarray:
 
 
 def _check(a: np.ndarray, b: np.ndarray) -> None:
+    """Raise if a row has invalid bounds."""
     for bad, what in (
         (np.isnan(a) | np.isnan(b), "is NaN"),
         (a > b, "has lower > upper"),

@@ -1,4 +1,4 @@
-"""The cumulative models' likelihood row by row, for any link."""
+"""Kernels that evaluate the likelihood of cumulative models by row, for any link."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["cdf", "mean_terms", "rows_all", "rows_loss"]
 
 @njit(**INLINE)
 def rows_loss(link, alpha, delta, eta, weight, low, up, i0, i1):
-    """−Σ w log(F(α_up − η) − F(α_low − η)) over the rows i0 … i1."""
+    """Compute −Σ w log(F(α_up − η) − F(α_low − η)) over the rows i0 … i1 − 1."""
     K = len(alpha)
     total, lost = 0.0, 0.0
     for i in range(i0, i1):
@@ -29,7 +29,7 @@ def rows_loss(link, alpha, delta, eta, weight, low, up, i0, i1):
 
 @njit(**INLINE)
 def rows_all(link, alpha, delta, eta, weight, low, up, i0, i1, la, lb, s, ua, ub, w):
-    """The same, and per row the derivatives of ℓ (not of the loss), times the weight."""
+    """Compute the loss and the weighted derivatives of ℓ (not of the loss) for each row."""
     K = len(alpha)
     total, lost = 0.0, 0.0
     for i in range(i0, i1):
@@ -51,14 +51,14 @@ def rows_all(link, alpha, delta, eta, weight, low, up, i0, i1, la, lb, s, ua, ub
 
 @njit(**INLINE)
 def cdf(link, u, F, f):
-    """F(u) and f(u), elementwise."""
+    """Compute F(u) and f(u) elementwise."""
     for i in range(len(u)):
         F[i], f[i] = tail(link, u[i])
 
 
 @njit(**INLINE)
 def mean_terms(link, alpha, jump, eta, mean, slope):
-    """Subtract Σ_k jump_k F(α_k − η) from ``mean``; slope (rows, K) gets jump_k f(α_k − η)."""
+    """Subtract Σ_k jump_k F(α_k − η) from ``mean``; store jump_k f(α_k − η) in slope (K, rows)."""
     for i in range(len(eta)):
         total = 0.0
         for k in range(len(alpha)):

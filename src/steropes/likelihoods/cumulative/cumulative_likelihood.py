@@ -1,7 +1,7 @@
-"""Cumulative probability model: P(Y ≤ y | x) = F(α(y) − η), all thresholds α free.
+"""The likelihood of the cumulative probability model P(Y ≤ y | x) = F(α(y) − η).
 
-A batch of replicates whose nuisance parameters are the thresholds. Each has the levels of its own
-rows with weight: a distinct outcome that only rows without weight have is no level of it.
+The thresholds α are free nuisance parameters of each replicate. The levels of a replicate are those
+of its rows with weight, so an outcome that occurs only in rows without weight has no level.
 """
 
 from __future__ import annotations
@@ -22,10 +22,14 @@ from .shard_levels import LevelsInBlocks
 
 __all__ = ["CumulativeLikelihood", "LevelsWithMass", "PointOnLevels"]
 
-EMPTY = 1e-5  # difference of thresholds below which a level that still shrinks is dropped
-SHRINKS = 0.3  # share of its width that such a level loses in a step
-WORKING = 1000  # columns of a working set, at most as a rule
-ROUNDS = 100  # times that dropped levels may come back
+# The width of a level, in units of the thresholds, below which a shrinking level is dropped.
+EMPTY = 1e-5
+# The share of its width that a level must lose in a step to count as shrinking.
+SHRINKS = 0.3
+# The assumed maximum size of a working set.
+WORKING = 1000
+# The maximum number of times that dropped levels may be restored.
+ROUNDS = 100
 
 
 class CumulativeLikelihood(NuisanceLikelihood):
@@ -34,8 +38,9 @@ class CumulativeLikelihood(NuisanceLikelihood):
     Parameters
     ----------
     y : Interval
-        In the rows of X; it is kept.
+        Outcome in the rows of X; no copy is made.
     link : str
+        Name of the link.
     used : (n,) bool array
         Rows of X that have weight in any replicate.
     """
@@ -49,7 +54,7 @@ class CumulativeLikelihood(NuisanceLikelihood):
         self.levels = find_levels(y, used)
         self.order: np.ndarray = self.levels.order
         self.n = len(self.order)
-        self.place = np.full(len(used), -1)  # where in the model's order each row of X is
+        self.place = np.full(len(used), -1)  # position of each row of X in the model's order
         self.place[self.order] = np.arange(self.n)
 
     def thresholds_around(self) -> tuple[np.ndarray, np.ndarray]:
@@ -64,7 +69,7 @@ class CumulativeLikelihood(NuisanceLikelihood):
         return LevelsInBlocks(self, cuts)
 
     def begin(self, eta: np.ndarray, w: np.ndarray, like: Nuisance | None = None) -> LevelsWithMass:
-        """See `NuisanceLikelihood.begin`; thresholds of the marginal distribution."""
+        """See `NuisanceLikelihood.begin`; starts from the marginal distribution or ``like``."""
         counted = w > 0
         levels, at = self.levels, None
         if not counted.all():
@@ -87,25 +92,26 @@ class CumulativeLikelihood(NuisanceLikelihood):
 
 @dataclass(frozen=True)
 class LevelsWithMass(Nuisance):
-    """One replicate's thresholds, and the levels that they are between.
+    """Thresholds of one replicate and the levels that they separate.
 
     Attributes
     ----------
     rows : CumulativeRows
-        Over the levels that have mass.
+        Rows over the levels with mass.
     position : (m,) int array or None
-        Where those rows are in the model's order; None where they are all of it.
+        Positions of those rows in the model's order; None means all rows.
     thresholds : Thresholds
+        Thresholds between the levels with mass.
     whole : Levels
         All levels of these rows.
     keep : (M,) bool array
-        Those that have mass.
+        Levels with mass.
     loose : (M,) bool array or None
-        Those that may end with none; None where none may.
+        Levels that may end without mass; None if there are none.
     shrunk : (K,) bool array or None
         Levels that the last step nearly closed.
     rounds : int
-        Times that dropped levels came back.
+        Number of times that dropped levels were restored.
     """
 
     likelihood: CumulativeLikelihood
@@ -125,7 +131,7 @@ class LevelsWithMass(Nuisance):
 
     @property
     def values(self) -> np.ndarray:
-        """The levels with mass, (K + 1,)."""
+        """Levels with mass, (K + 1,)."""
         return self.rows.levels.values
 
     def at(self, eta: np.ndarray) -> PointOnLevels:
@@ -144,14 +150,14 @@ class LevelsWithMass(Nuisance):
         return replace(self, thresholds=new, shrunk=shrunk)
 
     def settled(self) -> LevelsWithMass:
-        """See `Nuisance.settled`: drop levels that are about to have no mass."""
+        """See `Nuisance.settled`; drops levels that are losing their mass."""
         if self.shrunk is None or self.loose is None or not self.shrunk.any():
             return self
         drop = np.flatnonzero(self.keep)[:-1][self.shrunk]
         change = self.keep.copy()
         change[drop] = False
         change = covering(self.whole, change)
-        if (change == self.keep).all():  # a row would be left without any level
+        if (change == self.keep).all():  # otherwise a row would have no level
             loose = self.loose.copy()
             loose[drop] = False
             return replace(self, loose=loose, shrunk=None)
@@ -172,13 +178,13 @@ class LevelsWithMass(Nuisance):
         return replace(self._over(change), rounds=self.rounds + 1)
 
     def _weights(self) -> np.ndarray:
-        """Weights of the rows in the order of all levels."""
+        """Return the weights of the rows in the order of all levels."""
         of = np.empty(len(self.likelihood.place))
         of[self.rows.levels.order] = self.rows.weights
         return of[self.whole.order]
 
     def _over(self, change: np.ndarray) -> LevelsWithMass:
-        """The same over other levels."""
+        """Transfer the thresholds to other levels."""
         levels = reduced(self.whole, change)
         of = np.empty(len(self.likelihood.place))
         of[self.rows.levels.order] = self.rows.weights
@@ -199,7 +205,7 @@ class LevelsWithMass(Nuisance):
         J = np.zeros((self.K + 1, len(C)))  # index −1 and K: no threshold
         J[: self.K] = block.solve(np.stack(C, axis=1))
         up, low = J[levels.up], J[levels.low]
-        # ℓ_a and −ℓ_b are of order n and nearly equal: their sum s is known better than they.
+        # ℓ_a and −ℓ_b are of order n and nearly equal, so s is more accurate than their sum.
         U = (up + low) * (0.5 * ev.s)[:, None] + (up - low) * (0.5 * (ev.la - ev.lb))[:, None]
         one = (levels.low < 0) | (levels.up >= self.K)
         U[one] = ev.la[one, None] * up[one] + ev.lb[one, None] * low[one]
@@ -211,7 +217,7 @@ class LevelsWithMass(Nuisance):
         return out
 
     def score(self, eta: np.ndarray, weights: np.ndarray) -> float:
-        """See `Nuisance.score`: an outcome counts as the bin of these levels it falls into."""
+        """See `Nuisance.score`; an outcome counts as the bin of levels that contains it."""
         y, at = self.likelihood.y, np.flatnonzero(weights > 0)
         user = self.likelihood.order[at]
         part = Interval(y.lower[user], None if y.upper is None else y.upper[user])
@@ -222,9 +228,9 @@ class LevelsWithMass(Nuisance):
 
 
 class PointOnLevels(NuisancePoint):
-    """One replicate's loss and derivatives at its thresholds and η.
+    """Loss and derivatives of one replicate at its thresholds and η.
 
-    The thresholds are eliminated once and for all: what is left of an evaluation then is small.
+    The thresholds are eliminated at construction, after which little of an evaluation is kept.
     """
 
     def __init__(self, nuisance: LevelsWithMass, ev: Evaluation, n: int) -> None:
@@ -236,14 +242,14 @@ class PointOnLevels(NuisancePoint):
 
     @property
     def _known(self) -> _Eliminated:
-        """What is known with the thresholds eliminated; an error where they cannot be."""
+        """The elimination of the thresholds; raises if their curvature is not finite."""
         if self._eliminated is not None:
             return self._eliminated
         assert self._ev is not None
         return _eliminate(self.nuisance.rows, self._ev)
 
     def _spread(self, x: np.ndarray) -> np.ndarray:
-        """A number for each row with weight as one for each row of the model."""
+        """Scatter values of rows with weight to the rows of the model."""
         if self.nuisance.position is None:
             return x
         out = np.zeros(self.n)
@@ -259,7 +265,8 @@ class PointOnLevels(NuisancePoint):
         """See `NuisancePoint.usable`."""
         try:
             fall = self._known.fall
-            if not self.nuisance.likelihood.convex:  # a fall by a curvature that is made up
+            # Without convexity the predicted decrease belongs to a modified curvature.
+            if not self.nuisance.likelihood.convex:
                 return True
             return not gone(fall, self.loss, float(self.nuisance.rows.weights.sum()))
         except FloatingPointError:
@@ -299,18 +306,20 @@ class PointOnLevels(NuisancePoint):
 
 @dataclass(frozen=True)
 class _Eliminated:
-    """What is left of an evaluation once the thresholds are eliminated.
+    """The quantities kept after elimination of the thresholds.
 
     Attributes
     ----------
     ev : Evaluation
-        Curvature of the rows; clipped where the thresholds' own would not be positive.
+        Curvatures of the rows, clipped if the Hessian of the thresholds would not be positive.
     r : (m,) array
         Derivative of the loss in η.
     block : Block
+        The Hessian T of the thresholds.
     t : (K,) array
         T⁻¹g.
     fall : float
+        g'T⁻¹g.
     """
 
     ev: Evaluation
@@ -321,7 +330,7 @@ class _Eliminated:
 
 
 def _eliminated_if_finite(rows: CumulativeRows, ev: Evaluation) -> _Eliminated | None:
-    """None so far out that no step may end there; whoever asks all the same is told why."""
+    """Eliminate the thresholds; None if the loss or their curvature is not finite."""
     if not np.isfinite(ev.loss):
         return None
     try:
@@ -331,6 +340,7 @@ def _eliminated_if_finite(rows: CumulativeRows, ev: Evaluation) -> _Eliminated |
 
 
 def _eliminate(rows: CumulativeRows, ev: Evaluation) -> _Eliminated:
+    """Eliminate the thresholds, with clipped curvatures if necessary."""
     g = -rows.to_thresholds(ev.la, ev.lb)
     block = rows.block(ev)
     if not block.positive:
@@ -339,18 +349,18 @@ def _eliminate(rows: CumulativeRows, ev: Evaluation) -> _Eliminated:
         if not block.positive:
             raise FloatingPointError("the curvature of the thresholds is not finite")
     t = block.solve(g)
-    with np.errstate(invalid="ignore"):  # so far out that t has no numbers; callers look
+    with np.errstate(invalid="ignore"):  # t may not be finite; callers check
         r = ev.s + rows.to_rows(t, ev.ua, ev.ub)
         fall = float(g @ t)
     return _Eliminated(ev.curvatures_only(), r, block, t, fall)
 
 
 def _read_off(like: LevelsWithMass, own: Thresholds, levels: Levels) -> Thresholds | None:
-    """Thresholds near another replicate's; None where these levels are not some of its.
+    """Derive thresholds from another replicate; None unless it has all of these levels.
 
-    A level's width goes with its own mass, as that of the marginal distribution does; what
-    covariates make of it, the other's width relative to that of its marginal distribution,
-    changes little from level to level.
+    The width of a level depends on its mass, as in the marginal distribution. The ratio of the two
+    widths reflects the covariates and varies little between levels, so it is taken from the other
+    replicate.
     """
     at = np.searchsorted(like.values, levels.values)
     at = np.minimum(at, len(like.values) - 1)

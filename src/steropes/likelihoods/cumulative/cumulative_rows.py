@@ -1,4 +1,4 @@
-"""The rows of one replicate of a cumulative model: the loss as a function of α and η."""
+"""The loss of one replicate of a cumulative model as a function of α and η."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from .outcome_levels import Levels
 
 __all__ = ["CumulativeRows", "Evaluation", "Thresholds", "quantile_function"]
 
-ROWS = 16384  # a chunk of rows; fixed, so that no sum depends on the number of threads
+# The rows of a chunk, fixed so that no sum depends on the number of threads.
+ROWS = 16384
 
 
 def quantile_function(link: str, p: np.ndarray) -> np.ndarray:
-    """F⁻¹(p)."""
+    """Compute F⁻¹(p)."""
     p = np.asarray(p, np.float64)
     with np.errstate(divide="ignore"):
         if link == "logit":
@@ -37,14 +38,14 @@ def quantile_function(link: str, p: np.ndarray) -> np.ndarray:
 
 @dataclass
 class Thresholds:
-    """α with its differences, which are known better than α's own rounding.
+    """Thresholds α with their differences, which are more accurate than differences of α.
 
     Attributes
     ----------
     alpha : (K,) array
         Increasing thresholds, K = M − 1.
     delta : (K,) array
-        delta[k] = α_k − α_{k−1} > 0; delta[0] is 1 and means nothing.
+        delta[k] = α_k − α_{k−1} > 0; delta[0] is 1 and unused.
     """
 
     alpha: np.ndarray
@@ -52,13 +53,13 @@ class Thresholds:
 
     @classmethod
     def build(cls, start: float, at: int, delta: np.ndarray) -> Thresholds:
-        """Thresholds from their differences and the value of one of them."""
+        """Build thresholds from their differences and the value of one of them."""
         alpha = np.empty(len(delta))
         tridiagonal.integrate(start, at, delta, alpha)
         return cls(alpha, delta)
 
     def moved(self, step: np.ndarray, t: float, floor: float = 0.2) -> Thresholds:
-        """Go t along a step; every difference stays positive (see `tridiagonal.retract`)."""
+        """Move a fraction t along a step, keeping all differences positive (`retract`)."""
         d = np.diff(step, prepend=0.0)
         d[0] = 0.0
         delta = np.empty_like(d)
@@ -69,7 +70,7 @@ class Thresholds:
 
 @dataclass
 class Evaluation:
-    """Loss at a point and the rows' derivatives of ℓ there (`link_functions`), weights included."""
+    """Loss at a point and weighted derivatives of ℓ by row, as in `link_functions`."""
 
     loss: float
     la: np.ndarray
@@ -80,17 +81,17 @@ class Evaluation:
     w: np.ndarray
 
     def curvatures_only(self) -> Evaluation:
-        """The same without what is as large as the rows and of no more use; `ua` and `ub` stay."""
+        """Drop all arrays except `ua` and `ub`, to save memory."""
         gone = np.empty(0)
         return Evaluation(self.loss, gone, gone, gone, self.ua, self.ub, gone)
 
     def clipped(self) -> Evaluation:
-        """The same with a curvature that is positive in every row (for the Cauchy link)."""
+        """Replace negative curvatures of rows by zero (for the Cauchy link)."""
         ua, ub = np.maximum(self.ua, 0.0), np.maximum(self.ub, 0.0)
         return Evaluation(self.loss, self.la, self.lb, self.s, ua, ub, self.w)
 
     def rectified(self) -> Evaluation:
-        """The same with the curvature's absolute value, which no row is without."""
+        """Replace the curvatures of rows by their absolute values."""
         ua, ub = np.abs(self.ua), np.abs(self.ub)
         return Evaluation(self.loss, self.la, self.lb, self.s, ua, ub, self.w)
 
@@ -101,9 +102,11 @@ class CumulativeRows:
     Parameters
     ----------
     levels : Levels
+        Levels and rows.
     link : str
+        Name of the link.
     weights : (n,) array
-        Weights of the rows of ``levels.order``, all positive.
+        Positive weights of the rows of ``levels.order``.
     """
 
     def __init__(self, levels: Levels, link: str, weights: np.ndarray, backend: Backend) -> None:
@@ -114,12 +117,12 @@ class CumulativeRows:
         self.weight_sum = float(weights.sum())
 
     def start(self, eta: np.ndarray | None = None) -> Thresholds:
-        """α of the marginal distribution: what β = 0 has for uncensored rows."""
+        """Compute α of the marginal distribution, the optimum at β = 0 for uncensored rows."""
         levels, w = self.levels, self.weights
         level = np.repeat(np.arange(levels.M), np.diff(levels.pointers))
         wide = (levels.up - levels.low) != 1
         mass = np.bincount(level[~wide], w[~wide], levels.M)
-        if wide.any():  # censored rows: half a row for each level so that none is empty
+        if wide.any():  # half of each censored row is spread over all levels so that none is empty
             mass += 0.5 * w[wide].sum() / levels.M + 0.5 * w.min()
             mass += np.bincount(level[wide], 0.5 * w[wide], levels.M)
         below, above = np.cumsum(mass)[:-1], np.cumsum(mass[::-1])[::-1][1:]
@@ -145,7 +148,7 @@ class CumulativeRows:
         return Thresholds.build(float(alpha[at]) + shift, at, delta)
 
     def loss(self, at: Thresholds, eta: np.ndarray) -> float:
-        """The loss alone."""
+        """Compute the loss alone."""
         L, w = self.levels, self.weights
 
         def part(i0: int, i1: int) -> float:
@@ -154,7 +157,7 @@ class CumulativeRows:
         return float(np.sum(self.backend.pool.map(part, self._chunks())))
 
     def evaluate(self, at: Thresholds, eta: np.ndarray) -> Evaluation:
-        """The loss and the rows' derivatives."""
+        """Compute the loss and the rows' derivatives."""
         L, w = self.levels, self.weights
         out = [np.empty(self.n) for _ in range(6)]
 
@@ -165,18 +168,18 @@ class CumulativeRows:
         return Evaluation(loss, *out)
 
     def to_thresholds(self, x_up: np.ndarray, x_low: np.ndarray) -> np.ndarray:
-        """Sums over the rows of each threshold, (K,): x_up by the upper, x_low by the lower."""
+        """Sum x_up over the rows by upper threshold plus x_low by lower threshold, (K,)."""
         out = np.zeros(self.K)
         tridiagonal.accumulate(self.levels.low, self.levels.up, x_up, x_low, out)
         return out
 
     def to_rows(self, t: np.ndarray, x_up: np.ndarray, x_low: np.ndarray) -> np.ndarray:
-        """x_up t[up] + x_low t[low] for every row, (n,); zero where there is no threshold."""
+        """Compute x_up t[up] + x_low t[low] for every row, (n,); missing thresholds count zero."""
         padded = np.concatenate([t, [0.0]])  # index −1 and K are both the zero at the end
         return x_up * padded[self.levels.up] + x_low * padded[self.levels.low]
 
     def block(self, ev: Evaluation) -> Block:
-        """The Hessian over the thresholds at a point."""
+        """Compute the Hessian over the thresholds at a point."""
         levels, u = self.levels, self.to_thresholds(ev.ua, ev.ub)
         if levels.chain:
             W = np.zeros(self.K)
@@ -186,7 +189,7 @@ class CumulativeRows:
         return SparseBlock(u, levels.low[inner], levels.up[inner], ev.w[inner])
 
     def curvature(self, ev: Evaluation, block: Block) -> ProfiledCurvature:
-        """The curvature in η of these rows, in their order, with the thresholds eliminated."""
+        """Compute the curvature in η of these rows with the thresholds eliminated."""
         levels = self.levels
         return ProfiledCurvature(
             v=ev.ua + ev.ub, rows=None, low=levels.low, up=levels.up, a=ev.ua, b=ev.ub,
@@ -194,9 +197,10 @@ class CumulativeRows:
         )  # fmt: skip
 
     def _chunks(self) -> list[tuple[int, int]]:
+        """Split the rows into chunks of fixed size."""
         return [(i, min(i + ROWS, self.n)) for i in range(0, self.n, ROWS)]
 
 
 def _log_share(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """log(a / (a + b)) without rounding to zero."""
+    """Compute log(a / (a + b)) without rounding to zero."""
     return -np.log1p(b / a)

@@ -1,9 +1,9 @@
-"""Which levels have mass, where interval censoring leaves some without any.
+"""Selection of the levels with positive mass under interval censoring.
 
 A level that some row covers alone always has mass. Others (the innermost intervals between a
-right- and a left-censored outcome) may end with none: their two thresholds meet and α runs
-into its boundary. Such levels are dropped on the way, and at the end the derivative of the
-likelihood in the mass of each dropped level says whether one must come back.
+right- and a left-censored outcome) may end without mass: their two thresholds meet and α reaches
+its boundary. Such levels are dropped during the fit. At the end, the derivative of the likelihood
+in the mass of each dropped level decides whether it is restored.
 """
 
 from __future__ import annotations
@@ -15,18 +15,19 @@ from .outcome_levels import Levels
 
 __all__ = ["covering", "expanded", "forced", "reduced", "transferred", "wanted"]
 
-LEAST = 1e-7  # of √Σw: a derivative below it is zero
+# Derivatives below this multiple of √Σw are zero.
+LEAST = 1e-7
 
 
 def forced(levels: Levels) -> np.ndarray:
-    """Levels that some row covers alone, (M,) bool."""
+    """Find the levels that some row covers alone, (M,) bool."""
     out = np.zeros(levels.M, bool)
     out[levels.up[levels.up == levels.low + 1]] = True
     return out
 
 
 def covering(levels: Levels, keep: np.ndarray) -> np.ndarray:
-    """``keep`` with the levels of rows that would be left with none added back."""
+    """Extend ``keep`` by the levels of rows that would otherwise have none."""
     count = np.concatenate([[0], np.cumsum(keep)])
     for i in np.flatnonzero(count[levels.up + 1] == count[levels.low + 1]):
         keep = keep.copy()
@@ -35,7 +36,7 @@ def covering(levels: Levels, keep: np.ndarray) -> np.ndarray:
 
 
 def reduced(levels: Levels, keep: np.ndarray) -> Levels:
-    """The same rows over fewer levels."""
+    """Map the rows to the levels in ``keep``."""
     new = np.concatenate([np.cumsum(keep) - 1, [-1]])  # index −1 stays −1
     low, up = new[levels.low], new[levels.up]
     M = int(keep.sum())
@@ -48,13 +49,15 @@ def reduced(levels: Levels, keep: np.ndarray) -> Levels:
 
 
 def expanded(alpha: np.ndarray, keep: np.ndarray) -> np.ndarray:
-    """α at the thresholds of all levels, (M − 1,)."""
+    """Expand α to the thresholds of all levels, (M − 1,)."""
     padded = np.concatenate([alpha, [np.inf]])
     return padded[np.maximum(np.cumsum(keep)[:-1] - 1, 0)]
 
 
 def wanted(keep: np.ndarray, g: np.ndarray, weight_sum: float, tol: float) -> np.ndarray:
-    """Dropped levels whose mass would raise the likelihood, the worst of each run, (M,) bool.
+    """Find dropped levels whose mass would raise the likelihood, one per run, (M,) bool.
+
+    Of each run of dropped levels, the one with the largest derivative is chosen.
 
     Parameters
     ----------
@@ -75,11 +78,11 @@ def wanted(keep: np.ndarray, g: np.ndarray, weight_sum: float, tol: float) -> np
 
 
 def transferred(alpha: np.ndarray, keep: np.ndarray, change: np.ndarray) -> Thresholds:
-    """Thresholds over the levels ``change`` from those over the levels ``keep``."""
+    """Convert thresholds over the levels ``keep`` to thresholds over ``change``."""
     alpha = expanded(alpha, keep)[np.flatnonzero(change)[:-1]]
     delta = np.diff(alpha, prepend=0.0)
     delta[0] = 1.0
-    # A level that comes back opens by a hundredth of the narrower gap beside it.
+    # A restored level opens by a hundredth of the narrower neighbouring gap.
     for k in np.flatnonzero(delta <= 0):
         beside = [d for d in (delta[k - 1] if k > 1 else 1.0, *delta[k + 1 : k + 2]) if d > 0]
         delta[k] = 0.01 * min([*beside, 1.0])

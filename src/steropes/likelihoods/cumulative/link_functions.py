@@ -1,14 +1,14 @@
-"""log(F(a) − F(b)) and its derivatives for the five links, without cancellation in any tail.
+"""log(F(a) − F(b)) and its derivatives for five links, without cancellation in the tails.
 
-For a row between the thresholds b < a (both less η), D = F(a) − F(b) and ℓ = log D, every
-function returns the seven numbers
+For a row between the thresholds b < a (both minus η), let D = F(a) − F(b) and ℓ = log D. Every
+function returns the seven values
 
     ℓ,  ℓ_a,  ℓ_b,  s = ℓ_a + ℓ_b,  u_a = −(ℓ_aa + ℓ_ab),  u_b = −(ℓ_bb + ℓ_ab),  w = ℓ_ab,
 
-so that the negative Hessian in (a, b) is diag(u_a, u_b) + w [[1, −1], [−1, 1]]. The parts are
-computed separately because w ~ 1/(a − b)² swamps u_a and u_b when outcomes are dense, and
-because u ≥ 0 wherever log f is concave: the sums over rows then lose nothing. ``low`` and
-``up`` say whether b and a are finite; ``gap`` is a − b, known better than the difference.
+so that the negative Hessian in (a, b) is diag(u_a, u_b) + w [[1, −1], [−1, 1]]. The terms are
+computed separately, because w ~ 1/(a − b)² dominates u_a and u_b when outcomes are dense, and
+because u ≥ 0 wherever log f is concave, so that sums over rows lose no digits. ``low`` and ``up``
+state whether b and a are finite; ``gap`` is a − b, more accurate than the computed difference.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["CODES", "Link", "interval", "tail"]
 
 Link = Literal["logit", "probit", "loglog", "cloglog", "cauchit"]
 
-# A row's ℓ and six numbers that its derivatives are made of, in the order above.
+# The seven values of a row in the order of the module's docstring.
 Terms = tuple[float, float, float, float, float, float, float]
 
 CODES: dict[str, int] = {"logit": 0, "probit": 1, "loglog": 2, "cloglog": 3, "cauchit": 4}
@@ -36,13 +36,15 @@ ROOT_HALF = math.sqrt(0.5)
 ROOT_2_PI = math.sqrt(2.0 / math.pi)
 _NODES_4, _WEIGHTS_4 = np.polynomial.legendre.leggauss(4)
 _NODES_12, _WEIGHTS_12 = np.polynomial.legendre.leggauss(12)
-NARROW = 0.05  # half-width times slope of log f below which four Gauss nodes are exact
-WIDE = 4.0  # and above which twelve are not, but then nothing cancels
+# The half-width times the slope of log f below which four Gauss nodes are exact.
+NARROW = 0.05
+# The same product above which twelve nodes are inexact, but where nothing cancels.
+WIDE = 4.0
 
 
 @njit(**INLINE)
 def _log_logistic(x: float) -> float:
-    """Log of 1 / (1 + e^−x)."""
+    """Compute the log of 1 / (1 + e^−x)."""
     if x >= 0.0:
         return -math.log1p(math.exp(-x))
     return x - math.log1p(math.exp(x))
@@ -50,7 +52,8 @@ def _log_logistic(x: float) -> float:
 
 @njit(**INLINE)
 def _logit(a: float, b: float, gap: float, low: bool, up: bool) -> Terms:
-    # D = (1 − e^−(a−b)) F(a) (1 − F(b)): a product, so its logarithm falls apart.
+    """Compute the seven values for the logit link."""
+    # D = (1 − e^−(a−b)) F(a) (1 − F(b)) is a product, so its logarithm is a sum.
     e = math.exp(-abs(a)) if up else 0.0
     Fa = (1.0 if a >= 0.0 else e) / (1.0 + e) if up else 1.0
     Ga = (e if a >= 0.0 else 1.0) / (1.0 + e) if up else 0.0  # 1 − F(a)
@@ -73,6 +76,7 @@ def _logit(a: float, b: float, gap: float, low: bool, up: bool) -> Terms:
 
 @njit(**INLINE)
 def _cloglog(a: float, b: float, gap: float, low: bool, up: bool) -> Terms:
+    """Compute the seven values for the complementary log-log link."""
     # With A = e^a and B = e^b: ℓ = −B + log(1 − e^−Δ), Δ = A − B = B (e^gap − 1).
     B = math.exp(min(b, 700.0)) if low else 0.0
     if not up:
@@ -106,6 +110,7 @@ def _cloglog(a: float, b: float, gap: float, low: bool, up: bool) -> Terms:
 
 @njit(**INLINE)
 def _cauchit(a: float, b: float, gap: float, low: bool, up: bool) -> Terms:
+    """Compute the seven values for the Cauchy link."""
     P, Q = 1.0 + a * a, 1.0 + b * b
     if not low:
         theta = math.atan2(1.0, -a)
@@ -139,7 +144,7 @@ def _cauchit(a: float, b: float, gap: float, low: bool, up: bool) -> Terms:
 
 @njit(**INLINE)
 def _mills(z: float) -> float:
-    """(1 − Φ(z)) / φ(z)."""
+    """Compute Mills' ratio (1 − Φ(z)) / φ(z)."""
     if z < 5.0:
         return 0.5 * math.erfc(z * ROOT_HALF) * math.exp(0.5 * z * z) / ROOT_2_PI * 2.0
     r = z
@@ -150,7 +155,7 @@ def _mills(z: float) -> float:
 
 @njit(**INLINE)
 def _probit_one(b: float) -> tuple[float, float, float]:
-    """Log(1 − Φ(b)), its hazard h = φ/(1 − Φ) and h (h − b), the negative second derivative."""
+    """Compute log(1 − Φ(b)), h = φ/(1 − Φ) and the negative second derivative h (h − b)."""
     if b > -5.0:
         h = 1.0 / _mills(b)
         value = -0.5 * b * b - LOG_ROOT_2PI - math.log(h)
@@ -167,7 +172,7 @@ def _probit_one(b: float) -> tuple[float, float, float]:
 
 @njit(**INLINE)
 def _gauss(m: float, h: float, nodes: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
-    """∫ e^(−mt − t²/2) dt over (−h, h) divided by 2h, and the mean of t under it."""
+    """Compute ∫ e^(−mt − t²/2) dt over (−h, h) divided by 2h, and the mean of t."""
     total = 0.0
     moment = 0.0
     for k in range(len(nodes)):
@@ -180,6 +185,7 @@ def _gauss(m: float, h: float, nodes: np.ndarray, weights: np.ndarray) -> tuple[
 
 @njit(**INLINE)
 def _probit(a: float, b: float, gap: float, low: bool, up: bool) -> Terms:
+    """Compute the seven values for the probit link."""
     if not up:
         value, h, v = _probit_one(b)
         return value, 0.0, -h, -h, 0.0, v, 0.0
@@ -188,7 +194,7 @@ def _probit(a: float, b: float, gap: float, low: bool, up: bool) -> Terms:
         return value, h, 0.0, h, v, 0.0, 0.0
     m, h = 0.5 * (a + b), 0.5 * gap
     flip = m < 0.0
-    if flip:  # into the upper tail
+    if flip:  # reflect into the upper tail
         m, a, b = -m, -b, -a
     slope = h * (m + h)
     if slope < WIDE:
@@ -223,12 +229,12 @@ def _probit(a: float, b: float, gap: float, low: bool, up: bool) -> Terms:
 
 @njit(**INLINE)
 def interval(link: int, a: float, b: float, gap: float, low: bool, up: bool) -> Terms:
-    """The seven numbers of the module's docstring for one row."""
+    """Compute the seven values of the module's docstring for one row."""
     if link == 0:
         return _logit(a, b, gap, low, up)
     if link == 1:
         return _probit(a, b, gap, low, up)
-    if link == 2:  # loglog is cloglog upside down: F(u) = 1 − F_cloglog(−u)
+    if link == 2:  # loglog mirrors cloglog: F(u) = 1 − F_cloglog(−u)
         value, la, lb, s, ua, ub, w = _cloglog(-b, -a, gap, up, low)
         return value, -lb, -la, -s, ub, ua, w
     if link == 3:
@@ -238,7 +244,7 @@ def interval(link: int, a: float, b: float, gap: float, low: bool, up: bool) -> 
 
 @njit(**INLINE)
 def tail(link: int, u: float) -> tuple[float, float]:
-    """F(u) and the density f(u)."""
+    """Compute F(u) and the density f(u)."""
     if link == 0:
         e = math.exp(-abs(u))
         F = (1.0 if u >= 0.0 else e) / (1.0 + e)

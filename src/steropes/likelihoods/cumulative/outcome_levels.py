@@ -1,8 +1,8 @@
-"""The distinct outcomes (levels) that the likelihood puts mass on, and what each row covers.
+"""The levels on which the likelihood puts mass, and the levels that each row covers.
 
-Without censoring they are the distinct outcomes. With it they are the right ends of Turnbull's
-(1976) innermost intervals, a left end directly followed by a right end: no other distribution
-has a larger likelihood, since mass elsewhere can be moved into one of them without harm.
+Without censoring the levels are the distinct outcomes. With censoring they are the right ends of
+Turnbull's (1976) innermost intervals, a left end directly followed by a right end. No other
+distribution has a larger likelihood, because moving other mass into one of them never lowers it.
 """
 
 from __future__ import annotations
@@ -16,29 +16,30 @@ from .censored_outcome import Interval
 
 __all__ = ["GROUPS", "Levels", "find_levels", "fold_label", "place"]
 
-GROUPS = 20  # parts of the outcome's distribution that are spread evenly over folds
+# The number of quantile groups of the outcome that are balanced over folds.
+GROUPS = 20
 
 
 @dataclass
 class Levels:
-    """Levels 0 … M−1 in increasing order and the rows over them.
+    """Levels 0 … M − 1 in increasing order and the rows that cover them.
 
     Attributes
     ----------
     values : (M,) array
         y of each level; +∞ for mass above the largest right-censored outcome.
     order : (n,) int array
-        The user's row for each row of the model: rows without weight are left out and the
-        others sorted by level.
+        Row of X for each row of the model. Rows without weight are left out and the others are
+        sorted by level.
     low, up : (n,) int32 arrays
-        The thresholds below and above what the row covers: ``low`` = −1 and ``up`` = M − 1
-        where there is none. A row that covers level j alone has low = j − 1, up = j.
+        Thresholds below and above the levels that a row covers; −1 and M − 1 mean none. A row that
+        covers level j alone has low = j − 1 and up = j.
     pointers : (M + 1,) int array
-        Where the rows of each level begin; a row that covers several counts at its last one,
-        a right-censored one at its first.
+        Boundaries of the levels among the rows. A row that covers several levels belongs to the
+        last, and a right-censored row to the first.
     chain : bool
-        Whether no row covers more than one level and is bounded on both sides, so that the
-        thresholds' Hessian is tridiagonal.
+        Whether no row that is bounded on both sides covers several levels, so that the Hessian of
+        the thresholds is tridiagonal.
     """
 
     values: np.ndarray
@@ -55,7 +56,7 @@ class Levels:
 
 
 def find_levels(y: Interval, used: np.ndarray) -> Levels:
-    """Levels of an outcome among the rows ``used`` (n,) bool."""
+    """Find the levels of an outcome among the rows ``used`` (n,), bool."""
     rows = np.flatnonzero(used)
     if y.upper is None:
         values, code = _unique(y.lower[rows])
@@ -71,20 +72,24 @@ def find_levels(y: Interval, used: np.ndarray) -> Levels:
 
 
 def fold_label(levels: Levels, n: int) -> np.ndarray:
-    """A class for each of n rows of X, to be spread evenly: its part of the distribution."""
+    """Assign each of n rows of X to a quantile group of the outcome, for balanced folds."""
     label = np.zeros(n, np.int64)
     label[levels.order] = np.arange(len(levels.order)) * GROUPS // len(levels.order)
     return label
 
 
 def _unique(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Compute the distinct values and the code of each y."""
     values, code = np.unique(y, return_inverse=True)
     return values, code.reshape(-1)
 
 
 def _innermost(lower: np.ndarray, upper: np.ndarray, exact: np.ndarray) -> np.ndarray:
-    """Right ends of the innermost intervals; (l, u] is open at l and an exact y is [y, y]."""
-    # Kinds in the order in which they come at one value: [y  y]  right ends u]  left ends (l.
+    """Compute the right ends of Turnbull's innermost intervals.
+
+    A censored row is (l, u], open at l, and an exact one is [y, y].
+    """
+    # The order of ends at one value: exact [y, exact y] and right u], left (l.
     kind = np.concatenate(
         [np.zeros(exact.sum()), np.ones(exact.sum()), np.full((~exact).sum(), 1.0),
          np.full((~exact).sum(), 2.0)]
@@ -101,6 +106,7 @@ def _innermost(lower: np.ndarray, upper: np.ndarray, exact: np.ndarray) -> np.nd
 
 
 def _sorted(values: np.ndarray, rows: np.ndarray, low: np.ndarray, up: np.ndarray) -> Levels:
+    """Sort rows by level; raise if there are fewer than two levels."""
     M = len(values)
     if M < 2:
         what = "no row has a positive weight" if M == 0 else f"every outcome is {values[0]:g}"
@@ -116,10 +122,10 @@ def _sorted(values: np.ndarray, rows: np.ndarray, low: np.ndarray, up: np.ndarra
 
 
 def place(values: np.ndarray, y: Interval) -> tuple[np.ndarray, np.ndarray]:
-    """Thresholds (low, up) around new outcomes, each joined to the level it falls into.
+    """Find the thresholds (low, up) around new outcomes.
 
-    An exact outcome between two levels belongs to the bin (y_j−1, y_j] of the next level, one
-    beyond the last to the last, so that its probability is never zero.
+    An exact outcome between two levels belongs to the bin (y_j−1, y_j] of the next level, and one
+    beyond the last level to the last, so that its probability is never zero.
     """
     M = len(values)
     if y.upper is None:

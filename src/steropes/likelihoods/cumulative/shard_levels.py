@@ -1,4 +1,4 @@
-"""Rows of a cumulative model with few levels in blocks: sums by threshold, for given thresholds."""
+"""The rows of a cumulative model with few levels in one shard, and their sums by threshold."""
 
 from __future__ import annotations
 
@@ -24,15 +24,16 @@ __all__ = ["LaneRows", "LevelPart", "LevelRows", "LevelsInBlocks"]
 
 @dataclass(frozen=True)
 class LevelRows:
-    """Rows of the model that a block of X has.
+    """The rows of the model in one shard.
 
     Attributes
     ----------
     row : (n,) int array
-        The block's row of X for each, ascending.
+        Row of X within the shard for each row of the model, ascending.
     level : (n,) int array
-        Their outcomes, as numbers among the levels of all rows.
+        Outcome of each row, as a number among the levels of all rows.
     link : str
+        Name of the link.
     """
 
     row: np.ndarray
@@ -41,45 +42,46 @@ class LevelRows:
 
 
 class LaneRows:
-    """A replicate's rows among them.
+    """The rows of one replicate in a shard.
 
     Attributes
     ----------
     at : (m,) int array
-        Those with weight.
+        Rows of the shard with weight.
     K : int
-        Thresholds.
+        Number of thresholds.
     """
 
     def __init__(self, rows: CumulativeRows, at: np.ndarray) -> None:
         self.rows, self.at, self.K = rows, at, rows.K
 
     def evaluate(self, point: LevelPoint, b: int, eta: np.ndarray) -> Evaluation:
-        """The loss and the rows' derivatives at thresholds, η (n,) being of all the block's."""
+        """Compute the loss and the rows' derivatives at thresholds and η (n,) of all rows."""
         ev = self.rows.evaluate(self._thresholds(point, b), eta[self.at])
         return ev.clipped() if point.clipped[b] else ev
 
     def loss(self, point: LevelPoint, b: int, eta: np.ndarray) -> float:
-        """The loss alone."""
+        """Compute the loss alone."""
         return self.rows.loss(self._thresholds(point, b), eta[self.at])
 
     def _thresholds(self, point: LevelPoint, b: int) -> Thresholds:
+        """Select the thresholds of replicate b."""
         some = slice(self.K)
         alpha, delta = point.alpha[some, b], point.delta[some, b]
         return Thresholds(np.ascontiguousarray(alpha), np.ascontiguousarray(delta))
 
     def sums(self, ev: Evaluation) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """g, and T as the u and W of a `Chain`, (K,) each."""
+        """Compute g, and T as the u and W of a `Chain`, (K,) each."""
         block = self.rows.block(ev)
         assert isinstance(block, Chain)
         return -self.rows.to_thresholds(ev.la, ev.lb), block.u, block.W
 
     def gradient(self, ev: Evaluation, t: np.ndarray) -> np.ndarray:
-        """Derivative of the loss in η with the thresholds eliminated, (m,)."""
+        """Compute the derivative of the loss in η with the thresholds eliminated, (m,)."""
         return ev.s + self.rows.to_rows(t[: self.K], ev.ua, ev.ub)
 
     def crossed(self, ev: Evaluation, n: int, k0: int, k1: int) -> np.ndarray:
-        """−C' of the thresholds k0 … k1 − 1, (n, k1 − k0): n rows of the block."""
+        """Compute −C' for the thresholds k0 … k1 − 1 and the n rows of the shard, (n, k1 − k0)."""
         out = np.zeros((n, k1 - k0))
         levels = self.rows.levels
         for of, x in ((levels.up, ev.ua), (levels.low, ev.ub)):
@@ -89,12 +91,14 @@ class LaneRows:
 
 
 class LevelPart:
-    """Rows of one block.
+    """The rows of a cumulative model in one shard.
 
     Parameters
     ----------
     rows : LevelRows
+        The rows of the model.
     backend : Backend
+        The backend that evaluates them.
     """
 
     def __init__(self, rows: LevelRows, backend: Backend) -> None:
@@ -102,7 +106,7 @@ class LevelPart:
         self.order, self.n = rows.row, len(rows.row)
 
     def of_lane(self, w: np.ndarray, rank: np.ndarray) -> LaneRows:
-        """The rows (n,) that have weight in a replicate, over its own levels."""
+        """Select the rows with weight w (n,) in a replicate, over the levels of the replicate."""
         at = np.flatnonzero(w > 0)
         up = rank[self.rows.level[at]].astype(np.int32)
         levels = Levels(np.arange(rank[-1] + 1.0), at, up - np.int32(1), up, np.empty(0, int), True)
@@ -110,14 +114,14 @@ class LevelPart:
 
 
 class LevelsInBlocks:
-    """A cumulative likelihood of all rows whose steps are made of sums; see `LevelExchange`.
+    """A cumulative likelihood over shards; implements `LevelExchange`.
 
     Parameters
     ----------
     likelihood : CumulativeLikelihood
-        Of an outcome without censoring.
-    cuts : (blocks + 1,) int array
-        Where blocks of rows of X begin and end.
+        The likelihood of an outcome without censoring.
+    cuts : (shards + 1,) int array
+        Boundaries of the shards among the rows of X.
     """
 
     def __init__(self, likelihood: CumulativeLikelihood, cuts: np.ndarray) -> None:
@@ -164,5 +168,5 @@ class LevelsInBlocks:
 
 
 def _part(rows: LevelRows, backend: Backend) -> LevelPart | None:
-    """A block's rows; None where it has none of the model's."""
+    """Build the rows of one shard; None if it has no row of the model."""
     return LevelPart(rows, backend) if len(rows.row) else None
