@@ -50,7 +50,7 @@ def test_a_folder_ends_where_one_process_ends(tmp_path, owners):
     said = json.loads((tmp_path / "result.json").read_text())
     assert [c["coef"] for c in said["coefficients"]] == found.coef.tolist()
     assert said["bytes"] == found.bytes
-    with pytest.raises(DataError, match="is there already"):
+    with pytest.raises(DataError, match="exists already"):
         federate_init(tmp_path, PLAN)
     keys = {s: o.keys.public for s, o in owners.items()}
     assert np.array_equal(federate_step(tmp_path, peers=keys).coef, found.coef)
@@ -118,7 +118,7 @@ def test_a_file_that_was_cut_off_is_named(second_round, owners):
 
 def test_an_answer_is_never_overwritten_and_a_refusal_gives_way(second_round, owners):
     all_answer(second_round, owners)
-    with pytest.raises(DataError, match=r"west.json is there already"):
+    with pytest.raises(DataError, match=r"west.json exists already"):
         federate_answer(second_round, "west", TABLES["west"], owners["west"])
     (answers(second_round, 1) / "west.json").unlink()
     owners["west"].rules = OwnerRules(least=1000)
@@ -182,7 +182,7 @@ def test_a_folder_without_a_plan_or_request_says_so(tmp_path):
 def test_a_folder_with_rounds_of_another_study_is_not_begun_again(tmp_path):
     federate_init(tmp_path, PLAN)
     (tmp_path / "plan.json").unlink()
-    with pytest.raises(DataError, match="rounds is there already"):
+    with pytest.raises(DataError, match="rounds exists already"):
         federate_init(tmp_path, replace(PLAN, tol=1e-6))
     assert not (tmp_path / "plan.json").exists()
 

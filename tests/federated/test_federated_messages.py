@@ -126,16 +126,16 @@ def test_a_file_is_read_only_if_it_is_a_small_regular_one(tmp_path, rng):
     content = encode(message(rng))
     path = write_new(tmp_path / "a.json", content)
     assert read_message(path)[1] == len(content)
-    with pytest.raises(DataError, match=r"a.json is there already"):
+    with pytest.raises(DataError, match=r"a.json exists already"):
         write_new(path, content)
     link = tmp_path / "b.json"
     link.symlink_to(path)
     with pytest.raises(DataError, match=r"b.json cannot be read"):
         read_message(link)
-    with pytest.raises(DataError, match="is there already"):
+    with pytest.raises(DataError, match="exists already"):
         write_new(link, content)
     (tmp_path / "c.json").symlink_to(tmp_path / "nowhere.json")
-    with pytest.raises(DataError, match="is there already"):
+    with pytest.raises(DataError, match="exists already"):
         write_new(tmp_path / "c.json", content)
     assert not (tmp_path / "nowhere.json").exists()
     with pytest.raises(DataError, match="not a regular file"):

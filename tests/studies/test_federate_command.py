@@ -85,7 +85,7 @@ def test_an_owners_folder_is_private_and_is_made_once(sites, capsys):
     assert json.loads(said.out) == json.loads((sites / "north.public").read_text())
     assert said.err.startswith("fingerprint ")
     assert call("trust", owner, "west", sites / "west.public") == 2
-    assert "west.json is there already" in capsys.readouterr().err
+    assert "west.json exists already" in capsys.readouterr().err
     (owner / "keys.json").chmod(0o644)
     assert call("keys", owner) == 2
     assert "can be read by others" in capsys.readouterr().err

@@ -1,13 +1,12 @@
-"""The censoring distribution of all sites, for Fine and Gray's model with one baseline.
+"""The censoring distribution over all sites, for Fine–Gray models with a common baseline.
 
-G(t) = Π_{s ≤ t} (1 − c(s) / n(s)), with c(s) the weight censored at s and n(s) that which leaves
-later or is censored at s, as in `steropes.likelihoods.censoring_distribution`. A site tells how
-much leaves and how much is censored at each of its times; the lead adds up and sends G to all.
-Each fold of a cross-validation has the G of its training rows, and that of its own for their score.
-Where people enter late a site tells how much enters too, and G is the estimate of
-`steropes.likelihoods.observation_distribution`.
-It then also tells how much has the event of interest, as that says which spell of observation is
-the last that weights are needed in.
+G(t) = Π_{s ≤ t} (1 − c(s) / n(s)), where c(s) is the weight censored at s, and n(s) the weight that
+leaves later or is censored at s, as in `steropes.likelihoods.censoring_distribution`. Each site
+sends the weights that leave and that are censored at each time; the lead adds them up and sends G
+to all sites. Each fold of a cross-validation has the G of its training rows, and another one of its
+own rows for their score. With late entry, sites also send the weights that enter, and G is the
+estimate of `steropes.likelihoods.observation_distribution`. They then send the weights with the
+event of interest too, which determine the last spell of observation in which weights are needed.
 """
 
 from __future__ import annotations
@@ -24,53 +23,62 @@ from .rows import SiteRows
 
 __all__ = ["CensoringOfAll", "leaving", "leaving_times", "pooled_censoring"]
 
-ROUNDING = 1e-12  # of the weight at a time
+# A weight below this share of the weight at the same time is rounding error.
+ROUNDING = 1e-12
+# The names of a site's contributions; the last two exist only with late entry.
 COUNTS = ("leave", "censored", "enter", "cases")
 
 
 @dataclass(frozen=True)
 class CensoringOfAll:
-    """G of all rows, and for each fold f without its rows, 1 + 2 f, and of them alone, 2 + 2 f.
+    """The censoring distribution of all rows and, for each fold, of its training and own rows.
 
     Attributes
     ----------
     times : (L,) array
-        At which someone leaves or enters, ascending.
+        Times at which a row leaves or enters, ascending.
     G : (1 + 2 folds, L) array
-        Up to and including each time.
+        G up to and including each time: of all rows, and for fold f of the other rows in row
+        1 + 2 f and of its own rows in row 2 + 2 f.
     """
 
     times: np.ndarray
     G: np.ndarray
 
     def before(self, t: np.ndarray, which: int) -> np.ndarray:
-        """G(t−)."""
+        """Evaluate G(t−) of row ``which``."""
         at = np.searchsorted(self.times, t, side="left")
         return np.concatenate([[1.0], self.G[which]])[at]
 
 
 def leaving_times(rows: SiteRows) -> np.ndarray:
-    """The times at which a row of a site leaves or enters, ascending."""
+    """Return the times at which a row of a site leaves or enters, ascending."""
     there = rows.problem.weights > 0
     entries = np.empty(0) if rows.entry is None else rows.entry[there & np.isfinite(rows.entry)]
     return np.unique(np.concatenate([rows.y[there], entries]))
 
 
 def leaving(rows: SiteRows, times: np.ndarray) -> dict[str, np.ndarray]:
-    """A site's contributions to the censoring distribution.
+    """Compute a site's contributions to the censoring distribution.
 
     Parameters
     ----------
+    rows : SiteRows
     times : (L,) array
-        Every time at which a row leaves or enters is among them.
+        Times that include all those at which a row leaves or enters.
 
     Returns
     -------
     dict
         ``leave`` and ``censored``, the weights that leave and that are censored at each time,
-        (1 + folds, L), of all rows and of those that each fold leaves out. With late entry also
-        ``enter``, the weights that enter, and ``cases``, those that leave with the event of
+        (1 + folds, L), of all rows and of the rows that each fold leaves out. With late entry also
+        ``enter``, the weights that enter, and ``cases``, the weights that leave with the event of
         interest.
+
+    Raises
+    ------
+    DataError
+        A row leaves or enters at another time.
     """
     w = rows.problem.weights
     assert rows.codes is not None
@@ -93,7 +101,7 @@ def leaving(rows: SiteRows, times: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def pooled_censoring(plan: FederatedPlan, times: np.ndarray, told: Totals) -> CensoringOfAll:
-    """G of all sites from their totals at some times."""
+    """Compute G from the totals of all sites at some times."""
     names = COUNTS[:2] if plan.entry is None else COUNTS
     counts = np.array([told[name] for name in names])
     some = (counts[0, 0] > 0) if plan.entry is None else (counts[[0, 2], 0] > 0).any(axis=0)
@@ -101,16 +109,16 @@ def pooled_censoring(plan: FederatedPlan, times: np.ndarray, told: Totals) -> Ce
     if plan.entry is None:
         G = np.array([_distribution(*x) for x in _by_rows(counts, plan.folds)])
         return CensoringOfAll(times, G)
-    first = np.nextafter(times[:1], -np.inf)  # at which nobody has left: not 1 in every spell
+    first = np.nextafter(times[:1], -np.inf)  # before anyone leaves G is not 1 in every spell
     G = np.array([_observation(*x) for x in _by_rows(counts, plan.folds)])
     return CensoringOfAll(np.concatenate([first, times]), G)
 
 
 def _by_rows(counts: np.ndarray, folds: int) -> Iterator[np.ndarray]:
-    """Counts (·, L) of all rows; then of those without each fold, and of the fold's.
+    """Yield counts (·, L) of all rows, then of the other rows and of the own rows of each fold.
 
-    What is without a fold is the sum of a cut's other folds: zero where these have nothing, which
-    a difference of all rows and the fold is not.
+    The counts without a fold are the sum over the other folds of the same repeat, which is exactly
+    zero if these have none. The difference of all rows and the fold would not be.
     """
     yield counts[:, 0]
     for k in range(1, counts.shape[1]):
@@ -121,6 +129,7 @@ def _by_rows(counts: np.ndarray, folds: int) -> Iterator[np.ndarray]:
 
 
 def _distribution(leave: np.ndarray, censored: np.ndarray) -> np.ndarray:
+    """Compute G without late entry, up to each time, (L,)."""
     later = np.append(np.cumsum(leave[::-1])[::-1][1:], 0.0)
     n = later + censored
     with np.errstate(divide="ignore"):
@@ -130,10 +139,10 @@ def _distribution(leave: np.ndarray, censored: np.ndarray) -> np.ndarray:
 def _observation(
     leave: np.ndarray, censored: np.ndarray, enter: np.ndarray, cases: np.ndarray
 ) -> np.ndarray:
-    """What G is with late entry, before the first time and up to each, (1 + L,).
+    """Compute G with late entry, before the first time and up to each, (1 + L,).
 
-    It is zero in all spells of observation before the last that has events of interest: no
-    competing event there has a weight that is known, and spells after it need none.
+    G is zero in all spells of observation before the last one with events of interest, because the
+    weights of competing events there are unknown. Later spells need no weights.
     """
     total = float(leave.sum())
     early = total - float(enter.sum())  # before all times
@@ -146,6 +155,6 @@ def _observation(
     log = np.log(np.where(known, after, 1.0)) - np.log(np.where(known, before, 1.0))
     spell = np.append(0, np.cumsum((before <= 0) & (enter > 0)))
     eventful = np.flatnonzero(cases > 0)
-    last = spell[eventful[-1]] if len(eventful) else 0  # of what is before that time
+    last = spell[eventful[-1]] if len(eventful) else 0  # the spell just before that time
     total_log = np.append(0.0, np.cumsum(log))
     return np.where(spell >= last, np.exp(total_log - total_log.max()), 0.0)

@@ -1,8 +1,8 @@
-"""The variance of a prior by folds at the sites: the search of one machine, in shared rounds.
+"""Selection of a prior's variance by cross-validation at the sites.
 
-The search (`select.VariancePath`) asks for one variance after another. All folds of a variance and
-the fit to all rows are lanes of the same rounds, and so are the next variances of the walk, which
-are known before their turn comes.
+The search is that of one machine (`select.VariancePath`), which requests one variance after
+another. The fits of all folds and the fit to all rows share their rounds, and so do the next
+variances of the search as far as they are known in advance.
 """
 
 from __future__ import annotations
@@ -26,28 +26,35 @@ from .terms import FederatedModel
 
 __all__ = ["Chosen", "choose_variance"]
 
-LASSO, RIDGE = 1e-7, 1e-8  # tolerance of lanes, in λ and in standard errors of the score
-SHORT = 10.0  # tolerances from which on a fold's fit has not come to its end
-START = 1e-6  # the same of the fit without penalised columns
-NUMBERS = 300_000  # in a message, about
-AHEAD = 8  # variances under way together, at most
-MOST = 60  # variances on a walk
+# The tolerances of the fits, in units of λ and in standard errors of the score.
+LASSO, RIDGE = 1e-7, 1e-8
+# A fold's fit is incomplete if its certificate exceeds this multiple of the tolerance.
+SHORT = 10.0
+# The tolerance of the initial fit without penalised columns.
+START = 1e-6
+# The approximate largest number of numbers in a message.
+NUMBERS = 300_000
+# The largest number of variances that are fitted together.
+AHEAD = 8
+# The largest number of variances of a search.
+MOST = 60
 
 
 @dataclass
 class Chosen:
-    """The best variance.
+    """The selected variance.
 
     Attributes
     ----------
     variance : float
     prior : Prior
-        With it.
+        The prior with this variance.
     theta : (P,) array
-        The fit to all rows, nearly.
+        Coefficients close to those of the fit to all rows.
     results : DataFrame
+        The scores of all variances that were tried.
     known : list of Known
-        What rounds told on the way to ``theta``.
+        The sums at the points of that fit.
     """
 
     variance: float
@@ -68,7 +75,7 @@ def choose_variance(exchange: Exchange, model: FederatedModel, prior: Prior) -> 
 
 
 class _SitesPath(VariancePath):
-    """Variances whose fits are lanes: the first of each of all rows, the others without a fold."""
+    """A search whose fits are lanes: for each variance one of all rows, then one per fold."""
 
     def __init__(self, exchange: Exchange, model: FederatedModel, prior: Prior) -> None:
         plan = model.plan
@@ -131,9 +138,10 @@ class _SitesPath(VariancePath):
         return theta, int(np.count_nonzero(theta[self.penalised])), np.asarray(scores)
 
     def _refuse_silent(self, lanes: list[Lane]) -> None:
-        """Raise where lanes' rows say nothing, as a likelihood that compares rows may not.
+        """Raise an error if the likelihood of a lane's rows does not depend on the coefficients.
 
-        Nothing is lost and nothing gained by any coefficient then: slopes and curvatures are zero.
+        This can happen if a likelihood compares rows with each other. Slopes and curvatures are
+        then zero.
         """
         model, head = self.model, self.model.head
         columns = np.arange(head, len(model.names))[:SAMPLE]
@@ -147,9 +155,9 @@ class _SitesPath(VariancePath):
                 raise nothing_to_train(lane.fold)
 
     def refuse_unheard(self) -> None:
-        """Raise where no fold's score depends on coefficients: the variance is chosen by nothing.
+        """Raise an error if no fold's score depends on the coefficients.
 
-        Where all coefficients are zero at all variances scores are equal too, of any rows.
+        Scores are also equal if all coefficients are zero at all variances, which is no error.
         """
         if self.model.plan.model not in (*SURVIVAL, *WITHIN):
             return
@@ -161,7 +169,7 @@ class _SitesPath(VariancePath):
             raise nothing_held_out()
 
     def _coming(self, variance: float) -> list[float]:
-        """The variance, and those that come next where that is known; others are given up."""
+        """Return the variance and the next ones, if they are known; abandon unfinished others."""
         if variance in self.walked:
             at = self.walked.index(variance)
             return self.walked[at : at + self.ahead]
@@ -177,7 +185,7 @@ class _SitesPath(VariancePath):
         return coming
 
     def _lanes(self, variance: float) -> list[Lane]:
-        """Lanes of a variance, each from the nearest one that is done."""
+        """Create the lanes of a variance, starting at the fits of the nearest variance."""
         l1, l2 = self.model.penalties(self.unit.with_variance(variance))
         tol = LASSO if l1.any() else RIDGE
         near = min(self.scores, key=lambda v: abs(np.log(v / variance)), default=None)

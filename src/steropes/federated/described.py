@@ -1,4 +1,4 @@
-"""The description of all sites' rows, and what follows from it: centres, scales and a start."""
+"""Description of the rows of all sites, with the centres, scales and start derived from it."""
 
 from __future__ import annotations
 
@@ -16,38 +16,45 @@ from .plan import FederatedPlan
 
 __all__ = ["Described", "describe"]
 
-NARROWEST = 1e-6  # of the spread over all sites: a smaller spread within sites may be rounding
-CANCELLED = 1e-12  # of a squared mean: a variance between sites that may be rounding
-FILLED = 0.5  # share of rows that are not zero from which on a column is centred
+# A standard deviation within sites below this share of the overall one may be rounding error.
+NARROWEST = 1e-6
+# A variance between sites below this share of the squared mean may be rounding error.
+CANCELLED = 1e-12
+# A column is centred if at least this share of its values is nonzero.
+FILLED = 0.5
 
 
 @dataclass(frozen=True)
 class Described:
-    """The rows of all sites in a few numbers.
+    """Summary statistics of the rows of all sites.
 
     Attributes
     ----------
     weight : float
+        Total weight.
     rows, people : int
     events : int or None
         None for linear models.
     center, scale : (p,) arrays
-        Of the columns: where the intercept is, and powers of two near their spread.
+        Centres of the columns, to which the intercept refers, and powers of two close to their
+        standard deviations.
     mean : (p,) array
+        Means of the columns.
     constant : float
-        Of the log-likelihood.
+        Constant of the log-likelihood.
     grouped : bool
-        Whether an intercept of its own would make no difference to a site's loss.
+        Whether the loss of each site does not depend on an intercept of that site.
     start : (h,) array
-        Of the intercept that all sites share.
+        Initial value of the common intercept, if there is one.
     outcome_variance : float
-        Within the sites where each has its own intercept, otherwise over all rows.
+        Variance of the outcome, within sites if each has its own intercept, otherwise over all
+        rows.
     times : (T,) array
-        Of shared risk sets.
+        Times of shared risk sets.
     fold_weight : (folds · repeats,) array
-        Of the rows that each fold leaves out.
+        Weight of the rows that each fold leaves out.
     censoring : CensoringOfAll or None
-        Of Fine and Gray's models with one baseline.
+        Censoring distribution of Fine–Gray models with a common baseline.
     """
 
     weight: float
@@ -67,7 +74,7 @@ class Described:
 
 
 def describe(plan: FederatedPlan, exchange: Exchange) -> Described:
-    """Ask for the description; where risk sets are shared without a grid, for event times first."""
+    """Request the description, and before it the event times if risk sets share no given grid."""
     times, leave_times = _times(plan, exchange)
     arrays = {"leave_times": leave_times} if plan.model == "fine_gray" else {}
     told = exchange.total("describe", arrays if plan.shares_risk_sets else {})
@@ -89,7 +96,10 @@ def describe(plan: FederatedPlan, exchange: Exchange) -> Described:
 
 
 def _times(plan: FederatedPlan, exchange: Exchange) -> tuple[np.ndarray, np.ndarray]:
-    """Times of shared risk sets, and those at which rows leave or enter: the grid, or a union."""
+    """Return the times of shared risk sets, and the times at which rows leave or enter.
+
+    They are those of the plan's grid, or the unions over sites.
+    """
     none = np.empty(0)
     if not plan.shares_risk_sets:
         return none, none
@@ -106,7 +116,7 @@ def _times(plan: FederatedPlan, exchange: Exchange) -> tuple[np.ndarray, np.ndar
 def _columns(
     plan: FederatedPlan, told: Totals, weight: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Centres, scales and means of the columns."""
+    """Compute centres, scales and means of the columns."""
     mean, filled = told["first"] / weight, told["filled"] / weight
     within = np.maximum(told["within"] / weight, 0.0)
     between = told["between"] / weight - mean**2
@@ -114,9 +124,7 @@ def _columns(
     spread = np.sqrt(within + between)
     constant = [c for j, c in enumerate(plan.columns) if spread[j] <= 1e-13 * abs(mean[j])]
     if constant and plan.prior == "none":
-        raise DataError(
-            f"the column {constant[0]!r} has one value only, at all sites: leave it out"
-        )
+        raise DataError(f"the column {constant[0]!r} has the same value at all sites: leave it out")
     centred = filled >= FILLED
     size = np.where(centred, spread, np.sqrt(spread**2 + mean**2))
     if not plan.shares_risk_sets and not plan.intercepts:  # sites are not compared
@@ -125,7 +133,7 @@ def _columns(
 
 
 def _refuse_events(plan: FederatedPlan, events: int | None, rows: int) -> None:
-    """Refuse models without events, whose estimates are not finite."""
+    """Reject data without events, or without others, whose estimates are not finite."""
     if events == 0:
         raise DataError("no site has an event")
     if plan.model == "logistic" and events == rows:
@@ -133,7 +141,7 @@ def _refuse_events(plan: FederatedPlan, events: int | None, rows: int) -> None:
 
 
 def _outcome(plan: FederatedPlan, told: Totals, weight: float) -> tuple[np.ndarray, float]:
-    """The common intercept to start from, and the variance of the outcome."""
+    """Compute the initial common intercept, and the variance of the outcome."""
     if not (plan.intercepts or plan.has_own_intercepts):
         return np.empty(0), math.nan
     total, within = told.number("outcome"), told.number("outcome_within") / weight

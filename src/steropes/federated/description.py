@@ -1,4 +1,4 @@
-"""A site's contribution to the description of all rows."""
+"""A site's contribution to the description of the rows of all sites."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["description"]
 def description(
     rows: SiteRows, plan: FederatedPlan, request: Message
 ) -> dict[str, np.ndarray | float]:
-    """Sums by name; see `described` for their use and the protocol for their definition."""
+    """Compute the sums by name, as defined by the protocol; see `described` for their use."""
     problem, w = rows.problem, rows.problem.weights
     mean, variance, filled = column_moments(rows)
     total = float(w.sum())
@@ -47,6 +47,7 @@ def description(
 
 
 def _constant(rows: SiteRows) -> float:
+    """Compute the constant of the site's log-likelihood."""
     likelihood = rows.problem.likelihood
     w = likelihood.backend.asarray(rows.problem.weights[:, None])
     return float(np.sum(likelihood.backend.to_host(likelihood.log_likelihood_constant(w))))

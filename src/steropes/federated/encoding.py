@@ -1,4 +1,4 @@
-"""Messages as files of JSON: of a limited size, never through a link, never over another file."""
+"""Messages as JSON files of limited size, which are never links and never overwritten."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ from .protocol import Message
 
 __all__ = ["LARGEST_FILE", "decode", "encode", "read_bytes", "read_message", "write_new"]
 
-LARGEST_FILE = 64 << 20  # bytes; parsed, a file of numbers takes some ten times as much memory
+# The largest size of a file in bytes; parsed, a file of numbers needs ten times as much memory.
+LARGEST_FILE = 64 << 20
 
 
 def encode(message: Message) -> bytes:
-    """A message as the bytes of a file."""
+    """Encode a message as the bytes of a file."""
     return json.dumps(message.to_dict(), allow_nan=False).encode()
 
 
 def decode(content: bytes, where: str) -> Message:
-    """Read a message; ``where`` is what errors call it.
+    """Decode a message; ``where`` names it in errors.
 
     Raises
     ------
     DataError
-        A file that is too large, was cut off, or is of another version.
+        The content is too large, truncated, or of another version.
     """
     if len(content) > LARGEST_FILE:
         raise DataError(f"{where} has more than {LARGEST_FILE >> 20} MB, which no message needs")
@@ -34,10 +35,10 @@ def decode(content: bytes, where: str) -> Message:
         given = json.loads(content)
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise DataError(
-            f"{where} cannot be read ({error}): it is no JSON, or was cut off. Delete it and let "
-            "the site answer again."
+            f"{where} cannot be read ({error}): it is not JSON, or was truncated. Delete it and "
+            "let the site answer again."
         ) from None
-    except ValueError:  # an integer of more digits than Python converts
+    except ValueError:  # an integer with more digits than Python converts
         raise DataError(f"{where} has a number with too many digits") from None
     return Message.from_dict(given, where)
 
@@ -68,12 +69,12 @@ def read_message(path: Path) -> tuple[Message, int]:
 
 
 def write_new(path: Path, content: bytes, mode: int = 0o666) -> Path:
-    """Write a file that does not exist yet, whole or not at all.
+    """Write a new file atomically.
 
     Raises
     ------
     DataError
-        There is a file of this name, or a link.
+        A file or link of this name exists.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.part")
@@ -85,7 +86,7 @@ def write_new(path: Path, content: bytes, mode: int = 0o666) -> Path:
     try:
         os.link(part, path, follow_symlinks=False)
     except FileExistsError:
-        raise DataError(f"{path} is there already, and is not overwritten") from None
+        raise DataError(f"{path} exists already and is not overwritten") from None
     except OSError:  # a file system without links
         with os.fdopen(os.open(path, flags, mode), "wb") as file:
             file.write(content)

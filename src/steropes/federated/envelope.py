@@ -1,4 +1,4 @@
-"""A request with all that a site needs to check it, as bytes for any transport."""
+"""Envelopes: a request with everything that a site needs to check it, for any transport."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["pack_envelope", "read_envelope"]
 
 
 def pack_envelope(plan: FederatedPlan, request: Message, rounds: Sequence[Round]) -> bytes:
-    """The plan, a request and the finished rounds, as JSON."""
+    """Encode the plan, a request and the finished rounds as JSON."""
     earlier = [
         {
             "request": r.request.to_dict(),
@@ -30,12 +30,12 @@ def pack_envelope(plan: FederatedPlan, request: Message, rounds: Sequence[Round]
 
 
 def read_envelope(content: bytes) -> tuple[FederatedPlan, Message, list[Round]]:
-    """Read what `pack_envelope` made.
+    """Decode the result of `pack_envelope`.
 
     Raises
     ------
     DataError
-        The bytes are something else, or too many.
+        The content is invalid or too large.
     """
     if len(content) > LARGEST_FILE:
         raise DataError(f"the request has more than {LARGEST_FILE >> 20} MB, which none needs")
@@ -51,6 +51,7 @@ def read_envelope(content: bytes) -> tuple[FederatedPlan, Message, list[Round]]:
 
 
 def _round(given: Any, n: int) -> Round:
+    """Decode a finished round."""
     where = f"round {n}"
     fine = isinstance(given, dict) and all(
         isinstance(given.get(k), list) for k in ("answers", "left")

@@ -1,8 +1,8 @@
-"""Sums over all sites at coefficients, with as few rounds as there can be.
+"""Losses, gradients and Hessians over all sites, obtained in as few rounds as possible.
 
-A round carries the loss and the gradient over all columns at a point and at shorter steps to it,
-and the Hessian at the point, so that a Newton step whose line search needs no more than halvings is
-one round. What was answered is kept.
+A round transfers the loss and the gradient over all columns at a point and at shorter steps to it,
+and the Hessian at the point. A Newton step whose line search only halves the step therefore needs
+one round. All answers are kept.
 """
 
 from __future__ import annotations
@@ -21,15 +21,38 @@ from .site_sums import unpacked
 
 __all__ = ["Evaluations", "Known", "SummedEvaluations", "SumsAt", "sums_over_sites"]
 
-SHORTER = (0.5, 0.25, 0.125)  # lengths of steps that are asked for beside the whole one
-SAME = 1e-12  # relative difference of coefficients that are the same point
-WHOLE = 400  # columns up to which a Hessian is over all of them
-LIKELY = 0.6  # of λ: a slope from which on a column may join soon
+# The lengths of shorter steps that are evaluated in addition to the full one.
+SHORTER = (0.5, 0.25, 0.125)
+# Coefficients whose relative difference is below this value are the same point.
+SAME = 1e-12
+# A Hessian covers all columns up to this number of them.
+WHOLE = 400
+# A Hessian covers columns whose slope exceeds this share of λ, since they may become nonzero soon.
+LIKELY = 0.6
 
 
 @dataclass
 class Known:
-    """What is known at a point θ (P,)."""
+    """The sums that are known at a point.
+
+    Attributes
+    ----------
+    theta : (P,) array
+        The point.
+    loss : float
+    gradient : (P,) array or None
+    columns : (k,) int array
+        Columns of the Hessian.
+    hessian : (k, k) array or None
+    uncentred : (k,) array or None
+        Diagonal of the Hessian before rank-one terms are subtracted.
+    sums : RiskSums or None
+        Sums over shared risk sets.
+    off : float
+        Relative error of the risk set weights in the Hessian.
+    held_out : array or None
+        Sums from which the score of a fold's rows is computed.
+    """
 
     theta: np.ndarray
     loss: float
@@ -38,22 +61,23 @@ class Known:
     hessian: np.ndarray | None = None
     uncentred: np.ndarray | None = None
     sums: RiskSums | None = None
-    off: float = 0.0  # by how much the shares that the Hessian is of were off
-    held_out: np.ndarray | None = None  # sums that make the score of a fold's rows
+    off: float = 0.0
+    held_out: np.ndarray | None = None
 
 
 class Evaluations(ABC):
     """Losses, gradients and Hessians of the model of all sites.
 
-    Coefficients θ (P,) are the intercept that sites share, at the columns' centres, if there is
-    one, and then those of the columns in their own units.
+    The coefficients θ (P,) start with the common intercept at the columns' centres, if there is
+    one, followed by those of the columns in their own units.
 
     Parameters
     ----------
     plan : FederatedPlan
     center : (p,) array
+        Centres of the columns.
     l1 : (P,) array
-        λ, which says what columns may soon be wanted in a Hessian.
+        λ, which determines the columns that may soon be needed in a Hessian.
     """
 
     shorter: tuple[float, ...] = SHORTER
@@ -64,12 +88,12 @@ class Evaluations(ABC):
         self.head = len(plan.intercepts)
         self.P = self.head + len(center)
         self.known: list[Known] = []
-        self._last: Known | None = None  # the point that was found last, which is asked for most
-        self.base: Known | None = None  # where the last Hessian is of
-        self.wanted = np.empty(0, np.int64)  # columns of the last Hessian that was wanted
+        self._last: Known | None = None  # the point found last, which is requested most often
+        self.base: Known | None = None  # the point of the last Hessian
+        self.wanted = np.empty(0, np.int64)  # columns of the last Hessian that was requested
 
     def value(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """Loss, and gradient over all columns, (P,)."""
+        """Return the loss and the gradient over all columns, (P,)."""
         at = self.find(theta)
         if at is None or at.gradient is None:
             at = self._ask(theta, self._columns(), self._shorter(theta))
@@ -79,13 +103,13 @@ class Evaluations(ABC):
         return at.loss, at.gradient
 
     def hessian(self, theta: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Hessian (k, k) over some of the P columns, and its diagonal uncentred, (k,)."""
+        """Return the Hessian (k, k) over some columns, and its uncentred diagonal, (k,)."""
         self.wanted = columns[columns >= self.head] - self.head
         at = self.find(theta)
         if at is None or at.hessian is None or not np.isin(columns, at.columns).all():
             wide = np.union1d(self._columns(), self.wanted)
             at = self._ask(theta, wide, [])
-            if at.hessian is None:  # it needed what this round told
+            if at.hessian is None:  # risk sets need the totals of this round first
                 at = self._ask(theta, wide, [])
         assert at.hessian is not None
         assert at.uncentred is not None
@@ -96,11 +120,11 @@ class Evaluations(ABC):
     def exact_hessian(
         self, theta: np.ndarray, columns: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The same, where steps may do with less: for standard errors."""
+        """Return the Hessian as in `hessian`, but exact, for standard errors."""
         return self.hessian(theta, columns)
 
     def find(self, theta: np.ndarray) -> Known | None:
-        """What is known of a point, or None."""
+        """Return the sums known at a point, or None."""
         if self._last is not None and np.array_equal(self._last.theta, theta):
             return self._last
         for at in reversed(self.known):
@@ -110,12 +134,13 @@ class Evaluations(ABC):
         return None
 
     def _shorter(self, theta: np.ndarray) -> list[np.ndarray]:
+        """Return the points of shorter steps from the last Hessian's point towards θ."""
         if self.base is None:
             return []
         return [self.base.theta + t * (theta - self.base.theta) for t in self.shorter]
 
     def _columns(self) -> np.ndarray:
-        """Covariates that a Hessian is asked for, ascending."""
+        """Return the covariates of the next Hessian, ascending."""
         p = self.P - self.head
         if p <= self.whole:
             return np.arange(p)
@@ -129,21 +154,21 @@ class Evaluations(ABC):
 
     @abstractmethod
     def _ask(self, theta: np.ndarray, columns: np.ndarray, more: list[np.ndarray]) -> Known:
-        """A round: at θ with the Hessian over these covariates, and the losses at more points."""
+        """Request a round: sums and Hessian at θ, and losses and gradients at further points."""
 
     def _full(self, columns: np.ndarray) -> np.ndarray:
-        """Covariates as columns of all P, behind the intercepts."""
+        """Convert covariates to positions among all P columns, and prepend the intercepts."""
         return np.concatenate([np.arange(self.head), self.head + columns])
 
     def keep(self, at: Known) -> Known:
-        """Know a point; returns it."""
+        """Store a point and return it."""
         self.known = [k for k in self.known if k is not self.find(at.theta)]
         self.known.append(at)
         self._last = at
         return at
 
     def add(self, points: list[np.ndarray], columns: np.ndarray, sums: SumsAt) -> Known:
-        """Know what a round told of a point and of others beside it; returns the point."""
+        """Store the sums of a round at a point and at further ones; return the first point."""
         for k in range(1, len(points)):
             if self.find(points[k]) is None:
                 self.keep(Known(points[k], float(sums.loss[k]), sums.gradient[k]))
@@ -152,22 +177,24 @@ class Evaluations(ABC):
         if sums.held_out is not None:
             at.held_out = sums.held_out[0]
         if np.isfinite(at.loss) and not (np.isfinite(H).all() and np.isfinite(g).all()):
-            raise DataError("the sites' sums are not finite; columns may be in a unit that is odd")
+            raise DataError("the sites' sums are not finite; check the units of the columns")
         return self.keep(at)
 
 
 @dataclass(frozen=True)
 class SumsAt:
-    """Sums over all sites, with all intercepts: at m points, of P coefficients.
+    """Sums over all sites at m points of P coefficients.
 
     Attributes
     ----------
     loss : (m,) array
     gradient : (m, P) array
     hessian : (h, k, k) array
-        At some of the points, over the intercepts and some columns.
+        Hessians at some of the points, over the intercepts and some columns.
     uncentred : (h, k) array
+        Uncentred diagonals of these Hessians.
     held_out : (m, s) array or None
+        Sums from which the scores of the folds' rows are computed.
     """
 
     loss: np.ndarray
@@ -177,7 +204,7 @@ class SumsAt:
     held_out: np.ndarray | None = None
 
     def part(self, points: slice, hessian: int) -> SumsAt:
-        """Those of some points, one of whose Hessians is a given one."""
+        """Select some points and one Hessian."""
         one = slice(hessian, hessian + 1)
         held = None if self.held_out is None else self.held_out[points]
         return SumsAt(
@@ -194,20 +221,21 @@ def sums_over_sites(
     hessians: list[int],
     folds: list[int] | None = None,
 ) -> SumsAt:
-    """A round: sums over all sites.
+    """Request one round of sums over all sites.
 
     Parameters
     ----------
+    exchange : Exchange
     points : (m, P) array
-        The intercept first, where sites share one.
+        Coefficients, starting with the common intercept if there is one.
     center, scale : (p,) arrays
-        Sums are over columns less their centres and divided by their scales.
+        The sums are over columns minus their centres and divided by their scales.
     columns : (k,) int array
-        Of the Hessians, behind the intercept.
+        Covariates of the Hessians.
     hessians : list of int
-        The points at which there is one.
+        Numbers of the points with a Hessian.
     folds : list of int, optional
-        What each point leaves out, −1 for nothing.
+        The fold that each point leaves out, −1 for none.
     """
     plan = exchange.plan
     head = len(plan.intercepts)
@@ -230,13 +258,14 @@ def sums_over_sites(
 
 
 class SummedEvaluations(Evaluations):
-    """Of models whose loss is the sum of the sites' losses."""
+    """Evaluations of models whose loss is the sum of the sites' losses."""
 
     def __init__(self, exchange: Exchange, described: Described, l1: np.ndarray) -> None:
         super().__init__(exchange.plan, described.center, l1)
         self.exchange, self.described = exchange, described
 
     def _ask(self, theta: np.ndarray, columns: np.ndarray, more: list[np.ndarray]) -> Known:
+        """See `Evaluations._ask`."""
         points = [theta, *more]
         sums = sums_over_sites(
             self.exchange, np.array(points), self.center, self.described.scale, columns, [0]

@@ -12,10 +12,13 @@ import numpy as np
 
 __all__ = ["BYTES", "LARGEST", "add", "decode", "encode", "from_bytes", "negate", "to_bytes"]
 
+# The number of 64-bit limbs of a number, and its size in bytes.
 LIMBS = 3
-BYTES = 8 * LIMBS  # of one number
-HIGH, MIDDLE, LOW = 2.0**32, 2.0**-32, 2.0**-96  # the value of one unit of each limb
-LARGEST = 2.0**80  # of one site's number: a total of up to 2¹⁵ sites does not overflow
+BYTES = 8 * LIMBS
+# The value of one unit of each limb.
+HIGH, MIDDLE, LOW = 2.0**32, 2.0**-32, 2.0**-96
+# The largest number of one site; a total over up to 2¹⁵ sites does not overflow.
+LARGEST = 2.0**80
 
 
 def encode(x: np.ndarray) -> np.ndarray:
@@ -75,10 +78,10 @@ def decode(limbs: np.ndarray) -> np.ndarray:
 
 
 def to_bytes(limbs: np.ndarray) -> bytes:
-    """Limbs as bytes, `BYTES` a number, the least significant first."""
+    """Convert limbs to bytes, `BYTES` per number, the least significant first."""
     return limbs.astype("<u8").tobytes()
 
 
 def from_bytes(content: bytes) -> np.ndarray:
-    """Limbs (n, 3) of bytes."""
+    """Convert bytes to limbs (n, 3)."""
     return np.frombuffer(content, "<u8").astype(np.uint64).reshape(-1, LIMBS)

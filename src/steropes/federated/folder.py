@@ -40,7 +40,7 @@ def start_folder(folder: str | Path, plan: FederatedPlan) -> Path:
     path = Path(folder) / "plan.json"
     for there in (path, Path(folder) / "rounds"):
         if there.exists():
-            raise DataError(f"{there} is there already; use another folder")
+            raise DataError(f"{there} exists already; use another folder")
     content = {"schema": SCHEMA, "study": plan.study, **plan.to_dict()}
     return write_new(path, (json.dumps(content, indent=1) + "\n").encode())
 

@@ -1,9 +1,9 @@
-"""Fits that share their rounds: folds and variances side by side, each with a Hessian of its own.
+"""Concurrent fits of folds and variances, which share rounds but have separate Hessians.
 
-A lane is one fit: a penalty and the fold that it leaves out. It runs by itself until it needs sums
-that no round has told yet; then one round asks for what all lanes need. So the rounds are as many
-as the slowest lane needs, however many there are. A lane that had to wait goes on from its last
-step: what was told is kept, and a step is a matter of a moment.
+A lane is one fit, with a penalty and a fold that it leaves out. It runs until it needs sums that
+are not known yet; then one round requests the sums that all lanes need. The number of rounds is
+therefore that of the slowest lane, however many there are. A waiting lane repeats its steps from
+the last committed one, which is cheap because all sums are kept.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ __all__ = ["Lane", "hessian_of", "together"]
 
 
 class _Needs(NamedTuple):
-    """Sums that no round has told yet.
+    """Sums that a lane needs from the next round.
 
     Attributes
     ----------
     points : list of (P,) arrays
-        At the first with a Hessian.
+        The points, with a Hessian at the first one.
     columns : (k,) int array
-        Of the Hessian.
+        Columns of the Hessian.
     """
 
     points: list[np.ndarray]
@@ -39,9 +39,10 @@ class _Needs(NamedTuple):
 
 
 class _Asked(Exception):
-    """A lane needs sums that no round has told yet.
+    """Raised by a lane that needs sums which are not known yet.
 
-    What is kept is what it needs: whoever keeps an error keeps all that was under way, and is kept.
+    It holds only these needs. Keeping the exception itself would keep all objects of its traceback
+    alive.
     """
 
     def __init__(self, needs: _Needs) -> None:
@@ -49,51 +50,57 @@ class _Asked(Exception):
         self.needs = needs
 
 
-SHORTER = (0.5,)  # there are many lanes, and steps that fail are rare
+# The shorter steps that are evaluated; few, as there are many lanes and steps rarely fail.
+SHORTER = (0.5,)
+# A Hessian covers all columns up to this number of them.
 WHOLE = 100
 
 
 class _LaneEvaluations(Evaluations):
-    """Of one lane; what is not known is an `_Asked`."""
+    """Evaluations of one lane, which raise `_Asked` for unknown sums."""
 
     shorter, whole = SHORTER, WHOLE
 
     def _ask(self, theta: np.ndarray, columns: np.ndarray, more: list[np.ndarray]) -> Known:
+        """Raise `_Asked`."""
         raise _Asked(_Needs([theta, *more], columns))
 
 
 class _LaneRiskSets(RiskSetKnowledge):
-    """The same where risk sets hold people of all sites."""
+    """Evaluations of one lane with shared risk sets, which raise `_Asked` for unknown sums."""
 
     shorter, whole = SHORTER, WHOLE
 
     def _ask(self, theta: np.ndarray, columns: np.ndarray, more: list[np.ndarray]) -> Known:
+        """Raise `_Asked`."""
         raise _Asked(_Needs([theta, *more], columns))
 
 
 class Lane:
-    """One fit of several that share rounds.
+    """One of several fits that share rounds.
 
     Parameters
     ----------
     model : FederatedModel
     l1, l2 : (P,) arrays
+        Penalties.
     fold : int
-        The rows that it leaves out, −1 for none.
+        The fold whose rows are left out, −1 for none.
     theta : (P,) array
-        Where it starts.
+        Initial coefficients.
     tol : float
         See `Batch.solve`.
 
     Attributes
     ----------
     theta : (P,) array
-        Where it is.
+        Current coefficients.
     done : bool
+        Whether the fit has ended.
     optimality : float
-        The certificate where it ended: more than ``tol`` where its steps led no further.
+        The final certificate; above ``tol`` if the steps made no further progress.
     known : Known
-        What is known where it is, once it is done.
+        The sums known at the final coefficients.
     """
 
     def __init__(
@@ -113,13 +120,13 @@ class Lane:
 
     @property
     def known(self) -> Known:
-        """What is known where it is."""
+        """The sums known at the current coefficients."""
         found = self.evaluations.find(self.theta)
         assert found is not None
         return found
 
     def advance(self) -> _Needs | None:
-        """Take steps as far as what is known goes; returns what is needed then."""
+        """Take steps as far as the known sums allow; return the sums needed next."""
         model = self.model
         term = model.term(self.evaluations, self.weight)
         batch = Batch(term)
@@ -146,7 +153,7 @@ class Lane:
 
 
 def together(exchange: Exchange, lanes: list[Lane]) -> None:
-    """Let lanes go as far as what is known goes, and ask in one round for what they need then."""
+    """Advance lanes as far as the known sums allow, then request in one round what they need."""
     asked = [(lane, a) for lane in lanes if not lane.done and (a := lane.advance()) is not None]
     if not asked:
         return
@@ -156,9 +163,10 @@ def together(exchange: Exchange, lanes: list[Lane]) -> None:
 def hessian_of(
     exchange: Exchange, lane: Lane, columns: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Where a lane is, the Hessian over some of the P columns, (k, k), and its diagonal uncentred.
+    """Return the Hessian at a lane's coefficients over some columns, (k, k), and its diagonal.
 
-    It takes a round where none has told it: one without steps may know gradients alone.
+    The diagonal is the uncentred one. If the Hessian is not known, it is requested in a round;
+    after a fit without steps only gradients are known.
     """
     while True:
         try:
@@ -168,7 +176,7 @@ def hessian_of(
 
 
 def _share(exchange: Exchange, asked: Sequence[tuple[Lane, _Needs]]) -> None:
-    """Ask in one round for what some lanes need."""
+    """Request in one round the sums that some lanes need."""
     columns = np.unique(np.concatenate([a.columns for _, a in asked]))
     if exchange.plan.shares_risk_sets:
         _share_risk_sets(exchange, asked, columns)
@@ -179,6 +187,7 @@ def _share(exchange: Exchange, asked: Sequence[tuple[Lane, _Needs]]) -> None:
 def _share_sums(
     exchange: Exchange, asked: Sequence[tuple[Lane, _Needs]], columns: np.ndarray
 ) -> None:
+    """Request one round of sums and distribute them to the lanes."""
     points: list[np.ndarray] = []
     folds: list[int] = []
     first: list[int] = []
@@ -198,6 +207,7 @@ def _share_sums(
 def _share_risk_sets(
     exchange: Exchange, asked: Sequence[tuple[Lane, _Needs]], columns: np.ndarray
 ) -> None:
+    """Request one round of sums over shared risk sets and distribute them to the lanes."""
     lanes = [(x.evaluations, x.fold, a.points) for x, a in asked
              if isinstance(x.evaluations, RiskSetKnowledge)]  # fmt: skip
     asks = [RiskAsk(points, own.shares(points[0]), fold) for own, fold, points in lanes]

@@ -1,4 +1,4 @@
-"""What a site fits by itself: estimates to begin a surrogate from, and profile likelihoods."""
+"""Fits of a site's rows alone: initial estimates for surrogates, and profile likelihoods."""
 
 from __future__ import annotations
 
@@ -29,25 +29,30 @@ from .site_sums import column_moments
 
 __all__ = ["LocalEstimate", "local_estimate", "local_profiles"]
 
-BEYOND = np.array([0.125, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0])  # half widths
-ACROSS = np.append(np.geomspace(0.001, 0.01, 4), np.arange(1, 41) / 40)  # of a range
-WEAK = 100.0  # variance of a coefficient of a column of size one, which says next to nothing
-HOLDS = 30.0  # change of η between two rows beyond which a profile says nothing more
+# The distances of further points beyond the ends of a profile, in half widths of the profile.
+BEYOND = np.array([0.125, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0])
+# The points of a flat or monotone profile, as shares of the range on each side.
+ACROSS = np.append(np.geomspace(0.001, 0.01, 4), np.arange(1, 41) / 40)
+# The variance of a weak prior on the coefficient of a column with standard deviation one.
+WEAK = 100.0
+# A profile is not extended beyond this change of η between two rows.
+HOLDS = 30.0
 
 
 @dataclass(frozen=True)
 class LocalEstimate:
-    """A site's own fit.
+    """The estimate of a site's rows alone.
 
     Attributes
     ----------
     estimate : (q,) array
-        The intercept at zero first, where there is one.
+        Coefficients, starting with the intercept at X = 0 if there is one.
     variance : (q,) array
+        Variances of the coefficients.
     usable : bool
-        Whether there is one; zeros otherwise.
+        Whether there is an estimate; otherwise both arrays are zero.
     note : str
-        Why there is none.
+        The reason if there is none.
     """
 
     estimate: np.ndarray
@@ -59,7 +64,7 @@ class LocalEstimate:
 def _fitted(
     rows: SiteRows, plan: FederatedPlan, prior: Prior | None, cv: CrossValidation | None
 ) -> PenalizedModel:
-    """The site's rows fitted by the estimator of the plan's model."""
+    """Fit the site's rows with the estimator of the plan's model."""
     problem = rows.problem
     common: dict[str, Any] = {"prior": prior, "cv": cv}
     y: Any = rows.y
@@ -91,7 +96,7 @@ def _fitted(
 
 
 def local_estimate(rows: SiteRows, plan: FederatedPlan) -> LocalEstimate:
-    """Fit a site's rows alone; with a lasso where the surrogate is one, its variance by folds."""
+    """Fit a site's rows alone; for a lasso surrogate with a lasso whose variance folds select."""
     q = len(plan.columns) + len(plan.intercepts)
     lasso = plan.method == "adap"
     prior = plan.coefficient_prior if lasso else None
@@ -109,26 +114,32 @@ def local_estimate(rows: SiteRows, plan: FederatedPlan) -> LocalEstimate:
 
 
 def local_profiles(rows: SiteRows, plan: FederatedPlan) -> tuple[dict[str, np.ndarray], list[str]]:
-    """Profile log-likelihoods of the plan's parameters: ``NAME`` is (m, 3); and notes.
+    """Compute the profile log-likelihoods of the plan's parameters.
 
-    Columns: point, log-likelihood less its largest value, gradient. A site at which a parameter
-    has no maximum takes part with what its likelihood is.
+    A site at which a parameter has no finite maximum contributes its likelihood as it is.
+
+    Returns
+    -------
+    profiles : dict of str to (m, 3) array
+        For each parameter the points, the log-likelihood minus its largest value, and the gradient.
+    notes : list of str
     """
     out, notes = {}, []
     for name in plan.parameters:
         model, held = _for_profile(rows, plan, name)
         if held:
             notes.append(
-                f"{', '.join(map(repr, held))} had a normal prior with a standard deviation of "
-                f"{WEAK**0.5:g} / the column's beside {name!r}: the site's rows alone are separated"
+                f"for the profile of {name!r}, {', '.join(map(repr, held))} had normal priors with "
+                f"standard deviations of {WEAK**0.5:g} / the column's: the site's rows alone are "
+                "separated"
             )
         most = np.inf if plan.model == "linear" else HOLDS / _extent(rows, plan, name)
-        with warnings.catch_warnings():  # a side that is flat is covered until nothing has digits
+        with warnings.catch_warnings():  # a flat side is covered as far as numbers have digits
             warnings.simplefilter("ignore", MonotoneLikelihoodWarning)
             warnings.simplefilter("ignore", NotConvergedWarning)
             near = model.profile(name)
             near = near[near["point"].abs() <= most]
-            if len(near) < 2:  # it rises, or is flat, until exp can no longer tell
+            if len(near) < 2:  # the profile is monotone or flat over the whole range
                 near = model.profile(name, most * np.concatenate([-ACROSS[::-1], [0.0], ACROSS]))
         further = _further(near["point"].to_numpy(), most)
         table = near
@@ -143,7 +154,7 @@ def local_profiles(rows: SiteRows, plan: FederatedPlan) -> tuple[dict[str, np.nd
 
 
 def _extent(rows: SiteRows, plan: FederatedPlan, name: str) -> float:
-    """The largest difference between two rows in a column."""
+    """Return the largest difference between two rows in a column."""
     j = plan.columns.index(name)
     D = np.zeros((rows.design.p, 1))
     D[j] = rows.design.scale[j]
@@ -153,7 +164,7 @@ def _extent(rows: SiteRows, plan: FederatedPlan, name: str) -> float:
 
 
 def _further(points: np.ndarray, most: float) -> np.ndarray:
-    """Points beyond the ends of a profile: what is far off here may be the middle elsewhere."""
+    """Return points beyond the ends of a profile, which may be central at other sites."""
     low, high = float(points.min()), float(points.max())
     half = 0.5 * (high - low)
     out = np.concatenate([low - half * BEYOND, high + half * BEYOND])
@@ -163,10 +174,10 @@ def _further(points: np.ndarray, most: float) -> np.ndarray:
 def _for_profile(
     rows: SiteRows, plan: FederatedPlan, name: str
 ) -> tuple[PenalizedModel, tuple[str, ...]]:
-    """The fit whose profile is wanted, and the other columns that it has a weak prior on.
+    """Return the fit to be profiled, and the other columns that have a weak prior in it.
 
-    Where a maximum is not finite a ridge stands in for it: on the parameter alone, whose profile
-    leaves it out, or, where the site's rows are separated by others, on these too.
+    If the maximum is not finite, a ridge makes it so: on the parameter alone, which its profile
+    leaves out, or also on other columns if these separate the site's rows.
     """
     prior = plan.coefficient_prior
     try:

@@ -1,4 +1,4 @@
-"""An exchange with sites that this process can call."""
+"""Runs of a plan with sites that this process can call."""
 
 from __future__ import annotations
 
@@ -26,14 +26,19 @@ def run_in_memory(
     sites: Mapping[str, FederatedSite | Answering],
     peers: Mapping[str, PublicKeys] | None = None,
 ) -> Found:
-    """Run a plan on sites that are called one after the other.
+    """Run a plan by calling the sites one after another.
 
     Parameters
     ----------
+    plan : FederatedPlan
     sites : dict of str to FederatedSite or callable
-        Sites of this process learn each other's public keys from it.
+        The sites by name. Those in this process learn each other's public keys here.
     peers : dict of str to PublicKeys, optional
-        Public keys of the sites that are callables, to check their signatures.
+        Public keys of sites that are callables, to check their signatures.
+
+    Returns
+    -------
+    FederatedResult or Profiles
     """
     gone = [s for s in plan.sites if s not in sites]
     if gone:

@@ -1,8 +1,8 @@
-"""One-shot estimates: a first estimate of the sites' own, their derivatives there, a surrogate.
+"""One-shot estimates: the sites' own estimates, derivatives at their mean, and a surrogate.
 
-ODAL (logistic), ODAC (Cox, stratified by site as ODACH or with shared risk sets) and ADAP (lasso),
-as in R's ``pda``. Four rounds, six where risk sets are shared. The sites' own estimates and the
-surrogate's are told in clear; the derivatives are totals.
+The methods are ODAL (logistic), ODAC (Cox, stratified by site as ODACH or with shared risk sets)
+and ADAP (lasso), as in R's ``pda``. They need four rounds, or six with shared risk sets. The
+estimates of the sites and of the surrogate are sent in clear; the derivatives are totals.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ def fit_one_shot(exchange: Exchange) -> FederatedResult:
     Raises
     ------
     DataError
-        A site refused a message, answered what it was not asked, or none has an estimate.
+        A site refused a request or sent an invalid answer, or no site has an estimate.
     """
     with single_threaded_blas():
         return _fit(exchange)
 
 
 def _fit(exchange: Exchange) -> FederatedResult:
+    """Compute the estimate; see `fit_one_shot`."""
     plan = exchange.plan
     described = describe(plan, exchange)
     first = exchange.each("estimate")
@@ -67,12 +68,12 @@ def _fit(exchange: Exchange) -> FederatedResult:
 def _first_estimate(
     plan: FederatedPlan, answers: list[Message], q: int
 ) -> tuple[np.ndarray, list[str]]:
-    """The sites' estimates, weighted by their inverse variances, coefficient by coefficient."""
+    """Average each coefficient over the sites' estimates with inverse-variance weights."""
     usable = [a for a in answers if a.value("usable") is True]
     notes = [f"site {a.site!r} has no estimate: {a.value('note')}" for a in answers
              if a.value("usable") is not True]  # fmt: skip
     if not usable:
-        raise DataError("no site has an estimate to begin from; use method='rounds'")
+        raise DataError("no site has an initial estimate; use method='rounds'")
     estimate = np.array([a.array("estimate", (q,)) for a in usable])
     variance = np.array([a.array("variance_of_estimate", (q,)) for a in usable])
     if not (np.isfinite(estimate).all() and (variance > 0).all()):
@@ -81,19 +82,19 @@ def _first_estimate(
 
 
 def _together(answers: list[Message], q: int) -> tuple[np.ndarray, np.ndarray]:
-    """Surrogates' estimates weighted by their Hessians, whose mean is the information."""
+    """Average the surrogates' estimates weighted by their Hessians; the mean is the information."""
     H = [unpacked(a.array("hessian", (q * (q + 1) // 2,)), q) for a in answers]
     b = [a.array("estimate", (q,)) for a in answers]
     if len(b) == 1:
         return np.asarray(b[0], float), H[0]
     total, coef = np.sum(H, axis=0), np.zeros(q)
-    some = np.flatnonzero(np.any(b, axis=0))  # what is zero in all estimates stays zero
+    some = np.flatnonzero(np.any(b, axis=0))  # a coefficient that is zero in all stays zero
     weighted = np.sum([h @ x for h, x in zip(H, b, strict=True)], axis=0)[some]
     try:
         coef[some] = np.linalg.solve(total[np.ix_(some, some)], weighted)
     except np.linalg.LinAlgError:
         raise DataError(
-            "the sites' estimates cannot be weighed together, as columns are collinear over all "
+            "the sites' estimates cannot be averaged, because columns are collinear over all "
             "sites: drop them, or name one site as the lead"
         ) from None
     return coef, total / len(b)
@@ -103,6 +104,7 @@ def _result(
     exchange: Exchange, described: Described, names: list[str], coef: np.ndarray,
     vcov: np.ndarray | None, optimality: float, notes: list[str],
 ) -> FederatedResult:  # fmt: skip
+    """Collect the result of a one-shot method."""
     return FederatedResult(
         exchange.plan, names, coef, vcov, np.nan, optimality, optimality <= exchange.plan.tol,
         exchange.records, described.rows, described.people, described.events, notes,

@@ -1,10 +1,10 @@
-"""A site's own intercept, maximised over at the site for given coefficients.
+"""A site's own intercept, over which its likelihood is maximised at the site.
 
-A model that is stratified by site has an intercept for each of them. The derivatives by an
-intercept are sums over one site's rows, so that a total that holds them tells of that site. Each
-site therefore contributes its profile likelihood, with the intercept at its maximum. The estimate
-and its covariance are those of the model with all intercepts: the Hessian of a profile likelihood
-is the Schur complement of the full Hessian.
+A model that is stratified by site has an intercept for each site. Derivatives with respect to an
+intercept are sums over the rows of one site, so a total that contains them would disclose that
+site's sums. Each site therefore contributes its profile likelihood, with the intercept at its
+maximum. The estimate and its covariance are those of the model with all intercepts, because the
+Hessian of a profile likelihood is the Schur complement of the full Hessian.
 """
 
 from __future__ import annotations
@@ -17,19 +17,20 @@ from .plan import FederatedPlan
 
 __all__ = ["own_intercept", "refuse_no_intercept"]
 
-NEWTON = 100  # steps; a bracket is halved where a step leaves it
+# The largest number of Newton steps; a step that leaves the bracket is replaced by a bisection.
+NEWTON = 100
 
 
 def refuse_no_intercept(plan: FederatedPlan, y: np.ndarray, w: np.ndarray, where: str) -> None:
-    """Refuse rows whose own intercept is not finite, because all or none have the event."""
+    """Reject rows without a finite intercept of their own, because all or none have the event."""
     if plan.model == "linear":
         return
     without = plan.model == "logistic" and float(w @ (1 - y)) <= 0
     if float(w @ y) <= 0 or without:
         what = "no one without the event" if without else "no event"
         raise DataError(
-            f"there is {what} {where}, so that the site's intercept is not finite and its rows say "
-            "nothing: leave the site out of the plan, or set baseline='common'"
+            f"there is {what} {where}, so that the site's intercept is not finite and its rows are "
+            "uninformative: leave the site out of the plan, or set baseline='common'"
         )
 
 

@@ -1,9 +1,9 @@
-"""Sums over rows that are at risk from one time of a grid to another, without differences.
+"""Sums over the rows at risk between two times of a grid, computed without subtraction.
 
-Where rows enter late, those at risk are those who leave later less those who enter later, and of
-two large sums that nearly cancel few digits are left. So each row's times are cut into blocks of
-1, 2, 4, … times, at most two of a size: what is at risk at a time is the sum over the blocks that
-hold it, in which nothing is taken away.
+With late entry, the rows at risk are those that leave later minus those that enter later, and the
+difference of two large sums loses digits. Each row's times are therefore divided into blocks of 1,
+2, 4, … times, at most two of each size. The sum at risk at a time is the sum over the blocks that
+contain it, without subtraction.
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ __all__ = ["RiskIntervals"]
 
 
 class RiskIntervals:
-    """Rows by the times that they are at risk at.
+    """Rows indexed by the times at which they are at risk.
 
-    Block 1 holds all times, block k the times of blocks 2 k and 2 k + 1; those of one time are
-    the last ones.
+    Block 1 contains all times, and block k those of blocks 2 k and 2 k + 1; the last blocks contain
+    one time each.
 
     Parameters
     ----------
     first, last : (n,) int arrays
-        Of each row, from 0; a row whose last comes before its first is never at risk.
+        First and last time of each row, counted from 0; a row with last < first is never at risk.
     T : int
+        Number of times.
     """
 
     def __init__(self, first: np.ndarray, last: np.ndarray, T: int) -> None:
@@ -46,7 +47,7 @@ class RiskIntervals:
         self._in = sparse.csr_array((np.ones(len(at)), (at, row)), shape=shape)
 
     def at_risk(self, z: np.ndarray) -> np.ndarray:
-        """Σ of z (n, c) over the rows at risk at each time, (T, c)."""
+        """Sum z (n, c) over the rows at risk at each time, (T, c)."""
         total = self._in @ z
         k = 1
         while k < self.size:
@@ -55,7 +56,7 @@ class RiskIntervals:
         return np.asarray(total[self.size : self.size + self.T])
 
     def over_times(self, a: np.ndarray) -> np.ndarray:
-        """Σ of a (T,) over the times that each row is at risk at, (n,)."""
+        """Sum a (T,) over the times at which each row is at risk, (n,)."""
         total = np.zeros(2 * self.size)
         total[self.size : self.size + self.T] = a
         k = self.size // 2

@@ -1,4 +1,4 @@
-"""A site's sums where risk sets hold people of all sites: for one fit, or one a fold."""
+"""A site's answers for shared risk sets, for a single fit or for several folds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def risk_set_arrays(
     rows: SiteRows, plan: FederatedPlan, request: Message, times: np.ndarray, points: np.ndarray,
     center: np.ndarray, columns: np.ndarray,
 ) -> dict[str, np.ndarray]:  # fmt: skip
-    """Compute the sums of a request by name, in the columns' own units; see the protocol.
+    """Compute the sums of a request by name, in the columns' own units, as the protocol defines.
 
     Parameters
     ----------
@@ -66,6 +66,7 @@ def risk_set_arrays(
 
 
 def _censoring(plan: FederatedPlan, request: Message) -> CensoringOfAll | None:
+    """Read the censoring distribution from a request; None if the model needs none."""
     if plan.model != "fine_gray":
         return None
     times = request.arrays.get("censoring_times")

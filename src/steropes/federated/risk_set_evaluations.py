@@ -1,4 +1,4 @@
-"""Sums over all sites of survival models whose risk sets hold people of all of them."""
+"""Evaluations of survival models whose risk sets contain rows of all sites."""
 
 from __future__ import annotations
 
@@ -17,21 +17,24 @@ from .site_sums import unpacked
 
 __all__ = ["RiskAsk", "RiskSetEvaluations", "RiskSetKnowledge", "risk_sets_over_sites"]
 
-LARGE = 10.0  # the same from which a Hessian is too large for units of the certificate
-EXACT = 1e-9  # relative error of a Hessian's weights that standard errors may have
+# A Hessian whose weights have a larger relative error is not used for the certificate.
+LARGE = 10.0
+# The largest relative error of a Hessian's weights for standard errors.
+EXACT = 1e-9
 
 
 @dataclass(frozen=True)
 class RiskAsk:
-    """What one fit wants of a round.
+    """The sums that one fit needs from a round.
 
     Attributes
     ----------
     points : list of (P,) arrays
-        At the first with moments, and with a Hessian where there are shares.
+        The points, with first moments at the first one, and with a Hessian if there are shares.
     shares : Shares or None
+        The weights of the Hessian.
     fold : int
-        Whose rows it leaves out, −1 for none.
+        The fold whose rows are left out, −1 for none.
     """
 
     points: list[np.ndarray]
@@ -42,12 +45,15 @@ class RiskAsk:
 def risk_sets_over_sites(
     exchange: Exchange, described: Described, columns: np.ndarray, asks: Sequence[RiskAsk]
 ) -> list[RiskSums]:
-    """A round: sums over all sites for each of some fits.
+    """Request one round of sums over all sites for several fits.
 
     Parameters
     ----------
+    exchange : Exchange
+    described : Described
     columns : (k,) int array
-        Of the Hessians.
+        Columns of the Hessians.
+    asks : sequence of RiskAsk
     """
     firsts = np.cumsum([0, *(len(a.points) for a in asks)])
     known = [h for h, a in enumerate(asks) if a.shares is not None]
@@ -76,7 +82,7 @@ def _of_one_fit(
     told: Totals, scale: np.ndarray, columns: np.ndarray, own: slice, h: int, ask: RiskAsk,
     known: list[int],
 ) -> RiskSums:  # fmt: skip
-    """The part of the totals that is one fit's, in the columns' own units."""
+    """Select the totals of one fit, in the columns' own units."""
     too_far = told["too_far"][own] > 0
     second = held = None
     if h in known:
@@ -93,7 +99,7 @@ def _of_one_fit(
 
 
 class RiskSetKnowledge(Evaluations):
-    """What sums over shared risk sets make known.
+    """Evaluations computed from sums over shared risk sets.
 
     Parameters
     ----------
@@ -108,7 +114,7 @@ class RiskSetKnowledge(Evaluations):
         self.ties = "breslow" if plan.model == "fine_gray" else plan.ties or "efron"
 
     def shares(self, theta: np.ndarray) -> Shares | None:
-        """The Hessian's shares at a point, as far as they can be told from one that is known."""
+        """Predict the weights of the Hessian at a point from the nearest known one, or None."""
         near = self.find(theta)
         from_ = near if near is not None and near.sums is not None else self.base
         if from_ is None or from_.sums is None:
@@ -116,9 +122,10 @@ class RiskSetKnowledge(Evaluations):
         return PooledRiskSets(from_.sums, self.ties).predicted(theta - from_.theta)
 
     def hessian(self, theta: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """See `Evaluations.hessian`; shares that were foretold far too large are not kept.
+        """See `Evaluations.hessian`; recomputes a Hessian whose predicted weights were too large.
 
-        After a step that went much too far they are, and beside such a Hessian slopes look small.
+        This happens after a step that was much too long. Relative to such a Hessian, slopes would
+        seem small.
         """
         found, at = super().hessian(theta, columns), self.find(theta)
         if at is None or at.off <= LARGE:
@@ -127,7 +134,7 @@ class RiskSetKnowledge(Evaluations):
         return super().hessian(theta, columns)
 
     def learn(self, ask: RiskAsk, columns: np.ndarray, sums: RiskSums) -> Known:
-        """Know what a round told of points; returns the first."""
+        """Store the sums of a round; return the first point."""
         pooled, theta = PooledRiskSets(sums, self.ties), ask.points[0]
         losses = pooled.losses()
         for point, value in zip(ask.points[1:], losses[1:], strict=True):
@@ -145,13 +152,13 @@ class RiskSetKnowledge(Evaluations):
 
 
 class RiskSetEvaluations(RiskSetKnowledge):
-    """Of one fit, which asks in rounds of its own.
+    """Evaluations of a single fit, which requests its own rounds.
 
     Parameters
     ----------
     exchange : Exchange
     described, l1
-        As in `RiskSetKnowledge`.
+        See `RiskSetKnowledge`.
     """
 
     def __init__(self, exchange: Exchange, described: Described, l1: np.ndarray) -> None:
@@ -159,6 +166,7 @@ class RiskSetEvaluations(RiskSetKnowledge):
         self.exchange = exchange
 
     def _ask(self, theta: np.ndarray, columns: np.ndarray, more: list[np.ndarray]) -> Known:
+        """See `Evaluations._ask`."""
         ask = RiskAsk([theta, *more], self.shares(theta))
         sums = risk_sets_over_sites(self.exchange, self.described, columns, [ask])[0]
         return self.learn(ask, columns, sums)
@@ -166,7 +174,7 @@ class RiskSetEvaluations(RiskSetKnowledge):
     def exact_hessian(
         self, theta: np.ndarray, columns: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """See `Evaluations.exact_hessian`: with the shares of the point itself."""
+        """See `Evaluations.exact_hessian`; uses the exact weights of the point."""
         found = self.hessian(theta, columns)
         at = self.find(theta)
         if at is None or at.off <= EXACT:

@@ -1,4 +1,4 @@
-"""A site's sums where risk sets hold people of all sites: at each time of a grid."""
+"""A site's sums for shared risk sets, at each time of a grid."""
 
 from __future__ import annotations
 
@@ -17,25 +17,26 @@ from .site_sums import linear_predictor
 
 __all__ = ["SiteRiskSets", "event_times"]
 
-TOGETHER = 64  # columns that are summed at once
+# The number of columns summed at once.
+TOGETHER = 64
 
 
 def event_times(rows: SiteRows) -> np.ndarray:
-    """The times at which someone with a positive weight has the event, ascending."""
+    """Return the times at which rows with positive weight have the event, ascending."""
     assert rows.event is not None
     return np.unique(rows.y[rows.event & (rows.problem.weights > 0)])
 
 
 @dataclass(frozen=True)
 class _Stay:
-    """With what weights those with a competing event stay at risk.
+    """The weights with which rows with a competing event remain at risk.
 
     Attributes
     ----------
     after : (T, n) sparse array
-        One over G before the own time, at the first time of the grid after it.
+        1/G just before the row's time, at the first time of the grid after it.
     G : (T,) array
-        Before the grid's times.
+        G just before each time of the grid.
     """
 
     after: sparse.csr_array
@@ -49,10 +50,11 @@ class SiteRiskSets:
     ----------
     rows : SiteRows
     times : (T,) array
-        Ascending; every event is at one of them.
+        The grid, ascending; each event is at one of its times.
     center : (p,) array
+        Centres of the columns.
     censoring : CensoringOfAll or None
-        Of Fine and Gray's models.
+        Censoring distribution, for Fine–Gray models.
     """
 
     def __init__(
@@ -84,6 +86,7 @@ class SiteRiskSets:
                 raise DataError(INTERRUPTED)
 
     def _stay(self, which: int) -> _Stay | None:
+        """Compute the weights of competing events with row ``which`` of the distribution."""
         if self.censoring is None:
             return None
         at = self.competing
@@ -97,7 +100,7 @@ class SiteRiskSets:
         return _Stay(after, self.censoring.before(self.times, which))
 
     def _at_risk(self, z: np.ndarray, stay: _Stay | None) -> np.ndarray:
-        """Σ of z (n, c) over those at risk at each time, (T, c)."""
+        """Sum z (n, c) over the rows at risk at each time, (T, c)."""
         if self.intervals is None:
             out = np.cumsum((self.leave @ z)[::-1], axis=0)[::-1]
         else:
@@ -109,14 +112,16 @@ class SiteRiskSets:
     def sums(
         self, points: np.ndarray, shares: Shares | None, columns: np.ndarray, fold: int = -1
     ) -> RiskSums:
-        """Add up at points (m, p).
+        """Compute the sums at points (m, p).
 
         Parameters
         ----------
+        points : (m, p) array
         shares : Shares or None
-            For the Hessian's first sum over ``columns``.
+            The weights for the Hessian's first sum over ``columns``.
+        columns : (k,) int array
         fold : int
-            Whose rows are left out, −1 for none.
+            The fold whose rows are left out, −1 for none.
         """
         w = self.w
         if fold >= 0:
@@ -145,6 +150,7 @@ class SiteRiskSets:
         )  # fmt: skip
 
     def _held_out(self, eta: np.ndarray, fold: int) -> HeldOut:
+        """Compute the sums over a fold's own rows."""
         assert self.rows.held_out is not None
         w = self.w * self.rows.held_out[:, fold]
         r = _rates(w, eta)
@@ -153,23 +159,24 @@ class SiteRiskSets:
         return HeldOut(S, (self.tied @ r)[:, 0], linear, *self._events(w))
 
     def _eta(self, beta: np.ndarray) -> np.ndarray:
+        """Compute the linear predictor with the offset, (n, 1)."""
         eta, offset = linear_predictor(self.rows, beta, 0.0, self.center), self.rows.problem.offset
         return eta if offset is None else eta + offset[:, None]
 
     def _of_cases(self, w: np.ndarray) -> np.ndarray:
-        """Weights of the rows with an event, zero for the others."""
+        """Return the weights of rows with an event, and zero for the others, (n,)."""
         out = np.zeros(len(w))
         out[self.case] = w[self.case]
         return out
 
     def _events(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Number and weight of the events at each time."""
+        """Return the number and the weight of the events at each time, (T,) each."""
         at, T = self.last[self.case], len(self.times)
         counted = (w[self.case] > 0).astype(float)
         return np.bincount(at, counted, minlength=T), np.bincount(at, w[self.case], minlength=T)
 
     def _columns(self, at: np.ndarray) -> np.ndarray:
-        """Columns less the lead's centres, (n, k)."""
+        """Return columns minus the lead's centres, (n, k)."""
         design, backend = self.rows.design, self.rows.problem.likelihood.backend
         D = np.zeros((design.p, backend.lanes(len(at))))
         D[at, np.arange(len(at))] = design.scale[at]
@@ -179,22 +186,24 @@ class SiteRiskSets:
     def _second(
         self, r: np.ndarray, shares: Shares, columns: np.ndarray, stay: _Stay | None
     ) -> np.ndarray:
+        """Compute the Hessian's first sum over some columns, (k, k); see `risk_sets`."""
         if self.intervals is not None:
             v = self.intervals.over_times(shares.a)
         else:
             v = np.concatenate([[0.0], np.cumsum(shares.a)])[self.last + 1]
         v[self.case] -= shares.b[self.last[self.case]]
         if stay is not None:
-            later = np.cumsum((stay.G * shares.a)[::-1])[::-1]  # from each time on
+            later = np.cumsum((stay.G * shares.a)[::-1])[::-1]  # sums from each time onward
             v += stay.after.T @ later
         z = self._columns(columns)
         return np.asarray(z.T @ ((r * v)[:, None] * z))
 
 
 def _rates(w: np.ndarray, eta: np.ndarray) -> np.ndarray:
-    """R, (n, 1); rows without weight have none whatever their η."""
+    """Compute w exp η, (n, 1); zero for rows without weight even if exp η overflows."""
     return w[:, None] * np.exp(np.where(w[:, None] > 0, eta, 0.0))
 
 
 def _at_times(x: np.ndarray, time: np.ndarray, row: np.ndarray, T: int, n: int) -> sparse.csr_array:
+    """Create the sparse (T, n) array with values x at (time, row)."""
     return sparse.csr_array((x, (time, row)), shape=(T, n))

@@ -1,17 +1,17 @@
-"""Risk sets that hold people of all sites: what their sums at each time of a common grid make.
+"""The partial likelihood of risk sets over all sites, computed from sums at each time of a grid.
 
-With r_i = w_i exp η_i, at time t: S(t) = Σ_{at risk} r_i and E(t) = Σ_{events at t} r_i, their
-first moments S₁, E₁ = Σ r_i (x_i − c), the number d(t) and the weight D(t) of the events. The lead
-adds these up over sites; the partial likelihood of all is a function of the totals (Breslow's or
-Efron's, with weights as in R's ``survival::coxph``). Its Hessian is
+With r_i = w_i exp η_i, the sums at time t are S(t) = Σ_{at risk} r_i and E(t) = Σ_{events at t}
+r_i, their first moments S₁, E₁ = Σ r_i (x_i − c), and the number d(t) and weight D(t) of the
+events. The lead adds these over sites, and the partial likelihood of all rows is a function of the
+totals (Breslow's or Efron's, with weights as in R's ``survival::coxph``). Its Hessian is
 
     Σ_i r_i z_i z_i' [Σ_{t: i at risk} a(t) − 1{event of i at t} b(t)] − Σ_t w̄ Σ_l m m' / φ_l²
 
-with shares φ_l = S − (l/d) E, m = S₁ − (l/d) E₁, a = w̄ Σ_l 1/φ_l and b = w̄ Σ_l (l/d)/φ_l. The
-lead knows a and b from the totals, so that a site needs to send one matrix and none a time.
+with φ_l = S − (l/d) E, m = S₁ − (l/d) E₁, a = w̄ Σ_l 1/φ_l and b = w̄ Σ_l (l/d)/φ_l. The lead
+computes a and b from the totals, so that a site sends a single matrix rather than one per time.
 
-In Fine and Gray's model those with a competing event stay at risk, with weights that the censoring
-distribution of all sites gives (`censoring`); the rest is Breslow's.
+In the Fine–Gray model, rows with a competing event remain at risk, with weights from the censoring
+distribution of all sites (`censoring`); otherwise the formulas are Breslow's.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["HeldOut", "PooledRiskSets", "RiskSums", "Shares"]
 
 @dataclass(frozen=True)
 class Shares:
-    """a(t) and b(t) of the Hessian, (T,) each; see the module."""
+    """The weights a(t) and b(t) of the Hessian, (T,) each; see the module's docstring."""
 
     a: np.ndarray
     b: np.ndarray
@@ -33,7 +33,7 @@ class Shares:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Sums over the rows that a fold leaves out, by themselves, at the first of some points.
+    """Sums over only the rows that a fold leaves out, at the first of several points.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class HeldOut:
     linear : () array
         Σ w δ η.
     count, weight : (T,) arrays
-        Of the events.
+        Number and weight of the events.
     """
 
     S: np.ndarray
@@ -53,24 +53,24 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class RiskSums:
-    """Sums over a site's rows, or over all sites'; of all rows, or without a fold's.
+    """Sums over the rows of one site or of all sites, with or without those of a fold.
 
     Attributes
     ----------
     S, E : (m, T) arrays
-        At each of m points.
+        Sums at each of m points.
     linear : (m,) array
         Σ w δ η.
     S1, E1 : (T, p) arrays
-        At the first point.
+        First moments at the first point.
     covariates : (p,) array
         Σ w δ (x − c).
     count, weight : (T,) arrays
-        Of the events.
+        Number and weight of the events.
     second : (k, k) array or None
         The Hessian's first sum, over the chosen columns.
     held_out : HeldOut or None
-        Where a fold is left out.
+        Sums over the fold that is left out, if there is one.
     """
 
     S: np.ndarray
@@ -89,11 +89,12 @@ _Share = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # times, l/d, we
 
 
 class PooledRiskSets:
-    """The partial likelihood of all sites at the first of some points, from the totals.
+    """The partial likelihood of all sites, computed from totals.
 
     Parameters
     ----------
     sums : RiskSums
+        Totals over all sites.
     ties : {"efron", "breslow"}
     """
 
@@ -101,22 +102,23 @@ class PooledRiskSets:
         self.sums, self.ties = sums, ties
 
     def losses(self) -> np.ndarray:
-        """Negative log partial likelihoods at the points, (m,)."""
+        """Compute the negative log partial likelihoods at the points, (m,)."""
         s = self.sums
         each = zip(s.S, s.E, s.linear, strict=True)
         return np.array([_loss(S, E, s.count, s.weight, x, self.ties) for S, E, x in each])
 
     def held_out(self) -> float:
-        """Log partial likelihood of the rows that are left out, at the first point."""
+        """Compute the log partial likelihood of the rows left out, at the first point."""
         held = self.sums.held_out
         assert held is not None
         return -_loss(held.S, held.E, held.count, held.weight, held.linear, self.ties)
 
     def _each(self, S: np.ndarray, E: np.ndarray) -> list[_Share]:
+        """See the function `_each`."""
         return _each(S, E, self.sums.count, self.sums.weight, self.ties)
 
     def shares(self, S: np.ndarray, E: np.ndarray) -> Shares:
-        """a(t) and b(t) for some S(t) and E(t)."""
+        """Compute a(t) and b(t) for given S(t) and E(t)."""
         a, b = np.zeros(len(S)), np.zeros(len(S))
         with np.errstate(all="ignore"):
             for at, f, w, phi in self._each(S, E):
@@ -125,14 +127,14 @@ class PooledRiskSets:
         return Shares(a, b)
 
     def gradient(self) -> np.ndarray:
-        """At the first point, (p,); no numbers where the loss is not finite."""
+        """Compute the gradient at the first point, (p,); not finite if the loss is not."""
         s = self.sums
         shares, at = self.shares(s.S[0], s.E[0]), s.count > 0
         with np.errstate(all="ignore"):
             return shares.a[at] @ s.S1[at] - shares.b[at] @ s.E1[at] - s.covariates
 
     def hessian(self, columns: np.ndarray) -> np.ndarray:
-        """At the first point over the columns of ``second``, (k, k)."""
+        """Compute the Hessian at the first point over the columns of ``second``, (k, k)."""
         s = self.sums
         assert s.second is not None
         H = s.second.copy()
@@ -143,7 +145,7 @@ class PooledRiskSets:
         return H
 
     def predicted(self, step: np.ndarray) -> Shares:
-        """a(t) and b(t) after a step (p,) from the first point, by what S and E do there."""
+        """Predict a(t) and b(t) after a step (p,) from the first point, by the moments there."""
         s = self.sums
         with np.errstate(all="ignore"):
             S = s.S[0] * np.exp(np.clip(np.nan_to_num((s.S1 @ step) / s.S[0]), -50, 50))
@@ -154,7 +156,7 @@ class PooledRiskSets:
 def _each(
     S: np.ndarray, E: np.ndarray, count: np.ndarray, weight: np.ndarray, ties: str
 ) -> list[_Share]:
-    """Rounds of shares: times that have one, its fraction l/d, its weight, φ."""
+    """Return for each l the times with more than l events, the fractions l/d, weights and φ_l."""
     if ties == "breslow":
         at = np.flatnonzero(count > 0)
         return [(at, np.zeros(len(at)), weight[at], S[at])]
@@ -162,7 +164,7 @@ def _each(
     for tie in range(int(count.max(initial=0))):
         at = np.flatnonzero(count > tie)
         f = tie / count[at]
-        with np.errstate(invalid="ignore"):  # after an overflow there may be no numbers
+        with np.errstate(invalid="ignore"):  # S and E may have overflowed
             phi = S[at] - f * E[at]
         out.append((at, f, weight[at] / count[at], phi))
     return out
@@ -172,6 +174,7 @@ def _loss(
     S: np.ndarray, E: np.ndarray, count: np.ndarray, weight: np.ndarray, linear: np.ndarray,
     ties: str,
 ) -> float:  # fmt: skip
+    """Compute the negative log partial likelihood from sums at one point."""
     with np.errstate(all="ignore"):
         total = sum(float(w @ np.log(phi)) for _, _, w, phi in _each(S, E, count, weight, ties))
     return total - float(linear) if np.isfinite(total) else np.inf

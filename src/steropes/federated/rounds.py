@@ -1,4 +1,4 @@
-"""The estimate of the pooled rows from totals over the sites, by the solver of one machine."""
+"""The estimate of the pooled rows, computed by the solver from totals over the sites."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["evaluations_of", "fit_in_rounds"]
 
 
 def evaluations_of(exchange: Exchange, described: Described, l1: np.ndarray) -> Evaluations:
-    """The sums over sites of a plan's model."""
+    """Create the evaluations of a plan's model."""
     if exchange.plan.shares_risk_sets:
         return RiskSetEvaluations(exchange, described, l1)
     return SummedEvaluations(exchange, described, l1)
@@ -33,15 +33,16 @@ def fit_in_rounds(exchange: Exchange) -> FederatedResult:
     Raises
     ------
     DataError
-        A site refused a message, or answered what it was not asked.
+        A site refused a request or sent an invalid answer.
     SeparationError
-        Coefficients that the sites' rows together do not determine, by name.
+        The rows of all sites do not identify the coefficients that it names.
     """
     with single_threaded_blas():
         return _fit(exchange)
 
 
 def _fit(exchange: Exchange) -> FederatedResult:
+    """Compute the estimate; see `fit_in_rounds`."""
     plan = exchange.plan
     reached, described = exchange.reached, describe(plan, exchange)
     model = FederatedModel(plan, described, reached)
@@ -71,15 +72,15 @@ def _result(
     exchange: Exchange, model: FederatedModel, evaluations: Evaluations, theta: np.ndarray,
     l1: np.ndarray, l2: np.ndarray, chosen: Chosen | None,
 ) -> FederatedResult:  # fmt: skip
-    """The fit's tables, its certificate recomputed at the end."""
+    """Compute the result of a fit, with its certificate and covariance."""
     plan, head, described, scale = model.plan, model.head, model.described, model.scale
     some = np.flatnonzero((l1 == 0) | (theta != 0))
     H, raw = evaluations.exact_hessian(theta, some)
     loss, g = evaluations.value(theta)
     if not np.isfinite(loss):
         raise DataError(
-            "at the estimate the linear predictors of a site's rows are further apart than it "
-            "answers for: give the columns a prior, or let the owners raise their 'predictor'"
+            "at the estimate a site's linear predictors exceed the limit of its rules: give the "
+            "columns a prior, or ask the owners to raise 'predictor'"
         )
     weight = model.weight
     h = np.zeros(len(theta))
@@ -105,7 +106,7 @@ def _result(
         notes.append("under a Laplace prior there are no standard errors")
     log_likelihood = described.constant - loss
     if plan.model == "linear":
-        with np.errstate(divide="ignore"):  # no residuals at all
+        with np.errstate(divide="ignore"):  # all residuals are zero
             log_likelihood = -0.5 * weight * (np.log(2 * np.pi * 2.0 * loss / weight) + 1.0)
         if weight > used:
             degrees = weight - used
@@ -113,13 +114,12 @@ def _result(
         else:
             vcov = None
             notes.append(
-                "as many coefficients as rows leave nothing to estimate the residual variance from"
+                "with as many coefficients as rows the residual variance cannot be estimated"
             )
     if plan.times:
         notes.append(
             f"times were rounded up to a grid of {len(plan.times)}: the estimate is that of the "
-            "pooled rows with times so rounded, and differs from that of exact times by what ties "
-            "lose"
+            "pooled rows with rounded times, which differs from that of exact times because of ties"
         )
     return FederatedResult(
         plan, model.names, coef, vcov, float(log_likelihood), optimality,

@@ -1,4 +1,4 @@
-"""A site's rows as a problem of the engine: read by the plan, with the columns it names."""
+"""A site's rows, read from its table according to the plan."""
 
 from __future__ import annotations
 
@@ -41,31 +41,32 @@ from .plan import WITHIN, FederatedPlan
 __all__ = ["INTERRUPTED", "SiteRows", "read_rows"]
 
 INTERRUPTED = (
-    "at some time nobody, or hardly anyone, was under observation between competing events and "
-    "later events of interest: leave out rows that end before that"
+    "between competing events and later events of interest there is a time at which nobody, or "
+    "hardly anyone, was under observation: leave out rows that end before it"
 )
 
 
 @dataclass(frozen=True)
 class SiteRows:
-    """A site's rows.
+    """The rows of a site.
 
     Attributes
     ----------
     problem : Problem
-        Without an intercept; dense columns are centred where the model allows it.
+        The problem without an intercept; dense columns are centred if the model allows it.
     unit : (n,) int array
-        Whose row it is: the stratum (person, matched set) where the model conditions on one.
+        The person of each row; the stratum (person, matched set) if the model conditions on one.
     event : (n,) bool array or None
-        Rows with an event; None for linear models.
+        Whether each row has an event; None for linear models.
     y : (n,) array
-        Outcome; of Cox models the time.
+        Outcome, or the time of survival models.
     entry : (n,) array or None
+        Times of late entry.
     strata : (n,) int array or None
     codes : (n,) int array or None
-        Causes of events, where there are several; 0 is censored.
+        Causes of events if there are several; 0 is censored.
     held_out : (n, folds · repeats) bool array or None
-        The rows that each fold leaves out, of plans whose variance is chosen.
+        The rows that each fold leaves out, if folds choose the variance.
     """
 
     problem: Problem
@@ -91,16 +92,16 @@ def read_rows(data: Any, plan: FederatedPlan, site: int = 0) -> SiteRows:
     Parameters
     ----------
     data : data frame or Arrow table, path to a Parquet or CSV file, or mapping
-        A mapping has ``"X"`` (anything that `as_design` takes, whose names are the plan's
-        columns) and vectors by the names of their columns.
+        The table. A mapping has ``"X"`` (anything that `as_design` accepts, with the names of the
+        plan's columns) and vectors by the names of their columns.
     plan : FederatedPlan
     site : int
-        Its place among the plan's sites, which its folds depend on.
+        Position of the site in the plan, on which its folds depend.
 
     Raises
     ------
     DataError
-        Columns that are not there, or values that the model cannot use.
+        A column is missing, or has values that the model cannot use.
     """
     if isinstance(data, str | Path):
         data = _read_file(Path(data))
@@ -123,6 +124,7 @@ def read_rows(data: Any, plan: FederatedPlan, site: int = 0) -> SiteRows:
 
 
 def _read_file(path: Path) -> Any:
+    """Read a Parquet or CSV file."""
     if not path.exists():
         raise DataError(f"there is no file {path}")
     if path.suffix == ".parquet":
@@ -132,11 +134,12 @@ def _read_file(path: Path) -> Any:
     if path.suffix == ".csv":
         import pandas as pd
 
-        return pd.read_csv(path, float_precision="round_trip")  # times that are tied stay so
-    raise DataError(f"{path}: a site's table is a .parquet or a .csv file")
+        return pd.read_csv(path, float_precision="round_trip")  # equal times remain equal
+    raise DataError(f"{path}: a site's table must be a .parquet or a .csv file")
 
 
 def _given(data: dict[str, Any], plan: FederatedPlan) -> tuple[Design, Callable[[str], Any]]:
+    """Return the design of a mapping of data, and a function that returns its vectors."""
     if "X" not in data:
         raise DataError("a mapping of data needs 'X', the covariates")
     X = data["X"]
@@ -156,6 +159,7 @@ def _given(data: dict[str, Any], plan: FederatedPlan) -> tuple[Design, Callable[
 
 
 def _rows(design: Design, take: Callable[[str], Any], plan: FederatedPlan, site: int) -> SiteRows:
+    """Create the rows from a design and a function that returns other columns."""
     n, backend = design.n, get_backend("cpu")
 
     def vector(name: str | None) -> Any:
@@ -213,27 +217,27 @@ def _folds(
     plan: FederatedPlan, site: int, label: np.ndarray | None, within: bool, unit: np.ndarray,
     groups: Any, weights: np.ndarray,
 ) -> np.ndarray:  # fmt: skip
-    """The rows that each fold leaves out, cut as a cross-validation of these rows alone cuts."""
+    """Draw the rows that each fold leaves out, as a cross-validation of these rows alone does."""
     chooser = replace(plan.chooser(site), groups=groups)
     fold, pairs = cut(chooser, label, unit if within else None, weights)
     return np.stack([fold[:, r] == f for r, f in pairs], axis=1)
 
 
 def _refuse_silent(event: np.ndarray, strata: np.ndarray, plan: FederatedPlan) -> None:
-    """Refuse rows none of whose sets or persons has an event and rows to compare it with."""
+    """Reject rows without any stratum that has both an event and rows to compare it with."""
     rows, events = np.bincount(strata), np.bincount(strata, event)
     exact = plan.model == "conditional" and plan.ties in (None, "exact")
     if not ((events > 0) & (rows > (events if exact else 1))).any():
         raise DataError(
             "no stratum (matched set, person) here has both an event and other rows, so that these "
-            "rows say nothing: leave the site out of the plan, unless the strata are wrong"
+            "rows are uninformative: check the strata, or leave the site out of the plan"
         )
 
 
 def _of_times(
     given: Any, weights: np.ndarray, strata: np.ndarray | None, plan: FederatedPlan, backend: Any
 ) -> tuple[Likelihood, np.ndarray, np.ndarray | None, np.ndarray]:
-    """The likelihood, times and entries (on the plan's grid if there is one), and event codes."""
+    """Create the likelihood, with times and entries on the plan's grid if any, and event codes."""
     competing = plan.model == "fine_gray"
     y, codes, entry = check_survival(given, len(weights), competing=competing)
     if plan.times:
@@ -251,6 +255,7 @@ def _of_times(
 def _of_cases(
     y: np.ndarray, strata: np.ndarray | None, plan: FederatedPlan, backend: Any
 ) -> Likelihood:
+    """Create the likelihood of a logistic or conditional model."""
     if plan.model == "logistic":
         return LogisticLikelihood(y, backend)
     assert strata is not None
@@ -260,6 +265,7 @@ def _of_cases(
 
 
 def _zero_or_one(y: np.ndarray) -> np.ndarray:
+    """Validate a binary outcome."""
     wrong = (y != 0) & (y != 1)
     if wrong.any():
         i = int(wrong.argmax())
@@ -270,16 +276,16 @@ def _zero_or_one(y: np.ndarray) -> np.ndarray:
 def on_grid(
     time: np.ndarray, entry: np.ndarray | None, times: tuple[float, ...]
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Times rounded up to a grid, entries down.
+    """Round times up to a grid, and entries down.
 
-    Someone is at risk at a grid time whose interval meets (entry, time].
+    A row is then at risk at each grid time whose interval intersects (entry, time].
     """
     grid = np.asarray(times, float)
     late = time > grid[-1]
     if late.any():
         raise DataError(
             f"{int(late.sum())} people are observed beyond the grid's last time, {grid[-1]:g}; "
-            "end their time there, or make the grid longer"
+            "censor them there, or extend the grid"
         )
     if entry is not None:
         low = np.concatenate([[-np.inf], grid])

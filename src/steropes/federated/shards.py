@@ -1,4 +1,4 @@
-"""Sites as the shards of the solver's data term: what it asks is looked up, or asked in a round."""
+"""Sites as shards of the solver's data term, whose requests are looked up or asked in rounds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["FederatedTerm", "SiteShards"]
 
 
 class FederatedTerm(ShardedTerm):
-    """A data term whose Hessians come with the gradients: each step may have its own."""
+    """A data term whose Hessians arrive with the gradients, so that each step can use a new one."""
 
     def hessian_cost(self, coarse: bool) -> float:
         """See `DataTerm.hessian_cost`."""
@@ -32,17 +32,17 @@ class FederatedTerm(ShardedTerm):
 
 
 class SiteShards:
-    """All sites as one shard, whose row weights are its own; see `Shards`.
+    """All sites together as one shard with its own row weights; see `Shards`.
 
     Parameters
     ----------
     evaluations : Evaluations
     scale : (P,) array
-        What coefficients are multiplied by for the solver.
+        Factors by which coefficients are multiplied for the solver.
     weight : float
-        Of all rows.
+        Total weight of the rows.
     rows : int
-        Of all sites.
+        Number of rows of all sites.
     """
 
     def __init__(
@@ -52,13 +52,13 @@ class SiteShards:
         self.rows = rows
 
     def bind(self, weights: np.ndarray, offset: np.ndarray | None, B: int) -> str:
-        """There is one replicate, and its weights are at the sites."""
+        """See `Shards.bind`; there is a single replicate, whose weights are at the sites."""
         if B != 1 or offset is not None:
-            raise DataError("sites hold the rows of one fit, with their own weights and offsets")
+            raise DataError("sites have the rows of one fit, with their own weights and offsets")
         return "sites"
 
     def release(self, key: str) -> None:
-        """Nothing is held here."""
+        """See `Shards.release`; there is nothing to release."""
 
     def ask(self, request: Request) -> Sequence[Answer]:
         """See `Shards.ask`."""
@@ -68,6 +68,7 @@ class SiteShards:
         return [out]
 
     def _answer(self, at: At, ask: Ask) -> dict[str, np.ndarray]:
+        """Answer one item of a request."""
         theta = np.zeros(len(self.scale))
         theta[at.columns] = at.beta[:, 0] / self.scale[at.columns]
         match ask:

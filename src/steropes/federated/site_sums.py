@@ -1,10 +1,10 @@
-"""Sums over a site's rows: losses, gradients and Hessians at coefficients of a request.
+"""Losses, gradients and Hessians over a site's rows, at the coefficients of a request.
 
-Coefficients are in the columns' own units, and the intercept is that at columns' centres c which
-the request names too: η_i = α + Σ_j (x_ij − c_j) β_j + offset_i. A site's own design is centred and
-scaled in its own way; its sums are turned into these units by the difference of the centres, which
-is of the size of the columns' spread, so that no digits are lost. Where each site has an intercept
-of its own, α is at its maximum and the sums are those of the profile likelihood (`own_intercept`).
+Coefficients are in the columns' own units, and the intercept refers to centres c of the columns
+that the request contains: η_i = α + Σ_j (x_ij − c_j) β_j + offset_i. The site's design has its own
+centres and scales. Its sums are converted with the difference of the centres, which is of the order
+of the columns' standard deviations, so that no digits are lost. If each site has its own intercept,
+α is at its maximum and the sums are those of the profile likelihood (`own_intercept`).
 """
 
 from __future__ import annotations
@@ -27,20 +27,21 @@ __all__ = ["Sums", "column_moments", "linear_predictor", "packed", "sums_at", "u
 
 @dataclass(frozen=True)
 class Sums:
-    """Sums over a site's rows, at several points.
+    """Sums over a site's rows at several points.
 
     Attributes
     ----------
     loss : (m,) array
     gradient : (m, 1 + p) or (m, p) array
-        The intercept's first, where sites share one.
+        Gradients, starting with the common intercept if there is one.
     hessian : (h, k, k) array
-        At some of the points, over that intercept and the chosen columns.
+        Hessians at some of the points, over that intercept and the chosen columns.
     uncentred : (h, k) array
-        Their diagonals before the rank-one terms of risk sets and strata are taken out.
+        Their diagonals before the rank-one terms of risk sets and strata are subtracted.
     held_out : (m, s) array or None
-        Sums that make the score of the rows that a point's fold leaves out, s of them (one, of
-        linear models six; see `Likelihood.score_parts`); zeros where it has no fold.
+        The s sums from which the score of the rows that a point's fold leaves out is computed (one
+        sum, or six for linear models; see `Likelihood.score_parts`); zero for points without a
+        fold.
     """
 
     loss: np.ndarray
@@ -53,7 +54,7 @@ class Sums:
 def linear_predictor(
     rows: SiteRows, beta: np.ndarray, intercept: float, center: np.ndarray
 ) -> np.ndarray:
-    """η without the offset, (n, 1), in the order of X's rows."""
+    """Compute η without the offset, (n, 1), in the order of X's rows."""
     design, backend = rows.design, rows.problem.likelihood.backend
     eta = np.asarray(backend.to_host(design.matmul((beta * design.scale)[:, None], backend)))
     return eta + intercept + float((design.center - center) @ beta)
@@ -69,19 +70,22 @@ def sums_at(
     hessians: Sequence[int] = (0,),
     folds: np.ndarray | None = None,
 ) -> Sums:
-    """Add up over a site's rows.
+    """Compute the sums over a site's rows.
 
     Parameters
     ----------
     rows : SiteRows
+    plan : FederatedPlan
     points : (m, p) array
+        Coefficients.
     intercepts : (m,) array or None
-        Of models whose sites share one.
+        Intercepts, if sites share one.
     center : (p,) array
+        Centres of the columns to which the intercepts refer.
     columns : (k,) int array
-        Of the Hessians.
+        Columns of the Hessians.
     hessians : sequence of int
-        The points at which there is one.
+        Numbers of the points with a Hessian.
     folds : (m,) int array, optional
         The fold whose rows each point leaves out, −1 for none.
     """
@@ -126,7 +130,7 @@ def sums_at(
 
 
 def _maximal(rows: SiteRows, plan: FederatedPlan, eta: np.ndarray, fold: int) -> float:
-    """The site's own intercept, of the rows that a fold leaves in."""
+    """Compute the site's own intercept from the training rows of a fold."""
     w, offset = rows.problem.weights, rows.problem.offset
     if fold >= 0:
         assert rows.held_out is not None
@@ -137,6 +141,7 @@ def _maximal(rows: SiteRows, plan: FederatedPlan, eta: np.ndarray, fold: int) ->
 
 
 def _in_order(rows: SiteRows, eta: np.ndarray) -> Any:
+    """Add the offset and reorder linear predictors for the likelihood."""
     problem = rows.problem
     if problem.offset is not None:
         eta = eta + problem.offset[:, None]
@@ -145,13 +150,13 @@ def _in_order(rows: SiteRows, eta: np.ndarray) -> Any:
 
 
 class _Weights:
-    """The row weights of folds, bound to the likelihood once each."""
+    """The row weights of each fold, which are bound to the likelihood once."""
 
     def __init__(self, rows: SiteRows) -> None:
         self.rows, self._bound = rows, dict[int, Any]()
 
     def _of(self, fold: int, held_out: bool) -> Any:
-        """Weights in the likelihood's order, (n, 1), without a fold's rows or of these alone."""
+        """Return weights in the likelihood's order, (n, 1), of a fold's training or own rows."""
         problem = self.rows.problem
         w = problem.weights
         if fold >= 0:
@@ -163,13 +168,13 @@ class _Weights:
         return problem.likelihood.backend.asarray(np.ascontiguousarray(w[:, None]))
 
     def bound(self, fold: int) -> Any:
-        """What the likelihood made of a fold's training rows; of all rows for −1."""
+        """Return the bound weights of a fold's training rows, or of all rows for −1."""
         if fold not in self._bound:
             self._bound[fold] = self.rows.problem.likelihood.weigh(self._of(fold, False))
         return self._bound[fold]
 
     def score_parts(self, eta: Any, fold: int) -> np.ndarray:
-        """Sums that make the score of a fold's rows, (s,)."""
+        """Compute the sums for the score of a fold's rows, (s,)."""
         likelihood = self.rows.problem.likelihood
         held_out, train = self._of(max(fold, 0), True), self._of(fold, False)
         parts = likelihood.score_parts(eta, held_out, train)
@@ -177,7 +182,7 @@ class _Weights:
 
 
 class _Curved:
-    """Exact Hessians over the chosen columns, behind the intercept where sites share one."""
+    """Exact Hessians over the chosen columns, preceded by the common intercept if there is one."""
 
     def __init__(
         self, rows: SiteRows, plan: FederatedPlan, columns: np.ndarray, shift: np.ndarray
@@ -193,38 +198,38 @@ class _Curved:
         self.scale, self.shift = design.scale[columns], shift[columns]
         self.T: np.ndarray | None = None
         if intercept:
-            self.T = np.eye(len(at))  # from the request's coefficients to those of this design
+            self.T = np.eye(len(at))  # maps the request's coefficients to those of this design
             self.T[1:, 1:] *= self.scale[:, None]
             if not self.own:
                 self.T[0, 1:] = self.shift
 
     def at(self, eta: Any, bound: Any) -> tuple[np.ndarray, np.ndarray]:
-        """The Hessian (k, k), and its diagonal uncentred (k,), at a linear predictor."""
+        """Compute the Hessian (k, k) at a linear predictor, and its uncentred diagonal, (k,)."""
         backend, scale = self.likelihood.backend, self.scale
         curvature: Any = self.likelihood.curvature(eta, bound, exact=True)
         rows = self.active.rows
         H = np.asarray(backend.to_host(hessian(rows, curvature)))[np.ix_(self.by, self.by)]
         if self.T is not None:
             out = self.T.T @ H @ self.T
-            if self.own:  # of the profile likelihood, about this site's own centres
+            if self.own:  # the profile likelihood's Hessian, relative to this site's centres
                 inner = out[1:, 1:]
                 return inner - np.outer(out[0, 1:], out[0, 1:]) / out[0, 0], np.diag(inner).copy()
             return out, np.diag(out).copy()
         v = curvature.v
         raw = np.asarray(backend.to_host(rows.diagonal(v)))[self.by] * scale**2
         first = np.asarray(backend.to_host(rows.rmatmul(v[:, None])))[self.by, 0] * scale
-        raw += self.shift * (2 * first + self.shift * float(v.sum()))  # about the request's centres
+        raw += self.shift * (2 * first + self.shift * float(v.sum()))  # for the request's centres
         return H * scale * scale[:, None], raw
 
 
 def packed(H: np.ndarray) -> np.ndarray:
-    """The lower triangles of symmetric matrices (…, k, k), row by row, (…, k (k + 1) / 2)."""
+    """Pack the lower triangles of symmetric matrices (…, k, k) by rows, (…, k (k + 1) / 2)."""
     at = np.tril_indices(H.shape[-1])
     return H[..., at[0], at[1]]
 
 
 def unpacked(flat: np.ndarray, k: int) -> np.ndarray:
-    """The symmetric matrices whose lower triangles these are."""
+    """Restore symmetric matrices (…, k, k) from their packed lower triangles."""
     at = np.tril_indices(k)
     H = np.zeros((*flat.shape[:-1], k, k))
     H[..., at[0], at[1]] = H[..., at[1], at[0]] = flat
@@ -232,7 +237,7 @@ def unpacked(flat: np.ndarray, k: int) -> np.ndarray:
 
 
 def column_moments(rows: SiteRows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Weighted means and variances of the columns, and shares of rows that are not zero, (p,)."""
+    """Compute weighted means, variances and shares of nonzero values of the columns, (p,) each."""
     design, w = rows.design, rows.problem.weights
     total = w.sum()
     mean, variance, filled = (np.zeros(design.p) for _ in range(3))

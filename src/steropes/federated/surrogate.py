@@ -1,12 +1,12 @@
-"""Surrogate likelihoods: one site's rows stand for all, corrected by what the others add up to.
+"""Surrogate likelihoods: the likelihood of one site, corrected by derivatives of the total.
 
-With L the negative log-likelihood of all sites' rows, L₁ that of the lead's, W and W₁ the weights
-of their rows, and b̄ a first estimate, the surrogate is
+Let L be the negative log-likelihood of the rows of all sites and L₁ that of the lead's rows, W and
+W₁ the weights of these rows, and b̄ an initial estimate. The surrogate is
 
     L̃(β) = (W/W₁) L₁(β) + {∇L(b̄) − (W/W₁) ∇L₁(b̄)}'β + ½ (β − b̄)'{∇²L(b̄) − (W/W₁) ∇²L₁(b̄)}(β − b̄)
 
 without the last term for ``order=1``. At b̄ it has the gradient and the Hessian of L; elsewhere the
-lead's rows say how both change.
+lead's rows determine how both change.
 
 References
 ----------
@@ -35,14 +35,14 @@ __all__ = ["Correction", "Surrogate", "fit_surrogate"]
 
 @dataclass(frozen=True)
 class Surrogate:
-    """Where a surrogate has its optimum.
+    """The optimum of a surrogate.
 
     Attributes
     ----------
     estimate : (q,) array
-        The intercept at zero first, where there is one.
+        Coefficients, starting with the intercept at X = 0 if there is one.
     hessian : (q, q) array
-        Of the surrogate without the penalty, there.
+        Hessian of the surrogate there, without the penalty.
     optimality : float
         Largest violation of the optimality conditions.
     """
@@ -54,28 +54,28 @@ class Surrogate:
 
 @dataclass(frozen=True)
 class Correction:
-    """The part of a surrogate that is not of the lead's rows; see `SmoothTerm`."""
+    """The linear and quadratic correction of the lead's likelihood; see `SmoothTerm`."""
 
     slope: np.ndarray
     matrix: np.ndarray
     at: np.ndarray
 
     def value(self, beta: np.ndarray) -> np.ndarray:
-        """Its value, (B,), for coefficients (q, B)."""
+        """Evaluate the correction, (B,), at coefficients (q, B)."""
         d = beta - self.at[:, None]
         return self.slope @ d + 0.5 * (d * (self.matrix @ d)).sum(axis=0)
 
     def gradient(self, beta: np.ndarray) -> np.ndarray:
-        """Its derivative, (q, B)."""
+        """Compute the derivative, (q, B)."""
         return self.slope[:, None] + self.matrix @ (beta - self.at[:, None])
 
     def hessian(self, beta: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """Its Hessian over some columns, (k, k)."""
+        """Return the Hessian over some columns, (k, k)."""
         return self.matrix[np.ix_(columns, columns)]
 
 
 class _SurrogateTerm(SmoothPenaltyTerm):
-    """The lead's losses with the correction, which need not be convex far from b̄."""
+    """The lead's loss with the correction, which may be non-convex far from b̄."""
 
     def curvature(
         self, lane: int, thin: int = 1, accuracy: Accuracy = "near"
@@ -88,18 +88,22 @@ class _SurrogateTerm(SmoothPenaltyTerm):
 
 
 def fit_surrogate(rows: SiteRows, plan: FederatedPlan, request: Message) -> Surrogate:
-    """Minimise the surrogate, with the plan's prior.
+    """Minimise the surrogate under the plan's prior.
 
     Parameters
     ----------
+    rows : SiteRows
+        The lead's rows.
+    plan : FederatedPlan
     request : Message
-        ``at`` (q,) is b̄, ``gradient`` and ``hessian`` those of all sites' L there, ``center`` (p,)
-        the columns' centres that its intercept is at, and ``weight`` that of all rows.
+        ``at`` (q,) is b̄, ``gradient`` and ``hessian`` are those of L at b̄, ``center`` (p,) are the
+        centres of the columns to which the intercept refers, and ``weight`` is the weight of all
+        rows.
 
     Raises
     ------
     DataError, SeparationError
-        Where the surrogate has no finite minimum.
+        The surrogate has no finite minimum.
     """
     p, head = len(plan.columns), len(plan.intercepts)
     q = p + head
@@ -113,7 +117,7 @@ def fit_surrogate(rows: SiteRows, plan: FederatedPlan, request: Message) -> Surr
     slope = g - ratio * own.gradient[0]
     matrix = H - ratio * own.hessian[0] if plan.order == 2 else np.zeros((q, q))
     design = rows.design.with_intercept() if head else rows.design
-    T = np.eye(q)  # from the lead's coefficients to the design's, in the columns' own units
+    T = np.eye(q)  # maps the lead's coefficients to the design's, in the columns' own units
     if head:
         T[0, 1:] = rows.design.center - center
     back = np.linalg.inv(T)
@@ -135,8 +139,8 @@ def fit_surrogate(rows: SiteRows, plan: FederatedPlan, request: Message) -> Surr
     fit = batch.solve(l1, l2, plan.tol, 100)[0]
     if not fit.converged:
         raise SeparationError(
-            "The surrogate likelihood has no minimum that its steps find: the lead's rows say "
-            "too little about some columns. Choose a larger site as the lead, or use rounds.",
+            "No minimum of the surrogate likelihood was found: the lead's rows have too little "
+            "information on some columns. Choose a larger site as the lead, or method='rounds'.",
             list(plan.columns),
         )
     theta = back @ fit.beta  # in the lead's coefficients

@@ -1,4 +1,4 @@
-"""A plan's model as the solver knows it: its data term, its penalties, and when it runs away."""
+"""A plan's model for the solver: data term, penalties, and detection of diverging coefficients."""
 
 from __future__ import annotations
 
@@ -18,57 +18,70 @@ from .shards import FederatedTerm, SiteShards
 
 __all__ = ["ITERATIONS", "FederatedModel", "Watch"]
 
-LEAST = 1e-3  # of the outcome's spread: a residual standard deviation as small as none
-WORN = 1e-6  # rows' worth of information about a standardised coefficient: as good as none
-NEARLY = 100.0  # times that: others that go the same way
-CALM = 1e-3  # rows' worth of slope: with more a step went too far, where there is no information
-ROUNDING = 1e-12  # of sums about centres that are far from a site's rows
-FAR = 0.3  # of the largest coefficient: those that run away with it
+# The smallest residual standard deviation, as a share of the outcome's.
+LEAST = 1e-3
+# A coefficient has no information if that on its standardised column is below this many rows'.
+WORN = 1e-6
+# Coefficients with information up to this multiple of WORN may diverge together with others.
+NEARLY = 100.0
+# A slope above this many rows' is caused by a step that was too long, not by divergence.
+CALM = 1e-3
+# The relative rounding error of sums whose centres are far from a site's rows.
+ROUNDING = 1e-12
+# The error names coefficients above this share of the largest diverging one.
+FAR = 0.3
+# The largest number of iterations of a fit.
 ITERATIONS = 200
 
 
 @dataclass(frozen=True)
 class _Linear:
-    """The residual variance of linear models, as `LinearLikelihood.dispersion` has it."""
+    """The residual variance of linear models; see `LinearLikelihood.dispersion`."""
 
     variance: float
 
     def __call__(self, loss: np.ndarray, total: np.ndarray) -> np.ndarray:
+        """Compute the residual variance from the loss and the total weight."""
         return np.maximum(2.0 * loss / np.maximum(total, 1e-300), LEAST**2 * self.variance)
 
 
 def _one(loss: np.ndarray, total: np.ndarray) -> float:
+    """Return the dispersion of all models that are not linear."""
     return 1.0
 
 
 def _first(parts: np.ndarray) -> np.ndarray:
+    """Return the score of all models that are not linear, their only sum."""
     return np.asarray(parts[0])
 
 
 class FederatedModel:
-    """The model of all sites, as the plan and the description define it.
+    """The model of all sites, defined by the plan and the description of the rows.
 
-    Coefficients θ (P,) are the intercept that sites share, at the columns' centres, if there is
-    one, and those of the columns.
+    The coefficients θ (P,) start with the common intercept at the columns' centres, if there is
+    one, followed by those of the columns.
 
     Parameters
     ----------
     plan : FederatedPlan
     described : Described
     reached : (P,) array, optional
-        Where to start: of a fit that goes on without a site, its last coefficients.
+        Initial coefficients: the last ones of a fit that continues without a site.
 
     Attributes
     ----------
     names : list of str
+        Names of the coefficients.
     head : int
-        1 where sites share an intercept, otherwise 0.
+        1 if sites share an intercept, otherwise 0.
     scale : (P,) array
-        Powers of two that coefficients are multiplied by for the solver.
+        Powers of two by which coefficients are multiplied for the solver.
     weight : float
-        Of all rows.
+        Total weight.
     rows : int
+        Number of rows.
     start : (P,) array
+        Initial coefficients.
     """
 
     def __init__(
@@ -92,7 +105,7 @@ class FederatedModel:
             self.start = reached.copy()
 
     def penalties(self, prior: Prior | None) -> tuple[np.ndarray, np.ndarray]:
-        """λ and κ of all P, (P,) each; intercepts have none."""
+        """Return λ and κ of all coefficients, (P,) each; intercepts have none."""
         l1, l2 = np.zeros(len(self.names)), np.zeros(len(self.names))
         if prior is not None:
             penalty = prior.penalty(list(self.plan.columns))
@@ -100,7 +113,7 @@ class FederatedModel:
         return l1, l2
 
     def term(self, evaluations: Evaluations, weight: float | None = None) -> FederatedTerm:
-        """The data term of one fit, of rows of some weight; of all by default."""
+        """Create the data term of a fit to rows of some total weight, by default all rows."""
         weight = self.weight if weight is None else weight
         shards = SiteShards(evaluations, self.scale, weight, self.rows)
         return FederatedTerm(
@@ -108,20 +121,20 @@ class FederatedModel:
         )
 
     def noise(self, loss: float) -> float:
-        """The residual variance of linear models, otherwise 1."""
+        """Return the residual variance of linear models, otherwise 1."""
         one = np.array(loss), np.array(self.weight)
         return float(np.max(self.family.dispersion(*one)))
 
     def watch(self, term: FederatedTerm, l1: np.ndarray, l2: np.ndarray) -> Watch:
-        """What stops a fit whose unpenalised coefficients run away."""
+        """Create the callback that stops a fit with diverging unpenalised coefficients."""
         free = np.flatnonzero((l1 == 0) & (l2 == 0))
         return Watch(term, free, self.weight / self.rows, self.names, self.linear, self._own(free))
 
     def _own(self, free: np.ndarray) -> np.ndarray:
-        """The map from coefficients (k,) to those with the intercept at the columns' means.
+        """Return the map from coefficients (k,) to those with the intercept at the columns' means.
 
-        At a centre that is far from the rows an intercept is an extrapolation: nothing is known of
-        it there, though all is known of the model.
+        At a centre far from the rows the intercept is an extrapolation with little information,
+        although the model itself is well determined.
         """
         out = np.eye(len(self.names))
         if self.head:
@@ -130,7 +143,7 @@ class FederatedModel:
 
 
 class Watch:
-    """Stops a fit whose unpenalised coefficients run away, by name.
+    """A callback that stops a fit if unpenalised coefficients diverge, and names them.
 
     Parameters
     ----------
@@ -138,13 +151,13 @@ class Watch:
     free : (k,) int array
         The unpenalised coefficients.
     weight : float
-        Of a row, on average.
+        Mean weight of a row.
     names : list of str
-        Of all coefficients.
+        Names of all coefficients.
     linear : bool
-        Nothing runs away in linear models.
+        Whether the model is linear, so that nothing diverges.
     own : (k, k) array
-        What turns the coefficients to those that are looked at.
+        The map from the coefficients to those that are examined.
     """
 
     def __init__(
@@ -153,10 +166,16 @@ class Watch:
     ) -> None:  # fmt: skip
         self.term, self.free, self.weight, self.names = term, free, weight, names
         self.linear, self.own = linear, own
-        self.back = 2.0 * np.eye(len(own)) - own  # its inverse: only intercepts are moved
+        self.back = 2.0 * np.eye(len(own)) - own  # the inverse, as only intercepts change
 
     def __call__(self, step: int, violation: float) -> None:
-        """Look at the information at the point."""
+        """Check the information at the current point.
+
+        Raises
+        ------
+        SeparationError
+            Coefficients diverge.
+        """
         if self.linear or not len(self.free):
             return
         at = self.term.curvature(0)
@@ -174,12 +193,13 @@ class Watch:
         if not (calm & (own * size**2 <= none)).any():
             return
         worn = calm & (own * size**2 <= NEARLY * none)
-        far = np.abs(self.own @ self.term.beta[self.free, 0])[worn]  # in the columns' spreads
+        # Coefficients in units of the columns' standard deviations.
+        far = np.abs(self.own @ self.term.beta[self.free, 0])[worn]
         worn = self.free[worn]
         named = [self.names[j] for j in worn[far >= FAR * far.max()]][:8]
         raise SeparationError(
             "The likelihood seems to have no finite maximum: the coefficients of "
-            f"{', '.join(map(repr, named))} run away (the outcome is separated by them, over all "
-            "sites). Drop or merge these columns, or give them a prior.",
+            f"{', '.join(map(repr, named))} diverge (they separate the outcome over all sites). "
+            "Drop or merge these columns, or give them a prior.",
             named,
         )

@@ -1,4 +1,4 @@
-"""Values of a plan that are of another type than their setting's, refused by name."""
+"""Type checks of settings that were read from a file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["refuse_type"]
 
 
 def refuse_type(name: str, value: Any, hint: Any) -> None:
-    """Refuse a value of another type than the field's."""
+    """Raise `DataError` if a value does not have the type of its setting."""
     text = str(hint)
     options = get_args(hint)
     if text.startswith("tuple") and get_args(options[0]):  # of literals
