@@ -29,7 +29,7 @@ from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.database.omop import OmopDatabase, opened
 from steropes.studies.sccs.case_population import Population, find_cases
 from steropes.studies.sccs.era_covariates import CONTROL, era_columns
-from steropes.studies.sccs.era_sources import Sources
+from steropes.studies.sccs.era_sources import EraSources
 from steropes.studies.sccs.eras import Eras
 from steropes.studies.sccs.event_timing import time_to_event
 from steropes.studies.sccs.intervals import PROBE, Intervals, make_intervals
@@ -184,7 +184,7 @@ def _compare(
         nesting_cohort=None if pd.isna(nesting) else int(nesting),
     )
     with db.workspace() as work:
-        sources = Sources(db, work, settings.cases, cohorts)
+        sources = EraSources(db, work, settings.cases, cohorts)
         population = find_cases(db, work, settings.cases, sources)
         if len(population) == 0:
             _nobody(population, rows)

@@ -20,7 +20,7 @@ from steropes.studies.comparative.settings import Outcome, Question
 from steropes.studies.database.omop import OmopDatabase, opened
 from steropes.studies.execution.analysis_cache import Workbench
 from steropes.studies.outcomes.effect_estimate import estimate_effect
-from steropes.studies.outcomes.two_group_cox import TwoGroups
+from steropes.studies.outcomes.two_group_cox import TwoGroupCox
 from steropes.studies.results.comparative_results import diagnostics_row
 
 __all__ = ["compare_with_cohort_method"]
@@ -160,7 +160,7 @@ def _profile(result: AnalysisResult, profile: pd.DataFrame) -> Iterator[Line]:
     """Compare the profile likelihood and its slope."""
     people = result.people
     weights = people.get("weight")
-    groups = TwoGroups.of(people["time"], people["event"], people["treated"], weights)
+    groups = TwoGroupCox.of(people["time"], people["event"], people["treated"], weights)
     apart = groups.log_likelihood(profile["log_rr"]) - profile["log_likelihood"].to_numpy()
     number = result.analysis.id
     yield number, "profile after a constant, largest difference", 0.0, float(np.ptp(apart))

@@ -23,7 +23,7 @@ from steropes.studies import (
 from steropes.studies.comparative.cohort_method_presets import cohort_method
 from steropes.studies.database.dates import age_sql, birthday, birthday_sql
 from steropes.studies.sccs.case_population import find_cases
-from steropes.studies.sccs.era_sources import Sources
+from steropes.studies.sccs.era_sources import EraSources
 
 OPEN = {"washout_days": 0, "common_period": False}
 
@@ -117,7 +117,7 @@ def test_r_completes_a_year_after_365_25_days_and_only_its_preset_does_so(omop):
 def cases(path, **rules):
     with OmopDatabase(path) as db, db.workspace() as work:
         asked = CaseRules(OUTCOME, **rules)
-        found = find_cases(db, work, asked, Sources(db, work, asked, None))
+        found = find_cases(db, work, asked, EraSources(db, work, asked, None))
     first = found.observed.astype("datetime64[D]")
     return list(zip((first + found.start).tolist(), (first + found.end).tolist(), strict=True))
 

@@ -16,7 +16,7 @@ from steropes.studies import (
     compare_cohorts,
     study_population,
 )
-from steropes.studies.cohorts.inclusion_rules import Persons
+from steropes.studies.cohorts.inclusion_rules import PersonData
 
 T, C, OUT, NEST = 1, 2, 3, 4
 OPEN = {"both": "keep all", "first_only": False, "washout_days": 0, "common_period": False}
@@ -159,7 +159,7 @@ def test_a_month_or_day_of_birth_that_there_is_not_is_the_first(study):
                 [month, on, person],
             )
     with OmopDatabase(path) as db:
-        born, _ = Persons(db, np.array(people)).birth(np.array(people))
+        born, _ = PersonData(db, np.array(people)).birth(np.array(people))
         found = compare_cohorts(db, study.cohorts(), T, C, ComparisonRules(**OPEN, min_age=60))
     dates = born.astype(int).astype("datetime64[D]").astype(str).tolist()
     assert [d[5:] for d in dates] == [

@@ -13,7 +13,7 @@ from scipy.special import ndtr
 from steropes.errors import DataError
 from steropes.studies.evidence import Profile, combine_normal, combine_profiles, random_effects
 from steropes.studies.evidence.archives import combine_archives
-from steropes.studies.outcomes.two_group_cox import TwoGroups
+from steropes.studies.outcomes.two_group_cox import TwoGroupCox
 
 Y, S = np.array([0.3, 0.1, 0.7, -0.2]), np.array([0.2, 0.35, 0.3, 0.15])
 
@@ -55,9 +55,9 @@ def test_profiles_of_parts_give_the_fit_stratified_by_part():
     points = np.linspace(-3, 3, 25)
     profiles = []
     for k in range(3):
-        g = TwoGroups.of(*(a[part == k] for a in (time, event, treated)))
+        g = TwoGroupCox.of(*(a[part == k] for a in (time, event, treated)))
         profiles.append(Profile(points, g.log_likelihood(points), g.gradient(points)))
-    whole = TwoGroups.of(time, event, treated, strata=part)
+    whole = TwoGroupCox.of(time, event, treated, strata=part)
     found = combine_profiles(profiles)
     assert found.log_rr == pytest.approx(whole.maximum(), abs=1e-4)
     np.testing.assert_allclose([found.lower, found.upper], whole.interval(), atol=1e-4)

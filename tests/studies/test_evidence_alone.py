@@ -13,7 +13,7 @@ from steropes.studies.evidence import Profile, combine_profiles, random_effects
 from steropes.studies.evidence.archives import combine_archives
 from steropes.studies.outcomes.effect_estimate import estimate_effect
 from steropes.studies.outcomes.settings import OutcomeModel
-from steropes.studies.outcomes.two_group_cox import TwoGroups
+from steropes.studies.outcomes.two_group_cox import TwoGroupCox
 from steropes.studies.results.ratios import ratio_of
 
 NOT_BAYESIAN = ["fixed, profile", "fixed, normal", "random, normal"]
@@ -84,7 +84,7 @@ def test_an_archive_combined_alone_gives_its_own_numbers(arms, tmp_path):
 @pytest.mark.parametrize("arms", ARMS.values(), ids=ARMS)
 def test_a_stored_profile_has_the_estimate_and_the_limits_of_its_study(arms):
     d = people(*arms)
-    groups, own = TwoGroups.of(d.time, d.event, d.treated), estimate_effect(d)
+    groups, own = TwoGroupCox.of(d.time, d.event, d.treated), estimate_effect(d)
     stored = Profile(*(own.profile[c] for c in ("log_rr", "log_likelihood", "gradient")))
     found = combine_profiles([stored])
     assert (found.lower, found.upper) == pytest.approx(groups.interval(), abs=1e-9)
@@ -98,7 +98,7 @@ def test_a_stored_profile_has_the_estimate_and_the_limits_of_its_study(arms):
 @pytest.mark.parametrize("arms", ["wide", "no events in the target", "precise"])
 def test_random_effects_of_a_stored_profile_are_those_of_the_exact_likelihood(arms):
     d = people(*ARMS[arms])
-    groups, own = TwoGroups.of(d.time, d.event, d.treated), estimate_effect(d)
+    groups, own = TwoGroupCox.of(d.time, d.event, d.treated), estimate_effect(d)
     stored = Profile(*(own.profile[c] for c in ("log_rr", "log_likelihood", "gradient")))
     found = random_effects([stored], points=201)
     exact = random_effects([groups.log_likelihood], points=201)
@@ -110,7 +110,7 @@ def test_random_effects_of_a_stored_profile_are_those_of_the_exact_likelihood(ar
 def test_thirty_events_against_none_have_the_exact_posterior_of_one_database():
     """By a direct sum over μ and τ on fine grids, of the exact likelihood."""
     d = people(*ARMS["no events in the comparator"])
-    groups, own = TwoGroups.of(d.time, d.event, d.treated), estimate_effect(d)
+    groups, own = TwoGroupCox.of(d.time, d.event, d.treated), estimate_effect(d)
     b, tau = np.linspace(-6, 24, 1501), (np.arange(40) + 0.5) * 2.5 / 40
     likelihood = np.exp(groups.log_likelihood(b) - groups.log_likelihood(40.0))
     mean = np.linspace(-4, 16, 401)
@@ -131,7 +131,7 @@ def test_random_effects_reach_as_far_as_the_likelihood():
     """300 events against none: the mean goes on beyond eight log units, where the grid ended."""
     d = people(300, 300, 3000, 0)
     d["time"] = np.where(d.treated == 1, 5.0, 365.0)
-    groups = TwoGroups.of(d.time, d.event, d.treated)
+    groups = TwoGroupCox.of(d.time, d.event, d.treated)
     lower = groups.interval()[0]
     assert lower > 5
     found = random_effects([groups.log_likelihood])
@@ -207,7 +207,7 @@ def test_profiles_without_a_common_effect_are_named():
 def test_several_databases_without_events_in_one_arm_have_the_interval_of_the_pooled_strata():
     parts = [people(*ARMS[k], seed=s) for s, k in enumerate(("one event", "one event"))]
     both = pd.concat(parts, ignore_index=True)
-    groups = TwoGroups.of(both.time, both.event, both.treated, strata=np.repeat([0, 1], 110))
+    groups = TwoGroupCox.of(both.time, both.event, both.treated, strata=np.repeat([0, 1], 110))
     stored = [estimate_effect(d).profile for d in parts]
     found = combine_profiles([Profile(*t.to_numpy().T) for t in stored])
     assert (found.log_rr, found.upper) == (math.inf, math.inf)

@@ -22,7 +22,7 @@ from steropes.studies import (
     study_population,
 )
 from steropes.studies.sccs.case_population import find_cases
-from steropes.studies.sccs.era_sources import Sources
+from steropes.studies.sccs.era_sources import EraSources
 from steropes.studies.sccs.settings import CaseRules
 
 PERIODS = {
@@ -128,7 +128,7 @@ def test_a_case_is_an_unbroken_run_of_observed_days(omop, name, hours):
     rules = CaseRules(OUTCOME)
     path = write(omop, periods, hours=hours)
     with OmopDatabase(path) as db, db.workspace() as work:
-        found = find_cases(db, work, rules, Sources(db, work, rules, None))
+        found = find_cases(db, work, rules, EraSources(db, work, rules, None))
     whole = [r for r in union(periods) if any(r[0] <= d <= r[1] for d in OUTCOMES)]
     base = (day(0) - dt.date(1970, 1, 1)).days
     first = (found.observed - base).tolist()
@@ -150,7 +150,7 @@ def test_spells_of_a_nesting_cohort_that_overlap_count_no_day_twice(omop):
                          [day(60), day(80), day(120)])  # fmt: skip
     rules = CaseRules(OUTCOME, nesting_cohort=7)
     with OmopDatabase(omop.write()) as db, db.workspace() as work:
-        found = find_cases(db, work, rules, Sources(db, work, rules, spells))
+        found = find_cases(db, work, rules, EraSources(db, work, rules, spells))
     assert (found.start - 400).tolist() == [0, 90]
     assert (found.end - 400).tolist() == [80, 120]
     assert found.attrition.iloc[-1].tolist()[1:] == [1, 2, 2, 81 + 31]

@@ -9,7 +9,7 @@ import pytest
 import steropes as st
 from steropes.errors import DataError
 from steropes.studies import Features, OutcomeModel, curve_table, detectable_ratio, estimate_effect
-from steropes.studies.outcomes.two_group_cox import TwoGroups
+from steropes.studies.outcomes.two_group_cox import TwoGroupCox
 
 
 def population(n=300, seed=1, effect=0.5):
@@ -56,7 +56,7 @@ def test_the_likelihood_of_two_groups_is_coxs(weights, sets):
     y = st.Surv(PEOPLE["time"].to_numpy(), PEOPLE["event"].to_numpy())
     x = PEOPLE[["treated"]].astype(float)
     cox = st.CoxRegression(ties="breslow").fit(x, y, sample_weight=weights, strata=sets)
-    groups = TwoGroups.of(PEOPLE["time"], PEOPLE["event"], PEOPLE["treated"], weights, sets)
+    groups = TwoGroupCox.of(PEOPLE["time"], PEOPLE["event"], PEOPLE["treated"], weights, sets)
     assert groups.maximum() == pytest.approx(float(cox.coef_[0]), abs=1e-9)
     points = np.array([-2.0, -0.3, 0.0, 1.1])
     wanted = cox.profile("treated", points)
@@ -70,8 +70,8 @@ def test_the_likelihood_of_two_groups_is_coxs(weights, sets):
 def test_weights_are_repeated_rows():
     counts = np.random.default_rng(4).integers(0, 3, len(PEOPLE))
     again = PEOPLE.loc[PEOPLE.index.repeat(counts)]
-    one = TwoGroups.of(PEOPLE["time"], PEOPLE["event"], PEOPLE["treated"], counts)
-    two = TwoGroups.of(again["time"], again["event"], again["treated"])
+    one = TwoGroupCox.of(PEOPLE["time"], PEOPLE["event"], PEOPLE["treated"], counts)
+    two = TwoGroupCox.of(again["time"], again["event"], again["treated"])
     assert one.maximum() == pytest.approx(two.maximum(), abs=1e-10)
     np.testing.assert_allclose(one.interval(), two.interval(), atol=1e-8)
 
@@ -83,7 +83,7 @@ def test_events_in_one_arm_alone_leave_a_limit_on_one_side():
     assert math.isnan(found.log_rr)
     assert math.isinf(found.upper)
     assert math.isfinite(found.lower)
-    groups = TwoGroups.of(people["time"], people["event"], people["treated"])
+    groups = TwoGroupCox.of(people["time"], people["event"], people["treated"])
     drop = groups.log_likelihood([30.0, found.lower])
     assert drop[0] - drop[1] == pytest.approx(3.841458820694124 / 2, abs=1e-6)
 

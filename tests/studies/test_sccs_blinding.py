@@ -18,7 +18,7 @@ from steropes.studies import (
 )
 from steropes.studies.cli.command_line import run
 from steropes.studies.sccs import sccs_figures as pictures
-from steropes.studies.sccs.blinding import blinding_words, hidden_covariates, public_estimates
+from steropes.studies.sccs.blinding import blinding_text, hidden_covariates, public_estimates
 from steropes.studies.sccs.drug_forest import drug_forest, forest_lines
 from steropes.studies.sccs.sccs_terminal import print_series, ratio_text, shown_estimates
 
@@ -146,7 +146,7 @@ def test_of_several_exposures_the_one_that_passes_is_shown(both, tmp_path, capsy
     assert pictures.profile(both, hidden) is None
     assert drug_forest(both) is None  # of one drug
     assert [name for name, *_ in forest_lines(unblinded(both))] == [hidden, passing]
-    assert "Unblinded: 1 of 2 exposures fails" in blinding_words(unblinded(both))
+    assert "Unblinded: 1 of 2 exposures fails" in blinding_text(unblinded(both))
 
 
 def test_where_a_hidden_penalised_drug_stands_does_not_tell_its_effect(path):
@@ -156,7 +156,7 @@ def test_where_a_hidden_penalised_drug_stands_does_not_tell_its_effect(path):
     assert hidden_covariates(study) == {*drugs}
     assert shown_estimates(study)[-len(drugs) :] == drugs
     assert public_estimates(study).loc[drugs, "rr"].isna().all()
-    assert "rate ratios" in blinding_words(study)
+    assert "rate ratios" in blinding_text(study)
 
 
 def test_another_window_of_a_hidden_exposure_is_hidden_too(path):
@@ -189,7 +189,7 @@ def test_a_window_without_outcomes_does_not_say_so(omop):
 
 def test_an_exposure_that_passes_has_no_word_on_hiding(both):
     passing = replace(both, diagnostics=[d for d in both.diagnostics if d.unblind])
-    assert blinding_words(passing) == ""
+    assert blinding_text(passing) == ""
     assert hidden_covariates(passing) == set()
 
 

@@ -11,7 +11,7 @@ from tests.studies.sccs_by_day import rows_by_day
 from steropes.studies import CohortTable, OmopDatabase, case_series_settings
 from steropes.studies.sccs.case_population import find_cases
 from steropes.studies.sccs.era_covariates import era_columns
-from steropes.studies.sccs.era_sources import Sources
+from steropes.studies.sccs.era_sources import EraSources
 from steropes.studies.sccs.eras import Eras
 from steropes.studies.sccs.intervals import make_intervals
 from steropes.studies.sccs.settings import (
@@ -59,7 +59,7 @@ def drawn(omop, seed):
 
 def cut(path, cohorts, settings, step=100, part=100):
     with OmopDatabase(path) as db, db.workspace() as work:
-        sources = Sources(db, work, settings.cases, cohorts)
+        sources = EraSources(db, work, settings.cases, cohorts)
         population = find_cases(db, work, settings.cases, sources)
         eras = Eras(work, sources, settings, part)
         columns, windows = era_columns(eras, settings)

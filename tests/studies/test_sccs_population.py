@@ -10,14 +10,14 @@ from tests.studies.conftest import OUTCOME, TARGET, day
 from steropes import DataError
 from steropes.studies import CohortTable, OmopDatabase, case_series, case_series_settings
 from steropes.studies.sccs.case_population import find_cases
-from steropes.studies.sccs.era_sources import Sources
+from steropes.studies.sccs.era_sources import EraSources
 from steropes.studies.sccs.settings import CaseRules, Spline
 
 
 def found(path, cohorts=None, **rules):
     rules = CaseRules(OUTCOME, **rules)
     with OmopDatabase(path) as db, db.workspace() as work:
-        return find_cases(db, work, rules, Sources(db, work, rules, cohorts))
+        return find_cases(db, work, rules, EraSources(db, work, rules, cohorts))
 
 
 def counts(population):

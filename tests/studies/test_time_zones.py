@@ -37,7 +37,7 @@ from steropes.studies import (
 from steropes.studies.database import duckdb_tables as local
 from steropes.studies.database.dates import as_days, calendar_date
 from steropes.studies.sccs.case_population import find_cases
-from steropes.studies.sccs.era_sources import Sources
+from steropes.studies.sccs.era_sources import EraSources
 
 ZONES = ("America/New_York", "Asia/Tokyo", "Pacific/Kiritimati")
 EARLY, LATE = "2010-06-15 00:00:00", "2010-06-15 23:59:59"
@@ -93,7 +93,7 @@ def answers(database, **options):
         features = extract_features(db, found.entries, FeatureRules((8, 204, 404, 704)))
         with db.workspace() as work:
             rules = CaseRules(OUTCOME, naive_days=10)
-            series = find_cases(db, work, rules, Sources(db, work, rules, None))
+            series = find_cases(db, work, rules, EraSources(db, work, rules, None))
     ids = features.columns["covariate_id"].tolist()
     return (
         [pd.DataFrame(people).astype(str).to_numpy().tolist(), ids],

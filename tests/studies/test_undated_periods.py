@@ -16,7 +16,7 @@ from steropes.studies import (
 from steropes.studies.cohorts import find_new_users
 from steropes.studies.database.observation_periods import DATED
 from steropes.studies.sccs.case_population import find_cases
-from steropes.studies.sccs.era_sources import Sources
+from steropes.studies.sccs.era_sources import EraSources
 
 LOST = {
     "no end": (day(-500), None),
@@ -48,7 +48,7 @@ def lines(path):
         grid = compare_cohorts(db, cohorts, 1, 2, asked).attrition[["rule", "target_people"]]
         with db.workspace() as work:
             cases = CaseRules(OUTCOME)
-            found = find_cases(db, work, cases, Sources(db, work, cases, None))
+            found = find_cases(db, work, cases, EraSources(db, work, cases, None))
     series = found.attrition[["rule", "subjects"]]
     return [list(t.itertuples(index=False, name=None)) for t in (one, grid, series)]
 

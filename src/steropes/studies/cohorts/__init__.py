@@ -13,9 +13,9 @@ from steropes.studies.cohorts.new_users import (
     RULES,
     Cohort,
     CohortRules,
+    describe_empty_arm,
     find_new_users,
     new_user_cohort,
-    why_empty,
 )
 from steropes.studies.cohorts.study_population import StudyPopulation, TimeAtRisk, study_population
 
@@ -32,10 +32,10 @@ __all__ = [
     "circe_cohorts",
     "compare_cohorts",
     "condition_cohorts",
+    "describe_empty_arm",
     "drug_era_cohorts",
     "find_new_users",
     "new_user_cohort",
     "read_cohorts",
     "study_population",
-    "why_empty",
 ]

@@ -280,7 +280,7 @@ def _refuse_dates(definition: NDArray, start: NDArray, end: NDArray) -> None:
             raise DataError(f"cohort {cohort}: {n} entries have {problem}")
 
 
-def require(table: CohortTable, cohorts: Sequence[int], role: str) -> None:
+def require_cohorts(table: CohortTable, cohorts: Sequence[int], role: str) -> None:
     """Raise if one of the cohorts has no entries."""
     gone = [int(c) for c in cohorts if int(c) not in table.ids]
     if gone:

@@ -13,23 +13,23 @@ import pandas as pd
 from steropes.errors import DataError
 from steropes.studies.cohorts.attrition import Attrition
 from steropes.studies.cohorts.cohort_frame import People
-from steropes.studies.cohorts.cohort_table import CohortTable, require
+from steropes.studies.cohorts.cohort_table import CohortTable, require_cohorts
 from steropes.studies.cohorts.inclusion_rules import (
     NEVER,
-    Keep,
-    Persons,
+    InclusionRule,
+    PersonData,
     Rows,
     common_period,
-    dated,
     days,
     distinct_rows,
-    first_of_arm,
-    in_study,
-    nested,
+    has_usable_period,
+    in_nesting_cohort,
+    is_first_in_arm,
     observed,
-    of_age,
-    resolve_both,
-    sampled,
+    random_sample,
+    resolve_people_in_both_arms,
+    within_ages,
+    within_study_dates,
 )
 from steropes.studies.database.data_notes import DataNote
 from steropes.studies.database.dates import AgeRule, calendar_date
@@ -211,7 +211,7 @@ def compare_cohorts(
     if cohorts.database and cohorts.database != db.identity:
         raise DataError(f"the cohorts are of the database {cohorts.database}, not of {db.identity}")
     if nesting is not None:
-        require(cohorts, [nesting], "nesting cohort")
+        require_cohorts(cohorts, [nesting], "nesting cohort")
     both = cohorts.only([target, comparator])
     order = np.lexsort((both.end, both.definition == comparator, both.start, both.subject))
     rows, repeated = distinct_rows(
@@ -223,17 +223,17 @@ def compare_cohorts(
         )
     )
     # All people in either cohort, so that the notes of two analyses are the same.
-    persons = Persons(db, np.unique(rows.person))
+    persons = PersonData(db, np.unique(rows.person))
     attrition = Attrition()
     attrition.count("Original cohorts", rows.person, rows.treated)
     period = common_period(rows)
-    rows = resolve_both(rows, rules.both)
+    rows = resolve_people_in_both_arms(rows, rules.both)
     if rules.both in BOTH:
         attrition.count(BOTH[rules.both], rows.person, rows.treated)
     if rules.first_only:
-        rows = rows.where(first_of_arm(rows))
+        rows = rows.where(is_first_in_arm(rows))
         attrition.count("First exposure only", rows.person, rows.treated)
-    with_dates = dated(rows, persons)
+    with_dates = has_usable_period(rows, persons)
     if not with_dates.all():
         rows = rows.where(with_dates)
         attrition.count(DATED, rows.person, rows.treated)
@@ -265,11 +265,11 @@ def _washout_text(rules: ComparisonRules) -> str:
 
 def _later_rules(
     rules: ComparisonRules,
-    persons: Persons,
+    persons: PersonData,
     period: tuple[int, int],
     cohorts: CohortTable,
     nesting: int | None,
-) -> Iterator[tuple[str, Keep]]:
+) -> Iterator[tuple[str, InclusionRule]]:
     """Yield the requested rules after the washout, by name and in their order."""
     if rules.common_period:
         first, last = period
@@ -277,16 +277,16 @@ def _later_rules(
     if rules.min_age is not None or rules.max_age is not None:
         low = 0 if rules.min_age is None else rules.min_age
         upto = "or older" if rules.max_age is None else f"to {rules.max_age} years old"
-        of_years = of_age(rules.min_age, rules.max_age, persons, rules.age_rule)
+        of_years = within_ages(rules.min_age, rules.max_age, persons, rules.age_rule)
         yield f"From {low} {upto}", of_years
     if rules.sexes:
         yield "Restrict to gender", lambda r: np.isin(persons.birth(r.person)[1], rules.sexes)
     if nesting is not None:
-        yield "Restrict to nesting cohort", nested(cohorts, int(nesting))
+        yield "Restrict to nesting cohort", in_nesting_cohort(cohorts, int(nesting))
     if rules.study_start or rules.study_end:
-        yield "Restrict to study period", in_study(rules.study_start, rules.study_end)
+        yield "Restrict to study period", within_study_dates(rules.study_start, rules.study_end)
     if rules.max_people:
-        yield "Random sample", sampled(rules.max_people, rules.seed)
+        yield "Random sample", random_sample(rules.max_people, rules.seed)
 
 
 def _entries(rows: Rows, rules: ComparisonRules) -> People:

@@ -27,25 +27,25 @@ from steropes.studies.database.omop import OmopDatabase
 
 __all__ = [
     "NEVER",
-    "Keep",
-    "Persons",
+    "InclusionRule",
+    "PersonData",
     "Rows",
     "common_period",
-    "dated",
     "days",
     "distinct_rows",
-    "first_of_arm",
-    "in_study",
-    "nested",
+    "has_usable_period",
+    "in_nesting_cohort",
+    "is_first_in_arm",
     "observed",
-    "of_age",
-    "resolve_both",
-    "sampled",
+    "random_sample",
+    "resolve_people_in_both_arms",
+    "within_ages",
+    "within_study_dates",
 ]
 
 NEVER = 10**9  # A day that never comes.
 DAYS_PER_YEAR = 365.25
-Keep = Callable[["Rows"], NDArray]
+InclusionRule = Callable[["Rows"], NDArray]
 
 
 def days(dates: NDArray) -> NDArray:
@@ -76,7 +76,7 @@ class Rows:
         return Rows(**{f.name: getattr(self, f.name)[keep] for f in fields(self)})
 
 
-class Persons:
+class PersonData:
     """Birth, sex and joined observation periods of some people, read once.
 
     Parameters
@@ -142,7 +142,7 @@ def common_period(rows: Rows) -> tuple[int, int]:
     return max(int(s.min()) for s in starts), min(int(s.max()) for s in starts)
 
 
-def resolve_both(rows: Rows, how: str) -> Rows:
+def resolve_people_in_both_arms(rows: Rows, how: str) -> Rows:
     """Apply the rule for people in both arms, and record the switches to the other arm."""
     own, other = _first_starts(rows)
     rows = replace(rows, switch=_next_start(rows))
@@ -199,7 +199,7 @@ def _next_start(rows: Rows) -> NDArray:
     return np.where(rows.treated == 1, *by_arm)
 
 
-def first_of_arm(rows: Rows) -> NDArray:
+def is_first_in_arm(rows: Rows) -> NDArray:
     """Mark the first row of each person and arm."""
     own, _ = _first_starts(rows)
     earliest = np.flatnonzero(rows.start == own)
@@ -211,7 +211,7 @@ def first_of_arm(rows: Rows) -> NDArray:
     return keep
 
 
-def dated(rows: Rows, persons: Persons) -> NDArray:
+def has_usable_period(rows: Rows, persons: PersonData) -> NDArray:
     """Mark rows, except those whose start lies only in a period that lacks a date."""
     keep = np.ones(len(rows.person), dtype=bool)
     if not len(persons.undated):
@@ -236,7 +236,7 @@ def _rows_within(rows: Rows, spans: pd.DataFrame) -> NDArray:
     return held["row"].to_numpy()
 
 
-def observed(rows: Rows, persons: Persons) -> Rows:
+def observed(rows: Rows, persons: PersonData) -> Rows:
     """Keep the rows whose start lies in an observation period, and add that period."""
     held = _held(rows, persons)
     kept = rows.where(held["row"].to_numpy())
@@ -247,7 +247,7 @@ def observed(rows: Rows, persons: Persons) -> Rows:
     )
 
 
-def _held(rows: Rows, persons: Persons) -> pd.DataFrame:
+def _held(rows: Rows, persons: PersonData) -> pd.DataFrame:
     """Join rows with the observation period that contains their start, by row number."""
     frame = pd.DataFrame({"person": rows.person, "start": rows.start})
     frame["row"] = np.arange(len(frame))
@@ -260,7 +260,9 @@ def _held(rows: Rows, persons: Persons) -> pd.DataFrame:
     return held.sort_values("row")
 
 
-def of_age(low: int | None, high: int | None, persons: Persons, rule: AgeRule) -> Keep:
+def within_ages(
+    low: int | None, high: int | None, persons: PersonData, rule: AgeRule
+) -> InclusionRule:
     """Return the rule that keeps completed ages from ``low`` to ``high`` at the start."""
 
     def keep(rows: Rows) -> NDArray:
@@ -282,7 +284,7 @@ def of_age(low: int | None, high: int | None, persons: Persons, rule: AgeRule) -
     return keep
 
 
-def nested(cohorts: CohortTable, nesting: int) -> Keep:
+def in_nesting_cohort(cohorts: CohortTable, nesting: int) -> InclusionRule:
     """Return the rule that keeps people who are in another cohort on the day of the start."""
     within = cohorts.only(nesting)
     spans = pd.DataFrame(
@@ -295,14 +297,14 @@ def nested(cohorts: CohortTable, nesting: int) -> Keep:
     return keep
 
 
-def in_study(first: dt.date | None, last: dt.date | None) -> Keep:
+def within_study_dates(first: dt.date | None, last: dt.date | None) -> InclusionRule:
     """Return the rule that keeps starts from one day to another, both inclusive."""
     low = -NEVER if first is None else int(np.datetime64(first, "D").astype(np.int64))
     high = NEVER if last is None else int(np.datetime64(last, "D").astype(np.int64))
     return lambda rows: (rows.start >= low) & (rows.start <= high)
 
 
-def sampled(most: int, seed: int) -> Keep:
+def random_sample(most: int, seed: int) -> InclusionRule:
     """Return the rule that keeps the ``most`` entries of each arm with the smallest random keys.
 
     The key of an entry depends on the seed, the person and the day, not on the order of rows.

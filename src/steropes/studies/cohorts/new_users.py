@@ -133,7 +133,7 @@ def new_user_cohort(db: OmopDatabase, rules: CohortRules) -> Cohort:
         or an arm is empty.
     """
     cohort = find_new_users(db, rules)
-    empty = why_empty(db, rules, cohort.attrition)
+    empty = describe_empty_arm(db, rules, cohort.attrition)
     if empty:
         raise DataError(explained(empty, cohort.notes))
     return cohort
@@ -188,7 +188,7 @@ def _refuse_no_condition(db: OmopDatabase, outcome: int, members: list[int]) -> 
         raise DataError(f"nobody has the outcome {outcome} ({db.concept_name(outcome)}){hint}")
 
 
-def why_empty(db: OmopDatabase, rules: CohortRules, attrition: pd.DataFrame) -> str:
+def describe_empty_arm(db: OmopDatabase, rules: CohortRules, attrition: pd.DataFrame) -> str:
     """Describe the empty arm and the rule that emptied it; "" if both arms have people."""
     for arm in ARMS:
         concept_id = getattr(rules, arm)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from steropes.errors import DataError
 from steropes.studies.balance import balance_table, largest_shift
 from steropes.studies.beside import Beside, beside
-from steropes.studies.cohorts import Cohort, CohortRules, find_new_users, why_empty
+from steropes.studies.cohorts import Cohort, CohortRules, describe_empty_arm, find_new_users
 from steropes.studies.cohorts.cohort_frame import People
 from steropes.studies.comparative.tied_scores import TieOrders, tied_share, try_tie_orders
 from steropes.studies.covariates import (
@@ -401,7 +401,7 @@ def _collect(
     say("finding new users")
     rules = settings.part(CohortRules)
     cohort = find_new_users(db, rules)
-    empty = why_empty(db, rules, cohort.attrition)
+    empty = describe_empty_arm(db, rules, cohort.attrition)
     if empty and (cohort.attrition[["target", "comparator"]].iloc[0] == 0).any():
         raise DataError(explained(empty, cohort.notes))  # a wrong concept rather than a result
     if empty:

@@ -28,7 +28,11 @@ from steropes.studies.covariates.feature_extraction import Features
 from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics, DiagnosticThresholds
 from steropes.studies.diagnostics.convergence import convergence, quiet_fits
 from steropes.studies.outcomes.absolute_effects import AbsoluteEffect, absolute_effect
-from steropes.studies.outcomes.effect_estimate import Estimate, estimate_effect, why_none
+from steropes.studies.outcomes.effect_estimate import (
+    Estimate,
+    estimate_effect,
+    reason_without_estimate,
+)
 from steropes.studies.outcomes.outcome_regression import clusters_of
 from steropes.studies.outcomes.outcome_summaries import (
     arm_counts,
@@ -167,7 +171,7 @@ class Prepared:
         people = pd.DataFrame(population.people)
         adjusted, note = adjusted_people(people, population.attrition, shared, analysis)
         compared = people.iloc[adjusted.kept].reset_index(drop=True)
-        note = shared.note or note or why_none(compared)
+        note = shared.note or note or reason_without_estimate(compared)
         features = shared.features
         of_compared = None
         if features is not None and (

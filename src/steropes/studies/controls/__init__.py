@@ -18,13 +18,18 @@ from steropes.studies.controls.error_model import (
     fit_error_model,
     leave_one_group_out,
 )
-from steropes.studies.controls.signal_injection import Added, Synthesis, add_outcomes, outcome_rates
+from steropes.studies.controls.signal_injection import (
+    InjectedOutcomes,
+    Synthesis,
+    add_outcomes,
+    outcome_rates,
+)
 
 __all__ = [
-    "Added",
     "Calibrated",
     "ControlEstimates",
     "ErrorModel",
+    "InjectedOutcomes",
     "Synthesis",
     "SystematicError",
     "add_outcomes",

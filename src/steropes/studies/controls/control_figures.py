@@ -15,7 +15,7 @@ from steropes.studies.report import html
 from steropes.studies.report.control_plots import calibration_plot
 from steropes.studies.report.forest_plot import Row, forest
 
-__all__ = ["performance_parts", "performance_words"]
+__all__ = ["performance_definitions", "performance_html"]
 
 HEAD = (
     "Analysis",
@@ -30,7 +30,7 @@ HEAD = (
 )
 
 
-def performance_parts(
+def performance_html(
     table: pd.DataFrame,
     found: Mapping[int, ControlEstimates],
     labels: Mapping[int, str],
@@ -119,7 +119,7 @@ def _pictures(found: ControlEstimates, name: str) -> str:
     return "".join(parts)
 
 
-def performance_words(ratio: str) -> str:
+def performance_definitions(ratio: str) -> str:
     """Explain the columns of the tables, with a sentence on the ratio of positive controls."""
     return (
         "<h2>Definitions</h2><p>AUC: the probability that a positive control has a larger estimate "

@@ -23,7 +23,7 @@ from steropes.studies.covariates.feature_extraction import Features
 from steropes.studies.covariates.preprocessing import tidy
 from steropes.studies.execution.validation import real, whole
 
-__all__ = ["Added", "Synthesis", "add_outcomes", "checked_ratios", "outcome_rates"]
+__all__ = ["InjectedOutcomes", "Synthesis", "add_outcomes", "checked_ratios", "outcome_rates"]
 
 
 def checked_ratios(ratios: Iterable[float]) -> tuple[float, ...]:
@@ -82,7 +82,7 @@ class Synthesis:
 
 
 @dataclass(frozen=True)
-class Added:
+class InjectedOutcomes:
     """Injected outcomes.
 
     Attributes
@@ -143,7 +143,7 @@ def add_outcomes(
     rule: Synthesis,
     *,
     key: tuple[int | float, ...] = (),
-) -> Added:
+) -> InjectedOutcomes:
     """Inject outcomes at the rate (ratio − 1) λ until each person's own outcome or end of risk.
 
     Times are exponential, rounded up to whole days. Draws are repeated until the rate among the
@@ -172,7 +172,7 @@ def add_outcomes(
     if not (extra > 0).all() or not np.isfinite(extra).all():
         raise DataError("outcomes can be injected only at positive rates and for ratios above one")
     seed = zlib.crc32(repr((rule.seed, float(ratio), *key)).encode())
-    best: Added | None = None
+    best: InjectedOutcomes | None = None
     for attempt in range(rule.tries):
         draw = np.random.Generator(np.random.Philox(key=[seed, attempt]))
         day = np.ceil(draw.standard_exponential(len(t)) / extra)
@@ -180,7 +180,7 @@ def add_outcomes(
         new = (day < t) | ((day == t) & ~had)
         expected = float((np.asarray(rate) * np.where(new, day, t)).sum())
         reached = float((new | had).sum()) / expected
-        found = Added(np.flatnonzero(new), day[new].astype(np.int64), reached)
+        found = InjectedOutcomes(np.flatnonzero(new), day[new].astype(np.int64), reached)
         if best is None or _miss(found, ratio) < _miss(best, ratio):
             best = found
         if _miss(best, ratio) <= rule.precision:
@@ -189,6 +189,6 @@ def add_outcomes(
     return best
 
 
-def _miss(added: Added, ratio: float) -> float:
+def _miss(added: InjectedOutcomes, ratio: float) -> float:
     """Return the distance between the log ratios that are reached and requested."""
     return abs(math.log(added.ratio / ratio))

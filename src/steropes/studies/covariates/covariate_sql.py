@@ -176,8 +176,10 @@ class Statements:
         db = self.db
         if not db.columns("concept_ancestor"):
             return
-        ancestor = db.links("descendant_concept_id", lambda: db.met(db.table(a.table), a.concept))
-        concept = db.concepts(lambda: db.met(ancestor, "ancestor_concept_id"))
+        ancestor = db.links(
+            "descendant_concept_id", lambda: db.recorded_concepts(db.table(a.table), a.concept)
+        )
+        concept = db.concepts(lambda: db.recorded_concepts(ancestor, "ancestor_concept_id"))
         if a.domain == "Drug":
             self._need(
                 "concept",
@@ -299,7 +301,7 @@ class Statements:
             return RecordsOf("concept_relationship", "concept_id_1", ids)
 
         maps = db.holding("concept_relationship", listed)
-        concept = db.concepts(lambda: db.met(maps, "concept_id_2"))
+        concept = db.concepts(lambda: db.recorded_concepts(maps, "concept_id_2"))
         return (
             "SELECT d.category, max(d.points) AS weight, t.concept_id AS member "
             f"FROM (VALUES {rows}) d(category, points, code) "
@@ -367,7 +369,7 @@ class Statements:
         if "concept_class_id" not in self.db.columns("concept"):
             return f"{name}_concept_id <> 0"
         db, column = self.db, f"{name}_concept_id"
-        concept = db.concepts(lambda: db.met(db.table("person"), column))
+        concept = db.concepts(lambda: db.recorded_concepts(db.table("person"), column))
         return (
             f"{column} IN (SELECT concept_id FROM {concept} "
             f"WHERE lower(concept_class_id) = '{name}')"

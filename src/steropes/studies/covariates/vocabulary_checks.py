@@ -76,18 +76,18 @@ def _unlinked(db: OmopDatabase, linked: Sequence[Analysis], table: str) -> list[
     if not own:
         return []
     concept = own[0].concept
-    met = db.met(db.table(table), concept)
-    links = db.links("descendant_concept_id", lambda: met)
+    recorded = db.recorded_concepts(db.table(table), concept)
+    links = db.links("descendant_concept_id", lambda: recorded)
     found = {
         int(c) for (c,) in db.rows(f"SELECT DISTINCT descendant_concept_id::BIGINT FROM {links}")
     }
-    gone = [c for c in met if c and c not in found]
+    gone = [c for c in recorded if c and c not in found]
     if not gone:
         return []
     text = (
         f"{_listed(own)} derived from the links of concept_ancestor, which has no row of "
-        f"{len(gone):,} of the {len(met):,} concepts recorded in {table}: these belong to no group "
-        "and count in no score"
+        f"{len(gone):,} of the {len(recorded):,} concepts recorded in {table}: these belong to no "
+        "group and count in no score"
     )
     return [DataNote("missing_links", text, warning=True)]
 

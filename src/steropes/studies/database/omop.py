@@ -97,11 +97,11 @@ class OmopDatabase:
         if memory is not None and not isinstance(database, str | Path):
             raise DataError("the memory of an open connection is set where it is opened")
         self.time_zone = require_time_zone(time_zone)
-        self._place = open_source(database, self.time_zone)
+        self._source = open_source(database, self.time_zone)
         try:
-            self.schema = self._place.schema(schema)
+            self.schema = self._source.schema(schema)
             self.tables = self._check_tables()
-            self._place.confine(memory)
+            self._source.confine(memory)
         except BaseException:
             self.close()
             raise
@@ -119,26 +119,26 @@ class OmopDatabase:
 
     def __repr__(self) -> str:
         state = ", closed" if self.closed else ""
-        return f"OmopDatabase({self._place.identity!r}, schema={self.schema!r}{state})"
+        return f"OmopDatabase({self._source.identity!r}, schema={self.schema!r}{state})"
 
     def close(self) -> None:
         """Close the database and remove everything temporary."""
-        self._place.close()
+        self._source.close()
 
     @property
     def closed(self) -> bool:
         """Whether it has been closed."""
-        return self._place.closed
+        return self._source.closed
 
     @property
     def identity(self) -> str:
         """The file or server with the schema, which identifies the people of a cohort."""
-        return f"{self._place.identity} ({self.schema.lower()})"
+        return f"{self._source.identity} ({self.schema.lower()})"
 
     @property
     def name(self) -> str:
         """The name of the database in messages: that of its file, if it has one."""
-        return self._place.name
+        return self._source.name
 
     def narrowed(self, people: Iterable[RecordsOf]) -> OmopDatabase:
         """Return the same database restricted to relevant people.
@@ -149,7 +149,7 @@ class OmopDatabase:
         """
         self._check_open()
         narrow = copy.copy(self)
-        narrow._place = self._place.narrowed(self.schema, tuple(people))
+        narrow._source = self._source.narrowed(self.schema, tuple(people))
         return narrow
 
     # -- queries ---------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ class OmopDatabase:
         database cannot interfere.
         """
         self._check_open()
-        with self._place.home.another() as work:
+        with self._source.home.another() as work:
             yield work
 
     def rows(self, sql: str, values: Sequence[Any] | None = None) -> list[tuple]:
@@ -173,7 +173,7 @@ class OmopDatabase:
     def table(self, name: str, schema: str | None = None) -> str:
         """Return a table in the CDM's types for use after FROM, by default of the CDM schema."""
         self._check_open()
-        return self._place.table(self.schema if schema is None else schema, name)
+        return self._source.table(self.schema if schema is None else schema, name)
 
     def records(self, wanted: RecordsOf) -> str:
         """Return the rows of a table with one of some concepts, for use after FROM.
@@ -181,7 +181,7 @@ class OmopDatabase:
         A server sends no other rows of the table.
         """
         self._check_open()
-        return self._place.records(self.schema, wanted)
+        return self._source.records(self.schema, wanted)
 
     def holding(self, table: str, wanted: Callable[[], RecordsOf | Naming]) -> str:
         """Return a vocabulary table that includes some records, for use after FROM.
@@ -189,12 +189,12 @@ class OmopDatabase:
         A server sends no others; otherwise it is the whole table, and ``wanted`` is not called.
         """
         self._check_open()
-        return self._place.holding(self.schema, wanted, table)
+        return self._source.holding(self.schema, wanted, table)
 
     def holds(self, table: str, condition: Condition) -> bool:
         """Check whether a table has any row that satisfies a condition, as `TableSource.holds`."""
         self._check_open()
-        return self._place.holds(self.schema, table, condition)
+        return self._source.holds(self.schema, table, condition)
 
     def links(self, column: str, concepts: Callable[[], Iterable[int]]) -> str:
         """Return rows of ``concept_ancestor`` that include some concepts in a column.
@@ -209,7 +209,7 @@ class OmopDatabase:
         """Return rows of ``concept`` that include some concepts; see `holding`."""
         return self.holding("concept", lambda: _some("concept", "concept_id", concepts()))
 
-    def met(self, table: str, column: str) -> list[int]:
+    def recorded_concepts(self, table: str, column: str) -> list[int]:
         """Return the distinct concepts in a column of a table."""
         found = self.rows(
             f"SELECT DISTINCT {column}::BIGINT FROM {table} WHERE {column} IS NOT NULL"
@@ -219,7 +219,7 @@ class OmopDatabase:
     def columns(self, table: str, schema: str | None = None) -> tuple[str, ...]:
         """Return the names of a table's columns, in lower case; none if it does not exist."""
         self._check_open()
-        return self._place.columns(self.schema if schema is None else schema, table)
+        return self._source.columns(self.schema if schema is None else schema, table)
 
     def birth_day(self) -> str:
         """Return SQL of the day of birth, for a SELECT from ``person`` grouped by person.
@@ -331,7 +331,7 @@ class OmopDatabase:
 
     def _check_tables(self) -> frozenset[str]:
         """Check that the required tables and columns exist, and return the names of all tables."""
-        found = self._place.layout(self.schema)
+        found = self._source.layout(self.schema)
         if self.schema.lower() not in found:
             others = ", ".join(sorted(found)) or "no tables at all"
             raise DataError(

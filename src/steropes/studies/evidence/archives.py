@@ -15,7 +15,7 @@ import pandas as pd
 from steropes.errors import DataError
 from steropes.studies.disclosure.folder import released_rules
 from steropes.studies.evidence.archive_names import ArchiveNames
-from steropes.studies.evidence.evidence_synthesis import COUNTS, DatabaseResult, synthesis_lines
+from steropes.studies.evidence.evidence_synthesis import COUNTS, DatabaseResult, synthesis_rows
 
 __all__ = ["combine_archives"]
 
@@ -87,7 +87,7 @@ def combine_archives(paths: Sequence[str | Path], *, unblind: bool = False) -> p
     for key, of in results.groupby(KEY, sort=True):
         found = [_result(r, by_result.get((*key, r[DATABASE]))) for r in of.to_dict("records")]
         named, differ = names.of(*key), names.differing(*key)
-        for line in synthesis_lines(found):
+        for line in synthesis_rows(found):
             note = "; ".join(n for n in (line["note"], differ) if n)
             lines.append({**dict(zip(KEY, key, strict=True)), **named, **line, "note": note})
     columns = [*KEY, "target", "comparator", "outcome", "analysis", "method", "databases"]

@@ -19,7 +19,7 @@ from steropes.studies.evidence.profile_interpolation import NormalProfile, Profi
 from steropes.studies.evidence.random_effects import RandomEffects, random_effects
 from steropes.studies.results.ratios import ratio_of
 
-__all__ = ["COUNTS", "DatabaseResult", "synthesis_lines"]
+__all__ = ["COUNTS", "DatabaseResult", "synthesis_rows"]
 
 COUNTS = "that treats its weights as counts of people"  # A standard error that is not robust.
 NO_FINITE = "the likelihood keeps rising, so there is no finite estimate"
@@ -89,7 +89,7 @@ class DatabaseResult:
             raise DataError(f"database {self.database}: {error}") from None
 
 
-def synthesis_lines(results: Sequence[DatabaseResult]) -> list[dict[str, Any]]:
+def synthesis_rows(results: Sequence[DatabaseResult]) -> list[dict[str, Any]]:
     """Combine the results of databases by each method.
 
     Parameters

@@ -14,14 +14,18 @@ from steropes.studies.comparative.input_checks import require_people, require_we
 from steropes.studies.covariates.feature_extraction import Features
 from steropes.studies.normal_quantile import Z
 from steropes.studies.outcomes.e_values import e_value, e_value_of_limit, is_common
-from steropes.studies.outcomes.outcome_regression import Fitted, clusters_of, fit_with_engine
+from steropes.studies.outcomes.outcome_regression import (
+    FittedEffect,
+    clusters_of,
+    fit_outcome_model,
+)
 from steropes.studies.outcomes.outcome_summaries import arm_counts
 from steropes.studies.outcomes.settings import Kind, OutcomeModel
-from steropes.studies.outcomes.two_group_cox import TwoGroups
+from steropes.studies.outcomes.two_group_cox import TwoGroupCox
 from steropes.studies.outcomes.two_group_tests import proportionality_p, robust_error
 from steropes.studies.results.stored_profile import store_profile
 
-__all__ = ["Estimate", "estimate_effect", "why_none"]
+__all__ = ["Estimate", "estimate_effect", "reason_without_estimate"]
 
 STEP = 0.1  # The spacing of a stored profile that is cheap to evaluate, see `store_profile`.
 COUNTED = ("subjects", "days", "outcomes")
@@ -177,7 +181,7 @@ def estimate_effect(
     if model.kind == "poisson" or model.stratified:
         require_people(people, "outcomes", "days_at_risk")
     require_weights(weights, len(people))
-    note = why_none(people)
+    note = reason_without_estimate(people)
     if note:
         return Estimate(note=note)
     w = None if not model.weighted or weights is None else np.asarray(weights, dtype=float)
@@ -187,13 +191,13 @@ def estimate_effect(
         if model.plain and model.interval_used != "bootstrap":
             found = _from_counts(people, model, w, s)
         else:
-            found = _from_engine(people, model, w, s, features)
+            found = _from_fit(people, model, w, s, features)
         return replace(found, kind=model.kind, common=common)
     except (SeparationError, DataError, np.linalg.LinAlgError) as error:
         return Estimate(note=str(error))
 
 
-def why_none(people: pd.DataFrame) -> str:
+def reason_without_estimate(people: pd.DataFrame) -> str:
     """Return the reason why there can be no estimate; "" if it can be attempted."""
     arms = {
         name: people[people["treated"] == value]
@@ -207,9 +211,9 @@ def why_none(people: pd.DataFrame) -> str:
     return ""
 
 
-def _counted(people: pd.DataFrame, w: NDArray | None, s: NDArray | None) -> TwoGroups:
+def _counted(people: pd.DataFrame, w: NDArray | None, s: NDArray | None) -> TwoGroupCox:
     """Count the people at risk and the events."""
-    return TwoGroups.of(people["time"], people["event"] == 1, people["treated"], w, s)
+    return TwoGroupCox.of(people["time"], people["event"] == 1, people["treated"], w, s)
 
 
 def _from_counts(
@@ -258,7 +262,7 @@ def _from_counts(
 
 
 def _profile(
-    groups: TwoGroups, model: OutcomeModel, best: float, limits: tuple[float, float]
+    groups: TwoGroupCox, model: OutcomeModel, best: float, limits: tuple[float, float]
 ) -> pd.DataFrame:
     """Store the log-likelihood, minus its supremum, and its slope over the relevant range."""
     table = store_profile(
@@ -272,7 +276,7 @@ def _profile(
     return table.assign(log_likelihood=table["log_likelihood"] - table["log_likelihood"].max())
 
 
-def _from_engine(
+def _from_fit(
     people: pd.DataFrame,
     model: OutcomeModel,
     w: NDArray | None,
@@ -280,7 +284,7 @@ def _from_engine(
     features: Features | None,
 ) -> Estimate:
     """Estimate any other model with an estimator of the library."""
-    fitted = fit_with_engine(people, model, w, s, features)
+    fitted = fit_outcome_model(people, model, w, s, features)
     profile, llr = empty_profile(), fitted.llr
     if fitted.profile is not None:
         profile = fitted.profile[["log_rr", "log_likelihood", "gradient"]].reset_index(drop=True)
@@ -308,7 +312,7 @@ def _from_engine(
     )
 
 
-def _interactions(fitted: Fitted) -> pd.DataFrame:
+def _interactions(fitted: FittedEffect) -> pd.DataFrame:
     """Tabulate the interactions with their p-values."""
     if not fitted.interactions:
         return empty_interactions()
@@ -320,7 +324,9 @@ def _interactions(fitted: Fitted) -> pd.DataFrame:
     return table.assign(p=2 * ndtr(-np.abs(table["log_rr"] / table["se"])))
 
 
-def _subgroups(fitted: Fitted, people: pd.DataFrame, features: Features | None) -> pd.DataFrame:
+def _subgroups(
+    fitted: FittedEffect, people: pd.DataFrame, features: Features | None
+) -> pd.DataFrame:
     """Tabulate the effects within subgroups with the counts of each."""
     if not fitted.subgroups or features is None:
         return empty_subgroups()

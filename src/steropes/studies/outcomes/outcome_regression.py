@@ -17,13 +17,13 @@ from steropes.studies.outcomes.outcome_design import LEVELS, TREATMENT, outcome_
 from steropes.studies.outcomes.settings import OutcomeModel
 from steropes.studies.results.stored_profile import profile_of, store_profile
 
-__all__ = ["Fitted", "clusters_of", "fit_with_engine"]
+__all__ = ["FittedEffect", "clusters_of", "fit_outcome_model"]
 
 STEP = 0.2  # The spacing of a stored profile whose points need a refit, see `store_profile`.
 
 
 @dataclass(frozen=True)
-class Fitted:
+class FittedEffect:
     """Effects of the treatment, its interactions and subgroups on the log scale.
 
     ``converged`` is True if all fits converged. Lines of ``interactions`` are (covariate,
@@ -43,13 +43,13 @@ class Fitted:
     converged: bool = True
 
 
-def fit_with_engine(
+def fit_outcome_model(
     people: pd.DataFrame,
     model: OutcomeModel,
     weights: NDArray | None,
     sets: NDArray | None,
     features: Features | None,
-) -> Fitted:
+) -> FittedEffect:
     """Fit the outcome model and return the effect of the treatment.
 
     Parameters are those of ``estimate_effect``, already checked.
@@ -77,14 +77,14 @@ def fit_with_engine(
             subgroups += [(c, k, *within[level]) for k, level in enumerate(LEVELS)]
     log_rr, se, lower, upper = lines[TREATMENT]
     if model.plain:  # The caller knows the profile without refits, and there are no interactions.
-        return Fitted(log_rr, se, lower, upper, interactions, converged=converged)
+        return FittedEffect(log_rr, se, lower, upper, interactions, converged=converged)
     profile = _profile(fitted, model, lines[TREATMENT])
     llr = _value_at(profile, log_rr) - _value_at(profile, 0.0)
     proportional = math.nan
     if model.kind == "cox":
         rest = fitted.linear_predictor(x) - log_rr * (people["treated"].to_numpy() == 1)
         proportional = _proportional(people, rest, y, fit)
-    return Fitted(
+    return FittedEffect(
         log_rr,
         se,
         lower,

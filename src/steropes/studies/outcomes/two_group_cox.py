@@ -15,13 +15,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["TwoGroups"]
+__all__ = ["TwoGroupCox"]
 
 FARTHEST = 40.0  # The range around zero in which log hazard ratios are searched.
 
 
 @dataclass(frozen=True)
-class TwoGroups:
+class TwoGroupCox:
     """Counts at the event times of two arms.
 
     Attributes
@@ -54,7 +54,7 @@ class TwoGroups:
         treated: ArrayLike,
         weight: ArrayLike | None = None,
         strata: ArrayLike | None = None,
-    ) -> TwoGroups:
+    ) -> TwoGroupCox:
         """Count the people at risk and the events at each event time.
 
         Parameters

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.data.kaplan_meier import product_limit
-from steropes.studies.outcomes.two_group_cox import TwoGroups
+from steropes.studies.outcomes.two_group_cox import TwoGroupCox
 
 __all__ = ["TRANSFORM", "proportionality_p", "robust_error"]
 
@@ -21,7 +21,7 @@ ALONE = 1e-10  # The smallest share of the change's information that is independ
 
 
 def proportionality_p(
-    groups: TwoGroups, log_rr: float, time: ArrayLike, event: ArrayLike, weight: ArrayLike | None
+    groups: TwoGroupCox, log_rr: float, time: ArrayLike, event: ArrayLike, weight: ArrayLike | None
 ) -> float:
     """Compute the p-value of the score test for a time-varying effect; NaN if there is none.
     The test is that of Grambsch and Therneau (1994), Biometrika 81:515, with g(t) one minus the
@@ -29,7 +29,7 @@ def proportionality_p(
 
     Parameters
     ----------
-    groups : TwoGroups
+    groups : TwoGroupCox
     log_rr : float
         The maximum of its likelihood.
     time, event, weight : array_like, shape (n,)
@@ -55,7 +55,7 @@ def proportionality_p(
 
 
 def robust_error(
-    groups: TwoGroups,
+    groups: TwoGroupCox,
     log_rr: float,
     time: ArrayLike,
     event: ArrayLike,
@@ -71,7 +71,7 @@ def robust_error(
 
     Parameters
     ----------
-    groups : TwoGroups
+    groups : TwoGroupCox
     log_rr : float
         The maximum of its likelihood.
     time, event, treated, weight, strata

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from steropes.studies.controls.control_figures import performance_parts, performance_words
+from steropes.studies.controls.control_figures import performance_definitions, performance_html
 from steropes.studies.disclosure.folder import write_release
 from steropes.studies.report import html
 from steropes.studies.report.formatting import title_case
@@ -52,7 +52,7 @@ def controls_page(results: GridResults) -> str:
         body.append(f"<h2>{escape(f'{target} against {comparator}')}</h2>")
         body += _comparison(results, tc, table[table["target_comparator_id"] == tc])
     body.append(
-        performance_words(
+        performance_definitions(
             "The ratio of a positive control is that of the hazard among people who are still at "
             "risk: of the cause-specific hazard, where there are competing outcomes."
         )
@@ -81,4 +81,4 @@ def _comparison(results: GridResults, tc: int, table: pd.DataFrame) -> list[str]
         )
     }
     found = {a: control_estimates(results, tc, a) for a in labels}
-    return performance_parts(table, found, labels, str(tc))
+    return performance_html(table, found, labels, str(tc))

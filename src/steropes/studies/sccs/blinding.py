@@ -18,7 +18,7 @@ from steropes.studies.verdicts import NOT_SHOWN
 if TYPE_CHECKING:
     from steropes.studies.sccs.sccs_study import CaseSeries
 
-__all__ = ["blinding_words", "hidden_covariates", "public_estimates"]
+__all__ = ["blinding_text", "hidden_covariates", "public_estimates"]
 
 
 def hidden_covariates(study: CaseSeries) -> frozenset[str]:
@@ -56,7 +56,7 @@ def public_estimates(study: CaseSeries) -> pd.DataFrame:
     return table
 
 
-def blinding_words(study: CaseSeries) -> str:
+def blinding_text(study: CaseSeries) -> str:
     """Describe what is hidden, why, and how to see it; "" if no exposure fails."""
     failed = [d for d in study.diagnostics if not d.unblind]
     if not failed:

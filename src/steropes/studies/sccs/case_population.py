@@ -27,7 +27,7 @@ from steropes.studies.database.observation_periods import (
 )
 from steropes.studies.database.omop import OmopDatabase, Workspace
 from steropes.studies.disclosure import LEAST, shown
-from steropes.studies.sccs.era_sources import Sources
+from steropes.studies.sccs.era_sources import EraSources
 from steropes.studies.sccs.settings import CaseRules
 
 __all__ = ["Population", "find_cases"]
@@ -97,7 +97,9 @@ class Population:
             raise DataError(f"{shown(unknown, LEAST)} cases have no year_of_birth, which {why}")
 
 
-def find_cases(db: OmopDatabase, work: Workspace, rules: CaseRules, sources: Sources) -> Population:
+def find_cases(
+    db: OmopDatabase, work: Workspace, rules: CaseRules, sources: EraSources
+) -> Population:
     """Find the cases and create the temporary tables ``cases`` and ``outcomes`` in ``work``.
 
     Raises
@@ -262,7 +264,7 @@ def _on_days(work: Workspace) -> None:
 
 
 def _apply_rules(
-    work: Workspace, rules: CaseRules, sources: Sources, rows: list[tuple]
+    work: Workspace, rules: CaseRules, sources: EraSources, rows: list[tuple]
 ) -> tuple[Any, Any] | None:
     """Apply the rules in order and count what each leaves; return the restricted period."""
     restricted = None
@@ -309,7 +311,7 @@ def _years_old(rules: CaseRules, years: int) -> str:
     return f"({birthday_sql('born', years)} - observed)"
 
 
-def _while_seen(work: Workspace, rules: CaseRules, sources: Sources) -> tuple[Any, Any]:
+def _while_seen(work: Workspace, rules: CaseRules, sources: EraSources) -> tuple[Any, Any]:
     """Restrict time to the days between the first and the last exposure in the database."""
     exposure = rules.restrict_to_exposure
     assert exposure is not None

@@ -32,7 +32,7 @@ def drug_classes(db: OmopDatabase, drugs: list[int], length: int) -> dict[int, s
         lacks = f"concept lacks the column {gone[0]}" if gone else "there is no concept_ancestor"
         raise DataError(f"a prior over drug classes needs ATC codes, but {lacks} in {db.name}")
     links = db.links("descendant_concept_id", lambda: drugs)
-    concept = db.concepts(lambda: db.met(links, "ancestor_concept_id"))
+    concept = db.concepts(lambda: db.recorded_concepts(links, "ancestor_concept_id"))
     found = db.rows(
         "SELECT a.descendant_concept_id::BIGINT, min(c.concept_code) "
         f"FROM {links} a JOIN {concept} c "

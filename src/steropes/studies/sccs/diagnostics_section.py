@@ -15,10 +15,10 @@ from steropes.studies.sccs.sccs_terminal import shown_estimates
 if TYPE_CHECKING:
     from steropes.studies.sccs.sccs_study import CaseSeries
 
-__all__ = ["verdict_parts"]
+__all__ = ["diagnostics_html"]
 
 
-def verdict_parts(study: CaseSeries) -> list[str]:
+def diagnostics_html(study: CaseSeries) -> list[str]:
     """Return tables of the diagnostics, and whether the result may be used."""
     if not study.diagnostics:
         return []

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from steropes.errors import DataError
 from steropes.studies.sccs.classes import drug_classes
-from steropes.studies.sccs.era_sources import Sources
+from steropes.studies.sccs.era_sources import EraSources
 from steropes.studies.sccs.eras import Eras
 from steropes.studies.sccs.settings import CaseSeriesSettings, ExposureWindow
 
@@ -82,7 +82,7 @@ def era_columns(
 
 
 def _with_classes(
-    sources: Sources, settings: CaseSeriesSettings, columns: list[Column]
+    sources: EraSources, settings: CaseSeriesSettings, columns: list[Column]
 ) -> list[Column]:
     """Add the ATC classes of single drugs under the prior to the columns."""
     drugs = [c.eras[0] for c in columns if c.penalized and len(c.eras) == 1]
@@ -132,7 +132,7 @@ def _columns_of(eras: Eras, window: ExposureWindow, number: int) -> list[tuple[C
     ]
 
 
-def unique_names(columns: list[Column]) -> list[str]:
+def distinct_names(columns: list[Column]) -> list[str]:
     """Name the columns; repeated names are numbered."""
     seen: dict[str, int] = {}
     names = []
@@ -142,7 +142,7 @@ def unique_names(columns: list[Column]) -> list[str]:
     return names
 
 
-def refuse_no_windows(n_windows: NDArray, columns: list[Column]) -> None:
+def require_windows(n_windows: NDArray, columns: list[Column]) -> None:
     """Raise if no case has any window."""
     if not np.any(n_windows):
         names = ", ".join(dict.fromkeys(c.name for c in columns)) or "any exposure"

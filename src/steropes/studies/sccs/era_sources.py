@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from steropes.errors import DataError
-from steropes.studies.cohorts.cohort_table import CohortTable, require
+from steropes.studies.cohorts.cohort_table import CohortTable, require_cohorts
 from steropes.studies.database.data_notes import DataNote
 from steropes.studies.database.descendants import Descendants
 from steropes.studies.database.irregular_rows import last_day, reversed_eras
 from steropes.studies.database.omop import OmopDatabase, RecordsOf, Workspace
 from steropes.studies.sccs.settings import CaseRules, ExposureWindow
 
-__all__ = ["Sources", "concept_members"]
+__all__ = ["EraSources", "concept_members"]
 
 # Columns of each table: concept, first day and last day.
 ERAS = {
@@ -33,7 +33,7 @@ ERAS = {
 ALONE = "take concepts alone with descendants=False (--no-descendants, or descendants = false)"
 
 
-class Sources:
+class EraSources:
     """The source tables of a study, with the ids, eras and names in them.
 
     Parameters
@@ -173,7 +173,7 @@ class Sources:
         """Return a SELECT of the spells of the nesting cohort."""
         assert self.cohorts is not None
         assert self.rules.nesting_cohort is not None
-        require(self.cohorts, [self.rules.nesting_cohort], "nesting_cohort")
+        require_cohorts(self.cohorts, [self.rules.nesting_cohort], "nesting_cohort")
         return self.relation("cohort", [self.rules.nesting_cohort])
 
 

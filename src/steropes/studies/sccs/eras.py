@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from steropes.studies.database.data_notes import DataNote
 from steropes.studies.database.omop import Workspace
-from steropes.studies.sccs.era_sources import Sources
+from steropes.studies.sccs.era_sources import EraSources
 from steropes.studies.sccs.settings import CaseSeriesSettings, ExposureWindow, Kind
 
 __all__ = ["Eras"]
@@ -30,7 +30,7 @@ class Eras:
     ----------
     work : Workspace
         With the table ``cases``.
-    sources : Sources
+    sources : EraSources
     settings : CaseSeriesSettings
     part : int
         Number of cases in a part; results do not depend on it.
@@ -51,7 +51,7 @@ class Eras:
     """
 
     def __init__(
-        self, work: Workspace, sources: Sources, settings: CaseSeriesSettings, part: int = PART
+        self, work: Workspace, sources: EraSources, settings: CaseSeriesSettings, part: int = PART
     ) -> None:
         self.work, self.sources, self._part = work, sources, part
         windows = [*settings.windows, *([settings.control] if settings.control else [])]
@@ -127,7 +127,7 @@ class Eras:
             )
 
 
-def _asked_for(sources: Sources, windows: list[ExposureWindow]) -> tuple[str, list[int] | None]:
+def _asked_for(sources: EraSources, windows: list[ExposureWindow]) -> tuple[str, list[int] | None]:
     """Return the table of the eras of some windows of one kind, and their ids or None for all."""
     table = sources.table_of(windows[0])
     sources.check(table)

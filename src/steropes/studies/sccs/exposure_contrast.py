@@ -9,19 +9,19 @@ from steropes.errors import DataError
 from steropes.studies.disclosure import LEAST, shown
 from steropes.studies.sccs.era_covariates import Column
 
-__all__ = ["looked_at", "refuse_no_contrast"]
+__all__ = ["contrast_columns", "require_contrast"]
 
 NAMED = 3  # A message names at most this many covariates.
 
 
-def looked_at(columns: list[Column]) -> NDArray:
+def contrast_columns(columns: list[Column]) -> NDArray:
     """Select the columns of exposures that must vary within a case: of interest, or else all."""
     exposures = [j for j, c in enumerate(columns) if c.window >= 0]
     of_interest = [j for j in exposures if columns[j].of_interest]
     return np.array(of_interest or exposures, np.int64)
 
 
-def refuse_no_contrast(
+def require_contrast(
     case: NDArray, ones: list[NDArray], names: list[str], n_exposed: int, n_cases: int
 ) -> None:
     """Raise if none of some covariates varies within any case.

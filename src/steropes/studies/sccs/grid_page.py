@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from steropes.studies.controls.control_figures import performance_parts, performance_words
+from steropes.studies.controls.control_figures import performance_definitions, performance_html
 from steropes.studies.controls.control_performance import ControlEstimates, before_and_after
 from steropes.studies.database.data_notes import table_sentences
 from steropes.studies.disclosure.folder import write_release
@@ -81,7 +81,7 @@ def case_series_grid_page(results: CaseSeriesGridResults, *, unblind: bool = Fal
         body.append(_data_notes(results, exposure))
     if any(q.true_ratio is not None for q in results.grid.questions):
         body.append(
-            performance_words(
+            performance_definitions(
                 "The ratio of a positive control is the number of outcomes on exposed days with "
                 "the added ones, divided by the number without."
             )
@@ -306,7 +306,7 @@ def _controls(results: CaseSeriesGridResults, exposure: int, labels: dict[int, s
         table = before_and_after(estimates)
         table.insert(0, "analysis_id", analysis)
         tables.append(table)
-    parts = performance_parts(pd.concat(tables), found, labels, str(exposure))
+    parts = performance_html(pd.concat(tables), found, labels, str(exposure))
     return ["<h3>Controls</h3>", *parts]
 
 

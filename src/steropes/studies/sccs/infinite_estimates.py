@@ -14,10 +14,12 @@ from numpy.typing import NDArray
 
 from steropes.studies.sccs.intervals import Intervals
 
-__all__ = ["end_of", "find_ends"]
+__all__ = ["find_infinite_estimates", "limiting_estimate"]
 
 
-def find_ends(intervals: Intervals, free: NDArray) -> tuple[dict[int, float], NDArray]:
+def find_infinite_estimates(
+    intervals: Intervals, free: NDArray
+) -> tuple[dict[int, float], NDArray]:
     """Find columns without a finite estimate, and the rows that count at these limits.
 
     The value is −inf (no event in the column among the cases in which it varies), +inf (all
@@ -33,7 +35,7 @@ def find_ends(intervals: Intervals, free: NDArray) -> tuple[dict[int, float], ND
         for j in np.flatnonzero(free[:p]):
             if int(j) in ends:
                 continue
-            end, gone = end_of(intervals, int(j), rows)
+            end, gone = limiting_estimate(intervals, int(j), rows)
             if end is None:
                 continue
             ends[int(j)] = end
@@ -43,7 +45,7 @@ def find_ends(intervals: Intervals, free: NDArray) -> tuple[dict[int, float], ND
     return ends, rows
 
 
-def end_of(intervals: Intervals, j: int, rows: NDArray) -> tuple[float | None, NDArray]:
+def limiting_estimate(intervals: Intervals, j: int, rows: NDArray) -> tuple[float | None, NDArray]:
     """Return the limit of the estimate of column j, if any, and the rows that vanish there."""
     case, events = intervals.case, intervals.events
     n_cases = int(case[-1]) + 1 if len(case) else 0

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Cut", "Pieces", "cut_time", "merge_alike", "sorted_distinct"]
+__all__ = ["ModelRows", "TimeIntervals", "merge_equal_intervals", "sorted_distinct", "split_time"]
 
 DAY = 21  # The number of bits for a day within a case: 5,700 years.
 MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 
 @dataclass(frozen=True)
-class Cut:
+class TimeIntervals:
     """Intervals of some cases, sorted by case and day, with their covariates.
 
     Attributes
@@ -42,19 +42,19 @@ class Cut:
     def __len__(self) -> int:
         return len(self.case)
 
-    def take(self, rows: NDArray) -> Cut:
+    def take(self, rows: NDArray) -> TimeIntervals:
         """Select rows by number."""
         counts = np.diff(self.indptr)[rows]
         indptr = np.concatenate([[0], np.cumsum(counts)])
         at = np.repeat(self.indptr[:-1][rows] - indptr[:-1], counts) + np.arange(indptr[-1])
-        return Cut(
+        return TimeIntervals(
             self.case[rows], self.first[rows], self.last[rows], self.events[rows], indptr,
             self.columns[at],
         )  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Pieces:
+class ModelRows:
     """Rows of the model: merged intervals of a case with the same covariates.
 
     Attributes
@@ -72,13 +72,13 @@ class Pieces:
     columns: NDArray
 
 
-def cut_time(
+def split_time(
     start: NDArray,
     end: NDArray,
     spans: tuple[NDArray, NDArray, NDArray, NDArray],
     outcomes: tuple[NDArray, NDArray],
     cuts: tuple[NDArray, NDArray] | None = None,
-) -> Cut:
+) -> TimeIntervals:
     """Split the time of some cases at the ends of their spans.
 
     Parameters
@@ -115,10 +115,10 @@ def cut_time(
     indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(row_of)))])
     at = np.searchsorted(row_of, _key(*outcomes), side="right") - 1
     events = np.bincount(at, minlength=len(row_of)).astype(np.int64)
-    return Cut(case, day, following - 1, events, indptr, columns)
+    return TimeIntervals(case, day, following - 1, events, indptr, columns)
 
 
-def merge_alike(cut: Cut, days: NDArray) -> Pieces:
+def merge_equal_intervals(cut: TimeIntervals, days: NDArray) -> ModelRows:
     """Merge the rows of a case that have the same covariates.
 
     Rows are compared by two 64-bit sums of hashes of their columns and by the number of columns.
@@ -143,7 +143,7 @@ def merge_alike(cut: Cut, days: NDArray) -> Pieces:
     group = rank[group]
     head = cut.take(np.sort(heads))
     n = len(heads)
-    return Pieces(
+    return ModelRows(
         head.case,
         np.bincount(group, cut.events, minlength=n).astype(np.int64),
         np.bincount(group, days, minlength=n),

@@ -13,19 +13,19 @@ import steropes
 from steropes.design.column_storage import SparseBlock
 from steropes.studies.disclosure import LEAST, shown
 from steropes.studies.sccs.case_population import Population
-from steropes.studies.sccs.era_covariates import CONTROL, Column, refuse_no_windows, unique_names
+from steropes.studies.sccs.era_covariates import CONTROL, Column, distinct_names, require_windows
 from steropes.studies.sccs.eras import Eras
 from steropes.studies.sccs.event_dependent_observation import CensorModel
-from steropes.studies.sccs.exposure_contrast import looked_at, refuse_no_contrast
+from steropes.studies.sccs.exposure_contrast import contrast_columns, require_contrast
 from steropes.studies.sccs.interval_splitting import (
-    Cut,
-    Pieces,
-    cut_time,
-    merge_alike,
+    ModelRows,
+    TimeIntervals,
+    merge_equal_intervals,
     sorted_distinct,
+    split_time,
 )
 from steropes.studies.sccs.risk_windows import Spans, stream_spans
-from steropes.studies.sccs.row_accumulator import Rows
+from steropes.studies.sccs.row_accumulator import RowAccumulator
 from steropes.studies.sccs.settings import CaseSeriesSettings, ExposureWindow
 from steropes.studies.sccs.splines import TimeEffects
 
@@ -142,29 +142,29 @@ def make_intervals(
     scri = bool(columns) and columns[-1].window == CONTROL
     probe = 0 if scri else settings.end_of_observation_days
     every = [*columns, *([Column(PROBE, -1)] if probe else [])]
-    tally = _Tally(len(every), population)
+    tally = _ColumnCounts(len(every), population)
     spread = _spread(settings, population) if effects is not None else None
-    rows = Rows(len(every) - scri, len(effects.names) if effects is not None else 0)
-    looked = looked_at(columns)
+    rows = RowAccumulator(len(every) - scri, len(effects.names) if effects is not None else 0)
+    contrast = contrast_columns(columns)
     own = exposed = 0
     for spans in stream_spans(eras, windows, step):
         own += len(spans.case)
-        exposed += len(sorted_distinct(spans.case[np.isin(spans.column, looked)]))
+        exposed += len(sorted_distinct(spans.case[np.isin(spans.column, contrast)]))
         pieces, time = _chunk(
             spans, population, probe, len(columns), scri, effects, censoring, spread, tally
         )
         rows.add(pieces, time, spans.a)
     if strict:
-        refuse_no_windows(np.array([own]), columns)
+        require_windows(np.array([own]), columns)
     kept = every[: len(columns) - scri] + every[len(columns) :]
     if scri:
         tally.drop(len(columns) - 1)
     result = _assemble(rows, kept, effects, tally, population, settings.spline_cases)
     _add_compared(result, scri)
     if strict:
-        ones = [result.X.indices[result.X.indptr[j] : result.X.indptr[j + 1]] for j in looked]
-        names = [result.names[j] for j in looked]
-        refuse_no_contrast(result.case, ones, names, exposed, len(population))
+        ones = [result.X.indices[result.X.indptr[j] : result.X.indptr[j + 1]] for j in contrast]
+        names = [result.names[j] for j in contrast]
+        require_contrast(result.case, ones, names, exposed, len(population))
     return result
 
 
@@ -177,8 +177,8 @@ def _chunk(
     effects: TimeEffects | None,
     censoring: CensorModel | None,
     spread: NDArray | None,
-    tally: _Tally,
-) -> tuple[Pieces, NDArray | None]:
+    tally: _ColumnCounts,
+) -> tuple[ModelRows, NDArray | None]:
     """Build the rows of one chunk of cases."""
     part = slice(spans.a, spans.b)
     start, end, observed = (
@@ -195,42 +195,49 @@ def _chunk(
     a, b = np.searchsorted(population.outcome_case, (spans.a, spans.b))
     outcomes = population.outcome_case[a:b] - spans.a, population.outcome_day[a:b]
     months = None if effects is None else effects.month_starts(observed, start, end)
-    cut = cut_time(start, end, (case, column, first, last), outcomes, months)
-    keep = np.bincount(cut.case, minlength=len(start)) > 1
+    intervals = split_time(start, end, (case, column, first, last), outcomes, months)
+    keep = np.bincount(intervals.case, minlength=len(start)) > 1
     tally.comparable[part] = keep
     if spread is not None:
         keep &= exposed | spread[part]
     tally.add(spans.a, (case, column, first, last), outcomes, keep, start, end)
-    rows = keep[cut.case]
+    rows = keep[intervals.case]
     if scri:
-        rows &= np.diff(cut.indptr) > 0
-    cut = cut.take(np.flatnonzero(rows))
+        rows &= np.diff(intervals.indptr) > 0
+    intervals = intervals.take(np.flatnonzero(rows))
     if scri:
-        cut = _without(cut, n_eras - 1)
-    days = (cut.last - cut.first + 1).astype(float)
+        intervals = _without(intervals, n_eras - 1)
+    days = (intervals.last - intervals.first + 1).astype(float)
     tally.days += int(days.sum())
     if censoring is not None:
-        of = spans.a + cut.case
+        of = spans.a + intervals.case
         days = censoring.weights(
             population.age[of], population.start[of], population.end[of],
-            population.end_known[of], cut.first, cut.last,
+            population.end_known[of], intervals.first, intervals.last,
         )  # fmt: skip
     if effects is None:
-        return merge_alike(cut, days), None
-    of = spans.a + cut.case
+        return merge_equal_intervals(intervals, days), None
+    of = spans.a + intervals.case
     values = effects.values(
-        population.observed[of], population.age[of], population.start[of], cut.first
+        population.observed[of], population.age[of], population.start[of], intervals.first
     )
-    return Pieces(cut.case, cut.events, days, cut.indptr, cut.columns), values
+    return ModelRows(
+        intervals.case, intervals.events, days, intervals.indptr, intervals.columns
+    ), values
 
 
-def _without(cut: Cut, column: int) -> Cut:
+def _without(intervals: TimeIntervals, column: int) -> TimeIntervals:
     """Remove a column: the control interval is the reference, where no window is."""
-    keep = cut.columns != column
+    keep = intervals.columns != column
     before = np.concatenate([[0], np.cumsum(keep)])
-    return Cut(
-        cut.case, cut.first, cut.last, cut.events, before[cut.indptr], cut.columns[keep]
-    )  # fmt: skip
+    return TimeIntervals(
+        intervals.case,
+        intervals.first,
+        intervals.last,
+        intervals.events,
+        before[intervals.indptr],
+        intervals.columns[keep],
+    )
 
 
 def _spread(settings: CaseSeriesSettings, population: Population) -> NDArray:
@@ -244,7 +251,7 @@ def _spread(settings: CaseSeriesSettings, population: Population) -> NDArray:
     return chosen
 
 
-class _Tally:
+class _ColumnCounts:
     """Statistics of each column over chunks, among cases with more than one row."""
 
     def __init__(self, n_columns: int, population: Population) -> None:
@@ -316,10 +323,10 @@ def _add_compared(made: Intervals, scri: bool) -> None:
 
 
 def _assemble(
-    rows: Rows,
+    rows: RowAccumulator,
     columns: list[Column],
     effects: TimeEffects | None,
-    tally: _Tally,
+    tally: _ColumnCounts,
     population: Population,
     spline_cases: int,
 ) -> Intervals:
@@ -332,7 +339,7 @@ def _assemble(
     extra = [] if effects is None else effects.names
     flags = [] if effects is None else [e.penalized for e in effects.effects for _ in e.names]
     columns = columns + [Column(n, -2, penalized=f) for n, f in zip(extra, flags, strict=True)]
-    names = unique_names(columns)
+    names = distinct_names(columns)
     statistics = pd.DataFrame(tally.table, columns=list(STATISTICS), index=names[:p])
     comparable = None
     rule = "with time to compare"

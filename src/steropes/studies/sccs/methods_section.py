@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from steropes.studies.report import html
 from steropes.studies.report.formatting import count, title_case
-from steropes.studies.sccs.sccs_terminal import interval_words
+from steropes.studies.sccs.sccs_terminal import interval_text
 
 if TYPE_CHECKING:
     from steropes.studies.sccs.sccs_study import CaseSeries
@@ -48,7 +48,7 @@ def methods(study: CaseSeries) -> list[str]:
         "Model": "Given the number of a person’s outcomes, their timing is multinomial with "
         "probabilities proportional to the length of an interval times its rate ratio "
         "(conditional Poisson regression). "
-        + (interval_words(study) or "Intervals of rate ratios are profile likelihood intervals."),
+        + (interval_text(study) or "Intervals of rate ratios are profile likelihood intervals."),
     }
     if study.effects is not None:
         kinds = [e.kind.replace("calendar", "calendar time") for e in study.effects.effects]

@@ -6,14 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from steropes.studies.sccs.interval_splitting import Pieces
+from steropes.studies.sccs.interval_splitting import ModelRows
 
-__all__ = ["Rows"]
+__all__ = ["RowAccumulator"]
 
 MOST = 1 << 16  # The largest chunk of rows, so that row numbers take two bytes.
 
 
-class _Growing:
+class _GrowableArray:
     """An array to which rows are appended; it is resized in place if the system allows it."""
 
     def __init__(self, kind: type, width: int = 0) -> None:
@@ -45,7 +45,7 @@ class _Growing:
         self.values.resize((n, *self.values.shape[1:]), refcheck=False)
 
 
-class Rows:
+class RowAccumulator:
     """The rows of all chunks, in little more memory than the final arrays need.
 
     Parameters
@@ -61,13 +61,13 @@ class Rows:
 
     def __init__(self, p: int, q: int) -> None:
         self.p = p
-        self.case, self.events = _Growing(np.int32), _Growing(np.int32)
-        self.days, self.time = _Growing(np.float64), _Growing(np.float64, q)
+        self.case, self.events = _GrowableArray(np.int32), _GrowableArray(np.int32)
+        self.days, self.time = _GrowableArray(np.float64), _GrowableArray(np.float64, q)
         # Of each chunk: column pointers, number of rows, and row numbers within the chunk.
         self._chunks: list[tuple[NDArray, int]] = []
-        self._ones = _Growing(np.uint16)
+        self._ones = _GrowableArray(np.uint16)
 
-    def add(self, pieces: Pieces, time: NDArray | None, a: int) -> None:
+    def add(self, pieces: ModelRows, time: NDArray | None, a: int) -> None:
         """Append the rows of a chunk that begins with case ``a``."""
         for low in range(0, len(pieces.case), MOST):
             rows = slice(low, low + MOST)

@@ -22,7 +22,7 @@ from scipy.stats import norm
 from steropes.errors import DataError, MonotoneLikelihoodWarning, SeparationError
 from steropes.studies.results.ratios import ratio_of
 from steropes.studies.results.stored_profile import Evaluate, evaluated, profile_of, store_profile
-from steropes.studies.sccs.infinite_estimates import find_ends
+from steropes.studies.sccs.infinite_estimates import find_infinite_estimates
 from steropes.studies.sccs.intervals import Intervals
 from steropes.studies.sccs.sccs_profile import Fit, Profile
 from steropes.studies.sccs.settings import CaseSeriesSettings
@@ -102,7 +102,7 @@ def fit_model(
     columns = intervals.columns
     free = np.array([not c.penalized for c in columns])
     status, present = _without_days(intervals)
-    ends, rows = find_ends(intervals, free & present)
+    ends, rows = find_infinite_estimates(intervals, free & present)
     for j, end in ends.items():
         if math.isnan(end):
             present[j] = False

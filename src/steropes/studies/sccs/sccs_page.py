@@ -16,13 +16,13 @@ from steropes.studies.report.canvas import Picture
 from steropes.studies.report.formatting import count, p_value, title_case
 from steropes.studies.report.plain_text import csv_text
 from steropes.studies.sccs import sccs_figures as pictures
-from steropes.studies.sccs.blinding import blinding_words, hidden_covariates, public_estimates
-from steropes.studies.sccs.diagnostics_section import verdict_parts
+from steropes.studies.sccs.blinding import blinding_text, hidden_covariates, public_estimates
+from steropes.studies.sccs.diagnostics_section import diagnostics_html
 from steropes.studies.sccs.drug_forest import drug_forest
 from steropes.studies.sccs.methods_section import attrition, methods, settings_list
 from steropes.studies.sccs.sccs_diagnostics import findings_of
 from steropes.studies.sccs.sccs_terminal import (
-    interval_words,
+    interval_text,
     ratio_text,
     shown_estimates,
     unconverged_mark,
@@ -74,7 +74,7 @@ def series_page(study: CaseSeries) -> str:
         "<h2>Timing of outcomes</h2>",
         *those("time to event", "spans", "splines"),
         "<h2>Diagnostics</h2>",
-        *verdict_parts(study),
+        *diagnostics_html(study),
         *those("rates", "event to end"),
         "<h2>Study population</h2>",
         *attrition(study),
@@ -161,7 +161,7 @@ def _head(study: CaseSeries, title: str) -> Iterator[str]:
     rules = study.rules
     warnings = [("WARN", note.sentence(rules)) for note in study.data_notes if note.warning]
     yield html.findings([*warnings, *findings_of(study.release.diagnostics)])
-    if words := blinding_words(study):
+    if words := blinding_text(study):
         yield f"<p><b>{escape(words)}</b></p>"
 
 
@@ -232,7 +232,7 @@ def _results(study: CaseSeries) -> list[str]:
         for name, note in public.loc[shown, "note"].items()
         if note and note not in (NOT_SHOWN, WITHHELD)
     ]
-    if words := interval_words(study):
+    if words := interval_text(study):
         caption += f" {words}"
     return [html.table(head, rows, text=(0,), caption=caption), *notes]
 

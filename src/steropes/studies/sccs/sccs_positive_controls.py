@@ -17,7 +17,7 @@ from steropes.studies.database.dates import age_sql
 from steropes.studies.database.observation_periods import joined_periods, joined_spells
 from steropes.studies.database.omop import OmopDatabase, Workspace
 from steropes.studies.execution.validation import real, whole
-from steropes.studies.sccs.era_sources import Sources
+from steropes.studies.sccs.era_sources import EraSources
 from steropes.studies.sccs.settings import CaseRules
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def add_to_exposed_time(
         ``outcomes_before`` and ``outcomes_added``.
     """
     with db.workspace() as work:
-        sources = Sources(db, work, rules, cohorts)
+        sources = EraSources(db, work, rules, cohorts)
         exposed = _exposed(db, work, sources, question.exposure, rule)
         found = work.arrays(f"SELECT person_id, on_day FROM ({sources.outcomes()}) ORDER BY 1, 2")
         name = sources.outcome_name()
@@ -153,7 +153,7 @@ def add_to_exposed_time(
 
 
 def _exposed(
-    db: OmopDatabase, work: Workspace, sources: Sources, exposure: int, rule: SeriesPositives
+    db: OmopDatabase, work: Workspace, sources: EraSources, exposure: int, rule: SeriesPositives
 ) -> _Exposed:
     """Join the windows of the eras, cut them to observation and count the outcomes in them."""
     table = sources.rules.exposures_from

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 import steropes
 from steropes.errors import DataError
 from steropes.studies.sccs.era_covariates import Column
-from steropes.studies.sccs.infinite_estimates import end_of
+from steropes.studies.sccs.infinite_estimates import limiting_estimate
 from steropes.studies.sccs.intervals import Intervals
 from steropes.studies.sccs.settings import CaseSeriesSettings
 
@@ -184,7 +184,7 @@ class Profile:
         rows = np.ones(len(self.intervals), bool)
         for k in infinite:
             if k != j:
-                rows &= ~end_of(self.intervals, k, rows)[1]
+                rows &= ~limiting_estimate(self.intervals, k, rows)[1]
         return rows
 
     def _fit(self, columns: NDArray, rows: NDArray, fixed: int | None, value: float | None) -> Fit:

@@ -25,7 +25,7 @@ from steropes.studies.sccs.blinding import public_estimates
 from steropes.studies.sccs.case_population import Population, find_cases
 from steropes.studies.sccs.case_sampling import Sampling, sampling_cost
 from steropes.studies.sccs.era_covariates import era_columns
-from steropes.studies.sccs.era_sources import Sources
+from steropes.studies.sccs.era_sources import EraSources
 from steropes.studies.sccs.eras import Eras
 from steropes.studies.sccs.event_dependent_observation import CensorModel, fit_censoring
 from steropes.studies.sccs.event_timing import (
@@ -275,7 +275,7 @@ def _run(
 ) -> CaseSeries:
     """Run the steps in order."""
     say("finding cases")
-    sources = Sources(db, work, settings.cases, cohorts)
+    sources = EraSources(db, work, settings.cases, cohorts)
     population = find_cases(db, work, settings.cases, sources)
     _refuse_nobody(sources, population)
     say("building intervals")
@@ -312,7 +312,7 @@ def _run(
     )
 
 
-def _refuse_nobody(sources: Sources, population: Population) -> None:
+def _refuse_nobody(sources: EraSources, population: Population) -> None:
     """Raise if there are no cases, and name the rule that left none."""
     if len(population):
         return

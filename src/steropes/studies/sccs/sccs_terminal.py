@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from steropes.studies.database.data_notes import table_sentences
 from steropes.studies.disclosure.study import WITHHELD
 from steropes.studies.report.formatting import count, decimals, p_value, title_case
-from steropes.studies.sccs.blinding import blinding_words, hidden_covariates, public_estimates
+from steropes.studies.sccs.blinding import blinding_text, hidden_covariates, public_estimates
 from steropes.studies.sccs.grid_page import member_name
 from steropes.studies.sccs.sccs_diagnostics import FAIL, findings_of
 from steropes.studies.verdicts import NOT_SHOWN
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from steropes.studies.sccs.sccs_study import CaseSeries
 
 __all__ = [
-    "interval_words",
+    "interval_text",
     "print_grid",
     "print_series",
     "ratio_text",
@@ -44,7 +44,7 @@ def shown_estimates(study: CaseSeries, most: int = MOST_ROWS) -> list[str]:
     return [*own, *under.index, *unseen][: max(most, len(own))]
 
 
-def interval_words(study: CaseSeries) -> str:
+def interval_text(study: CaseSeries) -> str:
     """Describe intervals that are not profile likelihood intervals; "" if there are none."""
     if not (study.estimates["interval"] == "bootstrap").any():
         return ""
@@ -100,7 +100,7 @@ def print_series(study: CaseSeries, paths: list[Path]) -> None:
         rr += unconverged_mark(study) if math.isfinite(line["rr"]) else ""
         table.add_row(escape(title_case(name)), rr, interval, p_value(line["p"]))
     console.print(table)
-    if words := interval_words(study):
+    if words := interval_text(study):
         console.print(escape(words))
     for note in study.data_notes:
         mark = "[yellow]![/]" if note.warning else "[dim]·[/]"
@@ -117,7 +117,7 @@ def print_series(study: CaseSeries, paths: list[Path]) -> None:
     if len(study.diagnostics) > 1:
         passed = sum(d.unblind for d in study.diagnostics)
         console.print(f"{passed} of {len(study.diagnostics)} exposures pass all diagnostics")
-    if words := blinding_words(study):
+    if words := blinding_text(study):
         console.print(f"[yellow]![/] {escape(words)}")
     console.print(f"[dim]{escape(study.rules.sentence())}[/]")
     console.print()
