@@ -1,10 +1,5 @@
 """Control outcomes: estimates of systematic error, calibration and evaluation of analyses."""
 
-from steropes.studies.controls.control_performance import (
-    ControlEstimates,
-    control_performance,
-    performance_by_ratio,
-)
 from steropes.studies.controls.empirical_calibration import (
     Calibrated,
     SystematicError,
@@ -17,6 +12,11 @@ from steropes.studies.controls.error_model import (
     calibrate_interval,
     fit_error_model,
     leave_one_group_out,
+)
+from steropes.studies.controls.performance_metrics import (
+    ControlEstimates,
+    control_performance,
+    performance_by_ratio,
 )
 from steropes.studies.controls.signal_injection import (
     InjectedOutcomes,

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from steropes.studies.controls.control_performance import ControlEstimates
 from steropes.studies.controls.empirical_calibration import fit_systematic_error
+from steropes.studies.controls.performance_metrics import ControlEstimates
 from steropes.studies.normal_quantile import Z
 from steropes.studies.report import html
 from steropes.studies.report.control_plots import calibration_plot

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from steropes.errors import DataError
-from steropes.studies.controls.control_performance import ControlEstimates, before_and_after
+from steropes.studies.controls.performance_metrics import ControlEstimates, before_and_after
 
 if TYPE_CHECKING:
     from steropes.studies.execution.runner import GridResults

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from steropes.studies.controls.control_figures import performance_definitions, performance_html
-from steropes.studies.controls.control_performance import ControlEstimates, before_and_after
+from steropes.studies.controls.performance_metrics import ControlEstimates, before_and_after
 from steropes.studies.database.data_notes import table_sentences
 from steropes.studies.disclosure.folder import write_release
 from steropes.studies.report import html
