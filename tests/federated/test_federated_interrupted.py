@@ -102,7 +102,7 @@ def test_earlier_spells_without_competing_events_are_of_the_fit(rng):
 def test_what_competing_events_weigh_in_a_later_spell_is_unknown_in_both(rng):
     tables = {s: spells(rng, [[0, 2], [0, 1], [2]]) for s in "abc"}
     plan = plan_of(tables)
-    with pytest.raises(DataError, match="under observation between competing"):
+    with pytest.raises(DataError, match="between competing events"):
         federate(plan, sites_of(tables))
     with pytest.raises(DataError, match="under observation at some time between competing"):
         pooled(plan, tables)

@@ -65,7 +65,7 @@ def test_a_site_that_others_separate_takes_part_and_says_so():
         tables[site] = tables[site].assign(other=(np.arange(len(tables[site])) % 3 == 0) * 1.0)
     found = run("poisson", tables, ("drug", "other"))
     assert found.table.set_index("method").loc["fixed, profile", "sites"] == 3
-    assert "site 'west': 'other' had a normal prior" in found.notes[0]
+    assert "site 'west': for the profile of 'drug', 'other' had normal priors" in found.notes[0]
 
 
 def test_the_sum_of_linear_profiles_has_a_variance_at_each_site():

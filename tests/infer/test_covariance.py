@@ -218,5 +218,5 @@ def test_one_informative_stratum_has_no_robust_errors(rng):
     model.fit(X, y, strata=np.arange(12) // 6, exposure=np.ones(12))
     assert model.vcov().to_numpy() > 0
     for cluster in (None, np.arange(12) // 6):
-        with pytest.raises(DataError, match="only one that says anything"):
+        with pytest.raises(DataError, match="only one of them informs"):
             model.vcov("robust", cluster=cluster)

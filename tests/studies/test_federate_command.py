@@ -170,7 +170,7 @@ def test_a_site_withdraws(sites, capsys):
     assert call("withdraw", folder, *arguments) == 0
     assert "site north has withdrawn in round 0" in capsys.readouterr().out
     assert call("step", folder) == 2
-    assert "fewer than 3 sites are left" in capsys.readouterr().err
+    assert "fewer than 3 sites remain" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -181,9 +181,9 @@ def test_a_site_withdraws(sites, capsys):
         ({"id": "0" * 64}, "0000', but that of its content '"),
         ({"id": None}, "'id' is missing"),
         ({"note": "more"}, "a message of kind 'request' has no 'note'"),
-        ("another plan", "of study '"),
+        ("another plan", "belongs to study '"),
         ("another round", "is the request of round 1, not the request of round 0"),
-        ("another question", "asks for something else than the plan"),
+        ("another question", "does not follow from the plan"),
     ],
 )
 def test_a_request_that_does_not_fit_is_not_answered(sites, change, said, capsys):

@@ -1,8 +1,7 @@
-"""Fits over sites that share no rows: masked sums, an honest lead's requests, and owners' rules.
+"""Fits over sites that share no rows, with masked sums, verified requests and owners' rules.
 
-The rows of a site stay there. A lead asks all sites the same question, coefficients in and sums
-over rows out, and runs on the totals the solver that runs on rows. Users come in through
-`steropes.studies`.
+The rows of a site never leave it. A lead sends coefficients to all sites and receives sums over
+rows, and runs the solver on the totals. Users access this package through `steropes.studies`.
 """
 
 from .exchange import Round, RoundRecord, WaitingError

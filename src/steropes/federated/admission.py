@@ -1,4 +1,4 @@
-"""The decision whether a site answers a request: the owner's rules, the cells and the ledger."""
+"""The decision whether a site answers a request, by the owner's rules, small cells and ledger."""
 
 from __future__ import annotations
 
@@ -22,12 +22,20 @@ from .rules import OwnerRules
 
 __all__ = ["Admission", "RefusedError"]
 
-FEWEST_ROUNDS = 3  # evaluations that no fit does without
-WALK = 5  # variances that no walk does without
+# The smallest number of evaluations of a fit.
+FEWEST_ROUNDS = 3
+# The smallest number of variances of a search.
+WALK = 5
 
 
 class RefusedError(Exception):
-    """A site does not let a message out; ``reasons`` are sentences."""
+    """A site refuses a request.
+
+    Attributes
+    ----------
+    reasons : list of str
+        Sentences that may be sent to the lead.
+    """
 
     def __init__(self, reasons: list[str]) -> None:
         super().__init__("; ".join(reasons))
@@ -43,7 +51,7 @@ class Admission:
     rows : SiteRows
     owner : Owner
     read : callable
-        Reads the site's rows by another plan, for cells across plans.
+        Reads the site's rows according to another plan, to find small cells across plans.
     """
 
     def __init__(
@@ -59,7 +67,7 @@ class Admission:
 
     @property
     def rules(self) -> OwnerRules:
-        """The owner's rules, made stricter by the plan."""
+        """The owner's rules, made stricter where the plan requires it."""
         return self.owner.rules.with_plan(self.plan)
 
     @contextmanager
@@ -69,14 +77,14 @@ class Admission:
         Yields
         ------
         list of int
-            To which the caller appends how many numbers its answer holds.
+            A list to which the caller appends the number of numbers in its answer.
 
         Raises
         ------
         RefusedError
-            The owner's rules forbid the answer; its reasons may be told.
+            The owner's rules forbid the answer; the reasons may be sent to the lead.
         DataError
-            The request contradicts what the site answered before.
+            The request contradicts earlier answers of the site.
         """
         with self.owner.ledger.open() as plans:
             record = self._record(plans, place)
@@ -113,17 +121,17 @@ class Admission:
                 )
             if record.totals and not consent:
                 raise DataError(
-                    "totals that hold this site's sums are known, and from those without them its "
-                    "own would follow by subtraction: the numbers of people and events, means and "
-                    "variances exactly, and its estimate roughly. Do not answer any more, so that "
-                    "the plan ends here, or let the owner consent (--consent, consent=True)"
+                    "totals with this site's sums are known, so that its own sums would follow by "
+                    "subtraction of totals without them: the numbers of people and events, means "
+                    "and variances exactly, and its estimate roughly. Stop answering, so that the "
+                    "plan ends here, or let the owner consent (--consent, consent=True)"
                 )
             record.withdrawn = True
             if record not in plans:
                 plans.append(record)
 
     def _record(self, plans: list[PlanRecord], place: str) -> PlanRecord:
-        """The ledger's record of the plan, or a new one."""
+        """Return the ledger's record of the plan, or a new one."""
         plan, rows = self.plan, self.rows
         for known in plans:
             if place and known.place == place and known.study != plan.study:
@@ -132,7 +140,7 @@ class Admission:
                     "after the first answer. Begin a changed plan in another folder"
                 )
         pattern = self.cells(plans).pattern
-        if rows.held_out is None:  # sums depend on no order
+        if rows.held_out is None:  # without folds the sums do not depend on the order of the rows
             pattern = np.sort(pattern)
         digest = hashlib.sha256(pattern.tobytes()).hexdigest()
         for known in plans:
@@ -151,7 +159,7 @@ class Admission:
         )  # fmt: skip
 
     def cells(self, plans: list[PlanRecord]) -> SiteCells:
-        """The cells of the plan, together with those of the other plans in the ledger."""
+        """Return the cells of the plan, together with those of other plans in the ledger."""
         if self._cells is None or self._cells[0] != len(plans):
             others = self._others(plans) if self.rules.least > 1 else []
             self._cells = len(plans), SiteCells(self.rows, self.plan, self.rules, others)
@@ -159,14 +167,14 @@ class Admission:
         return self._cells[1]
 
     def _others(self, plans: list[PlanRecord]) -> list[Factor]:
-        """Factors of earlier plans: covariates, and times of all grids taken together."""
+        """Return the factors of earlier plans: covariates, and the union of their time grids."""
         plan, out = self.plan, []
         known = list(dict.fromkeys(c for p in plans for c in p.columns))
         more = tuple(c for c in known if c not in plan.table_columns)
         if more:
             try:
                 rows = self._read(replace(plan, columns=(*plan.columns, *more)))
-            except DataError:  # the table does not have them, so that nothing follows from it
+            except DataError:  # the table lacks these columns, which then disclose nothing
                 rows = self.rows
             cells = SiteCells(rows, plan, self.rules)
             out += [f for f in cells.covariates if f.name in more]
@@ -180,15 +188,15 @@ class Admission:
         return out
 
     def _refuse_by_rules(self, request: Message) -> None:
-        """Refuse a method, a kind of request or a size that the owner does not allow."""
+        """Raise `RefusedError` for a method, kind of request or size that the rules forbid."""
         plan, rules = self.plan, self.rules
         if plan.method not in rules.methods:
             raise RefusedError([f"the owner does not allow the method {plan.method!r}"])
         if request.ask in PER_SITE:
             if request.ask not in rules.per_site:
                 raise RefusedError(
-                    [f"the owner has not consented to tell {request.ask!r}, which is of this site "
-                     "by itself (per_site in the owner's rules)"]
+                    [f"the owner has not consented to {request.ask!r}, which discloses numbers of "
+                     "this site alone (per_site in the owner's rules)"]
                 )  # fmt: skip
         elif len(request.sites) < rules.sites:
             raise RefusedError([f"the owner allows totals of {rules.sites} sites or more"])
@@ -200,7 +208,7 @@ class Admission:
     def _refuse_by_data(
         self, plans: list[PlanRecord], record: PlanRecord, request: Message, numbers: int
     ) -> None:
-        """Refuse what would tell of too few people."""
+        """Raise `RefusedError` if the answer would disclose numbers of too few people."""
         plan, rules, cells = self.plan, self.rules, self.cells(plans)
         asked = () if request.ask in PER_SITE else request.sites
         small = refuse_differences(plans, record, rules.least, rules.sites, asked)
@@ -219,6 +227,7 @@ class Admission:
             raise RefusedError(small)
 
     def _small_cells(self, cells: SiteCells, request: Message) -> list[str]:
+        """Return sentences on small cells of the columns that a request combines."""
         plan = self.plan
         pairs: tuple[str, ...] = ()
         if request.ask != "profile" and len(plan.columns) <= WHOLE:
@@ -231,7 +240,7 @@ class Admission:
         return self._small[pairs]
 
     def _foreseen(self, request: Message) -> int:
-        """Numbers that the plan asks for after its description, at the least."""
+        """Return the smallest number of numbers that the plan requests after its description."""
         if request.ask != "describe":
             return 0
         p, T = len(self.plan.columns), len(self.plan.times)
@@ -242,21 +251,21 @@ class Admission:
         return FEWEST_ROUNDS * one * fits
 
     def _solvable(self, cells: SiteCells, numbers: int) -> list[str]:
-        """Sentences on tables whose small cells so many numbers could determine."""
+        """Return sentences on tables whose small cells so many numbers could determine."""
         for what, (combinations, small) in (
             ("the columns of few values", cells.few), ("all columns", cells.all),
         ):  # fmt: skip
             if small and numbers > self.rules.answers_per_cell * combinations:
                 return [
                     f"the table of {what} has cells of fewer than {self.rules.least} people, which "
-                    "could be solved for from the numbers that this plan and earlier ones tell: "
+                    "could be computed from the numbers that this plan and earlier ones disclose: "
                     "leave columns out of the plan, merge their values, or do without folds"
                 ]
         return []
 
 
 def _refuse_other(record: PlanRecord, request: Message) -> None:
-    """Refuse to answer a round twice in different ways, or after a withdrawal."""
+    """Raise `DataError` if a round is answered twice in different ways, or after a withdrawal."""
     if record.withdrawn:
         raise DataError("this site has withdrawn from the plan")
     for answered in record.answered:

@@ -1,10 +1,10 @@
-"""Small cells: counts of people that a site does not let become known, not even within a total.
+"""Small cells: counts of people that a site does not disclose, not even within a total.
 
-Whoever knows sums over rows at a few coefficients knows the counts that they are made of. So the
-rules look at the rows themselves and not at the numbers of a message. A column of few values, the
-event, and the times of a common grid are factors; the cells are those of each factor, of each pair
-of factors (all of their levels, so that what a subtraction leaves is a cell as well), and of all
-factors together where the answers are numerous enough to be solved for them (`ledger`).
+The counts in a table can be computed from sums over rows at a few coefficients. The rules therefore
+examine the rows themselves rather than the numbers of a message. Columns with few values, the
+event, and the times of a common grid are factors. Cells are those of each factor, of each pair of
+factors (including their most frequent levels, so that differences are cells as well), and of all
+factors jointly if the answers are numerous enough to compute them (`ledger`).
 """
 
 from __future__ import annotations
@@ -24,9 +24,12 @@ from .rules import OwnerRules
 
 __all__ = ["Factor", "SiteCells"]
 
-NAMED = 5  # factors that a sentence names
-TOGETHER = 300  # covariates whose cells with the outcomes are counted at once
-MIXING = np.uint64(0x9E3779B97F4A7C15)  # an odd number without structure, which spreads bits
+# The largest number of factors that a sentence names.
+NAMED = 5
+# The number of covariates whose cells with the outcomes are counted at once.
+TOGETHER = 300
+# The multiplier of the hash of values: an odd number that spreads bits well.
+MIXING = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True)
@@ -37,10 +40,10 @@ class Factor:
     ----------
     name : str
     rows : tuple of int arrays
-        The rows at each level but the most frequent one.
+        The rows at each level except the most frequent one.
     complete : bool
-        Whether the levels are all of the column's values. Otherwise there are many values, one of
-        which at least half of the rows have, and the other level holds all other rows.
+        Whether the levels are all values of the column. Otherwise the column has many values, one
+        of which occurs in at least half of the rows, and all other rows form the second level.
     """
 
     name: str
@@ -57,7 +60,8 @@ class SiteCells:
     plan : FederatedPlan
     rules : OwnerRules
     others : sequence of Factor
-        Factors of earlier plans on the same people, whose cells with those of this plan count.
+        Factors of earlier plans on the same people, whose cells with those of this plan are
+        counted too.
     """
 
     def __init__(
@@ -73,7 +77,7 @@ class SiteCells:
     # -- factors -----------------------------------------------------------------------------------
 
     def _outcomes(self) -> Iterator[Factor]:
-        """Events by cause, and the times of shared risk sets."""
+        """Yield the factors of the outcome: events by cause, and times of shared risk sets."""
         rows, plan = self.rows, self.plan
         if plan.model == "linear":
             yield from _factor_of(plan.outcome, rows.y, self.counted, self.rules.levels)
@@ -90,22 +94,22 @@ class SiteCells:
                 yield _levels_of(plan.entry or "", rows.entry, self.counted)
 
     def people(self, among: np.ndarray) -> int:
-        """The number of people among some rows, a bool array."""
+        """Count the people among some rows, given as a bool array."""
         return len(np.unique(self.rows.unit[among & self.counted]))
 
     # -- what is too small -------------------------------------------------------------------------
 
     def refusals(self, pairs: Sequence[str], folds: bool = True) -> list[str]:
-        """Sentences on cells that are too small, of single factors and of pairs.
+        """Return sentences on cells of single factors and of pairs that are too small.
 
         Parameters
         ----------
         pairs : sequence of str
-            The covariates of Hessians: each pair of these is looked at, and each covariate with
-            each outcome in any case.
+            The covariates of Hessians, all pairs of which are examined; each covariate is examined
+            with each outcome in any case.
         folds : bool
-            Whether to look at the rows that each fold leaves out and leaves in as well: with the
-            sums of all rows, those of a part tell of the rest.
+            Whether to examine the own rows and the training rows of each fold as well, since the
+            sums of one part follow from those of the other and of all rows.
         """
         if self.rules.least <= 1:
             return []
@@ -120,6 +124,7 @@ class SiteCells:
         return []
 
     def _small(self, pairs: Sequence[str], among: np.ndarray) -> list[str]:
+        """Return sentences on small cells among some rows; see `refusals`."""
         least = self.rules.least
         if self.people(among) < least:
             return [f"there are fewer than {least} people"]
@@ -151,12 +156,16 @@ class SiteCells:
     def _small_pairs(
         self, covariates: Sequence[Factor], others: Sequence[Factor], among: np.ndarray, every: bool
     ) -> list[tuple[str, ...]]:
-        """Factors, and pairs of these, with a cell that is too small.
+        """Return the factors, and pairs of factors, with a cell that is too small.
 
         Parameters
         ----------
+        covariates, others : sequence of Factor
+        among : (n,) bool array
+            The rows to count.
         every : bool
-            Whether to look at the pairs of covariates, beside those with one of the others.
+            Whether to examine pairs of two covariates too, and not only pairs with one of the
+            others.
         """
         factors = [*covariates, *others]
         if not factors:
@@ -165,7 +174,7 @@ class SiteCells:
         pair = ~(is_covariate[:, None] & is_covariate) | every
         pair &= ~np.eye(m, dtype=bool)
         members = [[r[among[r]] for r in f.rows] for f in factors]
-        if self.own_units:  # people have several rows: a level's complement is a level of its own
+        if self.own_units:  # people have several rows, so the complement of a level is a level too
             at = np.flatnonzero(among)
             members = [[*own, np.setdiff1d(at, np.concatenate([*own, at[:0]]))] for own in members]
         owner = np.repeat(np.arange(m), [len(own) for own in members])
@@ -183,10 +192,11 @@ class SiteCells:
         return out
 
     def _too_few(self, count: np.ndarray) -> np.ndarray:
+        """Return which counts are positive but below the owner's limit."""
         return (count > 0) & (count < self.rules.least)
 
     def _of_people(self, Z: sparse.csc_array, owner: np.ndarray, m: int) -> np.ndarray:
-        """`_of_rows` where people have several rows: those who have a row at both levels."""
+        """Find small cells as in `_of_rows`, counting people with rows at both levels."""
         units, unit = np.unique(self.rows.unit, return_inverse=True)
         by_row, out = Z.tocsr(), np.zeros((m, m), bool)
         for k in range(Z.shape[1]):
@@ -201,24 +211,26 @@ class SiteCells:
     def _of_rows(
         self, Z: sparse.csc_array, owner: np.ndarray, m: int, n: int, pair: np.ndarray
     ) -> np.ndarray:
-        """Pairs of factors (m, m) with a cell that is too small; on the diagonal, factors.
+        """Find pairs of factors, (m, m) bool, with a small cell; single factors on the diagonal.
 
         Parameters
         ----------
         Z : (n, K) sparse array
-            Indicators of the levels but the most frequent ones.
+            Indicators of all levels except the most frequent ones.
         owner : (K,) int array
-            Their factors.
+            The factor of each level.
+        m : int
+            Number of factors.
         n : int
-            Rows.
+            Number of rows.
         pair : (m, m) bool array
-            The pairs to look at.
+            The pairs to examine.
         """
         F = np.zeros((len(owner), m))
         F[np.arange(len(owner)), owner] = 1.0
         size, G = np.asarray(Z.sum(axis=0)).ravel(), (Z.T @ Z).toarray()
         found = F.T @ (self._too_few(G) & pair[np.ix_(owner, owner)]) @ F > 0
-        rest = G @ F  # with any but the most frequent level of another factor
+        rest = G @ F  # rows at any level of another factor except its most frequent one
         beyond = F.T @ (self._too_few(size[:, None] - rest) & pair[owner]) > 0
         total = F.T @ size
         neither = n - total[:, None] - total + F.T @ rest
@@ -230,10 +242,10 @@ class SiteCells:
 
     @cached_property
     def few(self) -> tuple[int, bool]:
-        """Combinations of the covariates of few values, and whether one with the outcome is small.
+        """Number of combinations of covariates with few values, and whether a cell is small.
 
-        The combinations are of covariates alone, because the outcome enters the sums of most
-        models in few numbers, but a cell is of both.
+        Combinations are counted for covariates alone, because the outcome enters the sums of most
+        models in few numbers; cells are those of covariates and outcome.
         """
         pattern = np.zeros(len(self.counted), np.uint64)
         complete = [f for f in self.covariates if f.complete]
@@ -248,12 +260,13 @@ class SiteCells:
 
     @cached_property
     def all(self) -> tuple[int, bool]:
-        """The same of all covariates, whatever their values, with weights and offsets."""
+        """The same as `few` for all covariates, with weights and offsets."""
         combinations = len(np.unique(self._covariate_pattern[self.counted]))
         return combinations, self._has_small(self.pattern)
 
     @cached_property
     def _covariate_pattern(self) -> np.ndarray:
+        """A hash of the covariates, weight, offset and times of each row, (n,) uint64."""
         pattern, problem = np.zeros(len(self.counted), np.uint64), self.rows.problem
         for j, (rows, values) in enumerate(_values(self.rows)):
             pattern[rows] += _mixed(values, j)
@@ -265,7 +278,7 @@ class SiteCells:
 
     @cached_property
     def pattern(self) -> np.ndarray:
-        """A number for the values of each row, (n,) uint64; rows that differ have other ones."""
+        """A hash of all values of each row, (n,) uint64."""
         codes = self.rows.codes if self.rows.codes is not None else self.rows.y
         pattern = self._covariate_pattern + _mixed(np.asarray(codes, float), -9)
         if self.rows.event is not None:
@@ -273,7 +286,7 @@ class SiteCells:
         return pattern
 
     def _has_small(self, pattern: np.ndarray) -> bool:
-        """Whether a combination is that of too few people."""
+        """Return whether a combination of values occurs in too few people."""
         both = np.unique(np.column_stack([pattern, self.rows.unit.astype(np.uint64)])[self.counted],
                          axis=0)  # fmt: skip
         counts = np.unique(both[:, 0], return_counts=True)[1]
@@ -281,12 +294,12 @@ class SiteCells:
 
 
 def _weight(j: int, k: int) -> np.uint64:
-    """A number for level k of factor j, such that sums of several tell which these are."""
+    """Hash level k of factor j, such that sums of hashes identify the levels."""
     return _mixed(np.array([float(k + 1)]), j)[0]
 
 
 def _mixed(x: np.ndarray, j: int) -> np.ndarray:
-    """Numbers for the values of column j, (n,) uint64: sums over columns differ where rows do."""
+    """Hash the values of column j, (n,) uint64, such that sums over columns identify rows."""
     z = (np.asarray(x, np.float64) + 0.0).view(np.uint64)
     with np.errstate(over="ignore"):
         z = (z ^ np.uint64(j % (1 << 32) + 1)) * MIXING
@@ -295,7 +308,7 @@ def _mixed(x: np.ndarray, j: int) -> np.ndarray:
 
 
 def _values(rows: SiteRows) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Of each column the rows that are not zero (of dense ones, all), and their values."""
+    """Yield the nonzero rows of each column, or all rows of a dense one, with their values."""
     for block in rows.design.blocks:
         for j in range(block.p):
             if isinstance(block, SparseBlock):
@@ -307,7 +320,7 @@ def _values(rows: SiteRows) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 
 def _covariates(rows: SiteRows, counted: np.ndarray, most: int) -> Iterator[Factor]:
-    """Factors among the covariates."""
+    """Yield the covariates that are factors."""
     for name, (at, values) in zip(rows.design.names, _values(rows), strict=True):
         if len(at) == len(counted):
             x = np.empty(len(counted))
@@ -321,7 +334,7 @@ def _covariates(rows: SiteRows, counted: np.ndarray, most: int) -> Iterator[Fact
 def _sparse_factor(
     name: str, at: np.ndarray, values: np.ndarray, n: int, most: int
 ) -> Iterator[Factor]:
-    """The factor of a column that is zero in the rows that are not named."""
+    """Yield the factor of a column that is zero in all other rows, if it is one."""
     found, code = np.unique(values, return_inverse=True)
     if len(found) + 1 <= most:
         yield Factor(name, tuple(at[code == k] for k in range(len(found))))

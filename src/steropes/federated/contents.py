@@ -1,8 +1,8 @@
-"""Contents of answers: the name, shape and order of the sums, and what single sites are asked for.
+"""Contents of answers: names, shapes and order of the sums, and of the numbers of single sites.
 
-The sums of an answer are one vector of fixed-point numbers. Its layout follows from the plan and
-the request alone, so that every site and the lead agree on it without seeing each other's numbers.
-The protocol's page shows the same list.
+The sums of an answer are one vector of fixed-point numbers. Its layout depends only on the plan and
+the request, so that all sites and the lead agree on it without seeing each other's numbers. The
+page on the protocol contains the same list.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ __all__ = [
     "total_of",
 ]
 
-LINEAR_PARTS, PARTS = 6, 1  # sums that make the score of a fold's rows
+# The number of sums from which the score of a fold's rows is computed.
+LINEAR_PARTS, PARTS = 6, 1
 
 
 @dataclass(frozen=True)
@@ -40,9 +41,9 @@ class Field:
     ----------
     ask : str
     name : str
-        ``"*"`` stands for the plan's parameters.
+        Name of the field; ``"*"`` means each of the plan's parameters.
     shape : tuple of str
-        Names of lengths (see `_lengths`); empty for one number.
+        Names of lengths (see `_lengths`); empty for a single number.
     when : str
         Key of `WHEN`.
     """
@@ -110,7 +111,7 @@ FIELDS: tuple[Field, ...] = (
     Field("risk_sets", "held_linear", ("fits",), "the request has `folds`"),
     Field("risk_sets", "held_count", ("fits", "T"), "the request has `folds`"),
     Field("risk_sets", "held_weight", ("fits", "T"), "the request has `folds`"),
-    # In clear, of single sites: lengths that the request does not tell are the site's own.
+    # Numbers of single sites in clear; lengths that the request does not determine are free.
     Field("times", "times", ("any",)),
     Field("times", "leave_times", ("any",), FINE_GRAY),
     Field("estimate", "estimate", ("1 + p",)),
@@ -122,7 +123,7 @@ FIELDS: tuple[Field, ...] = (
 
 
 def _lengths(plan: FederatedPlan, request: Message) -> dict[str, int]:
-    """The lengths that shapes are made of."""
+    """Return the lengths by the names that shapes use."""
     p, own = len(plan.columns), len(plan.intercepts)
 
     def of(name: str) -> int:
@@ -141,7 +142,7 @@ def _lengths(plan: FederatedPlan, request: Message) -> dict[str, int]:
 
 
 def layout(plan: FederatedPlan, request: Message) -> dict[str, tuple[int, ...]]:
-    """The shapes of an answer's sums by name, in their order."""
+    """Return the shapes of an answer's sums by name, in order."""
     lengths = _lengths(plan, request)
     return {
         f.name: tuple(lengths[length] for length in f.shape)
@@ -151,12 +152,12 @@ def layout(plan: FederatedPlan, request: Message) -> dict[str, tuple[int, ...]]:
 
 
 def numbers_in(shapes: Mapping[str, tuple[int, ...]]) -> int:
-    """How many numbers a layout holds."""
+    """Count the numbers of a layout."""
     return sum(int(np.prod(shape)) for shape in shapes.values())
 
 
 def pack(shapes: Mapping[str, tuple[int, ...]], sums: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Sums as one vector of limbs, (n, 3), in the order of the layout.
+    """Encode sums as one vector of limbs, (n, 3), in the order of the layout.
 
     Raises
     ------
@@ -171,15 +172,15 @@ def pack(shapes: Mapping[str, tuple[int, ...]], sums: Mapping[str, np.ndarray]) 
             flat.append(encode(x.ravel()))
         except OverflowError as error:
             raise DataError(
-                f"{name!r}: {error}. Give columns, weights and the outcome in units in which they "
-                "are smaller."
+                f"{name!r}: {error}. Give columns, weights and the outcome in larger units, which "
+                "make their values smaller."
             ) from None
     return np.concatenate(flat)
 
 
 @dataclass(frozen=True)
 class Totals:
-    """The sums of all sites that answered a request.
+    """The totals over all sites that answered a request.
 
     Attributes
     ----------
@@ -189,19 +190,20 @@ class Totals:
     arrays: Mapping[str, np.ndarray]
 
     def __getitem__(self, name: str) -> np.ndarray:
+        """Return a total by name."""
         return self.arrays[name]
 
     def number(self, name: str) -> float:
-        """A total that is one number."""
+        """Return a total that is a single number."""
         return float(self.arrays[name])
 
     def count(self, name: str) -> int:
-        """A total that is a whole number.
+        """Return a total that is a count.
 
         Raises
         ------
         DataError
-            It is none: the masks of the answers did not cancel.
+            It is not a count, because the masks of the answers did not cancel.
         """
         value = self.number(name)
         if value != round(value) or not 0 <= value < 2**53:
@@ -213,7 +215,7 @@ class Totals:
 
 
 def total_of(plan: FederatedPlan, request: Message, answers: tuple[Message, ...]) -> Totals:
-    """Add up masked answers; the masks of all sites that were asked cancel."""
+    """Add masked answers; the masks cancel if all sites answered."""
     shapes = layout(plan, request)
     n = numbers_in(shapes)
     total = np.zeros((n, 3), np.uint64)
@@ -230,12 +232,12 @@ def total_of(plan: FederatedPlan, request: Message, answers: tuple[Message, ...]
 
 
 def masked(sums: np.ndarray, mask: np.ndarray) -> bytes:
-    """Sums under a mask, as the bytes of an answer."""
+    """Add a mask to sums and convert them to the bytes of an answer."""
     return to_bytes(add(sums, mask))
 
 
 def refuse_contents(plan: FederatedPlan, request: Message, answer: Message) -> None:
-    """Refuse an answer in clear whose arrays are not those of its request, by site and field."""
+    """Raise `DataError` if the arrays of an answer in clear are not those of its request."""
     lengths = _lengths(plan, request)
     wanted: dict[str, tuple[str, ...]] = {}
     for f in FIELDS:
@@ -258,7 +260,7 @@ def refuse_contents(plan: FederatedPlan, request: Message, answer: Message) -> N
 
 
 def contents_table() -> str:
-    """The fields as the table of the protocol's page."""
+    """Format the fields as the table on the page of the protocol."""
     lines = ["| ask | field | shape | when |", "|---|---|---|---|"]
     for f in FIELDS:
         shape = f"({', '.join(f.shape)})" if f.shape else "one number"

@@ -1,8 +1,8 @@
-"""The lead's side of a conversation: it asks for totals, or for numbers of single sites.
+"""The lead's requests for totals or for numbers of single sites, one round after another.
 
-The lead's computation is deterministic and does no input or output of its own. Each request goes
-to a `converse` function, which returns the finished `Round`; a transport supplies it, or a site
-that recomputes the lead's steps from the rounds so far (`program`).
+The lead's computation is deterministic and performs no input or output. Each request is passed to a
+function `converse`, which returns the finished `Round`. A transport provides this function, or a
+site that recomputes the lead's steps from earlier rounds (`program`).
 """
 
 from __future__ import annotations
@@ -27,16 +27,19 @@ __all__ = [
     "same_request",
 ]
 
-CLOSE = 1e-6  # relative difference of requests that two machines compute from the same totals
+# The largest relative difference of requests that two machines compute from the same totals.
+CLOSE = 1e-6
 
 
 class WaitingError(Exception):
-    """Sites have yet to answer.
+    """Some sites have not answered yet.
 
     Attributes
     ----------
     round : int
+        The round in progress.
     sites : tuple of str
+        The sites that have not answered.
     """
 
     def __init__(self, round_: int, sites: Sequence[str]) -> None:
@@ -45,20 +48,20 @@ class WaitingError(Exception):
 
 
 class SiteLeft(Exception):
-    """A site left, so that the round has no total and is repeated without it."""
+    """Raised if a site left, so that the round has no total and is repeated without the site."""
 
 
 @dataclass(frozen=True)
 class Round:
-    """A request and what came back.
+    """A request with its answers.
 
     Attributes
     ----------
     request : Message
     answers : tuple of Message
-        In the order of the request's sites. Where sites left, their withdrawals at most.
+        Answers in the order of the request's sites; if sites left, only withdrawals.
     left : tuple of str
-        Sites that take no further part; then the round has no total.
+        Sites that take no further part, in which case the round has no total.
     """
 
     request: Message
@@ -68,20 +71,21 @@ class Round:
 
 @dataclass(frozen=True)
 class RoundRecord:
-    """What a round sent.
+    """The traffic of a round.
 
     Attributes
     ----------
     round : int
     ask : str
+        The kind of request.
     sent : int
         Bytes of the request, which each site reads.
     received : dict of str to int
         Bytes of each site's answer.
     numbers : int
-        Numbers that became known: totals, or those of the single sites together.
+        Number of numbers disclosed: totals, or those of all single sites together.
     told : tuple of str
-        Names of the fields.
+        Names of the disclosed fields.
     left : tuple of str
         Sites that left in this round.
     """
@@ -97,7 +101,7 @@ class RoundRecord:
 
 @dataclass
 class Exchange:
-    """Asks sites, one round after the other.
+    """The lead's side of an analysis, which sends requests one after another.
 
     Attributes
     ----------
@@ -105,13 +109,13 @@ class Exchange:
     converse : callable
         Sends a request and returns the finished round.
     measure : callable
-        The size of a message in bytes.
+        Returns the size of a message in bytes.
     sites : list of str
         The sites that still take part.
     records : list of RoundRecord
-        Of the rounds so far.
+        The traffic of all rounds so far.
     reached : array or None
-        The coefficients of the last request that had some.
+        The last coefficients that were requested.
     """
 
     plan: FederatedPlan
@@ -122,15 +126,16 @@ class Exchange:
     reached: np.ndarray | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
+        """Start with all sites of the plan."""
         self.sites = list(self.plan.sites)
 
     def total(self, ask: Ask, arrays: Mapping[str, np.ndarray] | None = None) -> Totals:
-        """Ask all sites for sums, and return the totals.
+        """Request sums from all sites and return the totals.
 
         Raises
         ------
         DataError
-            A refusal, by site, or an answer of the wrong size.
+            A site refused, or an answer has the wrong size.
         SiteLeft
             A site left.
         """
@@ -146,7 +151,7 @@ class Exchange:
         values: Mapping[str, Value] | None = None,
         sites: Sequence[str] | None = None,
     ) -> list[Message]:
-        """Ask single sites, by default all, for numbers of their own, in clear."""
+        """Request numbers of single sites, by default of all, in clear."""
         assert ask in PER_SITE
         asked = self.sites if sites is None else [s for s in sites if s in self.sites]
         done = self._round(ask, arrays or {}, values or {}, asked)
@@ -160,11 +165,12 @@ class Exchange:
         self, ask: Ask, arrays: Mapping[str, np.ndarray], values: Mapping[str, Value],
         sites: Sequence[str],
     ) -> Round:  # fmt: skip
+        """Send a request and return the finished round."""
         n = len(self.records)
         if n >= self.plan.max_rounds:
             raise DataError(
-                f"{n} rounds were not enough (max_rounds); columns that are nearly collinear, or "
-                "an outcome that they separate, take many. Give them a prior, or raise max_rounds."
+                f"{n} rounds were not enough (max_rounds). Nearly collinear columns, or an outcome "
+                "that they separate, need many: give them a prior, or raise max_rounds."
             )
         known = {**values, "sites": list(sites)}
         request = Message("request", self.plan.study, n, ask, values=known, arrays=arrays)
@@ -175,9 +181,9 @@ class Exchange:
         return done
 
     def _leave(self, done: Round) -> None:
-        """Go on without sites, unless their own sums would follow from the totals with them.
+        """Continue without sites, unless their own sums would follow from totals with them.
 
-        A withdrawal after the first total holds the consent of the site's owner; see
+        A withdrawal after the first total implies the consent of the site's owner; see
         `Admission.withdraw`.
         """
         silent = {*done.left} - {a.site for a in done.answers if a.kind == "withdrawal"}
@@ -193,11 +199,12 @@ class Exchange:
         if len(self.sites) < self.plan.min_sites:
             raise DataError(
                 f"{gone} left in round {done.request.round}, and fewer than {self.plan.min_sites} "
-                "sites are left, whose total would tell of single sites"
+                "sites remain, whose total could disclose single sites"
             )
         raise SiteLeft(gone)
 
     def _record(self, done: Round, numbers: int, told: tuple[str, ...]) -> None:
+        """Record the traffic of a round."""
         sizes = {a.site: self.measure(a) for a in done.answers}
         request = done.request
         self.records.append(
@@ -207,7 +214,7 @@ class Exchange:
 
 
 def check_answer(message: Message, request: Message, site: str, where: str) -> None:
-    """Refuse what is no reply of a site to a request, by name."""
+    """Raise `DataError` if a message is not a reply of a site to a request."""
     if message.kind == "request":
         raise DataError(f"{where} is a request, not an answer")
     if message.study != request.study:
@@ -216,17 +223,18 @@ def check_answer(message: Message, request: Message, site: str, where: str) -> N
         raise DataError(f"{where} is from site {message.site!r}")
     if message.round != request.round:
         raise DataError(
-            f"{where} is to round {message.round}, but this is round {request.round}: the site "
+            f"{where} answers round {message.round}, but this is round {request.round}: the site "
             "answered an old request. Delete the file and let it answer again."
         )
     if message.ask != request.ask or message.request != request.id:
         raise DataError(
-            f"{where} is to another request of round {request.round}: the site answered an old "
+            f"{where} answers another request of round {request.round}: the site answered an old "
             "one. Delete the file and let it answer again."
         )
 
 
 def _refuse_refusals(messages: Sequence[Message]) -> None:
+    """Raise `DataError` with the reasons if a site refused."""
     refusals = [m for m in messages if m.kind == "refusal"]
     if refusals:
         said = " | ".join(f"site {m.site!r}: {'; '.join(m.reasons)}" for m in refusals)
@@ -235,7 +243,7 @@ def _refuse_refusals(messages: Sequence[Message]) -> None:
 
 
 def same_request(given: Message, expected: Message) -> bool:
-    """Whether two requests are the same but for the rounding of two machines."""
+    """Return whether two requests are the same up to the rounding errors of two machines."""
     return (
         (given.kind, given.study, given.round, given.ask)
         == (expected.kind, expected.study, expected.round, expected.ask)
@@ -247,12 +255,14 @@ def same_request(given: Message, expected: Message) -> bool:
 
 
 def _same_value(a: Value, b: Value) -> bool:
+    """Compare two plain values, numbers up to rounding."""
     if isinstance(a, float | int) and isinstance(b, float | int):
         return _close(np.asarray(a), np.asarray(b))
     return a == b
 
 
 def _close(a: np.ndarray, b: np.ndarray) -> bool:
+    """Compare two arrays, real numbers up to rounding."""
     if a.shape != b.shape:
         return False
     if b.dtype.kind in "iu":

@@ -1,14 +1,14 @@
-"""A folder that a lead and its sites share: the plan, and a folder a round.
+"""Exchange of messages through a shared folder with the plan and one subfolder per round.
 
     plan.json
     rounds/000/request.json      written by the lead
     rounds/000/north.json        a site's answer, signed, its sums masked
-    rounds/000/left.json         names of sites that the lead goes on without
+    rounds/000/left.json         names of sites without which the lead continues
     …
     result.json
 
-There is no state but these files. Each `step` of the lead runs its computation again from the
-first round to the first answer that is missing, and each site does the same before it answers.
+These files are the only state. Each `step` of the lead repeats its computation from the first round
+to the first missing answer, and each site does the same before it answers.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ __all__ = ["history", "read_plan", "run_in_folder", "start_folder", "write_answe
 
 
 def start_folder(folder: str | Path, plan: FederatedPlan) -> Path:
-    """Write a plan into a new folder; returns the plan's path.
+    """Write a plan into a new folder and return the path of the plan.
 
     Raises
     ------
     DataError
-        There is another plan already.
+        The folder contains a plan already.
     """
     path = Path(folder) / "plan.json"
     for there in (path, Path(folder) / "rounds"):
@@ -46,25 +46,24 @@ def start_folder(folder: str | Path, plan: FederatedPlan) -> Path:
 
 
 def read_plan(folder: str | Path) -> FederatedPlan:
-    """The plan of a folder."""
+    """Read the plan of a folder."""
     path = Path(folder) / "plan.json"
     if not path.exists():
         raise DataError(f"{folder} has no plan.json; begin with `steropes federate init`")
     given = _json(path)
     if not isinstance(given, dict) or given.get("schema") != SCHEMA:
         version = given.get("schema") if isinstance(given, dict) else None
-        raise DataError(
-            f"{path} is of schema {version!r}; this version of steropes speaks {SCHEMA!r}"
-        )
+        raise DataError(f"{path} has schema {version!r}; this version of steropes uses {SCHEMA!r}")
     study = given.pop("study", None)
     given.pop("schema")
     plan = FederatedPlan.from_dict(given, str(path))
     if study != plan.study:
-        raise DataError(f"{path} was changed after it was written: its digest is another")
+        raise DataError(f"{path} was changed after it was written: its digest differs")
     return plan
 
 
 def _json(path: Path) -> object:
+    """Read a JSON file."""
     try:
         return json.loads(read_bytes(path))
     except (ValueError, RecursionError) as error:
@@ -72,11 +71,12 @@ def _json(path: Path) -> object:
 
 
 def _at(folder: str | Path, n: int) -> Path:
+    """Return the subfolder of a round."""
     return Path(folder) / "rounds" / f"{n:03d}"
 
 
 def _request(folder: str | Path, n: int) -> Message | None:
-    """The request of a round, if there is one."""
+    """Read the request of a round; None if there is none."""
     path = _at(folder, n) / "request.json"
     if not path.exists():
         return None
@@ -84,25 +84,25 @@ def _request(folder: str | Path, n: int) -> Message | None:
     if message.kind != "request" or message.round != n:
         what = f"the {message.kind} of round {message.round}"
         raise DataError(
-            f"{path} is {what}, not the request of round {n}. Do not answer it; let the lead "
-            "delete it and take a step, which writes it again."
+            f"{path} is {what}, not the request of round {n}. Do not answer it; ask the lead to "
+            "delete it and to take a step, which writes it again."
         )
     return message
 
 
 def _left(folder: str | Path, request: Message) -> list[str]:
-    """Sites that the lead goes on without after a round."""
+    """Read the sites without which the lead continues after a round."""
     path = _at(folder, request.round) / "left.json"
     if not path.exists():
         return []
     given = _json(path)
     if not isinstance(given, list) or any(s not in request.sites for s in given):
-        raise DataError(f"{path} must be a list of sites that the round was asked of")
+        raise DataError(f"{path} must be a list of sites of the round's request")
     return given
 
 
 def _replies(folder: str | Path, request: Message) -> tuple[Round, list[str]]:
-    """What came back to a request so far, and the sites that have yet to answer."""
+    """Read the replies to a request so far; also return the sites that have not answered."""
     found, left, missing = [], _left(folder, request), []
     for name in request.sites:
         path = _at(folder, request.round) / f"{name}.json"
@@ -121,7 +121,7 @@ def _replies(folder: str | Path, request: Message) -> tuple[Round, list[str]]:
 
 
 def history(folder: str | Path) -> tuple[Message, list[Round]]:
-    """The last request of a folder, and the finished rounds before it."""
+    """Read the last request of a folder and the finished rounds before it."""
     rounds, n = list[Round](), 0
     request = _request(folder, 0)
     if request is None:
@@ -136,7 +136,7 @@ def history(folder: str | Path) -> tuple[Message, list[Round]]:
 
 
 def write_answer(folder: str | Path, message: Message) -> Path:
-    """Write a site's reply into the folder of its round; a refusal gives way to an answer."""
+    """Write a site's reply into the folder of its round; it replaces an earlier refusal."""
     path = _at(folder, message.round) / f"{message.site}.json"
     if path.exists() and read_message(path)[0].kind == "refusal":
         path.unlink()
@@ -148,19 +148,24 @@ def run_in_folder(
     without: Sequence[str] = (),
     peers: Mapping[str, PublicKeys] | None = None,
 ) -> Found:
-    """Take the lead's computation as far as the answers in a folder go.
+    """Run the lead's computation as far as the answers in a folder allow.
 
     Parameters
     ----------
+    folder : str or Path
     without : sequence of str
-        Sites that have not answered the last request and are not waited for any longer.
+        Sites that have not answered the last request and without which the lead continues.
     peers : dict of str to PublicKeys, optional
-        Keys of the sites, to check their signatures.
+        Public keys of the sites, to check their signatures.
+
+    Returns
+    -------
+    FederatedResult or Profiles
 
     Raises
     ------
     WaitingError
-        Sites have yet to answer the last request.
+        Some sites have not answered the last request.
     """
     plan = read_plan(folder)
     program = LeadProgram(plan)
@@ -172,8 +177,8 @@ def run_in_folder(
             known = request
         elif not same_request(known, request):
             raise DataError(
-                f"{path} is not what the answers before it lead to: a file of an earlier round was "
-                "changed. Delete the folders of the rounds from the changed one's next on."
+                f"{path} does not follow from the answers before it: a file of an earlier round "
+                "was changed. Delete the folders of all rounds after the changed one."
             )
         done, missing = _replies(folder, known)
         refused = tuple(a for a in done.answers if a.kind == "refusal")

@@ -1,9 +1,9 @@
-"""Keys of the sites: signatures, and the secrets that each pair of sites shares.
+"""Keys of the sites, for signatures and for secrets that each pair of sites shares.
 
-A site has an Ed25519 key, which signs its messages, and an X25519 key, from which it and each
-other site derive the same secret. Sites exchange the public halves once, before the first analysis
-and not through the lead (`PublicKeys.fingerprint` is short enough to be compared by telephone).
-All primitives are those of the `cryptography` package.
+A site has an Ed25519 key, which signs its messages, and an X25519 key, from which it derives a
+common secret with each other site. Sites exchange the public keys once, before the first analysis
+and not through the lead; `PublicKeys.fingerprint` is short enough to be compared by telephone. All
+cryptographic primitives are those of the package `cryptography`.
 """
 
 from __future__ import annotations
@@ -32,10 +32,12 @@ PURPOSE = b"steropes federated mask"
 
 
 def _text(content: bytes) -> str:
+    """Encode bytes in base64."""
     return base64.b64encode(content).decode()
 
 
 def _key(given: Mapping[str, Any], name: str, where: str) -> bytes:
+    """Decode and validate a key."""
     try:
         content = base64.b64decode(given[name], validate=True)
     except (KeyError, TypeError, ValueError, binascii.Error):
@@ -47,6 +49,7 @@ def _key(given: Mapping[str, Any], name: str, where: str) -> bytes:
 
 @lru_cache(maxsize=4096)  # each round's signatures are checked again in all later rounds
 def _is_signed(signing: bytes, signature: bytes, content: bytes) -> bool:
+    """Verify an Ed25519 signature."""
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
@@ -64,9 +67,18 @@ class PublicKeys:
     Attributes
     ----------
     signing : bytes
-        Ed25519.
+        Ed25519 key that verifies signatures.
     agreement : bytes
-        X25519.
+        X25519 key for the agreement on secrets.
+
+    Examples
+    --------
+    >>> from steropes.federated import SiteKeys
+    >>> keys = SiteKeys.generate()
+    >>> keys.public.verify(keys.sign(b"message"), b"message")
+    True
+    >>> len(keys.public.fingerprint.split())
+    16
     """
 
     signing: bytes
@@ -84,13 +96,13 @@ class PublicKeys:
 
     @classmethod
     def from_dict(cls, given: Any, where: str) -> PublicKeys:
-        """Read what `to_dict` made; ``where`` is what errors call it."""
+        """Create keys from the result of `to_dict`; ``where`` names it in errors."""
         if not isinstance(given, Mapping):
             raise DataError(f"{where} must be an object with 'signing' and 'agreement'")
         return cls(_key(given, "signing", where), _key(given, "agreement", where))
 
     def verify(self, signature: bytes, content: bytes) -> bool:
-        """Whether a signature of some content is this site's."""
+        """Return whether this site signed some content."""
         return _is_signed(self.signing, signature, content)
 
 
@@ -100,18 +112,19 @@ class SiteKeys:
     Parameters
     ----------
     signing, agreement : bytes
-        The seeds of the Ed25519 and the X25519 key, 32 bytes each.
+        Seeds of the Ed25519 and the X25519 key, 32 bytes each.
     """
 
     def __init__(self, signing: bytes, agreement: bytes) -> None:
         self._signing, self._agreement = signing, agreement
 
     def __repr__(self) -> str:
+        """Return a text without the keys."""
         return "SiteKeys()"
 
     @classmethod
     def generate(cls) -> SiteKeys:
-        """Draw new keys from the operating system's source of randomness."""
+        """Generate new keys with the operating system's source of randomness."""
         try:
             from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
             from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
@@ -124,6 +137,7 @@ class SiteKeys:
 
     @cached_property
     def _signer(self) -> Ed25519PrivateKey:
+        """The key that signs."""
         try:
             from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
         except ImportError:
@@ -132,6 +146,7 @@ class SiteKeys:
 
     @cached_property
     def _agreer(self) -> X25519PrivateKey:
+        """The key for the agreement on secrets."""
         try:
             from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
         except ImportError:
@@ -140,14 +155,14 @@ class SiteKeys:
 
     @property
     def public(self) -> PublicKeys:
-        """The public halves."""
+        """The public keys."""
         return PublicKeys(
             self._signer.public_key().public_bytes_raw(),
             self._agreer.public_key().public_bytes_raw(),
         )
 
     def to_dict(self) -> dict[str, str]:
-        """The private keys as plain values, for a file that nobody else can read."""
+        """Return the private keys as plain values, for a file that only the owner can read."""
         return {"signing": _text(self._signing), "agreement": _text(self._agreement)}
 
     @classmethod
@@ -186,7 +201,7 @@ class SiteKeys:
         return out
 
     def _stream(self, public: PublicKeys, context: bytes, length: int) -> bytes:
-        """Pseudo-random bytes that only two sites can make, by X25519, HKDF and ChaCha20."""
+        """Generate bytes that only two sites can compute, by X25519, HKDF and ChaCha20."""
         from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
         from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
         from cryptography.hazmat.primitives.hashes import SHA256

@@ -1,12 +1,12 @@
-"""A site's record of its answers, and the limit on the numbers that become known from them.
+"""A site's record of its answers, and limits on the numbers that they disclose.
 
-Sums over a table of cells are linear equations in the sizes of the cells. Twenty evaluations of a
-model with four 0/1 columns are more equations than the table has cells, so that its cells can be
-solved for; with the condition that sizes are not negative, somewhat fewer equations suffice. The
-ledger counts the numbers that a site has helped to make known, over all plans and sessions, and
-compares them with the combinations of values among its own people. Few of the former per one of the
-latter leave the cells undetermined. Beyond that (`OwnerRules.answers_per_cell`) a site answers only
-if no cell of the table of all columns is too small to be known.
+Sums over a table are linear equations in the sizes of its cells. Twenty evaluations of a model with
+four 0/1 columns are more equations than the table has cells, so that these can be computed; since
+sizes are not negative, somewhat fewer equations suffice. The ledger counts the numbers that a site
+has helped to disclose, over all plans and sessions, and compares them with the number of different
+combinations of values among its people. If there are few numbers per combination, the cells remain
+undetermined. Beyond that (`OwnerRules.answers_per_cell`) a site answers only if no cell of the
+table of all columns is too small.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Answered:
     ----------
     round : int
     request : str
-        Its id.
+        The id of the request.
     numbers : int
-        How many numbers the answer told, alone or within totals.
+        Number of numbers in the answer, in clear or within totals.
     """
 
     round: int
@@ -52,25 +52,26 @@ class PlanRecord:
     Attributes
     ----------
     study : str
-        The plan's digest, to which later rounds are held.
+        Digest of the plan, which must be the same in all rounds.
     place : str
-        Where its messages are exchanged; empty where they are not files.
+        Place where messages are exchanged; empty if they are not files.
     columns : list of str
         Covariates.
     outcome : str
-        The column of the outcome or the time.
+        Column of the outcome or the time.
     times : list of float
-        The grid.
+        Grid of times.
     sites : list of str
+        Sites of the plan.
     people : int
-        At this site.
+        Number of people at this site.
     rows : str
-        A digest of the site's rows, which must be the same in every round.
+        Digest of the site's rows, which must be the same in all rounds.
     answered : list of Answered
     withdrawn : bool
-        Whether the site has stated that it takes no further part.
+        Whether the site has withdrawn.
     totals : list of list of str
-        The sites over which the answers were added up. Where a site left, there are several sets.
+        The sets of sites over which answers were added; several if a site left.
     """
 
     study: str
@@ -92,7 +93,7 @@ class Ledger:
     Parameters
     ----------
     path : Path, optional
-        A JSON file, which is made when the first answer is recorded.
+        A JSON file, created with the first answer; by default the ledger is kept in memory.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -101,7 +102,7 @@ class Ledger:
 
     @contextmanager
     def open(self) -> Iterator[list[PlanRecord]]:
-        """The plans, to be read and changed by one process at a time; saved at the end."""
+        """Lock the ledger and yield its plans, which are saved at the end."""
         if self.path is None:
             yield self._plans
             return
@@ -119,6 +120,7 @@ class Ledger:
             part.replace(self.path)
 
     def _read(self) -> list[PlanRecord]:
+        """Read the file."""
         assert self.path is not None
         if not self.path.exists():
             return []
@@ -127,24 +129,25 @@ class Ledger:
             return [_record(p) for p in given["plans"]]
         except (ValueError, KeyError, TypeError) as error:
             raise DataError(
-                f"{self.path} cannot be read ({error}). It holds what this site has answered so "
-                "far: restore it from a backup, and do not answer without it"
+                f"{self.path} cannot be read ({error}). It is the record of this site's answers: "
+                "restore it from a backup, and do not answer without it"
             ) from None
 
 
 def _record(given: Mapping[str, Any]) -> PlanRecord:
+    """Create a record from plain values."""
     answered = [Answered(**a) for a in given["answered"]]
     return PlanRecord(**{**given, "answered": answered})
 
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold a lock file; processes that want it wait."""
+    """Lock a file; other processes wait for it."""
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
     with os.fdopen(os.open(path, flags, 0o600), "w") as file:
         try:
             import fcntl
-        except ImportError:  # Windows: the folder is one person's
+        except ImportError:  # on Windows the folder is used by one person only
             yield
             return
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -152,7 +155,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def told(plans: list[PlanRecord], but: str = "") -> int:
-    """The numbers told so far, each request counted once, and one of them not at all."""
+    """Count the numbers disclosed so far, each request once, except the request ``but``."""
     each = {a.request: a.numbers for p in plans for a in p.answered if a.request != but}
     return sum(each.values())
 
@@ -160,18 +163,20 @@ def told(plans: list[PlanRecord], but: str = "") -> int:
 def refuse_differences(
     plans: list[PlanRecord], own: PlanRecord, least: int, sites: int, asked: Sequence[str] = ()
 ) -> list[str]:
-    """Sentences on plans whose totals differ by too few people, sites or times.
+    """Return sentences on plans whose totals differ by too few people, sites or times.
 
     Parameters
     ----------
+    plans : list of PlanRecord
+        All plans of the ledger.
     own : PlanRecord
-        The plan to be answered.
+        The plan of the request.
     least : int
-        Fewest people that two plans may differ by.
+        The smallest number of people by which two plans may differ.
     sites : int
-        Fewest sites that totals of two plans may differ by.
+        The smallest number of sites by which totals of two plans may differ.
     asked : sequence of str
-        The sites over which the answer will be added up; default those of the plan.
+        The sites over which the answer will be added; by default those of the plan.
     """
     for plan in plans:
         if plan.study == own.study:
@@ -194,6 +199,6 @@ def refuse_differences(
 
 
 def grids(plans: list[PlanRecord], own: PlanRecord) -> np.ndarray:
-    """All times that grids of plans on the same outcome have, ascending."""
+    """Return the union of the time grids of all plans with the same outcome, ascending."""
     of = [p.times for p in [*plans, own] if p.outcome == own.outcome]
     return np.unique(np.concatenate([np.asarray(t, float) for t in of]))

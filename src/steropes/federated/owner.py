@@ -1,9 +1,9 @@
-"""The owner of a site's data: rules, keys, the keys of other sites, ledger and audit log.
+"""The owner of a site's data, with rules, keys, public keys of other sites, ledger and audit log.
 
-An owner's folder holds `rules.toml` (what the site answers; written once with the defaults, then
-the owner's to edit), `keys.json` (the site's private keys), `peers/NAME.json` (public keys of the
-other sites, exchanged in advance), `ledger.json` (what has been answered) and `audit.log` (the same
-for people, with refusals).
+An owner's folder contains `rules.toml` (the conditions for answers; written once with the defaults
+and then edited by the owner), `keys.json` (the site's private keys), `peers/NAME.json` (public keys
+of the other sites, exchanged in advance), `ledger.json` (a record of all answers) and `audit.log`
+(the same in readable form, with refusals).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .rules import OwnerRules
 __all__ = ["Owner"]
 
 HEAD = """# The conditions under which this site answers. A plan can only be stricter.
-# docs/federated.md explains each rule. A changed rule acts from the next answer on.
+# docs/federated.md explains each rule. A changed rule applies from the next answer on.
 
 """
 
@@ -38,14 +38,25 @@ class Owner:
     Parameters
     ----------
     rules : OwnerRules, optional
+        Conditions under which the site answers; by default `OwnerRules()`.
     keys : SiteKeys, optional
-        New ones by default.
+        Private keys of the site; new ones by default.
     peers : dict of str to PublicKeys, optional
-        Of the other sites; without any the site answers nothing that is added up.
+        Public keys of the other sites, without which the site answers no request for sums.
     ledger : Ledger, optional
-        In memory by default.
+        Record of the site's answers; by default in memory.
     log : Path, optional
         The audit log.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from steropes.federated import Owner
+    >>> owner = Owner.create(tempfile.mkdtemp() + "/north")
+    >>> owner
+    Owner(peers=[])
+    >>> owner.rules.least
+    5
     """
 
     def __init__(
@@ -63,16 +74,17 @@ class Owner:
         self.log = log
 
     def __repr__(self) -> str:
+        """Name the sites with known public keys."""
         return f"Owner(peers={sorted(self.peers)})"
 
     @classmethod
     def create(cls, folder: str | Path) -> Owner:
-        """Make an owner's folder with new keys and the default rules.
+        """Create an owner's folder with new keys and the default rules.
 
         Raises
         ------
         DataError
-            The folder has keys already.
+            The folder contains keys already.
         """
         path = Path(folder)
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -90,7 +102,7 @@ class Owner:
         Raises
         ------
         DataError
-            There is none, files cannot be read, or others can read the private keys.
+            The folder does not exist, a file cannot be read, or others can read the private keys.
         """
         path = Path(folder)
         at = path / "keys.json"
@@ -98,7 +110,9 @@ class Owner:
             raise DataError(f"{path} has no keys.json; begin with `steropes federate keys {path}`")
         found = at.stat()
         if os.name == "posix" and stat.S_IMODE(found.st_mode) & 0o077:
-            raise DataError(f"{at} can be read by others: make it private (chmod 600) and new")
+            raise DataError(
+                f"{at} can be read by others: create new keys, and keep them private (chmod 600)"
+            )
         keys = SiteKeys.from_dict(_json(at), str(at))
         peers = {p.stem: PublicKeys.from_dict(_json(p), str(p))
                  for p in sorted((path / "peers").glob("*.json"))}  # fmt: skip
@@ -106,15 +120,15 @@ class Owner:
         return cls(rules, keys, peers, Ledger(path / "ledger.json"), path / "audit.log")
 
     def trust(self, site: str, public: str | Path) -> PublicKeys:
-        """Keep the public keys of another site, from a file; returns them.
+        """Store the public keys of another site, read from a file, and return them.
 
         Raises
         ------
         DataError
-            This owner has no folder, or other keys of that site already.
+            This owner has no folder, or has keys of that site already.
         """
         if self.log is None:
-            raise DataError("this owner has no folder to keep public keys in")
+            raise DataError("this owner has no folder in which to store public keys")
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", site):
             raise DataError(f"{site!r} is not the name of a site")
         keys = PublicKeys.from_dict(_json(Path(public)), str(public))
@@ -123,7 +137,7 @@ class Owner:
         return keys
 
     def public_keys_of(self, site: str) -> PublicKeys:
-        """The public keys of another site.
+        """Return the public keys of another site.
 
         Raises
         ------
@@ -149,6 +163,7 @@ class Owner:
 
 
 def _json(path: Path) -> Any:
+    """Read a JSON file."""
     try:
         return json.loads(read_bytes(path))
     except (ValueError, RecursionError) as error:
@@ -156,6 +171,7 @@ def _json(path: Path) -> Any:
 
 
 def _toml(rules: OwnerRules) -> str:
+    """Format rules as TOML."""
     lines = []
     for f in fields(rules):
         value = getattr(rules, f.name)

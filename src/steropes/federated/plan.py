@@ -1,4 +1,4 @@
-"""What a federated analysis is: the model, its columns, the sites, and how they work together."""
+"""Plans of federated analyses: model, columns, sites and method."""
 
 from __future__ import annotations
 
@@ -21,82 +21,97 @@ __all__ = ["LEAST_SITES", "PER_SITE", "FederatedPlan", "Method", "Model"]
 
 Model = Literal["linear", "logistic", "poisson", "cox", "fine_gray", "conditional", "sccs"]
 Method = Literal["rounds", "odal", "odac", "adap", "profiles"]
-WITHIN = ("conditional", "sccs")  # models that condition on strata within a site
+# Models that condition on strata within a site.
+WITHIN = ("conditional", "sccs")
+# Models whose rows are independent given the covariates.
 UNCONDITIONAL = ("linear", "logistic", "poisson")
+# Models of times to an event.
 SURVIVAL = ("cox", "fine_gray")
-LEAST_SITES = 3  # of a total of two, each site knows the other's part
+# The smallest number of sites in a total; in a total of two, each site knows the other's part.
+LEAST_SITES = 3
+# Names that a site cannot have, because files or settings use them.
 RESERVED = ("all", "lead", "left", "plan", "request", "result", "rounds", "total")
-PER_SITE: tuple[Ask, ...] = ("times", "estimate", "surrogate", "profile")  # asks answered in clear
+# The kinds of requests that single sites answer in clear.
+PER_SITE: tuple[Ask, ...] = ("times", "estimate", "surrogate", "profile")
 
 
 @dataclass(frozen=True)
 class FederatedPlan:
-    """A federated analysis: all that a site has to know beside its data.
+    """A federated analysis: all information that a site needs in addition to its data.
 
     Attributes
     ----------
     model : {"linear", "logistic", "poisson", "cox", "fine_gray", "conditional", "sccs"}
     columns : tuple of str
-        Covariates, by the names that they have at each site.
+        Names of the covariates in the table of each site.
     sites : tuple of str
-        Names, such as ``("north", "south")``; letters, digits, ``-`` and ``_``.
-    method : {"rounds", "odal", "odac", "adap", "profiles"}
-        ``"rounds"`` (default): the estimate of the pooled rows, in some ten rounds. ``"odal"``,
-        ``"odac"``, ``"adap"``: surrogate likelihoods of logistic, Cox and logistic lasso models.
-        ``"profiles"``: profile likelihoods of ``parameters``, one round.
-    baseline : {"site", "common"}
-        Whether each site has its own intercept (of survival models its own baseline hazard, of
-        Fine–Gray ones its own censoring distribution), default, or all share one. A site's own
-        intercept is maximised over at the site and never leaves it. Conditional models and case
-        series have none.
+        Names of the sites, such as ``("north", "south")``; letters, digits, ``-`` and ``_``.
+    method : {"rounds", "odal", "odac", "adap", "profiles"}, default="rounds"
+        ``"rounds"``: the estimate of the pooled rows, in about ten rounds. ``"odal"``, ``"odac"``
+        and ``"adap"``: surrogate likelihoods of logistic, Cox and logistic lasso models.
+        ``"profiles"``: profile likelihoods of ``parameters``, in one round.
+    baseline : {"site", "common"}, default="site"
+        Whether each site has its own intercept, or all sites share one. In survival models this
+        concerns the baseline hazard, and in Fine–Gray models the censoring distribution too. A
+        site's own intercept is maximised over at the site and never leaves it. Conditional models
+        and case series have no intercept.
     outcome, event, entry, strata, weight, offset, exposure : str or None
-        Columns of a site's table: the outcome (of Cox and Fine–Gray models the time), whether
-        there was an event (of Fine–Gray models the cause, 0 where censored), the entry into
-        observation, the matched set or person, row weights, offset, time at risk.
-    cause : int
-        Of Fine–Gray models: the code of the event of interest.
-    ties : {"efron", "breslow", "exact"}
-        Of Cox models; of conditional ones the method, ``"exact"`` by default.
-    times : tuple of float
-        Of survival models with a common baseline: the grid that times are rounded up to. Empty is
-        the union of the sites' event times, which needs ``per_site``.
-    prior : {"none", "laplace", "normal"}
-    variance : float
-        Of the prior, of each coefficient; with ``folds`` it is chosen.
-    folds : int
-        Parts of each site's rows by which rounds choose the variance, 0 for none. A site cuts
-        its own, from ``seed`` and its place among the sites.
+        Columns of a site's table: the outcome (the time in survival models), the event indicator
+        (in Fine–Gray models the cause, 0 for censored), the entry into observation, the matched set
+        or person, row weights, offset, and time at risk. The default of ``outcome`` is ``"y"``.
+    cause : int, default=1
+        Code of the event of interest in Fine–Gray models.
+    ties : {"efron", "breslow", "exact"}, optional
+        Treatment of ties in Cox models, by default Efron's; for conditional models the method, by
+        default ``"exact"``.
+    times : tuple of float, default=()
+        Grid to which times are rounded up, in survival models with a common baseline. If empty, the
+        union of the sites' event times is used, which requires ``per_site``.
+    prior : {"none", "laplace", "normal"}, default="none"
+    variance : float, default=1.0
+        Variance of the prior of each coefficient, unless ``folds`` choose it.
+    folds : int, default=0
+        Number of folds of each site's rows that choose the variance; 0 for none. Each site draws
+        its own folds, from ``seed`` and its position among the sites.
     repeats, search, rule : int, tuple of float, {"best", "one_standard_error"}
-        As in `CrossValidation`; an empty ``search`` walks a path.
+        See `CrossValidation`; an empty ``search`` follows a path.
     groups : str or None
-        Column whose rows with the same label stay in one fold, such as a person's.
-    seed : int
-        Of the folds.
-    exclude : tuple of str
+        Column with labels, such as persons, whose rows stay in one fold.
+    seed : int, default=0
+        Seed of the folds.
+    exclude : tuple of str, default=()
         Columns without a prior.
-    parameters : tuple of str
-        Of ``"profiles"``: whose profiles.
-    lead : str
-        Of surrogates: the site whose rows stand for all; default the first. ``"all"`` lets each
-        site make an estimate, and weighs them together.
-    order : {1, 2}
-        Of surrogates: whether the others' Hessians are used (2, default), or their gradients
-        alone.
-    tol : float
-        Largest KKT violation, in standard errors of the score or of λ.
-    max_rounds : int
-    per_site : bool
-        Whether numbers of single sites are told, and not totals alone. Surrogates, profiles and a
-        common baseline without ``times`` need it, and the consent of each owner besides.
-    min_sites : int
-        Fewer sites than this are never added up; three at least.
-    min_cell : int
-        Counts of fewer people are refused where a site's own rules allow less.
+    parameters : tuple of str, default=()
+        Columns whose coefficients are profiled by ``"profiles"``.
+    lead : str, optional
+        The site whose rows a surrogate uses; by default the first. With ``"all"`` each site
+        computes an estimate, and these are averaged.
+    order : {1, 2}, default=2
+        Whether a surrogate uses the Hessians of other sites (2), or only their gradients.
+    tol : float, default=1e-8
+        Largest KKT violation, in standard errors of the score or in units of λ.
+    max_rounds : int, default=60
+    per_site : bool, default=False
+        Whether numbers of single sites are disclosed, and not only totals. Surrogates, profiles and
+        a common baseline without ``times`` require it, and also the consent of each owner.
+    min_sites : int, default=3
+        Smallest number of sites in a total; at least three.
+    min_cell : int, default=0
+        Smallest number of people in a cell; a site's own rules can only be stricter.
 
     Raises
     ------
     DataError
-        Settings that do not go together.
+        The settings are invalid or contradict each other.
+
+    Examples
+    --------
+    >>> from steropes.federated import FederatedPlan
+    >>> plan = FederatedPlan("logistic", ("drug", "age"), ("north", "south", "west"))
+    >>> plan.asks
+    ('describe', 'evaluate')
+    >>> FederatedPlan.from_dict(plan.to_dict()) == plan
+    True
     """
 
     model: Model
@@ -133,6 +148,7 @@ class FederatedPlan:
     min_cell: int = 0
 
     def __post_init__(self) -> None:
+        """Validate the settings."""
         hints = get_type_hints(type(self))
         for f in fields(self):
             value = getattr(self, f.name)
@@ -147,6 +163,7 @@ class FederatedPlan:
         self._refuse_disclosure()
 
     def _refuse_names(self) -> None:
+        """Validate the names of columns and sites."""
         for what, names in (("columns", self.columns), ("sites", self.sites)):
             if not names:
                 raise DataError(f"name the {what}")
@@ -172,6 +189,7 @@ class FederatedPlan:
             raise DataError(f"{unknown[0]!r} is not one of the columns")
 
     def _refuse_roles(self) -> None:
+        """Validate the columns with roles against the model."""
         m = self.model
         for name, models in (("event", SURVIVAL), ("entry", SURVIVAL), ("times", SURVIVAL),
                              ("exposure", ("poisson", "sccs")),
@@ -189,26 +207,27 @@ class FederatedPlan:
         if m == "sccs" and self.exposure is None and self.offset is None:
             raise DataError("a case series needs exposure: the column of the intervals' lengths")
         if self.ties == "exact" and m != "conditional":
-            raise DataError("ties='exact' is of conditional models; use 'efron' or 'breslow'")
+            raise DataError("ties='exact' is for conditional models; use 'efron' or 'breslow'")
         common = m in SURVIVAL and self.baseline == "common"
         if self.times and not common:
-            raise DataError("times are of survival models with baseline='common'")
+            raise DataError("times are for survival models with baseline='common'")
         grid = np.asarray(self.times, float)
         if len(grid) and not (np.isfinite(grid).all() and (np.diff(grid) > 0).all()):
             raise DataError("times must be finite and ascending")
         if common and self.strata is not None:
-            raise DataError("strata within sites go with baseline='site'")
+            raise DataError("strata within sites require baseline='site'")
 
     def _refuse_settings(self) -> None:
+        """Validate the settings of the method."""
         needed = {"odal": "logistic", "odac": "cox", "adap": "logistic"}.get(self.method)
         if needed is not None and self.model != needed:
-            raise DataError(f"method={self.method!r} is of {needed} models, not {self.model}")
+            raise DataError(f"method={self.method!r} is for {needed} models, not {self.model}")
         if self.method == "adap" and self.prior != "laplace":
             raise DataError("method='adap' needs prior='laplace' and its variance")
         if self.method in ("odal", "odac") and self.prior != "none":
             raise DataError(f"method={self.method!r} has no prior; 'adap' has")
         if self.method == "odac" and self.times:
-            raise DataError("method='odac' is on the union of event times; leave times out")
+            raise DataError("method='odac' uses the union of event times; leave times out")
         if self.method in ("odal", "adap") and self.baseline == "site":
             raise DataError(
                 f"method={self.method!r} has one intercept for all sites: set baseline='common'"
@@ -216,7 +235,7 @@ class FederatedPlan:
         if self.method == "profiles" and not self.parameters:
             raise DataError("method='profiles' needs parameters: the columns to profile")
         if self.method == "profiles" and self.baseline == "common" and self.model not in WITHIN:
-            raise DataError("profiles are of each site by itself: leave baseline='site'")
+            raise DataError("profiles are computed for each site alone: leave baseline='site'")
         if self.lead is not None and self.lead not in (*self.sites, "all"):
             raise DataError(f"lead={self.lead!r} is not one of the sites")
         if not (np.isfinite(self.variance) and self.variance > 0):
@@ -225,6 +244,7 @@ class FederatedPlan:
             raise DataError("tol must be between 0 and 1, and max_rounds at least 2")
 
     def _refuse_folds(self) -> None:
+        """Validate the settings of folds."""
         if not self.folds:
             for name, none in (("repeats", 1), ("search", ()), ("rule", "best"), ("groups", None),
                                ("seed", 0)):  # fmt: skip
@@ -232,20 +252,20 @@ class FederatedPlan:
                     raise DataError(f"{name} has no meaning without folds")
             return
         if self.method != "rounds":
-            raise DataError("folds choose the variance of method='rounds'")
+            raise DataError("folds are available for method='rounds' only")
         if self.prior == "none":
             raise DataError("folds choose the variance of a prior: set prior='laplace' or 'normal'")
         if self.variance != 1.0:
-            raise DataError("variance is what folds choose; leave one of them out")
+            raise DataError("folds choose the variance; leave one of them out")
         if self.seed < 0:
             raise DataError(f"seed must be a whole number from 0, not {self.seed}")
         self.chooser(0).check()
 
     def _refuse_disclosure(self) -> None:
-        """Refuse totals of too few sites, and numbers of single sites that are not announced."""
+        """Reject totals over too few sites, and numbers of single sites that are not announced."""
         if self.min_sites < LEAST_SITES:
             raise DataError(
-                f"min_sites must be at least {LEAST_SITES}: of a total of two, each site knows the "
+                f"min_sites must be at least {LEAST_SITES}: in a total of two, each site knows the "
                 "other's part"
             )
         if self.min_cell < 0:
@@ -254,20 +274,20 @@ class FederatedPlan:
         if summed and len(self.sites) < self.min_sites:
             raise DataError(
                 f"a total needs at least {self.min_sites} sites, and the plan names "
-                f"{len(self.sites)}; method='profiles' does without totals"
+                f"{len(self.sites)}; method='profiles' needs no totals"
             )
         told = [ask for ask in self.asks if ask in PER_SITE]
         if told and not self.per_site:
             remedy = "give the plan a grid of times" if told == ["times"] else "use method='rounds'"
             raise DataError(
                 f"this plan asks single sites for {', '.join(told)}, so that not only totals are "
-                f"told: {remedy}, or set per_site=true, to which each site's owner must consent"
+                f"disclosed: {remedy}, or set per_site=true, to which each owner must consent"
             )
         if self.per_site and not told:
-            raise DataError("per_site=true, but the plan asks for totals alone: leave it out")
+            raise DataError("per_site=true, but the plan asks only for totals: leave it out")
 
     def chooser(self, site: int) -> CrossValidation:
-        """How the variance is chosen; the seed is that of a site's own folds."""
+        """Return the cross-validation that chooses the variance, with a site's own seed."""
         return CrossValidation(
             self.folds, self.repeats, self.search if self.search else "auto", self.rule,
             random_state=[self.seed, site],
@@ -275,6 +295,7 @@ class FederatedPlan:
 
     @property
     def _roles(self) -> tuple[str | None, ...]:
+        """The columns other than covariates."""
         return (
             self.outcome, self.event, self.entry, self.strata, self.weight, self.offset,
             self.exposure, self.groups,
@@ -287,18 +308,18 @@ class FederatedPlan:
 
     @property
     def intercepts(self) -> tuple[str, ...]:
-        """The name of the intercept that all sites share; empty where there is none."""
+        """The name of the common intercept; empty if there is none."""
         shared = self.model in UNCONDITIONAL and self.baseline == "common"
         return ("intercept",) if shared else ()
 
     @property
     def has_own_intercepts(self) -> bool:
-        """Whether each site maximises over an intercept of its own."""
+        """Whether each site has its own intercept."""
         return self.model in UNCONDITIONAL and self.baseline == "site"
 
     @property
     def asks(self) -> tuple[Ask, ...]:
-        """The kinds of request that the plan makes; sites answer no other."""
+        """The kinds of requests that the plan makes; sites answer no others."""
         if self.method == "profiles":
             return ("profile",)
         times: tuple[Ask, ...] = ("times",) if self.shares_risk_sets and not self.times else ()
@@ -309,12 +330,12 @@ class FederatedPlan:
 
     @property
     def shares_risk_sets(self) -> bool:
-        """Whether risk sets hold people of all sites."""
+        """Whether risk sets contain rows of all sites."""
         return self.model in SURVIVAL and self.baseline == "common"
 
     @property
     def coefficient_prior(self) -> Prior | None:
-        """The prior as the estimators know it."""
+        """The prior of the estimators; None if there is none."""
         if self.prior == "none":
             return None
         kind = Laplace if self.prior == "laplace" else Normal
@@ -322,7 +343,7 @@ class FederatedPlan:
 
     @property
     def study(self) -> str:
-        """Digest of the plan, which each message carries."""
+        """Digest of the plan, which all messages contain."""
         text = json.dumps(self.to_dict(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -339,12 +360,12 @@ class FederatedPlan:
         }  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
 
     @classmethod
     def from_dict(cls, given: Any, where: str = "the plan") -> FederatedPlan:
-        """Read what `to_dict` made, or what a person wrote."""
+        """Create a plan from the result of `to_dict`, or from a file that a person wrote."""
         if not isinstance(given, Mapping):
             raise DataError(f"{where} must be a table of settings")
         known = [f.name for f in fields(cls)]

@@ -1,8 +1,8 @@
 """The lead's computation as a program that pauses at each request and resumes with its answers.
 
-Because the computation is deterministic, everyone who has the plan and the finished rounds can run
-it and find out what an honest lead asks next. The lead does so to go on, a folder's `step` to take
-up where the last one ended, and each site to check the request that it has been sent.
+The computation is deterministic. Anyone with the plan and the finished rounds can therefore run it
+to determine the next request of an honest lead. The lead runs it to continue, the `step` of a
+folder to resume after the last one, and each site to check a request.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ __all__ = ["Found", "HonestRequests", "LeadProgram", "Profiles"]
 
 
 class Profiles:
-    """The sites' own profiles, which a plan of method "profiles" ends with.
+    """The profile likelihoods of the sites, the result of method "profiles".
 
     Attributes
     ----------
     answers : list of Message
+        The answers with the profiles.
     exchange : Exchange
     """
 
@@ -44,7 +45,7 @@ Found = FederatedResult | Profiles
 
 
 def _run(exchange: Exchange) -> Found:
-    """Run a plan's method, and again without the sites that leave."""
+    """Run a plan's method, and repeat it without sites that leave."""
     method = exchange.plan.method
     fit: Callable[[Exchange], Found] = Profiles if method == "profiles" else fit_one_shot
     if method == "rounds":
@@ -64,7 +65,7 @@ def _run(exchange: Exchange) -> Found:
 
 
 class _Closed(BaseException):
-    """The program is not needed any more."""
+    """Raised in the program's thread when the program is no longer needed."""
 
 
 _Event = Message | Found | BaseException
@@ -76,7 +77,7 @@ def _work(
     outbox: queue.SimpleQueue[_Event],
     measure: Callable[[Message], int],
 ) -> None:
-    """The body of the program's thread. At any time only one side of the queues is running."""
+    """Run the computation in the program's thread; only one side of the queues runs at a time."""
 
     def converse(request: Message) -> Round:
         outbox.put(request)
@@ -94,7 +95,7 @@ def _work(
 
 
 def _close(inbox: queue.SimpleQueue[Round | None], thread: threading.Thread) -> None:
-    """Let a program end that nobody resumes any more."""
+    """End the thread of a program that will not be resumed."""
     inbox.put(None)
     thread.join()
 
@@ -106,14 +107,14 @@ class LeadProgram:
     ----------
     plan : FederatedPlan
     measure : callable
-        The size of a message in bytes, for the record of the traffic.
+        Returns the size of a message in bytes, for the record of the traffic.
 
     Attributes
     ----------
     request : Message or None
-        The request to answer next; None at the end.
+        The next request; None at the end.
     found : FederatedResult or Profiles or None
-        The result, at the end.
+        The result; None before the end.
     """
 
     def __init__(
@@ -135,6 +136,7 @@ class LeadProgram:
         self._wait()
 
     def _wait(self) -> None:
+        """Wait for the next request, the result or an error."""
         event = self._outbox.get()
         self.request = event if isinstance(event, Message) else None
         if isinstance(event, BaseException):
@@ -143,15 +145,17 @@ class LeadProgram:
             self.found = event
 
 
-KEPT = 32  # rounds whose next request is remembered
-WAITING = 2  # programs that wait for the next round
+# The number of rounds whose next request is kept.
+KEPT = 32
+# The number of paused programs that are kept.
+WAITING = 2
 
 
 class HonestRequests:
-    """The requests that an honest lead makes, by the rounds that determine them.
+    """The requests of an honest lead, as functions of the rounds before them.
 
-    What has been computed is remembered, so that a site that is asked round after round does not
-    begin again each time, and sites of one process share the work.
+    Results are cached, so that a site does not repeat the whole computation in each round, and
+    sites in one process share the work.
     """
 
     def __init__(self) -> None:
@@ -159,22 +163,22 @@ class HonestRequests:
         self._programs: OrderedDict[bytes, LeadProgram] = OrderedDict()
 
     def after(self, plan: FederatedPlan, rounds: Sequence[Round]) -> Message:
-        """The request that an honest lead makes after some rounds.
+        """Compute the request of an honest lead after some rounds.
 
         Raises
         ------
         DataError
-            There is none: the analysis is at its end, or cannot go on, or a round asked for
-            something else.
+            The analysis has ended or cannot continue, or a round had another request.
         """
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # they are the lead's
+            warnings.simplefilter("ignore")  # the lead sees these warnings itself
             request = self._find(plan, rounds)
         if request is None:
-            raise DataError("the analysis is at its end, and an honest lead asks nothing more")
+            raise DataError("the analysis has ended, and an honest lead makes no further request")
         return request
 
     def _find(self, plan: FederatedPlan, rounds: Sequence[Round]) -> Message | None:
+        """Look up the next request, or resume a paused program to compute it."""
         keys = [hashlib.sha256(plan.study.encode()).digest()]
         for done in rounds:
             keys.append(hashlib.sha256(keys[-1] + _digest(done)).digest())
@@ -187,8 +191,8 @@ class HonestRequests:
         for done in rounds[at:]:
             if program.request is None or not same_request(done.request, program.request):
                 raise DataError(
-                    f"round {done.request.round} asked for something else than the plan and the "
-                    "answers before it lead to"
+                    f"the request of round {done.request.round} does not follow from the plan and "
+                    "the answers before it"
                 )
             program.resume(done)
         self._programs[keys[-1]] = program
@@ -201,5 +205,6 @@ class HonestRequests:
 
 
 def _digest(done: Round) -> bytes:
+    """Concatenate the digests of a round's messages."""
     parts = [done.request.digest, *(a.digest for a in done.answers), "\n".join(done.left).encode()]
     return b"".join(parts)

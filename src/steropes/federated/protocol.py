@@ -1,8 +1,8 @@
 """Messages between a lead and sites: requests, answers, refusals and withdrawals.
 
-A message holds a few plain values and arrays by name, all of them public. The sums of an answer
-are not among these: they are one vector of fixed-point numbers under masks (`sums`), from which
-nothing can be read until the answers of all sites are added up.
+A message contains a few plain values and arrays by name, all of which are public. The sums of an
+answer are not among these. They are one vector of masked fixed-point numbers (`sums`), which is
+meaningless until the answers of all sites are added.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ class Message:
     site : str
         The sender; empty in a request.
     request : str
-        Of all but a request: the ``id`` of the request.
+        The ``id`` of the request that this message answers; empty in a request.
     values : dict
         Plain values.
     arrays : dict of str to array
     sums : bytes
-        Masked sums of an answer, 24 bytes a number; see `fixed_point` and `keys`.
+        Masked sums of an answer, 24 bytes per number; see `fixed_point` and `keys`.
     reasons : tuple of str
-        Of a refusal.
+        Reasons of a refusal.
     signature : bytes
-        Ed25519, over the `digest`; empty in a request.
+        Ed25519 signature of the `digest`; empty in a request.
     """
 
     kind: Kind
@@ -74,7 +74,7 @@ class Message:
 
     @cached_property
     def digest(self) -> bytes:
-        """SHA-256 of all of the message but its signature; see `digested_text`."""
+        """SHA-256 of the message without its signature; see `digested_text`."""
         return hashlib.sha256(self.digested_text().encode()).digest()
 
     @property
@@ -83,8 +83,10 @@ class Message:
         return self.digest.hex()
 
     def digested_text(self) -> str:
-        """The lines that the digest is of. Numbers are the bits of a double, so that the text does
-        not depend on how a language prints them.
+        """Return the text of which the digest is computed.
+
+        Numbers are the bits of a double, so that the text does not depend on how a programming
+        language prints them.
         """
         lines = [SCHEMA, f"kind {self.kind}", f"study {self.study}", f"round {self.round}"]
         lines += [f"ask {self.ask}", f"site {self.site}", f"request {self.request}"]
@@ -97,12 +99,12 @@ class Message:
         return "".join(f"{line}\n" for line in lines)
 
     def reply(self, kind: Kind, site: str, **content: Any) -> Message:
-        """A site's unsigned reply to this request."""
+        """Create a site's unsigned reply to this request."""
         head = {"kind": kind, "site": site, "request": self.id, "values": {}, "arrays": {}}
         return replace(self, **head | content)
 
     def array(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
-        """An array by name, of the shape that it must have."""
+        """Return an array by name, which must have a given shape."""
         found = self.arrays.get(name)
         if found is None:
             raise DataError(f"{self.who} has no array {name!r}")
@@ -113,7 +115,7 @@ class Message:
         return found
 
     def numbers(self, name: str, least: int, end: int) -> np.ndarray:
-        """Whole numbers from ``least`` to before ``end``; none where there is no such array."""
+        """Return an array of whole numbers in [least, end); empty if there is no such array."""
         given = np.asarray(self.arrays.get(name, np.empty(0)), float).ravel()
         if not ((given >= least) & (given < end) & (given == np.round(given))).all():
             raise DataError(
@@ -122,13 +124,13 @@ class Message:
         return given.astype(np.int64)
 
     def value(self, name: str) -> Any:
-        """A plain value by name."""
+        """Return a plain value by name."""
         if name not in self.values:
             raise DataError(f"{self.who} has no value {name!r}")
         return self.values[name]
 
     def number(self, name: str) -> float:
-        """A plain value that is a finite number, by name."""
+        """Return a plain value that must be a finite number, by name."""
         found = self.value(name)
         if isinstance(found, bool) or not isinstance(found, int | float) or not np.isfinite(found):
             raise DataError(f"{self.who}: {name!r} must be a number, not {found!r}")
@@ -136,7 +138,7 @@ class Message:
 
     @property
     def sites(self) -> tuple[str, ...]:
-        """Of a request: the sites that are to answer, and whose masks cancel."""
+        """The sites that a request addresses, whose masks cancel."""
         named = self.values.get("sites")
         if not isinstance(named, list) or not all(isinstance(s, str) for s in named):
             raise DataError(f"{self.who}: 'sites' must be a list of names")
@@ -144,14 +146,14 @@ class Message:
 
     @property
     def who(self) -> str:
-        """The name of the message in errors."""
+        """The description of the message in errors."""
         of = f" of site {self.site!r}" if self.site else ""
         return f"the {self.kind}{of} in round {self.round} ({self.ask})"
 
     # -- as plain values -------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; a request has its ``id`` among them."""
+        """Return plain values for JSON, including the ``id`` of a request."""
         out: dict[str, Any] = {
             "schema": SCHEMA, "kind": self.kind, "study": self.study, "round": self.round,
             "ask": self.ask,
@@ -170,19 +172,19 @@ class Message:
 
     @classmethod
     def from_dict(cls, given: Any, where: str) -> Message:
-        """Read what `to_dict` made; ``where`` is what errors call it.
+        """Create a message from the result of `to_dict`; ``where`` names it in errors.
 
         Raises
         ------
         DataError
-            Not a message, one of another version, or a request whose ``id`` is not that of its
-            content.
+            It is not a message or has another version, or the ``id`` of a request does not match
+            its content.
         """
         if not isinstance(given, dict):
             raise DataError(f"{where} is not a message: it must be an object")
         if given.get("schema") != SCHEMA:
             raise DataError(
-                f"{where} is of schema {given.get('schema')!r}; this version of steropes speaks "
+                f"{where} has schema {given.get('schema')!r}; this version of steropes uses "
                 f"{SCHEMA!r}. Use the same version at the lead and at the site."
             )
         kind = _one_of(given, "kind", get_args(Kind), where)
@@ -203,22 +205,24 @@ class Message:
         if kind == "request" and given["id"] != message.id:
             raise DataError(
                 f"{where}: its id is {given['id']!r}, but that of its content {message.id!r}: it "
-                "was changed after the lead wrote it. Do not answer it; let the lead delete it "
-                "and take a step, which writes it again."
+                "was changed after the lead wrote it. Do not answer it; ask the lead to delete it "
+                "and to take a step, which writes it again."
             )
         return message
 
 
 def _sorted(given: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Return the items of a mapping in the order of their names."""
     return sorted(given.items())
 
 
 def _bits(x: np.ndarray) -> str:
-    """Doubles as 16 hexadecimal digits each, the sign's first; −0 is 0."""
+    """Convert doubles to 16 hexadecimal digits each, most significant first; −0 becomes 0."""
     return (x + 0.0).astype(">f8").tobytes().hex()
 
 
 def _bits_of_value(name: str, value: Value) -> str:
+    """Convert a plain value to its text in the digest."""
     if isinstance(value, str):
         return value
     if isinstance(value, int | float):
@@ -229,7 +233,7 @@ def _bits_of_value(name: str, value: Value) -> str:
 
 
 def _refuse_fields(given: dict[str, Any], kind: Kind, where: str) -> None:
-    """Refuse fields that are missing, of another type, or not of the message's kind."""
+    """Raise `DataError` for fields that are missing, of another type, or not allowed."""
     needed = {"schema": str, "kind": str, "study": str, "round": int, "ask": str}
     if kind == "request":
         needed |= {"id": str, "values": dict, "arrays": dict}
@@ -251,6 +255,7 @@ def _refuse_fields(given: dict[str, Any], kind: Kind, where: str) -> None:
 
 
 def _one_of(given: dict[str, Any], name: str, allowed: tuple[Any, ...], where: str) -> Any:
+    """Return a field that must have one of some values."""
     if given.get(name) not in allowed:
         known = ", ".join(map(repr, allowed))
         raise DataError(f"{where}: {name!r} must be one of {known}, not {given.get(name)!r}")
@@ -258,6 +263,7 @@ def _one_of(given: dict[str, Any], name: str, allowed: tuple[Any, ...], where: s
 
 
 def _values(given: dict[str, Any], where: str) -> dict[str, Value]:
+    """Validate plain values."""
     for name, value in given.items():
         try:
             _bits_of_value(name, value)
@@ -269,6 +275,7 @@ def _values(given: dict[str, Any], where: str) -> dict[str, Value]:
 
 
 def _bytes(given: dict[str, Any], name: str, where: str) -> bytes:
+    """Decode a field of bytes in base64."""
     try:
         return base64.b64decode(given.get(name, ""), validate=True)
     except (ValueError, binascii.Error):
@@ -276,7 +283,7 @@ def _bytes(given: dict[str, Any], name: str, where: str) -> bytes:
 
 
 def _plain(x: np.ndarray) -> dict[str, Any]:
-    """An array as its shape and its values, which keep all their digits."""
+    """Convert an array to its shape and values, which keep all digits."""
     x = np.asarray(x)
     flat = x.ravel().tolist()
     if x.dtype.kind == "f" and not np.isfinite(x).all():
@@ -285,6 +292,7 @@ def _plain(x: np.ndarray) -> dict[str, Any]:
 
 
 def _array(given: Any, where: str) -> np.ndarray:
+    """Create an array from its shape and values."""
     if not (isinstance(given, dict) and {"shape", "values"} <= given.keys()):
         raise DataError(f"{where}: an array is an object with shape and values")
     try:
@@ -306,7 +314,14 @@ def _array(given: Any, where: str) -> np.ndarray:
 
 
 def message_schema() -> dict[str, Any]:
-    """The JSON Schema of a message."""
+    """Return the JSON Schema of a message.
+
+    Examples
+    --------
+    >>> from steropes.federated import SCHEMA, message_schema
+    >>> message_schema()["title"] == SCHEMA
+    True
+    """
     number = {"anyOf": [{"type": "number"}, {"enum": list(NOT_FINITE)}]}
     array = {
         "type": "object",

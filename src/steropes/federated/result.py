@@ -1,4 +1,4 @@
-"""The result of a federated analysis, its traffic, and what the messages disclosed."""
+"""The result of a federated analysis, with its traffic and the disclosed numbers."""
 
 from __future__ import annotations
 
@@ -39,32 +39,34 @@ ALSO = ("leave", "enter", "fold_weight", "held_out", "held_S")
 
 @dataclass(frozen=True)
 class FederatedResult:
-    """An estimate from sums of sites.
+    """The result of a federated fit; `steropes.studies.federate` has an example.
 
     Attributes
     ----------
     plan : FederatedPlan
     names : list of str
-        Of the coefficients, behind the intercept at columns of zero where sites share one.
+        Names of the coefficients, starting with the common intercept at X = 0 if there is one.
     coef : (q,) array
+        Estimates.
     vcov : (q, q) array or None
-        None where a Laplace prior acts.
+        Covariance matrix; None under a Laplace prior.
     log_likelihood, optimality : float
-        NaN where the method has none.
+        Log-likelihood at the estimate and certificate; NaN if the method has none.
     converged : bool
     records : list of RoundRecord
-        The messages of each round.
+        The traffic of each round.
     rows, people : int
-        Of all sites.
+        Numbers of rows and people of all sites.
     events : int or None
-        Of all sites; None for linear models.
+        Number of events of all sites; None for linear models.
     notes : list of str
+        Remarks for the reader.
     degrees : float or None
-        Of t statistics, for linear models.
+        Degrees of freedom of t statistics, for linear models.
     variance : float or None
-        Of the prior, where folds chose it.
+        Variance of the prior, if folds chose it.
     cv_results : DataFrame or None
-        Then the variances that were tried, with the scores of the folds.
+        Variances that were tried with the scores of the folds, if folds chose it.
     """
 
     plan: FederatedPlan
@@ -84,6 +86,7 @@ class FederatedResult:
     cv_results: pd.DataFrame | None = None
 
     def __repr__(self) -> str:
+        """Describe the model, the method and the rounds."""
         state = "converged" if self.converged else "not converged"
         return (
             f"FederatedResult({self.plan.model}, {self.plan.method}, {len(self.plan.sites)} sites, "
@@ -92,23 +95,26 @@ class FederatedResult:
 
     @property
     def rounds(self) -> int:
-        """Messages to each site."""
+        """Number of rounds, each with one request to each site."""
         return len(self.records)
 
     @property
     def bytes(self) -> int:
-        """Sent to all sites and received from them."""
+        """Bytes sent to all sites and received from them."""
         return int(sum(r.sent * len(r.received) + sum(r.received.values()) for r in self.records))
 
     def summary(self, level: float = 0.95) -> pd.DataFrame:
-        """Coefficients with Wald tests and limits; NaN where there are no standard errors."""
+        """Tabulate coefficients with Wald tests and confidence limits.
+
+        Entries are NaN if there are no standard errors.
+        """
         q = len(self.names)
         se = np.full(q, np.nan) if self.vcov is None else np.sqrt(np.diag(self.vcov))
         ratio = self.plan.model != "linear"
         return coefficient_table(self.coef, se, self.names, level, self.degrees, ratio)
 
     def traffic(self) -> pd.DataFrame:
-        """A row a round and site: ``round``, ``ask``, ``site``, ``sent``, ``received`` (bytes)."""
+        """Tabulate the bytes ``sent`` and ``received`` by ``round``, ``ask`` and ``site``."""
         lines = [
             {"round": r.round, "ask": r.ask, "site": site, "sent": r.sent, "received": size}
             for r in self.records
@@ -117,7 +123,10 @@ class FederatedResult:
         return pd.DataFrame(lines, columns=["round", "ask", "site", "sent", "received"])
 
     def revealed(self) -> pd.DataFrame:
-        """What became known: ``round``, ``ask``, ``numbers`` (how many) and ``tells``."""
+        """Tabulate by ``round`` and ``ask`` how many ``numbers`` were disclosed.
+
+        The column ``tells`` describes the numbers in words.
+        """
         lines = []
         for r in self.records:
             tells = "; ".join([TELLS[r.ask], *(TELLS[k] for k in ALSO if k in r.told)])
@@ -127,7 +136,7 @@ class FederatedResult:
         return pd.DataFrame(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; what there is not is None."""
+        """Return plain values for JSON; missing values are None."""
         table = self.summary().reset_index(names="name")
         return {
             "plan": self.plan.to_dict(),
@@ -152,19 +161,21 @@ class FederatedResult:
         }
 
     def write(self, path: str | Path) -> Path:
-        """Write it as JSON; returns the path."""
+        """Write the result as JSON and return the path."""
         path = Path(path)
         path.write_text(json.dumps(self.to_dict(), indent=1) + "\n", encoding="utf-8")
         return path
 
 
 def _lines(table: pd.DataFrame | None) -> Any:
+    """Convert a table to a list of rows for JSON."""
     if table is None:
         return None
     return [{str(k): _number(v) for k, v in line.items()} for line in table.to_dict("records")]
 
 
 def _number(value: Any) -> Any:
+    """Convert a value for JSON; numbers that are not finite become None."""
     if isinstance(value, float | np.floating):
         return float(value) if np.isfinite(value) else None
     return value

@@ -1,4 +1,4 @@
-"""An owner's rules: the conditions under which a site answers, which no plan can relax."""
+"""An owner's rules: the conditions under which a site answers, which a plan can only tighten."""
 
 from __future__ import annotations
 
@@ -20,35 +20,36 @@ __all__ = ["OwnerRules"]
 
 @dataclass(frozen=True)
 class OwnerRules:
-    """The conditions under which a site answers.
+    """The conditions under which a site answers requests.
 
     Attributes
     ----------
-    least : int
-        Fewest people in a cell that may become known. With 0 or 1 no cells are looked at and no
-        answers are counted, which is for data that are public or made up.
-    sites : int
-        Fewest sites whose sums may be added up; at least three.
+    least : int, default=5
+        Smallest number of people in a cell that may be disclosed. With 0 or 1, cells are not
+        examined and answers are not counted, which is only for public or synthetic data.
+    sites : int, default=3
+        Smallest number of sites over which sums are added; at least three.
     methods : tuple of str
         Methods of plans that are answered.
     per_site : tuple of {"times", "estimate", "surrogate", "profile"}
-        The owner's consent to requests that tell numbers of this site by itself. None by default.
-    parameters_per_row : float
-        Most coefficients of a plan per person of this site (DataSHIELD's ``nfilter.glm``).
-    answers_per_cell : float
-        Most numbers told, over all plans, per distinct combination of values among this site's
-        people. With more, the numbers could be solved for the size of single cells.
-    levels : int
-        Columns of up to this many values are tables, each of whose cells is looked at. From
-        totals in double precision at the coefficients of a fit, the counts of 15 evenly spaced
-        values can be solved for to 0.01, of 20 the outermost ones, and of 30 none.
-    predictor : float
-        Largest linear predictor in size, without offsets, at which non-linear models are
+        Requests for numbers of this site alone to which the owner consents; none by default.
+    parameters_per_row : float, default=0.33
+        Largest number of coefficients of a plan per person of this site (DataSHIELD's
+        ``nfilter.glm``).
+    answers_per_cell : float, default=0.33
+        Largest number of disclosed numbers, over all plans, per distinct combination of values
+        among this site's people. With more numbers, the sizes of single cells could be computed.
+    levels : int, default=20
+        Columns with up to this many values are tables whose cells are all examined. From totals in
+        double precision at the coefficients of a fit, the counts of 15 evenly spaced values can be
+        computed to 0.01, those of 20 values only at the ends, and those of 30 values not at all.
+    predictor : float, default=30.0
+        Largest absolute linear predictor, without offsets, at which non-linear models are
         evaluated. With larger ones the sums become step functions of single people.
-    points : int
-        Most points of one request.
-    rounds : int
-        Most rounds of one plan.
+    points : int, default=1000
+        Largest number of points in a request.
+    rounds : int, default=60
+        Largest number of rounds of a plan.
     gone : tuple of str
         Other sites of which the owner knows, not from the lead, that they do not answer any more.
     """
@@ -66,6 +67,7 @@ class OwnerRules:
     gone: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        """Validate the settings."""
         hints = get_type_hints(type(self))
         for f in fields(self):
             value = getattr(self, f.name)
@@ -75,7 +77,7 @@ class OwnerRules:
             refuse_type(f.name, value, hints[f.name])
         if self.sites < LEAST_SITES:
             raise DataError(
-                f"sites must be at least {LEAST_SITES}: of a total of two, each site knows the "
+                f"sites must be at least {LEAST_SITES}: in a total of two, each site knows the "
                 "other's part"
             )
         for name, least in (("least", 0), ("levels", 2), ("points", 1), ("rounds", 1)):
@@ -87,11 +89,11 @@ class OwnerRules:
                 raise DataError(f"{name} must be a positive number, not {value!r}")
 
     def small(self, count: int) -> bool:
-        """Whether a cell has too few people to be known; an empty one may be."""
+        """Return whether a cell has too few people to be disclosed; an empty cell may be."""
         return 0 < count < self.least
 
     def with_plan(self, plan: FederatedPlan) -> OwnerRules:
-        """The rules for a plan, which may be stricter than the owner's but not laxer."""
+        """Return the rules for a plan, which can be stricter than the owner's but not weaker."""
         return replace(
             self,
             least=max(self.least, plan.min_cell),

@@ -1,4 +1,4 @@
-"""A site: rows that stay where they are, and answers to the requests of an honest lead."""
+"""A site of a federated analysis, whose rows stay there and which answers verified requests."""
 
 from __future__ import annotations
 
@@ -41,22 +41,23 @@ Arrays = dict[str, np.ndarray]
 
 
 class FederatedSite:
-    """Rows of one site, which answer the requests of a plan.
+    """A site with its data, which answers the requests of a plan.
 
-    Answers that are added up are masked, so that nobody can read them but in the total of all
-    sites. A request is answered only if it is the one that an honest lead makes, and only as the
-    owner's rules allow.
+    Answers that will be added are masked, so that only the total over all sites can be read. A
+    request is answered only if it is that of an honest lead, and only as the owner's rules allow.
+    `steropes.studies.federate` has an example.
 
     Parameters
     ----------
     name : str
-        As in the plan.
+        Name of the site in the plan.
     data : data frame, Arrow table, path to a Parquet or CSV file, or dict
-        With the plan's columns. A dict has ``"X"``, anything that estimators accept with the
-        plan's columns, and vectors by the names of their columns. Nothing is modified.
+        Table with the plan's columns. A dict has ``"X"``, which is anything that estimators accept
+        as X with the plan's columns, and vectors by the names of their columns. Data are not
+        modified.
     owner : Owner or OwnerRules, optional
-        The owner's rules, keys and ledger. Rules alone, or the default ones, come with new keys
-        and a ledger in memory, for sites that are all in one process.
+        The owner's rules, keys and ledger. If only rules, or none, are given, the site has new keys
+        and a ledger in memory, for analyses whose sites are all in one process.
     """
 
     def __init__(self, name: str, data: Any, owner: Owner | OwnerRules | None = None) -> None:
@@ -66,16 +67,17 @@ class FederatedSite:
         self._read: dict[str, tuple[SiteRows, Admission]] = {}
 
     def __repr__(self) -> str:
+        """Return a text without the data."""
         return f"FederatedSite({self.name!r})"
 
     def meet(self, others: Mapping[str, PublicKeys]) -> None:
-        """Learn public keys of other sites of the same process; known ones are kept."""
+        """Add public keys of other sites in the same process; known ones are kept."""
         self.owner.peers = {**others, **self.owner.peers}
 
     def answer(
         self, plan: FederatedPlan, request: Message, earlier: Sequence[Round] = (), place: str = ""
     ) -> Message:
-        """Answer a request, or refuse it.
+        """Answer or refuse a request.
 
         Parameters
         ----------
@@ -84,18 +86,19 @@ class FederatedSite:
         earlier : sequence of Round
             All finished rounds, with the signed answers of all sites.
         place : str
-            Where the messages are exchanged, such as a folder: one plan at one place.
+            Place where messages are exchanged, such as a folder; each place has one plan.
 
         Returns
         -------
         Message
-            Signed. A refusal says which counts are too small, or which rule forbids an answer.
+            The signed answer or refusal. A refusal names the counts that are too small, or the rule
+            that forbids an answer.
 
         Raises
         ------
         DataError
-            A request that an honest lead does not make, or data that the model cannot use. What
-            the error says of rows stays here: nothing is sent.
+            An honest lead would not make the request, or the model cannot use the data. The error
+            may mention rows; it is not sent.
         """
         try:
             with self._named(), single_threaded_blas():
@@ -118,15 +121,15 @@ class FederatedSite:
     def withdraw(
         self, plan: FederatedPlan, request: Message, place: str = "", consent: bool = False
     ) -> Message:
-        """State that this site has not answered a request and takes no further part.
+        """Withdraw from a plan, stating that this site has not answered the request.
 
         The other sites can then repeat the round without it.
 
         Parameters
         ----------
         consent : bool, default False
-            Consent that this site's own sums can be computed from the totals of earlier rounds,
-            which hold them, and those of later ones. Needed from the second total on.
+            Consent that this site's own sums can be computed from totals of earlier rounds, which
+            contain them, and of later rounds. Required once a total is known.
 
         Raises
         ------
@@ -140,18 +143,20 @@ class FederatedSite:
         return self._signed(request, "withdrawal")
 
     def _signed(self, request: Message, kind: Kind, **content: Any) -> Message:
+        """Create a signed reply to a request."""
         message = request.reply(kind, self.name, **content)
         return replace(message, signature=self.owner.keys.sign(message.digest))
 
     @contextmanager
     def _named(self) -> Iterator[None]:
-        """Errors by the site's name; they may tell of a row, and stay at the site."""
+        """Add the site's name to errors, which may mention rows and stay at the site."""
         try:
             yield
         except DataError as error:
             raise DataError(f"site {self.name!r}: {error}") from None
 
     def _rows(self, plan: FederatedPlan) -> tuple[SiteRows, Admission]:
+        """Read the rows according to a plan, or return those of the previous call."""
         if plan.study not in self._read:
             read = partial(read_rows, self._data, site=plan.sites.index(self.name))
             rows = read(plan)
@@ -159,9 +164,9 @@ class FederatedSite:
         return self._read[plan.study]
 
     def folds(self, plan: FederatedPlan) -> np.ndarray:
-        """The rows that each of a plan's folds leaves out, (n, folds · repeats) bool.
+        """Return the rows that each fold of a plan leaves out, (n, folds · repeats) bool.
 
-        They stay here: for comparisons, and for whoever wants to see how rows were cut.
+        They are for comparisons at the site and are not sent.
         """
         with self._named():
             held_out = self._rows(plan)[0].held_out
@@ -174,6 +179,7 @@ class FederatedSite:
     def _content(
         self, rows: SiteRows, plan: FederatedPlan, request: Message
     ) -> tuple[Values, Arrays, bytes]:
+        """Compute the values, arrays and masked sums of an answer."""
         if request.ask in PER_SITE:
             ask: dict[str, Callable[[SiteRows, FederatedPlan, Message], tuple[Values, Arrays]]] = {
                 "times": _times, "estimate": _estimate, "surrogate": _surrogate,
@@ -194,13 +200,14 @@ class FederatedSite:
 
 
 def _named(plan: FederatedPlan, request: Message) -> str:
+    """Describe a request for the audit log."""
     return f"round {request.round} ({request.ask}) of plan {plan.study[:16]}"
 
 
 def _sums(rows: SiteRows, plan: FederatedPlan, request: Message, predictor: float) -> Arrays:
-    """Sums at the points of a request, over columns in the request's units.
+    """Compute the sums at the points of a request, over columns in the request's units.
 
-    At points where linear predictors are too large nothing is told but that they are.
+    At points with too large linear predictors only this fact is disclosed.
     """
     p = len(plan.columns)
     points = request.arrays.get("points")
@@ -241,7 +248,7 @@ def _sums(rows: SiteRows, plan: FederatedPlan, request: Message, predictor: floa
             raise DataError("the request is about folds, but the plan has none")
         folds = request.numbers("folds", -1, rows.held_out.shape[1])
         if len(folds) != m:
-            raise DataError(f"the request's 'folds' must be {m}, one a point")
+            raise DataError(f"the request's 'folds' must be {m}, one per point")
     sums = sums_at(rows, plan, points, intercepts, center, columns, hessians.tolist(), folds)
     at = np.concatenate([np.ones(len(plan.intercepts)), scale[columns]])
     out = {
@@ -257,17 +264,18 @@ def _sums(rows: SiteRows, plan: FederatedPlan, request: Message, predictor: floa
 
 
 def _without(out: Arrays, too_far: np.ndarray, firsts: np.ndarray) -> Arrays:
-    """Sums of risk sets with zeros for points that are too far."""
+    """Set the sums of risk sets to zero at points with too large linear predictors."""
     fit = too_far[firsts]
     for name, x in out.items():
         if name in ("count", "weight", "held_count", "held_weight", "second"):
-            continue  # of no point, or of a fit whose shares are then zero
+            continue  # independent of the points, or computed with weights that are then zero
         gone = too_far if name in ("S", "E", "linear") else fit
         out[name] = np.where(gone.reshape(-1, *(1,) * (x.ndim - 1)), 0.0, x)
     return out
 
 
 def _times(rows: SiteRows, plan: FederatedPlan, request: Message) -> tuple[Values, Arrays]:
+    """Answer a request for event times."""
     out = {"times": event_times(rows)}
     if plan.model == "fine_gray":
         out["leave_times"] = leaving_times(rows)
@@ -275,12 +283,14 @@ def _times(rows: SiteRows, plan: FederatedPlan, request: Message) -> tuple[Value
 
 
 def _estimate(rows: SiteRows, plan: FederatedPlan, request: Message) -> tuple[Values, Arrays]:
+    """Answer a request for the site's own estimate."""
     found = local_estimate(rows, plan)
     values: Values = {"usable": found.usable, "note": found.note}
     return values, {"estimate": found.estimate, "variance_of_estimate": found.variance}
 
 
 def _surrogate(rows: SiteRows, plan: FederatedPlan, request: Message) -> tuple[Values, Arrays]:
+    """Answer a request for a surrogate estimate."""
     try:
         found = fit_surrogate(rows, plan, request)
     except SeparationError as error:
@@ -291,6 +301,7 @@ def _surrogate(rows: SiteRows, plan: FederatedPlan, request: Message) -> tuple[V
 
 
 def _profile(rows: SiteRows, plan: FederatedPlan, request: Message) -> tuple[Values, Arrays]:
+    """Answer a request for profile likelihoods."""
     assert plan.model not in SURVIVAL or plan.baseline == "site"
     try:
         profiles, notes = local_profiles(rows, plan)

@@ -1,9 +1,9 @@
-"""Checks that a site makes of a request: that it is the one which an honest lead makes.
+"""Verification of a request by a site: whether it is the request of an honest lead.
 
-The lead's computation is deterministic. A site runs it on the plan and the finished rounds, whose
-answers it adds up itself from the signed answers of all sites, and compares the next request with
-the one that it was sent. So a lead cannot choose coefficients, and cannot pretend totals that would
-lead an honest computation where it wants.
+The lead's computation is deterministic. A site runs it on the plan and the finished rounds, adding
+the signed answers of all sites itself, and compares the next request with the one that it received.
+A lead can therefore neither choose coefficients nor invent totals that would make an honest
+computation choose them.
 """
 
 from __future__ import annotations
@@ -25,18 +25,20 @@ def refuse_dishonest(
     site: str, plan: FederatedPlan, request: Message, earlier: Sequence[Round], owner: Owner,
     honest: HonestRequests,
 ) -> None:  # fmt: skip
-    """Refuse a request that an honest lead would not make.
+    """Raise `DataError` for a request that an honest lead would not make.
 
     Parameters
     ----------
+    site : str
+        Name of this site.
+    plan : FederatedPlan
+    request : Message
     earlier : sequence of Round
         All finished rounds.
+    owner : Owner
+        The owner of this site's data.
     honest : HonestRequests
-        What this site, or others of its process, have computed so far.
-
-    Raises
-    ------
-    DataError
+        Requests that sites in this process have computed so far.
     """
     if site not in plan.sites:
         known = ", ".join(map(repr, plan.sites))
@@ -49,24 +51,24 @@ def refuse_dishonest(
     expected = honest.after(plan, earlier)
     if not same_request(request, expected):
         raise DataError(
-            f"round {request.round} asks for something else than the plan and the answers so far "
-            f"lead to (an honest lead asks for {expected.ask!r}). Do not answer it. If the lead is "
+            f"the request of round {request.round} does not follow from the plan and the answers "
+            f"so far (an honest lead asks for {expected.ask!r}). Do not answer it. If the lead is "
             "honest, a message was changed or lost, or the versions of steropes differ"
         )
 
 
 def _refuse_misplaced(site: str, plan: FederatedPlan, request: Message, rounds: int) -> None:
-    """Refuse what is no request to this site in the plan's next round, and name the remedy."""
+    """Raise `DataError` unless a message is a request to this site in the plan's next round."""
     if request.kind != "request":
-        raise DataError(f"this is no request (kind {request.kind!r}): answer what the lead wrote")
+        raise DataError(f"this is not a request (kind {request.kind!r}): answer the lead's request")
     if request.study != plan.study:
         raise DataError(
-            f"this is a request of study {request.study[:16]!r}, which is no request of the plan "
+            f"this request belongs to study {request.study[:16]!r}, not to the plan "
             f"{plan.study[:16]!r}: get the plan and the request that belong together"
         )
     if request.ask not in plan.asks:
         raise DataError(
-            f"{request.ask!r} is no request of this plan; there are {', '.join(plan.asks)}"
+            f"{request.ask!r} is not a request of this plan; there are {', '.join(plan.asks)}"
         )
     if not 0 <= request.round < plan.max_rounds:
         raise DataError(
@@ -75,15 +77,15 @@ def _refuse_misplaced(site: str, plan: FederatedPlan, request: Message, rounds: 
         )
     if request.round != rounds:
         raise DataError(
-            f"this is a request of round {request.round}, but {rounds} rounds are finished: the "
-            "rounds before a request come with it, and each is answered once"
+            f"this is a request of round {request.round}, but {rounds} rounds are finished: all "
+            "rounds before a request must come with it, and each is answered once"
         )
     if site not in request.sites:
-        raise DataError(f"round {request.round} asks nothing of this site")
+        raise DataError(f"round {request.round} has no request to this site")
 
 
 def refuse_unsigned(done: Round, keys: Mapping[str, PublicKeys]) -> None:
-    """Refuse a round with an answer that is not signed by its site, or not to its request."""
+    """Raise `DataError` if an answer of a round is not signed, or does not answer its request."""
     request = done.request
     wanted = [s for s in request.sites if s not in done.left]
     replies = {a.site: a for a in done.answers}
@@ -92,7 +94,7 @@ def refuse_unsigned(done: Round, keys: Mapping[str, PublicKeys]) -> None:
     for name, reply in replies.items():
         if name not in request.sites or name not in keys:
             raise DataError(
-                f"round {request.round} has an answer of {name!r}, of whom no public key is known "
+                f"round {request.round} has an answer of {name!r}, whose public key is not known "
                 "here, or who was not asked"
             )
         where = f"the answer of site {name!r}"
@@ -102,22 +104,22 @@ def refuse_unsigned(done: Round, keys: Mapping[str, PublicKeys]) -> None:
         if not keys[name].verify(reply.signature, reply.digest):
             raise DataError(
                 f"{where} in round {request.round} is not signed with the key of that site: it was "
-                "changed, or comes from somebody else"
+                "changed, or does not come from the site"
             )
 
 
 def _refuse_unconfirmed(site: str, done: Round, gone: Sequence[str]) -> None:
-    """Refuse to go on without a site that neither withdrew nor is known by the owner to be gone.
+    """Raise `DataError` if a site left that neither withdrew nor is known by the owner to be gone.
 
-    A lead that has the answer of a site and says that it left would otherwise get the totals with
-    and without it, which is the site's own answer.
+    A lead could otherwise claim that a site left although it has its answer, and obtain totals with
+    and without the site, whose difference is the site's own answer.
     """
     withdrew = {a.site for a in done.answers if a.kind == "withdrawal"}
     for name in done.left:
         if name == site:
-            raise DataError(f"the lead went on without this site in round {done.request.round}")
+            raise DataError(f"the lead continued without this site in round {done.request.round}")
         if name not in withdrew and name not in gone:
             raise DataError(
-                f"the lead goes on without site {name!r}, which has not withdrawn. Ask its owner; "
-                f"if it does not answer any more, add {name!r} to 'gone' in this site's rules"
+                f"the lead continues without site {name!r}, which has not withdrawn. Ask its "
+                f"owner; if it no longer answers, add {name!r} to 'gone' in this site's rules"
             )
