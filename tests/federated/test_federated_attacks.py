@@ -97,7 +97,7 @@ def test_a_separating_direction_is_not_answered(rng):
     for request in (separating(talk.plan, last), separating(talk.plan, last, 1),
                     replace(separating(talk.plan, last), round=len(rounds))):  # fmt: skip
         for earlier in (rounds, rounds[:2]):
-            with pytest.raises(DataError, match=r"does not follow from|rounds are finished|no further request"):
+            with pytest.raises(DataError, match=r"not follow from|are finished|no further"):
                 site.answer(talk.plan, request, earlier)
 
 

@@ -147,7 +147,7 @@ def test_misplaced_requests_are_refused_by_name(talk):
         ({"round": 90}, "the plan's rounds are 0 to 59"),
         ({"values": {"sites": ["south"]}}, "has no request to this site"),
         ({"values": {}}, "'sites' must be a list of names"),
-        ({"ask": "profile"}, "'profile' is not a request of this plan; there are describe, evaluate"),
+        ({"ask": "profile"}, "'profile' is not a request of this plan; there are"),
     ):
         with pytest.raises(DataError, match=said):
             talk.fresh().answer(PLAN, replace(request, **change))
