@@ -1,4 +1,4 @@
-"""Cumulative probability models: ordinal regression of continuous outcomes."""
+"""Cumulative probability models, ordinal regression for continuous outcomes."""
 
 from ...likelihoods.cumulative import Censored
 from .estimator import CumulativeProbabilityModel

@@ -1,4 +1,4 @@
-"""The cumulative probability model: ordinal regression of continuous outcomes."""
+"""The cumulative probability model, an ordinal regression for continuous outcomes."""
 
 from __future__ import annotations
 
@@ -48,22 +48,22 @@ class CumulativeProbabilityModel(
     RegressorMixin,
     PenalizedModel,
 ):
-    """Cumulative probability model P(Y ≤ y | x) = F(α(y) − β'x) with α free.
+    """Cumulative probability model P(Y ≤ y | x) = F(α(y) − β'x) with a free function α.
 
-    The outcome may be continuous, ordinal or a mixture; α takes a value for every distinct
-    outcome but the last and no scale of Y is assumed: an increasing transformation of y changes
-    ``thresholds_`` alone. A positive β moves Y up. The fit is exact for any number M of
-    distinct outcomes, at a cost of O((n + M) p²) a Newton step.
+    The outcome may be continuous, ordinal or a mixture. α has a value for every distinct outcome
+    but the last, so that no scale of Y is assumed: an increasing transformation of y changes
+    only ``thresholds_``. A positive β corresponds to larger outcomes. The fit is exact for any
+    number M of distinct outcomes, at a cost of O((n + M) p²) per Newton step.
 
     Parameters
     ----------
     link : {"logit", "probit", "loglog", "cloglog", "cauchit"}
         The distribution F: logistic, normal, exp(−exp(−u)), 1 − exp(−exp(u)), Cauchy. The
-        Cauchy model's likelihood is not concave: its fit is a certified stationary point with
-        a positive definite Hessian, not necessarily the highest one.
+        likelihood with the Cauchy link is not concave, and its fit is a certified local maximum
+        that need not be the global one.
     reduce : None, Reduction or "auto"
         `EqualQuantileBins`, `RoundDecimals`, `RoundSignificant` or `DivideAndCombine` fit an
-        approximation; "auto" takes what `suggest` says. Default: exact.
+        approximation; "auto" uses the result of `suggest`. Default: exact.
     prior : Prior, optional
         Prior on the coefficients, such as `Laplace`, `Normal` or `ElasticNet`. None (default) is
         maximum likelihood.
@@ -95,27 +95,30 @@ class CumulativeProbabilityModel(
     thresholds_ : (M − 1,) array
         The distinct outcomes but the last, in increasing order.
     alpha_ : (M − 1,) array
-        α at ``thresholds_``; α(y) is a step function, constant up to the next one.
+        α at ``thresholds_``. α(y) is a step function, constant up to the next threshold.
     levels_ : (M,) array
-        All distinct outcomes. The last is ∞ where right-censored outcomes lie beyond all
-        others: how far, the data do not say.
+        All distinct outcomes. The last is ∞ if right-censored outcomes exceed all others,
+        because the data do not determine how far.
     log_likelihood_, optimality_, converged_, n_iter_, prior_, cv_results_, variance_
-        As in `PenalizedModel`. ``optimality_`` also covers α.
+        See `PenalizedModel`. ``optimality_`` also covers α.
     categories_ : list or None
-        Labels from the lowest to the highest where y was ordered categories that are counted by
-        their places: outcomes, levels and predictions are these places, from 0.
+        Labels from the lowest to the highest if y had ordered categories that are represented by
+        their positions. Outcomes, levels and predictions are then these positions, from 0.
     reduction_ : Reduction or None
-        What was fitted instead of the exact model, and ``reduction_reason_`` why.
+        The reduction in use, with the reason in ``reduction_reason_``.
+
+    Raises
+    ------
+    SeparationError
+        If some linear combination of unpenalised columns orders all outcomes, so that no finite
+        maximum exists.
 
     Notes
     -----
     ``y`` may be a `Censored` array with detection limits and intervals, or ordered categories (a
     pandas ``Categorical`` with ``ordered=True``, a polars ``Enum``, an ordered Arrow dictionary).
-    Their order is the one that the categories have, whatever their labels; where the labels are
-    numbers that ascend in it, these numbers are the outcome.
-
-    ``cv`` scores a held-out outcome by the probability of the bin between two of the training
-    rows' outcomes that it falls into (`steropes.likelihoods.cumulative`).
+    The order is that of the categories regardless of their labels; if the labels are numbers in
+    ascending order, these numbers are the outcome.
 
     References
     ----------
@@ -138,7 +141,7 @@ class CumulativeProbabilityModel(
 
     _max_offset_range = MAX_OFFSET_RANGE
 
-    # What is left of the parts after the fit are data in another order.
+    # The parts of a fit contain data in the order of the likelihood.
     _data = PenalizedModel._data | {"_parts", "_subset_of_row"}
 
     categories_: list[Any] | None
@@ -194,7 +197,7 @@ class CumulativeProbabilityModel(
             raise DataError("One row (n_samples=1) has one outcome; the model needs two or more.")
         weights, offset = self._check_weights_and_offset(inputs.sample_weight, inputs.offset, n)
         self._link, self._has_intercept = self.link, False
-        # Odds, or hazards in one direction of time; probit and cauchit links have no ratio.
+        # exp(β) is a ratio of odds or hazards; the probit and cauchit links have none.
         self._has_ratio = self.link in ("logit", "loglog", "cloglog")
         outcome, self.categories_ = read_outcome(inputs.y, n)
         outcome = _copied(outcome)
@@ -216,7 +219,8 @@ class CumulativeProbabilityModel(
 
     def _apply_reduction(
         self, y: Interval, weights: np.ndarray, design: Design
-    ) -> tuple[Interval, Any]:
+    ) -> tuple[Interval, np.ndarray | None]:
+        """Coarsen the outcome, or assign rows to subsets, (n,); None without subsets."""
         reduction, reason = self.reduce, "asked for"
         if reduction == "auto":
             if y.upper is not None:
@@ -299,14 +303,24 @@ class CumulativeProbabilityModel(
             )
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, offset: Any = None) -> float:
-        """R² of the conditional mean, as of scikit-learn's regressors; y without censoring.
+        """Compute R² of the conditional mean, as scikit-learn's regressors do.
 
         Parameters
         ----------
         X : array, sparse matrix, data frame or Design, (n, p)
-        y, sample_weight, offset : (n,) arrays
-            As in ``fit``; scikit-learn routes an offset as ``set_score_request(offset=True)``
-            asks it to.
+        y : (n,) array
+            Without censoring.
+        sample_weight, offset : (n,) arrays, optional
+            scikit-learn routes an offset after ``set_score_request(offset=True)``.
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        DataError
+            If y has censored outcomes.
         """
         refuse_other_order(X, y=y, sample_weight=sample_weight)
         outcome = read_new_outcome(y, len(y), self.categories_)
@@ -317,16 +331,16 @@ class CumulativeProbabilityModel(
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = True  # the mean of a model of ranks, on scaled noise
+        tags.regressor_tags.poor_score = True  # R² of a rank-based model may be low
         return tags
 
 
 def _copied(y: Interval) -> Interval:
-    """The fit's own: standard errors and profiles are computed from it later."""
+    """Copy the outcome, from which standard errors and profiles are computed later."""
     return Interval(y.lower.copy(), None if y.upper is None else y.upper.copy())
 
 
 def _finite_top(y: Interval) -> float:
-    """Where mass above all levels counts in a mean: the largest right-censored bound."""
+    """Return the largest right-censored bound, at which means place the mass above all levels."""
     beyond = y.upper is not None and y.upper == np.inf
     return float(y.lower[beyond].max()) if np.any(beyond) else np.nan

@@ -1,4 +1,4 @@
-"""Is the model right? Residuals, links, parallelism, the shape of α."""
+"""Checks of a cumulative model: residuals, links, parallelism and the shape of α."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ __all__ = ["CumulativeDiagnostics", "Parallelism", "compare_links"]
 class Parallelism(NamedTuple):
     """Result of `CumulativeDiagnostics.test_parallelism`.
 
-    ``test`` has one row a coefficient and ``GLOBAL``, columns ``chisq``, ``df``, ``p``;
-    ``coefficients`` one row a cut, with each coefficient of the model for y > cut; ``se`` their
-    robust standard errors.
+    ``test`` has a row for each coefficient and ``GLOBAL``, with columns ``chisq``, ``df``, ``p``;
+    ``coefficients`` has a row for each cut, with the coefficients of the model for y > cut, and
+    ``se`` has their robust standard errors.
     """
 
     test: pd.DataFrame
@@ -59,10 +59,21 @@ class CumulativeDiagnostics(SingleThreadedMethods):
     _lacks_standard_errors: Any
 
     def residuals(self, X: Any, y: Any, *, offset: Any = None) -> np.ndarray:
-        """Probability-scale residuals P(Y* < y) − P(Y* > y), (n,), between −1 and 1.
+        """Compute probability-scale residuals P(Y* < y) − P(Y* > y), between −1 and 1.
 
         Under the model they have mean zero given X and, for a continuous outcome, are uniform
-        on (−1, 1); plot them against each covariate.
+        on (−1, 1). Plots against each covariate show deviations.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or Design, (n, p)
+        y : (n,) array
+            As in ``fit``.
+        offset : (n,) array, optional
+
+        Returns
+        -------
+        (n,) array
 
         References
         ----------
@@ -83,18 +94,36 @@ class CumulativeDiagnostics(SingleThreadedMethods):
         sample_weight: Any = None,
         offset: Any = None,
     ) -> Parallelism:
-        """Check that β is the same at every outcome, by models of y > cut at several cuts.
+        """Test whether β is the same at every outcome, by models of y > cut at several cuts.
 
-        The model says that P(Y > c | x) = 1 − F(α(c) − β'x) with one β for all c. Each cut's β
-        is estimated alone, without penalty, and Wald tests compare them with their joint
-        robust covariance, as Brant (1990) does for the logit.
+        The model implies P(Y > c | x) = 1 − F(α(c) − β'x) with one β for all c. The β of each cut
+        is estimated separately without penalty, and Wald tests compare these estimates with
+        their joint robust covariance, as Brant (1990) does for the logit.
 
         Parameters
         ----------
-        X, y : the data the model was fitted to
-            y without censoring.
+        X, y : (n, p) and (n,) arrays
+            The data of the fit, with y uncensored.
         quantiles : sequence of float
-            Of y, between 0 and 1, where it is cut; rows count by their weights.
+            Quantiles of y at which it is cut, between 0 and 1.
+        sample_weight, offset : (n,) arrays, optional
+            As in ``fit``; weights also count in the quantiles.
+
+        Returns
+        -------
+        Parallelism
+
+        Raises
+        ------
+        DataError
+            If y is censored, the model has no covariates, or the quantiles leave fewer than two
+            cuts.
+        SeparationError
+            If the data of a cut are separated.
+
+        References
+        ----------
+        Brant (1990), Biometrics 46:1171–1178.
         """
         check_is_fitted(self, "coef_")
         if not len(self.coef_):
@@ -155,27 +184,32 @@ class CumulativeDiagnostics(SingleThreadedMethods):
         scale: Literal["linear", "log", "symlog"] = "linear",
         at: Any = None,
     ) -> Axes:
-        """Draw α̂(y) with pointwise bands; needs matplotlib.
+        """Draw α̂(y) with pointwise bands; requires Matplotlib.
 
-        α̂ is the transformation of y that the model has found: where it is a straight line on
-        ``scale="log"``, log(y) is the right transformation for a linear model with these
-        errors; a dashed straight line is drawn for comparison (least squares between the 5th and
-        95th percentile of the thresholds).
+        α̂ is the estimated transformation of y. If it is linear with ``scale="log"``, log(y) is
+        the appropriate outcome of a linear model with these errors. A dashed straight line is
+        drawn for comparison (least squares between the 5th and 95th percentile of the
+        thresholds).
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
         level : float or None
-            Of the bands; None draws none.
+            Confidence level of the bands; None draws none.
         scale : {"linear", "log", "symlog"}
-            Of the axis of y; "log" leaves out thresholds at or below zero.
+            Scale of the axis of y; "log" omits thresholds at or below zero.
         at : (p,) array, optional
-            Covariates x: draws α̂(y) − β'x with the bands of that. By default x = 0, where the
-            bands are wide if no row is near; the curve's shape is the same for all x.
+            Covariates x at which to draw α̂(y) − β'x with its bands. By default x = 0, where
+            bands are wide if no row is near; the shape of the curve is the same for all x.
 
         Returns
         -------
         matplotlib Axes
+
+        Raises
+        ------
+        DataError
+            If the scale is unknown, ``at`` has the wrong length, or no threshold can be drawn.
         """
         check_is_fitted(self, "coef_")
         if scale not in ("linear", "log", "symlog"):
@@ -207,7 +241,7 @@ class CumulativeDiagnostics(SingleThreadedMethods):
             a, b = np.quantile(np.arange(len(y)), [0.05, 0.95]).astype(int)
             slope, start = np.polyfit(v[a : b + 1], alpha[a : b + 1], 1) if b > a + 1 else (0, 0)
             line = start + slope * v
-            # Where α̂ is far from straight the line would leave no room for it.
+            # If α̂ is far from linear, the whole line would compress it.
             inside = (line >= alpha[0]) & (line <= alpha[-1])
             ax.plot(y[inside], line[inside], linestyle="--", linewidth=0.8, color="gray")
         ax.set_xscale(scale)
@@ -225,21 +259,31 @@ def compare_links(
 ) -> pd.DataFrame:
     """Fit the same model with several links and compare their log-likelihoods.
 
-    All have the same number of parameters, so the largest is also best by AIC and BIC.
+    All models have the same number of parameters, so that the order is also that of AIC and BIC.
 
     Parameters
     ----------
     model : CumulativeProbabilityModel
-        Whose settings are used; it is not changed.
+        Its settings are used; it is not modified.
     X, y, **fit
-        As for ``fit``.
+        Arguments of ``fit``.
     links : sequence of str
+        Links to compare; default all.
 
     Returns
     -------
     DataFrame
-        Indexed by link, best first; columns ``log_likelihood``, ``difference`` (to the best),
+        Indexed by link, best first; columns ``log_likelihood``, ``difference`` (from the best),
         ``converged``.
+
+    Examples
+    --------
+    >>> import numpy as np, steropes
+    >>> X = np.linspace(-1.0, 1.0, 40)[:, None]
+    >>> y = X[:, 0] + np.sin(7.0 * np.arange(40))
+    >>> model = steropes.CumulativeProbabilityModel()
+    >>> steropes.compare_links(model, X, y, links=["logit", "probit"]).shape
+    (2, 3)
     """
     rows = {}
     for link in links:

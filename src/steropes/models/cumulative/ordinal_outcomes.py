@@ -1,7 +1,7 @@
-"""Read the outcomes of cumulative models: numbers, censored ones, or ordered categories.
+"""Reading outcomes of cumulative models: numbers, censored numbers or ordered categories.
 
-Ordered categories are read as their places, from 0, unless their labels are numbers that ascend in
-the order of the categories: those are the numbers.
+Ordered categories are represented by their positions, from 0, unless their labels are numbers in
+ascending order, which are then used themselves.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ def read_outcome(y: Any, n: int) -> tuple[Interval, list[Any] | None]:
     -------
     outcome : Interval
     categories : list or None
-        Where the outcome is places of ordered categories: their labels from the lowest to the
-        highest.
+        Labels from the lowest to the highest if the outcome is positions of ordered categories.
 
     Raises
     ------
@@ -53,19 +52,19 @@ def read_outcome(y: Any, n: int) -> tuple[Interval, list[Any] | None]:
 
 
 def read_new_outcome(y: Any, n: int, categories: list[Any] | None) -> Interval:
-    """Read an outcome of other rows as the fit read its own.
+    """Read an outcome of new rows in the representation of the fit.
 
     Parameters
     ----------
     y, n
-        As of `read_outcome`.
+        See `read_outcome`.
     categories : list or None
-        Those of the fit.
+        The categories of the fit.
 
     Raises
     ------
     DataError
-        If y is in categories that the fit does not have, or the fit in ones that y does not have.
+        If only one of y and the fit has ordered categories, or y has unknown ones.
     """
     found = ordered_categories(y)
     if categories is None:
@@ -90,6 +89,7 @@ def read_new_outcome(y: Any, n: int, categories: list[Any] | None) -> Interval:
 
 
 def _of_codes(codes: np.ndarray, n: int) -> Interval:
+    """Convert positions of categories to outcomes; refuse missing ones."""
     if len(codes) != n:
         raise DataError(f"y has {len(codes)} entries, but X has {n} rows.")
     if (codes < 0).any():

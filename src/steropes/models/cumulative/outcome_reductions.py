@@ -1,7 +1,7 @@
 """Reductions of the outcome for very large data (Li, Chen and Shepherd 2022, §2.2–2.4).
 
-The exact model rarely needs them; they are here to compare with and for data that do not fit
-into memory. Binning and rounding replace y by coarser values; dividing fits subsets.
+They serve for comparisons and for data that exceed the memory, because the exact model is rarely
+too slow. Binning and rounding coarsen y; dividing fits subsets of the rows.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ __all__ = [
     "suggest",
 ]
 
-GRID = np.round(np.arange(1.0, 10.05, 0.1), 1)  # multipliers tried by the refinement step
+# Multipliers tried by the refinement step.
+GRID = np.round(np.arange(1.0, 10.05, 0.1), 1)
 
 
 class Reduction:
-    """A way to fit an approximation of the model with less work."""
+    """Base class of approximations of the model that need less work."""
 
 
 class Coarsening(Reduction, ABC):
@@ -41,7 +42,7 @@ class Coarsening(Reduction, ABC):
         """Number of distinct values aimed at."""
 
     def apply(self, y: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """The new outcome, (n,); y itself where it has no more distinct values than asked."""
+        """Coarsen the outcome, (n,), unless it has few enough distinct values already."""
         target = self.target
         if not _whole(target) or target < 2:
             raise DataError(
@@ -55,14 +56,14 @@ class Coarsening(Reduction, ABC):
 
     @abstractmethod
     def coarse(self, values: np.ndarray, mass: np.ndarray) -> np.ndarray:
-        """The new value of each distinct outcome."""
+        """Return the new value of each distinct outcome."""
 
 
 @dataclass(frozen=True)
 class EqualQuantileBins(Coarsening):
-    """Bins with equal numbers of rows; a bin's outcome is its median (§2.3).
+    """Bins with equal numbers of rows, each replaced by its median (§2.3).
 
-    Tied outcomes stay together, in the bin of the middle of their ranks.
+    Tied outcomes are assigned together, to the bin of the middle of their ranks.
 
     Parameters
     ----------
@@ -91,7 +92,7 @@ class EqualQuantileBins(Coarsening):
 
 @dataclass(frozen=True)
 class RoundDecimals(Coarsening):
-    """Rounding to a decimal place or power of ten, refined (§2.4).
+    """Rounding to a decimal place or power of ten, with refinement (§2.4).
 
     With r the place for which rounding leaves at most M_r distinct values and r + 1 more, the
     outcome becomes round(l y, r) / l for the multiplier l in 1, 1.1, …, 10 whose number of
@@ -128,9 +129,9 @@ class RoundDecimals(Coarsening):
 class RoundSignificant(Coarsening):
     """Rounding to significant digits, refined as in `RoundDecimals` (§2.4); for skewed outcomes.
 
-    The digits are counted from the leading digit of y itself, whatever the multiplier. A rounded
-    value stays within its decade, so that no two outcomes change places: with the multiplier 1.4
-    and no further digit 9.99 becomes 14/1.4 = 10, and 10.6 becomes 10 rather than 10/1.4 = 7.1.
+    Digits are counted from the leading digit of y regardless of the multiplier. Rounded values
+    stay within their decade, which preserves the order of outcomes: with the multiplier 1.4 and
+    no further digit 9.99 becomes 14/1.4 = 10, and 10.6 becomes 10 rather than 10/1.4 = 7.1.
 
     Parameters
     ----------
@@ -152,18 +153,18 @@ class RoundSignificant(Coarsening):
         digits = 0
         while digits < 17 and _count_distinct(_round_to(values, size, 1.0, digits)) < self.M_r:
             digits += 1
-        digits -= 1  # of the mantissa after its first
+        digits -= 1  # digits of the mantissa after the first
         return _refine(lambda scale: _round_to(values, size, scale, digits), self.M_r)
 
 
 @dataclass(frozen=True)
 class DivideAndCombine(Reduction):
-    """Fit K subsets and combine them (§2.2).
+    """Fits of K subsets that are combined (§2.2).
 
-    The K smallest and the K largest outcomes go one to each subset, the other rows are dealt
-    at random in equal numbers. β is the mean over subsets and α(y) the mean over those whose
-    outcomes lie on both sides of y, made monotone at the two ends, where that set changes.
-    Variances are sums over those subsets divided by the square of their number.
+    Each subset gets one of the K smallest and one of the K largest outcomes, and the other rows
+    are assigned at random in equal numbers. β is the mean over subsets, and α(y) is the mean over
+    the subsets with outcomes on both sides of y, made monotone at the two ends, where this set
+    changes. Variances are sums over these subsets divided by the square of their number.
 
     Parameters
     ----------
@@ -174,7 +175,7 @@ class DivideAndCombine(Reduction):
     K: int
 
     def deal(self, y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """The subset 0 … K−1 of each row, (n,)."""
+        """Assign each row to a subset 0 … K − 1, (n,)."""
         n, K = len(y), self.K
         if not _whole(K) or K < 1:
             raise DataError(f"DivideAndCombine needs a whole number of subsets, not {K!r}.")
@@ -190,22 +191,22 @@ class DivideAndCombine(Reduction):
 
 
 def suggest(n: int, M: int, p: int, memory: float | None = None) -> tuple[Reduction | None, str]:
-    """Suggest a reduction for n rows, M distinct outcomes and p dense columns, and say why.
+    """Suggest a reduction for n rows, M distinct outcomes and p dense columns.
 
     Parameters
     ----------
+    n, M, p : int
     memory : float, optional
-        Bytes that may be used; by default half of what the machine has free.
+        Available bytes; default half of the machine's free memory.
 
     Returns
     -------
-    Reduction or None
+    reduction : Reduction or None
         None for the exact model.
-    str
-        The reason in words.
+    reason : str
     """
     memory = 0.5 * _free_memory() if memory is None else float(memory)
-    rows = 8.0 * n * (2 * p + 20)  # X as given and by rows, and the rows' derivatives
+    rows = 8.0 * n * (2 * p + 20)  # X by columns and by rows, and derivatives of rows
     thresholds = 8.0 * M * (p + 12)
     size = f"n = {n:,}, M = {M:,}, p = {p:,}"
     if rows + thresholds <= memory:
@@ -228,6 +229,7 @@ def suggest(n: int, M: int, p: int, memory: float | None = None) -> tuple[Reduct
 
 
 def _free_memory() -> float:
+    """Return the free memory in bytes, or 8 GB if it is unknown."""
     try:
         import os
 
@@ -237,10 +239,12 @@ def _free_memory() -> float:
 
 
 def _whole(number: Any) -> bool:
+    """Return whether a value is a whole number."""
     return isinstance(number, Real) and float(number).is_integer()
 
 
 def _median(values: np.ndarray, mass: np.ndarray) -> float:
+    """Compute a weighted median of ascending values."""
     end = np.cumsum(mass)
     half = 0.5 * end[-1]
     k = int(np.searchsorted(end, half, side="left"))
@@ -250,10 +254,10 @@ def _median(values: np.ndarray, mass: np.ndarray) -> float:
 
 
 def _round_to(x: np.ndarray, size: np.ndarray, scale: float, digits: int) -> np.ndarray:
-    """Round scale · x / 10^size to ``digits`` and undo both, within x's decade.
+    """Round scale · x / 10^size to ``digits`` and undo the scaling, within the decade of x.
 
-    A whole number is multiplied by a power of ten and divided by ten times the multiplier, both
-    exact: 9.99 and 10.01 must round to the same number.
+    An integer is multiplied by a power of ten and divided by ten times the multiplier, which are
+    both exact, so that 9.99 and 10.01 round to the same number.
     """
     tenths = np.rint(10 * scale)  # the multipliers are 1, 1.1, …, 10
     place = size + 1 - digits
@@ -264,10 +268,12 @@ def _round_to(x: np.ndarray, size: np.ndarray, scale: float, digits: int) -> np.
 
 
 def _count_distinct(values: np.ndarray) -> int:
+    """Count distinct values of a sorted array."""
     return 1 + int(np.count_nonzero(np.diff(values)))
 
 
 def _refine(rounding: Callable[[Any], np.ndarray], target: int) -> np.ndarray:
+    """Round with the multiplier whose number of distinct values is closest to the target."""
     counts = np.array([_count_distinct(rounding(scale)) for scale in GRID])
     best = int(np.argmin(np.abs(np.log(counts) - np.log(target))))
     return rounding(GRID[best])

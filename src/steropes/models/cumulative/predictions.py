@@ -1,4 +1,4 @@
-"""What a fitted cumulative model says of new rows: probabilities, means, quantiles."""
+"""Predictions of cumulative models: probabilities, means and quantiles of the outcome."""
 
 from __future__ import annotations
 
@@ -28,9 +28,8 @@ __all__ = ["CumulativePredictions", "Prediction"]
 class Prediction(NamedTuple):
     """An estimate with its interval and standard error, arrays of one shape.
 
-    ``se`` has the units of the estimate: probability, or outcome. Intervals of probabilities and
-    quantiles are made on the scale of α − η, so that they are not the estimate plus and minus a
-    multiple of it.
+    ``se`` has the units of the estimate, a probability or an outcome. Intervals of probabilities
+    and quantiles are computed on the scale of α − η and are not symmetric about the estimate.
     """
 
     estimate: np.ndarray
@@ -40,21 +39,23 @@ class Prediction(NamedTuple):
 
 
 class CumulativePredictions(SingleThreadedMethods):
-    """Conditional quantities; with ``level`` they come with intervals by the delta method.
+    """Conditional probabilities, quantiles and means with delta-method intervals.
 
-    All take ``X`` (rows, p) and ``offset`` (rows,), and points as a number, giving (rows,), or
-    as m numbers, giving (rows, m). ``level=None`` returns an array; a level such as 0.95 a
-    `Prediction` of arrays. The intervals use the covariances of α and β and are NaN where a
-    Laplace prior acts. With ``kind="robust"`` the covariances are those of the sandwich for α and
-    β together, with ``cluster`` (n,) labels of the rows fitted to, as in `vcov`; each distinct
-    threshold, and each row of a mean, then takes a pass over the data.
+    All methods take ``X`` (rows, p) and ``offset`` (rows,), and points as one number, with a
+    result (rows,), or as m numbers, with a result (rows, m). With ``level=None`` they return an
+    array, and with a level such as 0.95 a `Prediction` of arrays. The intervals use the
+    covariances of α and β and are NaN under a Laplace prior. With ``kind="robust"`` the
+    covariances are the joint sandwich estimate for α and β, with ``cluster`` (n,) labels of the
+    rows of the fit, as in `vcov`; each distinct threshold, and each row of a mean, then requires
+    a pass over the data.
     """
 
     alpha_: np.ndarray
     levels_: np.ndarray
     _link: str
     n_jobs: int | None
-    _largest_bound: float  # where mass beyond all levels counts in a mean
+    # Means place the mass beyond all levels at this value.
+    _largest_bound: float
     _check_new: Any
     _new_offset: Any
     _estimated: np.ndarray
@@ -95,23 +96,29 @@ class CumulativePredictions(SingleThreadedMethods):
         kind: Kind = "model",
         cluster: Any = None,
     ) -> np.ndarray | Prediction:
-        """P(Y ≤ y | x); intervals are made for α(y) − η and transformed.
+        """Predict P(Y ≤ y | x); intervals are computed for α(y) − η and transformed.
 
         Parameters
         ----------
-        X : (rows, p)
+        X : array, sparse matrix, data frame or Design, (rows, p)
         y : number or (m,) array
             Points; between two outcomes the probability is that of the lower one.
         level : float, optional
+            Confidence level; None (default) returns the estimates alone.
         offset : (rows,) array, optional
         kind, cluster
-            Of the intervals; see `CumulativePredictions`.
+            Kind of the intervals; see `CumulativePredictions`.
 
         Returns
         -------
-        (rows, m) array, or (rows,) for a single point, or a `Prediction` of such arrays. Its
-        ``se`` are those of the probabilities, F'(α(y) − η) times the standard error of α(y) − η,
-        and its limits lie between 0 and 1.
+        (rows, m) array, or (rows,) for a single point, or a `Prediction` of such arrays
+            ``se`` are standard errors of the probabilities, F'(α(y) − η) times the standard error
+            of α(y) − η. Limits lie between 0 and 1.
+
+        Raises
+        ------
+        DataError
+            If a point is missing, or ``kind`` or ``cluster`` is given without a level.
         """
         return self._probability(X, y, level, offset, kind, cluster, above=False)
 
@@ -147,7 +154,7 @@ class CumulativePredictions(SingleThreadedMethods):
         kind: Kind = "model",
         cluster: Any = None,
     ) -> np.ndarray | Prediction:
-        """P(Y > y | x), without cancellation where it is small; see `predict_cdf`."""
+        """Predict P(Y > y | x), without cancellation if it is small; see `predict_cdf`."""
         return self._probability(X, y, level, offset, kind, cluster, above=True)
 
     def _probability(
@@ -160,6 +167,7 @@ class CumulativePredictions(SingleThreadedMethods):
         cluster: Any,
         above: bool,
     ) -> np.ndarray | Prediction:
+        """Predict probabilities below or above points."""
         _refuse_without_level(level, kind, cluster)
         points, scalar = _points(y, "y")
         design, eta = self._design_and_predictor(X, offset)
@@ -215,26 +223,31 @@ class CumulativePredictions(SingleThreadedMethods):
         kind: Kind = "model",
         cluster: Any = None,
     ) -> np.ndarray | Prediction:
-        """The smallest outcome y with P(Y ≤ y | x) ≥ q.
+        """Predict the smallest outcome y with P(Y ≤ y | x) ≥ q.
 
-        The interval runs from the outcome where α reaches η + F⁻¹(q) less z standard errors to
-        where it reaches it plus as many, with the standard error of α − η at the estimate. ``se``
-        is half the distance between the two outcomes with one standard error: the delta method
-        for an α that is a step function. Where the next outcomes are further away it is zero.
+        The limits are the outcomes at which α reaches η + F⁻¹(q) minus and plus z standard errors
+        of α − η at the estimate. ``se`` is half the distance between the limits with z = 1, the
+        delta method for a step function α. It is zero if the adjacent outcomes are further away.
 
         Parameters
         ----------
-        X : (rows, p)
+        X : array, sparse matrix, data frame or Design, (rows, p)
         q : number or (m,) array
             Probabilities between 0 and 1.
         level : float, optional
+            Confidence level; None (default) returns the estimates alone.
         offset : (rows,) array, optional
         kind, cluster
-            Of the intervals; see `CumulativePredictions`.
+            Kind of the intervals; see `CumulativePredictions`.
 
         Returns
         -------
-        (rows, m) array, or (rows,) for a single q, or a `Prediction` of such arrays.
+        (rows, m) array, or (rows,) for a single q, or a `Prediction` of such arrays
+
+        Raises
+        ------
+        DataError
+            If q is not between 0 and 1, or ``kind`` or ``cluster`` is given without a level.
         """
         _refuse_without_level(level, kind, cluster)
         points, scalar = _points(q, "q")
@@ -286,22 +299,28 @@ class CumulativePredictions(SingleThreadedMethods):
         kind: Kind = "model",
         cluster: Any = None,
     ) -> np.ndarray | Prediction:
-        """E(Y | x), from the estimated distribution over the outcomes seen.
+        """Predict E(Y | x) from the estimated distribution over the observed outcomes.
 
-        Mass beyond all outcomes (right-censored rows) counts at the largest bound, which makes
-        the mean a lower limit, like a restricted mean.
+        Mass beyond all outcomes (of right-censored rows) is placed at the largest bound, so that
+        the result is a lower bound of the mean, like a restricted mean.
 
         Parameters
         ----------
-        X : (rows, p)
+        X : array, sparse matrix, data frame or Design, (rows, p)
         level : float, optional
+            Confidence level; None (default) returns the estimates alone.
         offset : (rows,) array, optional
         kind, cluster
-            Of the intervals; see `CumulativePredictions`.
+            Kind of the intervals; see `CumulativePredictions`.
 
         Returns
         -------
-        (rows,) array, or a `Prediction` of such arrays.
+        (rows,) array, or a `Prediction` of such arrays
+
+        Raises
+        ------
+        DataError
+            If ``kind`` or ``cluster`` is given without a level.
         """
         _refuse_without_level(level, kind, cluster)
         design, eta = self._design_and_predictor(X, offset)
@@ -327,27 +346,29 @@ class CumulativePredictions(SingleThreadedMethods):
         return self.predict_mean(X, offset=offset)
 
     def _design_and_predictor(self, X: Any, offset: Any) -> tuple[Design, np.ndarray]:
+        """Read new rows; return the design and its linear predictors."""
         refuse_other_order(X, offset=offset)
         design = self._check_new(X)
-        # Not linear_predictor(design): a design has names even where X, an array, had none.
+        # A design has names even if X, an array, had none, so that linear_predictor would refuse.
         beta = (self._estimated * design.scale)[:, None]
         eta = design.matmul(beta, get_backend("cpu", self.n_jobs))[:, 0]
         offset = self._new_offset(X, offset, design.n)
         return design, eta if offset is None else eta + offset
 
     def _scaled(self, design: Any) -> np.ndarray:
-        """Columns of new rows in the scale of the fit's columns, dense, (rows, p)."""
+        """Return new rows in the scale of the fit's columns, dense, (rows, p)."""
         X = _dense(design)
         return X * (design.scale / self._covariances().scale)
 
 
 def _dense(design: Any) -> np.ndarray:
-    """A design's scaled columns as one array."""
+    """Convert a design's scaled columns to a dense array."""
     rows = design.by_rows(np.arange(design.p), None, get_backend("cpu", 1))
     return rows.between(0, rows.n)
 
 
 def _points(x: Any, what: str) -> tuple[np.ndarray, bool]:
+    """Validate points; return them as an array, and whether there is a single one."""
     try:
         points = np.asarray(x, np.float64)
     except (TypeError, ValueError) as error:
@@ -358,6 +379,7 @@ def _points(x: Any, what: str) -> tuple[np.ndarray, bool]:
 
 
 def _refuse_without_level(level: float | None, kind: Kind, cluster: Any) -> None:
+    """Refuse arguments that matter to intervals only."""
     if level is None and (kind != "model" or cluster is not None):
         raise DataError("kind and cluster are of the intervals; give a level too, such as 0.95.")
 
@@ -365,5 +387,6 @@ def _refuse_without_level(level: float | None, kind: Kind, cluster: Any) -> None
 def _packed(
     estimate: np.ndarray, lower: np.ndarray, upper: np.ndarray, se: np.ndarray, scalar: bool
 ) -> Prediction:
+    """Combine arrays to a prediction, one-dimensional for a single point."""
     parts = (estimate, lower, upper, se)
     return Prediction(*(x[:, 0] if scalar else x for x in parts))

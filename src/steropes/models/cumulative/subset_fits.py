@@ -1,4 +1,4 @@
-"""One fit, or one a subset, with the refusals around it."""
+"""Fits of a cumulative model, whole or for each subset of the rows."""
 
 from __future__ import annotations
 
@@ -31,9 +31,26 @@ def fit_part(
     max_iter: int,
     step: Callable[[int, float], None] | None,
 ) -> tuple[SubsetFit, Problem]:
-    """Fit a problem, on from a batch whose last fit is nearly the one wanted, or from coefficients.
+    """Fit a problem with checks of identifiability.
 
-    The problem returned knows the prior's weights at the end, where they depend on it.
+    Parameters
+    ----------
+    problem : Problem
+    prior : Prior or None
+    start : Batch, (p,) array or None
+        A batch whose last fit is close to the final one, or initial coefficients.
+    trace
+        Records the steps.
+    tol : float
+    max_iter : int
+    step : callable or None
+        Called with the number of the step and the KKT violation.
+
+    Returns
+    -------
+    part : FittedPart
+    problem : Problem
+        With the final weights of an adaptive prior.
     """
     problem = replace(problem, prior=prior)
     free = problem.unbounded(prior)
@@ -64,7 +81,7 @@ def fit_subsets(
     step: Callable[[int, float], None] | None,
     start: np.ndarray | None = None,
 ) -> tuple[Any, ...]:
-    """Fit every subset of the rows and combine: (parts, values, α, β, loss)."""
+    """Fit every subset of the rows and combine the fits: (parts, values, α, β, loss)."""
     whole = problem.likelihood
     assert isinstance(whole, CumulativeLikelihood)
     parts = []

@@ -21,7 +21,7 @@ __all__ = ["CumulativeInference"]
 
 
 class CumulativeInference(WaldInference):
-    """Covariances, intervals and the table of thresholds."""
+    """Covariances of β and α, and the table of thresholds."""
 
     _names: list[str]
     _parts: list[Any]
@@ -37,7 +37,7 @@ class CumulativeInference(WaldInference):
     thresholds_: np.ndarray
 
     def _covariances(self) -> CumulativeInformation | FastSubsetInformation:
-        """The information at the fit, computed once; NaN is for the callers to give."""
+        """Return the information at the fit, computed at the first call."""
         check_is_fitted(self, "coef_")
         if self._information is None:
             parts = getattr(self, "_parts", None)
@@ -55,7 +55,7 @@ class CumulativeInference(WaldInference):
         return self._information
 
     def _joint_covariances(self, kind: Kind, cluster: Any) -> Any:
-        """Covariances of α and β together, for functions of both, of a kind as in `vcov`."""
+        """Return joint covariances of α and β, of a kind as in `vcov`."""
         if not isinstance(kind, str) or kind not in ("model", "robust"):
             raise DataError(f"kind must be 'model' or 'robust', not {kind!r}.")
         check_is_fitted(self, "coef_")
@@ -72,6 +72,7 @@ class CumulativeInference(WaldInference):
         )
 
     def _needs_parts(self) -> list[Any]:
+        """Return the parts of the fit; refuse if unpickling has lost them."""
         parts = getattr(self, "_parts", None)
         if parts is None:
             raise DataError(
@@ -80,28 +81,29 @@ class CumulativeInference(WaldInference):
         return parts
 
     def _clusters(self, cluster: Any) -> np.ndarray | None:
-        """Codes of the rows' clusters, at least two among the rows that count."""
+        """Convert cluster labels to codes; require two clusters among rows with weight."""
         return self._cluster_codes(cluster, self._problem)
 
     def _offset_of(self, part: Any) -> np.ndarray | None:
+        """Return the offset in the order of a part's likelihood."""
         offset = self._problem.offset
         return None if offset is None else offset[part.likelihood.levels.order]
 
     def _lacks_standard_errors(self) -> bool:
-        """Whether a Laplace prior acts, so that there are no standard errors."""
+        """Return whether a Laplace prior excludes standard errors."""
         return self._has_sparse_prior()
 
     def vcov(self, kind: Kind = "model", cluster: Any = None) -> pd.DataFrame:
-        """Covariance matrix of the coefficients β, after α.
+        """Compute the covariance matrix of the coefficients β, with α profiled out.
 
         Parameters
         ----------
         kind : {"model", "robust"}
-            "model": the inverse of β's information with α profiled out. "robust": the
-            sandwich with the rows' profiled scores, right also where the model or the
-            independence of rows is not; weights multiply the scores.
+            ``"model"``: the inverse of the profile information of β. ``"robust"``: the sandwich
+            with the profile scores of rows, which remains valid if the model is wrong or, with
+            ``cluster``, rows are dependent; weights multiply the scores.
         cluster : (n,) labels, optional
-            Rows with the same label may depend on each other, also across the subsets of
+            Rows with the same label may be dependent, also across the subsets of
             `DivideAndCombine`; implies ``kind="robust"``.
 
         Returns
@@ -111,7 +113,7 @@ class CumulativeInference(WaldInference):
         Raises
         ------
         DataError
-            Where a Laplace prior acts; use profiles or the bootstrap.
+            Under a Laplace prior; use profiles or the bootstrap.
         """
         check_is_fitted(self, "coef_")
         if not isinstance(kind, str) or kind not in ("model", "robust"):
@@ -125,13 +127,14 @@ class CumulativeInference(WaldInference):
         return pd.DataFrame(V.copy(), self._names, self._names)
 
     def _robust_covariance(self, cluster: Any) -> np.ndarray:
+        """Compute the robust covariance matrix of β."""
         check_is_fitted(self, "coef_")
         if cluster is None and "rows" in self._robust:
             return self._robust["rows"]
         parts, information = self._needs_parts(), self._covariances()
         code = self._clusters(cluster)
         single = information.parts
-        if code is not None and len(single) > 1:  # clusters that the subsets cut
+        if code is not None and len(single) > 1:  # clusters may have rows in several subsets
             return self._joint_covariances("robust", cluster).beta_covariance()
         V = np.zeros_like(information.beta_covariance())
         for part, own in zip(parts, single, strict=True):
@@ -144,20 +147,20 @@ class CumulativeInference(WaldInference):
         return V
 
     def _n_extra_parameters(self) -> int:
-        """The thresholds, which are fitted as well."""
+        """Return the number of thresholds."""
         return len(self.alpha_)
 
     def alpha_summary(
         self, level: float = 0.95, kind: Kind = "model", cluster: Any = None
     ) -> pd.DataFrame:
-        """Table of all thresholds with their standard errors.
+        """Tabulate all thresholds with their standard errors.
 
         Parameters
         ----------
         level : float
-            Of the pointwise Wald intervals.
+            Confidence level of the pointwise Wald intervals.
         kind, cluster
-            Of the standard errors; see `vcov`.
+            Kind of the standard errors; see `vcov`.
 
         Returns
         -------
