@@ -10,12 +10,14 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from ..backends import get_backend
 from ..backends.blas_threads import single_threaded_blas
 from ..backends.protocols import Backend
 from ..data import check_offset, check_weights
+from ..data.input_types import CoefficientsByColumn, LabelsLike, VectorLike
 from ..design import Design, as_design, has_names, owned
 from ..design.memory_estimate import free_memory, least_memory, too_large
 from ..design.protocols import DesignLike
@@ -37,7 +39,7 @@ from .formula_mixin import FormulaMixin
 from .linear_prediction import LinearPrediction
 from .pickling import DATA_ATTRIBUTES, deep_copy_sharing_data, shallow_copy
 from .progress import Progress
-from .setting_types import Chooser, Device, Seed, Solver
+from .setting_types import Chooser, Device, MatrixLike, Seed, Solver
 from .settings import check_settings
 from .sklearn_base import BaseEstimator
 from .solver_runs import fit_by_coordinate_descent, fit_by_newton
@@ -168,15 +170,15 @@ class PenalizedModel(ConfidenceIntervals, LinearPrediction, FormulaMixin, BaseEs
 
     def fit(
         self,
-        X: Any,
-        y: Any,
+        X: MatrixLike,
+        y: VectorLike,
         *,
-        sample_weight: Any = None,
-        offset: Any = None,
-        exposure: Any = None,
-        strata: Any = None,
-        start_at: Any = None,
-        fixed: Any = None,
+        sample_weight: VectorLike | None = None,
+        offset: VectorLike | None = None,
+        exposure: VectorLike | None = None,
+        strata: LabelsLike | None = None,
+        start_at: ArrayLike | CoefficientsByColumn | None = None,
+        fixed: CoefficientsByColumn | None = None,
     ) -> Self:
         """Fit the model.
 
@@ -237,7 +239,13 @@ class PenalizedModel(ConfidenceIntervals, LinearPrediction, FormulaMixin, BaseEs
         draft.__dict__ = {k: v for k, v in self.__dict__.items() if k not in gone}
         return draft
 
-    def _fit(self, X: Any, inputs: FitInputs, start_at: Any, fixed: Any) -> None:
+    def _fit(
+        self,
+        X: MatrixLike,
+        inputs: FitInputs,
+        start_at: ArrayLike | CoefficientsByColumn | None,
+        fixed: CoefficientsByColumn | None,
+    ) -> None:
         """Read all input, choose the prior's variance, fit, and release what refers to X."""
         self._check_settings()
         inputs.refuse_other_order(X)
@@ -269,11 +277,16 @@ class PenalizedModel(ConfidenceIntervals, LinearPrediction, FormulaMixin, BaseEs
         del problem, start  # and with them all that the fit has made of X
         self._copy_shared_arrays(X)
 
-    def _copy_shared_arrays(self, X: Any) -> None:
+    def _copy_shared_arrays(self, X: MatrixLike) -> None:
         """Replace arrays that belong to X by copies, because the user may change X."""
         self._problem = replace(self._problem, design=owned(self._problem.design, X))
 
-    def _read_start_and_fixed(self, start_at: Any, fixed: Any, design: Design) -> np.ndarray | None:
+    def _read_start_and_fixed(
+        self,
+        start_at: ArrayLike | CoefficientsByColumn | None,
+        fixed: CoefficientsByColumn | None,
+        design: Design,
+    ) -> np.ndarray | None:
         """Read ``start_at`` and ``fixed``; return the initial values of estimated coefficients."""
         self._fixed = read_fixed(fixed, design.names)
         begin = read_start_at(start_at, design.names)
@@ -321,7 +334,7 @@ class PenalizedModel(ConfidenceIntervals, LinearPrediction, FormulaMixin, BaseEs
             return fewer, None
         return prior, KeptColumns(fixed.names, fixed.kept, fixed.values)
 
-    def _read_design(self, X: Any, y: Any) -> Any:
+    def _read_design(self, X: MatrixLike, y: VectorLike) -> Any:
         if y is None:
             raise DataError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
@@ -405,7 +418,7 @@ class PenalizedModel(ConfidenceIntervals, LinearPrediction, FormulaMixin, BaseEs
         )
 
     def _check_weights_and_offset(
-        self, sample_weight: Any, offset: Any, n: int
+        self, sample_weight: VectorLike | None, offset: VectorLike | None, n: int
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Validate and copy weights and offset, which standard errors need later."""
         weights = check_weights(sample_weight, n)

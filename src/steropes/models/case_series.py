@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
 
+from numpy.typing import ArrayLike
+
+from ..data.input_types import CoefficientsByColumn, LabelsLike, VectorLike
 from ..errors import DataError
 from ..likelihoods import CaseSeriesLikelihood
 from .conditional_regression import ConditionalPoissonRegression
+from .setting_types import MatrixLike
 
 __all__ = ["SelfControlledCaseSeries"]
 
@@ -89,15 +93,15 @@ class SelfControlledCaseSeries(ConditionalPoissonRegression):
 
     def fit(
         self,
-        X: Any,
-        y: Any,
+        X: MatrixLike,
+        y: VectorLike,
         *,
-        sample_weight: Any = None,
-        offset: Any = None,
-        exposure: Any = None,
-        strata: Any = None,
-        start_at: Any = None,
-        fixed: Any = None,
+        sample_weight: VectorLike | None = None,
+        offset: VectorLike | None = None,
+        exposure: VectorLike | None = None,
+        strata: LabelsLike | None = None,
+        start_at: ArrayLike | CoefficientsByColumn | None = None,
+        fixed: CoefficientsByColumn | None = None,
     ) -> Self:
         """Fit the model.
 

@@ -9,15 +9,17 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
+from ..data.input_types import VectorLike
 from ..data.vector_checks import check_vector
 from ..errors import DataError
 from .base import PenalizedModel
+from .setting_types import MatrixLike
 
 __all__ = ["coefficient_path"]
 
 
 def coefficient_path(
-    estimator: PenalizedModel, X: Any, y: Any, variances: ArrayLike, **fit_params: Any
+    estimator: PenalizedModel, X: MatrixLike, y: VectorLike, variances: ArrayLike, **fit_params: Any
 ) -> pd.DataFrame:
     """Fit a model at several variances of its prior.
 

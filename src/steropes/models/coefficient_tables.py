@@ -10,6 +10,7 @@ import pandas as pd
 from scipy import stats
 
 from ..data import check_level, check_strata
+from ..data.input_types import LabelsLike
 from ..errors import DataError, listed
 from .fixed_coefficients import FixedCoefficients
 
@@ -135,7 +136,7 @@ def coefficient_table(
     return pd.DataFrame(table, index=list(names))
 
 
-def cluster_codes(cluster: Any, n: int, weights: np.ndarray) -> np.ndarray | None:
+def cluster_codes(cluster: LabelsLike | None, n: int, weights: np.ndarray) -> np.ndarray | None:
     """Convert cluster labels to codes; require two clusters among rows with positive weight."""
     if cluster is None:
         return None

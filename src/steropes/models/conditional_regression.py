@@ -9,6 +9,7 @@ import numpy as np
 
 from ..backends.protocols import Backend
 from ..data import check_exposure, check_offset, check_response, check_strata, check_weights
+from ..data.input_types import LabelsLike, VectorLike
 from ..data.stratum_offsets import offsets_within_strata
 from ..design import Design
 from ..errors import DataError
@@ -22,7 +23,7 @@ from ..priors import Prior
 from .base import PenalizedModel, Problem
 from .fit_inputs import FitInputs
 from .residuals import GroupedResiduals
-from .setting_types import Chooser, Device, Seed, Solver
+from .setting_types import Chooser, Device, MatrixLike, Seed, Solver
 
 __all__ = ["ConditionalLogisticRegression", "ConditionalPoissonRegression"]
 
@@ -40,7 +41,7 @@ class _ConditionalModel(GroupedResiduals, PenalizedModel):
             inputs = replace(inputs, offset=offsets_within_strata(offset, inputs.strata, weights))
         return super()._make_problem(design, inputs, like)
 
-    def _strata(self, strata: Any, n: int, what: str) -> np.ndarray:
+    def _strata(self, strata: LabelsLike | None, n: int, what: str) -> np.ndarray:
         """Convert strata to codes; refuse a fit without them."""
         if strata is None:
             raise DataError(
@@ -56,7 +57,7 @@ class _ConditionalModel(GroupedResiduals, PenalizedModel):
         assert problem.fold_label is not None
         return float(problem.weights[problem.fold_label > 0].sum())
 
-    def predict(self, X: Any, offset: Any = None) -> np.ndarray:
+    def predict(self, X: MatrixLike, offset: VectorLike | None = None) -> np.ndarray:
         """Return X β (+ offset), (n,): the log ratio against X = 0 in the same stratum."""
         return self.linear_predictor(X, offset)
 

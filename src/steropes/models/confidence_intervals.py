@@ -10,6 +10,7 @@ import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from ..data import check_level
+from ..data.input_types import LabelsLike
 from ..errors import DataError, listed
 from ..infer.bootstrap_intervals import standard_deviations
 from .coefficient_tables import coefficient_positions, critical_value
@@ -41,7 +42,7 @@ class ConfidenceIntervals(Resampling, ProfileLikelihood, HypothesisTests):
         params: str | int | Sequence[str | int] | None = None,
         level: float = 0.95,
         method: IntervalMethod = "wald",
-        cluster: Any = None,
+        cluster: LabelsLike | None = None,
     ) -> pd.DataFrame:
         """Compute confidence intervals of the coefficients.
 
@@ -107,7 +108,7 @@ class ConfidenceIntervals(Resampling, ProfileLikelihood, HypothesisTests):
         self,
         level: float = 0.95,
         kind: SummaryKind = "model",
-        cluster: Any = None,
+        cluster: LabelsLike | None = None,
     ) -> pd.DataFrame:
         """Tabulate the coefficients with standard errors, tests and intervals.
 

@@ -7,10 +7,12 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from ..backends import get_backend
 from ..backends.protocols import Backend
 from ..data import check_level, check_weights, refuse_other_order
+from ..data.input_types import LabelsLike, VectorLike
 from ..data.vector_checks import check_vector
 from ..design import Design
 from ..errors import DataError
@@ -24,6 +26,7 @@ from ..infer.survival_standard_errors import (
 from .coefficient_tables import critical_value
 from .counterfactual_tables import formula_column, tables_by_value
 from .formula_parsing import Formula, as_pandas_table
+from .setting_types import MatrixLike
 from .standardized_survival import (
     COLUMNS,
     GroupingColumn,
@@ -79,7 +82,12 @@ class CoxCurves(WaldInference):
         return (effects.first[:, None] <= q) & (q <= effects.last[:, None])
 
     def survival_curves(
-        self, X: Any, times: Any = None, level: float = 0.95, strata: Any = None, offset: Any = None
+        self,
+        X: MatrixLike,
+        times: ArrayLike | None = None,
+        level: float = 0.95,
+        strata: LabelsLike | None = None,
+        offset: VectorLike | None = None,
     ) -> pd.DataFrame:
         """Compute survival curves with confidence limits, as R's ``survfit.coxph``.
 
@@ -130,7 +138,9 @@ class CoxCurves(WaldInference):
             parts.append(curve_table(rows, at, H, se, float(self._last_seen[s]), level))
         return concatenate_by_row(parts)
 
-    def _survival_table(self, X: Any, level: float, strata: Any, offset: Any) -> pd.DataFrame:
+    def _survival_table(
+        self, X: MatrixLike, level: float, strata: LabelsLike | None, offset: VectorLike | None
+    ) -> pd.DataFrame:
         return self.survival_curves(X, None, level, strata, offset)
 
     def baseline_hazard(self, level: float = 0.95) -> pd.DataFrame:
@@ -167,7 +177,7 @@ class CoxCurves(WaldInference):
             table["se"], table["lower"], table["upper"] = share * H, H / width, H * width
         return table
 
-    def _groups_by(self, X: Any, by: Any) -> tuple[Any, dict[Any, Any] | None]:
+    def _groups_by(self, X: MatrixLike, by: Any) -> tuple[Any, dict[Any, Any] | None]:
         """Return the name of the groups, and X of each group unless they are values of a column."""
         if isinstance(by, dict):
             return None, by
@@ -183,7 +193,7 @@ class CoxCurves(WaldInference):
         name = formula_column(by, data, self._formula)
         return (by, None) if name is None else (name, tables_by_value(name, data))
 
-    def _grouping_column(self, X: Any, by: str | int, backend: Backend) -> GroupingColumn:
+    def _grouping_column(self, X: MatrixLike, by: str | int, backend: Backend) -> GroupingColumn:
         """Find the column of X, among all columns that the user gave, that ``by`` refers to."""
         design = self._check_columns(X)
         if self._effects is None:
@@ -194,13 +204,13 @@ class CoxCurves(WaldInference):
 
     def standardized_survival(
         self,
-        X: Any,
-        times: Any,
+        X: MatrixLike,
+        times: ArrayLike,
         by: Any = None,
         level: float = 0.95,
-        sample_weight: Any = None,
-        strata: Any = None,
-        offset: Any = None,
+        sample_weight: VectorLike | None = None,
+        strata: LabelsLike | None = None,
+        offset: VectorLike | None = None,
     ) -> StandardizedSurvival:
         """Average survival curves over people, with a covariate set to each of its values.
 

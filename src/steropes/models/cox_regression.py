@@ -8,6 +8,7 @@ from typing import Any, Literal, overload
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from ..backends import get_backend
 from ..backends.protocols import Backend
@@ -17,6 +18,7 @@ from ..data import (
     check_weights,
     refuse_other_order,
 )
+from ..data.input_types import LabelsLike, VectorLike
 from ..design import Design
 from ..design.piecewise_design import PiecewiseDesign, StepEffects
 from ..errors import DataError
@@ -30,7 +32,7 @@ from .cox_curves import CoxCurves
 from .discrimination import auc_table, concordance_with_se, pair_weights
 from .fit_inputs import FitInputs
 from .proportional_hazards import ProportionalHazardsModel
-from .setting_types import Chooser, Device, Seed, Solver, StepTimes, Ties
+from .setting_types import Chooser, Device, MatrixLike, Seed, Solver, StepTimes, Ties
 from .step_effects import prior_of_step_effects, read_step_effects
 
 __all__ = ["CoxRegression"]
@@ -194,13 +196,13 @@ class CoxRegression(CoxCurves, ProportionalHazardsModel):
 
     # -- prediction ----------------------------------------------------------------------------
 
-    def linear_predictor(self, X: Any, offset: Any = None) -> np.ndarray:
+    def linear_predictor(self, X: MatrixLike, offset: VectorLike | None = None) -> np.ndarray:
         """Return η = X β (+ offset), (n,); with ``time_varying`` use `predict` with a time."""
         if self._effects is not None:
             raise DataError("Effects are time-varying: use predict(X, time=…).")
         return super().linear_predictor(X, offset)
 
-    def _linear_predictors(self, X: Any, offset: Any) -> np.ndarray:
+    def _linear_predictors(self, X: MatrixLike, offset: VectorLike | None) -> np.ndarray:
         if self._effects is None:
             return super()._linear_predictors(X, offset)
         refuse_other_order(X, offset=offset)
@@ -209,7 +211,9 @@ class CoxRegression(CoxCurves, ProportionalHazardsModel):
         offset = self._new_offset(X, offset, design.n)
         return eta if offset is None else eta + offset[:, None]
 
-    def predict(self, X: Any, offset: Any = None, time: float | None = None) -> np.ndarray:
+    def predict(
+        self, X: MatrixLike, offset: VectorLike | None = None, time: float | None = None
+    ) -> np.ndarray:
         """Predict the log hazard ratio relative to X = 0, (n,).
 
         Parameters
@@ -236,7 +240,11 @@ class CoxRegression(CoxCurves, ProportionalHazardsModel):
         return self._linear_predictors(X, offset)[:, q]
 
     def predict_survival(
-        self, X: Any, times: Any, strata: Any = None, offset: Any = None
+        self,
+        X: MatrixLike,
+        times: ArrayLike,
+        strata: LabelsLike | None = None,
+        offset: VectorLike | None = None,
     ) -> np.ndarray:
         """Predict the probability of no event up to each time.
 
@@ -263,13 +271,13 @@ class CoxRegression(CoxCurves, ProportionalHazardsModel):
     @overload
     def concordance(
         self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        strata: Any = None,
-        offset: Any = None,
+        X: MatrixLike,
+        y: VectorLike,
+        sample_weight: VectorLike | None = None,
+        strata: LabelsLike | None = None,
+        offset: VectorLike | None = None,
         return_se: Literal[False] = False,
-        cluster: Any = None,
+        cluster: LabelsLike | None = None,
         *,
         ipcw: bool = False,
         tau: float | None = None,
@@ -277,26 +285,26 @@ class CoxRegression(CoxCurves, ProportionalHazardsModel):
     @overload
     def concordance(
         self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        strata: Any = None,
-        offset: Any = None,
+        X: MatrixLike,
+        y: VectorLike,
+        sample_weight: VectorLike | None = None,
+        strata: LabelsLike | None = None,
+        offset: VectorLike | None = None,
         *,
         return_se: Literal[True],
-        cluster: Any = None,
+        cluster: LabelsLike | None = None,
         ipcw: bool = False,
         tau: float | None = None,
     ) -> tuple[float, float]: ...
     def concordance(
         self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        strata: Any = None,
-        offset: Any = None,
+        X: MatrixLike,
+        y: VectorLike,
+        sample_weight: VectorLike | None = None,
+        strata: LabelsLike | None = None,
+        offset: VectorLike | None = None,
         return_se: bool = False,
-        cluster: Any = None,
+        cluster: LabelsLike | None = None,
         *,
         ipcw: bool = False,
         tau: float | None = None,
@@ -361,12 +369,12 @@ class CoxRegression(CoxCurves, ProportionalHazardsModel):
 
     def time_dependent_auc(
         self,
-        X: Any,
-        y: Any,
-        times: Any,
-        sample_weight: Any = None,
-        strata: Any = None,
-        offset: Any = None,
+        X: MatrixLike,
+        y: VectorLike,
+        times: ArrayLike,
+        sample_weight: VectorLike | None = None,
+        strata: LabelsLike | None = None,
+        offset: VectorLike | None = None,
         level: float = 0.95,
     ) -> pd.DataFrame:
         """Compute the AUC for the event by each time against later events.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 from scipy.special import expit, logit
 
 from ..data import check_level
+from ..data.input_types import LabelsLike
 from ..data.vector_checks import check_vector
 from ..errors import DataError
 from ..infer.concordance import censoring_share, concordance_influence
@@ -28,7 +29,7 @@ def concordance_with_se(
     strata: np.ndarray | None,
     weight: np.ndarray,
     return_se: bool,
-    cluster: Any = None,
+    cluster: LabelsLike | None = None,
     row: np.ndarray | None = None,
     share: np.ndarray | None = None,
 ) -> float | tuple[float, float]:
@@ -89,7 +90,7 @@ def auc_table(
     time: np.ndarray,
     event: np.ndarray,
     weight: np.ndarray,
-    times: Any,
+    times: ArrayLike,
     level: float,
 ) -> pd.DataFrame:
     """Tabulate the AUC at some times with logit confidence limits.

@@ -6,10 +6,12 @@ from typing import Any, Literal, overload
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from ..backends import get_backend
 from ..backends.protocols import Backend
 from ..data import check_level, check_strata, check_survival, check_weights, refuse_other_order
+from ..data.input_types import LabelsLike, VectorLike
 from ..data.vector_checks import check_vector
 from ..design import Design
 from ..errors import DataError
@@ -22,7 +24,7 @@ from .cox_curves import concatenate_by_row, curve_table, dense_matrix
 from .discrimination import concordance_with_se
 from .fit_inputs import FitInputs
 from .proportional_hazards import ProportionalHazardsModel
-from .setting_types import Chooser, Seed
+from .setting_types import Chooser, MatrixLike, Seed
 
 __all__ = ["FineGrayRegression"]
 
@@ -165,12 +167,16 @@ class FineGrayRegression(ProportionalHazardsModel):
     def _refuse_without_events(self, label: np.ndarray) -> None:
         super()._refuse_without_events(label == self.cause)
 
-    def predict(self, X: Any, offset: Any = None) -> np.ndarray:
+    def predict(self, X: MatrixLike, offset: VectorLike | None = None) -> np.ndarray:
         """Return the log subdistribution hazard ratio against X = 0, (n,)."""
         return self.linear_predictor(X, offset)
 
     def predict_cumulative_incidence(
-        self, X: Any, times: Any, strata: Any = None, offset: Any = None
+        self,
+        X: MatrixLike,
+        times: ArrayLike,
+        strata: LabelsLike | None = None,
+        offset: VectorLike | None = None,
     ) -> np.ndarray:
         """Predict the cumulative incidence of the event of interest at each time.
 
@@ -194,12 +200,12 @@ class FineGrayRegression(ProportionalHazardsModel):
 
     def incidence_curves(
         self,
-        X: Any,
-        times: Any = None,
+        X: MatrixLike,
+        times: ArrayLike | None = None,
         level: float = 0.95,
-        strata: Any = None,
-        offset: Any = None,
-        cluster: Any = None,
+        strata: LabelsLike | None = None,
+        offset: VectorLike | None = None,
+        cluster: LabelsLike | None = None,
     ) -> pd.DataFrame:
         """Compute cumulative incidence curves with confidence limits.
 
@@ -258,7 +264,9 @@ class FineGrayRegression(ProportionalHazardsModel):
             )
         return concatenate_by_row(parts)
 
-    def _survival_table(self, X: Any, level: float, strata: Any, offset: Any) -> pd.DataFrame:
+    def _survival_table(
+        self, X: MatrixLike, level: float, strata: LabelsLike | None, offset: VectorLike | None
+    ) -> pd.DataFrame:
         """Compute one minus the incidence, with its limits."""
         table = self.incidence_curves(X, None, level, strata, offset)
         free = 1.0 - table[["incidence", "upper", "lower"]]
@@ -268,35 +276,35 @@ class FineGrayRegression(ProportionalHazardsModel):
     @overload
     def concordance(
         self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        strata: Any = None,
-        offset: Any = None,
+        X: MatrixLike,
+        y: VectorLike,
+        sample_weight: VectorLike | None = None,
+        strata: LabelsLike | None = None,
+        offset: VectorLike | None = None,
         return_se: Literal[False] = False,
-        cluster: Any = None,
+        cluster: LabelsLike | None = None,
     ) -> float: ...
     @overload
     def concordance(
         self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        strata: Any = None,
-        offset: Any = None,
+        X: MatrixLike,
+        y: VectorLike,
+        sample_weight: VectorLike | None = None,
+        strata: LabelsLike | None = None,
+        offset: VectorLike | None = None,
         *,
         return_se: Literal[True],
-        cluster: Any = None,
+        cluster: LabelsLike | None = None,
     ) -> tuple[float, float]: ...
     def concordance(
         self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        strata: Any = None,
-        offset: Any = None,
+        X: MatrixLike,
+        y: VectorLike,
+        sample_weight: VectorLike | None = None,
+        strata: LabelsLike | None = None,
+        offset: VectorLike | None = None,
         return_se: bool = False,
-        cluster: Any = None,
+        cluster: LabelsLike | None = None,
     ) -> float | tuple[float, float]:
         """Compute Harrell's concordance for the cause of interest.
 

@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from ..backends.protocols import Backend
 from ..data.array_conversion import as_numbers
 from ..data.column_lookup import ColumnLookup
+from ..data.input_types import CoefficientsByColumn
 from ..data.vector_checks import LARGEST_SQUARABLE
 from ..design import Design
 from ..errors import DataError
@@ -77,7 +79,9 @@ class FixedCoefficients:
         return out
 
 
-def read_fixed(fixed: Any, names: Sequence[str]) -> FixedCoefficients | None:
+def read_fixed(
+    fixed: CoefficientsByColumn | None, names: Sequence[str]
+) -> FixedCoefficients | None:
     """Read the argument ``fixed`` of a fit; return None if nothing is fixed."""
     if fixed is None:
         return None
@@ -94,7 +98,9 @@ def read_fixed(fixed: Any, names: Sequence[str]) -> FixedCoefficients | None:
     return FixedCoefficients(list(names), np.flatnonzero(~held), values)
 
 
-def read_start_at(start_at: Any, names: Sequence[str]) -> np.ndarray | None:
+def read_start_at(
+    start_at: ArrayLike | CoefficientsByColumn | None, names: Sequence[str]
+) -> np.ndarray | None:
     """Read the argument ``start_at`` of a fit: coefficients of all columns, (p,), or None."""
     if start_at is None:
         return None

@@ -21,6 +21,7 @@ from .formula_parsing import (
     read_formula,
 )
 from .formula_safety import MAX_CHARACTERS
+from .setting_types import MatrixLike
 from .single_threaded_methods import SingleThreadedMethods
 
 __all__ = ["FormulaMixin"]
@@ -134,17 +135,17 @@ class FormulaMixin(SingleThreadedMethods):
             raise DataError("The model was not fitted from a formula; pass X itself.")
         return read
 
-    def _is_formula_table(self, X: Any) -> bool:
+    def _is_formula_table(self, X: MatrixLike) -> bool:
         """Return whether X is a table of data for the formula, rather than the matrix itself."""
         if getattr(self, "_formula", None) is None or isinstance(X, Design | ShardedDesign):
             return False
         return has_names(X) and column_names(X) != list(self.feature_names_in_)
 
-    def _apply_formula(self, X: Any) -> Any:
+    def _apply_formula(self, X: MatrixLike) -> Any:
         """Return X, computed by the formula if X is a table of data."""
         return self._formula.matrix(as_pandas_table(X)) if self._is_formula_table(X) else X
 
-    def _formula_vector(self, name: Literal["strata", "offset"], X: Any, given: Any) -> Any:
+    def _formula_vector(self, name: Literal["strata", "offset"], X: MatrixLike, given: Any) -> Any:
         """Return strata or offset: those given, or computed by the formula from a table of data."""
         if given is not None or not self._is_formula_table(X):
             return given

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy import linalg, stats
 
+from ..data.input_types import LabelsLike
 from ..errors import DataError
 from ..fit import Problem
 from ..infer.degrees_of_freedom import degrees_of_freedom
@@ -52,7 +53,7 @@ class HypothesisTests(WaldInference):
         value: Any = 0.0,
         test: Test = "wald",
         kind: Kind = "model",
-        cluster: Any = None,
+        cluster: LabelsLike | None = None,
     ) -> pd.Series:
         """Test the linear hypothesis Rβ = q.
 

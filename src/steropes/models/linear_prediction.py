@@ -9,10 +9,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..backends import get_backend
 from ..data import check_offset, refuse_other_order
+from ..data.input_types import VectorLike
 from ..design import Design, as_design, has_names, null_design
 from ..errors import DataError
 from ..fit.shards import ShardedDesign
 from .fixed_coefficients import FixedCoefficients
+from .setting_types import MatrixLike
 from .wald_inference import WaldInference
 
 __all__ = ["LinearPrediction"]
@@ -30,7 +32,7 @@ class LinearPrediction(WaldInference):
     _apply_formula: Any
     _formula_vector: Any
 
-    def linear_predictor(self, X: Any, offset: Any = None) -> np.ndarray:
+    def linear_predictor(self, X: MatrixLike, offset: VectorLike | None = None) -> np.ndarray:
         """Return η = intercept + X β (+ offset), (n,)."""
         refuse_other_order(X, offset=offset)
         design = self._check_new(X)
@@ -40,7 +42,7 @@ class LinearPrediction(WaldInference):
         offset = self._new_offset(X, offset, design.n)
         return eta if offset is None else eta + offset
 
-    def _new_offset(self, X: Any, offset: Any, n: int) -> np.ndarray | None:
+    def _new_offset(self, X: MatrixLike, offset: VectorLike | None, n: int) -> np.ndarray | None:
         """Validate the offset of new rows and add the part of fixed coefficients, (n,)."""
         own = check_offset(self._formula_vector("offset", X, offset), n, self._offset_on_log_scale)
         if self._fixed is None:
@@ -49,7 +51,7 @@ class LinearPrediction(WaldInference):
         part = self._fixed.part(design, get_backend("cpu", self.n_jobs))
         return part if own is None else own + part
 
-    def _read_new(self, X: Any) -> Design:
+    def _read_new(self, X: MatrixLike) -> Design:
         """Convert X to a design; a null model accepts tables without columns (``table[[]]``)."""
         X = self._apply_formula(X)
         shape = getattr(X, "shape", None)
@@ -57,12 +59,12 @@ class LinearPrediction(WaldInference):
             return null_design(shape[0])
         return as_design(X, copy=False)
 
-    def _check_new(self, X: Any) -> Any:
+    def _check_new(self, X: MatrixLike) -> Any:
         """Read new X; return the columns with estimated coefficients."""
         design = self._check_columns(X)
         return design if self._fixed is None else design.only(self._fixed.kept)
 
-    def _check_columns(self, X: Any) -> Any:
+    def _check_columns(self, X: MatrixLike) -> Any:
         """Read new X and check that its columns are those of the fit."""
         check_is_fitted(self, "coef_")
         plain = self._fixed is not None or not isinstance(X, ShardedDesign)

@@ -9,6 +9,7 @@ from sklearn.metrics import r2_score
 
 from ..backends.protocols import Backend
 from ..data import check_response, refuse_other_order
+from ..data.input_types import VectorLike
 from ..design import Design
 from ..infer.profile_fits import FromObjective
 from ..likelihoods import Likelihood, LinearLikelihood
@@ -16,7 +17,7 @@ from ..priors import Prior
 from .base import PenalizedModel, Problem
 from .fit_inputs import FitInputs
 from .residuals import GeneralizedResiduals
-from .setting_types import Chooser, Device, Seed, Solver
+from .setting_types import Chooser, Device, MatrixLike, Seed, Solver
 from .sklearn_base import RegressorMixin
 
 __all__ = ["LinearRegression"]
@@ -163,11 +164,18 @@ class LinearRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
     def _residual_variance(self) -> float:
         return self.sigma2_
 
-    def predict(self, X: Any, offset: Any = None) -> np.ndarray:
+    def predict(self, X: MatrixLike, offset: VectorLike | None = None) -> np.ndarray:
         """Return the expected outcome, (n,)."""
         return self.linear_predictor(X, offset)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None, *, offset: Any = None) -> float:
+    def score(
+        self,
+        X: MatrixLike,
+        y: VectorLike,
+        sample_weight: VectorLike | None = None,
+        *,
+        offset: VectorLike | None = None,
+    ) -> float:
         """Compute R² of the predictions, as scikit-learn's regressors do.
 
         Parameters

@@ -10,6 +10,7 @@ from sklearn.utils.multiclass import type_of_target
 
 from ..backends.protocols import Backend
 from ..data import check_classes, refuse_other_order
+from ..data.input_types import VectorLike
 from ..design import Design
 from ..errors import DataError
 from ..likelihoods import Likelihood, LogisticLikelihood
@@ -17,7 +18,7 @@ from ..priors import Prior
 from .base import PenalizedModel
 from .fit_inputs import FitInputs
 from .residuals import GeneralizedResiduals
-from .setting_types import Chooser, Device, Seed, Solver
+from .setting_types import Chooser, Device, MatrixLike, Seed, Solver
 from .sklearn_base import ClassifierMixin
 
 __all__ = ["LogisticRegression"]
@@ -120,7 +121,7 @@ class LogisticRegression(ClassifierMixin, GeneralizedResiduals, PenalizedModel):
         codes = self._classes(inputs.y, design.n)
         return LogisticLikelihood(codes, backend), {"fold_label": codes.astype(np.int64)}
 
-    def _classes(self, y: Any, n: int) -> np.ndarray:
+    def _classes(self, y: VectorLike, n: int) -> np.ndarray:
         """Read an outcome of two classes; return 1 for the second class and 0 for the first."""
         classes, codes = check_classes(y, n)
         if type_of_target(classes) in ("continuous", "continuous-multioutput"):
@@ -146,11 +147,11 @@ class LogisticRegression(ClassifierMixin, GeneralizedResiduals, PenalizedModel):
                 f"{self.classes_.tolist()[label[0]]!r}; two classes are needed."
             )
 
-    def decision_function(self, X: Any, offset: Any = None) -> np.ndarray:
+    def decision_function(self, X: MatrixLike, offset: VectorLike | None = None) -> np.ndarray:
         """Return the linear predictor η, (n,)."""
         return self.linear_predictor(X, offset)
 
-    def predict_proba(self, X: Any, offset: Any = None) -> np.ndarray:
+    def predict_proba(self, X: MatrixLike, offset: VectorLike | None = None) -> np.ndarray:
         """Return the probabilities of the two classes, (n, 2)."""
         eta = self.linear_predictor(X, offset)
         e = np.exp(-np.abs(eta))
@@ -158,17 +159,24 @@ class LogisticRegression(ClassifierMixin, GeneralizedResiduals, PenalizedModel):
         q = np.where(eta >= 0, e, 1.0) / (1.0 + e)
         return np.stack([q, p], axis=1)
 
-    def predict_log_proba(self, X: Any, offset: Any = None) -> np.ndarray:
+    def predict_log_proba(self, X: MatrixLike, offset: VectorLike | None = None) -> np.ndarray:
         """Return the logarithms of the probabilities of the two classes, (n, 2)."""
         eta = self.linear_predictor(X, offset)
         return -np.logaddexp(0.0, np.stack([eta, -eta], axis=1))
 
-    def predict(self, X: Any, offset: Any = None) -> np.ndarray:
+    def predict(self, X: MatrixLike, offset: VectorLike | None = None) -> np.ndarray:
         """Return the more probable class, (n,)."""
         second = self.linear_predictor(X, offset) > 0
         return self.classes_[second.astype(np.int64)]
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None, *, offset: Any = None) -> float:
+    def score(
+        self,
+        X: MatrixLike,
+        y: VectorLike,
+        sample_weight: VectorLike | None = None,
+        *,
+        offset: VectorLike | None = None,
+    ) -> float:
         """Compute the share of correct predictions, as scikit-learn's classifiers do.
 
         Parameters

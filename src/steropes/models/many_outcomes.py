@@ -18,6 +18,7 @@ from ..backends import get_backend
 from ..backends.blas_threads import single_threaded_blas
 from ..data import check_level, refuse_other_order
 from ..data.array_conversion import as_numbers, as_series, refuse_lazy_query
+from ..data.input_types import LabelsLike, VectorLike
 from ..data.ordered_categories import OrderedCategories, ordered_categories
 from ..design import Design, as_design
 from ..errors import DataError, SeparationError
@@ -31,6 +32,7 @@ from ..infer import refuse_separated, refuse_undetermined
 from .base import PenalizedModel
 from .fit_inputs import FitInputs as FitInputs
 from .progress import Progress
+from .setting_types import MatrixLike
 from .settings import numerical_settings
 
 __all__ = ["fit_many"]
@@ -41,14 +43,14 @@ FitArguments = dict[str, Any]
 
 def fit_many(
     estimator: PenalizedModel,
-    X: Any,
+    X: MatrixLike,
     outcomes: Any,
     *,
     level: float = 0.95,
-    sample_weight: Any = None,
-    offset: Any = None,
-    exposure: Any = None,
-    strata: Any = None,
+    sample_weight: VectorLike | None = None,
+    offset: VectorLike | None = None,
+    exposure: VectorLike | None = None,
+    strata: LabelsLike | None = None,
     store: str | Path | None = None,
 ) -> pd.DataFrame:
     """Fit a model of each of many outcomes to the same covariates.
@@ -109,7 +111,7 @@ def fit_many(
     if not isinstance(estimator, PenalizedModel):
         raise DataError(f"estimator must be a model of steropes, not {estimator!r}.")
     check_level(level)
-    common = {
+    common: FitArguments = {
         "sample_weight": sample_weight, "offset": offset, "exposure": exposure, "strata": strata,
     }  # fmt: skip
     given = _read(outcomes, common)
@@ -244,7 +246,7 @@ def _columns(table: Any) -> list[tuple[str, Any]]:
     return [(column.name, column.to_native()) for column in frame.iter_columns()]
 
 
-def _refuse_other_order(X: Any, name: str, given: FitArguments) -> None:
+def _refuse_other_order(X: MatrixLike, name: str, given: FitArguments) -> None:
     """Refuse an outcome that has the row labels of X in another order, as ``fit`` would."""
     try:  # X is converted to a design later, which has no labels
         refuse_other_order(X, **given)
@@ -252,7 +254,7 @@ def _refuse_other_order(X: Any, name: str, given: FitArguments) -> None:
         raise DataError(f"Outcome {name!r}: {error}") from None
 
 
-def _with_gaps(y: Any) -> tuple[np.ndarray, np.ndarray]:
+def _with_gaps(y: VectorLike) -> tuple[np.ndarray, np.ndarray]:
     """Fill missing values of an outcome with another row's value; return it and the mask."""
     series = as_series(y)
     if series is not None and series.dtype.is_integer() and series.null_count() < len(series):

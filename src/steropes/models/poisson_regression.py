@@ -14,6 +14,7 @@ from ..data import (
     check_weights,
     refuse_other_order,
 )
+from ..data.input_types import VectorLike
 from ..design import Design
 from ..errors import DataError
 from ..infer.glm_residuals import response_residuals
@@ -22,7 +23,7 @@ from ..priors import Prior
 from .base import PenalizedModel
 from .fit_inputs import FitInputs
 from .residuals import GeneralizedResiduals
-from .setting_types import Chooser, Device, Seed, Solver
+from .setting_types import Chooser, Device, MatrixLike, Seed, Solver
 from .sklearn_base import RegressorMixin
 
 __all__ = ["PoissonRegression"]
@@ -132,7 +133,9 @@ class PoissonRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
             extras["offset"] = log_exposure
         return PoissonLikelihood(y, backend), extras
 
-    def predict(self, X: Any, *, offset: Any = None, exposure: Any = None) -> np.ndarray:
+    def predict(
+        self, X: MatrixLike, *, offset: VectorLike | None = None, exposure: VectorLike | None = None
+    ) -> np.ndarray:
         """Return expected counts exp(η), (n,); without ``exposure`` for one unit of it."""
         refuse_other_order(X, exposure=exposure)
         eta = self.linear_predictor(X, offset)
@@ -141,12 +144,12 @@ class PoissonRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
 
     def score(
         self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
+        X: MatrixLike,
+        y: VectorLike,
+        sample_weight: VectorLike | None = None,
         *,
-        offset: Any = None,
-        exposure: Any = None,
+        offset: VectorLike | None = None,
+        exposure: VectorLike | None = None,
     ) -> float:
         """Compute the explained share of the deviance, D² = 1 − D(y, μ) / D(y, μ₀).
 

@@ -7,11 +7,13 @@ from typing import Any, Literal, overload
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from ..backends import get_backend
 from ..backends.protocols import Backend
 from ..data import check_survival, check_weights, refuse_other_order
 from ..data.column_lookup import ColumnLookup
+from ..data.input_types import LabelsLike, VectorLike
 from ..data.time_intervals import TimeIntervals
 from ..data.vector_checks import check_vector
 from ..design import Design
@@ -32,7 +34,7 @@ from .fit_inputs import FitInputs
 from .interval_event_checks import refuse_empty_intervals, refuse_empty_splits
 from .progress import Progress
 from .residuals import PooledResiduals
-from .setting_types import Chooser, Seed, TimeFunctions, VaryingEffects
+from .setting_types import Chooser, MatrixLike, Seed, TimeFunctions, VaryingEffects
 from .step_effects import prior_of_copies
 
 __all__ = ["PooledLogisticRegression"]
@@ -283,7 +285,9 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
 
     # -- prediction ----------------------------------------------------------------------------
 
-    def _predictors(self, X: Any, offset: Any) -> tuple[np.ndarray, np.ndarray, Backend]:
+    def _predictors(
+        self, X: MatrixLike, offset: VectorLike | None
+    ) -> tuple[np.ndarray, np.ndarray, Backend]:
         """Compute stacked linear predictors of new rows, and the functions of time."""
         refuse_other_order(X, offset=offset)
         design = self._check_new(X)
@@ -295,18 +299,20 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
             eta[: design.n] += offset
         return eta, whole.scaled, backend
 
-    def linear_predictor(self, X: Any, offset: Any = None) -> np.ndarray:
+    def linear_predictor(self, X: MatrixLike, offset: VectorLike | None = None) -> np.ndarray:
         """Return the log odds of the event in each interval, (n, K)."""
         eta, F, _ = self._predictors(X, offset)
         return interval_log_odds(eta, F)
 
-    def predict_hazard(self, X: Any, offset: Any = None) -> np.ndarray:
+    def predict_hazard(self, X: MatrixLike, offset: VectorLike | None = None) -> np.ndarray:
         """Return P(event in interval k | at risk at its start), (n, K)."""
         eta = self.linear_predictor(X, offset)
         e = np.exp(-np.abs(eta))
         return np.where(eta >= 0, 1.0, e) / (1.0 + e)
 
-    def predict_survival(self, X: Any, times: Any, offset: Any = None) -> np.ndarray:
+    def predict_survival(
+        self, X: MatrixLike, times: ArrayLike, offset: VectorLike | None = None
+    ) -> np.ndarray:
         """Return P(no event by each time), (n, len(times)).
 
         This is the product of 1 − p_ik over the intervals that have ended by the time; within an
@@ -334,19 +340,19 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
         out[:, late] = np.nan
         return out
 
-    def predict(self, X: Any, offset: Any = None) -> np.ndarray:
+    def predict(self, X: MatrixLike, offset: VectorLike | None = None) -> np.ndarray:
         """Return the risk 1 − S(t), (n,), by the end of the last interval with people at risk."""
         return 1.0 - self.predict_survival(X, self._end, offset)[:, 0]
 
     @overload
     def concordance(
         self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        offset: Any = None,
+        X: MatrixLike,
+        y: VectorLike,
+        sample_weight: VectorLike | None = None,
+        offset: VectorLike | None = None,
         return_se: Literal[False] = False,
-        cluster: Any = None,
+        cluster: LabelsLike | None = None,
         *,
         ipcw: bool = False,
         tau: float | None = None,
@@ -354,24 +360,24 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
     @overload
     def concordance(
         self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        offset: Any = None,
+        X: MatrixLike,
+        y: VectorLike,
+        sample_weight: VectorLike | None = None,
+        offset: VectorLike | None = None,
         *,
         return_se: Literal[True],
-        cluster: Any = None,
+        cluster: LabelsLike | None = None,
         ipcw: bool = False,
         tau: float | None = None,
     ) -> tuple[float, float]: ...
     def concordance(
         self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        offset: Any = None,
+        X: MatrixLike,
+        y: VectorLike,
+        sample_weight: VectorLike | None = None,
+        offset: VectorLike | None = None,
         return_se: bool = False,
-        cluster: Any = None,
+        cluster: LabelsLike | None = None,
         *,
         ipcw: bool = False,
         tau: float | None = None,
@@ -401,7 +407,13 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
         rest = entry, None, weight, return_se, cluster
         return concordance_with_se(risk, time, event, *rest, share=share)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
+    def score(
+        self,
+        X: MatrixLike,
+        y: VectorLike,
+        sample_weight: VectorLike | None = None,
+        offset: VectorLike | None = None,
+    ) -> float:
         """Compute the concordance; higher is better."""
         return self.concordance(X, y, sample_weight, offset)
 

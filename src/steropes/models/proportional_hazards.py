@@ -6,9 +6,11 @@ from typing import Any, get_args, overload
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from ..data import refuse_other_order
+from ..data.input_types import LabelsLike, VectorLike
 from ..data.vector_checks import check_vector, label_strata, sort_labels
 from ..design import Design
 from ..errors import DataError
@@ -21,6 +23,7 @@ from .computed_attributes import computed_attribute
 from .fit_inputs import FitInputs
 from .late_entry_checks import refuse_unobserved_gap
 from .residuals import Params, SurvivalResidualKind, survival_residuals
+from .setting_types import MatrixLike
 from .time_quantiles import TimeQuantile, quantile_limits, quantile_times
 
 __all__ = ["ProportionalHazardsModel"]
@@ -39,7 +42,7 @@ class ProportionalHazardsModel(PenalizedModel):
     concordance: Any
     _survival_table: Any
 
-    def _read_strata(self, strata: Any, n: int) -> np.ndarray | None:
+    def _read_strata(self, strata: LabelsLike | None, n: int) -> np.ndarray | None:
         """Convert strata to codes and keep their labels for predictions."""
         self._strata_labels = None
         if strata is None:
@@ -85,11 +88,13 @@ class ProportionalHazardsModel(PenalizedModel):
             table = {"stratum": labels[code], **table}
         return pd.DataFrame(table)
 
-    def _linear_predictors(self, X: Any, offset: Any) -> np.ndarray:
+    def _linear_predictors(self, X: MatrixLike, offset: VectorLike | None) -> np.ndarray:
         """Compute η in each interval of time in which effects are constant, (n, Q)."""
         return self.linear_predictor(X, offset)[:, None]
 
-    def _log_cumulative(self, X: Any, times: Any, strata: Any, offset: Any) -> np.ndarray:
+    def _log_cumulative(
+        self, X: MatrixLike, times: ArrayLike, strata: LabelsLike | None, offset: VectorLike | None
+    ) -> np.ndarray:
         """Compute log cumulative hazards, (n, T); NaN after the last observed time."""
         refuse_other_order(X, strata=strata)
         eta = self._linear_predictors(X, offset)
@@ -101,20 +106,32 @@ class ProportionalHazardsModel(PenalizedModel):
 
     @overload
     def predict_quantile(
-        self, X: Any, q: Any = 0.5, *, level: None = None, strata: Any = None, offset: Any = None
+        self,
+        X: MatrixLike,
+        q: ArrayLike = 0.5,
+        *,
+        level: None = None,
+        strata: LabelsLike | None = None,
+        offset: VectorLike | None = None,
     ) -> np.ndarray: ...
     @overload
     def predict_quantile(
-        self, X: Any, q: Any = 0.5, *, level: float, strata: Any = None, offset: Any = None
+        self,
+        X: MatrixLike,
+        q: ArrayLike = 0.5,
+        *,
+        level: float,
+        strata: LabelsLike | None = None,
+        offset: VectorLike | None = None,
     ) -> TimeQuantile: ...
     def predict_quantile(
         self,
-        X: Any,
-        q: Any = 0.5,
+        X: MatrixLike,
+        q: ArrayLike = 0.5,
         *,
         level: float | None = None,
-        strata: Any = None,
-        offset: Any = None,
+        strata: LabelsLike | None = None,
+        offset: VectorLike | None = None,
     ) -> np.ndarray | TimeQuantile:
         """Predict the time by which a share q has had the event; by default the median.
 
@@ -167,11 +184,11 @@ class ProportionalHazardsModel(PenalizedModel):
 
     def score(
         self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        strata: Any = None,
-        offset: Any = None,
+        X: MatrixLike,
+        y: VectorLike,
+        sample_weight: VectorLike | None = None,
+        strata: LabelsLike | None = None,
+        offset: VectorLike | None = None,
         **given: Any,
     ) -> float:
         """Compute the concordance; higher is better.
@@ -190,7 +207,7 @@ class ProportionalHazardsModel(PenalizedModel):
             X, y, sample_weight=sample_weight, strata=strata, offset=offset, **given
         )
 
-    def _stratum_codes(self, X: Any, strata: Any, n: int) -> np.ndarray:
+    def _stratum_codes(self, X: MatrixLike, strata: LabelsLike | None, n: int) -> np.ndarray:
         """Convert strata of new rows to the codes of the fit."""
         strata = self._formula_vector("strata", X, strata)
         if self._strata_labels is None:

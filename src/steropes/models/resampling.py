@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..backends.blas_threads import single_threaded_blas
+from ..data.input_types import LabelsLike
 from ..errors import DataError, NotConvergedWarning
 from ..fit.parallel_tasks import has_parallel_backend, run_tasks
 from ..fit.result_folder import Packing, ResultFolder
@@ -55,7 +56,7 @@ class Resampling(WaldInference):
     def bootstrap(
         self,
         n: int = 200,
-        cluster: Any = None,
+        cluster: LabelsLike | None = None,
         reselect: bool = False,
         random_state: Seed = None,
         n_jobs: int | None = None,

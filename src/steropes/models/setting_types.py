@@ -6,7 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
 
+from ..data.input_types import TableLike
+from ..design import Design
+from ..fit.shards import ShardedDesign
 from ..likelihoods.cox_likelihood import Ties
 from ..select import CrossValidation, InformationCriterion
 from ..select.folds import Seed
@@ -16,6 +21,7 @@ __all__ = [
     "Device",
     "IntervalMethod",
     "Kind",
+    "MatrixLike",
     "Seed",
     "Solver",
     "StepTimes",
@@ -25,6 +31,8 @@ __all__ = [
     "VaryingEffects",
 ]
 
+# Covariates as users pass them.
+MatrixLike = ArrayLike | sparse.spmatrix | sparse.sparray | TableLike | Design | ShardedDesign
 Solver = Literal["newton", "ccd"]
 # Methods that choose the variance of a prior.
 Chooser = CrossValidation | InformationCriterion

@@ -10,6 +10,7 @@ import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from ..data import check_level, refuse_other_order
+from ..data.input_types import LabelsLike
 from ..errors import DataError
 from ..fit import Problem
 from ..infer import Information
@@ -73,7 +74,7 @@ class WaldInference(SingleThreadedMethods):
         """Return the degrees of freedom of t tests; None for tests based on the normal."""
         return None
 
-    def vcov(self, kind: Kind = "model", cluster: Any = None) -> pd.DataFrame:
+    def vcov(self, kind: Kind = "model", cluster: LabelsLike | None = None) -> pd.DataFrame:
         """Compute the covariance matrix of the coefficients.
 
         Parameters
@@ -132,7 +133,7 @@ class WaldInference(SingleThreadedMethods):
             self._information = Information(problem, self._beta, l1, l2).vcov()
         return pd.DataFrame(self._residual_variance() * self._information, names, names)
 
-    def _robust_matrix(self, cluster: Any) -> np.ndarray:
+    def _robust_matrix(self, cluster: LabelsLike | None) -> np.ndarray:
         """Compute the robust covariance matrix."""
         problem = self._require_data("a robust covariance")
         unit = self._cluster_codes(cluster, problem)
@@ -144,7 +145,7 @@ class WaldInference(SingleThreadedMethods):
         influence = Information(problem, self._beta, l1, l2).influence()
         return robust_covariance(problem, self._beta, influence, unit)
 
-    def _cluster_codes(self, cluster: Any, problem: Any) -> np.ndarray | None:
+    def _cluster_codes(self, cluster: LabelsLike | None, problem: Any) -> np.ndarray | None:
         """Convert cluster labels of the rows of the fit to codes."""
         if self._row_labels is not None:  # X itself is not available any more
             refuse_other_order(pd.Series(np.nan, self._row_labels), cluster=cluster)
@@ -199,7 +200,7 @@ class WaldInference(SingleThreadedMethods):
         params: str | int | Sequence[str | int] | None = None,
         level: float = 0.95,
         method: Literal["wald", "robust"] = "wald",
-        cluster: Any = None,
+        cluster: LabelsLike | None = None,
     ) -> pd.DataFrame:
         """Compute confidence intervals of the coefficients.
 
@@ -236,7 +237,7 @@ class WaldInference(SingleThreadedMethods):
         self,
         level: float = 0.95,
         kind: Kind = "model",
-        cluster: Any = None,
+        cluster: LabelsLike | None = None,
     ) -> pd.DataFrame:
         """Tabulate the coefficients with Wald standard errors, tests and intervals.
 

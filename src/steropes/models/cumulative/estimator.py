@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.metrics import r2_score
 
 from ...backends import get_backend
 from ...data import refuse_other_order
+from ...data.input_types import CoefficientsByColumn, VectorLike
 from ...data.vector_checks import MAX_OFFSET_RANGE
 from ...design import Design
 from ...errors import DataError
@@ -29,7 +31,7 @@ from ...solve.separation.identifiability import refuse_unidentifiable_columns
 from ..base import PenalizedModel
 from ..fit_inputs import FitInputs
 from ..progress import Progress
-from ..setting_types import Chooser, Seed
+from ..setting_types import Chooser, MatrixLike, Seed
 from ..sklearn_base import RegressorMixin
 from .model_checks import CumulativeDiagnostics
 from .ordinal_outcomes import read_new_outcome, read_outcome
@@ -242,7 +244,13 @@ class CumulativeProbabilityModel(
         subset[used] = reduction.deal(y.lower[used], random_generator(self.random_state))
         return y, subset
 
-    def _fit(self, X: Any, inputs: FitInputs, start_at: Any, fixed: Any) -> None:
+    def _fit(
+        self,
+        X: MatrixLike,
+        inputs: FitInputs,
+        start_at: ArrayLike | CoefficientsByColumn | None,
+        fixed: CoefficientsByColumn | None,
+    ) -> None:
         try:
             super()._fit(X, inputs, start_at, fixed)
         except FloatingPointError:
@@ -302,7 +310,14 @@ class CumulativeProbabilityModel(
                 [problem.names[j] for j in np.flatnonzero(~(h > WEAK_INFORMATION))]
             )
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None, *, offset: Any = None) -> float:
+    def score(
+        self,
+        X: MatrixLike,
+        y: VectorLike,
+        sample_weight: VectorLike | None = None,
+        *,
+        offset: VectorLike | None = None,
+    ) -> float:
         """Compute R² of the conditional mean, as scikit-learn's regressors do.
 
         Parameters
@@ -323,10 +338,10 @@ class CumulativeProbabilityModel(
             If y has censored outcomes.
         """
         refuse_other_order(X, y=y, sample_weight=sample_weight)
-        outcome = read_new_outcome(y, len(y), self.categories_)
+        mean = self.predict(X, offset)
+        outcome = read_new_outcome(y, len(mean), self.categories_)
         if outcome.upper is not None:
             raise DataError("score is the R² of the mean and needs outcomes without censoring.")
-        mean = self.predict(X, offset)
         return float(r2_score(outcome.lower, mean, sample_weight=sample_weight))
 
     def __sklearn_tags__(self) -> Any:

@@ -11,12 +11,14 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from ...data import check_weights, refuse_other_order
+from ...data.input_types import VectorLike
 from ...data.vector_checks import check_vector
 from ...errors import DataError, SeparationError
 from ...infer.cumulative_diagnostics import equality_test, influence, scale_residuals
 from ...likelihoods.cumulative import Link
 from ..coefficient_tables import critical_value
 from ..fixed_coefficients import FixedCoefficients
+from ..setting_types import MatrixLike
 from ..single_threaded_methods import SingleThreadedMethods
 from .ordinal_outcomes import read_new_outcome
 
@@ -58,7 +60,9 @@ class CumulativeDiagnostics(SingleThreadedMethods):
     _covariances: Any
     _lacks_standard_errors: Any
 
-    def residuals(self, X: Any, y: Any, *, offset: Any = None) -> np.ndarray:
+    def residuals(
+        self, X: MatrixLike, y: VectorLike, *, offset: VectorLike | None = None
+    ) -> np.ndarray:
         """Compute probability-scale residuals P(Y* < y) − P(Y* > y), between −1 and 1.
 
         Under the model they have mean zero given X and, for a continuous outcome, are uniform
@@ -87,12 +91,12 @@ class CumulativeDiagnostics(SingleThreadedMethods):
 
     def test_parallelism(
         self,
-        X: Any,
-        y: Any,
+        X: MatrixLike,
+        y: VectorLike,
         *,
         quantiles: Sequence[float] = (0.25, 0.5, 0.75),
-        sample_weight: Any = None,
-        offset: Any = None,
+        sample_weight: VectorLike | None = None,
+        offset: VectorLike | None = None,
     ) -> Parallelism:
         """Test whether β is the same at every outcome, by models of y > cut at several cuts.
 
@@ -130,7 +134,7 @@ class CumulativeDiagnostics(SingleThreadedMethods):
             raise DataError("The model has no covariates, so there is no effect to test.")
         refuse_other_order(X, y=y, sample_weight=sample_weight)
         offset, X = self._formula_vector("offset", X, offset), self._apply_formula(X)
-        n = len(y)
+        n = np.shape(y)[0]
         weights = check_weights(sample_weight, n)
         outcome = read_new_outcome(y, n, self.categories_)
         if outcome.upper is not None:
@@ -252,8 +256,8 @@ class CumulativeDiagnostics(SingleThreadedMethods):
 
 def compare_links(
     model: CumulativeProbabilityModel,
-    X: Any,
-    y: Any,
+    X: MatrixLike,
+    y: VectorLike,
     links: Sequence[Link] = get_args(Link),
     **fit: Any,
 ) -> pd.DataFrame:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ...data.input_types import VectorLike
 from ...data.ordered_categories import ordered_categories
 from ...errors import DataError, listed
 from ...likelihoods.cumulative import Interval, check_interval
@@ -17,7 +18,7 @@ from ...likelihoods.cumulative import Interval, check_interval
 __all__ = ["read_new_outcome", "read_outcome"]
 
 
-def read_outcome(y: Any, n: int) -> tuple[Interval, list[Any] | None]:
+def read_outcome(y: VectorLike, n: int) -> tuple[Interval, list[Any] | None]:
     """Read the outcome of a fit.
 
     Parameters
@@ -51,7 +52,7 @@ def read_outcome(y: Any, n: int) -> tuple[Interval, list[Any] | None]:
         ) from None
 
 
-def read_new_outcome(y: Any, n: int, categories: list[Any] | None) -> Interval:
+def read_new_outcome(y: VectorLike, n: int, categories: list[Any] | None) -> Interval:
     """Read an outcome of new rows in the representation of the fit.
 
     Parameters

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ...backends import get_backend
 from ...backends.thread_pool import ThreadPool
 from ...data import refuse_other_order
+from ...data.input_types import LabelsLike, VectorLike
 from ...design import Design
 from ...errors import DataError
 from ...infer.cumulative_predictions import (
@@ -19,7 +21,7 @@ from ...infer.cumulative_predictions import (
     threshold_at,
 )
 from ..coefficient_tables import critical_value
-from ..setting_types import Kind
+from ..setting_types import Kind, MatrixLike
 from ..single_threaded_methods import SingleThreadedMethods
 
 __all__ = ["CumulativePredictions", "Prediction"]
@@ -67,34 +69,34 @@ class CumulativePredictions(SingleThreadedMethods):
     @overload
     def predict_cdf(
         self,
-        X: Any,
-        y: Any,
+        X: MatrixLike,
+        y: VectorLike,
         *,
         level: None = None,
-        offset: Any = None,
+        offset: VectorLike | None = None,
         kind: Kind = "model",
-        cluster: Any = None,
+        cluster: LabelsLike | None = None,
     ) -> np.ndarray: ...  # fmt: skip
     @overload
     def predict_cdf(
         self,
-        X: Any,
-        y: Any,
+        X: MatrixLike,
+        y: VectorLike,
         *,
         level: float,
-        offset: Any = None,
+        offset: VectorLike | None = None,
         kind: Kind = "model",
-        cluster: Any = None,
+        cluster: LabelsLike | None = None,
     ) -> Prediction: ...  # fmt: skip
     def predict_cdf(
         self,
-        X: Any,
-        y: Any,
+        X: MatrixLike,
+        y: VectorLike,
         *,
         level: float | None = None,
-        offset: Any = None,
+        offset: VectorLike | None = None,
         kind: Kind = "model",
-        cluster: Any = None,
+        cluster: LabelsLike | None = None,
     ) -> np.ndarray | Prediction:
         """Predict P(Y ≤ y | x); intervals are computed for α(y) − η and transformed.
 
@@ -125,46 +127,46 @@ class CumulativePredictions(SingleThreadedMethods):
     @overload
     def predict_exceedance(
         self,
-        X: Any,
-        y: Any,
+        X: MatrixLike,
+        y: VectorLike,
         *,
         level: None = None,
-        offset: Any = None,
+        offset: VectorLike | None = None,
         kind: Kind = "model",
-        cluster: Any = None,
+        cluster: LabelsLike | None = None,
     ) -> np.ndarray: ...  # fmt: skip
     @overload
     def predict_exceedance(
         self,
-        X: Any,
-        y: Any,
+        X: MatrixLike,
+        y: VectorLike,
         *,
         level: float,
-        offset: Any = None,
+        offset: VectorLike | None = None,
         kind: Kind = "model",
-        cluster: Any = None,
+        cluster: LabelsLike | None = None,
     ) -> Prediction: ...  # fmt: skip
     def predict_exceedance(
         self,
-        X: Any,
-        y: Any,
+        X: MatrixLike,
+        y: VectorLike,
         *,
         level: float | None = None,
-        offset: Any = None,
+        offset: VectorLike | None = None,
         kind: Kind = "model",
-        cluster: Any = None,
+        cluster: LabelsLike | None = None,
     ) -> np.ndarray | Prediction:
         """Predict P(Y > y | x), without cancellation if it is small; see `predict_cdf`."""
         return self._probability(X, y, level, offset, kind, cluster, above=True)
 
     def _probability(
         self,
-        X: Any,
-        y: Any,
+        X: MatrixLike,
+        y: VectorLike,
         level: float | None,
-        offset: Any,
+        offset: VectorLike | None,
         kind: Kind,
-        cluster: Any,
+        cluster: LabelsLike | None,
         above: bool,
     ) -> np.ndarray | Prediction:
         """Predict probabilities below or above points."""
@@ -194,34 +196,34 @@ class CumulativePredictions(SingleThreadedMethods):
     @overload
     def predict_quantile(
         self,
-        X: Any,
-        q: Any = 0.5,
+        X: MatrixLike,
+        q: ArrayLike = 0.5,
         *,
         level: None = None,
-        offset: Any = None,
+        offset: VectorLike | None = None,
         kind: Kind = "model",
-        cluster: Any = None,
+        cluster: LabelsLike | None = None,
     ) -> np.ndarray: ...  # fmt: skip
     @overload
     def predict_quantile(
         self,
-        X: Any,
-        q: Any = 0.5,
+        X: MatrixLike,
+        q: ArrayLike = 0.5,
         *,
         level: float,
-        offset: Any = None,
+        offset: VectorLike | None = None,
         kind: Kind = "model",
-        cluster: Any = None,
+        cluster: LabelsLike | None = None,
     ) -> Prediction: ...  # fmt: skip
     def predict_quantile(
         self,
-        X: Any,
-        q: Any = 0.5,
+        X: MatrixLike,
+        q: ArrayLike = 0.5,
         *,
         level: float | None = None,
-        offset: Any = None,
+        offset: VectorLike | None = None,
         kind: Kind = "model",
-        cluster: Any = None,
+        cluster: LabelsLike | None = None,
     ) -> np.ndarray | Prediction:
         """Predict the smallest outcome y with P(Y ≤ y | x) ≥ q.
 
@@ -278,26 +280,26 @@ class CumulativePredictions(SingleThreadedMethods):
     @overload
     def predict_mean(
         self,
-        X: Any,
+        X: MatrixLike,
         *,
         level: None = None,
-        offset: Any = None,
+        offset: VectorLike | None = None,
         kind: Kind = "model",
-        cluster: Any = None,
+        cluster: LabelsLike | None = None,
     ) -> np.ndarray: ...  # fmt: skip
     @overload
     def predict_mean(
-        self, X: Any, *, level: float,
-        offset: Any = None, kind: Kind = "model", cluster: Any = None,
+        self, X: MatrixLike, *, level: float,
+        offset: VectorLike | None = None, kind: Kind = "model", cluster: LabelsLike | None = None,
     ) -> Prediction: ...  # fmt: skip
     def predict_mean(
         self,
-        X: Any,
+        X: MatrixLike,
         *,
         level: float | None = None,
-        offset: Any = None,
+        offset: VectorLike | None = None,
         kind: Kind = "model",
-        cluster: Any = None,
+        cluster: LabelsLike | None = None,
     ) -> np.ndarray | Prediction:
         """Predict E(Y | x) from the estimated distribution over the observed outcomes.
 
@@ -341,11 +343,13 @@ class CumulativePredictions(SingleThreadedMethods):
         se = np.sqrt(np.asarray(variance))
         return Prediction(mean, mean - z * se, mean + z * se, se)
 
-    def predict(self, X: Any, offset: Any = None) -> np.ndarray:
+    def predict(self, X: MatrixLike, offset: VectorLike | None = None) -> np.ndarray:
         """Return the conditional mean, (n,); see `predict_mean`."""
         return self.predict_mean(X, offset=offset)
 
-    def _design_and_predictor(self, X: Any, offset: Any) -> tuple[Design, np.ndarray]:
+    def _design_and_predictor(
+        self, X: MatrixLike, offset: VectorLike | None
+    ) -> tuple[Design, np.ndarray]:
         """Read new rows; return the design and its linear predictors."""
         refuse_other_order(X, offset=offset)
         design = self._check_new(X)
@@ -378,7 +382,7 @@ def _points(x: Any, what: str) -> tuple[np.ndarray, bool]:
     return np.atleast_1d(points), points.ndim == 0
 
 
-def _refuse_without_level(level: float | None, kind: Kind, cluster: Any) -> None:
+def _refuse_without_level(level: float | None, kind: Kind, cluster: LabelsLike | None) -> None:
     """Refuse arguments that matter to intervals only."""
     if level is None and (kind != "model" or cluster is not None):
         raise DataError("kind and cluster are of the intervals; give a level too, such as 0.95.")

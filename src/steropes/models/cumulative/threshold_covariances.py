@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
+from ...data.input_types import LabelsLike
 from ...errors import DataError
 from ...infer.cumulative_information import CumulativeInformation, robust_covariance
 from ...infer.cumulative_robust_variances import RobustInformation
@@ -54,7 +55,7 @@ class CumulativeInference(WaldInference):
                 self._information = FastSubsetInformation(single, at)
         return self._information
 
-    def _joint_covariances(self, kind: Kind, cluster: Any) -> Any:
+    def _joint_covariances(self, kind: Kind, cluster: LabelsLike | None) -> Any:
         """Return joint covariances of α and β, of a kind as in `vcov`."""
         if not isinstance(kind, str) or kind not in ("model", "robust"):
             raise DataError(f"kind must be 'model' or 'robust', not {kind!r}.")
@@ -80,7 +81,7 @@ class CumulativeInference(WaldInference):
             )
         return parts
 
-    def _clusters(self, cluster: Any) -> np.ndarray | None:
+    def _clusters(self, cluster: LabelsLike | None) -> np.ndarray | None:
         """Convert cluster labels to codes; require two clusters among rows with weight."""
         return self._cluster_codes(cluster, self._problem)
 
@@ -93,7 +94,7 @@ class CumulativeInference(WaldInference):
         """Return whether a Laplace prior excludes standard errors."""
         return self._has_sparse_prior()
 
-    def vcov(self, kind: Kind = "model", cluster: Any = None) -> pd.DataFrame:
+    def vcov(self, kind: Kind = "model", cluster: LabelsLike | None = None) -> pd.DataFrame:
         """Compute the covariance matrix of the coefficients β, with α profiled out.
 
         Parameters
@@ -126,7 +127,7 @@ class CumulativeInference(WaldInference):
             V = self._robust_covariance(cluster)
         return pd.DataFrame(V.copy(), self._names, self._names)
 
-    def _robust_covariance(self, cluster: Any) -> np.ndarray:
+    def _robust_covariance(self, cluster: LabelsLike | None) -> np.ndarray:
         """Compute the robust covariance matrix of β."""
         check_is_fitted(self, "coef_")
         if cluster is None and "rows" in self._robust:
@@ -151,7 +152,7 @@ class CumulativeInference(WaldInference):
         return len(self.alpha_)
 
     def alpha_summary(
-        self, level: float = 0.95, kind: Kind = "model", cluster: Any = None
+        self, level: float = 0.95, kind: Kind = "model", cluster: LabelsLike | None = None
     ) -> pd.DataFrame:
         """Tabulate all thresholds with their standard errors.
 
