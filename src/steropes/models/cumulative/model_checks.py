@@ -56,6 +56,7 @@ class CumulativeDiagnostics(SingleThreadedMethods):
     coef_: np.ndarray
     _design_and_predictor: Any
     _apply_formula: Any
+    _check_new: Any
     _formula_vector: Any
     _covariances: Any
     _lacks_standard_errors: Any
@@ -134,7 +135,7 @@ class CumulativeDiagnostics(SingleThreadedMethods):
             raise DataError("The model has no covariates, so there is no effect to test.")
         refuse_other_order(X, y=y, sample_weight=sample_weight)
         offset, X = self._formula_vector("offset", X, offset), self._apply_formula(X)
-        n = np.shape(y)[0]
+        n = self._check_new(X).n
         weights = check_weights(sample_weight, n)
         outcome = read_new_outcome(y, n, self.categories_)
         if outcome.upper is not None:
