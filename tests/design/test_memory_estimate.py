@@ -27,7 +27,7 @@ def test_memory_is_that_of_the_arrays(X):
     assert told.x == pytest.approx(4 * X[:, :40].nnz + 16 * 5000)
     assert told.memory == sum(told.parts.values())
     assert told.working_set == 42
-    assert "beside X" in str(told)
+    assert "in addition to X" in str(told)
 
 
 def test_folds_and_columns_cost_more(X):

@@ -1,4 +1,4 @@
-"""The matrix X: blocks of columns, products with batches of replicates; no statistics."""
+"""The design matrix X: blocks of columns and products with batches of replicates."""
 
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .piecewise_design import PiecewiseDesign, PiecewiseRows
     from .protocols import ChannelLike, ColumnStore, DesignLike, PieceLike, RowsLike
 
-    # What keeps the face; a type checker says what is missing.
+    # The assignments let a type checker verify that the classes satisfy the protocols.
     _columns: type[ColumnStore] = Design
     _designs: list[type[DesignLike]] = [Design, PiecewiseDesign, ChannelDesign]
     _rows: type[RowsLike] = RowMatrix

@@ -1,4 +1,4 @@
-"""Refusals of a matrix that several ways into a `Design` share."""
+"""Validation of columns, shared by all conversions to a `Design`."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from ..errors import DataError
 
 __all__ = ["LARGEST", "column_word", "refuse_empty", "refuse_extreme", "refuse_twice"]
 
-LARGEST = 1e152  # of a column's size, and 1 / of its smallest: squares must fit into a float
+# The largest size of a column, and the inverse of the smallest, so that squares are finite.
+LARGEST = 1e152
 
 
 def column_word(names: Sequence[str] | None, j: int) -> str:
-    """How a message calls a column."""
+    """Format a column for messages, by its name or its number."""
     return repr(names[j]) if names is not None else f"{j} (counted from 0)"
 
 
 def refuse_empty(shape: tuple[int, int]) -> None:
-    """Refuse matrices without rows or columns, in the words scikit-learn checks for."""
+    """Raise if a matrix has no rows or columns, with the message that scikit-learn expects."""
     if shape[0] == 0:
         raise DataError(f"Found array with 0 sample(s) (shape={shape}): X has no rows.")
     if shape[1] == 0:
@@ -30,7 +31,7 @@ def refuse_empty(shape: tuple[int, int]) -> None:
 
 
 def refuse_twice(names: Sequence[Any]) -> None:
-    """Refuse names that two columns have."""
+    """Raise if column names are not unique."""
     seen = set()
     for name in names:
         if name in seen:
@@ -39,7 +40,7 @@ def refuse_twice(names: Sequence[Any]) -> None:
 
 
 def refuse_extreme(scale: np.ndarray, names: Sequence[str] | None) -> None:
-    """Refuse columns in a unit in which variances of coefficients do not fit into a float."""
+    """Raise if a column's unit makes variances of coefficients overflow or underflow."""
     bad = ~((scale >= 1 / LARGEST) & (scale <= LARGEST))
     if bad.any():
         j = int(bad.argmax())

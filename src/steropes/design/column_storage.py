@@ -1,7 +1,7 @@
-"""Kinds of columns: 0/1 by row indices alone, sparse with values, dense, constant.
+"""Storage of columns: indicators by row numbers, sparse with values, dense and constant.
 
-A block stores its columns divided by a power of two near their root mean square, so that the
-solver sees numbers near one whatever the unit; dividing by a power of two is exact.
+A block stores its columns divided by a power of two near their root mean square, so that the solver
+works with numbers near one in any unit. Division by a power of two is exact.
 """
 
 from __future__ import annotations
@@ -25,12 +25,14 @@ __all__ = [
 
 
 WRONG = "X is not a valid sparse matrix: "
-TOGETHER = 64  # rows looked at as one
-FEW_OF = 8  # columns of which one is wanted: with fewer they are copied out of the others
+# The number of rows that a reduction treats as one long row.
+TOGETHER = 64
+# Selected columns are copied if they are fewer than one in this number.
+FEW_OF = 8
 
 
 def power_of_two(size: np.ndarray) -> np.ndarray:
-    """Return the power of two nearest to each size; 1 where it is zero."""
+    """Compute the power of two nearest to each size, or 1 if the size is zero."""
     size = np.asarray(size, dtype=np.float64)
     with np.errstate(divide="ignore"):
         exponent = np.where(size > 0, np.round(np.log2(size)), 0.0)
@@ -40,7 +42,7 @@ def power_of_two(size: np.ndarray) -> np.ndarray:
 def check_pointers(
     lines: int, indptr: np.ndarray, indices: np.ndarray, values: int, major: str
 ) -> None:
-    """Refuse pointers that would make a kernel read where there is nothing.
+    """Raise if pointers would make a kernel read out of bounds.
 
     Parameters
     ----------
@@ -49,9 +51,9 @@ def check_pointers(
     indptr, indices : arrays
         As in a CSC or CSR matrix.
     values : int
-        How many values go with the indices.
+        Number of values that belong to the indices.
     major : str
-        What a line is, for messages.
+        The name of a line in messages.
     """
     if indptr.dtype.kind not in "iu" or indices.dtype.kind not in "iu":
         raise DataError(f"{WRONG}its indices are {indptr.dtype}, {indices.dtype}, not integers.")
@@ -71,18 +73,18 @@ def check_indices(
     size: int, indptr: np.ndarray, indices: np.ndarray, major: str, minor: str,
     ascending: bool = False,
 ) -> None:  # fmt: skip
-    """Refuse indices that would make a kernel read where there is nothing.
+    """Raise if indices would make a kernel read out of bounds.
 
     Parameters
     ----------
     size : int
         Number of rows, or of columns.
     indptr, indices : arrays
-        Whose pointers are as `check_pointers` wants them.
+        Indices with pointers that satisfy `check_pointers`.
     major, minor : str
-        What a line and an index are, for messages.
+        The names of a line and an index in messages.
     ascending : bool
-        Whether each line's indices are known to ascend: then its ends tell.
+        Whether the indices of each line are known to ascend, so that its ends suffice.
     """
     used = indices[: indptr[-1]]
     if not len(used):
@@ -104,14 +106,14 @@ def check_indices(
 
 @dataclass(frozen=True)
 class SparseBlock:
-    """Columns of a CSC matrix; an empty ``data`` means that all stored entries are one."""
+    """Columns of a CSC matrix; with empty ``data`` all stored entries are one."""
 
     n: int
     indptr: np.ndarray
     indices: np.ndarray
     data: np.ndarray
     scale: np.ndarray
-    ascending: InitVar[bool] = False  # known of the indices in each column
+    ascending: InitVar[bool] = False  # whether indices are known to ascend
 
     def __post_init__(self, ascending: bool) -> None:
         values = len(self.data) or len(self.indices)
@@ -122,14 +124,14 @@ class SparseBlock:
     def indicator(
         cls, n: int, indptr: np.ndarray, indices: np.ndarray, ascending: bool = False
     ) -> SparseBlock:
-        """Columns of zeros and ones, by the rows of the ones."""
+        """Build columns of zeros and ones from the row numbers of the ones."""
         return cls(n, indptr, indices, NO_DATA, np.ones(len(indptr) - 1), ascending)
 
     @classmethod
     def valued(
         cls, n: int, indptr: np.ndarray, indices: np.ndarray, data: np.ndarray
     ) -> SparseBlock:
-        """Columns with values, which are copied and scaled."""
+        """Build columns with values, which are copied and scaled."""
         p = len(indptr) - 1
         counts = np.diff(indptr)
         column = np.repeat(np.arange(p), counts)
@@ -152,9 +154,9 @@ class SparseBlock:
         return len(self.indices)
 
     def scaled_by(self, counted: np.ndarray) -> SparseBlock:
-        """The same columns, those that need it scaled by the rows ``counted`` (n,), bool.
+        """Rescale columns by their size in the rows ``counted`` (n,), bool.
 
-        What is far out in a row without weight would make the values of all others tiny.
+        An extreme value in a row without weight would otherwise make all other values tiny.
         """
         if not len(self.data):
             return self
@@ -169,19 +171,19 @@ class SparseBlock:
         square = np.bincount(some, (size / top[some]) ** 2, minlength=self.p)
         rows = np.maximum(np.bincount(some, minlength=self.p), 1)
         rest = top * power_of_two(np.sqrt(square / rows))
-        rest[(rest >= 0.5) & (rest <= 2.0)] = 1.0  # near enough, without a copy
+        rest[(rest >= 0.5) & (rest <= 2.0)] = 1.0  # close enough to avoid a copy
         if (rest == 1.0).all():
             return self
         data = self.data[used] / rest[column]
         return SparseBlock(self.n, self.indptr, indices, data, self.scale * rest)
 
     def only(self, local: np.ndarray) -> SparseBlock:
-        """Some of the columns, ascending, as a block of their own."""
+        """Select columns, ascending, as a separate block."""
         counts = np.diff(self.indptr)
         mask = np.zeros(self.p, bool)
         mask[local] = True
         used = np.repeat(mask, counts)
-        # The sums keep the width of the pointers, which are of entries.
+        # The sums count entries and therefore keep the integer type of the pointers.
         indptr = np.concatenate([[0], np.cumsum(counts[local])]).astype(self.indptr.dtype)
         indices = self.indices[: len(used)][used]
         data = self.data[: len(used)][used] if len(self.data) else self.data
@@ -189,18 +191,18 @@ class SparseBlock:
 
     @property
     def lines(self) -> Lines:
-        """The columns as lines for the backend."""
+        """The columns as sparse lines for the backend."""
         return Lines(self.indptr[:-1], self.indptr[1:], self.indices, self.data, self.n)
 
     def taken(self, local: np.ndarray) -> Lines:
-        """Some of the columns as lines for the backend, to go over; there is no copy."""
+        """Select columns as sparse lines for the backend, without a copy."""
         return self.lines.take(local)
 
 
 def _extent(x: np.ndarray) -> np.ndarray:
-    """The largest |x| of each column, (p,)."""
+    """Compute the largest |x| of each column, (p,)."""
     n, p = x.shape
-    if x.flags.c_contiguous and p and n > TOGETHER:  # NumPy is slow at short rows: make long ones
+    if x.flags.c_contiguous and p and n > TOGETHER:  # NumPy is slow at short rows
         whole = n - n % TOGETHER
         long = x[:whole].reshape(-1, TOGETHER * p)
         ends = np.stack([long.max(axis=0), -long.min(axis=0)])
@@ -220,10 +222,10 @@ class DenseBlock:
     def standardized(
         cls, x: np.ndarray, center: bool, counted: np.ndarray | None = None
     ) -> DenseBlock:
-        """Copy, scale and, where the model allows it, centre the columns.
+        """Copy and scale the columns, and centre them if requested.
 
-        By the rows ``counted`` (n,), bool, where there are others: what is far out in a row without
-        weight would make the columns of all others small, and their centre a place far away.
+        The scale and centre are those of the rows ``counted`` (n,), bool. Extreme values in rows
+        without weight would otherwise make all other values small and displace the centre.
         """
         x = np.asarray(x, dtype=np.float64)
         z: np.ndarray = np.empty(x.shape)
@@ -256,19 +258,19 @@ class DenseBlock:
         return self.values.shape[1]
 
     def only(self, local: np.ndarray) -> DenseBlock:
-        """Some of the columns, ascending, as a block of their own."""
+        """Select columns, ascending, as a separate block."""
         values = np.ascontiguousarray(self.values[:, local])
         return DenseBlock(values, self.center[local], self.scale[local])
 
     def taken(self, local: np.ndarray) -> np.ndarray:
-        """Some of the columns' values; of neighbouring ones there is no copy."""
+        """Select the values of columns, as a view if they are contiguous."""
         first, m = int(local[0]) if len(local) else 0, len(local)
         if np.array_equal(local, np.arange(first, first + m)):
             return self.values[:, first : first + m]
         return np.take(self.values, local, axis=1)
 
     def times(self, local: np.ndarray, d: np.ndarray) -> np.ndarray:
-        """The product of some columns with d (len(local), B): the others are not copied out."""
+        """Multiply selected columns with d (len(local), B), copying them only if they are few."""
         if len(local) * FEW_OF < self.p:
             return self.taken(local) @ d
         whole = np.zeros((self.p, d.shape[1]))
@@ -278,18 +280,18 @@ class DenseBlock:
 
 @dataclass(frozen=True)
 class ConstantBlock:
-    """The intercept: one column of ones."""
+    """The intercept, a column of ones."""
 
     n: int
     p: int = 1
 
     def only(self, local: np.ndarray) -> ConstantBlock:
-        """The same."""
+        """Return the block itself."""
         return self
 
     @property
     def scale(self) -> np.ndarray:
-        """One."""
+        """The scale of the column, one."""
         return np.ones(1)
 
 

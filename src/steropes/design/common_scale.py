@@ -1,8 +1,8 @@
-"""One scale and one centre for columns whose rows are in several blocks.
+"""A common scale and centre for columns with rows in several shards.
 
-A `Design` divides its columns by powers of two near their own size, and moves dense ones to their
-own mean. Blocks of one X have to agree on both, so each says what its columns are like, and all are
-given what follows from that together.
+A `Design` divides its columns by powers of two near their size and centres dense columns at their
+mean. The shards of one X must agree on both, so each computes the moments of its columns, and all
+receive the scale and centre that follow from the pooled moments.
 """
 
 from __future__ import annotations
@@ -17,25 +17,27 @@ from .design_matrix import Design
 
 __all__ = ["Moments", "moments_of", "pooled", "rescaled"]
 
-NEAR = 8.0  # times as large or small, or sizes away, is near enough
-CONSTANT = 1e-13  # a spread below that share of the mean is rounding
+# The largest ratio of two scales, or distance of two centres in sizes, that needs no rescaling.
+NEAR = 8.0
+# A spread below this share of the mean is rounding.
+CONSTANT = 1e-13
 
 
 @dataclass(frozen=True)
 class Moments:
-    """What columns are like, in X's units.
+    """Moments of columns in the units of X.
 
     Attributes
     ----------
     n : int
-        Rows.
+        Number of rows.
     dense, ones : (p,) bool arrays
-        Whether a column is stored with all its entries, and whether those stored are all one.
+        Whether a column is stored as dense, and whether all stored entries are one.
     mean, squares : (p,) arrays
-        Of dense columns the mean, and the sum of squares about it; of the others zero, and the sum
-        of squares.
+        For dense columns, the mean and the sum of squares about it; for others, zero and the sum of
+        squares.
     counts : (p,) int array
-        Entries stored.
+        Number of stored entries.
     """
 
     n: int
@@ -46,7 +48,7 @@ class Moments:
     counts: np.ndarray
 
     def scale(self, center: bool) -> np.ndarray:
-        """The power of two near each column's size, (p,); dense ones about the mean."""
+        """Compute the power of two near each column's size, (p,), about the mean if centred."""
         n = max(self.n, 1)
         about = self.squares / np.where(self.dense, n, np.maximum(self.counts, 1))
         spread = np.sqrt(about)
@@ -57,9 +59,9 @@ class Moments:
         return np.where(self.ones, 1.0, power_of_two(size))
 
     def serves(self, other: Moments) -> bool:
-        """Whether the scale and centre of these rows do as well for those of ``other``.
+        """Return whether the scale and centre of these rows also suit those of ``other``.
 
-        Where some of a column's entries are far out they do not.
+        They do not if a column has extreme entries in only one of them.
         """
         near = True
         for center in (False, True):
@@ -69,24 +71,25 @@ class Moments:
         return near and bool(apart.all()) and np.array_equal(self.constant, other.constant)
 
     def center(self) -> np.ndarray:
-        """What dense columns are moved by, (p,)."""
+        """Return the centre of each column, (p,), zero for sparse ones."""
         return np.where(self.dense, self.mean, 0.0)
 
     @property
     def constant(self) -> np.ndarray:
-        """Dense columns without any spread."""
+        """Whether each column is dense and constant, (p,)."""
         spread = np.sqrt(self.squares / max(self.n, 1))
         return self.dense & (spread <= CONSTANT * np.abs(self.mean))
 
 
 def moments_of(design: Design, counted: np.ndarray | None = None) -> Moments:
-    """The moments of a block's columns, by the rows ``counted`` (n,), bool; None is all."""
+    """Compute the moments of columns over the rows ``counted`` (n,), bool; None means all."""
     parts = [_of_block(b, counted) for b in design.uncentered().blocks]
     joined = [np.concatenate([p[i] for p in parts]) for i in range(5)]
     return Moments(design.n if counted is None else int(counted.sum()), *joined)
 
 
 def _of_block(b: Block, counted: np.ndarray | None) -> tuple[np.ndarray, ...]:
+    """Compute dense, ones, mean, squares and counts of the columns of a block."""
     p = b.p
     if isinstance(b, DenseBlock):
         values = b.values if counted is None else b.values[counted]
@@ -110,9 +113,9 @@ def _of_block(b: Block, counted: np.ndarray | None) -> tuple[np.ndarray, ...]:
 
 
 def pooled(parts: Sequence[Moments]) -> Moments:
-    """The moments of all rows.
+    """Pool the moments of shards.
 
-    A column is dense if it is so in every block; otherwise it is not moved.
+    A column that is not dense in every shard is not centred.
     """
     dense = np.logical_and.reduce([m.dense for m in parts])
     ones = np.logical_and.reduce([m.ones | (m.counts == 0) for m in parts])
@@ -131,9 +134,9 @@ def pooled(parts: Sequence[Moments]) -> Moments:
 
 
 def rescaled(design: Design, scale: np.ndarray, center: np.ndarray, constant: np.ndarray) -> Design:
-    """A block's columns, divided by ``scale`` after they were moved by ``center``, (p,) each.
+    """Centre the columns at ``center`` and divide them by ``scale``, (p,) each.
 
-    Only dense columns are moved; columns that are ``constant`` (p,) among all rows are zero then.
+    Only dense columns are centred. Columns that are ``constant`` (p,) over all rows become zero.
     """
     blocks: list[Block] = []
     first = 0

@@ -1,4 +1,4 @@
-"""The design matrix: blocks side by side, never copied for a fold and never reordered."""
+"""The design matrix as blocks of columns, never copied for a fold and never reordered."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ __all__ = ["Design"]
 class Design(Estimated):
     """The matrix X of a model, (n, p), as blocks of columns.
 
-    Most users never make one: estimators accept arrays, sparse matrices and data frames. Build
+    Estimators accept arrays, sparse matrices and data frames, so most users need no `Design`. Build
     one to stream 0/1 covariates from a database (`from_entries`) or to use one X for many fits
-    without converting it each time (`steropes.as_design`).
+    without repeated conversion (`steropes.as_design`).
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class Design(Estimated):
             raise DataError("A design needs at least one block of columns.")
         if not all(isinstance(b, Block) for b in self.blocks):
             raise DataError(
-                "A Design is made of blocks of columns; of a matrix or table as_design(X) makes it."
+                "A Design consists of blocks of columns; convert a matrix or table by as_design(X)."
             )
         self.n = self.blocks[0].n
         if any(b.n != self.n for b in self.blocks):
@@ -57,7 +57,7 @@ class Design(Estimated):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n, p)."""
+        """Shape (n, p)."""
         return self.n, self.p
 
     def __len__(self) -> int:
@@ -68,7 +68,7 @@ class Design(Estimated):
 
     @property
     def nnz(self) -> int:
-        """Stored entries."""
+        """Number of stored entries."""
         return int(sum(b.entries if isinstance(b, SparseBlock) else b.n * b.p for b in self.blocks))
 
     @classmethod
@@ -78,21 +78,21 @@ class Design(Estimated):
         n_rows: int,
         names: Sequence[str],
     ) -> Design:
-        """Build 0/1 columns from a stream of the places of the ones.
+        """Build 0/1 columns from a stream of the positions of the ones.
 
         Parameters
         ----------
         batches : iterable of (rows, columns)
             Integer arrays, sorted by column and then row over the whole stream, no duplicates.
         n_rows : int
-            Rows of X.
+            Number of rows of X.
         names : sequence of str
-            The names of the columns, p of them; a column that never occurs is all zero.
+            Names of the p columns; a column that never occurs is zero.
 
         Raises
         ------
         DataError
-            Where entries are out of range, out of order or repeated.
+            If entries are out of range, out of order or repeated.
         """
         p = len(names)
         index = np.int32 if n_rows <= np.iinfo(np.int32).max else np.int64
@@ -134,23 +134,24 @@ class Design(Estimated):
         value: str | None = "covariateValue",
         names: Mapping[Any, str] | None = None,
     ) -> Design:
-        """Build a design from a table with a row for each covariate that a person has.
+        """Build a design from a table with a row for each covariate of a person.
 
-        The form of OHDSI's FeatureExtraction: ``rowId, covariateId, covariateValue``. A person
-        without an entry has the value 0.
+        This is the format of OHDSI's FeatureExtraction: ``rowId, covariateId, covariateValue``. A
+        missing entry means the value 0.
 
         Parameters
         ----------
         table : pandas, polars or pyarrow table
+            The long table.
         rows : (n,) labels
-            The ids of the people in the order of y, all of them: who has no covariate has a row
-            of zeros. Entries of other people are refused.
+            Ids of all people in the order of y. People without covariates get a row of zeros;
+            entries of people who are not listed raise an error.
         row, covariate : str
             The columns of the table that hold the person and the covariate.
         value : str or None
-            The column with the values; None where all of them are one.
+            The column with the values; None if all of them are one.
         names : mapping, optional
-            From covariates to names of columns; default their ids as text.
+            Maps covariates to names of columns. Default: their ids as text.
 
         Returns
         -------
@@ -160,7 +161,8 @@ class Design(Estimated):
         Raises
         ------
         DataError
-            A person and covariate twice, a person who is not in ``rows``, missing values.
+            If a pair of person and covariate occurs twice, a person is not in ``rows`` or values
+            are missing.
 
         Examples
         --------
@@ -174,7 +176,7 @@ class Design(Estimated):
         return cls(*found)
 
     def stored(self) -> Columns:
-        """Entries of each column."""
+        """Count the stored entries of each column."""
         entries, values = [], []
         for b in self.blocks:
             if isinstance(b, SparseBlock):
@@ -192,22 +194,23 @@ class Design(Estimated):
         return Design([ConstantBlock(self.n), *self.blocks], ["intercept", *self.names])
 
     def only(self, kept: np.ndarray) -> Design:
-        """Return some of the columns, ascending, as a design of their own."""
+        """Return a design of the columns ``kept``, ascending."""
         blocks = [block.only(local) for block, local, _ in self.columns(kept)]
         return Design(blocks, [self.names[j] for j in kept])
 
     def centered(self, counted: np.ndarray | None = None) -> Design:
         """Return the same design with dense columns centred, for models that allow a shift.
 
-        ``counted`` (n,), bool, are the rows to centre and scale by; None is all.
+        The centre and scale are those of the rows ``counted`` (n,), bool; None means all.
         """
         return self._standardized(True, counted)
 
     def scaled_by(self, counted: np.ndarray) -> Design:
-        """Return the same design with columns scaled by the rows ``counted`` (n,), bool."""
+        """Return the same design scaled by the size in the rows ``counted`` (n,), bool."""
         return self._standardized(False, counted)
 
     def _standardized(self, center: bool, counted: np.ndarray | None) -> Design:
+        """Scale columns by the rows ``counted`` and centre dense ones if requested."""
         blocks: list[Block] = []
         for b in self.blocks:
             if isinstance(b, DenseBlock):
@@ -220,13 +223,13 @@ class Design(Estimated):
 
     @property
     def center(self) -> np.ndarray:
-        """What was subtracted from each column, (p,), in the user's units."""
+        """Value subtracted from each column, (p,), in the user's units."""
         return np.concatenate(
             [b.center if isinstance(b, DenseBlock) else np.zeros(b.p) for b in self.blocks]
         )
 
     def centers_at(self, beta: np.ndarray) -> np.ndarray:
-        """Linear predictor of the columns' centres, (1,), for β in X's units."""
+        """Compute the linear predictor at the columns' centres, (1,), for β in X's units."""
         return np.array([self.center @ beta])
 
     def uncentered(self) -> Design:
@@ -242,10 +245,9 @@ class Design(Estimated):
         return Design(blocks, self.names)
 
     def uncentered_coefficients(self, beta: np.ndarray) -> np.ndarray:
-        """Coefficients (p,) or (p, m), in X's units, with the intercept at X = 0.
+        """Convert coefficients (p,) or (p, m), in X's units, to an intercept at X = 0.
 
-        The intercept of a fit is that at the columns' centres; it is the first column where
-        there is one.
+        The intercept of a fit refers to the columns' centres. It is the first column, if any.
         """
         out = np.array(beta, np.float64)
         if isinstance(self.blocks[0], ConstantBlock):
@@ -253,7 +255,7 @@ class Design(Estimated):
         return out
 
     def columns(self, chosen: np.ndarray) -> Iterable[tuple[Block, np.ndarray, np.ndarray]]:
-        """Yield (block, its columns, their places in ``chosen``) for every block concerned."""
+        """Yield (block, columns within it, positions in ``chosen``) for each block used."""
         chosen = np.asarray(chosen)
         if len(self.blocks) == 1:
             if len(chosen):
@@ -267,8 +269,8 @@ class Design(Estimated):
                 yield self.blocks[b], chosen[at] - self.block_start[b], at
 
     def by_rows(self, chosen: np.ndarray, order: np.ndarray | None, backend: Backend) -> Any:
-        """Chosen columns by rows, in the model's row order: a `RowMatrix`."""
-        from .row_matrix import RowMatrix  # it is made of designs
+        """Store chosen columns by rows in the model's row order, as a `RowMatrix`."""
+        from .row_matrix import RowMatrix  # avoids a circular import
 
         return RowMatrix(self, chosen, order, backend)
 
@@ -277,7 +279,7 @@ class Design(Estimated):
     def rmatmul(
         self, R: np.ndarray, backend: Backend, chosen: np.ndarray | None = None
     ) -> np.ndarray:
-        """X[:, chosen]' R in the scaled columns: R (n, B) → (len(chosen), B)."""
+        """Compute X[:, chosen]' R in the scaled columns: R (n, B) → (len(chosen), B)."""
         chosen = np.arange(self.p) if chosen is None else chosen
         out = backend.xp.zeros((len(chosen), R.shape[1]))
         for b, local, at in self.columns(chosen):
@@ -293,8 +295,8 @@ class Design(Estimated):
         return out
 
     def matmul(self, D: np.ndarray, backend: Backend) -> np.ndarray:
-        """X D in the scaled columns: D (p, B) → (n, B); only rows of D that are not zero count."""
-        out = None  # of the first block it is the product: another of this length is not needed
+        """Compute X D in the scaled columns: D (p, B) → (n, B), skipping zero rows of D."""
+        out = None  # the product of the first block, so that no further array is needed
         chosen = np.flatnonzero(np.any(backend.to_host(D) != 0, axis=1))
         for b, local, at in self.columns(chosen):
             d = backend.asarray(D[chosen[at]])

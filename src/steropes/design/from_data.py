@@ -1,4 +1,4 @@
-"""From what users hold (arrays, sparse matrices, data frames) to a `Design`, with refusals."""
+"""Conversion and validation of arrays, sparse matrices and data frames to a `Design`."""
 
 from __future__ import annotations
 
@@ -20,9 +20,12 @@ from .from_sparse import blocks_of_sparse, runs, sparse_blocks
 
 __all__ = ["as_design", "column_names", "has_names", "null_design"]
 
-SPARSE_BELOW = 0.15  # share of nonzeros under which a large dense input is stored as sparse
-LARGE = 1_000_000  # entries; a smaller dense input stays dense
-LONG = {"rowid", "covariateid"}  # columns of OHDSI's long tables
+# The share of nonzeros below which a large dense input is stored as sparse.
+SPARSE_BELOW = 0.15
+# The number of entries below which a dense input stays dense.
+LARGE = 1_000_000
+# The columns of OHDSI's long tables.
+LONG = {"rowid", "covariateid"}
 
 
 def as_design(X: Any, names: Sequence[str] | None = None, *, copy: bool = True) -> Design:
@@ -79,38 +82,40 @@ def as_design(X: Any, names: Sequence[str] | None = None, *, copy: bool = True) 
 
 
 def null_design(n: int) -> Design:
-    """A design of n rows and no columns, for null models."""
+    """Create a design of n rows without columns, for null models."""
     return Design([DenseBlock(np.empty((n, 0)), np.empty(0), np.empty(0))], [])
 
 
 def has_names(X: Any) -> bool:
-    """Whether X brings names of its columns: a design or a table."""
+    """Return whether X has column names, as designs and tables do."""
     if isinstance(X, Design):
         return True
     try:
         return isinstance(nw.from_native(X, eager_only=True, pass_through=True), nw.DataFrame)
-    except DuplicateError:  # names it has, twice
+    except DuplicateError:  # the names exist but are not unique
         return True
 
 
 def column_names(X: Any) -> list[str]:
-    """Names of the columns of a table."""
-    names: Any = getattr(X, "column_names", None)  # of pyarrow, whose columns are the arrays
+    """Return the names of the columns of a table."""
+    names: Any = getattr(X, "column_names", None)  # pyarrow's ``columns`` are arrays
     return [str(c) for c in (X.columns if names is None else names)]
 
 
 def _refuse_long(columns: Sequence[Any]) -> None:
-    """Refuse a long table, whose ids would be read as covariates."""
+    """Raise for a long table, since its ids would be used as covariates."""
     plain = {str(c).lower().replace("_", "") for c in columns}
     if plain >= LONG and len(plain) <= 3:
         raise DataError(
-            f"X is a long table, one row a covariate of a person ({', '.join(map(str, columns))}), "
-            "not one row a person. Make a matrix of it first: "
+            f"X is a long table with one row per covariate of a person "
+            f"({', '.join(map(str, columns))}), not one row per person. Convert it first: "
             "steropes.Design.from_long(X, rows=ids), with the row ids in the order of y."
         )
 
 
 def _from_dense(X: Any, names: list[str] | None) -> list[Block]:
+    """Convert an array; large ones with few nonzeros become sparse."""
+
     def place(index: tuple[int, ...]) -> str:
         if len(index) != 2:
             return f"entry {index}"
@@ -137,6 +142,7 @@ def _from_dense(X: Any, names: list[str] | None) -> list[Block]:
 
 
 def _refuse_not_finite(X: np.ndarray, place: Any) -> None:
+    """Raise if X contains NaN or infinity."""
     with np.errstate(over="ignore", invalid="ignore"):
         quick = np.isfinite(X.sum(dtype=np.float64))
     if quick or np.isfinite(X).all():
@@ -149,6 +155,7 @@ def _refuse_not_finite(X: np.ndarray, place: Any) -> None:
 
 
 def _from_frame(frame: nw.DataFrame, names: list[str]) -> list[Block]:
+    """Convert a data frame column by column."""
     n, p = frame.shape
     refuse_empty((n, p))
     if len(names) != p:
@@ -178,10 +185,12 @@ def _from_frame(frame: nw.DataFrame, names: list[str]) -> list[Block]:
 
 
 def _nonzero_share(x: np.ndarray) -> float:
+    """Compute the share of nonzero values."""
     return np.count_nonzero(x) / len(x)
 
 
 def _entries(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows and values of the nonzero entries."""
     rows = np.flatnonzero(x)
     return rows, x[rows]
 
@@ -214,7 +223,7 @@ def _sparse_column(name: str, column: pd.Series) -> tuple[np.ndarray, np.ndarray
 
 
 def _column(name: str, column: Any) -> np.ndarray:
-    """One column of a table as float64, or a refusal that says what to do with it."""
+    """Convert a column of a table to float64, or raise with a remedy."""
     dtype = column.dtype
     if dtype.is_temporal():
         raise DataError(
@@ -247,6 +256,7 @@ def _column(name: str, column: Any) -> np.ndarray:
 
 
 def _missing(where: str, value: Any = "missing") -> str:
+    """Format the message about a missing or infinite value."""
     return (
         f"Input X contains NaN or infinity: {where} is {value}. Impute it, "
         "add an indicator of missingness, or drop the row."

@@ -1,4 +1,4 @@
-"""Long tables, a row for each covariate that a person has, as columns of a matrix."""
+"""Conversion of long tables, with a row per covariate of a person, to blocks of columns."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def blocks_of_long(
     value: str | None = "covariateValue",
     names: Mapping[Any, str] | None = None,
 ) -> tuple[list[Block], list[str]]:
-    """Blocks of columns and their names; see `Design.from_long`."""
+    """Convert a long table to blocks and column names; see `Design.from_long`."""
     refuse_lazy_query(table, "The long table")
     frame = nw.from_native(table, eager_only=True, pass_through=True)
     if not isinstance(frame, nw.DataFrame):
@@ -74,6 +74,7 @@ def blocks_of_long(
 
 
 def _of(x: Any, what: str) -> np.ndarray:
+    """Convert a column of labels to an array; raise if one is missing."""
     series = nw.from_native(x, series_only=True, pass_through=True)
     if isinstance(series, nw.Series):
         missing = series.is_null().to_numpy().astype(bool)

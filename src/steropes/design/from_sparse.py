@@ -1,4 +1,4 @@
-"""Sparse matrices of any format to blocks of columns; entries out of range are never read."""
+"""Conversion and validation of sparse matrices of any format to blocks of columns."""
 
 from __future__ import annotations
 
@@ -13,17 +13,20 @@ from .column_storage import Block, DenseBlock, SparseBlock, check_indices, check
 
 __all__ = ["blocks_of_sparse", "runs", "sparse_blocks"]
 
-MOST_RUNS = 64  # blocks that a matrix of mixed columns is cut into at most, but for full ones
-FULL = 2 / 3  # share of nonzeros from which a column with values is dense, which takes less room
+# The maximum number of blocks of a matrix with mixed columns before indicators become valued.
+MOST_RUNS = 64
+# The share of nonzeros from which a column with values takes less memory if stored as dense.
+FULL = 2 / 3
 PLAIN, VALUED, DENSE = 0, 1, 2
-PIECE = 1 << 18  # entries that are compared at once: no new memory for what all say
+# The number of entries compared at once, which limits temporary memory.
+PIECE = 1 << 18
 
 
 def blocks_of_sparse(X: Any, names: list[str] | None, copy: bool = True) -> list[Block]:
-    """Blocks of a scipy sparse matrix or array, which is not modified.
+    """Convert a scipy sparse matrix or array, which is not modified, to blocks.
 
-    A column most of whose rows are not zero becomes dense, so that it can be centred: years,
-    dates and laboratory values have means far from zero.
+    Columns with mostly nonzero values become dense so that they can be centred: years, dates and
+    laboratory values have means far from zero.
     """
     if X.dtype.kind == "c":
         raise DataError("Complex data not supported: X must be real.")
@@ -34,7 +37,7 @@ def blocks_of_sparse(X: Any, names: list[str] | None, copy: bool = True) -> list
     refuse_empty(X.shape)
     C = _canonical(X)
     data = C.data
-    plain = _all_ones(data)  # none of them is missing or zero
+    plain = _all_ones(data)  # no value is missing or zero
     if not plain and data.dtype.kind == "f" and not np.isfinite(data).all():
         at = int(np.argmax(~np.isfinite(data)))
         j = int(np.searchsorted(C.indptr, at, side="right") - 1)
@@ -60,13 +63,13 @@ def blocks_of_sparse(X: Any, names: list[str] | None, copy: bool = True) -> list
 
 
 def _canonical(X: Any) -> sparse.csc_array:
-    """By columns, sorted, without repeated entries, of numbers that can be added."""
+    """Convert to CSC with sorted indices, without duplicates, in a type that can be added."""
     checked = _pointing(X)
     if isinstance(checked.data, np.ma.MaskedArray):
         raise DataError("X holds a masked array; build the sparse matrix from plain numbers.")
     alone = False
     if checked.format != "coo":
-        # What the matrix knows of its own order may be out of date: a new one looks again.
+        # Cached flags about the order of indices may be outdated; a new matrix checks again.
         kind = type(checked)
         parts = (checked.data, checked.indices, checked.indptr)
         checked = kind(parts, shape=X.shape, copy=False)
@@ -75,13 +78,13 @@ def _canonical(X: Any) -> sparse.csc_array:
         size = X.shape[0] if checked.format == "csc" else X.shape[1]
         check_indices(size, checked.indptr, checked.indices, major, minor, alone)
     if checked.dtype == np.longdouble or not (alone or checked.dtype in (bool, np.float64)):
-        # Repeated entries are added up, which small integers cannot hold.
+        # Duplicate entries are added, and small integers could overflow.
         with np.errstate(over="ignore"):
             checked = checked.astype(np.float64)
     C = checked.tocsc()
     C = sparse.csc_array((C.data, C.indices, C.indptr), shape=X.shape, copy=False)
     if alone:
-        C.has_canonical_format = True  # rows in order make columns in order
+        C.has_canonical_format = True  # sorted rows yield sorted columns
     if not C.has_canonical_format:
         C = C.copy()
         C.sum_duplicates()
@@ -89,7 +92,7 @@ def _canonical(X: Any) -> sparse.csc_array:
 
 
 def _pointing(X: Any) -> Any:
-    """The same matrix as COO, all of whose indices are right, or CSC or CSR whose pointers are."""
+    """Convert to COO with validated indices, or to CSC or CSR with validated pointers."""
     try:
         if X.format == "bsr":
             X.check_format(full_check=True)
@@ -116,7 +119,7 @@ def _pointing(X: Any) -> Any:
 
 
 def sparse_blocks(n: int, indptr: np.ndarray, indices: np.ndarray, data: np.ndarray) -> list[Block]:
-    """Indicator blocks for columns of ones, valued and dense ones for the rest, side by side."""
+    """Build indicator blocks for columns of ones, and valued or dense blocks for others."""
     if _all_ones(data):
         return [SparseBlock.indicator(n, indptr, indices)]
     ones = data == 1
@@ -144,10 +147,11 @@ def sparse_blocks(n: int, indptr: np.ndarray, indices: np.ndarray, data: np.ndar
 
 
 def runs(kind: np.ndarray) -> list[tuple[int, int]]:
-    """Where runs of equal neighbours begin and end."""
+    """Find the boundaries of runs of equal values."""
     edges = [0, *(np.flatnonzero(np.diff(kind)) + 1).tolist(), len(kind)]
     return list(zip(edges[:-1], edges[1:], strict=True))
 
 
 def _all_ones(data: np.ndarray) -> bool:
+    """Return whether all values are one."""
     return all(bool((data[a : a + PIECE] == 1).all()) for a in range(0, len(data), PIECE))

@@ -1,9 +1,9 @@
-"""What a fit will take, before it starts: memory from what is stored, time from small trials.
+"""Estimates of the memory and time of a fit, from the stored entries and small timing trials.
 
-The working set is not known beforehand: the figures are for one of a given size, of the columns
-with the most entries. Time is that of the products, Hessians and likelihoods of a usual number of
-steps, in units that trials of some hundredths of a second give on this machine. The numbers of
-steps and passes are those with which `python -m benchmarks.estimates` is met.
+The working set is not known in advance, so an estimate assumes a given size and the columns with
+the most entries. The time is that of the products, Hessians and likelihoods of a typical number of
+steps, in units measured on this machine by trials of a few hundredths of a second. The numbers of
+steps and passes are calibrated by `python -m benchmarks.estimates`.
 """
 
 from __future__ import annotations
@@ -32,29 +32,47 @@ __all__ = [
     "too_large",
 ]
 
-WORKING_SET = 1000  # columns, where a prior sets coefficients to zero and nobody says more
-STEPS = 15  # of a fit from nothing,
-HESSIANS = 6  # of which some are new,
-PASSES = 35  # over all entries: scales, looks at all columns, certificate,
-EXPONENTIALS = 40  # that a row's likelihood costs in a step,
-VARIANCES = 12  # that a cross-validation looks at,
-STEPS_EACH = 3  # steps of the folds at each
-STEPS_DRAW = 8  # of a draw of a bootstrap
-GROUP = 8  # replicates that go together,
-LANES = 0.5  # and what an entry costs one of them, in that of one by itself
-VECTORS = 14  # arrays as long as the rows that a fit has at once,
-LANE_VECTORS = 6  # and each of the replicates beside it
-COPIES = 2  # of all dense columns: centred, and as they are looked at
-LEAST = 1e7  # bytes that any fit takes
-ROW = 24  # bytes of a row's place among the rows of the working set
-TRIAL = 200_000  # entries
-DENSE_TRIAL = (3000, 64)  # rows, columns
-WIDEST = 6000  # columns from which on a fit without an ℓ1 penalty may do without a Hessian
+# The default size of the working set if the prior sets coefficients to zero.
+WORKING_SET = 1000
+# The number of steps of a fit without a warm start.
+STEPS = 15
+# The number of Hessians that such a fit computes.
+HESSIANS = 6
+# The number of passes over all entries: scales, gradients of all columns and the certificate.
+PASSES = 35
+# The cost of a row's likelihood in a step, in exponentials.
+EXPONENTIALS = 40
+# The number of variances that a cross-validation evaluates.
+VARIANCES = 12
+# The number of steps of the folds at each variance.
+STEPS_EACH = 3
+# The number of steps of a bootstrap draw.
+STEPS_DRAW = 8
+# The number of replicates that are solved together.
+GROUP = 8
+# The cost of an entry for one of these replicates, relative to a single fit.
+LANES = 0.5
+# The number of arrays with an entry per row that a fit holds at its peak.
+VECTORS = 14
+# The number of such arrays for each further replicate.
+LANE_VECTORS = 6
+# The number of copies of all dense columns: centred, and for gradients of all columns.
+COPIES = 2
+# The memory of any fit in bytes.
+LEAST = 1e7
+# The bytes of index data for a row of the working set.
+ROW = 24
+# The number of entries in a timing trial.
+TRIAL = 200_000
+# The rows and columns of a dense timing trial.
+DENSE_TRIAL = (3000, 64)
+# The number of columns above which a fit without an ℓ1 penalty may use no Hessian.
+WIDEST = 6000
 
 
 @dataclass(frozen=True)
 class Columns:
-    """What is stored of a design: entries of each column, (p,), and whether they have values."""
+    """Stored entries of each column, (p,), and whether the column stores values."""
 
     n: int
     entries: np.ndarray
@@ -63,18 +81,18 @@ class Columns:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a fit will take.
+    """Estimated memory and time of a fit.
 
     Attributes
     ----------
     memory : float
-        Bytes beside X at the peak.
+        Peak memory in bytes in addition to X.
     x : float
-        Bytes of X itself.
+        Bytes of X.
     seconds : float
-        On this machine as busy as it is now.
+        Time on this machine at its present load.
     working_set : int
-        Columns that this is for.
+        Assumed size of the working set.
     parts : dict
         Bytes of ``rows`` of the working set, ``vectors`` of the replicates, the ``hessian``,
         copies of ``dense`` columns, and a ``base``.
@@ -89,17 +107,18 @@ class Estimate:
     def __str__(self) -> str:
         parts = ", ".join(f"{name} {_bytes(size)}" for name, size in self.parts.items())
         return (
-            f"about {_bytes(self.memory)} beside X ({parts}) and {_duration(self.seconds)}, with "
-            f"a working set of {self.working_set:,} columns; X takes {_bytes(self.x)}"
+            f"about {_bytes(self.memory)} in addition to X ({parts}) and "
+            f"{_duration(self.seconds)}, with a working set of {self.working_set:,} columns; "
+            f"X takes {_bytes(self.x)}"
         )
 
 
 class Estimated(ABC):
-    """A design that tells what a fit of it will take."""
+    """Base class of designs that estimate the memory and time of a fit."""
 
     @abstractmethod
     def stored(self) -> Columns:
-        """Entries of each column."""
+        """Count the stored entries of each column."""
 
     def estimate(
         self,
@@ -110,36 +129,36 @@ class Estimated(ABC):
         working_set: int | None = None,
         n_jobs: int | None = None,
     ) -> Estimate:
-        """What a fit will take, or a cross-validation: memory, time.
+        """Estimate the memory and time of a fit, cross-validation or bootstrap.
 
         Parameters
         ----------
         folds : int
-            Fits of a cross-validation, folds times repeats; 0 is a fit by itself.
+            Number of fits of a cross-validation, folds times repeats; 0 means a single fit.
         draws : int
-            Draws of a bootstrap, beside the fit.
+            Number of bootstrap draws in addition to the fit.
         sparse : bool
-            Whether the prior sets coefficients to zero (Laplace, elastic net). Otherwise all
-            columns are worked on.
+            Whether the prior sets coefficients to zero (Laplace, elastic net). Otherwise the
+            working set contains all columns.
         working_set : int, optional
-            Columns worked on at the end; default all, or 1,000 with ``sparse``.
+            Final size of the working set. Default: all columns, or at most 1,000 with ``sparse``.
         n_jobs : int, optional
-            Threads, as of the estimator.
+            Number of threads, as in the estimators.
 
         Returns
         -------
         Estimate
-            ``memory`` in bytes beside X, ``x`` in bytes, ``seconds``, and their parts; printed,
-            a sentence. Memory is that of the columns with the most entries. Where ``working_set``
-            is what the fit ends with, time is right within a factor of 2.5 and memory of 1.6 in
-            18 measured cases of 0.2 to 6 seconds (benchmarks/history/2026-11.md), on a machine as
-            busy as it is now; thousands of strongly correlated columns in the model were not among
-            them and take longer.
+            ``memory`` in bytes in addition to X, ``x`` in bytes, ``seconds`` and ``parts``; it
+            prints as a sentence. The working set is assumed to consist of the columns with the most
+            entries. With the true final size as ``working_set``, time was within a factor of 2.5
+            and memory within 1.6 in 18 measured cases of 0.2 to 6 seconds
+            (benchmarks/history/2026-11.md) at constant load. Models with thousands of strongly
+            correlated columns were not measured and take longer.
 
         Raises
         ------
         DataError
-            Numbers that are negative.
+            If a number is negative.
         """
         for name, number in (("folds", folds), ("draws", draws), ("working_set", working_set)):
             if number is not None and number < 0:
@@ -151,12 +170,12 @@ def estimate(
     columns: Columns, folds: int, draws: int, sparse: bool, working_set: int | None,
     threads: int | None, clock: Callable[[], float] = time.perf_counter,
 ) -> Estimate:  # fmt: skip
-    """See `Estimated.estimate`; ``clock`` is what the trials are timed by."""
+    """See `Estimated.estimate`; ``clock`` times the trials."""
     n, p = columns.n, len(columns.entries)
     k = working_set if working_set is not None else (min(p, WORKING_SET) if sparse else p)
     k = min(k, p)
     most = np.argsort(-columns.entries, kind="stable")[:k]
-    full = columns.entries >= n  # dense: no places, only numbers
+    full = columns.entries >= n  # dense columns store no row numbers
     parts = {**_parts(columns, max(folds, min(draws, GROUP)), folds, k), "base": LEAST}
     parts["dense"] = 8.0 * n * (COPIES * float(full.sum()) + float(full[most].sum()))
     work = _Work.of(columns, most, _trials(threads, clock))
@@ -172,20 +191,20 @@ def estimate(
 
 @dataclass(frozen=True)
 class _Work:
-    """Seconds of what fits are made of.
+    """Seconds of the parts of a fit.
 
     Attributes
     ----------
     read : float
-        All passes over X of one fit.
+        All passes of one fit over X.
     step : float
-        Of a single fit, over the working set,
+        A step of a single fit over the working set.
     lane : float
-        and of one replicate among others.
+        A step of one replicate that is solved with others.
     hessian : float
-        Of the working set.
+        A Hessian of the working set.
     look : float
-        At all columns, of replicates together.
+        The gradients of all columns for replicates that are solved together.
     """
 
     read: float
@@ -196,7 +215,7 @@ class _Work:
 
     @classmethod
     def of(cls, columns: Columns, most: np.ndarray, unit: _Units) -> _Work:
-        """For a working set ``most``."""
+        """Compute the seconds for a working set ``most``."""
         n = columns.n
         dense = columns.entries[most] >= n
         active = float(columns.entries[most][~dense].sum())
@@ -213,10 +232,10 @@ class _Work:
 
 
 def least_memory(design: Any, sparse: bool) -> float:
-    """Bytes beside X that any fit needs: vectors, and all columns by rows but under ``sparse``."""
+    """Compute the minimum memory of a fit in bytes in addition to X."""
     columns: Columns = design.stored()
     needed = _parts(columns, 0, 0, 0 if sparse else len(columns.entries), LANE_VECTORS)
-    if len(columns.entries) > WIDEST:  # there is no such matrix then
+    if len(columns.entries) > WIDEST:  # such a fit stores no Hessian
         needed["hessian"] = 0.0
     return sum(needed.values())
 
@@ -224,7 +243,7 @@ def least_memory(design: Any, sparse: bool) -> float:
 def _parts(
     columns: Columns, lanes: int, folds: int, k: int, vectors: int = VECTORS
 ) -> dict[str, float]:
-    """Bytes for a working set of the k columns with the most entries."""
+    """Compute the bytes for a working set of the k columns with the most entries."""
     n = columns.n
     most = np.argsort(-columns.entries, kind="stable")[:k]
     entries, values = columns.entries[most], columns.values[most]
@@ -239,15 +258,16 @@ def _parts(
 
 @dataclass(frozen=True)
 class _Units:
-    """Seconds, here and now.
+    """Seconds of elementary operations on this machine at its present load.
 
     Attributes
     ----------
     entry, number : float
-        Of a sparse and of a dense column in a product.
+        An entry of a sparse and of a dense column in a product.
     pair, square : float
-        Of entries, and of numbers, in a Hessian.
+        A pair of sparse entries and of dense entries in a Hessian.
     exponential : float
+        An exponential.
     """
 
     entry: float
@@ -259,6 +279,7 @@ class _Units:
 
 @single_threaded_blas()
 def _trials(threads: int | None, clock: Callable[[], float]) -> _Units:
+    """Time small trials of the elementary operations."""
     backend = get_backend("cpu", threads)
     rng = np.random.default_rng(0)
     width, a_row = 500, 20
@@ -271,7 +292,7 @@ def _trials(threads: int | None, clock: Callable[[], float]) -> _Units:
     x, squares = np.ones((X.shape[1], 1)), X.shape[1] * X.size / 2
 
     def seconds(run: Callable[[], object]) -> float:
-        run()  # compiled, or read from the cache
+        run()  # compiles the kernel or loads it from the cache
         start = clock()
         run()
         return max(clock() - start, 1e-6)
@@ -287,7 +308,7 @@ def _trials(threads: int | None, clock: Callable[[], float]) -> _Units:
 
 
 def free_memory() -> float:
-    """Bytes that this process may still have; infinite where that cannot be told."""
+    """Return the bytes available to this process; infinite if unknown."""
     free = np.inf
     try:
         for line in Path("/proc/meminfo").read_text().splitlines():
@@ -303,17 +324,18 @@ def free_memory() -> float:
 
 
 def too_large(needed: float, free: float, n: int) -> str:
-    """Say that a fit does not fit, and the three ways out."""
+    """Format the message that a fit does not fit into memory, with three remedies."""
     rows = max(int(n * free / needed / 2), 1)
     return (
-        f"The fit needs about {_bytes(needed)} of memory beside X, and {_bytes(free)} are free. "
-        f"There are three ways out: fit a sample of rows (some {rows:,} of {n:,} would do); put "
-        "blocks of rows on several machines, ShardedDesign.from_parquet(…, client=client); or "
-        "keep them on disk, ShardedDesign.from_parquet(…, folder=folder)."
+        f"The fit needs about {_bytes(needed)} of memory in addition to X, and {_bytes(free)} "
+        f"are free. There are three remedies: fit a sample of rows (some {rows:,} of {n:,} would "
+        "do); put blocks of rows on several machines, ShardedDesign.from_parquet(…, client=client);"
+        " or keep them on disk, ShardedDesign.from_parquet(…, folder=folder)."
     )
 
 
 def _bytes(size: float) -> str:
+    """Format a number of bytes."""
     for unit in ("bytes", "kB", "MB"):
         if size < 1000:
             return f"{size:.3g} {unit}"
@@ -322,6 +344,7 @@ def _bytes(size: float) -> str:
 
 
 def _duration(seconds: float) -> str:
+    """Format a duration."""
     if seconds < 100:
         return f"{max(seconds, 1):.0f} seconds"
     if seconds < 6000:

@@ -1,8 +1,9 @@
-"""Columns of row numbers in half the room, for a fit that is done.
+"""Compressed storage of row numbers, for designs that a fit keeps.
 
-Row numbers of a column ascend, so all that is stored of one is its last 16 bits, and where in each
-column those of every 65,536 rows begin. Whoever asks for the row numbers has them all made again.
-Who goes over the columns does so many times: for that they are made once, and stay (`unpack`).
+Row numbers ascend within a column, so only the lower 16 bits of each are stored, together with the
+position in each column at which every band of 65,536 rows begins. This halves the memory. Access to
+`indices` recomputes the row numbers; repeated passes over the columns first call `unpack`, which
+restores them permanently.
 """
 
 from __future__ import annotations
@@ -18,14 +19,18 @@ from .column_storage import SparseBlock
 __all__ = ["PackedBlock"]
 
 BITS = 16
-BAND = 1 << BITS  # rows
-LEAST = 1 << 20  # entries from which on it is worth it
-SHARE = 0.1  # of the entries: how many bands of columns there may be
-AT_ONCE = 1 << 20  # entries that are turned together, in the cache
+# The number of rows in a band.
+BAND = 1 << BITS
+# The number of entries from which packing is worthwhile.
+LEAST = 1 << 20
+# The maximum number of bands over all columns, as a share of the entries.
+SHARE = 0.1
+# The number of entries processed together, so that they stay in the cache.
+AT_ONCE = 1 << 20
 
 
 class PackedBlock(SparseBlock):
-    """A block with copies of all arrays of another one, its row numbers packed.
+    """A copy of a sparse block with packed row numbers.
 
     Parameters
     ----------
@@ -41,7 +46,7 @@ class PackedBlock(SparseBlock):
         low = np.empty(len(indices), np.uint16)
         for a in range(0, len(indices), AT_ONCE):
             part = slice(a, a + AT_ONCE)
-            low[part] = indices[part]  # its last bits
+            low[part] = indices[part]  # the lower 16 bits
         own: dict[str, Any] = {
             "n": block.n, "indptr": indptr, "data": block.data.copy(),
             "scale": block.scale.copy(), "_low": low, "_dtype": indices.dtype,
@@ -51,13 +56,13 @@ class PackedBlock(SparseBlock):
 
     @staticmethod
     def is_for(block: SparseBlock) -> bool:
-        """Whether a block is large enough, and its columns not too many for their rows."""
+        """Return whether packing a block saves memory."""
         entries, bands = int(block.indptr[-1]), -(-block.n // BAND)
         return entries >= LEAST and bands * block.p <= SHARE * entries
 
     @property
     def indices(self) -> np.ndarray:
-        """Row numbers; made anew at each call until they are unpacked."""
+        """Row numbers, recomputed at each access until `unpack` is called."""
         low = self.__dict__["_low"]
         if low is not None:
             return self._unpacked(low)
@@ -65,14 +70,14 @@ class PackedBlock(SparseBlock):
         return whole
 
     def unpack(self) -> None:
-        """Make the row numbers once and for all, in the place of the packed ones."""
+        """Replace the packed row numbers by the row numbers themselves."""
         low = self.__dict__["_low"]
-        if low is not None:  # another thread may be at it: what it makes is the same
+        if low is not None:  # concurrent threads compute equal values
             self.__dict__["_whole"] = self._unpacked(low)
             self.__dict__["_low"] = None
 
     def taken(self, local: np.ndarray) -> Lines:
-        """See `SparseBlock.taken`; unpacks, as who goes over columns does so again and again."""
+        """See `SparseBlock.taken`; unpacks first, since passes over columns are repeated."""
         self.unpack()
         return super().taken(local)
 
@@ -82,6 +87,7 @@ class PackedBlock(SparseBlock):
         return int(self.indptr[-1])
 
     def _unpacked(self, low: np.ndarray) -> np.ndarray:
+        """Compute the row numbers from the lower bits and the bands."""
         out = np.empty(len(low), self.__dict__["_dtype"])
         cuts = self.__dict__["_cuts"]
         bands = BAND * np.arange(len(cuts) - 1, dtype=out.dtype)
@@ -96,7 +102,7 @@ class PackedBlock(SparseBlock):
 
 
 def _cuts(indices: np.ndarray, indptr: np.ndarray, bands: int) -> np.ndarray:
-    """Where the row numbers of each column reach each band of rows, (bands + 1, columns)."""
+    """Find the first entry of each column in each band of rows, (bands + 1, columns)."""
     edges = BAND * np.arange(bands + 1)
     cuts = np.empty((bands + 1, len(indptr) - 1), np.int64)
     cut_lines(indptr[:-1], indptr[1:], indices, edges, cuts)

@@ -1,8 +1,9 @@
-"""Columns whose effects are step functions of time: X stays as it is, its rows come in pieces.
+"""The design of effects that are step functions of time, over an X with one row per person.
 
-A person's time at risk is cut at the steps; the model's rows are the *pieces*, sorted by
-interval. Every piece reads the person's own row of X, so no row is stored twice; a column that
-changes has one coefficient for each of its intervals, which only the pieces there see.
+The time at risk of a person is cut at the steps. The rows of the model are the resulting *pieces*,
+sorted by interval. All pieces of a person refer to one row of X, so no row is stored twice. A
+column with a time-varying effect has one coefficient per interval, which applies to the pieces of
+that interval only.
 """
 
 from __future__ import annotations
@@ -20,17 +21,18 @@ __all__ = ["PiecewiseDesign", "PiecewiseRows", "StepEffects"]
 
 
 class StepEffects:
-    """Which column of X, and which of the intervals, each coefficient belongs to.
+    """The column of X and the intervals of time to which each coefficient belongs.
 
     Attributes
     ----------
     source : (p,) int array
         Column of X.
     first, last : (p,) int array
-        The intervals 0 … Q−1 in which the coefficient acts, ``last`` included.
+        First and last interval, 0 … Q − 1, in which the coefficient acts, both included.
     names : list of str
+        Names of the coefficients.
     Q : int
-        Number of intervals between all cut points together.
+        Number of intervals between the cut points of all columns.
     """
 
     def __init__(
@@ -42,18 +44,18 @@ class StepEffects:
         self.always = (self.first == 0) & (self.last == Q - 1)
 
     def at(self, q: int, chosen: np.ndarray | None = None) -> np.ndarray:
-        """Places (among ``chosen``) of the changing coefficients that act in interval q."""
+        """Find the positions in ``chosen`` of time-varying coefficients that act in interval q."""
         at = slice(None) if chosen is None else chosen
         acts = (self.first[at] <= q) & (q <= self.last[at]) & ~self.always[at]
         return np.flatnonzero(acts)
 
     def linear_predictors(self, X: PlainDesign, coef: np.ndarray, backend: Any) -> np.ndarray:
-        """X β in each interval for coefficients in X's units, (n, Q)."""
+        """Compute X β in each interval for coefficients in X's units, (n, Q)."""
         beta = self.by_interval(coef, X.p) * X.scale[:, None]
         return np.concatenate([X.matmul(b[:, None], backend) for b in beta.T], axis=1)
 
     def by_interval(self, beta: np.ndarray, p: int) -> np.ndarray:
-        """Coefficients (len(source),) as those of X's p columns in each interval, (p, Q)."""
+        """Expand coefficients (len(source),) to X's p columns in each interval, (p, Q)."""
         out = np.zeros((p, self.Q))
         for q in range(self.Q):
             acts = (self.first <= q) & (q <= self.last)
@@ -67,11 +69,13 @@ class PiecewiseDesign:
     Parameters
     ----------
     X : Design or ShardedDesign
+        Covariates, one row per person.
     effects : StepEffects
+        Columns and intervals of the coefficients.
     person : (N,) int array
         Row of X of each piece; a person has at most one piece in an interval.
     start : (Q + 1,) int array
-        Where the pieces of each interval begin and end.
+        Boundaries of the intervals among the pieces.
     """
 
     plain: ClassVar[bool] = False
@@ -86,21 +90,24 @@ class PiecewiseDesign:
 
     @property
     def n_eta(self) -> int:
-        """Rows of η: the pieces."""
+        """Number of rows of η, the pieces."""
         return len(self.person)
 
     @property
     def nnz(self) -> int:
-        """Stored entries of X."""
+        """Number of stored entries of X."""
         return self.X.nnz
 
     @property
     def center(self) -> np.ndarray:
-        """What was subtracted from each column, (p,)."""
+        """Value subtracted from each column, (p,)."""
         return self.X.center[self.effects.source]
 
     def centers_at(self, beta: np.ndarray) -> np.ndarray:
-        """Linear predictor of the columns' centres in each interval, (Q,), for β in X's units."""
+        """Compute the linear predictor at the columns' centres in each interval, (Q,).
+
+        β is in X's units.
+        """
         return self.X.center @ self.effects.by_interval(beta, self.X.p)
 
     def uncentered(self) -> PiecewiseDesign:
@@ -108,16 +115,16 @@ class PiecewiseDesign:
         return PiecewiseDesign(self.X.uncentered(), self.effects, self.person, self.start)
 
     def uncentered_coefficients(self, beta: np.ndarray) -> np.ndarray:
-        """The coefficients themselves: there is no intercept."""
+        """Return the coefficients unchanged, since there is no intercept."""
         return np.array(beta, np.float64)
 
     def pieces(self) -> list[tuple[int, slice, np.ndarray]]:
-        """Return (interval, its pieces, their people) for each interval."""
+        """Return the number, the slice of pieces and their people for each interval."""
         edges = zip(self.start[:-1], self.start[1:], strict=True)
         return [(q, slice(a, b), self.person[a:b]) for q, (a, b) in enumerate(edges)]
 
     def spread(self, R: Any, q: int, backend: Any, out: Any = None) -> Any:
-        """Values of the pieces of one interval as values of people, (n, B), added to ``out``."""
+        """Add values of the pieces of interval q to the rows of their people, (n, B)."""
         out = backend.xp.zeros((self.n, R.shape[1])) if out is None else out
         a, b = self.start[q], self.start[q + 1]
         out[self.person[a:b]] += R[a:b]
@@ -126,7 +133,7 @@ class PiecewiseDesign:
     def rmatmul(
         self, R: np.ndarray, backend: Backend, chosen: np.ndarray | None = None
     ) -> np.ndarray:
-        """The transpose times R (N, B) in the scaled columns: (len(chosen), B)."""
+        """Multiply the transpose with R (N, B) in the scaled columns, (len(chosen), B)."""
         chosen = np.arange(self.p) if chosen is None else np.asarray(chosen)
         out = backend.xp.zeros((len(chosen), R.shape[1]))
         whole = backend.xp.zeros((self.n, R.shape[1]))
@@ -141,7 +148,7 @@ class PiecewiseDesign:
         return out
 
     def matmul(self, D: np.ndarray, backend: Backend) -> np.ndarray:
-        """The pieces' linear predictors: D (p, B) → (N, B)."""
+        """Compute the linear predictors of the pieces: D (p, B) → (N, B)."""
         out = backend.xp.zeros((self.n_eta, D.shape[1]))
         for q, pieces, people in self.pieces():
             acts = (self.effects.first <= q) & (q <= self.effects.last)
@@ -153,7 +160,7 @@ class PiecewiseDesign:
     def by_rows(
         self, chosen: np.ndarray, order: np.ndarray | None, backend: Backend
     ) -> PiecewiseRows:
-        """Chosen columns by rows; the pieces have their own order."""
+        """Store chosen columns by rows; ``order`` is unused, since pieces have their own order."""
         return PiecewiseRows(self, chosen, backend)
 
 
@@ -163,10 +170,9 @@ class PiecewiseRows:
     Attributes
     ----------
     X : rows
-        The columns of X that are concerned, each once, in the order of their first coefficient.
+        The columns of X that occur, each once, in the order of their first coefficient.
     changing : rows
-        Those of them that have changing coefficients, a second time: they are read for every
-        interval, the others once.
+        A second copy of those with time-varying coefficients, which are read for every interval.
     """
 
     layout: ClassVar[Literal["pieces"]] = "pieces"
@@ -189,15 +195,15 @@ class PiecewiseRows:
 
     @property
     def entries(self) -> int:
-        """Stored entries of the rows of X."""
+        """Number of stored entries of the rows of X."""
         return self.X.entries
 
     def grown(self, design: PiecewiseDesign, chosen: np.ndarray, order: Any) -> PiecewiseRows:
-        """The columns ``chosen``, which begin with these."""
+        """Build the rows of ``chosen``, which begins with the present columns."""
         return PiecewiseRows(design, chosen, self.backend)
 
     def matmul(self, D: np.ndarray) -> np.ndarray:
-        """Linear predictors of the pieces: (k, B) → (N, B)."""
+        """Compute the linear predictors of the pieces: (k, B) → (N, B)."""
         d = self.backend.xp.zeros((self.X.k, D.shape[1]))
         d[self.column[self.always]] = D[self.always]
         out = self.X.matmul(d)[self.design.person]
@@ -209,16 +215,17 @@ class PiecewiseRows:
         return out
 
     def rmatmul(self, R: np.ndarray) -> np.ndarray:
-        """The transpose: (N, B) → (k, B)."""
+        """Multiply the transpose with R: (N, B) → (k, B)."""
         return self._transposed(R, lambda X, part: X.rmatmul(part))
 
     def diagonal(self, v: np.ndarray) -> np.ndarray:
-        """Σ v x² of each column over the pieces, (k,)."""
+        """Compute Σ v x² of each column over the pieces, (k,)."""
         return self._transposed(v[:, None], lambda X, part: X.diagonal(part[:, 0])[:, None])[:, 0]
 
     def _transposed(
         self, R: np.ndarray, product: Callable[[RowsLike, np.ndarray], np.ndarray]
     ) -> np.ndarray:
+        """Apply a product over the rows of X to R (N, B), (k, B)."""
         out = self.backend.xp.zeros((self.k, R.shape[1]))
         whole = self.backend.xp.zeros((self.design.n, R.shape[1]))
         for q, at in enumerate(self.at):
@@ -232,12 +239,12 @@ class PiecewiseRows:
     def intervals(
         self, first: int = 0
     ) -> Iterator[tuple[slice, RowsLike, np.ndarray, np.ndarray, int]]:
-        """Yield what each interval has: (pieces, their rows of X, at, columns, first).
+        """Yield (pieces, their rows of X, at, columns, first) for each interval.
 
-        ``at`` are the places of the coefficients that act, ``columns`` those of X that they go
-        with, among its rows' columns, and ``first`` is the first of those that is needed.
+        ``at`` are the positions of the coefficients that act, ``columns`` the corresponding columns
+        of the rows, and ``first`` the first of those that the caller needs.
 
-        The rows are views: one interval's dense columns are the most that is copied.
+        The rows are views; at most the dense columns of one interval are copied.
         """
         effects = self.design.effects
         acts = (effects.first[self.chosen], effects.last[self.chosen])
@@ -248,7 +255,7 @@ class PiecewiseRows:
 
 
 def _numbers(source: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Number columns in the order in which they first occur; the numbers and the columns."""
+    """Number columns in the order of first occurrence; return the numbers and the columns."""
     distinct, first, inverse = np.unique(source, return_index=True, return_inverse=True)
     by = np.argsort(first, kind="stable")
     number = np.empty(len(by), np.int64)

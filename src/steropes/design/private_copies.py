@@ -1,4 +1,4 @@
-"""A design without any array of the user's, for what lives longer than the call it was given to."""
+"""Copies of arrays that a design shares with the user's X, for designs that a fit keeps."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ __all__ = ["owned"]
 
 
 def owned(design: Any, X: Any) -> Any:
-    """The same design, with copies in the place of arrays that it shares with X.
+    """Replace arrays that a design shares with X by copies.
 
-    A fit reads the row numbers of a sparse X where they are, and takes a copy of them only when it
-    is done and its own arrays are gone: both are not needed at once. Of many it takes a packed one
-    (`PackedBlock`): most fits are never asked for what needs X again.
+    A fit uses the row numbers of a sparse X in place. They are copied when the fit is finished and
+    its own arrays have been freed, which lowers peak memory. Many row numbers are stored in packed
+    form (`PackedBlock`), because most fits never need X again.
 
     Parameters
     ----------
     design : design
-        Made of X, as `as_design` with ``copy=False`` does.
+        A design created by `as_design` with ``copy=False``.
     X : object
-        As the user gave it.
+        The input from which it was created.
     """
     names = ("data", "indices", "indptr", "row", "col") if sparse.issparse(X) else ()
     given = [x for x in (getattr(X, name, None) for name in names) if isinstance(x, np.ndarray)]
@@ -38,19 +38,21 @@ def owned(design: Any, X: Any) -> Any:
 
 
 def _apart(design: Any, given: list[np.ndarray]) -> Any:
+    """Copy the arrays of a design that share memory with ``given``."""
     if isinstance(design, ChannelDesign | PiecewiseDesign):
         out = copy.copy(design)
         out.X = _apart(design.X, given)
         return out
     if not isinstance(design, Design):
-        return design  # its blocks of rows are not X's
+        return design  # sharded designs share nothing with X
     blocks = [_own(block, given) for block in design.blocks]
     same = all(a is b for a, b in zip(blocks, design.blocks, strict=True))
     return design if same else Design(blocks, design.names)
 
 
 def _own(block: Block, given: list[np.ndarray]) -> Block:
-    if isinstance(block, PackedBlock):  # has nothing but its own
+    """Copy the arrays of a block that share memory with ``given``."""
+    if isinstance(block, PackedBlock):  # already owns its arrays
         return block
     arrays = {f.name: getattr(block, f.name) for f in fields(block)}
     shared = {

@@ -1,10 +1,9 @@
-"""What a design and its rows owe: the one list of what the other rooms may ask of X.
+"""The interfaces of designs and their rows, on which the other packages rely.
 
-A *design* is X by columns, whole; *rows* are some of its columns by rows, in the model's order,
-which is what the solver reads again and again. Both map coefficients to rows of η, of which there
-may be several for a row of X: what is special about a design is declared (``plain``, ``layout``),
-never a question for its class. All columns are the scaled ones. B is the number of replicates,
-always the last dimension.
+A *design* stores all columns of X by columns; *rows* store some of them by rows in the model's
+order for the repeated products of the solver. Both map coefficients to rows of η, of which a row
+of X may have several. Special properties are declared (``plain``, ``layout``), so no caller
+tests for a class. Columns are scaled. B is the number of replicates, always the last dimension.
 """
 
 from __future__ import annotations
@@ -35,13 +34,14 @@ class DesignLike(Protocol):
     Attributes
     ----------
     plain : bool
-        Whether rows of η are rows of X and each column is stored as it is (`ColumnStore`);
-        otherwise several rows of η, or several columns, share what is stored.
+        Whether rows of η are rows of X and each column is stored separately (`ColumnStore`).
+        Otherwise several rows of η, or several columns, share stored entries.
     n, p : int
-        Rows of X, which weights and offsets go with; columns.
+        Number of rows of X, to which weights and offsets refer, and of columns.
     names : sequence of str
+        Names of the columns.
     scale : (p,) array
-        A coefficient in X's units times this is that of the scaled column; powers of two.
+        Powers of two by which coefficients in X's units are multiplied for the scaled columns.
     """
 
     plain: ClassVar[bool]
@@ -52,60 +52,60 @@ class DesignLike(Protocol):
 
     @property
     def nnz(self) -> int:
-        """Stored entries."""
+        """Number of stored entries."""
 
     @property
     def center(self) -> NDArray[np.float64]:
-        """What was subtracted from each column, (p,), in the user's units."""
+        """Value subtracted from each column, (p,), in the user's units."""
 
     def centers_at(self, beta: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Linear predictor of the columns' centres in each interval of time, (Q,); Q is 1 mostly.
+        """Compute the linear predictor at the columns' centres in each interval of time, (Q,).
 
-        β is in X's units.
+        β is in X's units. Q is 1 unless effects change with time.
         """
 
     def uncentered_coefficients(self, beta: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Coefficients (p,) or (p, m), in X's units, as those of the columns at X = 0."""
+        """Convert coefficients (p,) or (p, m), in X's units, to uncentred columns."""
 
     def uncentered(self) -> DesignLike:
-        """The same design with every column as the user gave it."""
+        """Return the design with uncentred columns."""
 
     def matmul(self, D: NDArray[np.float64], backend: Backend) -> Array:
-        """X D: D (p, B) → (rows of η, B)."""
+        """Compute X D: D (p, B) → (rows of η, B)."""
 
     def rmatmul(self, R: Array, backend: Backend, chosen: NDArray[np.int64] | None = None) -> Array:
-        """X[:, chosen]' R: R (rows of η, B) → (len(chosen), B), all columns by default."""
+        """Compute X[:, chosen]' R: R (rows of η, B) → (len(chosen), B); default all columns."""
 
     def by_rows(
         self, chosen: NDArray[np.int64], order: NDArray[np.int64] | None, backend: Backend
     ) -> AnyRows:
-        """Chosen columns by rows; ``order`` has the row of X for each row of the model."""
+        """Store chosen columns by rows; ``order`` is the row of X for each row of the model."""
 
 
 class ColumnStore(DesignLike, Protocol):
-    """A plain design: its columns can be read one by one."""
+    """A plain design with access to individual columns."""
 
     blocks: list[Block]
 
     def columns(
         self, chosen: NDArray[np.int64]
     ) -> Iterable[tuple[Block, NDArray[np.int64], NDArray[np.int64]]]:
-        """Yield (block, its columns, their places in ``chosen``) for every block concerned."""
+        """Yield (block, columns within it, positions in ``chosen``) for each block used."""
 
 
 class _Rows(Protocol):
-    """Products of chosen columns, in the model's order of the rows: what all rows owe.
+    """Products of chosen columns in the model's order of rows, common to all layouts.
 
     Attributes
     ----------
     layout : str
-        What tells the three kinds of rows apart.
+        The kind of rows.
     n, k : int
-        Rows of η; columns.
+        Number of rows of η and of columns.
     chosen : (k,) int array
         Columns of the design.
     lines : sparse lines or None
-        Entries of X's sparse columns, stored once however many rows of η read them.
+        Entries of X's sparse columns, which several rows of η may share.
     """
 
     backend: Any
@@ -116,28 +116,28 @@ class _Rows(Protocol):
 
     @property
     def entries(self) -> int:
-        """Stored entries, those of dense columns among them."""
+        """Number of stored entries, including those of dense columns."""
 
     def grown(self, design: Any, chosen: NDArray[np.int64], order: Any) -> Any:
-        """Rows of the columns ``chosen``, which begin with these; these are of no more use."""
+        """Build the rows of ``chosen``, which begins with these columns; replaces the object."""
 
     def matmul(self, D: Array) -> Array:
-        """X D: (k, B) → (n, B)."""
+        """Compute X D: (k, B) → (n, B)."""
 
     def rmatmul(self, R: Array) -> Array:
-        """X' R: (n, B) → (k, B)."""
+        """Compute X' R: (n, B) → (k, B)."""
 
     def diagonal(self, v: Array) -> Array:
-        """Σ_i v_i x_ij² of each column, (k,)."""
+        """Compute Σ_i v_i x_ij² of each column, (k,)."""
 
 
 class RowsLike(_Rows, Protocol):
-    """A row of X for each row of η: sums over runs of rows, and weighted cross products.
+    """Rows with one row of X for each row of η.
 
     Attributes
     ----------
     dense : (n, d) array or None
-        The dense columns, at ``dense_at``; those of ``lines`` are at ``sparse_at``.
+        The dense columns, at the positions ``dense_at``; those of ``lines`` are at ``sparse_at``.
     """
 
     layout: ClassVar[Literal["rows"]]
@@ -146,34 +146,35 @@ class RowsLike(_Rows, Protocol):
     dense_at: NDArray[np.int64]
 
     def gram(self, v: Array, first: int = 0, rough: bool = False) -> Array:
-        """Σ_i v_i x_i x_i', (k, k), of which the rows from ``first`` on count, others are not made.
+        """Compute Σ_i v_i x_i x_i', (k, k); rows before ``first`` need not be computed.
 
-        With ``rough`` it may be rounded to single precision.
+        With ``rough``, single precision suffices.
         """
 
     def diagonals(self, V: Array) -> Array:
-        """Diagonals for several v at once: (n, B) → (k, B)."""
+        """Compute `diagonal` for several v: (n, B) → (k, B)."""
 
     def sums(
         self, u: Array, pointers: NDArray[np.int64], lines: NDArray[np.int64] | None = None
     ) -> Array:
-        """Σ u_i x_i over each run of rows pointers[s] … pointers[s + 1]: (s, k).
+        """Compute Σ u_i x_i over each run of rows pointers[s] … pointers[s + 1] − 1, (s, k).
 
-        With ``lines`` (L,) a stream of rows, which ``u`` (L,) and the pointers are of.
+        With ``lines`` (L,), a stream of row numbers, ``u`` (L,) and the pointers refer to the
+        stream.
         """
 
     def taken(self, people: NDArray[np.int64]) -> RowsLike:
-        """The same columns for some rows, each at most once."""
+        """Select rows, each at most once."""
 
     def between(self, first: int, last: int) -> NDArray[np.float64]:
-        """The rows first … last as they are, (last − first, k)."""
+        """Return the rows first … last − 1 as a dense array, (last − first, k)."""
 
 
 class PlainDesign(DesignLike, Protocol):
-    """A design whose rows of η are rows of X, wherever they are."""
+    """A design with one row of X for each row of η, local or in shards."""
 
     def centered(self, counted: NDArray[np.bool_] | None = None) -> Any:
-        """The same design with dense columns centred, by the rows ``counted`` where it can."""
+        """Return the design with dense columns centred, if possible over ``counted``."""
 
     def uncentered(self) -> Any:
         """See `DesignLike.uncentered`."""
@@ -185,34 +186,34 @@ class PlainDesign(DesignLike, Protocol):
 
 
 class PieceLike(_Rows, Protocol):
-    """Rows of X that come in pieces, one for each interval of time; columns act in some."""
+    """Rows of X in pieces, one for each interval of time, where columns act in some intervals."""
 
     layout: ClassVar[Literal["pieces"]]
 
     def intervals(
         self, first: int = 0
     ) -> Iterator[tuple[slice, RowsLike, NDArray[np.int64], NDArray[np.int64], int]]:
-        """Yield, for each interval, what is needed for its part of a Hessian.
+        """Yield the data of each interval for its part of a Hessian.
 
-        Its rows of η, a contiguous run; their rows of X; the columns that act in it, and which
-        of the columns of X each is; and the first of the latter that the columns from ``first``
-        on need.
+        These are its contiguous rows of η, their rows of X, the positions of the columns that act
+        in it, the corresponding columns of X, and the first of the latter that the columns from
+        ``first`` on need.
         """
 
 
 class ChannelLike(_Rows, Protocol):
-    """Several linear predictors (channels) a row of X, stacked, and a baseline's behind them.
+    """Several linear predictors (channels) per row of X, stacked, followed by a baseline.
 
     Attributes
     ----------
     X : rows
-        The columns of X that are concerned, each once.
+        The columns of X that occur, each once.
     places : list of (int array, int array)
-        For each channel the columns that are in it, and which of the columns of X each is.
+        The columns of each channel and the corresponding columns of X.
     baseline_at, baseline : (M,) int array, (K, M) array
-        Columns of the baseline and their values.
+        Positions and values of the columns of the baseline.
     has_rest : bool
-        Whether columns of X have entries in the baseline's rows too.
+        Whether columns of X also have entries in the rows of the baseline.
     """
 
     layout: ClassVar[Literal["channels"]]
@@ -223,13 +224,13 @@ class ChannelLike(_Rows, Protocol):
 
     @property
     def has_rest(self) -> bool:
-        """Whether columns of X have entries in the baseline's rows."""
+        """Whether columns of X have entries in the rows of the baseline."""
 
     def extended(self) -> ChannelLike:
-        """The same columns without those entries, which are columns of their own at the end."""
+        """Move the entries in the rows of the baseline to separate columns at the end."""
 
     def fold(self, H: NDArray[np.float64]) -> NDArray[np.float64]:
-        """A Hessian over the `extended` columns as one over these, (k, k)."""
+        """Convert a Hessian over the `extended` columns to one over these columns, (k, k)."""
 
 
 AnyRows = RowsLike | PieceLike | ChannelLike

@@ -1,4 +1,4 @@
-"""The active columns by rows, in the order of the model: where the solver spends its time."""
+"""The working columns stored by rows in the order of the model, for the solver's products."""
 
 from __future__ import annotations
 
@@ -17,25 +17,30 @@ from .protocols import ColumnStore
 
 __all__ = ["RowMatrix"]
 
-STRIPE = 256  # rows of a triangle that are mirrored at once
-SOME = 8192  # rows of dense columns that are squared at once
-THIN = 4  # dense columns (an intercept) that are less work than passing over the rows again
-LARGEST = 1e30  # of sums in single precision
+# The number of rows of a triangle that are mirrored together.
+STRIPE = 256
+# The number of rows of dense columns that are squared together, so that they stay in the cache.
+SOME = 8192
+# The number of dense columns (such as an intercept) up to which a product is added in place.
+THIN = 4
+# The largest sum that is computed in single precision.
+LARGEST = 1e30
 
 
 class RowMatrix:
     """Chosen columns of a design, stored by rows in the model's row order.
 
-    Dense columns are in the order of the chosen ones: where all are dense, they are those.
+    Dense columns keep the order of the chosen columns.
 
-    By rows, both products stream through memory and touch only the small p × B side at random;
-    16-bit column numbers make the copy half the size of the columns it comes from.
+    With storage by rows, both products stream through memory and access only the small p × B side
+    at random. 16-bit column numbers halve the size of the copy.
 
     Parameters
     ----------
     design : ColumnStore
+        The design with the columns.
     chosen : (k,) int array
-        Columns; their order is the local numbering 0 … k−1.
+        Columns, numbered locally 0 … k − 1 in this order.
     order : (m,) int array or None
         The row of X for each row of the model; None is the identity.
     backend
@@ -75,7 +80,7 @@ class RowMatrix:
         self.dense = None
         if dense:
             together = dense[0] if len(dense) == 1 else np.concatenate(dense, axis=1)
-            if (np.diff(self.dense_at) < 0).any():  # of several blocks, joined in no order
+            if (np.diff(self.dense_at) < 0).any():  # columns of several blocks are unordered
                 by = np.argsort(self.dense_at)
                 self.dense_at, together = self.dense_at[by], together[:, by]
             self.dense = backend.asarray(np.ascontiguousarray(together))
@@ -90,14 +95,14 @@ class RowMatrix:
 
     @property
     def entries(self) -> int:
-        """Stored entries, those of dense columns among them."""
+        """Number of stored entries, including those of dense columns."""
         return len(self.dense_at) * self.n + (0 if self.lines is None else self.lines.nnz)
 
     def grown(self, design: ColumnStore, chosen: np.ndarray, order: Any) -> RowMatrix:
-        """These columns and, behind them, the others of ``chosen``, which begins with these.
+        """Append columns: ``chosen`` begins with the present columns.
 
-        Only the new columns are turned into rows, if there are many. These rows are of no more
-        use.
+        Only the new columns are converted to rows if there are many entries. The present object
+        must not be used afterwards.
         """
         if self.k == 0 or not self.backend.on_host or self.entries < FEW:
             return RowMatrix(design, chosen, order, self.backend)
@@ -119,7 +124,7 @@ class RowMatrix:
         return out
 
     def matmul(self, D: np.ndarray) -> np.ndarray:
-        """X D: (k, B) → (n, B)."""
+        """Compute X D: (k, B) → (n, B)."""
         if self.lines is not None:
             out = self.backend.gather(self.lines, D)
         else:
@@ -128,14 +133,14 @@ class RowMatrix:
             return out
         d = D[self.dense_at]
         if self.backend.on_host and d.shape[1] > 1 and len(d) <= THIN:
-            # In place: as a product of its own it takes longer than the sparse columns.
+            # Added in place, because a separate product takes longer than the sparse columns.
             dgemm(1.0, d.T, self.dense.T, beta=1.0, c=out.T, overwrite_c=True)
         else:
             out += self.dense @ d
         return out
 
     def rmatmul(self, R: np.ndarray) -> np.ndarray:
-        """X' R: (n, B) → (k, B)."""
+        """Compute X' R: (n, B) → (k, B)."""
         if self.lines is not None:
             out = self.backend.scatter(self.lines, R)
         else:
@@ -148,13 +153,13 @@ class RowMatrix:
     def gram(self, v: np.ndarray, first: int = 0, rough: bool = False) -> np.ndarray:
         """See `RowsLike.gram`."""
         xp = self.backend.xp
-        # Sums that single precision can't hold are not for it.
+        # Single precision is used only for sums that cannot overflow.
         rough = rough and self.n * float(v.max() if len(v) else 0.0) < LARGEST
         G = xp.zeros((self.k, self.k), np.float32 if rough else np.float64)
         S, D = self.sparse_at, self.dense_at
         lines, dense = self.lines, self.dense
         if self.backend.on_host and 2 * np.count_nonzero(v) < self.n:
-            at = np.flatnonzero(v)  # rows without weight are not even passed over
+            at = np.flatnonzero(v)  # rows without weight are skipped
             v = v[at]
             lines = None if lines is None else lines.take(at)
             dense = None if dense is None else dense[at]
@@ -172,9 +177,9 @@ class RowMatrix:
         return G
 
     def _mirror(self, G: np.ndarray, first: int) -> None:
-        """Copy the lower triangle's rows from ``first`` on to the upper one's, which are zero.
+        """Copy rows ``first`` … of the lower triangle to the upper one, which is zero.
 
-        Rows before stay as they are: a page of memory of each would have to be found first.
+        Earlier rows stay unchanged, since each would need a page of memory.
         """
         tril = self.backend.xp.tril
 
@@ -192,11 +197,11 @@ class RowMatrix:
             stripe(a, b)
 
     def diagonal(self, v: np.ndarray) -> np.ndarray:
-        """Σ_i v_i x_ij² of each column, (k,)."""
+        """Compute Σ_i v_i x_ij² of each column, (k,)."""
         return self.diagonals(v[:, None])[:, 0]
 
     def diagonals(self, V: np.ndarray) -> np.ndarray:
-        """The same for several v at once: (n, B) → (k, B), B padded as `lanes` has it."""
+        """Compute `diagonal` for several v: (n, B) → (k, B), with B padded to `Backend.lanes`."""
         if self.lines is not None:
             squared = self.lines._replace(data=self.lines.data**2)
             out = self.backend.scatter(squared, V)
@@ -204,13 +209,13 @@ class RowMatrix:
             out = self.backend.xp.zeros((self.k, V.shape[1]))
         if self.dense is not None:
             h = self.backend.xp.zeros((len(self.dense_at), V.shape[1]))
-            for i in range(0, self.n, SOME):  # whose squares stay in the cache
+            for i in range(0, self.n, SOME):  # the squares stay in the cache
                 h += (self.dense[i : i + SOME] ** 2).T @ V[i : i + SOME]
             out[self.dense_at] = h
         return out
 
     def taken(self, people: np.ndarray) -> RowMatrix:
-        """The same columns for some rows; sparse entries are shared, not copied."""
+        """Select rows; sparse entries are shared, not copied."""
         out = copy.copy(self)
         out.n = len(people)
         out.lines = None if self.lines is None else self.lines.take(people)
@@ -218,7 +223,7 @@ class RowMatrix:
         return out
 
     def between(self, first: int, last: int) -> np.ndarray:
-        """The rows first … last as they are, (last − first, k)."""
+        """Return the rows first … last − 1 as a dense array, (last − first, k)."""
         out = self.backend.xp.zeros((last - first, self.k))
         if self.dense is not None:
             out[:, self.dense_at] = self.dense[first:last]
@@ -233,9 +238,9 @@ class RowMatrix:
     def sums(
         self, u: np.ndarray, pointers: np.ndarray, lines: np.ndarray | None = None
     ) -> np.ndarray:
-        """Σ u_i x_i over each run of rows pointers[s] … pointers[s+1]: (s, k).
+        """Compute Σ u_i x_i over each run of rows pointers[s] … pointers[s + 1] − 1, (s, k).
 
-        With ``lines`` a stream of rows, which ``u`` and the pointers are of.
+        With ``lines``, a stream of row numbers, ``u`` and the pointers refer to the stream.
         """
         if self.lines is not None:
             entries = self.lines if lines is None else self.lines.take(lines)
@@ -248,7 +253,7 @@ class RowMatrix:
         return out
 
     def _lines_times(self, lines: Any, Z: np.ndarray) -> np.ndarray:
-        """Some lines' transpose times a dense matrix of any width."""
+        """Multiply the transpose of sparse lines with a dense matrix of any width."""
         k = Z.shape[1]
         padded = self.backend.xp.zeros((len(Z), self.backend.lanes(k)))
         padded[:, :k] = Z

@@ -1,4 +1,4 @@
-"""Functions of the number of the interval, t = 1 … K: baselines and how effects change."""
+"""Functions of the interval number t = 1 … K, for baselines and time-varying effects."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ __all__ = ["TimeFunction", "baseline_basis", "channels", "effect_basis"]
 
 
 class TimeFunction:
-    """f(t), named as it will appear in the names of coefficients.
+    """A function f(t) with the name used in the names of coefficients.
 
     Attributes
     ----------
     key
-        Equal for equal functions.
+        A hashable key, equal for equal functions.
     name : str
+        The name of the function.
     values : (K,) array
         f(1) … f(K).
     """
@@ -30,18 +31,21 @@ class TimeFunction:
 
 
 def baseline_basis(spec: Any, K: int) -> tuple[np.ndarray, list[str], bool]:
-    """Columns of a baseline over the intervals.
+    """Build the columns of a baseline over the intervals.
 
     Parameters
     ----------
     spec : int, "interval", callable or sequence of callables
+        The user's specification of the baseline.
     K : int
+        Number of intervals.
 
     Returns
     -------
     basis : (K, M) array
-        A constant first, unless every interval has its own intercept.
+        The columns, a constant first unless every interval has its own intercept.
     names : list of str
+        Names of the columns.
     constant : bool
         Whether the first column is a constant.
     """
@@ -59,14 +63,16 @@ def baseline_basis(spec: Any, K: int) -> tuple[np.ndarray, list[str], bool]:
 
 
 def effect_basis(spec: Any, K: int, what: str) -> list[TimeFunction]:
-    """Functions of t other than the constant: powers up to a degree, or what callables return.
+    """Build functions of t other than the constant: powers up to a degree, or callables.
 
     Parameters
     ----------
     spec : int, callable or sequence of callables
+        A degree or functions of t.
     K : int
+        Number of intervals.
     what : str
-        Whose, for messages.
+        The name of the setting in messages.
     """
     t = np.arange(1.0, K + 1.0)
     if isinstance(spec, int | np.integer) and not isinstance(spec, bool):
@@ -92,17 +98,22 @@ def effect_basis(spec: Any, K: int, what: str) -> list[TimeFunction]:
 def channels(
     spec: Any, names: Sequence[str], K: int
 ) -> tuple[list[TimeFunction], list[tuple[int, int]]]:
-    """Which columns change with which functions of t.
+    """Assign functions of t to the columns with time-varying effects.
 
     Parameters
     ----------
-    spec : None, mapping of names or positions of columns to `effect_basis`'s, or one for all
+    spec : None, mapping or other
+        A mapping from names or positions of columns to specifications of `effect_basis`, or one
+        specification for all columns.
     names : sequence of str
-        Columns of X.
+        Names of the columns of X.
+    K : int
+        Number of intervals.
 
     Returns
     -------
     functions : list of TimeFunction
+        The distinct functions.
     pairs : list of (int, int)
         Column of X and number of the function, in the order of the columns.
     """
@@ -136,6 +147,7 @@ def channels(
 
 
 def _evaluate(f: Callable, name: str, t: np.ndarray, what: str) -> list[TimeFunction]:
+    """Evaluate a callable, which returns one or several functions of t."""
     values = np.asarray(f(t.copy()), np.float64)
     if values.ndim not in (1, 2) or len(values) != len(t) or values.size == 0:
         raise DataError(
@@ -154,6 +166,7 @@ def _evaluate(f: Callable, name: str, t: np.ndarray, what: str) -> list[TimeFunc
 
 
 def _refuse_twice(names: list[str], what: str) -> None:
+    """Raise if two functions have the same name."""
     for name in names:
         if names.count(name) > 1:
             raise DataError(f"{what}: two functions are called {name!r}; name them apart.")
