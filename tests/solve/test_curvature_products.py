@@ -77,5 +77,5 @@ def _upper(own, x):
     """X' diag(v) X x − c m m'x."""
     z = own._predictor(x) * own.v
     out = np.empty(own.k)
-    own._told(z, out)
+    own._transposed_product(z, out)
     return out - own.c * own.m * (own.m @ x)

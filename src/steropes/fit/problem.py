@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 
@@ -148,6 +149,10 @@ class Problem:
     def uncentered(self) -> Problem:
         """Return the problem with uncentred columns, so that the intercept refers to X = 0."""
         return replace(self, design=self.design.uncentered())
+
+    def without_offset(self) -> Self:
+        """Return the problem with an offset of zero."""
+        return replace(self, offset=None)
 
     def common(self) -> Common:
         """Create a working set and a Hessian for several batches of this problem to share."""

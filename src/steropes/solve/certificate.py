@@ -8,10 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..backends.protocols import Array
+from ..likelihoods.curvature import AnyCurvature
 from ..likelihoods.nuisance_likelihood import Nuisance
 from ..priors import INFINITE_PENALTY
 from .hessian import diagonal
 from .linear_predictor import bound_weights, linear_predictor
+from .problem_protocol import SolverProblem
 
 __all__ = [
     "certificate",
@@ -90,7 +93,7 @@ def _violations(g: np.ndarray, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray)
 
 
 def certificate(
-    problem: Any, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray, tol: float = 0.0,
+    problem: SolverProblem, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray, tol: float = 0.0,
     nuisance: Nuisance | None = None,
 ) -> float:  # fmt: skip
     """Compute the largest violation of the optimality conditions over all columns, in `units`.
@@ -115,9 +118,9 @@ def certificate(
 
 
 def certificate_at(
-    problem: Any, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray, tol: float = 0.0,
+    problem: SolverProblem, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray, tol: float = 0.0,
     nuisance: Nuisance | None = None,
-) -> tuple[float, Any]:  # fmt: skip
+) -> tuple[float, Array]:  # fmt: skip
     """Compute `certificate` and the linear predictors (rows of η, 1) that it is based on."""
     design, likelihood = problem.design, problem.likelihood
     backend = likelihood.backend
@@ -136,9 +139,9 @@ def certificate_at(
 
 
 def certificates(
-    problems: Sequence[Any], term: Any, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray,
+    problems: Sequence[SolverProblem], term: Any, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray,
     tol: float = 0.0,
-) -> tuple[np.ndarray, np.ndarray, Any]:  # fmt: skip
+) -> tuple[np.ndarray, np.ndarray, Array]:  # fmt: skip
     """Compute `certificate` of several outcomes over one X, sharing the products with X.
 
     Parameters
@@ -191,8 +194,8 @@ def _scaled(l1: np.ndarray, l2: np.ndarray, scale: np.ndarray) -> tuple[np.ndarr
 
 
 def _largest_violation(
-    problem: Any, g: np.ndarray, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray, tol: float,
-    there: _FitEnd,
+    problem: SolverProblem, g: np.ndarray, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray,
+    tol: float, there: _FitEnd,
 ) -> tuple[float, np.ndarray]:  # fmt: skip
     """Return the largest violation in `units`, and all violations, of the scaled columns."""
     design, likelihood = problem.design, problem.likelihood
@@ -208,7 +211,7 @@ def _largest_violation(
         v = found[:, 0] / design.scale
     unit = np.where(l1 > 0, l1, 1.0)
     counted = np.flatnonzero((l1 == 0) | (v > tol * l1))
-    curvature: Any = None
+    curvature: AnyCurvature | None = None
     if len(counted):
         with np.errstate(all="ignore"):  # Curvature may not be finite where coefficients diverge.
             curvature = there.curvature()
@@ -218,6 +221,7 @@ def _largest_violation(
     step = int(np.clip(ENTRIES * design.p // max(design.nnz, 1), 1, COLUMNS))
     for a in range(0, len(counted), step):
         at = counted[a : a + step]
+        assert curvature is not None
         with np.errstate(all="ignore"):
             rows = design.by_rows(at, there.order, backend)
             h = backend.to_host(diagonal(rows, curvature))
@@ -234,16 +238,16 @@ def _largest_violation(
 class _FitEnd(NamedTuple):
     """The likelihood at the end of a fit."""
 
-    eta: Any
+    eta: Array
     loss: np.ndarray
-    r: Any
+    r: Array
     order: np.ndarray | None  # of the curvature's rows
-    curvature: Callable[[], Any]
+    curvature: Callable[[], AnyCurvature]
     unsettled: float
 
 
 def _evaluate_end(
-    problem: Any, scaled: np.ndarray, nuisance: Nuisance | None, tol: float
+    problem: SolverProblem, scaled: np.ndarray, nuisance: Nuisance | None, tol: float
 ) -> _FitEnd:
     """Evaluate the likelihood at the end of a fit."""
     likelihood, eta = problem.likelihood, linear_predictor(problem, scaled)
@@ -261,7 +265,7 @@ def _evaluate_end(
     r = point.gradient()[:, None]
     unsettled = np.inf if nuisance.readmitted(own, tol) is not None else point.unsettled
 
-    def in_rows_of_x() -> Any:  # The rows stay in the order of X.
+    def in_rows_of_x() -> AnyCurvature:  # The rows stay in the order of X.
         return point.curvature().among(likelihood.order, problem.design.n)
 
     return _FitEnd(eta, loss, r, None, in_rows_of_x, unsettled)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from .batch import Batch
 from .certificate import certificate_at
 from .fit import Fit
+from .problem_protocol import SolverProblem
 
 __all__ = ["certified_fit"]
 
@@ -18,7 +18,7 @@ ROUNDS = 3  # Times at most that steps continue after the certificate contradict
 
 
 def certified_fit(
-    problem: Any,
+    problem: SolverProblem,
     batch: Batch,
     l1: np.ndarray,
     l2: np.ndarray,
@@ -57,7 +57,7 @@ def certified_fit(
 
 
 def _certified(
-    problem: Any, fit: Fit, l1: np.ndarray, l2: np.ndarray, tol: float, taken: int
+    problem: SolverProblem, fit: Fit, l1: np.ndarray, l2: np.ndarray, tol: float, taken: int
 ) -> Fit:
     """Return the fit with the certificate computed from X."""
     optimality, eta = certificate_at(problem, fit.beta, l1, l2, tol, fit.nuisance)

@@ -10,14 +10,14 @@ predictors (Firth 1993, eq. 2; Heinze and Schemper 2001, §3).
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy import linalg
 
+from ..backends.protocols import Array
 from ..design.protocols import DesignLike
 from ..errors import DataError
 from ..likelihoods import Likelihood
+from ..likelihoods.base import Bound
 from ..likelihoods.nuisance_likelihood import NuisanceLikelihood
 from .hessian import hessian
 
@@ -63,8 +63,8 @@ class LogDeterminant:
         self.offset = None
         if offset is not None:
             self.offset = likelihood.lift(take(np.asarray(offset, np.float64)))
-        self._bound: dict[int, Any] = {}
-        self._last: tuple[np.ndarray, list[tuple[Any, np.ndarray | None]]] | None = None
+        self._bound: dict[int, Bound] = {}
+        self._last: tuple[np.ndarray, list[tuple[Array, np.ndarray | None]]] | None = None
 
     def value(self, beta: np.ndarray) -> np.ndarray:
         """See `SmoothTerm.value`; infinite where the information is singular."""
@@ -82,7 +82,7 @@ class LogDeterminant:
             if L is None or not len(L):
                 continue
             A = linalg.solve_triangular(L, np.eye(len(L)), lower=True).T
-            d: Any = 0.0
+            d: Array = 0.0
             for a in range(0, len(L), AT_ONCE):
                 Z = self._times(A[:, a : a + AT_ONCE])
                 d = d + self.likelihood.third(eta, self._weigh(b), Z)
@@ -94,27 +94,27 @@ class LogDeterminant:
         """Return zeros, as in Firth's scoring with the information alone."""
         return np.zeros((len(columns), len(columns)))
 
-    def _times(self, A: np.ndarray) -> Any:
+    def _times(self, A: np.ndarray) -> Array:
         """Compute X A in the model's rows, for any number of columns."""
         backend, k = self.backend, A.shape[1]
         padded = np.zeros((len(A), backend.lanes(k)))
         padded[:, :k] = A
         return self.rows.matmul(backend.asarray(padded))[:, :k]
 
-    def _weigh(self, b: int) -> Any:
+    def _weigh(self, b: int) -> Bound:
         """Return a replicate's weights, bound by the likelihood."""
         if b not in self._bound:
             w = self.weights[:, [b if self.weights.shape[1] > 1 else 0]]
             self._bound[b] = self.likelihood.weigh(self.backend.asarray(w))
         return self._bound[b]
 
-    def _factors(self, beta: np.ndarray) -> list[tuple[Any, np.ndarray | None]]:
+    def _factors(self, beta: np.ndarray) -> list[tuple[Array, np.ndarray | None]]:
         """Return η and the Cholesky factor of each replicate's information, None if singular."""
         if self._last is None or not np.array_equal(self._last[0], beta):
             self._last = beta.copy(), [self._factor(beta[:, b], b) for b in range(beta.shape[1])]
         return self._last[1]
 
-    def _factor(self, beta: np.ndarray, b: int) -> tuple[Any, np.ndarray | None]:
+    def _factor(self, beta: np.ndarray, b: int) -> tuple[Array, np.ndarray | None]:
         """Compute η and the Cholesky factor for one replicate."""
         backend = self.backend
         eta = self.rows.matmul(backend.asarray((beta * self.design.scale)[:, None]))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+
+from ..backends.protocols import Array
+from ..likelihoods.base import Bound
+from .problem_protocol import SolverProblem
 
 __all__ = ["bound_weights", "linear_predictor"]
 
 
-def linear_predictor(problem: Any, scaled: np.ndarray) -> Any:
+def linear_predictor(problem: SolverProblem, scaled: np.ndarray) -> Array:
     """Compute η = X β + offset, (rows of η, 1).
 
     Parameters
@@ -28,13 +30,13 @@ def linear_predictor(problem: Any, scaled: np.ndarray) -> Any:
     return eta
 
 
-def bound_weights(problem: Any) -> Any:
+def bound_weights(problem: SolverProblem) -> Bound:
     """Return the problem's row weights, bound by the likelihood."""
     likelihood = problem.likelihood
     return likelihood.weigh(likelihood.backend.asarray(_in_order(problem, problem.weights)))
 
 
-def _in_order(problem: Any, x: np.ndarray) -> np.ndarray:
+def _in_order(problem: SolverProblem, x: np.ndarray) -> np.ndarray:
     """Return a vector over X's rows as a column in the model's order."""
     order = problem.likelihood.order
     return (x if order is None else x[order])[:, None]

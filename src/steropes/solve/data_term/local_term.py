@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import replace
-from typing import Any
+from typing import cast
 
 import numpy as np
 
 from ...backends.cpu import CpuBackend
+from ...backends.protocols import Array
 from ...design.protocols import AnyRows, DesignLike
 from ...likelihoods import Likelihood
-from ...likelihoods.curvature import ProfiledCurvature
+from ...likelihoods.curvature import AnyCurvature, ProfiledCurvature
 from ...likelihoods.nuisance_likelihood import Nuisance
 from ...priors import Prior
 from ..hessian import centred, diagonal, eta_product, hessian
@@ -76,8 +77,8 @@ class LocalTerm:
             offsets = self._in_lanes(likelihood.lift(take(np.asarray(offset, np.float64))))
         self.offset = backend.asarray(offsets)
         self.active = WorkingColumns(design, order, backend) if active is None else active
-        self.eta: Any = None
-        self.r: Any = None
+        self.eta: Array = None
+        self.r: Array = None
         self._loss = np.zeros(self.lanes)
         self._gradient = ColumnCache(self.active)
         self._diagonals = ColumnCache(self.active)  # Diagonals relative to one curvature.
@@ -141,7 +142,7 @@ class LocalTerm:
         return self._loss
 
     @property
-    def dispersion(self) -> Any:
+    def dispersion(self) -> np.ndarray | float:
         """See `DataTerm.dispersion`."""
         return self.likelihood.dispersion(self._loss, self.total)
 
@@ -169,7 +170,7 @@ class LocalTerm:
         loss, r = self.likelihood.evaluate(eta, self.bound)
         self._arrive(eta, self.backend.to_host(loss), r)
 
-    def _predictors(self, beta: np.ndarray) -> Any:
+    def _predictors(self, beta: np.ndarray) -> Array:
         """Compute η at coefficients (p, lanes)."""
         eta = self.backend.xp.zeros((self.likelihood.n_eta, self.lanes))
         eta += self.offset
@@ -177,7 +178,7 @@ class LocalTerm:
             eta += self.active.rows.matmul(self.backend.asarray(beta[self.W]))
         return eta
 
-    def _arrive(self, eta: Any, loss: np.ndarray, r: Any) -> None:
+    def _arrive(self, eta: Array, loss: np.ndarray, r: Array) -> None:
         """Store the state at a new point and clear cached gradients."""
         self.eta, self.r, self._loss = eta, r, loss
         self._gradient.clear()
@@ -309,9 +310,9 @@ class LocalTerm:
 class LocalTrial:
     """A direction in the linear predictors; see `Trial`."""
 
-    def __init__(self, term: LocalTerm, d_eta: Any) -> None:
+    def __init__(self, term: LocalTerm, d_eta: Array) -> None:
         self.term, self.d_eta = term, d_eta
-        self.end: tuple[Any, np.ndarray, Any] | None = None
+        self.end: tuple[Array, np.ndarray, Array] | None = None
         term.r = None  # Residuals are as large as the predictors and no longer needed.
 
     def loss(self, t: np.ndarray) -> np.ndarray:
@@ -342,7 +343,7 @@ class LocalCurvature:
         Row weights of its replicate.
     """
 
-    def __init__(self, active: WorkingColumns, curvature: Any, base: Any) -> None:
+    def __init__(self, active: WorkingColumns, curvature: AnyCurvature, base: Array) -> None:
         self.active, self.curvature, self.base = active, curvature, base
         self.grouped, self.convex = curvature.grouped, True
         if isinstance(curvature, ProfiledCurvature) and curvature.safer is not None:
@@ -368,5 +369,5 @@ class LocalCurvature:
         backend = self.active.backend
         v = np.abs(backend.to_host(self.curvature.v))
         product = eta_product(self.curvature, backend) if self.convex else centred(v)
-        host = backend if backend.on_host else CpuBackend()
+        host = cast(CpuBackend, backend) if backend.on_host else CpuBackend()
         return ColumnHessian(self.active.stored(), v, product, host)

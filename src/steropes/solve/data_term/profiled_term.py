@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.protocols import Array
 from ...design.protocols import DesignLike
 from ...likelihoods.nuisance_likelihood import Nuisance, NuisanceLikelihood, NuisancePoint
 from ..hessian import pooled_groups
@@ -95,7 +96,7 @@ class ProfiledTerm(LocalTerm):
         lanes = list(lanes)
         return self.pool.map(function, [(b,) for b in lanes], 8 * len(self.w) * len(lanes))
 
-    def settle(self, eta: Any, points: list[NuisancePoint]) -> None:
+    def settle(self, eta: Array, points: list[NuisancePoint]) -> None:
         """Move the replicates to these points."""
         r, loss = np.zeros(eta.shape), np.zeros(self.lanes)
 

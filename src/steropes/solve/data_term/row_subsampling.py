@@ -7,16 +7,16 @@ If it contracts badly, a Hessian of all rows replaces it.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+
+from ...backends.protocols import Array, Backend
 
 __all__ = ["enough", "thinned"]
 
 ENOUGH = 10  # A subsample needs this many effective rows or events for each column.
 
 
-def thinned(w: Any, thin: int, backend: Any) -> Any:
+def thinned(w: Array, thin: int, backend: Backend) -> Array:
     """Return row weights (n, 1) of a reproducible random subsample, zero for all other rows."""
     kept = np.random.default_rng(0).random(len(w), np.float32) < 1 / thin
     w = w * backend.asarray(kept[:, None])
@@ -24,7 +24,7 @@ def thinned(w: Any, thin: int, backend: Any) -> Any:
     return w
 
 
-def enough(v: Any, k: int) -> bool:
+def enough(v: Array, k: int) -> bool:
     """Return whether a subsample with curvatures v has enough effective rows for k columns.
 
     The effective number is (Σv)² / Σv², which is small where a few rows outweigh the others.

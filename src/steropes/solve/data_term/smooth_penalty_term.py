@@ -6,7 +6,6 @@ The solver treats the sum as any other data term, so no other part of it handles
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -131,7 +130,7 @@ class SmoothPenaltyTerm:
         return self.inner.data_loss
 
     @property
-    def dispersion(self) -> Any:
+    def dispersion(self) -> np.ndarray | float:
         """See `DataTerm`."""
         return self.inner.dispersion
 

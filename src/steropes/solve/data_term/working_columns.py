@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
+from ...backends.protocols import Backend
 from ...design.protocols import AnyRows, ColumnStore, DesignLike
 from .column_hessian import StoredColumns
 
@@ -78,7 +79,7 @@ class WorkingColumns(WorkingSet):
     rows : rows of those columns, from `Design.by_rows`
     """
 
-    def __init__(self, design: DesignLike, order: np.ndarray | None, backend: Any) -> None:
+    def __init__(self, design: DesignLike, order: np.ndarray | None, backend: Backend) -> None:
         super().__init__(design.p)
         self.design, self.order, self.backend = design, order, backend
         self.rows = design.by_rows(self.W, order, backend)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ...backends.protocols import Array
 from .local_term import LocalTerm
 from .protocols import CurvatureAt
 
@@ -31,7 +30,7 @@ class WorkingSetTerm(LocalTerm):
         """Compute the gradient over all columns, as `LocalTerm.gradients` does."""
         return super().gradients(tol)
 
-    def curvatures(self) -> Any:
+    def curvatures(self) -> Array:
         """Compute the diagonal of each replicate's curvature at its point, (n, lanes)."""
         V = self.backend.xp.zeros_like(self.w)
         for b in range(self.B):

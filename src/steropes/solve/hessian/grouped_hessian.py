@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.protocols import Array
+from ...backends.protocols import Array, Backend
 from ...design.protocols import RowsLike
 from ...likelihoods.curvature import GroupedCurvature
 
@@ -57,7 +57,7 @@ def diagonal(rows: RowsLike, curvature: GroupedCurvature) -> Array:
     return rows.backend.xp.maximum(h, 0.0)
 
 
-def _subtract(G: Array, M: Array, c: Array, first: int, backend: Any) -> None:
+def _subtract(G: Array, M: Array, c: Array, first: int, backend: Backend) -> None:
     """Subtract M' diag(c) M from G's rows from ``first`` on, in parallel stripes."""
     k = len(G)
     cM = M * c[:, None]
@@ -127,7 +127,7 @@ def group_sums(
 class _View:
     """Rows in the order of a sequence of lines, if there is one."""
 
-    def __init__(self, rows: RowsLike, lines: Any) -> None:
+    def __init__(self, rows: RowsLike, lines: np.ndarray | None) -> None:
         self.rows, self.lines = rows, lines
 
     def sums(self, u: Array, pointers: np.ndarray) -> Array:
@@ -139,7 +139,7 @@ class _View:
         assert self.rows.lines is not None
         return self.rows.lines if self.lines is None else self.rows.lines.take(self.lines)
 
-    def dense(self) -> Any:
+    def dense(self) -> Array:
         """Return the dense columns, which must exist."""
         assert self.rows.dense is not None
         return self.rows.dense if self.lines is None else self.rows.dense[self.lines]

@@ -8,8 +8,6 @@ matrix until enough columns have been dropped.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy import linalg
 
@@ -22,7 +20,7 @@ WORK = 2e9  # Total cubed size of the systems that are solved in a row.
 SINGULAR = 1e-7  # Smallest pivot, relative to a unit diagonal, of a matrix that counts as regular.
 
 
-def cholesky_solve(H: np.ndarray, q: np.ndarray) -> Any:
+def cholesky_solve(H: np.ndarray, q: np.ndarray) -> np.ndarray | None:
     """Return −H⁻¹q, or None if H, which has a unit diagonal, is nearly singular.
 
     H is overwritten.

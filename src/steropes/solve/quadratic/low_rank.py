@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -29,7 +28,7 @@ class LowRank:
         """Return an empty sum."""
         return cls(np.empty((0, k, B)), np.empty((0, B)))
 
-    def lanes(self, at: Any) -> LowRank:
+    def lanes(self, at: np.ndarray | list[int]) -> LowRank:
         """Return the terms of some replicates, without those that none of them has."""
         c = self.c[:, at]
         used = c.any(axis=1)

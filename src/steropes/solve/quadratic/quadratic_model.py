@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
 
 import numpy as np
 
@@ -87,7 +86,8 @@ class QuadraticModel:
         return own * self.shared.times(own * d)
 
     def minimize(
-        self, sigma: Any, g: Any, beta: Any, l1: Any, l2: Any, unit: Any, tolerance: Any,
+        self, sigma: np.ndarray, g: np.ndarray, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray,
+        unit: np.ndarray, tolerance: np.ndarray,
         low: LowRank | None = None, alone: bool = False,
     ) -> np.ndarray:  # fmt: skip
         """Return the steps d that minimise the models, (k, B).
@@ -120,7 +120,8 @@ class QuadraticModel:
         return self.shared.back(d, sigma)
 
     def on_support(
-        self, sigma: Any, g: Any, beta: Any, l1: Any, l2: Any, unit: Any, tolerance: Any,
+        self, sigma: np.ndarray, g: np.ndarray, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray,
+        unit: np.ndarray, tolerance: np.ndarray,
         low: LowRank | None = None, alone: bool = False,
     ) -> np.ndarray:  # fmt: skip
         """Approximate the steps of `minimize` from β = 0 if columns with a λ stay at zero.
@@ -132,7 +133,8 @@ class QuadraticModel:
         return self.shared.back(search.linear_step(PRECISION) / own, sigma)
 
     def _models(
-        self, sigma: Any, g: Any, beta: Any, l1: Any, l2: Any, unit: Any, tolerance: Any,
+        self, sigma: np.ndarray, g: np.ndarray, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray,
+        unit: np.ndarray, tolerance: np.ndarray,
         low: LowRank | None,
     ) -> tuple[ModelBatch, np.ndarray]:  # fmt: skip
         """Build the models in coordinates σ d, in which all have the same matrix, and σ, (k, B)."""
@@ -176,12 +178,12 @@ class QuadraticModel:
             some = some | missing
         return D
 
-    def _solve(self, m: ModelBatch) -> Any:
+    def _solve(self, m: ModelBatch) -> np.ndarray | None:
         """Compute Newton steps where there is no ℓ1 penalty; None if a matrix is singular."""
         everything = np.arange(len(m.g))
         A = self.shared.part(everything, np.float64)
 
-        def one(b: int) -> Any:
+        def one(b: int) -> np.ndarray | None:
             H = A.copy() if m.g.shape[1] > 1 else A
             if m.low.c[:, b].any():
                 U = m.low.U[:, :, b]

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from ...errors import SeparationError, listed
 from ..batch import Batch
+from ..problem_protocol import SolverProblem
+from .protocols import RefittableProblem
 
 __all__ = ["FAR", "extreme_offsets", "refuse_for_offsets"]
 
 FAR = 60.0  # Difference of offsets at which one row has 10²⁶ times the weight of another.
 Answer = TypeVar("Answer")
+ProblemT = TypeVar("ProblemT", bound=RefittableProblem)
 
 
-def extreme_offsets(problem: Any) -> str | None:
+def extreme_offsets(problem: SolverProblem) -> str | None:
     """Describe the smallest and the largest offset of rows that count, if these are far apart."""
     if problem.offset is None:
         return None
@@ -30,8 +32,9 @@ def extreme_offsets(problem: Any) -> str | None:
 
 
 def refuse_for_offsets(
-    refuse: Callable[[Any, Batch, np.ndarray], Answer], problem: Any, batch: Batch, free: np.ndarray
-) -> Answer:
+    refuse: Callable[[ProblemT, Batch, np.ndarray], Answer], problem: ProblemT, batch: Batch,
+    free: np.ndarray,
+) -> Answer:  # fmt: skip
     """Refuse unidentifiable columns, stating whether extreme offsets are the reason.
 
     Where offsets are far apart, a Hessian reflects few rows, among which columns may be constant or
@@ -52,7 +55,7 @@ def refuse_for_offsets(
         extremes, bad = extreme_offsets(problem), error.columns
         if extremes is None:
             raise
-    alone = replace(problem, offset=None)
+    alone = problem.without_offset()
     refuse(alone, alone.batch(), free)  # Raises an error of its own if X is the reason.
     raise SeparationError(
         f"The offsets are so far apart ({extremes}) that most rows count for nothing beside the "

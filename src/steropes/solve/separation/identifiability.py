@@ -7,17 +7,19 @@ as well.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from scipy import linalg
 
+from ...design.protocols import AnyRows
 from ...errors import SeparationError, listed
+from ...likelihoods.nuisance_likelihood import NuisanceLikelihood
 from ..batch import Batch
 from ..fit import Fit
 from ..hessian import hessian
 from ..linear_predictor import bound_weights, linear_predictor
 from .extreme_offsets import refuse_for_offsets
+from .protocols import RefittableProblem
 from .separation_lp import ordering_direction
 
 __all__ = [
@@ -34,7 +36,9 @@ LEAST = 1e-10
 STILL = 1e-3  # Change of linear predictors by a step that indicates convergence.
 
 
-def refuse_unidentifiable_columns(problem: Any, batch: Batch, free: np.ndarray) -> np.ndarray:
+def refuse_unidentifiable_columns(
+    problem: RefittableProblem, batch: Batch, free: np.ndarray
+) -> np.ndarray:
     """Raise `SeparationError` for unpenalised columns that are constant or collinear.
 
     Parameters
@@ -54,7 +58,7 @@ def refuse_unidentifiable_columns(problem: Any, batch: Batch, free: np.ndarray) 
     return refuse_for_offsets(_refuse_at_start, problem, batch, free)
 
 
-def _refuse_at_start(problem: Any, batch: Batch, free: np.ndarray) -> np.ndarray:
+def _refuse_at_start(problem: RefittableProblem, batch: Batch, free: np.ndarray) -> np.ndarray:
     """Check columns by the Hessian where the batch starts; see `refuse_unidentifiable_columns`."""
     names = problem.design.names
     S, raw = _information(problem, batch, free)
@@ -86,7 +90,9 @@ def _refuse_at_start(problem: Any, batch: Batch, free: np.ndarray) -> np.ndarray
     return h
 
 
-def _information(problem: Any, batch: Batch, free: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _information(
+    problem: RefittableProblem, batch: Batch, free: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Compute the Hessian over the free columns at the start, and its diagonal for fixed α."""
     if problem.likelihood.convex:
         H, raw = batch.prepare(free, whole=True), batch.uncentred()
@@ -96,6 +102,7 @@ def _information(problem: Any, batch: Batch, free: np.ndarray) -> tuple[np.ndarr
     likelihood = problem.likelihood
     rows = problem.design.by_rows(free, likelihood.order, likelihood.backend)
     eta = linear_predictor(problem, np.zeros(problem.design.p))[:, 0]
+    assert isinstance(likelihood, NuisanceLikelihood)
     start = likelihood.begin(eta, bound_weights(problem)[:, 0])
     curvature = start.at(eta).curvature(magnitude=True)
     return hessian(rows, curvature), rows.diagonal(curvature.v)
@@ -107,7 +114,9 @@ def _places_in_working_set(batch: Batch, free: np.ndarray) -> np.ndarray:
     return by[np.searchsorted(batch.term.W[by], free)]
 
 
-def refuse_separated(problem: Any, fit: Fit, free: np.ndarray, h0: np.ndarray) -> None:
+def refuse_separated(
+    problem: RefittableProblem, fit: Fit, free: np.ndarray, h0: np.ndarray
+) -> None:
     """Raise `SeparationError` where the likelihood never stops rising along a direction of β.
 
     Parameters
@@ -128,7 +137,9 @@ def refuse_separated(problem: Any, fit: Fit, free: np.ndarray, h0: np.ndarray) -
     )
 
 
-def rising_direction(problem: Any, fit: Fit, free: np.ndarray, h0: np.ndarray) -> np.ndarray | None:
+def rising_direction(
+    problem: RefittableProblem, fit: Fit, free: np.ndarray, h0: np.ndarray
+) -> np.ndarray | None:
     """Find a direction of β along which the likelihood never stops rising, or None.
 
     If the end of the fit does not prove that there is a maximum, the order of the rows decides
@@ -148,6 +159,7 @@ def rising_direction(problem: Any, fit: Fit, free: np.ndarray, h0: np.ndarray) -
         For the free columns, times the roots of ``h0``.
     """
     likelihood = problem.likelihood
+    assert isinstance(likelihood, NuisanceLikelihood)
     order = likelihood.thresholds_around()
     if order is None:
         return None
@@ -158,15 +170,18 @@ def rising_direction(problem: Any, fit: Fit, free: np.ndarray, h0: np.ndarray) -
     low, up = (end.copy() for end in order)
     absent = ~(bound_weights(problem)[:, 0] > 0)
     low[absent], up[absent] = -1, max(int(up.max()), int(low.max()) + 1)
+    assert rows.layout == "rows"  # There are several thresholds, but one predictor, for each row.
     return ordering_direction(rows, low, up, root)
 
 
-def information_at_start(problem: Any, free: np.ndarray) -> np.ndarray:
+def information_at_start(problem: RefittableProblem, free: np.ndarray) -> np.ndarray:
     """Compute the information (k,) of unpenalised columns at the start, for `rising_direction`."""
     return np.diag(_information(problem, problem.batch(), free)[0])
 
 
-def _maximum_is_proven(problem: Any, fit: Fit, rows: Any, root: np.ndarray) -> bool:
+def _maximum_is_proven(
+    problem: RefittableProblem, fit: Fit, rows: AnyRows, root: np.ndarray
+) -> bool:
     """Return whether the end of the fit proves a maximum, free of rounding.
 
     It does if a Newton step of the unpenalised columns, ``rows``, moves no linear predictor. If the

@@ -25,12 +25,12 @@ the outcome and the weights.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy import linalg
 
+from ...backends.protocols import Array
 from ..linear_predictor import bound_weights, linear_predictor
+from ..problem_protocol import SolverProblem
 from .unpenalised_loss import UnpenalisedLoss
 
 __all__ = [
@@ -42,6 +42,9 @@ __all__ = [
     "separating_direction_without_fit",
     "unidentifiable_columns",
 ]
+
+# A direction in the scaled columns and the root of each column's information at the start.
+Separation = tuple[np.ndarray, np.ndarray]
 
 SMALL = 0.5  # Change of η by a Newton step that is well below the one that proves a finite minimum.
 # Information below this share of that at the start may be rounding error and is examined.
@@ -68,7 +71,9 @@ PARTNER = 1e-6  # Least coefficient of a collinear column's partner, relative to
 OWN = 1e-10  # A column with a smaller share of information not explained by others is collinear.
 
 
-def separating_direction(problem: Any, beta: np.ndarray, free: np.ndarray, eta: Any = None) -> Any:
+def separating_direction(
+    problem: SolverProblem, beta: np.ndarray, free: np.ndarray, eta: Array | None = None
+) -> Separation | None:
     """Find a direction of the free columns along which the loss never rises.
 
     Parameters
@@ -113,7 +118,7 @@ def separating_direction(problem: Any, beta: np.ndarray, free: np.ndarray, eta: 
     return None
 
 
-def separating_direction_without_fit(problem: Any, free: np.ndarray) -> Any:
+def separating_direction_without_fit(problem: SolverProblem, free: np.ndarray) -> Separation | None:
     """Find a separating direction without a fit, with all other coefficients zero.
 
     Penalised coefficients cannot diverge, so the existence of a finite maximum over the others does
@@ -130,7 +135,9 @@ def separating_direction_without_fit(problem: Any, free: np.ndarray) -> Any:
     return direction, np.ones(len(free))
 
 
-def unidentifiable_columns(problem: Any, free: np.ndarray, partners: bool = False) -> np.ndarray:
+def unidentifiable_columns(
+    problem: SolverProblem, free: np.ndarray, partners: bool = False
+) -> np.ndarray:
     """Return the free columns that are constant, zero or collinear among the rows that count.
 
     Of collinear columns, those that the others make redundant, or with ``partners`` all of them.
@@ -159,7 +166,7 @@ def unidentifiable_columns(problem: Any, free: np.ndarray, partners: bool = Fals
 
 
 def separated_column_names(
-    problem: Any, free: np.ndarray, found: tuple[np.ndarray, np.ndarray]
+    problem: SolverProblem, free: np.ndarray, found: Separation
 ) -> list[str]:
     """Return the names of the columns that a separating direction moves most."""
     direction, size = found
@@ -172,7 +179,9 @@ def separated_column_names(
     return [design.names[free[j]] for j in by if share[j] > 0.1 * share.max()]
 
 
-def _start(problem: Any, loss: UnpenalisedLoss, free: np.ndarray) -> tuple[np.ndarray, Any]:
+def _start(
+    problem: SolverProblem, loss: UnpenalisedLoss, free: np.ndarray
+) -> tuple[np.ndarray, np.ndarray | None]:
     """Fit the intercept (or baseline) without the other columns; return it, or its divergence."""
     start, direction = np.zeros(len(free)), None
     lead = int((free < problem.n_free).sum())  # They are the first columns.
@@ -191,7 +200,7 @@ def _start(problem: Any, loss: UnpenalisedLoss, free: np.ndarray) -> tuple[np.nd
 
 
 def _intercept_has_finite_minimum(
-    problem: Any, scaled: np.ndarray, free: np.ndarray, eta: Any
+    problem: SolverProblem, scaled: np.ndarray, free: np.ndarray, eta: Array | None
 ) -> bool:
     """Check `_has_finite_minimum` where only an intercept is free, in two passes over the rows.
 
@@ -229,7 +238,9 @@ def _has_finite_minimum(loss: UnpenalisedLoss, b: np.ndarray, h0: np.ndarray) ->
     return loss.extent(step) < SMALL
 
 
-def _follow_newton_steps(loss: UnpenalisedLoss, b: np.ndarray) -> tuple[np.ndarray, Any]:
+def _follow_newton_steps(
+    loss: UnpenalisedLoss, b: np.ndarray
+) -> tuple[np.ndarray, np.ndarray | None]:
     """Take Newton steps from b until they prove a finite minimum or its absence.
 
     Returns the end point, and the direction of divergence or None.
@@ -265,7 +276,7 @@ def _follow_newton_steps(loss: UnpenalisedLoss, b: np.ndarray) -> tuple[np.ndarr
 
 def _diverging_direction(
     loss: UnpenalisedLoss, begin: np.ndarray, first: np.ndarray, b: np.ndarray
-) -> Any:
+) -> np.ndarray | None:
     """Return the direction in which coefficients have left the region with information, or None.
 
     Along directions that retain hardly any of the information at the beginning, (f, f) ``first``,

@@ -13,10 +13,10 @@ linear program in d (Konis 2007). Few of the pairs matter, and they are added as
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy import optimize
+
+from ...design.protocols import RowsLike
 
 __all__ = ["ordering_direction"]
 
@@ -28,7 +28,7 @@ AT_ONCE = 1000  # Number of pairs that are examined together.
 
 
 def ordering_direction(
-    rows: Any, low: np.ndarray, up: np.ndarray, size: np.ndarray
+    rows: RowsLike, low: np.ndarray, up: np.ndarray, size: np.ndarray
 ) -> np.ndarray | None:
     """Find the direction d along which rows are ordered like their outcomes, or None.
 
@@ -78,14 +78,14 @@ def ordering_direction(
     return None
 
 
-def _product(rows: Any, v: np.ndarray) -> np.ndarray:
+def _product(rows: RowsLike, v: np.ndarray) -> np.ndarray:
     """Compute X'v, (k,)."""
     out: np.ndarray = rows.backend.to_host(rows.rmatmul(rows.backend.asarray(v[:, None])))[:, 0]
     return out
 
 
 def _confirmed_pairs(
-    rows: Any, d: np.ndarray, pairs: tuple[np.ndarray, np.ndarray, np.ndarray], most: int
+    rows: RowsLike, d: np.ndarray, pairs: tuple[np.ndarray, np.ndarray, np.ndarray], most: int
 ) -> set[tuple[int, int]]:
     """Return the worst pairs of rows that are in the wrong order by more than rounding."""
     below, above, excess = pairs
@@ -102,7 +102,7 @@ def _confirmed_pairs(
     return out
 
 
-def _take_rows(rows: Any, which: np.ndarray) -> np.ndarray:
+def _take_rows(rows: RowsLike, which: np.ndarray) -> np.ndarray:
     """Return some rows of X, (m, k)."""
     one_by_one = np.ones(len(which)), np.arange(len(which) + 1), which
     out: np.ndarray = rows.backend.to_host(rows.sums(*one_by_one))

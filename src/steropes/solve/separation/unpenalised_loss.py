@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ...backends.protocols import Array
+from ...design.protocols import AnyRows
 from ..hessian import diagonal, hessian
 from ..linear_predictor import bound_weights, linear_predictor
+from ..problem_protocol import SolverProblem
 
 __all__ = ["UnpenalisedLoss"]
 
@@ -31,7 +32,9 @@ class UnpenalisedLoss:
         These columns by rows, if they are available.
     """
 
-    def __init__(self, problem: Any, base: Any, columns: np.ndarray, rows: Any = None) -> None:
+    def __init__(
+        self, problem: SolverProblem, base: Array, columns: np.ndarray, rows: AnyRows | None = None
+    ) -> None:
         self.likelihood = problem.likelihood
         self.backend, self.base = self.likelihood.backend, base
         self.rows = _by_rows(problem, columns) if rows is None else rows
@@ -40,7 +43,11 @@ class UnpenalisedLoss:
 
     @classmethod
     def at_coefficients(
-        cls, problem: Any, columns: np.ndarray, scaled: np.ndarray, eta: Any = None
+        cls,
+        problem: SolverProblem,
+        columns: np.ndarray,
+        scaled: np.ndarray,
+        eta: Array | None = None,
     ) -> UnpenalisedLoss:
         """Create the loss with the other columns' coefficients at ``scaled`` (p,).
 
@@ -76,7 +83,7 @@ class UnpenalisedLoss:
         r = self.backend.to_host(r)
         return bool(np.isinf(r).any() and not np.isnan(r).any())
 
-    def eta(self, b: np.ndarray) -> Any:
+    def eta(self, b: np.ndarray) -> Array:
         """Compute linear predictors, (rows of η, 1)."""
         return self.base + self.rows.matmul(self.backend.asarray(b[:, None]))
 
@@ -115,7 +122,7 @@ class UnpenalisedLoss:
         h = np.asarray(self.backend.to_host(diagonal(self.rows, curvature)))
         return np.where(h > 0, h, 1.0)
 
-    def _levelled_predictors(self, b: np.ndarray) -> Any:
+    def _levelled_predictors(self, b: np.ndarray) -> Array:
         """Compute linear predictors with a constant that brings the means to the outcome's size."""
         eta = self.eta(b)
         return eta + self.likelihood.level(eta, self.weights)
@@ -126,7 +133,7 @@ class UnpenalisedLoss:
         return float(self.likelihood.extent(d, self.row_weights))
 
 
-def _by_rows(problem: Any, columns: np.ndarray) -> Any:
+def _by_rows(problem: SolverProblem, columns: np.ndarray) -> AnyRows:
     """Return the columns by rows, in the model's order."""
     likelihood = problem.likelihood
     return problem.design.by_rows(columns, likelihood.order, likelihood.backend)

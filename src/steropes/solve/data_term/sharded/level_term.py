@@ -115,10 +115,10 @@ class LevelTerm(ShardedTerm):
         if self._thresholds is None:
             self._thresholds = self._initial_thresholds()
         if self._state is None or self._state.version != self.active.version:
-            self._state = self.evaluate_at(self.beta[self.W], self._thresholds)
+            self._state = self.evaluate_state(self.beta[self.W], self._thresholds)
         return self._state
 
-    def evaluate_at(self, beta: np.ndarray, thresholds: list[Moved]) -> LevelState:
+    def evaluate_state(self, beta: np.ndarray, thresholds: list[Moved]) -> LevelState:
         """Request the sums at a point."""
         state = LevelState(thresholds, self._point(thresholds), self.active.version)
         self._request_sums(state, beta)
@@ -142,7 +142,7 @@ class LevelTerm(ShardedTerm):
         )
         return LevelPoint(alpha, delta, np.zeros(len(thresholds), bool))
 
-    def move_to(self, beta: np.ndarray, state: LevelState) -> None:
+    def move_to_state(self, beta: np.ndarray, state: LevelState) -> None:
         """Move the points to an evaluated trial."""
         self.beta[self.W] = beta
         self._thresholds, self._state = state.thresholds, state
@@ -239,14 +239,14 @@ class LevelTrial:
             if t[b] != 0:
                 thresholds[b] = thresholds[b].moved(step, float(t[b]))
         beta = self.start + t * self.D
-        self.end = beta, self.term.evaluate_at(beta, thresholds)
+        self.end = beta, self.term.evaluate_state(beta, thresholds)
         return self.end[1].reachable(self.term.total)
 
     def commit(self) -> None:
         """See `Trial.commit`."""
         if self.end is None:
             raise RuntimeError("commit() before loss()")
-        self.term.move_to(*self.end)
+        self.term.move_to_state(*self.end)
 
 
 @dataclass(frozen=True)
