@@ -167,7 +167,7 @@ def test_a_grid_is_refused_or_says_which_cohorts_are_left_out(
     assert "concept_ancestor" in said
     assert done == (0 if kind == "controls" else 2)
     if done == 0:  # the outcome of interest is there
-        assert "Left out: cohort 70: concept 70 (ache) is asked for" in said
+        assert "Left out: cohort 70: concept 70 (ache) is requested" in said
         assert "Left out: cohort 70: concept 70" in next(folder.rglob("report.html")).read_text()
 
 

@@ -18,8 +18,8 @@ from steropes.studies import (
 )
 
 SICK, PILL = 71, 72
-NO_CONDITION = r"concept of the domain Drug, and condition_occurrence holds .* Condition"
-NO_DRUG = r"concept of the domain Condition, and drug_era holds .* the domain Drug"
+NO_CONDITION = r"concept of the domain Drug, and condition_occurrence has .* Condition"
+NO_DRUG = r"concept of the domain Condition, and drug_era has .* the domain Drug"
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ def test_a_missing_file_is_refused(tmp_path):
 
 
 def test_a_folder_is_refused(tmp_path):
-    with pytest.raises(DataError, match="is not a file"):
+    with pytest.raises(DataError, match="a folder without Parquet files"):
         OmopDatabase(tmp_path)
 
 

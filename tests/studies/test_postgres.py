@@ -163,7 +163,7 @@ def tables_of(url, schema):
     with OmopDatabase(url) as db:
         return {
             name
-            for (name,) in db._source._mirror.rows(
+            for (name,) in db._source._cache.rows(
                 f"SELECT table_name FROM information_schema.tables WHERE table_schema = '{schema}'"
             )
         }
@@ -213,9 +213,9 @@ def test_only_people_who_matter_are_read(url):
 
 def made(db):
     """What has been read of a server: whole tables, and rows of the vocabulary's, by table."""
-    mirror = db._source._mirror
-    whole = {k.rpartition(".")[2].strip('"') for k in mirror.made if isinstance(k, str)}
-    some = {k[2].table for k in mirror.made if isinstance(k, tuple) and k[0] != "part"}
+    cache = db._source._cache
+    whole = {k.rpartition(".")[2].strip('"') for k in cache.made if isinstance(k, str)}
+    some = {k[2].table for k in cache.made if isinstance(k, tuple) and k[0] != "part"}
     return whole, some
 
 
@@ -287,7 +287,7 @@ def negative(cursor):
 
 def test_a_snapshot_ends_with_a_query_that_fails(url):
     with OmopDatabase(url) as db:
-        server = db._source._mirror.server
+        server = db._source._cache.server
         with pytest.raises(dbapi.Error, match="does not exist"):
             list(server.batches("SELECT none FROM cdm.person"))
         with pytest.raises(DataError, match=r"an earlier query failed.*open the database again"):
@@ -296,7 +296,7 @@ def test_a_snapshot_ends_with_a_query_that_fails(url):
 
 def test_nothing_can_be_written(url):
     with OmopDatabase(url) as db:
-        server = db._source._mirror.server
+        server = db._source._cache.server
         with pytest.raises(dbapi.Error, match="read-only transaction"):
             list(server.batches("CREATE TABLE cdm.mine (x INT)"))
 
@@ -358,7 +358,7 @@ def test_nothing_that_goes_wrong_tells_the_password(server, change, said, capsys
 
 def test_a_query_that_fails_is_told_without_rows_or_password(url):
     with OmopDatabase(url) as db:
-        db._source._mirror.server.connection.close()
+        db._source._cache.server.connection.close()
         with pytest.raises(DataError, match="postgres: cannot read the table concept") as caught:
             db.concept_name(1118084)
         assert PASSWORD not in str(caught.value)
@@ -440,8 +440,8 @@ def test_instants_are_read_in_the_stated_time_zone_whatever_the_session_has(smal
 @pytest.mark.parametrize(
     ("column", "value", "said"),
     [
-        ("drug_era_start_date", "1987-02-30", "drug_era: drug_era_start_date holds values that"),
-        ("drug_era_end_date", "", "drug_era: drug_era_end_date holds values that"),
+        ("drug_era_start_date", "1987-02-30", "drug_era: drug_era_start_date has values that"),
+        ("drug_era_end_date", "", "drug_era: drug_era_end_date has values that"),
         ("person_id", "P17", "drug_era: person_id has values that"),
         ("person_id", "3.5", "drug_era: person_id has values that"),
         ("drug_concept_id", "1", "drug_era: drug_concept_id is declared as text"),
