@@ -143,11 +143,11 @@ def test_misplaced_requests_are_refused_by_name(talk):
     request = talk.rounds[0].request
     for change, said in (
         ({"study": "another"}, r"belongs to study 'another', not to the plan"),
-        ({"kind": "answer"}, "no request .kind 'answer'"),
+        ({"kind": "answer"}, "not a request .kind 'answer'"),
         ({"round": 90}, "the plan's rounds are 0 to 59"),
         ({"values": {"sites": ["south"]}}, "has no request to this site"),
         ({"values": {}}, "'sites' must be a list of names"),
-        ({"ask": "profile"}, "'profile' is not a request of this plan; there are"),
+        ({"ask": "profile"}, "is not a request of this plan; there are describe, evaluate"),
     ):
         with pytest.raises(DataError, match=said):
             talk.fresh().answer(PLAN, replace(request, **change))
