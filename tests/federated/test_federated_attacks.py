@@ -15,11 +15,11 @@ from scipy.optimize import nnls
 
 from steropes.errors import DataError
 from steropes.federated import FederatedPlan, FederatedSite, Message, OwnerRules, Round
-from steropes.federated.contents import total_of
+from steropes.federated.answer_layout import total_of
+from steropes.federated.answer_ledger import count_disclosed
+from steropes.federated.federated_site import _sums
 from steropes.federated.fixed_point import decode, from_bytes
-from steropes.federated.ledger import told
-from steropes.federated.rows import read_rows
-from steropes.federated.site import _sums
+from steropes.federated.site_rows import read_rows
 from steropes.studies import federate
 
 SITES = ("north", "south", "west")
@@ -239,7 +239,7 @@ def test_plans_add_up_until_nothing_more_is_answered(rng):
     assert 1 <= answered < 12
     assert "could be computed from the numbers that this plan and earlier ones disclose" in refused
     with owners["north"].ledger.open() as plans:
-        assert told(plans) <= 0.33 * 600
+        assert count_disclosed(plans) <= 0.33 * 600
 
 
 def test_the_same_plan_again_tells_nothing_new(rng):
@@ -249,7 +249,7 @@ def test_the_same_plan_again_tells_nothing_new(rng):
     for _ in range(3):
         federate(plan, {s: FederatedSite(s, d, owners[s]) for s, d in tables.items()})
         with owners["north"].ledger.open() as plans:
-            counts.append(told(plans))
+            counts.append(count_disclosed(plans))
     assert len(set(counts)) == 1
 
 
@@ -407,6 +407,6 @@ def test_numbers_that_a_site_tells_by_itself_are_counted_too(rng):
     profile = plan_of("a", method="profiles", parameters=("a",), per_site=True)
     found = federate(profile, sites)
     with owners["north"].ledger.open() as plans:
-        assert told(plans) == 3 * (found.profiles["a"]["site"] == "north").sum()
+        assert count_disclosed(plans) == 3 * (found.profiles["a"]["site"] == "north").sum()
     with pytest.raises(DataError, match="numbers that this plan and earlier ones disclose"):
         federate(plan_of("a"), sites)

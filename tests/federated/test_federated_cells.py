@@ -7,8 +7,8 @@ from federated_data import run, site_tables
 
 from steropes.errors import DataError
 from steropes.federated import FederatedPlan, FederatedSite, OwnerRules
-from steropes.federated.cells import SiteCells
-from steropes.federated.rows import read_rows
+from steropes.federated.site_rows import read_rows
+from steropes.federated.small_cells import SiteCells
 
 SITES = ("north", "south", "west")
 RULES = OwnerRules(answers_per_cell=1e9)  # cells alone, however many numbers are told

@@ -10,9 +10,9 @@ from owners import owners_of
 
 from steropes.errors import DataError
 from steropes.federated import FederatedSite, OwnerRules, WaitingError
-from steropes.federated.encoding import encode, read_message
-from steropes.federated.folder import history
-from steropes.federated.rows import _read_file
+from steropes.federated.message_files import encode, read_message
+from steropes.federated.shared_folder import history
+from steropes.federated.site_rows import _read_file
 from steropes.studies import (
     federate_answer,
     federate_finish,

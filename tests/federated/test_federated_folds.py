@@ -179,7 +179,7 @@ def test_the_walk_of_a_ridge_begins_at_an_information_that_no_step_asked_for():
 
 
 def test_the_walk_of_a_ridge_over_more_columns_than_a_message_has(rng, monkeypatch):
-    monkeypatch.setattr("steropes.federated.lanes._LaneEvaluations.whole", 10)
+    monkeypatch.setattr("steropes.federated.concurrent_fits._LaneEvaluations.whole", 10)
     names = tuple(f"x{j}" for j in range(14))
     parts = {s: {"X": rng.normal(size=(90, 14)), "y": rng.integers(0, 2, 90)} for s in "abc"}
     plan = FederatedPlan(model="logistic", columns=names, sites=("a", "b", "c"), baseline="common",
@@ -195,7 +195,7 @@ def test_the_walk_of_a_ridge_over_more_columns_than_a_message_has(rng, monkeypat
 def test_folds_that_have_not_come_to_their_end_are_told(monkeypatch):
     tables = tables_of("logistic")
     plan = plan_of("logistic", tables, search=(0.1, 0.5))
-    monkeypatch.setattr("steropes.federated.lanes.ITERATIONS", 0)
+    monkeypatch.setattr("steropes.federated.concurrent_fits.ITERATIONS", 0)
     with pytest.warns(NotConvergedWarning, match=r"fits stopped before .*fold 0, 1, 2 at variance"):
         run(plan, tables)
 

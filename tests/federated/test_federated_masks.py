@@ -11,7 +11,8 @@ from owners import owners_of
 from steropes import LogisticRegression
 from steropes.errors import DataError
 from steropes.federated import FederatedPlan, FederatedSite, Message, PublicKeys, SiteKeys
-from steropes.federated.contents import layout, pack, total_of
+from steropes.federated.answer_layout import layout, pack, total_of
+from steropes.federated.federated_site import FederatedSite as Site
 from steropes.federated.fixed_point import (
     LARGEST,
     add,
@@ -21,7 +22,6 @@ from steropes.federated.fixed_point import (
     negate,
     to_bytes,
 )
-from steropes.federated.site import FederatedSite as Site
 from steropes.studies import federate
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from steropes.errors import DataError
 from steropes.federated import SCHEMA, FederatedPlan, Message, message_schema
-from steropes.federated.contents import FIELDS, contents_table
-from steropes.federated.encoding import LARGEST_FILE, decode, encode, read_message, write_new
+from steropes.federated.answer_layout import FIELDS, contents_table
+from steropes.federated.message_files import LARGEST_FILE, decode, encode, read_message, write_new
 
 PAGE = (Path(__file__).parents[2] / "docs" / "federated_protocol.md").read_text(encoding="utf-8")
 
@@ -184,7 +184,7 @@ GOOD = {"model": "logistic", "columns": ["a", "b"], "sites": ["x", "y", "z"]}
         ({"model": "cox", "event": "e", "times": [1.0]}, "baseline='common'"),
         ({"model": "cox", "event": "e", "baseline": "common", "times": [2.0, 1.0]}, "ascending"),
         ({"exclude": ["c"]}, "'c' is not one of the columns"),
-        ({"method": "odac"}, "of cox models"),
+        ({"method": "odac"}, "for cox models"),
         ({"method": "odal"}, "baseline='common'"),
         ({"method": "odal", "baseline": "common"}, "set per_site=true"),
         ({"method": "profiles"}, "needs parameters"),

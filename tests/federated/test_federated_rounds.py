@@ -95,7 +95,7 @@ def test_penalties_are_those_of_one_machine(prior):
 
 
 def test_sparse_columns_more_than_a_message_holds(rng, monkeypatch):
-    monkeypatch.setattr("steropes.federated.evaluations.Evaluations.whole", 20)
+    monkeypatch.setattr("steropes.federated.pooled_evaluations.Evaluations.whole", 20)
     n, p = 400, 120
     X = {s: sparse.csc_array((rng.random((n, p)) < 0.1).astype(float)) for s in "abc"}
     beta = np.where(rng.random(p) < 0.1, 1.5, 0.0)

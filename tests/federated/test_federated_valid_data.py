@@ -16,16 +16,16 @@ from steropes import (
 )
 from steropes.errors import DataError, SeparationError
 from steropes.federated import FederatedPlan, FederatedSite, Message
-from steropes.federated.contents import layout, pack
-from steropes.federated.described import describe
-from steropes.federated.description import description
-from steropes.federated.exchange import Exchange, Round
+from steropes.federated.answer_layout import layout, pack
+from steropes.federated.federated_site import _sums
+from steropes.federated.fit_in_rounds import evaluations_of
 from steropes.federated.fixed_point import to_bytes
+from steropes.federated.message_exchange import Exchange, Round
+from steropes.federated.pooled_description import describe
 from steropes.federated.risk_intervals import RiskIntervals
-from steropes.federated.risk_set_sums import event_times
-from steropes.federated.rounds import evaluations_of
-from steropes.federated.rows import read_rows
-from steropes.federated.site import _sums
+from steropes.federated.site_description import description
+from steropes.federated.site_risk_set_sums import event_times
+from steropes.federated.site_rows import read_rows
 from steropes.studies import OwnerRules, federate
 
 SMALL = {"north": 90, "south": 120, "west": 60}

@@ -4,14 +4,14 @@ The rows of a site never leave it. A lead sends coefficients to all sites and re
 rows, and runs the solver on the totals. Users access this package through `steropes.studies`.
 """
 
-from .exchange import Round, RoundRecord, WaitingError
-from .keys import PublicKeys, SiteKeys
-from .owner import Owner
-from .plan import FederatedPlan
-from .protocol import SCHEMA, Message, message_schema
-from .result import FederatedResult
-from .rules import OwnerRules
-from .site import FederatedSite
+from .data_owner import Owner
+from .federated_plan import FederatedPlan
+from .federated_result import FederatedResult
+from .federated_site import FederatedSite
+from .message_exchange import Round, RoundRecord, WaitingError
+from .messages import SCHEMA, Message, message_schema
+from .owner_rules import OwnerRules
+from .site_keys import PublicKeys, SiteKeys
 
 __all__ = [
     "SCHEMA",

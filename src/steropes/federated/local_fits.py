@@ -23,20 +23,20 @@ from ..models import (
 from ..models.base import PenalizedModel
 from ..priors import Normal, Prior
 from ..select import CrossValidation
-from .plan import FederatedPlan
-from .rows import SiteRows
+from .federated_plan import FederatedPlan
+from .site_rows import SiteRows
 from .site_sums import column_moments
 
 __all__ = ["LocalEstimate", "local_estimate", "local_profiles"]
 
 # The distances of further points beyond the ends of a profile, in half widths of the profile.
-BEYOND = np.array([0.125, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0])
+OUTER_DISTANCES = np.array([0.125, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0])
 # The points of a flat or monotone profile, as shares of the range on each side.
-ACROSS = np.append(np.geomspace(0.001, 0.01, 4), np.arange(1, 41) / 40)
+RANGE_SHARES = np.append(np.geomspace(0.001, 0.01, 4), np.arange(1, 41) / 40)
 # The variance of a weak prior on the coefficient of a column with standard deviation one.
-WEAK = 100.0
+WEAK_VARIANCE = 100.0
 # A profile is not extended beyond this change of η between two rows.
-HOLDS = 30.0
+MAX_PREDICTOR_CHANGE = 30.0
 
 
 @dataclass(frozen=True)
@@ -130,17 +130,21 @@ def local_profiles(rows: SiteRows, plan: FederatedPlan) -> tuple[dict[str, np.nd
         if held:
             notes.append(
                 f"for the profile of {name!r}, {', '.join(map(repr, held))} had normal priors with "
-                f"standard deviations of {WEAK**0.5:g} / the column's: the site's rows alone are "
-                "separated"
+                f"standard deviations of {WEAK_VARIANCE**0.5:g} / the column's: the site's rows "
+                "alone are separated"
             )
-        most = np.inf if plan.model == "linear" else HOLDS / _extent(rows, plan, name)
+        most = (
+            np.inf if plan.model == "linear" else MAX_PREDICTOR_CHANGE / _extent(rows, plan, name)
+        )
         with warnings.catch_warnings():  # a flat side is covered as far as numbers have digits
             warnings.simplefilter("ignore", MonotoneLikelihoodWarning)
             warnings.simplefilter("ignore", NotConvergedWarning)
             near = model.profile(name)
             near = near[near["point"].abs() <= most]
             if len(near) < 2:  # the profile is monotone or flat over the whole range
-                near = model.profile(name, most * np.concatenate([-ACROSS[::-1], [0.0], ACROSS]))
+                near = model.profile(
+                    name, most * np.concatenate([-RANGE_SHARES[::-1], [0.0], RANGE_SHARES])
+                )
         further = _further(near["point"].to_numpy(), most)
         table = near
         if len(further):
@@ -167,7 +171,7 @@ def _further(points: np.ndarray, most: float) -> np.ndarray:
     """Return points beyond the ends of a profile, which may be central at other sites."""
     low, high = float(points.min()), float(points.max())
     half = 0.5 * (high - low)
-    out = np.concatenate([low - half * BEYOND, high + half * BEYOND])
+    out = np.concatenate([low - half * OUTER_DISTANCES, high + half * OUTER_DISTANCES])
     return out[np.abs(out) <= most]
 
 
@@ -185,7 +189,7 @@ def _for_profile(
     except SeparationError as error:
         others = tuple(c for c in error.columns if c != name and c in plan.columns)
     spread = np.sqrt(column_moments(rows)[1])
-    variance = WEAK / np.where(spread > 0, spread, 1.0) ** 2
+    variance = WEAK_VARIANCE / np.where(spread > 0, spread, 1.0) ** 2
     for held in (others, tuple(c for c in plan.columns if c != name)):
         free = tuple(c for c in plan.columns if c != name and c not in held)
         try:

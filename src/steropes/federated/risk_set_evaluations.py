@@ -7,53 +7,56 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from .contents import Totals
-from .described import Described
-from .evaluations import Evaluations, Known
-from .exchange import Exchange
-from .plan import FederatedPlan
-from .risk_sets import HeldOut, PooledRiskSets, RiskSums, Shares
-from .site_sums import unpacked
+from .answer_layout import Totals
+from .federated_plan import FederatedPlan
+from .message_exchange import Exchange
+from .pooled_description import PooledDescription
+from .pooled_evaluations import Evaluations, KnownPoint
+from .pooled_risk_sets import HeldOut, HessianWeights, PooledRiskSets, RiskSums
+from .site_sums import unpack_lower
 
-__all__ = ["RiskAsk", "RiskSetEvaluations", "RiskSetKnowledge", "risk_sets_over_sites"]
+__all__ = ["RiskSetEvaluations", "RiskSetRequest", "StoredRiskSets", "risk_sets_over_sites"]
 
 # A Hessian whose weights have a larger relative error is not used for the certificate.
-LARGE = 10.0
+MAX_WEIGHT_ERROR = 10.0
 # The largest relative error of a Hessian's weights for standard errors.
-EXACT = 1e-9
+EXACT_WEIGHT_ERROR = 1e-9
 
 
 @dataclass(frozen=True)
-class RiskAsk:
+class RiskSetRequest:
     """The sums that one fit needs from a round.
 
     Attributes
     ----------
     points : list of (P,) arrays
         The points, with first moments at the first one, and with a Hessian if there are shares.
-    shares : Shares or None
+    shares : HessianWeights or None
         The weights of the Hessian.
     fold : int
         The fold whose rows are left out, −1 for none.
     """
 
     points: list[np.ndarray]
-    shares: Shares | None
+    shares: HessianWeights | None
     fold: int = -1
 
 
 def risk_sets_over_sites(
-    exchange: Exchange, described: Described, columns: np.ndarray, asks: Sequence[RiskAsk]
+    exchange: Exchange,
+    described: PooledDescription,
+    columns: np.ndarray,
+    asks: Sequence[RiskSetRequest],
 ) -> list[RiskSums]:
     """Request one round of sums over all sites for several fits.
 
     Parameters
     ----------
     exchange : Exchange
-    described : Described
+    described : PooledDescription
     columns : (k,) int array
         Columns of the Hessians.
-    asks : sequence of RiskAsk
+    asks : sequence of RiskSetRequest
     """
     firsts = np.cumsum([0, *(len(a.points) for a in asks)])
     known = [h for h, a in enumerate(asks) if a.shares is not None]
@@ -71,49 +74,51 @@ def risk_sets_over_sites(
     if exchange.plan.folds:
         arrays["folds"] = np.array([a.fold for a in asks])
     exchange.reached = asks[0].points[0]
-    told = exchange.total("risk_sets", arrays)
+    totals = exchange.total("risk_sets", arrays)
     return [
-        _of_one_fit(told, described.scale, columns, slice(firsts[h], firsts[h + 1]), h, ask, known)
+        _of_one_fit(
+            totals, described.scale, columns, slice(firsts[h], firsts[h + 1]), h, ask, known
+        )
         for h, ask in enumerate(asks)
     ]
 
 
 def _of_one_fit(
-    told: Totals, scale: np.ndarray, columns: np.ndarray, own: slice, h: int, ask: RiskAsk,
+    totals: Totals, scale: np.ndarray, columns: np.ndarray, own: slice, h: int, ask: RiskSetRequest,
     known: list[int],
 ) -> RiskSums:  # fmt: skip
     """Select the totals of one fit, in the columns' own units."""
-    too_far = told["too_far"][own] > 0
+    too_far = totals["too_far"][own] > 0
     second = held = None
     if h in known:
         at = scale[columns]
-        second = unpacked(told["second"][known.index(h)], len(columns)) * at * at[:, None]
+        second = unpack_lower(totals["second"][known.index(h)], len(columns)) * at * at[:, None]
     if ask.fold >= 0:
-        held = HeldOut(**{f.name: np.asarray(told[f"held_{f.name}"][h]) for f in fields(HeldOut)})
+        held = HeldOut(**{f.name: np.asarray(totals[f"held_{f.name}"][h]) for f in fields(HeldOut)})
     return RiskSums(
-        np.where(too_far[:, None], np.inf, told["S"][own]),
-        np.where(too_far[:, None], np.inf, told["E"][own]),
-        told["linear"][own], told["S1"][h] * scale, told["E1"][h] * scale,
-        told["covariates"][h] * scale, told["count"][h], told["weight"][h], second, held,
+        np.where(too_far[:, None], np.inf, totals["S"][own]),
+        np.where(too_far[:, None], np.inf, totals["E"][own]),
+        totals["linear"][own], totals["S1"][h] * scale, totals["E1"][h] * scale,
+        totals["covariates"][h] * scale, totals["count"][h], totals["weight"][h], second, held,
     )  # fmt: skip
 
 
-class RiskSetKnowledge(Evaluations):
+class StoredRiskSets(Evaluations):
     """Evaluations computed from sums over shared risk sets.
 
     Parameters
     ----------
     plan : FederatedPlan
-    described : Described
+    described : PooledDescription
     l1 : (P,) array
     """
 
-    def __init__(self, plan: FederatedPlan, described: Described, l1: np.ndarray) -> None:
+    def __init__(self, plan: FederatedPlan, described: PooledDescription, l1: np.ndarray) -> None:
         super().__init__(plan, described.center, l1)
         self.described = described
         self.ties = "breslow" if plan.model == "fine_gray" else plan.ties or "efron"
 
-    def shares(self, theta: np.ndarray) -> Shares | None:
+    def shares(self, theta: np.ndarray) -> HessianWeights | None:
         """Predict the weights of the Hessian at a point from the nearest known one, or None."""
         near = self.find(theta)
         from_ = near if near is not None and near.sums is not None else self.base
@@ -128,19 +133,19 @@ class RiskSetKnowledge(Evaluations):
         seem small.
         """
         found, at = super().hessian(theta, columns), self.find(theta)
-        if at is None or at.off <= LARGE:
+        if at is None or at.off <= MAX_WEIGHT_ERROR:
             return found
         self._ask(theta, at.columns, [])
         return super().hessian(theta, columns)
 
-    def learn(self, ask: RiskAsk, columns: np.ndarray, sums: RiskSums) -> Known:
+    def learn(self, ask: RiskSetRequest, columns: np.ndarray, sums: RiskSums) -> KnownPoint:
         """Store the sums of a round; return the first point."""
         pooled, theta = PooledRiskSets(sums, self.ties), ask.points[0]
         losses = pooled.losses()
         for point, value in zip(ask.points[1:], losses[1:], strict=True):
             if self.find(point) is None:
-                self.keep(Known(point, float(value)))
-        at = Known(theta, float(losses[0]), pooled.gradient(), columns, sums=sums)
+                self.keep(KnownPoint(point, float(value)))
+        at = KnownPoint(theta, float(losses[0]), pooled.gradient(), columns, sums=sums)
         if sums.second is not None:
             at.hessian, at.uncentred = pooled.hessian(columns), np.diag(sums.second).copy()
         if sums.held_out is not None:
@@ -151,23 +156,23 @@ class RiskSetKnowledge(Evaluations):
         return self.keep(at)
 
 
-class RiskSetEvaluations(RiskSetKnowledge):
+class RiskSetEvaluations(StoredRiskSets):
     """Evaluations of a single fit, which requests its own rounds.
 
     Parameters
     ----------
     exchange : Exchange
     described, l1
-        See `RiskSetKnowledge`.
+        See `StoredRiskSets`.
     """
 
-    def __init__(self, exchange: Exchange, described: Described, l1: np.ndarray) -> None:
+    def __init__(self, exchange: Exchange, described: PooledDescription, l1: np.ndarray) -> None:
         super().__init__(exchange.plan, described, l1)
         self.exchange = exchange
 
-    def _ask(self, theta: np.ndarray, columns: np.ndarray, more: list[np.ndarray]) -> Known:
+    def _ask(self, theta: np.ndarray, columns: np.ndarray, more: list[np.ndarray]) -> KnownPoint:
         """See `Evaluations._ask`."""
-        ask = RiskAsk([theta, *more], self.shares(theta))
+        ask = RiskSetRequest([theta, *more], self.shares(theta))
         sums = risk_sets_over_sites(self.exchange, self.described, columns, [ask])[0]
         return self.learn(ask, columns, sums)
 
@@ -177,7 +182,7 @@ class RiskSetEvaluations(RiskSetKnowledge):
         """See `Evaluations.exact_hessian`; uses the exact weights of the point."""
         found = self.hessian(theta, columns)
         at = self.find(theta)
-        if at is None or at.off <= EXACT:
+        if at is None or at.off <= EXACT_WEIGHT_ERROR:
             return found
         self._ask(theta, at.columns, [])
         return self.hessian(theta, columns)

@@ -4,7 +4,7 @@ Coefficients are in the columns' own units, and the intercept refers to centres 
 that the request contains: η_i = α + Σ_j (x_ij − c_j) β_j + offset_i. The site's design has its own
 centres and scales. Its sums are converted with the difference of the centres, which is of the order
 of the columns' standard deviations, so that no digits are lost. If each site has its own intercept,
-α is at its maximum and the sums are those of the profile likelihood (`own_intercept`).
+α is at its maximum and the sums are those of the profile likelihood (`site_intercept`).
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import numpy as np
 from ..design.column_storage import DenseBlock, SparseBlock
 from ..solve.data_term import WorkingColumns
 from ..solve.hessian import hessian
-from .own_intercept import own_intercept, refuse_no_intercept
-from .plan import FederatedPlan
-from .rows import SiteRows
+from .federated_plan import FederatedPlan
+from .site_intercept import maximize_intercept, refuse_no_intercept
+from .site_rows import SiteRows
 
-__all__ = ["Sums", "column_moments", "linear_predictor", "packed", "sums_at", "unpacked"]
+__all__ = ["Sums", "column_moments", "linear_predictor", "pack_lower", "sums_at", "unpack_lower"]
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def _maximal(rows: SiteRows, plan: FederatedPlan, eta: np.ndarray, fold: int) ->
         w = w * ~rows.held_out[:, fold]
         refuse_no_intercept(plan, rows.y, w, f"outside of fold {fold}")
     fixed = eta[:, 0] if offset is None else eta[:, 0] + offset
-    return own_intercept(plan, rows.y, w, fixed)
+    return maximize_intercept(plan, rows.y, w, fixed)
 
 
 def _in_order(rows: SiteRows, eta: np.ndarray) -> Any:
@@ -222,14 +222,14 @@ class _Curved:
         return H * scale * scale[:, None], raw
 
 
-def packed(H: np.ndarray) -> np.ndarray:
+def pack_lower(H: np.ndarray) -> np.ndarray:
     """Pack the lower triangles of symmetric matrices (…, k, k) by rows, (…, k (k + 1) / 2)."""
     at = np.tril_indices(H.shape[-1])
     return H[..., at[0], at[1]]
 
 
-def unpacked(flat: np.ndarray, k: int) -> np.ndarray:
-    """Restore symmetric matrices (…, k, k) from their packed lower triangles."""
+def unpack_lower(flat: np.ndarray, k: int) -> np.ndarray:
+    """Restore symmetric matrices (…, k, k) from their pack_lower lower triangles."""
     at = np.tril_indices(k)
     H = np.zeros((*flat.shape[:-1], k, k))
     H[..., at[0], at[1]] = H[..., at[1], at[0]] = flat

@@ -17,15 +17,15 @@ from steropes.federated import (
     PublicKeys,
     WaitingError,
 )
-from steropes.federated.folder import (
+from steropes.federated.in_process_run import Answering, run_in_memory
+from steropes.federated.lead_program import LeadResult, Profiles
+from steropes.federated.shared_folder import (
     history,
     read_plan,
     run_in_folder,
     start_folder,
     write_answer,
 )
-from steropes.federated.memory import Answering, run_in_memory
-from steropes.federated.program import Found, Profiles
 from steropes.studies.federation.site_profiles import FederatedProfiles, combine_site_profiles
 
 __all__ = [
@@ -87,7 +87,7 @@ def federate(
     return combined(run_in_memory(plan, sites, peers))
 
 
-def combined(found: Found) -> FederatedResult | FederatedProfiles:
+def combined(found: LeadResult) -> FederatedResult | FederatedProfiles:
     """Return the result of a finished run; profiles of sites are combined."""
     return combine_site_profiles(found) if isinstance(found, Profiles) else found
 

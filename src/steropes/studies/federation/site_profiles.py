@@ -15,8 +15,8 @@ import pandas as pd
 
 from steropes.errors import DataError
 from steropes.federated import FederatedPlan, Message, RoundRecord
-from steropes.federated.program import Profiles
-from steropes.federated.result import TELLS
+from steropes.federated.federated_result import TELLS
+from steropes.federated.lead_program import Profiles
 from steropes.studies.evidence import (
     Combined,
     Profile,

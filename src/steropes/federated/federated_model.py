@@ -1,0 +1,211 @@
+"""A plan's model for the solver: data term, penalties, and detection of diverging coefficients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..backends import get_backend
+from ..errors import SeparationError
+from ..likelihoods.linear_likelihood import normal_score
+from ..priors import Prior
+from ..solve.data_term import ShardedFamily
+from .federated_plan import FederatedPlan
+from .pooled_description import PooledDescription
+from .pooled_evaluations import Evaluations
+from .sites_as_shards import FederatedTerm, SiteShards
+
+__all__ = ["ITERATIONS", "DivergenceCheck", "FederatedModel"]
+
+# The smallest residual standard deviation, as a share of the outcome's.
+MIN_RESIDUAL_SHARE = 1e-3
+# A coefficient has no information if that on its standardised column is below this many rows'.
+NO_INFORMATION = 1e-6
+# Coefficients with information up to this multiple of NO_INFORMATION may diverge with others.
+NEARLY_FACTOR = 100.0
+# A slope above this many rows' is caused by a step that was too long, not by divergence.
+MAX_SLOPE = 1e-3
+# The relative rounding error of sums whose centres are far from a site's rows.
+ROUNDING = 1e-12
+# The error names coefficients above this share of the largest diverging one.
+NAMED_SHARE = 0.3
+# The largest number of iterations of a fit.
+ITERATIONS = 200
+
+
+@dataclass(frozen=True)
+class _Linear:
+    """The residual variance of linear models; see `LinearLikelihood.dispersion`."""
+
+    variance: float
+
+    def __call__(self, loss: np.ndarray, total: np.ndarray) -> np.ndarray:
+        """Compute the residual variance from the loss and the total weight."""
+        return np.maximum(
+            2.0 * loss / np.maximum(total, 1e-300), MIN_RESIDUAL_SHARE**2 * self.variance
+        )
+
+
+def _one(loss: np.ndarray, total: np.ndarray) -> float:
+    """Return the dispersion of all models that are not linear."""
+    return 1.0
+
+
+def _first(parts: np.ndarray) -> np.ndarray:
+    """Return the score of all models that are not linear, their only sum."""
+    return np.asarray(parts[0])
+
+
+class FederatedModel:
+    """The model of all sites, defined by the plan and the description of the rows.
+
+    The coefficients θ (P,) start with the common intercept at the columns' centres, if there is
+    one, followed by those of the columns.
+
+    Parameters
+    ----------
+    plan : FederatedPlan
+    described : PooledDescription
+    reached : (P,) array, optional
+        Initial coefficients: the last ones of a fit that continues without a site.
+
+    Attributes
+    ----------
+    names : list of str
+        Names of the coefficients.
+    head : int
+        1 if sites share an intercept, otherwise 0.
+    scale : (P,) array
+        Powers of two by which coefficients are multiplied for the solver.
+    weight : float
+        Total weight.
+    rows : int
+        Number of rows.
+    start : (P,) array
+        Initial coefficients.
+    """
+
+    def __init__(
+        self, plan: FederatedPlan, described: PooledDescription, reached: np.ndarray | None = None
+    ) -> None:
+        self.plan, self.described = plan, described
+        self.head = len(plan.intercepts)
+        self.names = [*plan.intercepts, *plan.columns]
+        self.scale = np.concatenate([np.ones(self.head), described.scale])
+        self.weight, self.rows = described.weight, described.rows
+        self.linear = plan.model == "linear"
+        self.family = ShardedFamily(
+            described.grouped or plan.shares_risk_sets,
+            np.inf if self.linear else 2.0,
+            _Linear(described.outcome_variance) if self.linear else _one,
+            normal_score if self.linear else _first,
+        )
+        self.start = np.zeros(len(self.names))
+        self.start[: self.head] = described.start
+        if reached is not None:
+            self.start = reached.copy()
+
+    def penalties(self, prior: Prior | None) -> tuple[np.ndarray, np.ndarray]:
+        """Return λ and κ of all coefficients, (P,) each; intercepts have none."""
+        l1, l2 = np.zeros(len(self.names)), np.zeros(len(self.names))
+        if prior is not None:
+            penalty = prior.penalty(list(self.plan.columns))
+            l1[self.head :], l2[self.head :] = penalty.l1, penalty.l2
+        return l1, l2
+
+    def term(self, evaluations: Evaluations, weight: float | None = None) -> FederatedTerm:
+        """Create the data term of a fit to rows of some total weight, by default all rows."""
+        weight = self.weight if weight is None else weight
+        shards = SiteShards(evaluations, self.scale, weight, self.rows)
+        return FederatedTerm(
+            shards, self.family, self.scale, get_backend("cpu").pool, np.ones((1, 1))
+        )
+
+    def noise(self, loss: float) -> float:
+        """Return the residual variance of linear models, otherwise 1."""
+        one = np.array(loss), np.array(self.weight)
+        return float(np.max(self.family.dispersion(*one)))
+
+    def divergence_check(
+        self, term: FederatedTerm, l1: np.ndarray, l2: np.ndarray
+    ) -> DivergenceCheck:
+        """Create the callback that stops a fit with diverging unpenalised coefficients."""
+        free = np.flatnonzero((l1 == 0) & (l2 == 0))
+        return DivergenceCheck(
+            term, free, self.weight / self.rows, self.names, self.linear, self._own(free)
+        )
+
+    def _own(self, free: np.ndarray) -> np.ndarray:
+        """Return the map from coefficients (k,) to those with the intercept at the columns' means.
+
+        At a centre far from the rows the intercept is an extrapolation with little information,
+        although the model itself is well determined.
+        """
+        out = np.eye(len(self.names))
+        if self.head:
+            out[0, 1:] = self.described.mean - self.described.center
+        return (out * (self.scale[:, None] / self.scale))[np.ix_(free, free)]
+
+
+class DivergenceCheck:
+    """A callback that stops a fit if unpenalised coefficients diverge, and names them.
+
+    Parameters
+    ----------
+    term : FederatedTerm
+    free : (k,) int array
+        The unpenalised coefficients.
+    weight : float
+        Mean weight of a row.
+    names : list of str
+        Names of all coefficients.
+    linear : bool
+        Whether the model is linear, so that nothing diverges.
+    own : (k, k) array
+        The map from the coefficients to those that are examined.
+    """
+
+    def __init__(
+        self, term: FederatedTerm, free: np.ndarray, weight: float, names: list[str],
+        linear: bool, own: np.ndarray,
+    ) -> None:  # fmt: skip
+        self.term, self.free, self.weight, self.names = term, free, weight, names
+        self.linear, self.own = linear, own
+        self.back = 2.0 * np.eye(len(own)) - own  # the inverse, as only intercepts change
+
+    def __call__(self, step: int, violation: float) -> None:
+        """Check the information at the current point.
+
+        Raises
+        ------
+        SeparationError
+            Coefficients diverge.
+        """
+        if self.linear or not len(self.free):
+            return
+        at = self.term.curvature(0)
+        assert at is not None
+        W = self.term.W
+        place = np.argsort(W)[np.searchsorted(np.sort(W), self.free)]
+        told = at.matrix()[np.ix_(place, place)]
+        H = self.back.T @ told @ self.back
+        size = np.sqrt(np.maximum(np.diag(H), 1e-300))
+        values, vectors = np.linalg.eigh(H / size / size[:, None])
+        own = 1.0 / np.maximum((vectors**2 / np.maximum(values, 1e-300)).sum(axis=1), 1e-300)
+        slope = np.abs(self.back.T @ self.term.gradient()[place, 0])
+        none = NO_INFORMATION * self.weight + ROUNDING * np.diag(told)
+        calm = slope <= MAX_SLOPE * self.weight * np.sqrt(none / (NO_INFORMATION * self.weight))
+        if not (calm & (own * size**2 <= none)).any():
+            return
+        worn = calm & (own * size**2 <= NEARLY_FACTOR * none)
+        # Coefficients in units of the columns' standard deviations.
+        far = np.abs(self.own @ self.term.beta[self.free, 0])[worn]
+        worn = self.free[worn]
+        named = [self.names[j] for j in worn[far >= NAMED_SHARE * far.max()]][:8]
+        raise SeparationError(
+            "The likelihood seems to have no finite maximum: the coefficients of "
+            f"{', '.join(map(repr, named))} diverge (they separate the outcome over all sites). "
+            "Drop or merge these columns, or give them a prior.",
+            named,
+        )

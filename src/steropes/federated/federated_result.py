@@ -1,0 +1,181 @@
+"""The result of a federated analysis, with its traffic and the disclosed numbers."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..models.coefficient_tables import coefficient_table
+from .federated_plan import FederatedPlan
+from .message_exchange import RoundRecord
+
+__all__ = ["FederatedResult"]
+
+TELLS = {
+    "times": "the distinct times of each site at which someone has the event (in Fine-Gray models "
+    "also those at which someone leaves or enters)",
+    "describe": "over all sites together, the numbers of rows, people and events, and of each "
+    "column the mean, the variance and the share of values that are not zero",
+    "leave": "how much weight leaves and is censored at each time",
+    "enter": "how much enters at each time, and how much leaves with the event of interest",
+    "fold_weight": "the weight of each fold's rows",
+    "evaluate": "over all sites together, the log-likelihood and its first derivatives at each "
+    "point, and its second derivatives at the first",
+    "held_out": "the same of the rows without a fold, whose log-likelihood is told too",
+    "risk_sets": "over all sites together, at each time of the grid the number of events and sums "
+    "over those at risk",
+    "held_S": "the same without a fold, and of the fold's rows alone",
+    "estimate": "each site's own coefficients and their variances",
+    "surrogate": "the lead site's estimate under the surrogate likelihood, and its Hessian",
+    "profile": "each site's profile log-likelihood of the parameters",
+}
+ALSO = ("leave", "enter", "fold_weight", "held_out", "held_S")
+
+
+@dataclass(frozen=True)
+class FederatedResult:
+    """The result of a federated fit; `steropes.studies.federate` has an example.
+
+    Attributes
+    ----------
+    plan : FederatedPlan
+    names : list of str
+        Names of the coefficients, starting with the common intercept at X = 0 if there is one.
+    coef : (q,) array
+        Estimates.
+    vcov : (q, q) array or None
+        Covariance matrix; None under a Laplace prior.
+    log_likelihood, optimality : float
+        Log-likelihood at the estimate and certificate; NaN if the method has none.
+    converged : bool
+    records : list of RoundRecord
+        The traffic of each round.
+    rows, people : int
+        Numbers of rows and people of all sites.
+    events : int or None
+        Number of events of all sites; None for linear models.
+    notes : list of str
+        Remarks for the reader.
+    degrees : float or None
+        Degrees of freedom of t statistics, for linear models.
+    variance : float or None
+        Variance of the prior, if folds chose it.
+    cv_results : DataFrame or None
+        Variances that were tried with the scores of the folds, if folds chose it.
+    """
+
+    plan: FederatedPlan
+    names: list[str]
+    coef: np.ndarray
+    vcov: np.ndarray | None
+    log_likelihood: float
+    optimality: float
+    converged: bool
+    records: list[RoundRecord]
+    rows: int
+    people: int
+    events: int | None
+    notes: list[str] = field(default_factory=list)
+    degrees: float | None = None
+    variance: float | None = None
+    cv_results: pd.DataFrame | None = None
+
+    def __repr__(self) -> str:
+        """Describe the model, the method and the rounds."""
+        state = "converged" if self.converged else "not converged"
+        return (
+            f"FederatedResult({self.plan.model}, {self.plan.method}, {len(self.plan.sites)} sites, "
+            f"{self.rounds} rounds, {state})"
+        )
+
+    @property
+    def rounds(self) -> int:
+        """Number of rounds, each with one request to each site."""
+        return len(self.records)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes sent to all sites and received from them."""
+        return int(sum(r.sent * len(r.received) + sum(r.received.values()) for r in self.records))
+
+    def summary(self, level: float = 0.95) -> pd.DataFrame:
+        """Tabulate coefficients with Wald tests and confidence limits.
+
+        Entries are NaN if there are no standard errors.
+        """
+        q = len(self.names)
+        se = np.full(q, np.nan) if self.vcov is None else np.sqrt(np.diag(self.vcov))
+        ratio = self.plan.model != "linear"
+        return coefficient_table(self.coef, se, self.names, level, self.degrees, ratio)
+
+    def traffic(self) -> pd.DataFrame:
+        """Tabulate the bytes ``sent`` and ``received`` by ``round``, ``ask`` and ``site``."""
+        lines = [
+            {"round": r.round, "ask": r.ask, "site": site, "sent": r.sent, "received": size}
+            for r in self.records
+            for site, size in r.received.items()
+        ]
+        return pd.DataFrame(lines, columns=["round", "ask", "site", "sent", "received"])
+
+    def revealed(self) -> pd.DataFrame:
+        """Tabulate by ``round`` and ``ask`` how many ``numbers`` were disclosed.
+
+        The column ``tells`` describes the numbers in words.
+        """
+        lines = []
+        for r in self.records:
+            tells = "; ".join([TELLS[r.ask], *(TELLS[k] for k in ALSO if k in r.told)])
+            if r.left:
+                tells = f"nothing, as {', '.join(r.left)} left"
+            lines.append({"round": r.round, "ask": r.ask, "numbers": r.numbers, "tells": tells})
+        return pd.DataFrame(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON; missing values are None."""
+        table = self.summary().reset_index(names="name")
+        return {
+            "plan": self.plan.to_dict(),
+            "disclosure": self.plan.disclosure(),
+            "coefficients": [
+                {str(k): _number(v) for k, v in line.items()} for line in table.to_dict("records")
+            ],
+            "vcov": None if self.vcov is None else self.vcov.tolist(),
+            "log_likelihood": _number(self.log_likelihood),
+            "optimality": _number(self.optimality),
+            "converged": self.converged,
+            "variance": self.variance,
+            "cv_results": _lines(self.cv_results),
+            "rounds": self.rounds,
+            "bytes": self.bytes,
+            "traffic": self.traffic().to_dict("records"),
+            "revealed": self.revealed().to_dict("records"),
+            "rows": self.rows,
+            "people": self.people,
+            "events": self.events,
+            "notes": self.notes,
+        }
+
+    def write(self, path: str | Path) -> Path:
+        """Write the result as JSON and return the path."""
+        path = Path(path)
+        path.write_text(json.dumps(self.to_dict(), indent=1) + "\n", encoding="utf-8")
+        return path
+
+
+def _lines(table: pd.DataFrame | None) -> Any:
+    """Convert a table to a list of rows for JSON."""
+    if table is None:
+        return None
+    return [{str(k): _number(v) for k, v in line.items()} for line in table.to_dict("records")]
+
+
+def _number(value: Any) -> Any:
+    """Convert a value for JSON; numbers that are not finite become None."""
+    if isinstance(value, float | np.floating):
+        return float(value) if np.isfinite(value) else None
+    return value

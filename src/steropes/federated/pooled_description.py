@@ -1,0 +1,159 @@
+"""Description of the rows of all sites, with the centres, scales and start derived from it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..design.column_storage import power_of_two
+from ..errors import DataError
+from .answer_layout import Totals
+from .federated_plan import FederatedPlan
+from .message_exchange import Exchange
+from .pooled_censoring import PooledCensoring, pooled_censoring
+
+__all__ = ["PooledDescription", "describe"]
+
+# A standard deviation within sites below this share of the overall one may be rounding error.
+MIN_WITHIN_SHARE = 1e-6
+# A variance between sites below this share of the squared mean may be rounding error.
+MIN_BETWEEN_SHARE = 1e-12
+# A column is centred if at least this share of its values is nonzero.
+CENTER_SHARE = 0.5
+
+
+@dataclass(frozen=True)
+class PooledDescription:
+    """Summary statistics of the rows of all sites.
+
+    Attributes
+    ----------
+    weight : float
+        Total weight.
+    rows, people : int
+    events : int or None
+        None for linear models.
+    center, scale : (p,) arrays
+        Centres of the columns, to which the intercept refers, and powers of two close to their
+        standard deviations.
+    mean : (p,) array
+        Means of the columns.
+    constant : float
+        Constant of the log-likelihood.
+    grouped : bool
+        Whether the loss of each site does not depend on an intercept of that site.
+    start : (h,) array
+        Initial value of the common intercept, if there is one.
+    outcome_variance : float
+        Variance of the outcome, within sites if each has its own intercept, otherwise over all
+        rows.
+    times : (T,) array
+        Times of shared risk sets.
+    fold_weight : (folds · repeats,) array
+        Weight of the rows that each fold leaves out.
+    censoring : PooledCensoring or None
+        Censoring distribution of Fine–Gray models with a common baseline.
+    """
+
+    weight: float
+    rows: int
+    people: int
+    events: int | None
+    center: np.ndarray
+    scale: np.ndarray
+    mean: np.ndarray
+    constant: float
+    grouped: bool
+    start: np.ndarray
+    outcome_variance: float
+    times: np.ndarray
+    fold_weight: np.ndarray
+    censoring: PooledCensoring | None = None
+
+
+def describe(plan: FederatedPlan, exchange: Exchange) -> PooledDescription:
+    """Request the description, and before it the event times if risk sets share no given grid."""
+    times, leave_times = _times(plan, exchange)
+    arrays = {"leave_times": leave_times} if plan.model == "fine_gray" else {}
+    totals = exchange.total("describe", arrays if plan.shares_risk_sets else {})
+    weight, rows = totals.number("weight"), totals.count("rows")
+    events = None if plan.model == "linear" else totals.count("events")
+    if not weight > 0:
+        raise DataError("the sites' rows have no weight")
+    _refuse_events(plan, events, rows)
+    center, scale, mean = _columns(plan, totals, weight)
+    start, outcome_variance = _outcome(plan, totals, weight)
+    censoring = None
+    if plan.shares_risk_sets and plan.model == "fine_gray":
+        censoring = pooled_censoring(plan, leave_times, totals)
+    return PooledDescription(
+        weight, rows, totals.count("people"), events, center, scale, mean,
+        totals.number("constant"),
+        not plan.intercepts, start, outcome_variance, times,
+        totals["fold_weight"] if plan.folds else np.empty(0), censoring,
+    )  # fmt: skip
+
+
+def _times(plan: FederatedPlan, exchange: Exchange) -> tuple[np.ndarray, np.ndarray]:
+    """Return the times of shared risk sets, and the times at which rows leave or enter.
+
+    They are those of the plan's grid, or the unions over sites.
+    """
+    none = np.empty(0)
+    if not plan.shares_risk_sets:
+        return none, none
+    if plan.times:
+        grid = np.asarray(plan.times, float)
+        return grid, grid
+    answers = exchange.each("times")
+    times = np.unique(np.concatenate([a.arrays["times"] for a in answers]))
+    if plan.model != "fine_gray":
+        return times, none
+    return times, np.unique(np.concatenate([a.arrays["leave_times"] for a in answers]))
+
+
+def _columns(
+    plan: FederatedPlan, totals: Totals, weight: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Compute centres, scales and means of the columns."""
+    mean, filled = totals["first"] / weight, totals["filled"] / weight
+    within = np.maximum(totals["within"] / weight, 0.0)
+    between = totals["between"] / weight - mean**2
+    between = np.where(between > MIN_BETWEEN_SHARE * mean**2, between, 0.0)
+    spread = np.sqrt(within + between)
+    constant = [c for j, c in enumerate(plan.columns) if spread[j] <= 1e-13 * abs(mean[j])]
+    if constant and plan.prior == "none":
+        raise DataError(f"the column {constant[0]!r} has the same value at all sites: leave it out")
+    centred = filled >= CENTER_SHARE
+    size = np.where(centred, spread, np.sqrt(spread**2 + mean**2))
+    if not plan.shares_risk_sets and not plan.intercepts:  # sites are not compared
+        size = np.where(np.sqrt(within) > MIN_WITHIN_SHARE * spread, np.sqrt(within), size)
+    return np.where(centred, mean, 0.0), power_of_two(size), mean
+
+
+def _refuse_events(plan: FederatedPlan, events: int | None, rows: int) -> None:
+    """Reject data without events, or without others, whose estimates are not finite."""
+    if events == 0:
+        raise DataError("no site has an event")
+    if plan.model == "logistic" and events == rows:
+        raise DataError("everyone has the event, at all sites")
+
+
+def _outcome(plan: FederatedPlan, totals: Totals, weight: float) -> tuple[np.ndarray, float]:
+    """Compute the initial common intercept, and the variance of the outcome."""
+    if not (plan.intercepts or plan.has_own_intercepts):
+        return np.empty(0), math.nan
+    total, within = totals.number("outcome"), totals.number("outcome_within") / weight
+    if plan.has_own_intercepts:
+        return np.empty(0), within
+    middle = total / weight
+    between = totals.number("outcome_between") / weight - middle**2
+    variance = within + (between if between > MIN_BETWEEN_SHARE * middle**2 else 0.0)
+    if plan.model == "linear":
+        return np.array([middle]), variance
+    if plan.model == "poisson":
+        return np.log(np.array([total / totals.number("expected")])), variance
+    share = np.clip(np.array([middle]), 1e-12, 1 - 1e-12)
+    return np.log(share / (1 - share)), variance

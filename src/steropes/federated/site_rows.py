@@ -1,0 +1,293 @@
+"""A site's rows, read from its table according to the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from ..backends import get_backend
+from ..data import (
+    Surv,
+    check_exposure,
+    check_offset,
+    check_response,
+    check_strata,
+    check_survival,
+    check_weights,
+)
+from ..design import Design, as_design, has_names
+from ..errors import DataError
+from ..fit import Problem
+from ..likelihoods import (
+    ConditionalLogisticLikelihood,
+    ConditionalPoissonLikelihood,
+    CoxLikelihood,
+    FineGrayLikelihood,
+    Likelihood,
+    LinearLikelihood,
+    LogisticLikelihood,
+    MatchedCoxLikelihood,
+    PoissonLikelihood,
+)
+from ..likelihoods.cox_likelihood import Ties
+from ..select.folds import cut
+from .federated_plan import WITHIN, FederatedPlan
+
+__all__ = ["INTERRUPTED", "SiteRows", "read_rows"]
+
+INTERRUPTED = (
+    "between competing events and later events of interest there is a time at which nobody, or "
+    "hardly anyone, was under observation: leave out rows that end before it"
+)
+
+
+@dataclass(frozen=True)
+class SiteRows:
+    """The rows of a site.
+
+    Attributes
+    ----------
+    problem : Problem
+        The problem without an intercept; dense columns are centred if the model allows it.
+    unit : (n,) int array
+        The person of each row; the stratum (person, matched set) if the model conditions on one.
+    event : (n,) bool array or None
+        Whether each row has an event; None for linear models.
+    y : (n,) array
+        Outcome, or the time of survival models.
+    entry : (n,) array or None
+        Times of late entry.
+    strata : (n,) int array or None
+    codes : (n,) int array or None
+        Causes of events if there are several; 0 is censored.
+    held_out : (n, folds · repeats) bool array or None
+        The rows that each fold leaves out, if folds choose the variance.
+    """
+
+    problem: Problem
+    unit: np.ndarray
+    event: np.ndarray | None
+    y: np.ndarray
+    entry: np.ndarray | None = None
+    strata: np.ndarray | None = None
+    codes: np.ndarray | None = None
+    held_out: np.ndarray | None = None
+
+    @property
+    def design(self) -> Design:
+        """The covariates."""
+        design = self.problem.design
+        assert isinstance(design, Design)
+        return design
+
+
+def read_rows(data: Any, plan: FederatedPlan, site: int = 0) -> SiteRows:
+    """Read a site's table.
+
+    Parameters
+    ----------
+    data : data frame or Arrow table, path to a Parquet or CSV file, or mapping
+        The table. A mapping has ``"X"`` (anything that `as_design` accepts, with the names of the
+        plan's columns) and vectors by the names of their columns.
+    plan : FederatedPlan
+    site : int
+        Position of the site in the plan, on which its folds depend.
+
+    Raises
+    ------
+    DataError
+        A column is missing, or has values that the model cannot use.
+    """
+    if isinstance(data, str | Path):
+        data = _read_file(Path(data))
+    if isinstance(data, dict):
+        design, take = _given(data, plan)
+    else:
+        frame = nw.from_native(data, eager_only=True)
+        gone = [c for c in plan.table_columns if c not in frame.columns]
+        if gone:
+            raise DataError(
+                f"the table has no column {gone[0]!r}"
+                + (f" (nor {len(gone) - 1} others of the plan)" if len(gone) > 1 else "")
+            )
+        design = as_design(frame.select(list(plan.columns)).to_native())
+
+        def take(name: str) -> Any:
+            return frame[name].to_numpy()
+
+    return _rows(design, take, plan, site)
+
+
+def _read_file(path: Path) -> Any:
+    """Read a Parquet or CSV file."""
+    if not path.exists():
+        raise DataError(f"there is no file {path}")
+    if path.suffix == ".parquet":
+        import pyarrow.parquet as pq
+
+        return pq.read_table(path)
+    if path.suffix == ".csv":
+        import pandas as pd
+
+        return pd.read_csv(path, float_precision="round_trip")  # equal times remain equal
+    raise DataError(f"{path}: a site's table must be a .parquet or a .csv file")
+
+
+def _given(data: dict[str, Any], plan: FederatedPlan) -> tuple[Design, Callable[[str], Any]]:
+    """Return the design of a mapping of data, and a function that returns its vectors."""
+    if "X" not in data:
+        raise DataError("a mapping of data needs 'X', the covariates")
+    X = data["X"]
+    design = as_design(X) if has_names(X) else as_design(X, names=list(plan.columns))
+    if list(design.names) != list(plan.columns):
+        odd = [n for n in design.names if n not in plan.columns]
+        odd += [n for n in plan.columns if n not in design.names]
+        what = f"{odd[0]!r} is in one and not in the other" if odd else "their order differs"
+        raise DataError(f"the columns of X are not those of the plan: {what}")
+
+    def take(name: str) -> Any:
+        if name not in data:
+            raise DataError(f"the data have no {name!r}")
+        return data[name]
+
+    return design, take
+
+
+def _rows(design: Design, take: Callable[[str], Any], plan: FederatedPlan, site: int) -> SiteRows:
+    """Create the rows from a design and a function that returns other columns."""
+    n, backend = design.n, get_backend("cpu")
+
+    def vector(name: str | None) -> Any:
+        return None if name is None else take(name)
+
+    weights = check_weights(vector(plan.weight), n)
+    offset = check_offset(vector(plan.offset), n, plan.model != "linear")
+    log_exposure = check_exposure(vector(plan.exposure), n)
+    if log_exposure is not None:
+        offset = log_exposure if offset is None else offset + log_exposure
+    strata = check_strata(vector(plan.strata), n) if plan.strata is not None else None
+    if strata is not None and plan.model in WITHIN:
+        _refuse_silent(check_response(take(plan.outcome), n) > 0, strata, plan)
+    likelihood: Likelihood
+    event: np.ndarray | None = None
+    entry: np.ndarray | None = None
+    codes: np.ndarray | None = None
+    if plan.model in ("cox", "fine_gray"):
+        assert plan.event is not None
+        given = Surv(take(plan.outcome), take(plan.event), vector(plan.entry))
+        likelihood, y, entry, codes = _of_times(given, weights, strata, plan, backend)
+        event = codes == (plan.cause if plan.model == "fine_gray" else 1)
+        codes = codes if plan.model == "fine_gray" else None
+    elif plan.model == "linear":
+        y = check_response(take(plan.outcome), n)
+        likelihood = LinearLikelihood(y, backend)
+    elif plan.model in ("logistic", "conditional"):
+        y = _zero_or_one(check_response(take(plan.outcome), n))
+        event = y > 0
+        likelihood = _of_cases(y, strata, plan, backend)
+    else:
+        y = check_response(take(plan.outcome), n, minimum=0.0)
+        event = y > 0
+        if plan.model == "poisson":
+            likelihood = PoissonLikelihood(y, backend)
+        else:
+            assert strata is not None
+            likelihood = ConditionalPoissonLikelihood(y, strata, backend)
+    if plan.intercepts or plan.has_own_intercepts or likelihood.shift_invariant:
+        design = design.centered()
+    problem = Problem(design, likelihood, weights, offset, None, list(plan.columns))
+    within = plan.model in WITHIN
+    assert not within or strata is not None
+    unit = strata if within and strata is not None else np.arange(n)
+    held_out = None
+    if plan.folds:
+        label = None if event is None else event.astype(np.int64)
+        groups = vector(plan.groups)
+        held_out = _folds(plan, site, label if codes is None else codes, within, unit, groups,
+                          weights)  # fmt: skip
+    return SiteRows(problem, unit, event, np.asarray(y), entry, strata, codes, held_out)
+
+
+def _folds(
+    plan: FederatedPlan, site: int, label: np.ndarray | None, within: bool, unit: np.ndarray,
+    groups: Any, weights: np.ndarray,
+) -> np.ndarray:  # fmt: skip
+    """Draw the rows that each fold leaves out, as a cross-validation of these rows alone does."""
+    chooser = replace(plan.chooser(site), groups=groups)
+    fold, pairs = cut(chooser, label, unit if within else None, weights)
+    return np.stack([fold[:, r] == f for r, f in pairs], axis=1)
+
+
+def _refuse_silent(event: np.ndarray, strata: np.ndarray, plan: FederatedPlan) -> None:
+    """Reject rows without any stratum that has both an event and rows to compare it with."""
+    rows, events = np.bincount(strata), np.bincount(strata, event)
+    exact = plan.model == "conditional" and plan.ties in (None, "exact")
+    if not ((events > 0) & (rows > (events if exact else 1))).any():
+        raise DataError(
+            "no stratum (matched set, person) here has both an event and other rows, so that these "
+            "rows are uninformative: check the strata, or leave the site out of the plan"
+        )
+
+
+def _of_times(
+    given: Any, weights: np.ndarray, strata: np.ndarray | None, plan: FederatedPlan, backend: Any
+) -> tuple[Likelihood, np.ndarray, np.ndarray | None, np.ndarray]:
+    """Create the likelihood, with times and entries on the plan's grid if any, and event codes."""
+    competing = plan.model == "fine_gray"
+    y, codes, entry = check_survival(given, len(weights), competing=competing)
+    if plan.times:
+        y, entry = on_grid(y, entry, plan.times)
+    if not competing:
+        ties: Ties = "breslow" if plan.ties == "breslow" else "efron"
+        codes = (codes > 0).astype(np.int64)
+        return CoxLikelihood(y, codes > 0, backend, entry, strata, ties), y, entry, codes
+    likelihood = FineGrayLikelihood(y, codes, backend, plan.cause, strata, entry)
+    if plan.baseline == "site" and likelihood.cut_off(weights) is not None:
+        raise DataError(INTERRUPTED)
+    return likelihood, y, entry, codes
+
+
+def _of_cases(
+    y: np.ndarray, strata: np.ndarray | None, plan: FederatedPlan, backend: Any
+) -> Likelihood:
+    """Create the likelihood of a logistic or conditional model."""
+    if plan.model == "logistic":
+        return LogisticLikelihood(y, backend)
+    assert strata is not None
+    if plan.ties is None or plan.ties == "exact":
+        return ConditionalLogisticLikelihood(y, strata, backend)
+    return MatchedCoxLikelihood(y, strata, backend, plan.ties)
+
+
+def _zero_or_one(y: np.ndarray) -> np.ndarray:
+    """Validate a binary outcome."""
+    wrong = (y != 0) & (y != 1)
+    if wrong.any():
+        i = int(wrong.argmax())
+        raise DataError(f"the outcome must be 0 or 1; row {i} has another value")
+    return y
+
+
+def on_grid(
+    time: np.ndarray, entry: np.ndarray | None, times: tuple[float, ...]
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Round times up to a grid, and entries down.
+
+    A row is then at risk at each grid time whose interval intersects (entry, time].
+    """
+    grid = np.asarray(times, float)
+    late = time > grid[-1]
+    if late.any():
+        raise DataError(
+            f"{int(late.sum())} people are observed beyond the grid's last time, {grid[-1]:g}; "
+            "censor them there, or extend the grid"
+        )
+    if entry is not None:
+        low = np.concatenate([[-np.inf], grid])
+        entry = low[np.searchsorted(grid, entry, side="right")]
+    return grid[np.searchsorted(grid, time, side="left")], entry

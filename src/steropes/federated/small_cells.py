@@ -1,0 +1,363 @@
+"""Small cells: counts of people that a site does not disclose, not even within a total.
+
+The counts in a table can be computed from sums over rows at a few coefficients. The rules therefore
+examine the rows themselves rather than the numbers of a message. Columns with few values, the
+event, and the times of a common grid are factors. Cells are those of each factor, of each pair of
+factors (including their most frequent levels, so that differences are cells as well), and of all
+factors jointly if the answers are numerous enough to compute them (`answer_ledger`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy import sparse
+
+from ..design.column_storage import DenseBlock, SparseBlock
+from ..errors import listed
+from .federated_plan import SURVIVAL, UNCONDITIONAL, FederatedPlan
+from .owner_rules import OwnerRules
+from .site_rows import SiteRows
+
+__all__ = ["Factor", "SiteCells"]
+
+# The largest number of factors that a sentence names.
+MAX_NAMED = 5
+# The number of covariates whose cells with the outcomes are counted at once.
+COLUMNS_AT_ONCE = 300
+# The multiplier of the hash of values: an odd number that spreads bits well.
+MIXING = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A variable with few levels.
+
+    Attributes
+    ----------
+    name : str
+    rows : tuple of int arrays
+        The rows at each level except the most frequent one.
+    complete : bool
+        Whether the levels are all values of the column. Otherwise the column has many values, one
+        of which occurs in at least half of the rows, and all other rows form the second level.
+    """
+
+    name: str
+    rows: tuple[np.ndarray, ...]
+    complete: bool = True
+
+
+class SiteCells:
+    """The cells of a site's rows under a plan.
+
+    Parameters
+    ----------
+    rows : SiteRows
+    plan : FederatedPlan
+    rules : OwnerRules
+    others : sequence of Factor
+        Factors of earlier plans on the same people, whose cells with those of this plan are
+        counted too.
+    """
+
+    def __init__(
+        self, rows: SiteRows, plan: FederatedPlan, rules: OwnerRules, others: Sequence[Factor] = ()
+    ) -> None:
+        self.rows, self.plan, self.rules = rows, plan, rules
+        self.counted = rows.problem.weights > 0
+        self.own_units = plan.model not in UNCONDITIONAL and plan.model not in SURVIVAL
+        self.covariates = list(_covariates(rows, self.counted, rules.levels))
+        self.outcomes = list(self._outcomes())
+        self.others = list(others)
+
+    # -- factors -----------------------------------------------------------------------------------
+
+    def _outcomes(self) -> Iterator[Factor]:
+        """Yield the factors of the outcome: events by cause, and times of shared risk sets."""
+        rows, plan = self.rows, self.plan
+        if plan.model == "linear":
+            yield from _factor_of(plan.outcome, rows.y, self.counted, self.rules.levels)
+            return
+        assert rows.event is not None
+        event = rows.event.astype(float)
+        if rows.codes is not None:
+            event = np.where(rows.event, 1.0, np.where(rows.codes > 0, 2.0, 0.0))
+        name = plan.event or plan.outcome
+        yield _levels_of(name, event, self.counted)
+        if plan.shares_risk_sets and plan.times:
+            yield _levels_of(plan.outcome, rows.y, self.counted)
+            if rows.entry is not None:
+                yield _levels_of(plan.entry or "", rows.entry, self.counted)
+
+    def people(self, among: np.ndarray) -> int:
+        """Count the people among some rows, given as a bool array."""
+        return len(np.unique(self.rows.unit[among & self.counted]))
+
+    # -- what is too small -------------------------------------------------------------------------
+
+    def refusals(self, pairs: Sequence[str], folds: bool = True) -> list[str]:
+        """Return sentences on cells of single factors and of pairs that are too small.
+
+        Parameters
+        ----------
+        pairs : sequence of str
+            The covariates of Hessians, all pairs of which are examined; each covariate is examined
+            with each outcome in any case.
+        folds : bool
+            Whether to examine the own rows and the training rows of each fold as well, since the
+            sums of one part follow from those of the other and of all rows.
+        """
+        if self.rules.least <= 1:
+            return []
+        out = self._small(pairs, self.counted)
+        if out or not folds or self.rows.held_out is None:
+            return out
+        for k, held in enumerate(self.rows.held_out.T):
+            for part in (held, ~held):
+                small = self._small((), self.counted & part)
+                if small:
+                    return [f"in fold {k} {small[0]}; or have fewer folds"]
+        return []
+
+    def _small(self, pairs: Sequence[str], among: np.ndarray) -> list[str]:
+        """Return sentences on small cells among some rows; see `refusals`."""
+        least = self.rules.least
+        if self.people(among) < least:
+            return [f"there are fewer than {least} people"]
+        wanted = set(pairs)
+        free = [f for f in self.covariates if f.name in wanted]
+        rest = [f for f in self.covariates if f.name not in wanted]
+        groups = [(free, [*self.outcomes, *(self.others if wanted else ())])]
+        groups += [
+            (rest[i : i + COLUMNS_AT_ONCE], self.outcomes)
+            for i in range(0, len(rest), COLUMNS_AT_ONCE)
+        ]
+        single: list[tuple[str, ...]] = []
+        both: list[tuple[str, ...]] = []
+        for k, (covariates, others) in enumerate(groups):
+            for small in self._small_pairs(covariates, others, among, k == 0):
+                (both if len(small) == 2 else single).append(small)
+        if single:
+            names = listed(list(dict.fromkeys(name for (name,) in single)), MAX_NAMED)
+            return [
+                f"fewer than {least} people have one of the values of {names}: leave the column "
+                "out of the plan, merge it with others, or make a grid of times coarser"
+            ]
+        if both:
+            named = "; ".join(f"{one!r} and {other!r}" for one, other in both[:MAX_NAMED])
+            return [
+                f"fewer than {least} people have some value of one and some value of the other of "
+                f"{named}: leave columns out of the plan, merge them, or make a grid of times "
+                "coarser"
+            ]
+        return []
+
+    def _small_pairs(
+        self, covariates: Sequence[Factor], others: Sequence[Factor], among: np.ndarray, every: bool
+    ) -> list[tuple[str, ...]]:
+        """Return the factors, and pairs of factors, with a cell that is too small.
+
+        Parameters
+        ----------
+        covariates, others : sequence of Factor
+        among : (n,) bool array
+            The rows to count.
+        every : bool
+            Whether to examine pairs of two covariates too, and not only pairs with one of the
+            others.
+        """
+        factors = [*covariates, *others]
+        if not factors:
+            return []
+        m, is_covariate = len(factors), np.arange(len(factors)) < len(covariates)
+        pair = ~(is_covariate[:, None] & is_covariate) | every
+        pair &= ~np.eye(m, dtype=bool)
+        members = [[r[among[r]] for r in f.rows] for f in factors]
+        if self.own_units:  # people have several rows, so the complement of a level is a level too
+            at = np.flatnonzero(among)
+            members = [[*own, np.setdiff1d(at, np.concatenate([*own, at[:0]]))] for own in members]
+        owner = np.repeat(np.arange(m), [len(own) for own in members])
+        levels = [r for own in members for r in own]
+        indptr = np.cumsum([0, *(len(r) for r in levels)])
+        index = np.concatenate([*levels, np.empty(0, np.int64)]).astype(np.int64)
+        Z = sparse.csc_array((np.ones(len(index)), index, indptr), shape=(len(among), len(levels)))
+        if self.own_units:
+            small = self._of_people(Z, owner, m)
+        else:
+            small = self._of_rows(Z, owner, m, int(among.sum()), pair)
+        out: list[tuple[str, ...]] = [(factors[j].name,) for j in np.flatnonzero(np.diag(small))]
+        for i, j in zip(*np.nonzero(np.triu(small & pair, 1)), strict=True):
+            out.append((factors[i].name, factors[j].name))
+        return out
+
+    def _too_few(self, count: np.ndarray) -> np.ndarray:
+        """Return which counts are positive but below the owner's limit."""
+        return (count > 0) & (count < self.rules.least)
+
+    def _of_people(self, Z: sparse.csc_array, owner: np.ndarray, m: int) -> np.ndarray:
+        """Find small cells as in `_of_rows`, counting people with rows at both levels."""
+        units, unit = np.unique(self.rows.unit, return_inverse=True)
+        by_row, out = Z.tocsr(), np.zeros((m, m), bool)
+        for k in range(Z.shape[1]):
+            rows = Z.indices[Z.indptr[k] : Z.indptr[k + 1]]
+            at = (np.ones(len(rows)), (unit[rows], np.arange(len(rows))))
+            of = sparse.csr_array(at, shape=(len(units), len(rows)))
+            few = self._too_few(np.asarray(((of @ by_row[rows]) > 0).sum(axis=0)).ravel())
+            few &= (owner != owner[k]) | (np.arange(len(owner)) == k)
+            out[owner[k], owner[few]] = True
+        return out | out.T
+
+    def _of_rows(
+        self, Z: sparse.csc_array, owner: np.ndarray, m: int, n: int, pair: np.ndarray
+    ) -> np.ndarray:
+        """Find pairs of factors, (m, m) bool, with a small cell; single factors on the diagonal.
+
+        Parameters
+        ----------
+        Z : (n, K) sparse array
+            Indicators of all levels except the most frequent ones.
+        owner : (K,) int array
+            The factor of each level.
+        m : int
+            Number of factors.
+        n : int
+            Number of rows.
+        pair : (m, m) bool array
+            The pairs to examine.
+        """
+        F = np.zeros((len(owner), m))
+        F[np.arange(len(owner)), owner] = 1.0
+        size, G = np.asarray(Z.sum(axis=0)).ravel(), (Z.T @ Z).toarray()
+        found = F.T @ (self._too_few(G) & pair[np.ix_(owner, owner)]) @ F > 0
+        rest = G @ F  # rows at any level of another factor except its most frequent one
+        beyond = F.T @ (self._too_few(size[:, None] - rest) & pair[owner]) > 0
+        total = F.T @ size
+        neither = n - total[:, None] - total + F.T @ rest
+        found = found | beyond | beyond.T | (self._too_few(neither) & pair)
+        np.fill_diagonal(found, (F.T @ self._too_few(size) > 0) | self._too_few(n - total))
+        return found
+
+    # -- the table of all columns together ---------------------------------------------------------
+
+    @cached_property
+    def few(self) -> tuple[int, bool]:
+        """Number of combinations of covariates with few values, and whether a cell is small.
+
+        Combinations are counted for covariates alone, because the outcome enters the sums of most
+        models in few numbers; cells are those of covariates and outcome.
+        """
+        pattern = np.zeros(len(self.counted), np.uint64)
+        complete = [f for f in self.covariates if f.complete]
+        for j, factor in enumerate(complete):
+            for k, rows in enumerate(factor.rows):
+                pattern[rows] += _weight(j, k)
+        combinations = len(np.unique(pattern[self.counted]))
+        for j, factor in enumerate(self.outcomes):
+            for k, rows in enumerate(factor.rows):
+                pattern[rows] += _weight(len(complete) + j, k)
+        return combinations, self._has_small(pattern)
+
+    @cached_property
+    def all(self) -> tuple[int, bool]:
+        """The same as `few` for all covariates, with weights and offsets."""
+        combinations = len(np.unique(self._covariate_pattern[self.counted]))
+        return combinations, self._has_small(self.pattern)
+
+    @cached_property
+    def _covariate_pattern(self) -> np.ndarray:
+        """A hash of the covariates, weight, offset and times of each row, (n,) uint64."""
+        pattern, problem = np.zeros(len(self.counted), np.uint64), self.rows.problem
+        for j, (rows, values) in enumerate(_values(self.rows)):
+            pattern[rows] += _mixed(values, j)
+        times = [self.rows.y, self.rows.entry] if self.plan.model in SURVIVAL else []
+        for j, x in enumerate([problem.weights, problem.offset, *times]):
+            if x is not None:
+                pattern += _mixed(x, -1 - j)
+        return pattern
+
+    @cached_property
+    def pattern(self) -> np.ndarray:
+        """A hash of all values of each row, (n,) uint64."""
+        codes = self.rows.codes if self.rows.codes is not None else self.rows.y
+        pattern = self._covariate_pattern + _mixed(np.asarray(codes, float), -9)
+        if self.rows.event is not None:
+            pattern = pattern + _mixed(self.rows.event.astype(float), -10)
+        return pattern
+
+    def _has_small(self, pattern: np.ndarray) -> bool:
+        """Return whether a combination of values occurs in too few people."""
+        both = np.unique(np.column_stack([pattern, self.rows.unit.astype(np.uint64)])[self.counted],
+                         axis=0)  # fmt: skip
+        counts = np.unique(both[:, 0], return_counts=True)[1]
+        return bool((counts < self.rules.least).any())
+
+
+def _weight(j: int, k: int) -> np.uint64:
+    """Hash level k of factor j, such that sums of hashes identify the levels."""
+    return _mixed(np.array([float(k + 1)]), j)[0]
+
+
+def _mixed(x: np.ndarray, j: int) -> np.ndarray:
+    """Hash the values of column j, (n,) uint64, such that sums over columns identify rows."""
+    z = (np.asarray(x, np.float64) + 0.0).view(np.uint64)
+    with np.errstate(over="ignore"):
+        z = (z ^ np.uint64(j % (1 << 32) + 1)) * MIXING
+        z = (z ^ (z >> np.uint64(29))) * (MIXING + np.uint64(2 * (j % 1009)))
+        return z ^ (z >> np.uint64(32))
+
+
+def _values(rows: SiteRows) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield the nonzero rows of each column, or all rows of a dense one, with their values."""
+    for block in rows.design.blocks:
+        for j in range(block.p):
+            if isinstance(block, SparseBlock):
+                own = slice(block.indptr[j], block.indptr[j + 1])
+                at = block.indices[own]
+                yield at, block.data[own] if len(block.data) else np.ones(len(at))
+            elif isinstance(block, DenseBlock):
+                yield np.arange(block.n), block.values[:, j]
+
+
+def _covariates(rows: SiteRows, counted: np.ndarray, most: int) -> Iterator[Factor]:
+    """Yield the covariates that are factors."""
+    for name, (at, values) in zip(rows.design.names, _values(rows), strict=True):
+        if len(at) == len(counted):
+            x = np.empty(len(counted))
+            x[at] = values
+            yield from _factor_of(name, x, counted, most)
+            continue
+        some = counted[at]
+        yield from _sparse_factor(name, at[some], values[some], int(counted.sum()), most)
+
+
+def _sparse_factor(
+    name: str, at: np.ndarray, values: np.ndarray, n: int, most: int
+) -> Iterator[Factor]:
+    """Yield the factor of a column that is zero in all other rows, if it is one."""
+    found, code = np.unique(values, return_inverse=True)
+    if len(found) + 1 <= most:
+        yield Factor(name, tuple(at[code == k] for k in range(len(found))))
+    elif 2 * len(at) <= n:
+        yield Factor(name, (at,), complete=False)
+
+
+def _factor_of(name: str, x: np.ndarray, counted: np.ndarray, most: int) -> Iterator[Factor]:
+    """The factor of a column, if it is one."""
+    found, size = np.unique(x[counted], return_counts=True)
+    if len(found) <= most:
+        yield _levels_of(name, x, counted)
+    elif 2 * size.max() >= counted.sum():
+        common = found[int(size.argmax())]
+        yield Factor(name, (np.flatnonzero(counted & (x != common)),), complete=False)
+
+
+def _levels_of(name: str, x: np.ndarray, counted: np.ndarray) -> Factor:
+    """A factor of all values."""
+    found, size = np.unique(x[counted], return_counts=True)
+    common = found[int(size.argmax())] if len(found) else np.nan
+    rows = tuple(np.flatnonzero(counted & (x == v)) for v in found if v != common)
+    return Factor(name, rows)
