@@ -66,4 +66,4 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 clean:
-	rm -rf $(VENV) site docs/api/generated steropes-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) site docs/api/generated docs/gallery steropes-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
