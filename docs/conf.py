@@ -39,6 +39,7 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "min_reported_time": 1e9,
     "abort_on_example_error": True,
+    "ignore_repr_types": r"matplotlib",
 }
 
 html_theme = "pydata_sphinx_theme"

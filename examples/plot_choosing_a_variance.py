@@ -28,14 +28,14 @@ table.insert(0, "exposure", exposure)
 
 prior = Laplace(exclude=["exposure"])
 model = LogisticRegression(prior=prior, cv=CrossValidation(10, random_state=1)).fit(table, y)
-fig, ax = plt.subplots(figsize=(6, 3.5))
+fig, ax = plt.subplots(figsize=(6, 3.5), layout="constrained")
 plots.cross_validation_curve(model, ax=ax)
 
 # %%
 # The path of the coefficients shows which covariates enter at which penalty.
 
 path = coefficient_path(LogisticRegression(prior=prior), table, y, np.geomspace(1e-4, 1, 25))
-fig, ax = plt.subplots(figsize=(6, 4))
+fig, ax = plt.subplots(figsize=(6, 4), layout="constrained")
 plots.coefficient_paths(path, chosen=model.variance_, ax=ax)
 
 # %%

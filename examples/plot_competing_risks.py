@@ -31,7 +31,7 @@ arm = np.where(treated, "treated", "control")
 # %%
 # The cumulative incidence of relapse by arm:
 
-fig, ax = plt.subplots(figsize=(6, 4))
+fig, ax = plt.subplots(figsize=(6, 4), layout="constrained")
 plots.incidence_curves(aalen_johansen(outcome, groups=arm), cause=1, time_label="Years", ax=ax)
 
 # %%

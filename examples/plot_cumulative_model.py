@@ -42,7 +42,7 @@ print("means:", model.predict_mean(patients).round(0))
 # %%
 # The estimated transformation is close to linear in the middle and bends at the ends.
 
-fig, ax = plt.subplots(figsize=(6, 4))
+fig, ax = plt.subplots(figsize=(6, 4), layout="constrained")
 model.plot_alpha(ax=ax)
 
 # %%

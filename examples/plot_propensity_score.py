@@ -41,7 +41,7 @@ score = LogisticRegression(prior=Laplace(), cv=CrossValidation(10, random_state=
 print(f"{np.count_nonzero(score.coef_)} of {p} covariates, certificate {score.optimality_:.0e}")
 logit = score.decision_function(X)
 
-fig, ax = plt.subplots(figsize=(6, 3))
+fig, ax = plt.subplots(figsize=(6, 3), layout="constrained")
 for arm, label in ((1, "new drug"), (0, "comparator")):
     ax.hist(logit[treated == arm], bins=60, density=True, alpha=0.5, label=label)
 ax.set(xlabel="Logit of the propensity score", ylabel="Density")
@@ -65,7 +65,7 @@ before = differences(np.flatnonzero(treated), np.flatnonzero(1 - treated))
 after = differences(a, b)
 print(f"largest difference before {abs(before).max():.2f}, after {abs(after).max():.2f}")
 
-fig, ax = plt.subplots(figsize=(4, 4))
+fig, ax = plt.subplots(figsize=(4, 4), layout="constrained")
 ax.scatter(abs(before), abs(after), s=8)
 ax.axhline(0.1, linestyle="--", linewidth=1)
 ax.set(xlabel="Standardised difference before matching", ylabel="After matching")

@@ -22,7 +22,7 @@ aid = rossi["fin"].map({1: "aid", 0: "no aid"})
 # Begin with the curves. Because of the randomisation their difference is an estimate of the
 # effect.
 
-fig, ax = plt.subplots(figsize=(6, 4))
+fig, ax = plt.subplots(figsize=(6, 4), layout="constrained")
 plots.survival_curves(kaplan_meier(outcome, groups=aid), time_label="Weeks", ax=ax)
 logrank_test(outcome, aid)
 
