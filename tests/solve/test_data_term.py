@@ -12,7 +12,7 @@ from steropes.likelihoods import LogisticLikelihood
 from steropes.solve import Batch
 from steropes.solve.certificate import violations
 from steropes.solve.data_term import LocalTerm
-from steropes.solve.iterate import on_the_way
+from steropes.solve.elastic_net_penalty import continuation_factors
 
 PENALTIES = {"lasso": (2.0, 0.0), "ridge": (0.0, 3.0), "both": (1.5, 0.5)}
 
@@ -82,7 +82,7 @@ def test_a_way_of_softer_penalties_changes_no_answer(monkeypatch, rng):
 
 @pytest.mark.parametrize("strongest", [0.5, 1.0, 1.6, 40.0, 1e6])
 def test_the_way_is_in_large_strides_first(strongest):
-    factors = np.array(on_the_way(strongest))
+    factors = np.array(continuation_factors(strongest))
     assert ((factors > 1) & (factors < strongest)).all()
     strides = np.append(factors, 1.0)[:-1] / np.append(factors, 1.0)[1:]
     assert (np.diff(strides) <= 1e-9).all()  # and the shorter the nearer

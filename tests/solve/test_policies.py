@@ -12,9 +12,9 @@ from steropes.solve.bfgs import BfgsPairs
 from steropes.solve.damping import DAMPEST, Damping
 from steropes.solve.data_term import LocalTerm
 from steropes.solve.descent_state import DescentState
+from steropes.solve.elastic_net_penalty import ElasticNetPenalty
 from steropes.solve.growth import ADD_AT_ONCE, AT_ONCE, idle, most_urgent
 from steropes.solve.hessians import Hessians
-from steropes.solve.iterate import Penalty
 from steropes.solve.quadratic import QuadraticModel, SharedMatrix
 from steropes.solve.rates import LOOSEST, TIGHTEST, Rates
 
@@ -148,7 +148,9 @@ def test_columns_are_looked_at_before_a_hessian_of_those_that_there_are(rng, mon
     y = (rng.random(n) < 1 / (1 + np.exp(1 - X @ rng.normal(size=p) * 0.3))).astype(float)
     term = LocalTerm(as_design(X), LogisticLikelihood(y, get_backend("cpu", 1)), np.ones((n, 1)))
     batch = Batch(term)
-    batch.hessians.set_penalty(Penalty.of(np.ones(p), np.zeros(p), term.scale, 1, term.lanes))
+    batch.hessians.set_penalty(
+        ElasticNetPenalty.of(np.ones(p), np.zeros(p), term.scale, 1, term.lanes)
+    )
     batch.penalty = batch.hessians._penalty
     term.join(np.arange(10))
     batch.hessians.follow()

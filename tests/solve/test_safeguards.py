@@ -6,7 +6,7 @@ from scipy import sparse, special
 from sklearn.model_selection import KFold
 
 import steropes
-from steropes.solve.iterate import Penalty
+from steropes.solve.elastic_net_penalty import ElasticNetPenalty
 
 
 def rare_columns(rng, n, p, highest):
@@ -124,5 +124,5 @@ def test_far_columns_that_nearly_cancel_have_large_coefficients(family, storage)
 
 
 def test_a_penalty_that_overflows_is_infinite_without_a_warning():
-    penalty = Penalty.of(np.zeros(1), np.ones(1), np.ones(1), 1, 1)
+    penalty = ElasticNetPenalty.of(np.zeros(1), np.ones(1), np.ones(1), 1, 1)
     assert penalty.value(np.array([[1e200]]), np.array([0])) == np.inf

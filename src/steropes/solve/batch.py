@@ -21,11 +21,12 @@ from ..priors import GroupPenalty, Prior
 from .certificate import units, violations
 from .data_term import DataTerm
 from .descent_state import EARLY_LOOKS, DescentState
+from .elastic_net_penalty import ElasticNetPenalty, continuation_factors
 from .fit import Fit, fits
 from .fit_trace import FitTrace
 from .growth import idle, most_urgent
 from .hessians import DEAR, Hessians
-from .iterate import Penalty, Point, on_the_way
+from .iterate import Iterate
 from .outside import outside_violations
 from .response import Response
 from .score_units import local_score_variances, smaller_variances
@@ -73,8 +74,8 @@ class Batch:
         self.term = term
         self.hessians = Hessians(term, shared, per_replicate_subproblems)
         self.alone, self.shared = self.hessians.alone, self.hessians.shared
-        self.point = Point.zero(term.p, term.lanes)
-        self.penalty: Penalty | None = None  # of the last fit
+        self.point = Iterate.zero(term.p, term.lanes)
+        self.penalty: ElasticNetPenalty | None = None  # of the last fit
         self.certificate = np.full(term.lanes, np.inf)
         self.added_columns = False
         self._here: np.ndarray | None = None  # scores' variances where replicates stopped
@@ -176,7 +177,7 @@ class Batch:
             the fit is under way, or only at its end.
         """
         term = self.term
-        penalty = Penalty.of(l1, l2, term.scale, term.B, term.lanes)
+        penalty = ElasticNetPenalty.of(l1, l2, term.scale, term.B, term.lanes)
         self.point.begin()
         self.added_columns = False
         term.join(np.flatnonzero(row_any(penalty.l1 == 0)))
@@ -195,7 +196,7 @@ class Batch:
         self._descend(penalty, tol, left, callback, look == "after" or everything)
         return fits(term, self.point, self.certificate, tol, self.shared.count)
 
-    def _way(self, penalty: Penalty) -> list[float]:
+    def _way(self, penalty: ElasticNetPenalty) -> list[float]:
         """Factors of the penalties on the way, largest first; none where the way is short."""
         if not self.alone or self.penalty is not None or not (penalty.l1 > 0).any():
             return []
@@ -209,11 +210,11 @@ class Batch:
             term.join(np.arange(term.p))
             self.shared.forget()
             return []
-        return on_the_way(float(urgency.max()))
+        return continuation_factors(float(urgency.max()))
 
     def _descend(
         self,
-        penalty: Penalty,
+        penalty: ElasticNetPenalty,
         tol: float,
         max_iter: int,
         callback: Callback | None,
@@ -318,7 +319,7 @@ class Batch:
         They are as `solve` takes them.
         """
         assert self.penalty is not None
-        then = Penalty.of(l1, l2, self.term.scale, self.term.B, self.term.lanes)
+        then = ElasticNetPenalty.of(l1, l2, self.term.scale, self.term.B, self.term.lanes)
         _, unit = self._violation()
         self.hessians.left()
         return Response(self.term, self.point, self.penalty, then, self.hessians.curvatures(), unit)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..likelihoods.nuisance_likelihood import Nuisance
 from .data_term import DataTerm
-from .iterate import Point
+from .iterate import Iterate
 
 __all__ = ["Fit", "fits"]
 
@@ -61,7 +61,7 @@ class Fit:
 
 
 def fits(
-    term: DataTerm, point: Point, certificate: np.ndarray, tol: float, n_hessian: int
+    term: DataTerm, point: Iterate, certificate: np.ndarray, tol: float, n_hessian: int
 ) -> list[Fit]:
     """The records of replicates where they are, with their certificates (lanes,)."""
     beta = point.beta / term.scale[:, None]

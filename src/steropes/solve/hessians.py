@@ -14,7 +14,7 @@ import numpy as np
 from .bfgs import BfgsPairs
 from .data_term import Accuracy, DataTerm
 from .descent_state import DescentState
-from .iterate import Penalty
+from .elastic_net_penalty import ElasticNetPenalty
 from .quadratic import ColumnMatrix, QuadraticModel, SharedMatrix
 from .shared_hessian import SharedHessian
 from .step import Curvatures
@@ -68,11 +68,11 @@ class Hessians:
         self.moved = self.fresh = False
         self._idle = False  # whether the last step moved nobody
         self.thinner = 0.0
-        self._penalty: Penalty | None = None
+        self._penalty: ElasticNetPenalty | None = None
         self._sigma: tuple[int, np.ndarray] | None = None
         self._exact = False  # whether a coarse Hessian was found to be too coarse
 
-    def set_penalty(self, penalty: Penalty) -> None:
+    def set_penalty(self, penalty: ElasticNetPenalty) -> None:
         """Be of models with a penalty, to which a descent begins."""
         self._penalty = penalty
         self.fresh = self._idle = False

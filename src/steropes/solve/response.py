@@ -16,7 +16,8 @@ import numpy as np
 from ..backends.tall_reductions import column_max, column_sum
 from .damping import Damping
 from .data_term import DataTerm
-from .iterate import Penalty, Point
+from .elastic_net_penalty import ElasticNetPenalty
+from .iterate import Iterate
 from .step import Curvatures, minima
 
 __all__ = ["Response"]
@@ -36,7 +37,7 @@ class Response:
     ----------
     term, point
         Where the replicates are; the objective is no longer known once they move.
-    now, then : Penalty
+    now, then : ElasticNetPenalty
         Which differ little.
     curvatures : Curvatures
     unit : (k, lanes) array
@@ -44,8 +45,8 @@ class Response:
     """
 
     def __init__(
-        self, term: DataTerm, point: Point, now: Penalty, then: Penalty, curvatures: Curvatures,
-        unit: np.ndarray,
+        self, term: DataTerm, point: Iterate, now: ElasticNetPenalty,
+        then: ElasticNetPenalty, curvatures: Curvatures, unit: np.ndarray,
     ) -> None:  # fmt: skip
         W, beta = term.W, point.beta[term.W]
         self.term, self.point, self.curvatures, self.unit = term, point, curvatures, unit

@@ -12,7 +12,8 @@ from ..backends.tall_reductions import column_all, column_max, column_sum, colum
 from .bfgs import BfgsPairs
 from .damping import Damping
 from .data_term import DataTerm, Trial
-from .iterate import Penalty, Point
+from .elastic_net_penalty import ElasticNetPenalty
+from .iterate import Iterate
 from .quadratic import LowRank, QuadraticModel
 from .shared_hessian import SharedHessian
 
@@ -70,8 +71,8 @@ class Proposal:
 
 
 def propose(
-    term: DataTerm, point: Point, penalty: Penalty, curvatures: Curvatures, damping: Damping,
-    todo: np.ndarray, unit: np.ndarray, tolerance: np.ndarray,
+    term: DataTerm, point: Iterate, penalty: ElasticNetPenalty, curvatures: Curvatures,
+    damping: Damping, todo: np.ndarray, unit: np.ndarray, tolerance: np.ndarray,
 ) -> Proposal:  # fmt: skip
     """Minimise the replicates' quadratic models to a tolerance (lanes,) in units (k, lanes)."""
     W = term.W
@@ -148,7 +149,7 @@ def minima(
 
 
 def search(
-    term: DataTerm, point: Point, penalty: Penalty, proposal: Proposal, todo: np.ndarray
+    term: DataTerm, point: Iterate, penalty: ElasticNetPenalty, proposal: Proposal, todo: np.ndarray
 ) -> tuple[Trial, np.ndarray]:
     """Shorten the steps until each lowers its objective; the lengths are (lanes,), 0 for none."""
     W = term.W
@@ -171,7 +172,7 @@ def search(
 
 
 def commit(
-    term: DataTerm, point: Point, penalty: Penalty, proposal: Proposal, trial: Trial,
+    term: DataTerm, point: Iterate, penalty: ElasticNetPenalty, proposal: Proposal, trial: Trial,
     t: np.ndarray, curvatures: Curvatures,
 ) -> None:  # fmt: skip
     """Move the points: the only part of a step that changes them."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .data_term import DataTerm
-from .iterate import Penalty
+from .elastic_net_penalty import ElasticNetPenalty
 
 __all__ = ["in_single_precision", "one_row_in", "too_wide"]
 
@@ -22,7 +22,7 @@ SMALL = 512  # columns up to which a Hessian is in double precision,
 MANY_ROWS = 4  # and rows for each column from which on it need not be
 
 
-def one_row_in(term: DataTerm, penalty: Penalty) -> int:
+def one_row_in(term: DataTerm, penalty: ElasticNetPenalty) -> int:
     """The rows of which one goes into a Hessian far from the end, 1 for all."""
     if not penalty.l1[term.W].any():
         return 1

@@ -1,0 +1,85 @@
+"""The separable penalty of a batch: ℓ1 and squared ℓ2 terms of each coefficient and replicate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ..backends.tall_reductions import column_sum, row_any
+from ..priors import INFINITE_PENALTY
+
+__all__ = ["ElasticNetPenalty", "continuation_factors"]
+
+# Ratio of successive penalties of a continuation while it is close to the requested one.
+SOFTER = 1.7
+SLOWLY = 3  # Number of penalties with that ratio.
+FAST = 6.0  # Ratio of the earlier penalties, under which few columns are nonzero.
+
+
+@dataclass(frozen=True)
+class ElasticNetPenalty:
+    """Σ_j l1_j |β_j| + ½ l2_j β_j² of each replicate, in the scaled columns.
+
+    Attributes
+    ----------
+    l1, l2 : (p, lanes) arrays
+    free : (p,) bool array
+        Columns without any penalty.
+    """
+
+    l1: np.ndarray
+    l2: np.ndarray
+    free: np.ndarray
+
+    @classmethod
+    def of(
+        cls, l1: np.ndarray, l2: np.ndarray, scale: np.ndarray, B: int, lanes: int
+    ) -> ElasticNetPenalty:
+        """Convert penalties (p,) or (p, B) of columns in X's units."""
+        with np.errstate(over="ignore"):  # An infinite penalty stays infinite in any unit.
+            first = np.minimum(
+                _in_lanes(np.asarray(l1, np.float64), scale, B, lanes), INFINITE_PENALTY
+            )
+        second = _in_lanes(np.asarray(l2, np.float64), scale**2, B, lanes)
+        some = np.logical_or(row_any(first), row_any(second))
+        return cls(first, second, np.logical_not(some))
+
+    @cached_property
+    def lasso(self) -> bool:
+        """Whether there is an ℓ1 term."""
+        return bool((self.l1 > 0).any())
+
+    def times(self, factor: float) -> ElasticNetPenalty:
+        """Return the penalty multiplied by a factor."""
+        return ElasticNetPenalty(factor * self.l1, factor * self.l2, self.free)
+
+    def value(self, beta: np.ndarray, W: np.ndarray) -> np.ndarray:
+        """Evaluate at coefficients (k, lanes) of the columns W, with others zero, (lanes,)."""
+        with np.errstate(over="ignore"):  # an infinite value makes the line search step back
+            return column_sum(self.l1[W] * np.abs(beta) + 0.5 * self.l2[W] * beta * beta)
+
+
+def _in_lanes(penalty: np.ndarray, unit: np.ndarray, B: int, lanes: int) -> np.ndarray:
+    """Scale penalties and pad them to lanes."""
+    if penalty.ndim == 1:
+        penalty = penalty[:, None]
+    scaled = penalty / unit[:, None]
+    out = np.empty((len(penalty), lanes))
+    out[:, :B] = scaled
+    out[:, B:] = scaled[:, :1]
+    return out
+
+
+def continuation_factors(strongest: float) -> list[float]:
+    """Return decreasing factors of stronger penalties that lead to the requested one.
+
+    ``strongest`` is the factor at which all coefficients would be zero.
+    """
+    factors: list[float] = []
+    factor = SOFTER
+    while factor < strongest:
+        factors.append(factor)
+        factor *= SOFTER if len(factors) < SLOWLY else FAST
+    return factors[::-1]
