@@ -19,7 +19,7 @@ demo: $(VENV)/.demo
 	$(BIN)/steropes demo
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
 # One or two files of each package; about 45 seconds of processor time with compiled kernels.
 QUICK := $(addprefix tests/,$(addsuffix .py,\
