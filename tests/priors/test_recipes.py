@@ -367,3 +367,55 @@ def test_variances_in_a_series_are_taken_by_position(rng):
         for v in (given, pd.Series(given, index=[4, 3, 2, 1, 0]))
     )
     np.testing.assert_array_equal(a, b)
+
+
+@dataclass(frozen=True)
+class TowardsMean(Prior):
+    """Deviations of the coefficients from their mean, without the excluded ones."""
+
+    variance: float = 1.0
+    exclude: tuple = ()
+
+    def separable(self, names):
+        return Penalty(np.zeros(len(names)), np.zeros(len(names)))
+
+    def with_variance(self, variance):
+        return replace(self, variance=variance)
+
+    def smooth(self, names):
+        return Deviations(1 / self.variance, ~self.excluded(names))
+
+
+@dataclass(frozen=True)
+class Deviations:
+    """½ strength Σ (β_j − mean)² over the used columns."""
+
+    strength: float
+    used: np.ndarray
+
+    def value(self, beta):
+        return 0.5 * self.strength * (self._from_mean(beta) ** 2).sum(axis=0)
+
+    def gradient(self, beta):
+        return self.strength * self._from_mean(beta)
+
+    def hessian(self, beta, columns):
+        u = self.used[columns].astype(float)
+        return self.strength * (np.diag(u) - np.outer(u, u) / self.used.sum())
+
+    def _from_mean(self, beta):
+        used = self.used.reshape(-1, *[1] * (beta.ndim - 1))
+        return np.where(used, beta - beta[self.used].mean(axis=0), 0.0)
+
+
+@pytest.mark.parametrize("exclude", [(), ("x1",), ("x0@(0,3]",), ("x0",)])
+def test_effects_by_step_are_drawn_to_the_mean_of_the_coefficients_in_the_prior(exclude, rng):
+    X, y = survival(rng)
+    prior = TowardsMean(0.02, exclude)
+    found = fitted(CoxRegression(prior=prior, time_varying={0: [3.0]}), X, y)
+    copies = ["x0@(0,3]", "x0@(3,inf)", "x1", "x2"]
+    gone = {c for c in copies if c in exclude or c.partition("@")[0] in exclude}
+    Z, outcome = pieces(X, y, 3.0)
+    names = [name for name in ("x0", "x1", "x2", "x3") if copies[int(name[1])] in gone]
+    expected = fitted(CoxRegression(prior=TowardsMean(0.02, tuple(names))), Z, outcome)
+    np.testing.assert_allclose(found.coef_, expected.coef_, atol=1e-6)

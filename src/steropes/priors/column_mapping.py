@@ -181,13 +181,15 @@ class CopiedColumns:
     def smooth(self, prior: Prior) -> SmoothTerm | None:
         """See `PriorColumns.smooth`.
 
-        A term that is symmetric in the columns is applied to the coefficients. Other terms must be
-        defined for several coefficients of one column by the prior's `Prior.of_copies`.
+        A term that is symmetric in the columns that are not excluded is applied to the
+        coefficients. Other terms must be defined for several coefficients of one column by the
+        prior's `Prior.of_copies`.
         """
-        term = self._of_columns(prior).smooth(self.names)
+        own = self._of_columns(prior)
+        term = own.smooth(self.names)
         if term is None:
             return None
-        if not _is_symmetric(term, len(self.names)):
+        if not _is_symmetric(term, ~own.excluded(self.names)):
             raise DataError(
                 f"{type(prior).__name__} combines particular columns, but an effect that varies "
                 "with time has several coefficients: the prior's of_copies must define the "
@@ -248,14 +250,16 @@ def _select(penalty: Penalty, at: np.ndarray) -> Penalty:
     return Penalty(np.asarray(penalty.l1)[at], np.asarray(penalty.l2)[at])
 
 
-def _is_symmetric(term: SmoothTerm, p: int) -> bool:
-    """Return whether a term is invariant under permutations of the columns.
+def _is_symmetric(term: SmoothTerm, included: np.ndarray) -> bool:
+    """Return whether a term is invariant under permutations of the included columns (p,), bool.
 
     Two permutations generate all others: the exchange of the first two columns, and a rotation.
     """
-    beta = np.cos(np.arange(1.0, p + 1.0))
-    swapped = beta.copy()
-    swapped[:2] = swapped[:2][::-1]
-    values = [float(term.value(x[:, None])[0]) for x in (beta, swapped, np.roll(beta, 1))]
+    beta = np.cos(np.arange(1.0, len(included) + 1.0))
+    at = np.flatnonzero(included)
+    swapped, rotated = beta.copy(), beta.copy()
+    swapped[at[:2]] = beta[at[:2]][::-1]
+    rotated[at] = np.roll(beta[at], 1)
+    values = [float(term.value(x[:, None])[0]) for x in (beta, swapped, rotated)]
     size = max(abs(value) for value in values)
     return max(values) - min(values) <= RELATIVE_ROUNDING * size
