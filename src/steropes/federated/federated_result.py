@@ -16,24 +16,26 @@ from .message_exchange import RoundRecord
 
 __all__ = ["FederatedResult"]
 
+# Descriptions of the disclosed numbers, by the kind of request or the name of a field.
 TELLS = {
-    "times": "the distinct times of each site at which someone has the event (in Fine-Gray models "
-    "also those at which someone leaves or enters)",
-    "describe": "over all sites together, the numbers of rows, people and events, and of each "
-    "column the mean, the variance and the share of values that are not zero",
-    "leave": "how much weight leaves and is censored at each time",
-    "enter": "how much enters at each time, and how much leaves with the event of interest",
+    "times": "the distinct event times of each site (in Fine-Gray models also the times at which "
+    "people leave or enter)",
+    "describe": "totals over all sites: numbers of rows, people and events; mean, variance and "
+    "share of nonzero values of each column",
+    "leave": "the weights that leave and that are censored at each time",
+    "enter": "the weights that enter, and that leave with the event of interest, at each time",
     "fold_weight": "the weight of each fold's rows",
-    "evaluate": "over all sites together, the log-likelihood and its first derivatives at each "
+    "evaluate": "totals over all sites: the log-likelihood and its first derivatives at each "
     "point, and its second derivatives at the first",
-    "held_out": "the same of the rows without a fold, whose log-likelihood is told too",
-    "risk_sets": "over all sites together, at each time of the grid the number of events and sums "
-    "over those at risk",
-    "held_S": "the same without a fold, and of the fold's rows alone",
+    "held_out": "the same without the rows of a fold, and the log-likelihood of these rows",
+    "risk_sets": "totals over all sites: the number of events and sums over people at risk at each "
+    "time of the grid",
+    "held_S": "the same without the rows of a fold, and of these rows alone",
     "estimate": "each site's own coefficients and their variances",
     "surrogate": "the lead site's estimate under the surrogate likelihood, and its Hessian",
     "profile": "each site's profile log-likelihood of the parameters",
 }
+# Fields whose descriptions are added to those of the request.
 ALSO = ("leave", "enter", "fold_weight", "held_out", "held_S")
 
 

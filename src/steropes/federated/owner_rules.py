@@ -51,7 +51,15 @@ class OwnerRules:
     rounds : int, default=60
         Largest number of rounds of a plan.
     gone : tuple of str
-        Other sites of which the owner knows, not from the lead, that they do not answer any more.
+        Other sites that no longer answer, according to information that is not from the lead.
+
+    Examples
+    --------
+    >>> from steropes.federated import FederatedPlan, OwnerRules
+    >>> rules = OwnerRules(least=10, per_site=("profile",))
+    >>> plan = FederatedPlan("cox", ("drug",), ("a", "b", "c"), event="died", min_cell=20)
+    >>> rules.with_plan(plan).least
+    20
     """
 
     least: int = 5

@@ -167,31 +167,33 @@ class SiteKeys:
 
     @classmethod
     def from_dict(cls, given: Any, where: str) -> SiteKeys:
-        """Read what `to_dict` made; ``where`` is what errors call it."""
+        """Create keys from the result of `to_dict`; ``where`` names it in errors."""
         if not isinstance(given, Mapping):
             raise DataError(f"{where} must be an object with 'signing' and 'agreement'")
         return cls(_key(given, "signing", where), _key(given, "agreement", where))
 
     def sign(self, content: bytes) -> bytes:
-        """Sign some content, 64 bytes."""
+        """Sign some content; the signature has 64 bytes."""
         return self._signer.sign(content)
 
     def mask(
         self, site: str, others: Mapping[str, PublicKeys], context: bytes, n: int
     ) -> np.ndarray:
-        """The sum of a site's pairwise masks, (n, 3) limbs.
+        """Compute the sum of a site's pairwise masks, (n, 3) limbs.
 
-        Of each pair of sites the one whose name comes first adds the pair's mask and the other
-        subtracts it, so that the masks of all sites sum to zero (Bonawitz and others, 2017, §4).
+        In each pair, the site with the first name adds the pair's mask and the other subtracts it,
+        so that the masks of all sites sum to zero (Bonawitz and others, 2017, §4).
 
         Parameters
         ----------
         site : str
-            The site whose keys these are.
+            Name of the site with these keys.
         others : dict of str to PublicKeys
-            All other sites that take part.
+            Public keys of all other sites that take part.
         context : bytes
-            What the mask is for; each context has masks of its own.
+            Purpose of the mask; different contexts have independent masks.
+        n : int
+            Number of numbers.
         """
         out = np.zeros((n, 3), np.uint64)
         for name, public in others.items():

@@ -97,7 +97,7 @@ class SiteCells:
         """Count the people among some rows, given as a bool array."""
         return len(np.unique(self.rows.unit[among & self.counted]))
 
-    # -- what is too small -------------------------------------------------------------------------
+    # -- cells that are too small ------------------------------------------------------------------
 
     def refusals(self, pairs: Sequence[str], folds: bool = True) -> list[str]:
         """Return sentences on cells of single factors and of pairs that are too small.
