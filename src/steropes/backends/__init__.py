@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .cuda.backend import CudaBackend
     from .protocols import Backend
 
-    # Both owe all that the face lists; the type checker holds them to it.
+    # The assignment lets a type checker verify that both satisfy the protocol.
     _backends: list[type[Backend]] = [CpuBackend, CudaBackend]
 
 __all__ = ["get_backend"]
@@ -27,9 +27,9 @@ def get_backend(device: str = "cpu", n_jobs: int | None = None) -> Backend:
     Parameters
     ----------
     device : {"cpu", "cuda", "auto"}
-        ``"auto"`` takes the GPU when CuPy finds one.
+        ``"auto"`` selects the GPU if CuPy finds one.
     n_jobs : int or None
-        Threads of the CPU backend; None and -1 mean all cores. No result depends on it.
+        Number of threads of the CPU backend; None and -1 mean all cores. No result depends on it.
     """
     if device not in ("cpu", "cuda", "auto"):
         raise DataError(f"device must be 'cpu', 'cuda' or 'auto', not {device!r}.")

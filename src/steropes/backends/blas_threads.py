@@ -1,10 +1,10 @@
-"""BLAS on one thread while there is work of ours, whichever threads it is in.
+"""Restriction of BLAS to one thread while the library computes, in any thread.
 
-Some libraries have one number of threads for the process (OpenBLAS as NumPy's and SciPy's wheels
-bring it), others one for each thread (MKL, all that use OpenMP). The first kind is limited once for
-everybody, the second in every thread that works. With a save and a restore for each user of the
-first kind, of two that overlap the first to leave would set the other's threads free, and the
-second would leave the limit of one behind.
+Some libraries have one thread count per process (OpenBLAS in the wheels of NumPy and SciPy), others
+one per thread (MKL and all libraries that use OpenMP). The first kind is limited once for all
+users, the second in every working thread. If each user of the first kind saved and restored the
+count, then of two overlapping users the first to leave would lift the limit of the other, and the
+second would leave a limit of one behind.
 """
 
 from __future__ import annotations
@@ -21,17 +21,16 @@ __all__ = ["limit_this_thread", "single_threaded_blas"]
 
 
 class _User:
-    """Somebody who needs BLAS to keep to one thread, and the thread in which that is."""
+    """A caller that needs single-threaded BLAS, and its thread."""
 
     def __init__(self) -> None:
         self.thread = threading.get_ident()
 
 
 class _Limit:
-    """Some libraries on one thread as long as there are users.
+    """A limit of libraries to one thread as long as there are users.
 
-    Users are held weakly, so that one who was interrupted in the midst of leaving is forgotten
-    with its frame.
+    Users are referenced weakly, so that a user with an interrupted exit disappears with its frame.
     """
 
     def __init__(self) -> None:
@@ -40,7 +39,7 @@ class _Limit:
         self._held = False
 
     def enter(self, user: _User, libraries: list[LibController]) -> None:
-        """Count a user in; the first one sets the limit."""
+        """Add a user; the first one sets the limit."""
         self.users.add(user)
         if not self._held:
             self._before = [(library, library.num_threads) for library in libraries]
@@ -49,7 +48,7 @@ class _Limit:
                 library.set_num_threads(1)
 
     def leave(self, user: _User) -> None:
-        """Count a user out; the last one brings back what was there before the first."""
+        """Remove a user; the last one restores the previous thread counts."""
         self.users.discard(user)
         if self._held and not len(self.users):
             for library, n in self._before:
@@ -58,14 +57,14 @@ class _Limit:
 
 
 class _OfThisThread(threading.local):
-    """The limit in this thread."""
+    """The limit of the current thread."""
 
     def __init__(self) -> None:
         self.limit = _Limit()
 
 
 class _Blas:
-    """The BLAS libraries of this process, and who needs them on one thread."""
+    """The BLAS libraries of this process and their users."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -75,6 +74,7 @@ class _Blas:
         self._by_thread: list[LibController] = []
 
     def enter(self, user: _User) -> None:
+        """Limit all libraries for a user."""
         with self._lock:
             if self._shared is None:
                 self._find()
@@ -83,11 +83,12 @@ class _Blas:
         self.enter_thread(user)
 
     def enter_thread(self, user: _User) -> None:
-        """Limit the libraries that have a number of threads for each thread, in this one."""
+        """Limit the libraries with one thread count per thread, in the current thread."""
         if self._by_thread:
             self._own.limit.enter(user, self._by_thread)
 
     def leave(self, user: _User) -> None:
+        """Release the limits of a user."""
         if self._by_thread:
             self._own.limit.leave(user)
         with self._lock:
@@ -96,14 +97,15 @@ class _Blas:
             _take_control()
 
     def _find(self) -> None:
-        import scipy.linalg  # noqa: F401  # loads SciPy's own BLAS, to be held too
+        """Find the loaded BLAS libraries."""
+        import scipy.linalg  # noqa: F401  # loads SciPy's own BLAS
 
         found = ThreadpoolController().select(user_api="blas").lib_controllers
         self._by_thread = [x for x in found if _counts_by_thread(x)]
         self._shared = [x for x in found if not _counts_by_thread(x)]
 
     def after_fork(self) -> None:
-        """In a child process only the thread that forked goes on."""
+        """Forget users in other threads, which do not exist in a forked child."""
         self._lock = threading.RLock()
         for user in list(self._everybody.users):
             if user.thread != threading.get_ident():
@@ -111,15 +113,17 @@ class _Blas:
 
 
 def _counts_by_thread(library: LibController) -> bool:
+    """Return whether a library has one thread count per thread."""
     if library.internal_api == "openblas":
         return library.info()["threading_layer"] == "openmp"
     return library.internal_api == "mkl"
 
 
 def _take_control() -> None:
-    """Let this thread set OpenBLAS's limit; threadpoolctl reserves it for the first that did.
+    """Let this thread set the limit of OpenBLAS.
 
-    Elsewhere it would be ignored without a word, as would, afterwards, what the user sets.
+    threadpoolctl reserves this for the first thread that set a limit, and silently ignores others,
+    including later settings of the user.
     """
     OpenBLASController.clear_controlling_thread(force=True)
 
@@ -131,11 +135,12 @@ if hasattr(os, "register_at_fork"):  # not on Windows
 
 @contextmanager
 def single_threaded_blas() -> Iterator[None]:
-    """Keep BLAS to one thread, whoever else does so in whichever thread; also a decorator.
+    """Restrict BLAS to one thread within a context or decorated function.
 
-    With another number of threads BLAS adds in another order, so its digits would depend on it.
-    And its threads wait for each other by spinning: on cores that are busy, with the pool's chunks
-    for one, a Cholesky factor of a hundred columns takes a thousand times longer.
+    Contexts may overlap in any threads. The order of BLAS's sums, and thus the digits, would depend
+    on the number of threads. Moreover, its threads wait for each other by spinning: on busy cores,
+    for example with chunks of the pool, a Cholesky factorisation of a hundred columns takes a
+    thousand times longer.
     """
     user = _User()
     try:  # an interrupt can come anywhere
@@ -146,7 +151,7 @@ def single_threaded_blas() -> Iterator[None]:
 
 
 def limit_this_thread() -> object:
-    """Keep BLAS to one thread in a thread of the pool, for as long as the result is kept."""
+    """Restrict BLAS to one thread in the current thread while the result is referenced."""
     user = _User()
     _blas.enter_thread(user)
     return user

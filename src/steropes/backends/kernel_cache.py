@@ -1,7 +1,7 @@
-"""Where compiled kernels are kept between processes: a folder that can be written, or nowhere.
+"""The cache folder of compiled kernels, or none if no folder is writable.
 
-Numba keeps compiled code beside the source, or in a folder of the user's, and refuses to import a
-kernel where it can write to neither, as in a container with a read-only root and no home.
+Numba stores compiled code next to the source or in a folder of the user, and raises at the import
+of a kernel if neither is writable, as in a container with a read-only root and no home.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from numba.core import config as numba_config
 
 __all__ = ["CACHE"]
 
-config: Any = numba_config  # a module whose settings are made at run time
+config: Any = numba_config  # settings are created at run time
 
 
 def _probe() -> None:
-    """Stand for the kernels when the cache is tried; it is never compiled."""
+    """Serve as a test function for the cache; it is never compiled."""
 
 
 def _can_cache() -> bool:
@@ -36,8 +36,8 @@ def _can_cache() -> bool:
 def _own_folder() -> Path | None:
     """Make a private folder for this user in the temporary directory, if that is possible.
 
-    Compiled code is executed when it is read, so a folder that belongs to somebody else, that
-    others can write to, or that is a symbolic link is not used.
+    Compiled code is executed when it is loaded, so folders that belong to another user, are
+    writable by others or are symbolic links are not used.
     """
     if not hasattr(os, "getuid"):
         return None
@@ -52,7 +52,7 @@ def _own_folder() -> Path | None:
 
 
 def _prepare() -> bool:
-    """Choose the folder; return whether kernels can be kept at all."""
+    """Choose the folder; return whether kernels can be cached."""
     if _can_cache():
         return True
     folder = _own_folder()

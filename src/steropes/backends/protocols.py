@@ -1,9 +1,9 @@
-"""What a backend owes: the one list of what the rooms may ask of it, with shapes.
+"""The interface of backends and sparse matrices, with the shapes of all arguments.
 
-The rooms see a backend only through `Backend` and sparse matrices only through `SparseLines`; what
-differs between backends is a declared capability, never a question for a name. B is the number of
-replicates, always the last dimension and fastest. `Array` is an array of ``xp``: NumPy's on the
-CPU, CuPy's on a GPU; what is on the host by contract is typed as NumPy's.
+Other packages access a backend only through `Backend` and sparse matrices only through
+`SparseLines`. Differences between backends are declared capabilities; no caller tests for a name. B
+is the number of replicates, always the last dimension and the fastest. `Array` is an array of
+``xp``: NumPy's on the CPU, CuPy's on a GPU. Arrays that must be on the host have NumPy's type.
 """
 
 from __future__ import annotations
@@ -17,28 +17,29 @@ from .thread_pool import ThreadPool
 
 __all__ = ["Array", "Backend", "SparseLines"]
 
-Array = Any  # of the backend's module ``xp``
+# An array of the backend's module ``xp``.
+Array = Any
 
 
 class SparseLines(Protocol):
     """A sparse matrix by lines: rows of the model, or columns of X.
 
     Line a has its entries at ``starts[a]`` … ``ends[a]`` (64 bits) of ``indices`` (16, 32 or 64
-    bits, increasing within a line) and ``data``, which is empty where all entries are one. Lines
-    may leave gaps, overlap, repeat and be empty: `take` moves no entry.
+    bits, increasing within a line) and ``data``, which is empty if all entries are one. Lines may
+    leave gaps, overlap, repeat and be empty, because `take` copies no entry.
     """
 
     @property
     def starts(self) -> Array:
-        """(lines,) where each line's entries begin."""
+        """Start of each line's entries, (lines,)."""
 
     @property
     def ends(self) -> Array:
-        """(lines,) where they end."""
+        """End of each line's entries, (lines,)."""
 
     @property
     def indices(self) -> Array:
-        """Places of the entries within their lines, 0 … width − 1."""
+        """Positions of the entries within their lines, 0 … width − 1."""
 
     @property
     def data(self) -> Array:
@@ -50,37 +51,36 @@ class SparseLines(Protocol):
 
     @property
     def nnz(self) -> int:
-        """Number of entries of all lines."""
+        """Total number of entries."""
 
     def take(self, lines: Array) -> SparseLines:
-        """Return some lines, in any order, sharing the entries."""
+        """Select lines, in any order, which share the entries."""
 
     def _replace(self, *, data: Array) -> SparseLines:
-        """Return the same places with other values."""
+        """Return the same positions with other values."""
 
 
 class Backend(Protocol):
-    """The kernels, and arrays to feed them with.
+    """Numerical kernels and their arrays.
 
-    Every sum has an order that the problem fixes: no result depends on the number of threads, and a
-    second run gives the same digits. Nothing that is passed in is changed, except where it says
-    so, and no array that is returned is one that was passed in, except by `asarray`, `lines` and
-    `to_host` where nothing has to move.
+    The problem determines the order of every sum, so no result depends on the number of threads and
+    repeated runs give identical digits. Arguments are not modified unless stated, and no returned
+    array is an argument, except for `asarray`, `lines` and `to_host` if no transfer is needed.
 
     Attributes
     ----------
     name : str
-        For messages only; what a room has to know is a capability.
+        The name in messages; callers test capabilities instead.
     xp : module
         NumPy, or a module with its functions for arrays of the device.
     pool : ThreadPool
-        Threads of the host, for what is computed there.
+        Threads of the host for computations there.
     on_host : bool
-        Whether ``xp`` is NumPy: X's entries can be read and skipped by loops of the host.
+        Whether ``xp`` is NumPy, so that loops on the host can read and skip entries of X.
     single_precision_sums : bool
-        Whether `gather` of single-precision arrays is quicker and sums in single precision.
+        Whether `gather` of single-precision arrays is faster and sums in single precision.
     fused_risk_sweeps : bool
-        Whether there are `risk_sweeps`.
+        Whether `risk_sweeps` is implemented.
     """
 
     name: ClassVar[str]
@@ -93,29 +93,29 @@ class Backend(Protocol):
     # -- to and from the device ----------------------------------------------------------------
 
     def lanes(self, B: int) -> int:
-        """Width that B replicates are padded to."""
+        """Return the width to which B replicates are padded."""
 
     def asarray(self, x: Any, dtype: Any = None) -> Array:
-        """Bring an array to the device."""
+        """Transfer an array to the device."""
 
     def lines(self, x: Any) -> Any:
-        """Bring a sparse matrix to the device; entries that are there already stay there."""
+        """Transfer a sparse matrix to the device, unless its entries are there already."""
 
     def to_host(self, x: Array) -> NDArray:
-        """Bring an array back."""
+        """Transfer an array to the host."""
 
     # -- sparse products -------------------------------------------------------------------------
 
     def gather(self, lines: Any, D: Array) -> Array:
-        """Line · D for every line: D (width, B) → (lines, B), B as `lanes` has it."""
+        """Multiply every line with D (width, B) → (lines, B), with B padded by `lanes`."""
 
     def scatter(self, lines: Any, R: Array) -> Array:
-        """The transposed product: R (lines, B) → (width, B), B as `lanes` has it."""
+        """Compute the transposed product R (lines, B) → (width, B), with B padded by `lanes`."""
 
     def gram(self, lines: Any, v: Array, G: Array, first: int = 0, rough: bool = False) -> None:
         """Add Σ_i v_i x_i x_i' to the lower triangle of G (width, width), rows from ``first`` on.
 
-        With ``rough`` it may be rounded to single precision, if v is at least zero and G zero.
+        With ``rough``, single precision suffices; it requires v ≥ 0 and G = 0.
         """
 
     def gram_groups(
@@ -123,75 +123,76 @@ class Backend(Protocol):
     ) -> None:
         """Subtract Σ_g c_g m_g m_g' from the lower triangle of G, m_g = Σ u_i x_i of group g.
 
-        Run s is the lines runs[s] … runs[s + 1]; a group is what of its run comes up to and with
-        a line i where ``flush[i]`` (lines,) is not zero, and has the weight c[i].
+        Run s consists of the lines runs[s] … runs[s + 1] − 1. Each line i with nonzero ``flush[i]``
+        (lines,) ends a group, which contains its run up to and including the line and has the
+        weight c[i].
         """
 
     def line_sums(self, lines: Any, u: Array, pointers: NDArray) -> Array:
-        """Σ u_i x_i over each run of lines pointers[s] … pointers[s + 1], dense (s, width)."""
+        """Compute Σ u_i x_i over the lines pointers[s] … pointers[s + 1] − 1, dense (s, width)."""
 
     def to_rows(
         self, columns: list[tuple[Any, NDArray]], position: NDArray, n: int, width: int
     ) -> Any:
-        """Turn chosen columns into rows.
+        """Convert chosen columns to rows.
 
         Parameters
         ----------
         columns : list of (lines of the host, (a,) int array)
-            The columns of each block and the increasing number that each is to have.
+            The columns of each block and their increasing numbers in the result.
         position : (rows of X,) int array
             The model's row for each row of X; −1 leaves the row out.
         n, width : int
-            Rows of the model; how many columns there are.
+            Number of rows of the model and of columns.
         """
 
     # -- scans and elementwise work ------------------------------------------------------------
 
     def scan(self, x: Array, pointers: NDArray, reverse: bool = False) -> Array:
-        """Inclusive running sums of x (n, B) within the segments, from the end if ``reverse``."""
+        """Compute inclusive running sums of x (n, B) within segments, reversed if requested."""
 
     def segment_sum(self, x: Array, pointers: NDArray) -> Array:
-        """Sums of x (n, B) over the segments, (S, B); an empty segment gives zero."""
+        """Sum x (n, B) over the segments, (S, B); an empty segment gives zero."""
 
     def range_sum(self, x: Array, starts: NDArray, ends: NDArray) -> Array:
-        """Sums of x (n, B) over the rows starts[s] … ends[s]; ranges may leave gaps or overlap."""
+        """Sum x (n, B) over the rows starts[s] … ends[s] − 1, which may leave gaps or overlap."""
 
     def segment_max(self, x: Array, pointers: NDArray) -> Array:
-        """Largest entries of x (n, B) over the segments, (S, B); −∞ for an empty one."""
+        """Find the maxima of x (n, B) over the segments, (S, B); −∞ for an empty segment."""
 
     def segment_softmax(
         self, eta: Array, w: Array, pointers: NDArray, scale: Array, shares: bool = True
     ) -> tuple[Array, Array]:
-        """log Σ w e^η of each segment (S, B), and scale × each row's share of the sum (n, B).
+        """Compute log Σ w e^η of each segment, (S, B), and scale × each row's share, (n, B).
 
-        Rows of weight zero are absent; a segment whose ``scale`` is zero gives zeros. Without
+        Rows of weight zero are absent; a segment with ``scale`` zero gives zeros. Without
         ``shares`` the second result is empty.
         """
 
     def logistic(self, eta: Array, w: Array, y: Array) -> tuple[Any, Array]:
-        """Sums over rows (B,) of w (log(1 + e^η) − y η), and its slopes w (p − y), all (n, B).
+        """Compute the sums over rows of w (log(1 + e^η) − y η), (B,), and the slopes w (p − y).
 
-        p = 1 / (1 + e^−η) keeps its digits where it is small. Of an η that is not finite the sum
-        may be anything but finite.
+        All arrays are (n, B). Small p = 1 / (1 + e^−η) keep their relative accuracy. If an η is not
+        finite, the sum is not finite either.
         """
 
     def risk_sweeps(
         self, n: int, strata: NDArray, groups: NDArray, tied: NDArray, tied_end: NDArray,
         place: NDArray, shares: NDArray | None,
     ) -> Any:  # fmt: skip
-        """Cox's likelihood as a whole, or None where there is no such thing.
+        """Build the fused kernels of Cox's likelihood; None if not implemented.
 
-        See `steropes.backends.cpu.risk_sweeps.RiskSweeps`; elsewhere it is made of scans.
+        See `steropes.backends.cpu.risk_sweeps.RiskSweeps`. Other backends use scans.
         """
 
     def column_sum(self, x: Array | None) -> Any:
-        """Sums over rows of x (n, B): (B,); None for None."""
+        """Sum x (n, B) over rows, (B,); None for None."""
 
     def column_max(self, x: Array) -> Array:
-        """Largest entries over rows of x (n, B): (B,)."""
+        """Find the maxima of x (n, B) over rows, (B,)."""
 
     def map_rows(self, function: Callable, *arrays: Array) -> list[Array]:
-        """Apply an elementwise function, which returns a tuple of arrays, to rows of the arrays."""
+        """Apply an elementwise function that returns a tuple of arrays to chunks of rows."""
 
     def sum_rows(self, function: Callable, *arrays: Array) -> tuple[Any, list[Array]]:
-        """The same for a function whose first array (rows, B) is wanted as its sum over rows."""
+        """Apply `map_rows`, but return the sum over rows of the function's first array."""

@@ -1,8 +1,7 @@
-"""Reductions of tall arrays (k, B) with short rows, and some of their columns.
+"""Reductions and column selection for tall arrays (k, B) with short rows.
 
-Of ten replicates side by side NumPy makes k loops of ten steps each, which takes ten times as long
-as reading the array does. Here rows are taken together first, which makes long ones, or columns are
-made rows.
+For ten replicates, NumPy runs k loops of ten steps each, which takes ten times as long as reading
+the array. Here several rows are first combined to long rows, or the array is transposed.
 """
 
 from __future__ import annotations
@@ -16,16 +15,21 @@ __all__ = [
     "row_any", "row_max", "row_min", "transposed_product",
 ]  # fmt: skip
 
-TOGETHER = 32  # rows taken as one
-WIDE = 64  # columns from which on rows are long enough
-LONG = 1 << 13  # rows of a product that BLAS adds up by itself
-PIECE = 1 << 9  # additions in a row: sums of many more lose digits
+# The number of rows that are combined to one.
+TOGETHER = 32
+# The number of columns from which rows are long enough for NumPy.
+WIDE = 64
+# The number of rows up to which BLAS computes a product in one piece.
+LONG = 1 << 13
+# The number of consecutive additions; longer plain sums lose digits.
+PIECE = 1 << 9
 
 
 def reduce_rows(ufunc: np.ufunc, x: np.ndarray) -> np.ndarray:
     """Reduce over rows, (B,).
 
-    NumPy adds long columns up in pairs, but rows one after another, so rows are reduced in pieces.
+    NumPy sums pairwise along contiguous memory but sequentially over rows, so rows are reduced in
+    pieces to limit rounding.
     """
     n, B = x.shape
     size = PIECE * (TOGETHER if B < WIDE else 1)
@@ -41,9 +45,9 @@ def reduce_rows(ufunc: np.ufunc, x: np.ndarray) -> np.ndarray:
 
 
 def transposed_product(X: np.ndarray, R: np.ndarray) -> np.ndarray:
-    """X' R of tall arrays (n, p) and (n, B), by pieces of the rows.
+    """Compute X' R of tall arrays (n, p) and (n, B) in pieces of rows.
 
-    BLAS adds up all rows one after another in a few sums.
+    BLAS would add all rows sequentially, which loses digits.
     """
     if len(X) <= LONG:
         return X.T @ R
@@ -52,6 +56,7 @@ def transposed_product(X: np.ndarray, R: np.ndarray) -> np.ndarray:
 
 
 def _across(ufunc: np.ufunc, x: np.ndarray) -> np.ndarray:
+    """Reduce over columns, (k,)."""
     if 1 < x.shape[1] < WIDE:
         out: np.ndarray = ufunc.reduce(np.ascontiguousarray(x.T), axis=0)
         return out
@@ -59,43 +64,43 @@ def _across(ufunc: np.ufunc, x: np.ndarray) -> np.ndarray:
 
 
 def column_max(x: np.ndarray) -> np.ndarray:
-    """The largest of each column (B,), but no less than 0."""
+    """Compute the maximum of zero and the entries of each column, (B,)."""
     return np.maximum(reduce_rows(np.maximum, x), 0.0) if len(x) else np.zeros(x.shape[1])
 
 
 def column_sum(x: np.ndarray) -> np.ndarray:
-    """The sum of each column, (B,)."""
+    """Sum each column, (B,)."""
     return reduce_rows(np.add, x)
 
 
 def column_all(x: np.ndarray) -> np.ndarray:
-    """Whether nothing in a column is zero, (B,)."""
+    """Return whether all entries of each column are nonzero, (B,)."""
     return reduce_rows(np.logical_and, x if x.dtype == bool else x != 0)
 
 
 def column_any(x: np.ndarray) -> np.ndarray:
-    """Whether anything in a column is not zero, (B,)."""
+    """Return whether any entry of each column is nonzero, (B,)."""
     return reduce_rows(np.logical_or, x if x.dtype == bool else x != 0)
 
 
 def row_any(x: np.ndarray) -> np.ndarray:
-    """Whether anything in a row is not zero, (k,)."""
+    """Return whether any entry of each row is nonzero, (k,)."""
     return _across(np.logical_or, x if x.dtype == bool else x != 0)
 
 
 def row_max(x: np.ndarray) -> np.ndarray:
-    """The largest of each row, (k,)."""
+    """Compute the maximum of each row, (k,)."""
     return _across(np.maximum, x)
 
 
 def row_min(x: np.ndarray) -> np.ndarray:
-    """The least of each row, (k,)."""
+    """Compute the minimum of each row, (k,)."""
     return _across(np.minimum, x)
 
 
 def columns(x: np.ndarray, at: Any) -> np.ndarray:
-    """Columns ``at``, ascending, with short rows as before; x itself where these are all.
+    """Select columns ``at``, ascending, in C order; return x if all are selected.
 
-    ``x[:, at]`` has long columns, and what mixes the two kinds is slow.
+    ``x[:, at]`` would be in Fortran order, and operations that mix both orders are slow.
     """
     return x if len(at) == x.shape[1] else np.take(x, at, axis=1)

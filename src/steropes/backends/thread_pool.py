@@ -1,7 +1,7 @@
-"""The one place with threads: a pool over chunks that are fixed by the problem.
+"""A thread pool that maps functions over chunks fixed by the problem.
 
-The chunks never depend on the number of threads and partial results are added in the order
-of the chunks, so no result depends on the number of threads either.
+Chunks never depend on the number of threads, and partial results are added in the order of the
+chunks, so no result depends on the number of threads. No other module starts threads.
 """
 
 from __future__ import annotations
@@ -24,22 +24,28 @@ from .blas_threads import limit_this_thread, single_threaded_blas
 
 __all__ = ["ThreadPool", "balanced_chunks", "count_threads"]
 
-FEW = 1 << 16  # to wake threads takes longer than some 60,000 additions
-MANY = 1 << 22  # and these are worth it, whatever is done with them
-SHORT = 8e-5  # seconds: of shorter chunks threads spend more on waiting for the interpreter
-LONG = 3e-4  # seconds: of such a chunk the others need not be measured
-WORTH = 1e-3  # seconds of work from which on threads are woken
+# The number of entries below which waking threads takes longer than the work.
+FEW = 1 << 16
+# The number of entries from which threads are always worthwhile.
+MANY = 1 << 22
+# The seconds of a chunk below which threads mostly wait for the interpreter.
+SHORT = 8e-5
+# The seconds of a chunk from which the first chunk is no longer timed.
+LONG = 3e-4
+# The seconds of remaining work from which threads are woken.
+WORTH = 1e-3
 
-_pace: dict[Any, float] = {}  # what a chunk of a function took when it was last measured, by code
+# The last measured seconds per chunk of each function, by its code object.
+_pace: dict[Any, float] = {}
 _pools: dict[tuple[int, int], _Helpers] = {}
 _inside = threading.local()
 
 
 def count_threads(n_jobs: int | None) -> int:
-    """Return the number of threads meant by ``n_jobs``.
+    """Return the number of threads for ``n_jobs``.
 
-    None and -1 mean all the cores that this process may use: those that it is bound to, within
-    the quota of its container (control group) and ``LOKY_MAX_CPU_COUNT``.
+    None and -1 mean all cores available to this process, given its CPU affinity, the quota of its
+    container (control group) and ``LOKY_MAX_CPU_COUNT``.
     """
     if n_jobs is None or n_jobs == -1:
         return _usable_cores(os.getpid())
@@ -50,21 +56,21 @@ def count_threads(n_jobs: int | None) -> int:
 
 @lru_cache(maxsize=1)
 def _usable_cores(process: int) -> int:
-    """Return the number of cores that a process may use; a child after a fork looks again."""
+    """Return the number of cores available to a process; repeated after a fork."""
     from joblib import cpu_count
 
     return int(cpu_count())
 
 
 class ThreadPool:
-    """Run a function over chunks; one set of helpers a process, made again after a fork."""
+    """Run functions over chunks with helper threads, which are recreated after a fork."""
 
     def __init__(self, n_jobs: int | None = None) -> None:
         self.n_threads = count_threads(n_jobs)
 
     @contextmanager
     def using(self, n_jobs: int | None) -> Iterator[None]:
-        """Let it have another number of threads for a while; None leaves it as it is."""
+        """Change the number of threads within a context; None leaves it unchanged."""
         before = self.n_threads
         if n_jobs is not None:
             self.n_threads = count_threads(n_jobs)
@@ -76,12 +82,12 @@ class ThreadPool:
     def map(self, function: Callable, chunks: Iterable[tuple], entries: int | None = None) -> list:
         """Return ``[function(*chunk) for chunk in chunks]``, in order.
 
-        ``entries`` is how many numbers are looked at in all, where that is known: a few of them are
-        not worth waking threads for, and the same chunks run here, one after another. Otherwise the
-        first chunk's time tells, unless they were long the last time.
+        ``entries`` is the total number of values processed, if known. With few entries the chunks
+        run sequentially in this thread. Otherwise the time of the first chunk decides, unless
+        chunks of this function were long before.
         """
         chunks = list(chunks)
-        # Work that is itself a chunk must not wait for a thread of its own pool.
+        # A chunk must not wait for threads of its own pool.
         if getattr(_inside, "pool", False):
             return [function(*chunk) for chunk in chunks]
         few = self.n_threads == 1 or len(chunks) <= 1 or (entries is not None and entries < FEW)
@@ -101,22 +107,22 @@ class ThreadPool:
             return first + self._map(function, rest)
 
     def _map(self, function: Callable, chunks: list[tuple]) -> list:
-        """The same with helpers: threads that take chunks, as this one does, until none is left.
+        """Map with helper threads, which take chunks, as this thread does, until none is left.
 
-        A helper that has not come by then is not waited for. So a map costs the waking of a thread
-        and not, sixteen times, the handing over of a chunk and of the interpreter.
+        Helpers that have not started by then are not awaited. A map thus costs the waking of a
+        thread rather than a handover of the interpreter for each chunk.
         """
         key = (os.getpid(), self.n_threads)  # threads do not survive a fork
         helpers = _pools.setdefault(key, _Helpers())
         start, work = perf_counter(), _Work(function, chunks)
         count = min(self.n_threads, len(chunks)) - 1
-        try:  # from here on, so that an interrupt leaves neither chunks to take nor the flag set
+        try:  # after an interrupt, no chunk may be left and the flag must be reset
             turns = helpers.called(work, count)
             _inside.pool = True
             work.do()
             for turn in turns:
                 turn.close()
-        finally:  # no calls, in which there could be another interrupt
+        finally:  # no calls, which another interrupt could hit
             work.stopped = True
             _inside.pool = False
         took = (perf_counter() - start) * (count + 1) / len(chunks)
@@ -125,11 +131,11 @@ class ThreadPool:
 
 
 class _Helpers:
-    """Threads that do work beside those who call them; started when they are first wanted.
+    """Helper threads, started when first needed.
 
-    All that they share is a queue and locks of one step of the interpreter each. An interrupt
-    leaves none of these held, as it can those of `concurrent.futures`, for which whoever fits next
-    would wait for ever.
+    They share a queue and locks that are acquired in a single step of the interpreter. An interrupt
+    therefore leaves no lock held, unlike in `concurrent.futures`, where the next call could wait
+    forever.
     """
 
     def __init__(self) -> None:
@@ -137,9 +143,10 @@ class _Helpers:
         self.threads: list[threading.Thread] = []
 
     def called(self, work: _Work, count: int) -> list[_Turn]:
-        """As many turns as there can be: at the interpreter's end, or at a limit of threads, none.
+        """Start helpers and queue a turn for each; fewer if no thread can be started.
 
-        The first is met by a fit in a thread that the main one did not wait for.
+        This happens at a limit of threads, or during the interpreter's shutdown if a fit runs in a
+        thread that the main thread did not join.
         """
         with suppress(RuntimeError):
             while len(self.threads) < count:
@@ -153,14 +160,15 @@ class _Helpers:
         return turns
 
     def _serve(self) -> None:
+        """Take turns until the end, in a helper thread."""
         _inside.pool = True
         _inside.blas = limit_this_thread()
         while (turn := self.turns.get()) is not None:
             turn.take()
-            del turn  # nobody's work is kept while waiting
+            del turn  # no reference to the work is kept while waiting
 
     def end(self) -> None:
-        """Let them finish what they do."""
+        """Finish all queued turns and join the threads."""
         for _ in self.threads:
             self.turns.put(None)
         for thread in self.threads:
@@ -169,14 +177,14 @@ class _Helpers:
 
 @atexit.register
 def _end() -> None:
-    """Kernels must not be under way where the interpreter takes down what they are made of."""
+    """Join the helpers before the interpreter shuts down, since kernels may still run."""
     for (process, _), helpers in list(_pools.items()):
         if process == os.getpid():
             helpers.end()
 
 
 class _Turn:
-    """What a helper may take up, unless it comes too late."""
+    """An offer of work that one helper may accept until it is closed."""
 
     def __init__(self, work: _Work) -> None:
         self.work: _Work | None = work
@@ -184,19 +192,19 @@ class _Turn:
         self.done.acquire()
 
     def take(self) -> None:
-        """Do it, for a helper."""
+        """Process chunks in a helper, unless the turn is closed."""
         work = self.work
         if work is None or not self.begun.acquire(blocking=False):
             return
         try:
             work.do()
-        except BaseException as error:  # for who waits: the helper stays
+        except BaseException as error:  # raised by the waiting thread; the helper survives
             work.failed[len(work.chunks)] = error
         finally:
             self.done.release()
 
     def close(self) -> None:
-        """Wait for the helper who took it, or let nobody take it any more."""
+        """Wait for the helper that accepted the turn, or withdraw it."""
         if self.begun.acquire(blocking=False):
             self.work = None
         else:
@@ -204,32 +212,32 @@ class _Turn:
 
 
 class _Work:
-    """Chunks that several threads take from, each once."""
+    """Chunks that several threads process, each once."""
 
     def __init__(self, function: Callable, chunks: list[tuple]) -> None:
         self.function, self.chunks = function, chunks
-        self.left = iter(range(len(chunks)))  # its next() is one step of the interpreter
-        self.stopped = False  # whether there is nothing to take any more
+        self.left = iter(range(len(chunks)))  # next() is a single step of the interpreter
+        self.stopped = False  # whether no further chunk may be taken
         self.done: list[Any] = [None] * len(chunks)
         self.failed: dict[int, BaseException] = {}
 
     def do(self) -> None:
-        """Take chunks until none is left."""
+        """Process chunks until none is left."""
         for k in self.left:
             if self.stopped:
                 return
             try:
                 self.done[k] = self.function(*self.chunks[k])
-            except Exception as error:  # the others' results may be none, but not their errors
+            except Exception as error:  # reported by `results`
                 self.failed[k] = error
 
     def results(self) -> list:
-        """In the order of the chunks; the first error of these is raised."""
+        """Return the results in the order of the chunks, or raise the first error."""
         if self.failed:
             error = self.failed[min(self.failed)]
             try:
                 raise error
-            finally:  # or its traceback, in which this frame is, would keep it and all their arrays
+            finally:  # otherwise the traceback would keep this frame and its arrays alive
                 self.failed.clear()
                 del error
         return self.done
@@ -241,7 +249,7 @@ def balanced_chunks(cumulative: np.ndarray, n_chunks: int) -> list[tuple[int, in
     Parameters
     ----------
     cumulative : (m + 1,) array
-        Work done before each item, increasing; an index pointer of a sparse matrix serves.
+        Cumulative work before each item, increasing, such as a sparse matrix's ``indptr``.
     n_chunks : int
         Upper bound on the number of ranges.
     """
@@ -250,7 +258,10 @@ def balanced_chunks(cumulative: np.ndarray, n_chunks: int) -> list[tuple[int, in
         return []
     goals = np.linspace(float(cumulative[0]), float(cumulative[-1]), max(1, n_chunks) + 1)[1:-1]
     edges = [0]
-    for cut in (*np.searchsorted(cumulative, goals).tolist(), m):  # NumPy takes longer over so few
+    for cut in (
+        *np.searchsorted(cumulative, goals).tolist(),
+        m,
+    ):  # faster than NumPy for few values
         if edges[-1] < cut <= m:
             edges.append(cut)
     return list(zip(edges[:-1], edges[1:], strict=True))

@@ -1,4 +1,4 @@
-"""The CPU backend: Numba kernels over fixed chunks, run by the one thread pool."""
+"""The CPU backend: Numba kernels over fixed chunks, run by the thread pool."""
 
 from __future__ import annotations
 
@@ -23,27 +23,39 @@ from .sparse_lines import CHUNKS, LONG, PIECE, Lines, index_type, pieces
 __all__ = ["CpuBackend", "Lines"]
 
 NO_DATA = np.empty(0)
-HELD = 1 << 24  # bytes of partial results that may wait to be added up
-ROWS_A_CHUNK = 8192  # of elementwise work: a chunk of eight replicates stays in the L2 cache
-MIN_BAND, MAX_BAND = 1 << 13, 1 << 17  # rows that are transposed together
-LINE = 8  # replicates in one
-DOZEN = 12  # those of ten folds, which have kernels of their own
-SEARCHED = 4  # entries that a band has of each line, where it is looked for in all of them
-GRAM_STRIPE = 3 << 20  # bytes of single precision that a stripe covers, its upper half among them
-FEWEST = 4  # stripes for several threads; no sum depends on what they are
-GRAM_ENTRIES = 1 << 21  # that are put in the order of the stripes at once
-DENSE, FEW_COLUMNS = 1 << 17, 128  # numbers, and columns, of a Gram matrix that BLAS makes at once
-A_NUMBER = 16  # entries of a block of lines for each number of the result, at least
-A_THREAD = 3  # groups of stripes, where all lines are read for each; sums do not depend on them
+# The maximum bytes of partial results that wait to be added.
+HELD = 1 << 24
+# The rows of a chunk of elementwise work; eight replicates then stay in the L2 cache.
+ROWS_A_CHUNK = 8192
+# The minimum and maximum number of rows that are transposed together.
+MIN_BAND, MAX_BAND = 1 << 13, 1 << 17
+# The number of replicates in a cache line.
+LINE = 8
+# The padded number of replicates for ten folds, which has special kernels.
+DOZEN = 12
+# The minimum number of entries per line and band for which lines are searched by band.
+SEARCHED = 4
+# The bytes of single precision in a stripe of the Gram matrix, including its upper half.
+GRAM_STRIPE = 3 << 20
+# The minimum number of stripes with several threads; no sum depends on it.
+FEWEST = 4
+# The number of entries sorted by stripe together.
+GRAM_ENTRIES = 1 << 21
+# The number of values and columns up to which BLAS computes the Gram matrix from a dense copy.
+DENSE, FEW_COLUMNS = 1 << 17, 128
+# The minimum number of entries in a block of lines per value of the result.
+A_NUMBER = 16
+# The groups of stripes per thread if each group reads all lines; no sum depends on it.
+A_THREAD = 3
 
 
 class CpuBackend:
-    """The kernels on the CPU; ``xp`` is NumPy.
+    """The backend on the CPU, with NumPy as ``xp``.
 
     Parameters
     ----------
     n_jobs : int or None
-        Threads; None and -1 mean all cores. No result depends on it.
+        Number of threads; None and -1 mean all cores. No result depends on it.
     """
 
     name: ClassVar[str] = "cpu"
@@ -58,35 +70,35 @@ class CpuBackend:
 
     @staticmethod
     def lanes(B: int) -> int:
-        """Width that B replicates are padded to: 1, 4, 8, or a multiple of four."""
+        """Return the width to which B replicates are padded: 1, 4, 8 or a multiple of four."""
         return B if B == 1 else 4 if B <= 4 else 8 if B <= 8 else -(-B // 4) * 4
 
     @staticmethod
     def asarray(x: np.ndarray, dtype=None) -> np.ndarray:
-        """Bring an array to the device."""
+        """Convert to a NumPy array."""
         return np.asarray(x, dtype=dtype)
 
     @staticmethod
     def lines(x: Lines) -> Lines:
-        """Bring a sparse matrix to the device."""
+        """Return the sparse matrix itself."""
         return x
 
     @staticmethod
     def to_host(x: np.ndarray) -> np.ndarray:
-        """Bring an array back."""
+        """Return the array itself."""
         return x
 
     # -- sparse products -------------------------------------------------------------------
 
     def gather(self, lines: Lines, D: np.ndarray) -> np.ndarray:
-        """Return line · D for every line: D (width, B) → (lines, B), B as `lanes` has it."""
+        """Multiply every line with D (width, B) → (lines, B), with B padded by `lanes`."""
         cut = lines.in_pieces()
         if cut is not None:
             return self.segment_sum(self._gather(cut[0], D), cut[1])
         return self._gather(lines, D)
 
     def _gather(self, lines: Lines, D: np.ndarray) -> np.ndarray:
-        """The same, each line as one sum."""
+        """Compute `gather` with one sum per line."""
         n, B = len(lines.starts), D.shape[1]
         if B == DOZEN:
             return self._gather_dozen(lines, D)
@@ -111,7 +123,7 @@ class CpuBackend:
         return out
 
     def _gather_block(self, lines: Lines, D: np.ndarray, out: np.ndarray) -> None:
-        """The same of a block of more replicates: into some columns of an array."""
+        """Compute `gather` for a block of replicates into some columns of ``out``."""
         kernel = sparse.gather8 if D.shape[1] == LINE else sparse.gather4
         args = aligned(D)[:, None]
 
@@ -125,7 +137,7 @@ class CpuBackend:
         self.pool.map(part, lines.chunks, lines.nnz * D.shape[1])
 
     def _gather_dozen(self, lines: Lines, D: np.ndarray) -> np.ndarray:
-        """The same of twelve replicates."""
+        """Compute `gather` for twelve replicates."""
         table = aligned_empty((len(D), 2 * LINE), D.dtype)
         table[:, :DOZEN] = D
         views = table.reshape(-1, 2, LINE), table.reshape(-1, 4, 4)
@@ -140,9 +152,9 @@ class CpuBackend:
         return out.reshape(-1, DOZEN)
 
     def scatter(self, lines: Lines, R: np.ndarray) -> np.ndarray:
-        """Return the transposed product: R (lines, B) → (width, B)."""
+        """Compute the transposed product R (lines, B) → (width, B)."""
         B = R.shape[1]
-        if B == DOZEN and lines.width <= MAX_BAND // LINE:  # a longer one goes by bands
+        if B == DOZEN and lines.width <= MAX_BAND // LINE:  # longer results use bands
             return self._scatter_dozen(lines, R)
         if B > LINE:
             out = np.empty((lines.width, B))
@@ -165,7 +177,7 @@ class CpuBackend:
         long = total.nbytes * len(chunks) >= HELD
         bands = pieces(lines.width, max(1, MAX_BAND // B))
         if long and len(bands) > 1 and SEARCHED * (len(bands) - 1) * n <= lines.nnz:
-            # A long result (all rows) of long lines (columns): by bands of it, in place.
+            # A long result (all rows) of long lines (columns) is computed in place by bands.
             edges = np.array([a for a, _ in bands] + [lines.width])
             cuts = np.empty((len(edges), n), np.int64)
             sparse.cut_lines(lines.starts, lines.ends, lines.indices, edges, cuts)
@@ -188,7 +200,7 @@ class CpuBackend:
             )
             return out
 
-        # Each holds a whole result: where these are long, no more of them than there are threads.
+        # Each part holds a whole result, so at most one per thread exists if results are long.
         at_once = self.pool.n_threads if long else len(chunks)
         for i in range(0, len(chunks), max(1, at_once)):
             for x in self.pool.map(part, chunks[i : i + at_once], lines.nnz * B):
@@ -196,7 +208,7 @@ class CpuBackend:
         return total.reshape(lines.width, B)
 
     def _scatter_dozen(self, lines: Lines, R: np.ndarray) -> np.ndarray:
-        """The same of twelve replicates, to a result that is not long."""
+        """Compute `scatter` for twelve replicates and a short result."""
         rows = np.ascontiguousarray(R, np.float64).reshape(-1, 3, 4)
 
         def part(a: int, b: int) -> np.ndarray:
@@ -219,7 +231,7 @@ class CpuBackend:
     ) -> None:
         """Add Σ_i v_i x_i x_i' to the lower triangle of G, for the rows of G from ``first`` on.
 
-        With ``rough`` it may be rounded to single precision, if v is at least zero and G zero.
+        With ``rough``, single precision is used; it requires v ≥ 0 and G = 0.
         """
         if len(lines.starts) * len(G) <= DENSE and len(G) <= FEW_COLUMNS:
             small_gram(lines, v, G, first)
@@ -227,7 +239,7 @@ class CpuBackend:
         parts = split_gram(lines, v, G, first, self.pool) if rough else None
         if parts is None:
             parts = lines.starts, lines.ends, lines.indices, lines.data
-        # The indices of a line increase: there is room for one at least.
+        # There must be room for at least one line.
         n, room = len(parts[0]), max(GRAM_ENTRIES, len(G))
 
         def some(cuts: np.ndarray) -> None:
@@ -247,7 +259,7 @@ class CpuBackend:
             self.gram(self._group_sums(lines, u, runs, flush, batch), -c[batch.last], G)
 
     def _group_sums(self, lines: Lines, u, runs, flush, batch: groups.Batch) -> Lines:
-        """The sums of one batch of groups as lines."""
+        """Compute the sums of one batch of groups as sparse lines."""
         x, s0, at = lines, batch.s0, batch.at
         ends, indices = np.empty(len(batch.last), np.int64), np.empty(at[-1], x.indices.dtype)
         data = np.empty(at[-1])
@@ -261,7 +273,7 @@ class CpuBackend:
         return Lines(at[:-1], ends, indices, data, x.width)
 
     def line_sums(self, lines: Lines, u: np.ndarray, pointers: np.ndarray) -> np.ndarray:
-        """Return Σ u_i x_i over each run of lines pointers[s] … pointers[s+1], dense (s, width)."""
+        """Compute Σ u_i x_i over the lines pointers[s] … pointers[s + 1] − 1, dense (s, width)."""
         out = np.zeros((len(pointers) - 1, lines.width))
 
         def part(s0: int, s1: int) -> None:
@@ -275,21 +287,21 @@ class CpuBackend:
     def to_rows(
         self, columns: list[tuple[Lines, np.ndarray]], position: np.ndarray, n: int, width: int
     ) -> Lines:
-        """Turn chosen columns into rows.
+        """Convert chosen columns to rows.
 
         Parameters
         ----------
         columns : list of (Lines, local numbers)
-            The columns of each block and the increasing number that each is to have.
+            The columns of each block and their increasing numbers in the result.
         position : (rows of X,) int array
             The model's row for each row of X; -1 leaves the row out.
         n, width : int
-            Rows of the model; how many columns there are.
+            Number of rows of the model and of columns.
         """
-        # By what there is of all columns, not of the chosen ones: one type for all of a fit's rows.
+        # The type depends on the entries of all columns, so that a fit uses a single type.
         index = index_type(width, sum(len(x.indices) for x, _ in columns))
         counts, nowhere = np.zeros(n, np.int64), np.empty(0, index)
-        # Bands of rows: a thread each, and what is written at random stays in the cache.
+        # Threads process bands of rows, so that random writes stay in the cache.
         size = int(np.clip(len(position) // 4, MIN_BAND, MAX_BAND))
         bands = pieces(len(position), size)
 
@@ -308,7 +320,7 @@ class CpuBackend:
         valued = any(lines.data.size for lines, _ in columns)
         out_indices = np.empty(int(ends[-1]) if n else 0, index)
         out_data = np.empty(len(out_indices)) if valued else NO_DATA
-        # Rows must come out sorted, so blocks are merged in the order of the local numbers.
+        # Rows must be sorted, so blocks are merged in the order of the local numbers.
         runs = sorted(
             (
                 (int(numbers[a]), lines, numbers, a, b)
@@ -331,7 +343,7 @@ class CpuBackend:
     # -- scans and elementwise work ----------------------------------------------------------
 
     def scan(self, x: np.ndarray, pointers: np.ndarray, reverse: bool = False) -> np.ndarray:
-        """Inclusive running sums of x (n, B) within the segments, from the end if ``reverse``."""
+        """Compute inclusive running sums of x (n, B) within segments, reversed if requested."""
         out = np.empty_like(x)
         self.pool.map(
             lambda a, b: scans.scan(x, pointers, reverse, out, a, b),
@@ -341,11 +353,11 @@ class CpuBackend:
         return out
 
     def segment_sum(self, x: np.ndarray, pointers: np.ndarray) -> np.ndarray:
-        """Sums of x (n, B) over the segments; an empty segment gives zero."""
+        """Sum x (n, B) over the segments; an empty segment gives zero."""
         return self.range_sum(x, pointers[:-1], pointers[1:])
 
     def range_sum(self, x: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        """Sums of x (n, B) over the rows starts[s] … ends[s]; ranges may leave gaps or overlap."""
+        """Sum x (n, B) over the rows starts[s] … ends[s] − 1, which may leave gaps or overlap."""
         out = np.empty((len(starts), x.shape[1]))
         work = np.zeros(len(starts) + 1, np.int64)
         np.cumsum(ends - starts + 1, out=work[1:])
@@ -358,7 +370,7 @@ class CpuBackend:
 
     @staticmethod
     def segment_max(x: np.ndarray, pointers: np.ndarray) -> np.ndarray:
-        """Largest entries of x (n, B) over the segments; −∞ for an empty one."""
+        """Find the maxima of x (n, B) over the segments; −∞ for an empty segment."""
         out = np.full((len(pointers) - 1, x.shape[1]), -np.inf)
         filled = np.flatnonzero(np.diff(pointers) > 0)
         if len(filled):
@@ -370,7 +382,7 @@ class CpuBackend:
         self, eta: np.ndarray, w: np.ndarray, pointers: np.ndarray, scale: np.ndarray,
         shares: bool = True,
     ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-        """log Σ w e^η of each segment (S, B), and scale × each row's share of the sum (n, B).
+        """Compute log Σ w e^η of each segment, (S, B), and scale × each row's share, (n, B).
 
         Rows of weight zero are absent. Without ``shares`` the second result is empty.
         """
@@ -381,7 +393,7 @@ class CpuBackend:
         self.pool.map(
             lambda a, b: segment_softmax.segment_softmax(eta, w, pointers, scale, lse, out, a, b),
             balanced_chunks(pointers, CHUNKS),
-            8 * eta.size,  # an exponential is some eight additions
+            8 * eta.size,  # an exponential costs about eight additions
         )
         return lse, out
 
@@ -389,17 +401,17 @@ class CpuBackend:
         self, n: int, strata: np.ndarray, groups: np.ndarray, tied: np.ndarray,
         tied_end: np.ndarray, place: np.ndarray, shares: np.ndarray | None,
     ) -> RiskSweeps:  # fmt: skip
-        """Cox's likelihood as a whole (see `RiskSweeps`); elsewhere it is made of scans."""
+        """Build the fused kernels of Cox's likelihood; see `RiskSweeps`."""
         return RiskSweeps(n, strata, groups, tied, tied_end, place, shares, self.pool)
 
     @staticmethod
     def column_sum(x: np.ndarray | None) -> Any:
-        """Sums over rows of x (n, B): (B,)."""
+        """Sum x (n, B) over rows, (B,)."""
         return None if x is None else reduce_rows(np.add, x)
 
     @staticmethod
     def column_max(x: np.ndarray) -> np.ndarray:
-        """Largest entries over rows of x (n, B): (B,)."""
+        """Find the maxima of x (n, B) over rows, (B,)."""
         return reduce_rows(np.maximum, x)
 
     def map_rows(self, function: Callable, *arrays: np.ndarray) -> list[np.ndarray]:
@@ -410,9 +422,9 @@ class CpuBackend:
         return self.sum_rows(lambda *x: (None, *function(*x)), *arrays)[1]
 
     def sum_rows(self, function: Callable, *arrays: np.ndarray) -> tuple:
-        """The same for a function whose first array (rows, B) is wanted as its sum over rows.
+        """Apply `map_rows`, but sum the function's first array over rows.
 
-        Returns the sum (B,), chunks added in their order, and the list of the other arrays.
+        Returns the sum, (B,), with chunks added in order, and the list of the other arrays.
         """
         n = len(arrays[0])
         chunks = [(a, min(a + ROWS_A_CHUNK, n)) for a in range(0, n, ROWS_A_CHUNK)]
@@ -423,7 +435,7 @@ class CpuBackend:
 
         def part(a: int, b: int) -> Any:
             summed, *results = function(*(x[a:b] for x in arrays))
-            if not out:  # the first chunk runs alone and tells the shapes
+            if not out:  # the first chunk runs alone and determines the shapes
                 out.extend(np.empty((n, *y.shape[1:]), y.dtype) for y in results)
             for whole, piece in zip(out, results, strict=True):
                 whole[a:b] = piece
@@ -455,19 +467,18 @@ class CpuBackend:
 
 
 def _blocks(B: int) -> list[slice]:
-    """Eight replicates at a time, and the four that are left.
+    """Split replicates into blocks of eight, with four in the last if necessary.
 
-    Rows of twelve would begin anywhere in a cache line, and each is fetched at random: two of them
-    for most, three times.
+    Rows of twelve would not be aligned to cache lines, and random access to them would fetch two or
+    three lines each.
     """
     return [slice(a, a + LINE) for a in range(0, B, LINE)]
 
 
 def _together(lines: Lines, n: int) -> int:
-    """Of a chunk of n lines, how many are added up before they are added to those before them.
+    """Choose the number of lines, of a chunk of n, that are summed in one block.
 
-    So many that they have several entries for each number of the result, which is passed over for
-    each such block.
+    A block has several entries per value of the result, because each block adds the whole result.
     """
     if n <= LONG:
         return max(n, 1)
@@ -476,9 +487,9 @@ def _together(lines: Lines, n: int) -> int:
 
 
 def _stripes(k: int, first: int, groups: int, fewest: int) -> list[tuple[np.ndarray]]:
-    """Cuts between stripes of rows of a lower triangle, of equal area and at most one cache each.
+    """Cut a lower triangle into stripes of rows of equal area that fit into the cache.
 
-    At least ``fewest``, in about so many groups of consecutive ones, each for one thread.
+    There are at least ``fewest`` stripes, in at most ``groups`` groups of consecutive stripes.
     """
     if first >= k:
         return []
@@ -492,7 +503,7 @@ def _stripes(k: int, first: int, groups: int, fewest: int) -> list[tuple[np.ndar
 
 
 def _increasing_runs(numbers: np.ndarray, others: list[np.ndarray]) -> list[tuple[int, int]]:
-    """Cut a block's local numbers where a column of another block comes between."""
+    """Cut a block's local numbers where columns of another block intervene."""
     if len(numbers) == 0:
         return []
     if len(others) == 1:

@@ -1,4 +1,4 @@
-"""Arrays that begin with a cache line: a row of eight doubles then is one line, and not in two."""
+"""Arrays aligned to cache lines, so that a row of eight doubles occupies exactly one line."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import numpy as np
 
 __all__ = ["aligned", "aligned_empty", "aligned_zeros"]
 
-CACHE_LINE = 64  # bytes
+# The size of a cache line in bytes.
+CACHE_LINE = 64
 
 
 def aligned_zeros(shape: tuple[int, ...], dtype: Any = np.float64, make: Any = np.zeros) -> Any:
-    """Zeros that begin with a cache line: a block of replicates then is one, and not in two."""
+    """Create an aligned array of zeros."""
     size, each = int(np.prod(shape)), np.dtype(dtype).itemsize
     whole = make(size + CACHE_LINE // each, dtype)
     first = -whole.ctypes.data % CACHE_LINE // each
@@ -20,13 +21,13 @@ def aligned_zeros(shape: tuple[int, ...], dtype: Any = np.float64, make: Any = n
 
 
 def aligned_empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    """The same where all that is read is written first."""
+    """Create an aligned array without initial values."""
     out: np.ndarray = aligned_zeros(shape, dtype, np.empty)
     return out
 
 
 def aligned(x: np.ndarray) -> np.ndarray:
-    """The array, contiguous and beginning with a cache line."""
+    """Return the array, copied if it is not contiguous and aligned."""
     if x.flags.c_contiguous and x.ctypes.data % CACHE_LINE == 0:
         return x
     out = aligned_zeros(x.shape, x.dtype)

@@ -1,4 +1,4 @@
-"""Columns that join rows: each row keeps its entries and gets the new ones behind them."""
+"""Appending of columns to a matrix stored by rows."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["append_lines"]
 
 
 def append_lines(x: Lines, y: Lines, shift: int, width: int, pool: ThreadPool) -> Lines:
-    """Each line of x with the same line of y behind it, y's indices plus ``shift``.
+    """Append each line of y to the same line of x, with ``shift`` added to y's indices.
 
-    It streams through both, where rows made of columns are filled at random.
+    This streams through both matrices, whereas a conversion from columns writes at random.
     """
     n = len(x.starts)
     pointers = np.zeros(n + 1, np.int64)

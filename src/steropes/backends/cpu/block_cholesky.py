@@ -1,7 +1,7 @@
-"""Blocks of a symmetric matrix: coordinates that have much to do with each other, and systems of
-each block by itself, for several replicates of which each has some of the coordinates.
+"""Blocks of strongly coupled coordinates and their Cholesky factors, for preconditioners.
 
-Of a replicate's part of a block the Cholesky factor is packed by rows, ones of a row in a line.
+Each of several replicates has a subset of the coordinates. The Cholesky factor of its part of a
+block is packed by rows, and the rows are contiguous.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ __all__ = [
     "strong_pairs",
 ]
 
-TOGETHER = 64  # entries of a row that are looked at as one
+# The number of entries of a row that are tested together.
+TOGETHER = 64
 
 
 @njit(**OPTIONS)
 def _take_strong(work, i, size, least, count, pairs, strength):
-    """Note the pairs of i with those before it whose work, in units, is above ``least``."""
+    """Store the pairs of i and earlier coordinates with scaled values above ``least``."""
     scale = size[i]
     for j in range(i):
         work[j] = abs(work[j] * size[j]) * scale
@@ -51,7 +52,7 @@ def _take_strong(work, i, size, least, count, pairs, strength):
 
 @njit(**OPTIONS)
 def strong_pairs(G, Y, size, a, b, least, work, pairs, strength):
-    """Pairs (i, j) with |A_ij| > ``least`` in units of their sizes, i in a … b and j before i.
+    """Find pairs (i, j), j < i, with |A_ij| > ``least`` in units of their sizes, a ≤ i < b.
 
     Parameters
     ----------
@@ -91,7 +92,7 @@ def strong_column_pairs(
     starts, ends, indices, data, row_starts, row_ends, row_columns, row_data, v, V, c, size,
     a0, a1, least, work, pairs, strength,
 ):  # fmt: skip
-    """The same of the matrix X' diag(v) X + V' diag(c) V, from the columns of X and its rows.
+    """Find such pairs of X' diag(v) X + V' diag(c) V from the columns and rows of X.
 
     Parameters
     ----------
@@ -129,7 +130,7 @@ def strong_column_pairs(
 def column_squares(
     starts, ends, indices, data, v, V, c, size, members, begins, b0, b1, at, z, squares
 ):  # fmt: skip
-    """Correlations under X' diag(v) X + V' diag(c) V within the blocks b0 … b1 of columns.
+    """Compute correlations under X' diag(v) X + V' diag(c) V within the blocks b0 … b1 − 1.
 
     Parameters
     ----------
@@ -168,7 +169,7 @@ def column_squares(
 
 @njit(**OPTIONS)
 def matrix_squares(G, Y, members, starts, c0, c1, at, squares):
-    """Rows and columns of G − Y'Y of the blocks c0 … c1, each a square, up to the diagonal."""
+    """Extract the lower triangles of G − Y'Y for the blocks c0 … c1 − 1."""
     for c in range(c0, c1):
         n = starts[c + 1] - starts[c]
         for s in range(n):
@@ -183,9 +184,9 @@ def matrix_squares(G, Y, members, starts, c0, c1, at, squares):
 
 @njit(**OPTIONS)
 def block_squares(known, first, width, place, size, members, starts, c0, c1, at, squares):
-    """The same from what is known of whole blocks in units of ``size``.
+    """Extract the triangles from stored squares of whole blocks in units of ``size``.
 
-    Of coordinate i the square begins at ``first[i]`` in ``known``, with ``width[i]`` rows, of which
+    The square of coordinate i begins at ``first[i]`` in ``known``, with ``width[i]`` rows, of which
     it is ``place[i]``.
     """
     for c in range(c0, c1):
@@ -208,7 +209,7 @@ def _root(parent, i):
 
 @njit(**OPTIONS)
 def merge(pairs, order, parent, count, most):
-    """Join the blocks of pairs, in an order, where they have no more than ``most`` together.
+    """Merge the blocks of pairs, in the given order, if the result has at most ``most``.
 
     Parameters
     ----------
@@ -229,7 +230,7 @@ def merge(pairs, order, parent, count, most):
 
 @njit(**OPTIONS)
 def factor_blocks(squares, at, starts, c0, c1, where, support, ridge, least, places, L, local):
-    """Cholesky factors of each replicate's part of the blocks c0 … c1, one after another in L.
+    """Compute the Cholesky factors of each replicate's part of the blocks c0 … c1 − 1 into L.
 
     Parameters
     ----------
@@ -276,7 +277,7 @@ def factor_blocks(squares, at, starts, c0, c1, where, support, ridge, least, pla
 
 @njit(**OPTIONS)
 def solve_blocks(starts, where, support, places, L, r, z, local):
-    """z = (LL')⁻¹ r of the blocks' coordinates that each replicate has; others are not touched.
+    """Compute z = (LL')⁻¹ r for the coordinates of each replicate; others stay unchanged.
 
     ``r`` and ``z`` are (k, B); the others as in `factor_blocks`.
     """

@@ -12,12 +12,13 @@ from .unchecked_indexing import entry, put
 
 __all__ = ["add_columns", "column_sums", "sweep_columns"]
 
-NEAR = 0.9  # of λ: the slope from which a coefficient at zero is looked at in a sweep
+# The share of λ from which the slope of a zero coefficient is updated in a sweep.
+NEAR = 0.9
 
 
 @njit(**OPTIONS)
 def add_columns(starts, ends, indices, data, places, x, a0, a1, z):
-    """z += Σ x_j X_j of the columns a0 … a1, x (k,)."""
+    """Add Σ x_j X_j over the columns a0 … a1 − 1 to z, with x (k,)."""
     for a in range(a0, a1):
         by = x[places[a]]
         if by == 0.0:
@@ -34,7 +35,7 @@ def add_columns(starts, ends, indices, data, places, x, a0, a1, z):
 
 @njit(**OPTIONS)
 def _product(indices, data, begin, end, z):
-    """Σ x z over a column's entries."""
+    """Compute Σ x z over the entries of a column."""
     q = 0.0
     if data.size == 0:
         for k in range(begin, end):
@@ -47,7 +48,7 @@ def _product(indices, data, begin, end, z):
 
 @njit(**OPTIONS)
 def column_sums(starts, ends, indices, data, places, z, a0, a1, out):
-    """out_j = X_j' z of the columns a0 … a1, out (k,)."""
+    """Compute out_j = X_j' z for the columns a0 … a1 − 1, with out (k,)."""
     for a in range(a0, a1):
         out[places[a]] = _product(indices, data, starts[a], ends[a], z)
 
@@ -56,7 +57,7 @@ def column_sums(starts, ends, indices, data, places, z, a0, a1, out):
 def sweep_columns(
     starts, ends, indices, data, places, v, V, c, apart, s, y, h, l1, rest, delta, done, z
 ):  # fmt: skip
-    """One pass over the columns for one replicate; whether any coefficient moved.
+    """Sweep once over the columns of one replicate; return whether a coefficient changed.
 
     Minimises  s'δ + ½ δ'Aδ + Σ l1 |y + δ|  with A = X' diag(v) X + V' diag(c) V, coordinate by
     coordinate. A column is read once, and once more where its coefficient moves; those that are

@@ -1,4 +1,4 @@
-"""Counting pairs in order of time with a Fenwick tree of weights over ranks."""
+"""Counts of concordant and discordant pairs by a Fenwick tree of weights over ranks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _add(tree, i, x):
 
 @njit(**EXACT)
 def _below(tree, i):
-    """Sum over ranks < i."""
+    """Sum the weights of ranks below i."""
     s = 0.0
     while i > 0:
         s += tree[i]
@@ -32,7 +32,7 @@ def _below(tree, i):
 
 @njit(**EXACT)
 def _outlived(had, had_exact, had_total, rank, sign, out):
-    """Add the weights of the events so far to a row that outlives them, or take them off."""
+    """Add or subtract the weights of earlier events for a row that outlives them."""
     lower, same = _below(had, rank), had_exact[rank]
     out[0] += sign * (had_total - lower - same)
     out[1] += sign * lower
@@ -43,7 +43,7 @@ def _outlived(had, had_exact, had_total, rank, sign, out):
 def count_pairs(
     rank, weight, share, joins, join_end, leaves, leave_end, events, event_end, size, out
 ):
-    """Weights of the partners of each row in concordant, discordant and tied pairs.
+    """Sum the weights of each row's partners in concordant, discordant and tied pairs.
 
     For group g of tied events ``events[event_end[g-1]:event_end[g]]`` the rows at risk without
     them are those joined up to ``join_end[g]`` less those gone up to ``leave_end[g]``. A pair is

@@ -23,8 +23,10 @@ from .kernel_options import ORDERED
 
 __all__ = ["differentiate", "evaluate", "spread"]
 
-SMALL = 1 << 16  # states (n × d) of the forward pass up to which all of them are kept
-H = 1e-40  # of the complex step: its square vanishes, its products do not
+# The number of states (n × d) of the forward pass up to which all of them are stored.
+SMALL = 1 << 16
+# The complex step: its square underflows to zero, but its products do not.
+H = 1e-40
 
 
 @njit(**ORDERED)
@@ -65,7 +67,7 @@ def _tilt(x, n, d, p, q):
 
 @njit(**ORDERED)
 def _advance(f, to, p, q, d, low, done):
-    """One row more: ``to`` is the distribution over low … of the sum of ``done`` + 1 rows."""
+    """Advance by one row: ``to`` is the distribution over low … of the sum of ``done`` + 1 rows."""
     top = min(done, d)
     if done < d:
         to[done + 1] = p * f[done]
@@ -125,13 +127,13 @@ def _inclusion(p, q, n, d, pi, F, C, g):
 
 @njit(**ORDERED)
 def _block(n, d):
-    """Rows of a block of the forward pass."""
+    """Return the number of rows in a block of the forward pass."""
     return n if n * (d + 1) <= SMALL else int(np.ceil(np.sqrt(n)))
 
 
 @njit(**ORDERED)
 def _collect(eta, w, case, lo, hi, b, rows, x):
-    """Rows of weight of one stratum: how many, how many cases; their places and η."""
+    """Collect the weighted rows of a stratum: number, cases, positions and η."""
     n, d = 0, 0
     for i in range(lo, hi):
         if w[i, b] > 0.0:
@@ -152,7 +154,7 @@ def _largest(pointers, s0, s1):
 
 @njit(**ORDERED)
 def _one(x, n, pi):
-    """The case d = 1: pi is the softmax of x; return log Σ e^x."""
+    """Handle d = 1: pi is the softmax of x; return log Σ e^x."""
     top = x[0]
     for i in range(n):
         top = max(top, x[i])
@@ -167,7 +169,7 @@ def _one(x, n, pi):
 
 @njit(**ORDERED)
 def evaluate(eta, w, case, pointers, loss, out, s0, s1):
-    """Negative log-likelihood of each stratum (S, B), and weight × π of each row (n, B).
+    """Compute the negative log-likelihood of each stratum, (S, B), and weight × π, (n, B).
 
     Rows of weight zero are absent; the weights of the others in a stratum are equal.
     """
@@ -219,7 +221,7 @@ def evaluate(eta, w, case, pointers, loss, out, s0, s1):
 
 @njit(**ORDERED)
 def differentiate(eta, w, case, pointers, T, out, s0, s1):
-    """Weight × the derivative of π along the directions T (n, K) at eta (n, 1), into out (n, K).
+    """Compute weight × the derivative of π along T (n, K) at eta (n, 1) into out (n, K).
 
     By the complex step: π(η + i h t) is computed in complex numbers and its imaginary part
     divided by h, which is exact to rounding. A constant within a stratum changes nothing and is
@@ -271,7 +273,7 @@ def differentiate(eta, w, case, pointers, T, out, s0, s1):
 
 @njit(**ORDERED)
 def spread(out, w, case, pointers, a, c, s0, s1):
-    """The covariance of the draws as diag(a) − c a a', with its diagonal right and sums zero.
+    """Approximate the covariance of draws by diag(a) − c a a' with exact diagonal and zero sums.
 
     Solves a_i = π_i (1 − π_i) + a_i² / Σ a by iteration (Deville and Tillé 2005, eq. 17), which
     is exact for one case; c = 1 / Σ a stands at each stratum's last row.

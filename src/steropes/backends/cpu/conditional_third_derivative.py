@@ -1,8 +1,8 @@
-"""Third derivatives of the exact conditional likelihood, by Taylor series to the second order.
+"""Third derivatives of the exact conditional likelihood by Taylor series of second order.
 
-The inclusion probabilities π(η + t z) of `conditional_bernoulli` as power series in t: each number
-is (value, first, second coefficient), and products are those of series cut after t². The second
-coefficient of π is half of D³L[z, z, ·], without a difference of anything.
+The inclusion probabilities π(η + t z) of `conditional_bernoulli` are computed as power series in t:
+each number is (value, first, second coefficient), and products are truncated after t². The second
+coefficient of π is half of D³L[z, z, ·], obtained without subtraction.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["differentiate_twice"]
 
 @njit(**ORDERED)
 def _mix(to, a, b, f, g):
-    """to = a f + b g, as series."""
+    """Compute to = a f + b g as series."""
     x = a[0] * f[2] + a[1] * f[1] + a[2] * f[0] + b[0] * g[2] + b[1] * g[1] + b[2] * g[0]
     y = a[0] * f[1] + a[1] * f[0] + b[0] * g[1] + b[1] * g[0]
     to[0] = a[0] * f[0] + b[0] * g[0]
@@ -27,7 +27,7 @@ def _mix(to, a, b, f, g):
 
 @njit(**ORDERED)
 def _advance(f, to, p, q, d, low, done, zero):
-    """One row more: ``to`` is the distribution over low … of the sum of ``done`` + 1 rows."""
+    """Advance by one row: ``to`` is the distribution over low … of the sum of ``done`` + 1 rows."""
     top = min(done, d)
     if done < d:
         _mix(to[done + 1], p, q, f[done], zero)
@@ -82,7 +82,7 @@ def _second(P, Q, n, d, out, F, C, g):
 
 @njit(**ORDERED)
 def differentiate_twice(eta, w, case, pointers, Z, out, s0, s1):
-    """Add weight × Σ_c d²π(η + t z_c)/dt² of the columns of Z (n, C) to out (n,), at eta (n, 1).
+    """Add weight × Σ_c d²π(η + t z_c)/dt² over the columns of Z (n, C) to out (n,).
 
     Rows of weight zero are absent. A constant within a stratum changes nothing and is taken out
     of z first.

@@ -1,7 +1,7 @@
-"""Cyclic coordinate descent on a quadratic model: in panels for replicates, or one alone.
+"""Cyclic coordinate descent on a quadratic model, in panels for replicates or for one replicate.
 
-All replicates share the matrix; each has its own gradient, penalties and point. What a panel's
-changes do to the gradients outside of the panel is one matrix product, which the caller does.
+All replicates share the matrix; each has its own gradient, penalties and point. The caller updates
+the gradients outside a panel by one matrix product.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ __all__ = ["descend_alone", "descend_panel", "panel_room"]
 
 
 def panel_room(P, B, m):
-    """Arrays for a pass over P coordinates of B replicates, m columns being eliminated."""
+    """Allocate arrays for a pass over P coordinates of B replicates with m eliminated columns."""
     blocks = (B + 7) >> 3
     return np.zeros((P, blocks, 8)), np.zeros((1, blocks, 8)), np.zeros((m, B))
 
 
 @njit(**OPTIONS)
 def descend_panel(G, Y, apart, a, s, y, h, l1, l2, U, t, c, rest, delta, S, step, told):
-    """One pass over the coordinates a … a + P of some replicates; whether any of them moved.
+    """Sweep the coordinates a … a + P − 1 of some replicates; return whether any changed.
 
     Minimises  s'δ + ½ δ'(A + U diag(c) U')δ + Σ l1 |y + δ|, coordinate by coordinate, where the
     slopes s hold all smooth terms at y. The panel's own slopes are kept up to date, those of others
@@ -116,7 +116,7 @@ def descend_panel(G, Y, apart, a, s, y, h, l1, l2, U, t, c, rest, delta, S, step
 
 @njit(**OPTIONS)
 def descend_alone(G, V, c, f, apart, s, y, h, l1, l2, done, theirs):
-    """One pass over all k coordinates of a single model; returns whether any coordinate moved.
+    """Sweep all k coordinates of a single model; return whether any changed.
 
     As `descend_panel`, but that each change goes into all slopes at once, in double precision: for
     one replicate that is no more work than a product afterwards, and nothing is rounded on the way.

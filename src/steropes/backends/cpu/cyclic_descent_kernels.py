@@ -1,8 +1,8 @@
-"""Sweeps of cyclic coordinate descent on sparse columns, one likelihood's loops a function.
+"""Sweeps of cyclic coordinate descent on sparse columns, with one function per likelihood.
 
-Each column's one-dimensional gradient and Hessian are exact sums over its nonzeros at today's
-linear predictor, which a changed coefficient updates sparsely (Suchard, Simpson, Zorych, Ryan
-and Madigan 2013, Steps 1–4). Nothing here is shared with the fast solver.
+The one-dimensional gradient and Hessian of a column are exact sums over its nonzeros at the current
+linear predictor, which a changed coefficient updates sparsely (Suchard, Simpson, Zorych, Ryan and
+Madigan 2013, Steps 1–4). Nothing here is shared with the fast solver.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ __all__ = ["LINEAR", "LOGISTIC", "POISSON", "cox_state", "cox_sweep", "strata_sw
 
 OPTIONS: dict[str, Any] = {"nogil": True, "cache": CACHE}
 LINEAR, LOGISTIC, POISSON = 0, 1, 2
-RESHIFT = 200.0  # rise of η above its stratum's shift at which exp is scaled anew
+# The increase of η above its stratum's shift at which exp is rescaled.
+RESHIFT = 200.0
 
 
 @njit(**OPTIONS)
 def _step(g, h, beta, l1, half_width):
-    """One-dimensional Newton step with the sign test at zero, inside the trust region.
+    """Compute a one-dimensional Newton step with the sign test at zero, inside the trust region.
 
     Genkin, Lewis and Madigan (2007), Algorithm 2: from zero a coefficient goes in the direction
     that lowers the penalised loss, if there is one; it never crosses zero in one step.
@@ -59,7 +60,7 @@ def _mean(family, eta):
 
 @njit(**OPTIONS)
 def sweep(family, indptr, rows, x, y, w, eta, beta, l1, l2, half_width, hessian):
-    """One sweep over all columns for the linear, logistic and Poisson likelihoods.
+    """Sweep all columns for the linear, logistic and Poisson likelihoods.
 
     Changes ``eta`` (n,), ``beta``, ``half_width`` and ``hessian`` (p,) in place.
     """
@@ -90,7 +91,7 @@ def sweep(family, indptr, rows, x, y, w, eta, beta, l1, l2, half_width, hessian)
 
 @njit(**OPTIONS)
 def _rates(s, start, w, eta, shift, r):
-    """r_i = w_i exp(η_i − shift) for stratum s, shifted by its largest η."""
+    """Compute r_i = w_i exp(η_i − shift) for stratum s, shifted by its largest η."""
     top = -np.inf
     for i in range(start[s], start[s + 1]):
         if w[i] > 0.0:
@@ -102,7 +103,7 @@ def _rates(s, start, w, eta, shift, r):
 
 @njit(**OPTIONS)
 def _risk_sums(s, g0, start, groups, first, stop, r, N, E):
-    """Step 4, the scan: N_g and E_g of stratum s from its group g0 on, all terms at least 0."""
+    """Compute N_g and E_g of stratum s from group g0 on by the scan of Step 4."""
     if g0 == groups[s]:
         i, total = start[s], 0.0
     else:
@@ -130,7 +131,7 @@ def cox_state(start, groups, first, stop, w, eta, shift, r, N, E):
 @njit(**OPTIONS)
 def _cox_derivatives(k0, k1, rows, x, stratum, start, groups, first, stop, next_group,
                      shares, weight, efron, r, N, E):  # fmt: skip
-    """Gradient and Hessian of Σ_k w̄_k log S_k along one column, S_k = N_g + f_k E_g.
+    """Compute gradient and Hessian of Σ_k w̄_k log S_k along one column, S_k = N_g + f_k E_g.
 
     Between two nonzeros nothing enters the column's own sums A = Σ r x and B = Σ r x², so
     only the groups after the column's first nonzero in a stratum are visited.
@@ -172,7 +173,7 @@ def _cox_derivatives(k0, k1, rows, x, stratum, start, groups, first, stop, next_
 def cox_sweep(indptr, rows, x, stratum, start, groups, first, stop, next_group, shares, weight,
               efron, w, eta, shift, r, N, E, linear, beta, l1, l2, half_width,
               hessian):  # fmt: skip
-    """One sweep over all columns for Cox's partial likelihood without entry times.
+    """Sweep all columns for Cox's partial likelihood without entry times.
 
     Rows are sorted by stratum, then time from late to early, tied events last. Group g (a
     distinct event time) has its events at the rows first[g] … stop[g]; stratum s has the rows
@@ -211,7 +212,7 @@ def cox_sweep(indptr, rows, x, stratum, start, groups, first, stop, next_group, 
 @njit(**OPTIONS)
 def strata_sweep(indptr, rows, x, stratum, start, total, w, eta, linear, beta, l1, l2, half_width,
                  hessian):  # fmt: skip
-    """One sweep over all columns for conditional Poisson regression (case series).
+    """Sweep all columns for conditional Poisson regression (case series).
 
     Rows are sorted by stratum, stratum s the rows start[s] … start[s + 1] with Σ w y = total[s];
     ``linear`` (p,) is Σ w y x of each column.

@@ -1,4 +1,4 @@
-"""Event times merged into bins, within strata: each bin's weight goes to its middle one."""
+"""Merging of event times within strata, with the weight of each bin at its middle event time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["merge_events"]
 
 @njit(**ORDERED)
 def merge_events(mass, start, bins, out):
-    """Bins of nearly equal mass over all strata together, at least one a stratum with any.
+    """Merge event times into bins of nearly equal mass, at least one per stratum with mass.
 
     ``mass`` (m,) is at least zero; strata begin and end at ``start`` (S + 1,); ``out`` (m,) is
     zero and gets the masses of the bins at their middle places, of two the earlier in time.

@@ -1,10 +1,10 @@
-"""The weighted Gram matrix where some columns are frequent: those go to BLAS.
+"""The weighted Gram matrix with BLAS for frequent columns.
 
-Of a row's entries most pairs lie among the few columns that many rows have. For those a dense
-single-precision product is some thirty times cheaper an entry than additions at addresses read
-from memory; pairs of a frequent and a rare column become sums of short dense rows, and only pairs
-of rare columns are added one by one. The sums of the first two kinds are rounded to single
-precision: enough for the curvature of a Newton step, not for a standard error.
+Most pairs of entries in a row belong to a few frequent columns. For these, a dense single-precision
+product is about thirty times cheaper per entry than additions at indirect addresses. Pairs of a
+frequent and a rare column become sums of short dense rows, and only pairs of rare columns are added
+individually. Sums of the first two kinds are rounded to single precision, which suffices for the
+curvature of a Newton step but not for a standard error.
 """
 
 from __future__ import annotations
@@ -20,14 +20,22 @@ from .unchecked_indexing import entry, put
 
 __all__ = ["small_gram", "split_gram"]
 
-FREQUENT = 0.15  # share of the rows from which a column counts as frequent
-FEW = 48  # frequent columns that are not worth it
-WORTH = 75  # pairs to add for each entry, below which reading the entries again costs more
-TILE = 256  # frequent columns that go together,
-ROWS = 512  # and rows: a tile stays in the L2 cache
-MEMORY = 1 << 27  # bytes for the chunks' sums
-MOST = 8  # chunks of rows
-BLOCK = 64  # rows of a block that is transposed
+# The share of rows from which a column counts as frequent.
+FREQUENT = 0.15
+# The number of frequent columns up to which BLAS is not worthwhile.
+FEW = 48
+# The number of pairs per entry below which rereading the entries costs more than it saves.
+WORTH = 75
+# The number of frequent columns in a tile, which stays in the L2 cache.
+TILE = 256
+# The number of rows in a tile.
+ROWS = 512
+# The maximum bytes of the chunks' sums.
+MEMORY = 1 << 27
+# The maximum number of chunks of rows.
+MOST = 8
+# The number of rows that are transposed together.
+BLOCK = 64
 
 
 @njit(**OPTIONS)
@@ -62,7 +70,7 @@ def _fill_rare(starts, ends, indices, data, dense, at, a0, a1, out, out_data):
 
 @njit(**OPTIONS)
 def _fill_tiles(starts, ends, indices, data, dense, root, a0, a1, Z):
-    """Z[tile, row, column] = √v x of the frequent columns, zero elsewhere."""
+    """Fill Z[tile, row, column] with √v x of the frequent columns, and zero elsewhere."""
     width = Z.shape[2]
     Z[:, : a1 - a0] = 0.0
     for a in range(a0, a1):
@@ -97,7 +105,7 @@ def _by_column(starts, ends, indices, data, root, a0, a1, k, begin, row, value):
 
 @njit(**OPTIONS)
 def _rare_times_tile(begin, row, value, j0, rare, Z, T):
-    """T[rare[j]] += Σ value Z[row] over the entries of the columns from j0 on."""
+    """Add Σ value Z[row] over the entries of the columns from j0 on to T[rare[j]]."""
     width = Z.shape[1]
     for j in range(j0, len(begin) - 1):
         if begin[j] == begin[j + 1]:
@@ -118,7 +126,7 @@ def _rare_times_tile(begin, row, value, j0, rare, Z, T):
 
 @njit(**OPTIONS)
 def _put(T, columns, frequent, scale, first, s0, s1, G):
-    """Put the products of rare and frequent columns into G's lower triangle, block by block."""
+    """Write products of rare and frequent columns to the lower triangle of G by blocks."""
     width = T.shape[2]
     for a in range(s0, s1, BLOCK):
         for d in range(len(frequent)):
@@ -133,7 +141,7 @@ def _put(T, columns, frequent, scale, first, s0, s1, G):
 
 
 def small_gram(lines: Any, v: np.ndarray, G: np.ndarray, first: int) -> None:
-    """`CpuBackend.gram` of few rows and columns: to compile the kernel would take far longer."""
+    """Compute `CpuBackend.gram` for few rows and columns without compiling a kernel."""
     counts = lines.ends - lines.starts
     row = np.repeat(np.arange(len(counts)), counts)
     at = np.arange(len(row)) + np.repeat(lines.starts - np.cumsum(counts) + counts, counts)
@@ -238,7 +246,7 @@ def split_gram(lines: Any, v: np.ndarray, G: np.ndarray, first: int, pool: Threa
 
 
 def _rare_lines(x, data, dense, chunks, pool):
-    """The entries of the rare columns, row by row."""
+    """Extract the entries of the rare columns by row."""
     starts, _, indices = x
     counts = np.zeros(len(starts) + 1, np.int64)
     pool.map(lambda a, b: _count_rare(*x, dense, a, b, counts[1:]), chunks)

@@ -9,12 +9,13 @@ from .kernel_options import OPTIONS
 
 __all__ = ["group_sweeps"]
 
-STEPS = 60  # of Newton's method for a group's norm
+# The maximum number of Newton steps for the norm of a group.
+STEPS = 60
 
 
 @njit(**OPTIONS)
 def _norm(q, w, lam, m):
-    """The ρ > 0 with Σ q² / (w ρ + λ)² = 1, which is the norm of a group's minimum.
+    """Solve Σ q² / (w ρ + λ)² = 1 for ρ > 0, the norm of a group's minimum.
 
     Newton's method on the root of that sum's inverse, which is nearly linear in ρ and comes from
     below (Moré and Sorensen 1983, for trust regions).

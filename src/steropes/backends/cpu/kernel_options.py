@@ -1,4 +1,4 @@
-"""How kernels are compiled."""
+"""Compiler options of the kernels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ OPTIONS: dict[str, Any] = {
     "error_model": "numpy",  # no branch for an exception at each division
     "fastmath": {"reassoc", "contract", "nsz"},
 }
-# For sums whose order is part of what they promise, and for loops that add and store: the compiler
-# changes the order of their additions only where arrays are not next to each other, which for those
-# of a small stratum depends on where the heap has room.
+# For sums with a guaranteed order, and for loops that add and store. With reassociation, the order
+# of additions would depend on whether arrays are adjacent in memory, and thus on the heap.
 ORDERED: dict[str, Any] = {**OPTIONS, "fastmath": {"contract", "nsz"}}

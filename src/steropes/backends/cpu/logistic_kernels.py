@@ -1,4 +1,4 @@
-"""The logistic loss and its slopes, row by row."""
+"""The logistic loss and its slopes by row."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["logistic_rows"]
 
 @njit(cache=CACHE, nogil=True, error_model="numpy", fastmath={"contract"})
 def logistic_rows(eta, w, y, slope, loss):
-    """slope = w (p − y) and loss = w (log(1 + e^η) − y η); all are flat."""
+    """Compute slope = w (p − y) and loss = w (log(1 + e^η) − y η) for flat arrays."""
     for i in range(eta.shape[0]):
         x = eta[i]
         e = exp_negative(-abs(x))

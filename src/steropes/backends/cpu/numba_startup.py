@@ -1,7 +1,8 @@
-"""Numba's own time: what it knows of NumPy is loaded once a process, before the first kernel.
+"""Reduction of Numba's start-up time: its tables are loaded once, before the first kernel.
 
-Then, and while a kernel is compiled, Python does not look for garbage. There is none to speak of,
-but hundred thousands of new objects that stay, and it would look through all that there is.
+During this, and while a kernel is compiled, Python's garbage collection is disabled. There is
+almost no garbage but several hundred thousand new objects, all of which a collection would
+traverse.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from numba.core import event
 __all__ = ["load_compiler", "without_collection"]
 
 _loaded = False
-_stopped = False  # whether it is us who have stopped collections
+_stopped = False  # whether this module has disabled collections
 
 
 def _stop() -> bool:
-    """Stop collections, and say whether there were any."""
+    """Disable collections; return whether they were enabled."""
     global _stopped
     if not gc.isenabled():
         return False
@@ -38,7 +39,7 @@ def _go_on() -> None:
 
 
 def _after_fork() -> None:
-    """Who would let them go on is not in the child, unless it is the thread that forked."""
+    """Enable collections in a forked child, where the thread that disabled them is missing."""
     if _stopped:
         _go_on()
 
@@ -49,9 +50,9 @@ if hasattr(os, "register_at_fork"):  # not on Windows
 
 @contextmanager
 def without_collection() -> Iterator[None]:
-    """Let Python not look for cycles among objects meanwhile.
+    """Disable garbage collection within a context.
 
-    Of several threads that are here at once the one that came first lets it look again.
+    With several threads, the first one to enter enables it again.
     """
     before = _stop()
     try:
@@ -83,13 +84,13 @@ def load_compiler() -> None:
 
 
 class _Quiet(event.Listener):
-    """No collections while one of this library's kernels is compiled."""
+    """A listener that disables collections while a kernel of this library is compiled."""
 
     def __init__(self) -> None:
         self._before: list[bool] = []  # Numba compiles one kernel at a time, and those in it
 
     def on_start(self, compiling: event.Event) -> None:
-        """Collections stop, for a kernel of ours."""
+        """Disable collections for a kernel of this library."""
         if _ours(compiling):
             self._before.append(_stop())
 

@@ -1,7 +1,7 @@
-"""What the moves of a panel of coordinates are to the slopes of all others, in one go.
+"""Propagation of coefficient updates of a panel to the slopes of all other coordinates.
 
-Arrays of thousands of rows and ten replicates are read and written as often as NumPy has
-operations: between two panels that would take longer than the product with the matrix.
+NumPy would read and write arrays of thousands of rows and ten replicates once per operation, which
+would take longer between two panels than the product with the matrix. Here it takes one pass.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["add_updates", "moved_rows"]
 
 @njit(**OPTIONS)
 def moved_rows(delta, apart, a, Z, rows, size):
-    """Put the moves of those that moved in a row, in units of each replicate's largest.
+    """Pack the changed coefficients in units of each replicate's largest change.
 
     Parameters
     ----------

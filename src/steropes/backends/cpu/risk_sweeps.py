@@ -1,10 +1,10 @@
-"""Cox's partial likelihood in two sweeps over the rows: down the risk sets, and back up.
+"""Cox's partial likelihood in two sweeps over the rows: forward over risk sets and backward.
 
-Made of backend primitives the same takes a dozen passes over (n, B) arrays. Rows are those of
-`likelihoods.risk_sets.RiskSets` without entry times. Chunks are cut between groups of tied
-events; what one chunk hands to the next is added up in between, so that chunks go side by side
-and their number, not that of the threads, fixes the order of the sums. Loops are free of
-branches that depend on who has an event: those would be mispredicted at every other row.
+With the primitives of the backend, the likelihood takes a dozen passes over (n, B) arrays. Rows are
+those of `likelihoods.risk_sets.RiskSets` without entry times. Chunks are cut between groups of tied
+events and run in parallel; the sums carried between chunks are added in between, so the order of
+additions depends on the number of chunks but not of threads. Loops contain no branches on events,
+which would often be mispredicted.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ __all__ = ["RiskSweeps"]
 
 CHUNKS = 16
 HIGHEST = 700.0
-SMALL, LARGE = 1e-250, 1e250  # sums within which nothing that matters was lost
+# The range of sums within which no significant term underflowed or overflowed.
+SMALL, LARGE = 1e-250, 1e250
 
 
 @njit(**ORDERED)
 def pick(C, r, eta, w, tied, tied_end, first, fraction, shares, i0, g0, g1, S, loss):
-    """Take the sums over risk sets out of the running sums C of a chunk, and −Σ_events w η.
+    """Extract the sums over risk sets from the running sums C of a chunk, and −Σ_events w η.
 
     ``shares`` is empty where each group has one, of all its events. ``loss`` (2, B) is a sum and
     its errors.
@@ -63,7 +64,7 @@ def pick(C, r, eta, w, tied, tied_end, first, fraction, shares, i0, g0, g1, S, l
 
 @njit(**ORDERED)
 def settle(S, share, k0, k1, k_first, start):
-    """Add what was at risk before the chunk; 1 where a share has no weight. False if lost."""
+    """Add the sum at risk before the chunk; 1 for shares without weight. False if out of range."""
     B = S.shape[1]
     good = True
     for k in range(k0, k_first):
@@ -81,7 +82,7 @@ def settle(S, share, k0, k1, k_first, start):
 
 @njit(**ORDERED)
 def accumulate(S, logs, share, shares, fraction, first, g0, g1, m, table, loss, total):
-    """Hazards, their sums from the last group of the chunk back, and Σ share × log S."""
+    """Compute hazards, their backward sums over the chunk and Σ share × log S."""
     B = S.shape[1]
     table_own = table[m + 1 :]
     k0 = g0 if shares.size == 0 else shares[g0]
@@ -214,7 +215,7 @@ class RiskSweeps:
         self, eta: np.ndarray, w: np.ndarray, share: np.ndarray, fraction: np.ndarray | None,
         gradient: bool = True,
     ) -> Any:  # fmt: skip
-        """Return the loss (B,) and its gradient (n, B), or None where sums over- or underflow.
+        """Compute the loss (B,) and its gradient (n, B), or None if sums over- or underflow.
 
         Parameters
         ----------

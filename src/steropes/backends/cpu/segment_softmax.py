@@ -1,4 +1,4 @@
-"""Softmax within segments of rows: the shares of a stratum's rows in its total rate."""
+"""Softmax within segments of rows, the shares of rows in the total rate of a stratum."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["segment_softmax"]
 
 @njit(**ORDERED)
 def segment_softmax(eta, w, pointers, scale, lse, out, s0, s1):
-    """lse[s] = log Σ w e^η over each segment and, unless ``out`` is empty, the scaled shares.
+    """Compute lse[s] = log Σ w e^η and, unless ``out`` is empty, the scaled shares.
 
-    out_i = scale_s w_i e^η_i / Σ_segment w e^η. Rows of weight zero are absent, whatever their
-    η; where the scale is zero both results are.
+    out_i = scale_s w_i e^η_i / Σ_segment w e^η. Rows of weight zero are absent for any η.
+    Both results are zero if the scale is zero.
     """
     shares = out.shape[0] > 0
     for s in range(s0, s1):

@@ -10,12 +10,13 @@ from .kernel_options import ORDERED
 
 __all__ = ["range_sum", "scan", "take_out_groups"]
 
-BLOCK = 64  # rows that are added up without compensation where there are several replicates
+# The number of rows summed without compensation for several replicates.
+BLOCK = 64
 
 
 @njit(**ORDERED)
 def scan(x, pointers, reverse, out, s0, s1):
-    """Inclusive running sum of x (n, B) within each segment pointers[s] … pointers[s+1].
+    """Compute inclusive running sums of x (n, B) within each segment.
 
     What comes before a block of rows is a compensated sum, to which the running sum of the block
     is added: no result is off by more than a few roundings, however long the segment is.
@@ -50,7 +51,7 @@ def scan(x, pointers, reverse, out, s0, s1):
 
 @njit(**ORDERED)
 def range_sum(x, starts, ends, out, s0, s1):
-    """out[s] = Σ x[i] over the rows starts[s] … ends[s]; zero if empty."""
+    """Compute out[s] = Σ x[i] over the rows starts[s] … ends[s] − 1; zero if empty."""
     B = x.shape[1]
     total, lost, inside = np.empty(B), np.empty(B), np.empty(B)
     for s in range(s0, s1):
@@ -71,7 +72,7 @@ def range_sum(x, starts, ends, out, s0, s1):
 
 @njit(**ORDERED)
 def take_out_groups(u, runs, c, rows, z, held, out):
-    """out −= Σ_g c_g m_g (m_g' z),  m_g = Σ_{i in g} u_i e_i, of groups that are prefixes of runs.
+    """Subtract Σ_g c_g m_g (m_g' z), m_g = Σ_{i in g} u_i e_i, for groups that are prefixes.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Registers: blocks of replicates that one instruction takes at once.
+"""SIMD registers for blocks of replicates that one instruction processes.
 
 Numba turns a loop over the eight replicates of a block into eight scalar instructions (its SLP
 vectoriser is off, and the loop vectoriser does not see a loop of constant length), which makes
@@ -27,11 +27,12 @@ __all__ = [
     "add", "add_scaled", "load", "load_single", "store", "widen", "zero", "zero_single",
 ]  # fmt: skip
 
-FLAGS = ("contract",)  # a product and a sum may be one instruction
+# A product and a sum may be fused into one instruction.
+FLAGS = ("contract",)
 
 
 class RegisterType(types.Type):
-    """Q doubles, or numbers of single precision."""
+    """The type of a register with Q values in double or single precision."""
 
     def __init__(self, Q: int, of: types.Float = types.float64) -> None:
         self.Q, self.of = Q, of
@@ -39,12 +40,12 @@ class RegisterType(types.Type):
 
     @property
     def element(self) -> ir.Type:
-        """LLVM's type of one of them."""
+        """LLVM type of an element."""
         return ir.DoubleType() if self.of == types.float64 else ir.FloatType()
 
     @property
     def align(self) -> int:
-        """Bytes, of one of them."""
+        """Size of an element in bytes."""
         return self.of.bitwidth // 8
 
 
@@ -55,7 +56,7 @@ class _RegisterModel(models.PrimitiveModel):
 
 
 def _pointer(context: Any, builder: Any, signature: Any, args: Any, Q: int) -> Any:
-    """Where D[i, b, 0] lies, as a pointer to a register."""
+    """Compute the address of D[i, b, 0] as a pointer to a register."""
     kind = signature.args[0]
     array = context.make_array(kind)(context, builder, args[0])
     at = [

@@ -1,9 +1,9 @@
-"""Products of a dense matrix in single precision with a few vectors, as fast as memory gives it.
+"""Products of a dense single-precision matrix with a few vectors at memory bandwidth.
 
-BLAS copies a matrix into tiles first, which pays for many vectors: with ten, its product takes
-three times as long as reading the matrix does. Here each entry is read once for eight vectors that
-lie side by side in a register. What is added up in single precision is no more than a few hundred
-terms; those sums are added in double precision, in an order that depends on nothing but the sizes.
+BLAS first copies a matrix into tiles, which is worthwhile only for many vectors: with ten, its
+product takes three times as long as reading the matrix. Here each entry is read once for eight
+vectors that share a register. Single precision is used for sums of about a thousand terms at most;
+these are added in double precision, in an order that depends only on the sizes.
 """
 
 from __future__ import annotations
@@ -17,14 +17,17 @@ from .unchecked_indexing import entry
 
 __all__ = ["Q", "add_products", "add_transposed_products", "side_by_side"]
 
-Q = 8  # vectors in a register
-TERMS = 1024  # added up in single precision, of rows
-LINES = 512  # the same, of columns
+# The number of vectors in a register.
+Q = 8
+# The number of terms summed in single precision in products with rows.
+TERMS = 1024
+# The number of terms summed in single precision in products with columns.
+LINES = 512
 TILE = 4096  # columns whose sums are in the cache
 
 
 def side_by_side(z: np.ndarray, Q: int) -> np.ndarray:
-    """Vectors (n, B) as they are wanted here, (n, ⌈B / Q⌉, Q) in single precision."""
+    """Pack vectors (n, B) to (n, ⌈B / Q⌉, Q) in single precision."""
     n, B = z.shape
     blocks = -(-B // Q)
     out = np.zeros((n, blocks * Q), np.float32)

@@ -1,4 +1,4 @@
-"""Sums of the rows of many small groups, kept sparse: a person or a stratum touches few columns.
+"""Sparse sums of the rows of many small groups, such as strata that touch few columns.
 
 The sums m_g of a batch of groups are written out as the lines of a sparse matrix M, so that
 Σ_g c_g m_g m_g' is M' diag(c) M and the Gram kernel with its cache-sized stripes does it.
@@ -18,15 +18,17 @@ from .unchecked_indexing import entry, put
 
 __all__ = ["Batch", "batches", "group_sums"]
 
-LINES = 1 << 20  # lines of a batch, and
-ENTRIES = 1 << 23  # entries of its sums, at most (one run can have more)
+# The maximum number of lines in a batch.
+LINES = 1 << 20
+# The maximum number of entries in the sums of a batch; a single run may exceed it.
+ENTRIES = 1 << 23
 
 
 @njit(**ORDERED)
 def group_sums(
     starts, ends, indices, data, u, runs, flush, at, out_ends, out_indices, out_data, s0, s1, g
 ):
-    """Sums m = Σ u_i x_i over the groups of the runs s0 … s1, the first of them number g.
+    """Compute m = Σ u_i x_i over the groups of the runs s0 … s1 − 1, numbered from g.
 
     Groups are nested prefixes of runs of lines: a run (stratum) s is the lines from ``runs[s]``
     to ``runs[s + 1]``; after line i the running sum is a group's where ``flush[i]`` is not zero.
@@ -82,7 +84,7 @@ class Batch(NamedTuple):
 
 
 def batches(starts, ends, runs, flush, width: int) -> Iterator[Batch]:
-    """Cut the runs into batches whose sums fit in the memory set aside for them."""
+    """Split the runs into batches with sums that fit into the available memory."""
     for a, b in balanced_chunks(runs, -(-int(runs[-1] - runs[0]) // LINES)):
         lo, hi = runs[a], runs[b]
         last = np.flatnonzero(flush[lo:hi]) + lo

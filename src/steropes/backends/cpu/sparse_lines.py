@@ -1,4 +1,4 @@
-"""Sparse matrices by rows or by columns, as kernels take them."""
+"""Sparse matrices by rows or columns in the format of the kernels."""
 
 from __future__ import annotations
 
@@ -11,10 +11,14 @@ from ..thread_pool import balanced_chunks
 
 __all__ = ["CHUNKS", "FEW", "LONG", "PIECE", "Lines", "index_type", "pieces"]
 
-CHUNKS = 16  # fixed: never a function of the number of threads
-LONG = 8192  # entries, or lines, whose plain sum loses too many digits where there are more:
-PIECE = 1024  # then so many are added up together
-FEW = 500_000  # entries below which rows have the columns' type of index, and share their kernels
+# The number of chunks is fixed, so that no result depends on the number of threads.
+CHUNKS = 16
+# The number of entries, or lines, beyond which a plain sum loses too many digits.
+LONG = 8192
+# The number of entries that are summed together in longer sums.
+PIECE = 1024
+# The number of entries below which rows use the index type of columns, and thus their kernels.
+FEW = 500_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,9 +53,9 @@ class Lines:
         return [(a * step, min(b * step, n)) for a, b in cuts]
 
     def in_pieces(self) -> tuple[Lines, np.ndarray] | None:
-        """These lines cut into pieces of at most `PIECE` entries, and where those of each begin.
+        """Cut lines into pieces of at most `PIECE` entries; None if no line is long.
 
-        Line a is the pieces first[a] … first[a + 1]. None where no line is long.
+        Line a consists of the pieces first[a] … first[a + 1] − 1, with first as the second result.
         """
         size = self.ends - self.starts
         if not len(size) or size.max() <= LONG:
@@ -73,13 +77,13 @@ class Lines:
 
 
 def pieces(n: int, size: int) -> list[tuple[int, int]]:
-    """Ranges of equal size."""
+    """Split n items into ranges of equal size."""
     return [(a, min(a + size, n)) for a in range(0, n, size)]
 
 
 def index_type(width: int, entries: int) -> type[np.integer]:
-    """Type of the column numbers of rows: the narrowest, unless X has few entries anyway.
+    """Choose the index type of rows, the narrowest unless X has few entries.
 
-    Kernels are compiled for each type, which takes longer than a small problem does.
+    Kernels are compiled for each type, which would take longer than a small problem.
     """
     return np.uint16 if width <= np.iinfo(np.uint16).max and entries >= FEW else np.int32

@@ -1,14 +1,14 @@
 """Products with a sparse matrix, several replicates at a time, and the weighted Gram matrix.
 
-A matrix comes as ``starts, ends, indices, data``: line `a` (a row of CSR or a column of CSC)
-has its nonzeros at ``indices[starts[a]:ends[a]]``; ``data`` is empty when they all are one.
-Replicates come as ``(·, B/8, 8)`` (or ``(·, 1, 4)``): eight doubles are one cache line and one
-AVX-512 register, so a nonzero costs one load for eight fits where their block begins with a cache
-line. The four-fold unrolling breaks the chain of dependent additions, which otherwise bounds the
-speed.
+A matrix comes as ``starts, ends, indices, data``: line `a` (a row of CSR or a column of CSC) has
+its nonzeros at ``indices[starts[a]:ends[a]]``; ``data`` is empty when they all are one. Replicates
+have the shape ``(·, B/8, 8)`` (or ``(·, 1, 4)``): eight doubles are one cache line and one AVX-512
+register, so a nonzero costs one load for eight fits if their block is aligned to a cache line.
+Four-fold unrolling breaks the chain of dependent additions, which otherwise limits the speed.
 
-Sums over many lines are made in blocks: a plain sum of a million like numbers is off by a hundred
-thousand roundings (see `compensated_sums`). Long lines come in pieces (`Lines.in_pieces`).
+Sums over many lines are computed in blocks, because a plain sum of a million similar numbers is
+wrong by a hundred thousand roundings (see `compensated_sums`). Long lines are split
+(`Lines.in_pieces`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ __all__ = [
 ]
 
 
-FULL = 4  # lines of which one has an entry in a stripe, where all are passed over
+# One line in this many must have an entry in a stripe for all lines to be scanned.
+FULL = 4
 
 
 @njit(**OPTIONS)
@@ -240,7 +241,7 @@ def scatter12(starts, ends, indices, data, R, T8, T4, a0, a1, own8, own4, block)
 
 @njit(**OPTIONS)
 def _first_from(indices, s, e, row):
-    """The first place from s to e whose index is at least ``row``; the indices increase."""
+    """Find the first position from s to e with an index of at least ``row``."""
     while s < e:
         m = (s + e) >> 1
         if entry(indices, m) < row:
@@ -366,7 +367,7 @@ def csc_to_csr(
 
 @njit(**OPTIONS)
 def cut_lines(starts, ends, indices, edges, cuts):
-    """cuts[c, a] is where line a's indices, which ascend, reach edges[c]."""
+    """Find the first position cuts[c, a] at which line a's ascending indices reach edges[c]."""
     for a in range(len(starts)):
         at = starts[a]
         for c in range(len(edges)):

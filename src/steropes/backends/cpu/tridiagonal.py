@@ -36,7 +36,7 @@ FAST: dict[str, Any] = {**OPTIONS, "fastmath": {"reassoc", "contract", "nsz"}}
 
 @njit(**OPTIONS)
 def factor(u, W, d):
-    """Pivots d of T = L diag(d) L', L unit lower with −W[k]/d[k−1]; False if one is not > 0."""
+    """Compute pivots d of T = L diag(d) L', L unit lower with −W[k]/d[k−1]; False if any d ≤ 0."""
     K = len(u)
     excess = 0.0
     for k in range(K):
@@ -49,7 +49,7 @@ def factor(u, W, d):
 
 @njit(**OPTIONS)
 def solve(W, d, B):
-    """B ← T⁻¹ B for many right-hand sides, (K, m), in place."""
+    """Replace B (K, m) by T⁻¹ B."""
     K, m = B.shape
     for k in range(1, K):
         r = W[k] / d[k - 1]
@@ -65,7 +65,7 @@ def solve(W, d, B):
 
 @njit(**OPTIONS)
 def inverse_diagonal(W, d, out):
-    """Diagonal of T⁻¹, from the last entry up: sums of positive numbers."""
+    """Compute the diagonal of T⁻¹ from the last entry up, as sums of positive numbers."""
     K = len(d)
     out[K - 1] = 1.0 / d[K - 1]
     for k in range(K - 2, -1, -1):
@@ -75,7 +75,7 @@ def inverse_diagonal(W, d, out):
 
 @njit(**OPTIONS)
 def eliminate(C, W, d, carry, k0):
-    """Rows k0 … of L⁻¹ C divided by √d, in place; ``carry`` is the last row, undivided."""
+    """Compute rows k0 … of L⁻¹ C / √d in place; ``carry`` is the last row, undivided."""
     for i in range(len(C)):
         k = k0 + i
         r = W[k] / d[k - 1] if k > 0 else 0.0
@@ -134,7 +134,7 @@ def cross_dense(X, rows, a, b, pointers, k0, k1, out):
 
 @njit(**FAST)
 def cross_lines(starts, ends, indices, data, rows, a, b, pointers, k0, k1, out):
-    """The same for sparse rows."""
+    """Compute `cross_dense` for sparse rows."""
     for s in range(k0, min(k1 + 1, len(pointers) - 1)):
         for i in range(pointers[s], pointers[s + 1]):
             for k in range(starts[rows[i]], ends[rows[i]]):

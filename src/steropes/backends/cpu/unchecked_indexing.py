@@ -1,8 +1,8 @@
-"""Entries of arrays by numbers that are read from memory.
+"""Array access without a test for negative indices.
 
-Whether a number is below zero, which in Python counts from the end, compiled code asks at each
-entry unless it can be told from the code around it, as it can't of the row numbers of a sparse
-matrix. A product with one of ones alone takes twice as long by that. Here nothing is asked.
+Compiled code tests whether an index is negative, which in Python counts from the end, unless the
+compiler can exclude it, which is impossible for row numbers read from memory. The test doubles the
+time of a product with an indicator matrix. The functions here omit it.
 
 For compiled code only: ``entry(x, i)`` is x[i] of an array of one dimension, i at least zero, and
 ``put(x, i, value)`` writes it.

@@ -1,9 +1,9 @@
-"""Exponentials and logarithms of which a loop of the compiler takes several at once.
+"""Exponentials and logarithms that the compiler can vectorise.
 
-A call of the mathematical library within a kernel takes one number at a time, and NumPy's
-functions, which take several, read and write an array for each operation of a formula. These are
-polynomials, without a branch or a call, within three units of the last place. For compiled code
-only; they are written as LLVM's instructions, which costs Numba far less time than statements.
+Calls of the mathematical library in a kernel process one number at a time, and NumPy's vectorised
+functions read and write an array for each operation of a formula. These functions are polynomials
+without branches or calls, accurate to three units in the last place. They are for compiled code
+only and written as LLVM instructions, which Numba compiles much faster than statements.
 """
 
 from __future__ import annotations
@@ -18,19 +18,21 @@ from numba.extending import intrinsic, is_jitted
 
 __all__ = ["exp_negative", "log1p_unit"]
 
-LEAST = -708.0  # below it e^x is no normal number
+# The smallest x for which e^x is a normal number.
+LEAST = -708.0
 LOG2_E = 1.4426950408889634
 LN2 = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # in two parts, their sum
 ROUNDS = 6755399441055744.0  # 1.5 · 2⁵²: added to a number, the sum's last bits are its integer
 BIAS, SHIFT = 1023, 52  # of a double's exponent
 EXPONENTIAL = [1.0 / factorial(k) for k in range(13, 1, -1)]
 ARTANH = [1.0 / k for k in range(35, 1, -2)]
-FLAGS = ("contract",)  # a product and a sum may be one instruction
+# A product and a sum may be fused into one instruction.
+FLAGS = ("contract",)
 DOUBLE, BITS = ir.DoubleType(), ir.IntType(64)
 
 
 def _polynomial(builder: Any, x: Any, coefficients: Sequence[float]) -> Any:
-    """Horner's scheme, the highest power first."""
+    """Evaluate a polynomial by Horner's scheme, with the highest power first."""
     q = DOUBLE(coefficients[0])
     for c in coefficients[1:]:
         q = builder.fadd(builder.fmul(q, x, FLAGS), DOUBLE(c), FLAGS)
@@ -38,7 +40,7 @@ def _polynomial(builder: Any, x: Any, coefficients: Sequence[float]) -> Any:
 
 
 def _exp_negative(typing: Any, x: Any) -> Any:
-    """e^x for x ≤ 0, or zero where that is no normal number any more.
+    """Compute e^x for x ≤ 0, or zero if it is not a normal number.
 
     x = m ln 2 + r with |r| ≤ ½ ln 2, and e^r is its Taylor polynomial of degree 13, whose
     remainder is below 5·10⁻¹⁸.
@@ -61,7 +63,7 @@ def _exp_negative(typing: Any, x: Any) -> Any:
 
 
 def _log1p_unit(typing: Any, t: Any) -> Any:
-    """log(1 + t) for 0 ≤ t ≤ 1.
+    """Compute log(1 + t) for 0 ≤ t ≤ 1.
 
     It is 2 artanh s with s = t / (2 + t) ≤ ⅓, of which eighteen terms leave less than 2·10⁻¹⁸.
     """
