@@ -10,7 +10,7 @@ from federated_data import run as federated_run
 from scipy.optimize import minimize_scalar
 
 from steropes.studies.federation.site_profiles import _combined
-from steropes.studies.outcomes.two_group_cox import TwoGroups
+from steropes.studies.outcomes.two_group_cox import TwoGroupCox
 
 SMALL = {"north": 90, "south": 120, "west": 60}
 
@@ -122,7 +122,7 @@ def test_one_site_has_the_interval_of_its_own_profile_in_any_unit(events, unit):
     table = pd.DataFrame({"y": y, "t": t, "drug": np.repeat([unit, 0.0], 200)})
     more = {"ties": "breslow", "entry": None, "weight": None, "offset": None}
     found = run("cox", {"a": table}, **more).table.set_index("method")
-    groups = TwoGroups.of(t, y, table.drug > 0)
+    groups = TwoGroupCox.of(t, y, table.drug > 0)
     for method in ("fixed, profile", "fixed, normal", "random, normal"):
         own = found.loc[method, ["coef", "lower", "upper"]].to_numpy(float) * unit
         np.testing.assert_allclose(own, [groups.maximum(), *groups.interval()], atol=1e-4)
