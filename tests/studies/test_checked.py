@@ -72,7 +72,7 @@ def test_no_ratio_is_detectable_with_an_event_that_is_not_known(people, detectab
 
 def test_an_arm_or_an_event_that_there_is_not_is_refused(people):
     for column, value, wanted in (("treated", 2, "0 or 1"), ("time", -1, "0 or more")):
-        with pytest.raises(DataError, match=f"row 7 .* has to be {wanted}"):
+        with pytest.raises(DataError, match=f"row 7 .* must be {wanted}"):
             estimate_effect(
                 people.assign(**{column: people[column].where(people.index != 7, value)})
             )

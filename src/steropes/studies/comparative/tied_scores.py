@@ -1,8 +1,8 @@
-"""Equal scores in matching: which of the tied are taken is a draw, and how much it matters.
+"""Ties of propensity scores in matching: random keys, and the effect of the order of ties.
 
-A score made of a few 0/1 covariates has few distinct values. Which of the people who share one are
-matched is then not decided by the data. It must not be decided by the order of the rows either:
-the order of the tied is a random key of each person, made from the person's id and a seed.
+A score of a few 0/1 covariates has few distinct values, so that the data do not determine who is
+matched among people with equal scores. The order of rows must not determine it either: ties are
+ordered by a random key of each person's id and a seed.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from steropes.errors import DataError
 
 __all__ = ["MANY_TIED", "TieOrders", "tie_keys", "tied_share", "try_tie_orders"]
 
-MANY_TIED = 0.1  # share of people from which on it is worth asking what the draw decides
+MANY_TIED = 0.1  # From this share of tied people on, other orders are tried.
 
 
 @dataclass(frozen=True)
 class TieOrders:
-    """How many scores are tied, and what other orders of the tied would have given.
+    """The share of tied scores, and the hazard ratios under other orders of the ties.
 
     Attributes
     ----------
     distinct : int
-        Distinct scores.
+        Number of distinct scores.
     share : float
-        Share of people whose score somebody else has too.
+        Share of people who share their score with somebody.
     hazard_ratios : tuple of float
-        Of the main analysis, one for each other order; those without an estimate are left out.
+        Results of the main analysis under other orders; those without an estimate are left out.
     """
 
     distinct: int
@@ -41,24 +41,24 @@ class TieOrders:
 
 
 def tie_keys(ids: ArrayLike, seed: int = 0) -> NDArray:
-    """A random number for each person, (n,) uint64, that depends on id and seed alone.
+    """Compute a random number per person, (n,) uint64, that depends only on id and seed.
 
     Parameters
     ----------
     ids : array_like, shape (n,)
-        What identifies a person: whole numbers or strings.
+        Ids of the people: whole numbers or strings.
     seed : int, default 0
 
     Notes
     -----
-    SplitMix64 (Steele, Lea and Flood 2014, OOPSLA) of the id, offset by that of the seed. It is
-    one to one, so that two whole numbers never have the same key.
+    SplitMix64 (Steele, Lea and Flood 2014, OOPSLA) of the id, offset by that of the seed. It is a
+    bijection, so that different whole numbers never have the same key.
     """
     ids = np.asarray(ids)
     if ids.ndim != 1:
-        raise DataError(f"ids must be one value a person, not of shape {ids.shape}")
+        raise DataError(f"ids must be one value per person, not of shape {ids.shape}")
     if ids.dtype.kind in "iu":
-        words = ids.astype(np.uint64)  # negative ones wrap around, one to one
+        words = ids.astype(np.uint64)  # Negative ids wrap around without collisions.
     else:
         words = pd.util.hash_array(ids.astype(object), categorize=False)
     offset = _split_mix(np.array([int(seed) & (2**64 - 1)], dtype=np.uint64))
@@ -66,6 +66,7 @@ def tie_keys(ids: ArrayLike, seed: int = 0) -> NDArray:
 
 
 def _split_mix(words: NDArray) -> NDArray:
+    """Apply one step of SplitMix64."""
     z = words + np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -73,7 +74,7 @@ def _split_mix(words: NDArray) -> NDArray:
 
 
 def tied_share(score: ArrayLike) -> tuple[int, float]:
-    """Number of distinct scores, and share of people who share theirs with somebody."""
+    """Count the distinct scores, and compute the share of people with a tied score."""
     _, counts = np.unique(np.asarray(score), return_counts=True)
     n = int(counts.sum())
     return len(counts), float(counts[counts > 1].sum() / n) if n else 0.0
@@ -82,18 +83,18 @@ def tied_share(score: ArrayLike) -> tuple[int, float]:
 def try_tie_orders(
     score: ArrayLike, estimate: Callable[[int], float], seed: int, orders: int
 ) -> TieOrders:
-    """Match again under other orders of the tied.
+    """Repeat the matching under other orders of the ties.
 
     Parameters
     ----------
     score : array_like, shape (n,)
-        Scores as the matching compares them.
+        Scores as compared by the matching.
     estimate : callable
-        The hazard ratio of a seed of the tie keys; NaN if there is none.
+        Returns the hazard ratio for a seed of the keys; NaN if there is none.
     seed : int
-        The study's own, from which the others follow.
+        Seed of the study, from which the others are derived.
     orders : int
-        How many to try; none if fewer than a tenth of the people are tied.
+        Number of orders to try; none if fewer than a tenth of the people are tied.
     """
     distinct, share = tied_share(score)
     seeds = np.random.SeedSequence(seed).generate_state(orders if share >= MANY_TIED else 0)

@@ -32,7 +32,7 @@ __all__ = ["lead_app", "site_app", "write_flower_app"]
 
 RECORD = "steropes"  # The name of the record that contains a message.
 TIMEOUT = 3600.0  # A round waits this many seconds for the sites.
-POLL = 1.0  # New nodes are looked up every so many seconds.
+POLL = 1.0  # Seconds between searches for new nodes.
 
 APP = """[build-system]
 requires = ["hatchling"]
