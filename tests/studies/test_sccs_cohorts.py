@@ -57,8 +57,8 @@ def expected(files):
 
 def test_the_command_takes_definitions(files, tmp_path, expected, capsys):
     database, folder = files
-    shared = ["--pre-exposure", 0, "--output", tmp_path / "out", "--disclosure", "none"]
-    shared += ["--unblind"]  # the outcome is not rare
+    shared = ["--pre-exposure", 0, "--probe", 0, "--output", tmp_path / "out"]
+    shared += ["--disclosure", "none", "--unblind"]  # the outcome is not rare
     for exposure, given in ((71, (71, 72)), (TARGET, (72,))):
         defined = [a for i in given for a in ("--definition", f"{i}={folder / str(i)}.json")]
         arguments = ["sccs", database, "--outcome", 72, "--exposure", exposure, *defined, *shared]
