@@ -256,7 +256,14 @@ def _judged(
     ]
     people = [int(line["subjects"])] if rules.rounds or isinstance(told["subjects"], Bound) else []
     step = effect_step(_error(exact, key), rules.least, events=hidden, people=people)
-    return CovariateCounts(**told, closed=closed, step=step)
+    return CovariateCounts(
+        told["subjects"],
+        told["periods"],
+        told["observed_events"],
+        told["events"],
+        closed=closed,
+        step=step,
+    )
 
 
 def _error(exact: Tables, key: tuple[int, int, int]) -> float:
