@@ -140,7 +140,13 @@ def test_sums_by_threshold_are_those_of_the_rows(link, data):
         seen = [trial.loss(t)]
         trial.commit()
         at = term.curvature(1)
-        seen += [term.loss, term.gradient(), term.gradients(1e-8), term.fall, term.unsettled]
+        seen += [
+            term.loss,
+            term.gradient(),
+            term.gradients(1e-8),
+            term.nuisance_decrement,
+            term.nuisance_error,
+        ]
         seen += [term.nuisance(0).thresholds.alpha, at.matrix(), at.matrix(2)[2:], at.diagonal()]
         seen += [at.uncentred(), term.relative(at), term.left_out_score(given["sample_weight"], 0)]
         found.append(seen)

@@ -1,4 +1,4 @@
-"""A data term of a screenful: logistic regression on a dense array, in plain NumPy."""
+"""A minimal data term: logistic regression on a dense array, in plain NumPy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ class DenseTerm:
         (self.rows, self.p), self.B = X.shape, w.shape[1]
         self.lanes, self.scale, self.pool = self.B, np.ones(self.p), ThreadPool(1)
         self.total = w.sum(axis=0)
-        self.unsettled = self.fall = np.zeros(self.B)  # there are no nuisance parameters
+        self.nuisance_error = self.nuisance_decrement = np.zeros(
+            self.B
+        )  # there are no nuisance parameters
         self.W, self.inside = np.empty(0, int), np.zeros(self.p, bool)
         self.place(np.zeros((self.p, self.B)))
 

@@ -1,4 +1,4 @@
-"""A batch of replicates is its fits one by one; every step descends; the certificate is true."""
+"""A batch equals its fits one by one, every step descends, and the certificate is correct."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Blocks of columns that hang together, and each replicate's part of them."""
+"""Blocks of correlated columns, and each replicate's part of them."""
 
 from __future__ import annotations
 

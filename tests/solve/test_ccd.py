@@ -1,4 +1,4 @@
-"""`solver="ccd"`, the papers' algorithm, and the fast solver check each other."""
+"""`solver="ccd"`, the published algorithm, agrees with the default solver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The certificate is X's own: neither the working copy nor an old Hessian has a part in it."""
+"""The certificate depends on X alone, not on a working copy of the rows or an old Hessian."""
 
 import warnings
 

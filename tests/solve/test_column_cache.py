@@ -1,4 +1,4 @@
-"""Sums over the rows of a changing working set: the same as anew, and made of what is new alone."""
+"""Cached sums over a changing working set equal new ones, and only new columns are computed."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A working set too wide for its Gram matrix ends where the Gram matrix would."""
+"""Working sets too wide for a Gram matrix have the same solutions as with one."""
 
 from __future__ import annotations
 

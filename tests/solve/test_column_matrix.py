@@ -1,4 +1,4 @@
-"""A Hessian by the columns of X is the array that they make: products, descent, blocks, parts."""
+"""The column operator equals the array in products, descent, blocks and parts."""
 
 from __future__ import annotations
 

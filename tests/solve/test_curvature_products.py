@@ -1,4 +1,4 @@
-"""Hessians that are multiplied by and never made, for every kind of curvature."""
+"""Products with Hessians equal those of the matrices, for every kind of curvature."""
 
 from __future__ import annotations
 

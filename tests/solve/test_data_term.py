@@ -1,4 +1,4 @@
-"""The solver knows a data term by its face alone: another one ends at the same optima."""
+"""The solver uses a data term through its protocol only: another term has the same optima."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The diagonal of the curvature without the matrix."""
+"""The Hessian's diagonal computed without the matrix equals that of the matrix."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A factor for several supports: exact for what they have in common."""
+"""A factor for several supports is exact for the columns that they have in common."""
 
 from __future__ import annotations
 

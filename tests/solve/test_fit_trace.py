@@ -1,4 +1,4 @@
-"""The record of the steps: what it must say of every fit."""
+"""The trace of the steps, in every kind of fit."""
 
 import pickle
 

@@ -1,4 +1,4 @@
-"""One replicate's minimum with today's signs, where a matrix is singular or nearly so."""
+"""Exact minimisation for fixed signs, with singular and nearly singular matrices."""
 
 from __future__ import annotations
 

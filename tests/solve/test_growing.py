@@ -1,4 +1,4 @@
-"""A matrix that grows in place is the one that would have been made at once."""
+"""A matrix that grows in place equals one that is made at once."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The Hessian of the columns, put together from the compact curvature, is X' H_η X."""
+"""The Hessian of the columns from a compact curvature is X' H_η X."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Hessians of small groups where sparse and dense columns stand side by side."""
+"""Hessians of small groups with sparse and dense columns."""
 
 import numpy as np
 import pytest

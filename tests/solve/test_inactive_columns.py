@@ -1,4 +1,4 @@
-"""Inverses over some of the columns that a factor is of."""
+"""Inverses over some of the columns of a factor."""
 
 from __future__ import annotations
 

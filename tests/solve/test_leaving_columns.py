@@ -1,4 +1,4 @@
-"""Columns that leave the working set before there is a Hessian of it."""
+"""Columns can leave the working set before its Hessian exists."""
 
 import numpy as np
 import pytest

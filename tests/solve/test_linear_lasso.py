@@ -1,4 +1,4 @@
-"""A linear lasso is a quadratic problem: a few steps end it, whatever the unit of y."""
+"""A linear lasso is a quadratic problem and takes few steps in any unit of y."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Nuisance parameters on the common batch, with a toy whose answer is known another way."""
+"""Nuisance parameters in the common batch, with a toy likelihood that has a closed form."""
 
 from dataclasses import dataclass, replace
 

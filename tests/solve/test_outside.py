@@ -1,4 +1,4 @@
-"""How far columns outside of a working set are from staying there."""
+"""Violations of columns outside of a working set."""
 
 import numpy as np
 import pytest

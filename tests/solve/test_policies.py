@@ -1,4 +1,4 @@
-"""What decides about Hessians, working sets and damping, each by itself."""
+"""The rules for Hessians, working sets and damping, each by itself."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Hessians that are not positive, made so."""
+"""Indefinite Hessians are modified to be positive definite."""
 
 import numpy as np
 import pytest

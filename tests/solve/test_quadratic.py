@@ -1,4 +1,4 @@
-"""The minima of quadratic models, against a dense solver that knows nothing of ours."""
+"""Minima of quadratic models agree with an independent dense solver."""
 
 import numpy as np
 import pytest

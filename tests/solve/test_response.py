@@ -1,4 +1,4 @@
-"""How optima move with their penalties, to first order: a linear system on each support."""
+"""First-order changes of optima with their penalties solve a linear system on each support."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What is rounded or thinned on the way changes no answer."""
+"""Rounded and subsampled Hessians do not change the solution."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Where the curvature at the start says nothing of the end: rare columns, folds without ones."""
+"""Steps are safe where the initial curvature is misleading: rare columns, folds without ones."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Coefficients that run away are named, and no others, whatever the units and the offset."""
+"""Diverging coefficients, and no others, are named in any unit and with any offset."""
 
 import tracemalloc
 import warnings

@@ -1,4 +1,4 @@
-"""Directions that order rows as their outcomes: found where there are any, by pairs of rows."""
+"""Directions that order rows like their outcomes are found exactly when they exist."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Rows in shards are the same rows: the solver ends at the same optima, whatever the cuts."""
+"""The solver has the same optima for rows in shards, however they are divided."""
 
 import numpy as np
 import pytest

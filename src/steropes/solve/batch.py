@@ -334,7 +334,7 @@ class Batch:
         l1, l2 = self.penalty.l1[W], self.penalty.l2[W]
         unit = units(l1, smaller_variances(self.hessians.score_variance, self._here))
         v = violations(term.gradient(), self.point.beta[W], l1, l2) / unit
-        return _certain(np.maximum(column_max(v), term.unsettled)), unit
+        return _certain(np.maximum(column_max(v), term.nuisance_error)), unit
 
     def _stale_units(self, run: DescentState) -> bool:
         """Whether replicates are not yet at the aim in the units of where they are.
@@ -359,7 +359,7 @@ class Batch:
             v = violations(g[W], beta[W], l1, penalty.l2[W])
             v /= units(l1, smaller_variances(self.hessians.score_variance, self._here))
             largest = np.maximum(largest, column_max(v))
-        self.certificate = _certain(np.maximum(largest, self.term.unsettled))
+        self.certificate = _certain(np.maximum(largest, self.term.nuisance_error))
         added = self._join_urgent(urgency, run.tol)
         self.added_columns |= added
         return self._readmit(run.tol) or added

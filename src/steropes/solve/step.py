@@ -87,7 +87,7 @@ def propose(
     slope = (
         column_sum(gW * D)
         + column_sum(l1 * (np.abs(beta + D) - np.abs(beta)) + l2 * (beta + 0.5 * D) * D)
-        - term.fall
+        - term.nuisance_decrement
     )
     return Proposal(D, slope, shared, held)
 

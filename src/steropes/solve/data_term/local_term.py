@@ -147,12 +147,12 @@ class LocalTerm:
         return self.likelihood.dispersion(self._loss, self.total)
 
     @property
-    def fall(self) -> np.ndarray:
+    def nuisance_decrement(self) -> np.ndarray:
         """See `DataTerm`."""
         return np.zeros(self.lanes)
 
     @property
-    def unsettled(self) -> np.ndarray:
+    def nuisance_error(self) -> np.ndarray:
         """See `DataTerm`."""
         return np.zeros(self.lanes)
 

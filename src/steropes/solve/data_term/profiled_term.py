@@ -58,12 +58,12 @@ class ProfiledTerm(LocalTerm):
     # -- the points ----------------------------------------------------------------------------
 
     @property
-    def fall(self) -> np.ndarray:
+    def nuisance_decrement(self) -> np.ndarray:
         """See `DataTerm`."""
         return self._of_points(lambda point: point.fall)
 
     @property
-    def unsettled(self) -> np.ndarray:
+    def nuisance_error(self) -> np.ndarray:
         """See `DataTerm`."""
         return self._of_points(lambda point: point.unsettled)
 

@@ -100,11 +100,11 @@ class DataTerm(Protocol):
         Whether Hessians are available as column operators (`CurvatureAt.by_columns`).
     loss : (lanes,) array
         Losses at the points.
-    unsettled : (lanes,) array
+    nuisance_error : (lanes,) array
         Distance of the nuisance parameters from their optimum given β, in their own standard errors
         (`steropes.likelihoods.nuisance_likelihood`); zero without nuisance parameters. They
         move with the steps: gradients and curvatures are those after their elimination.
-    fall : (lanes,) array
+    nuisance_decrement : (lanes,) array
         Their Newton decrement: the descent that they alone add to the slope along a step.
     """
 
@@ -139,11 +139,11 @@ class DataTerm(Protocol):
         """Losses at the points."""
 
     @property
-    def unsettled(self) -> np.ndarray:
+    def nuisance_error(self) -> np.ndarray:
         """Distance of the nuisance parameters from their optimum."""
 
     @property
-    def fall(self) -> np.ndarray:
+    def nuisance_decrement(self) -> np.ndarray:
         """Newton decrement of the nuisance parameters."""
 
     @property

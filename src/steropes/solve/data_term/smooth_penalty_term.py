@@ -115,14 +115,14 @@ class SmoothPenaltyTerm:
         return self.inner.hessian_cost(coarse)
 
     @property
-    def unsettled(self) -> np.ndarray:
+    def nuisance_error(self) -> np.ndarray:
         """See `DataTerm`."""
-        return self.inner.unsettled
+        return self.inner.nuisance_error
 
     @property
-    def fall(self) -> np.ndarray:
+    def nuisance_decrement(self) -> np.ndarray:
         """See `DataTerm`."""
-        return self.inner.fall
+        return self.inner.nuisance_decrement
 
     @property
     def data_loss(self) -> np.ndarray:

@@ -76,7 +76,7 @@ class GroupPenaltyBatch(Batch):
             l1_unit = np.where(self.group_penalty.l1 > 0, self.group_penalty.l1, 1.0)
             unit = np.broadcast_to(l1_unit[:, None], v.shape).copy()
             unit[term.W] = self._units(np.arange(len(term.W)))
-            self.certificate = np.maximum((v / unit).max(axis=0, initial=0.0), term.unsettled)
+            self.certificate = np.maximum((v / unit).max(axis=0, initial=0.0), term.nuisance_error)
             self.certificate[back] = np.inf
             added = self._admit_blocks(v / unit, tol)
             if last or not (added or back.any()):
@@ -104,7 +104,7 @@ class GroupPenaltyBatch(Batch):
             unit = self._units(np.arange(len(W)))
             v = np.zeros((len(W), term.lanes))
             v[:, : term.B] = np.where(held[W], 0.0, part.violations(g, beta)[:, : term.B])
-            violation = np.maximum((v / unit).max(axis=0, initial=0.0), term.unsettled)
+            violation = np.maximum((v / unit).max(axis=0, initial=0.0), term.nuisance_error)
             todo = (violation > tol) & ~stuck
             todo[term.B :] = False
             if not todo.any():
@@ -133,7 +133,9 @@ class GroupPenaltyBatch(Batch):
         old = point.beta[W]
         D = end - old
         change = self._penalty_value(end) - self._penalty_value(old)
-        slope = np.minimum((term.gradient() * D).sum(axis=0) + change - term.fall, 0.0)
+        slope = np.minimum(
+            (term.gradient() * D).sum(axis=0) + change - term.nuisance_decrement, 0.0
+        )
         slack = ROUNDING * (np.abs(point.objective) + term.total * term.dispersion)
         trial = term.along(D, todo)
         t, waiting = np.ones(term.lanes), todo.copy()

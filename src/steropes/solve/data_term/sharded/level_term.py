@@ -153,18 +153,18 @@ class LevelTerm(ShardedTerm):
         return self.state.loss
 
     @property
-    def fall(self) -> np.ndarray:
+    def nuisance_decrement(self) -> np.ndarray:
         """See `DataTerm`."""
         out, state = np.zeros(self.lanes), self.state
         out[: self.B] = [state.fall(b) for b in range(self.B)]
         return out
 
     @property
-    def unsettled(self) -> np.ndarray:
+    def nuisance_error(self) -> np.ndarray:
         """See `DataTerm`."""
         K = np.ones(self.lanes)
         K[: self.B] = [max(len(t.alpha), 1) for t in self.state.thresholds]
-        return np.sqrt(np.maximum(self.fall, 0.0) / K)
+        return np.sqrt(np.maximum(self.nuisance_decrement, 0.0) / K)
 
     def nuisance(self, lane: int) -> Nuisance | None:
         """See `DataTerm.nuisance`."""

@@ -207,12 +207,12 @@ class ShardedTerm:
         return self.family.dispersion(self.loss, self.total)
 
     @property
-    def fall(self) -> np.ndarray:
+    def nuisance_decrement(self) -> np.ndarray:
         """See `DataTerm`."""
         return np.zeros(self.lanes)
 
     @property
-    def unsettled(self) -> np.ndarray:
+    def nuisance_error(self) -> np.ndarray:
         """See `DataTerm`."""
         return np.zeros(self.lanes)
 
