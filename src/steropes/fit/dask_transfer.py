@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import CancelledError
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
 
 __all__ = ["MAX_ROUNDS", "POLL_SECONDS", "scatter_to_worker", "wait_for_result", "worker_addresses"]
 
@@ -16,7 +19,7 @@ POLL_SECONDS = 5.0
 WORKER_TIMEOUT = 60.0
 
 
-def scatter_to_worker(client: Any, value: Any, to: Sequence[str] | None = None) -> Any:
+def scatter_to_worker(client: Client, value: Any, to: Sequence[str] | None = None) -> Any:
     """Scatter a value to one worker and return its future.
 
     The value is not broadcast, since a broadcast never returns if a worker dies meanwhile, and Dask
@@ -44,7 +47,7 @@ def scatter_to_worker(client: Any, value: Any, to: Sequence[str] | None = None) 
             worker_addresses(client)
 
 
-def wait_for_result(client: Any, future: Any, address: str | None = None) -> Any:
+def wait_for_result(client: Client, future: Future, address: str | None = None) -> Any:
     """Wait for the result of a task; None if the task or its data were lost with a worker.
 
     If all workers are lost at once, Dask never reassigns a task that prefers one worker but allows
@@ -75,7 +78,7 @@ def wait_for_result(client: Any, future: Any, address: str | None = None) -> Any
                 return None
 
 
-def worker_addresses(client: Any) -> list[str]:
+def worker_addresses(client: Client) -> list[str]:
     """Return the sorted addresses of the workers; wait for a first one if there are none.
 
     Raises
@@ -96,6 +99,6 @@ def worker_addresses(client: Any) -> list[str]:
     return there
 
 
-def _addresses(client: Any) -> list[str]:
+def _addresses(client: Client) -> list[str]:
     """Return the sorted addresses of the current workers."""
     return sorted(client.scheduler_info(n_workers=-1)["workers"])

@@ -21,7 +21,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import joblib
 from joblib.parallel import get_active_backend
@@ -37,6 +37,10 @@ TASKS_PER_WORKER = 4
 # The data that this process has received as a worker.
 _worker_data: dict[str, Any] = {}
 
+Common = TypeVar("Common")
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
 
 def has_parallel_backend() -> bool:
     """Return whether a joblib backend has been configured."""
@@ -45,13 +49,13 @@ def has_parallel_backend() -> bool:
 
 
 def run_tasks(
-    function: Callable[[Any, Any], Any],
-    common: Any,
-    tasks: Sequence[Any],
-    store: ResultFolder[Any] | None = None,
-    key: Any = None,
+    function: Callable[[Common, Task], Result],
+    common: Common,
+    tasks: Sequence[Task],
+    store: ResultFolder[Result] | None = None,
+    key: object = None,
     in_process: bool = False,
-) -> Iterator[Any]:
+) -> Iterator[Result]:
     """Yield ``function(common, task)`` for each task, in order.
 
     Parameters
@@ -74,7 +78,7 @@ def run_tasks(
     todo = [k for k, file in enumerate(files) if file is None or not os.path.lexists(file)]
     in_process = in_process or not has_parallel_backend()
     with _closing(_compute(function, common, [tasks[k] for k in todo], in_process)) as fresh:
-        early: dict[int, Any] = {}
+        early: dict[int, Result] = {}
         waiting = set(todo)
         for k, file in enumerate(files):
             if store is not None and file is not None and k not in waiting:
@@ -90,8 +94,11 @@ def run_tasks(
 
 
 def _compute(
-    function: Callable[[Any, Any], Any], common: Any, tasks: Sequence[Any], in_process: bool
-) -> Generator[tuple[int, Any]]:
+    function: Callable[[Common, Task], Result],
+    common: Common,
+    tasks: Sequence[Task],
+    in_process: bool,
+) -> Generator[tuple[int, Result]]:
     """Yield task numbers and results, in order of completion if the backend supports it."""
     if in_process or not tasks:
         for k, task in enumerate(tasks):
@@ -125,7 +132,7 @@ def _compute(
 
 
 @contextmanager
-def _closing(results: Generator[tuple[int, Any]]) -> Iterator[Iterator[tuple[int, Any]]]:
+def _closing(results: Generator[tuple[int, Result]]) -> Iterator[Iterator[tuple[int, Result]]]:
     """Close a generator of results without joblib's warning about unfinished ones."""
     try:
         yield results
@@ -151,7 +158,7 @@ def _run_task(
 
 
 @contextmanager
-def _distributed(common: Any) -> Iterator[Callable[[], Callable[[], Any]]]:
+def _distributed(common: Common) -> Iterator[Callable[[], Callable[[], Common]]]:
     """Yield a function that distributes the data to workers.
 
     It returns a small callable that retrieves the data on a worker. Calling the function again
@@ -190,13 +197,13 @@ def _distributed(common: Any) -> Iterator[Callable[[], Callable[[], Any]]]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-class _InMemory:
+class _InMemory(Generic[Common]):
     """Data in memory, for workers that are threads."""
 
-    def __init__(self, common: Any) -> None:
+    def __init__(self, common: Common) -> None:
         self.common = common
 
-    def __call__(self) -> Any:
+    def __call__(self) -> Common:
         """Return the data."""
         return self.common
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from ...design import Design, as_design
 from ...design.common_scale import Moments, moments_of, rescaled
 from ...errors import DataError
 from .row_block import RowBlock
+
+if TYPE_CHECKING:
+    import pyarrow
 
 __all__ = [
     "BlockRecipe",
@@ -30,7 +33,7 @@ __all__ = [
 class Source(Protocol):
     """A source of rows of X."""
 
-    def load(self) -> Any:
+    def load(self) -> object:
         """Return a matrix or table that `as_design` accepts."""
 
     def column(self, name: str) -> np.ndarray:
@@ -43,7 +46,7 @@ class MatrixSource:
 
     design: Design
 
-    def load(self) -> Any:
+    def load(self) -> object:
         """See `Source.load`."""
         return self.design
 
@@ -58,7 +61,7 @@ class FunctionSource:
 
     make: Callable[[], Any]
 
-    def load(self) -> Any:
+    def load(self) -> object:
         """See `Source.load`."""
         return self.make()
 
@@ -79,7 +82,7 @@ class ParquetSource:
     groups: tuple[int, ...]
     columns: tuple[str, ...]
 
-    def load(self) -> Any:
+    def load(self) -> object:
         """See `Source.load`."""
         return self._table(self.columns)
 
@@ -95,7 +98,7 @@ class ParquetSource:
             raise DataError(f"{self.path} has no column {name!r}.")
         return np.asarray(table.column(name).to_numpy())
 
-    def _table(self, columns: Sequence[str]) -> Any:
+    def _table(self, columns: Sequence[str]) -> pyarrow.Table:
         """Read some columns of the row groups."""
         import pyarrow.parquet as pq
 
@@ -104,7 +107,10 @@ class ParquetSource:
 
 
 def parquet_sources(
-    paths: Any, columns: Sequence[str] | None, exclude: Sequence[str], rows: int
+    paths: str | Path | Iterable[str | Path],
+    columns: Sequence[str] | None,
+    exclude: Sequence[str],
+    rows: int,
 ) -> list[ParquetSource]:
     """Divide Parquet files, or those of folders in order of names, into ranges of row groups."""
     import pyarrow.parquet as pq

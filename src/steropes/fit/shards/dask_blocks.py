@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from ..dask_transfer import MAX_ROUNDS, wait_for_result, worker_addresses
 from ..dask_transfer import scatter_to_worker as scattered
 from .block_sources import BlockRecipe, BlockSummary, Source, summarize_block
 from .row_block import BlockDataMissing, RowBlock
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 __all__ = ["DaskBlocks", "Traffic", "partitions", "summarize_blocks"]
 
@@ -61,7 +64,7 @@ class _Task:
 
     numbers: list[int]
     tokens: list[str]
-    own: list[tuple[Any, ...]]
+    own: list[tuple[object, ...]]
 
 
 class DaskBlocks:
@@ -79,7 +82,7 @@ class DaskBlocks:
     traffic : Traffic
     """
 
-    def __init__(self, client: Any, recipes: Sequence[BlockRecipe], rows: list[int]) -> None:
+    def __init__(self, client: Client, recipes: Sequence[BlockRecipe], rows: list[int]) -> None:
         self.client, self.rows, self.traffic = client, rows, Traffic()
         self._recipes = list(recipes)
         name = f"{client.id}-{next(_numbers)}"
@@ -90,7 +93,7 @@ class DaskBlocks:
         self._address = [there[k % len(there)] for k in range(len(recipes))]
         weakref.finalize(self, _release_blocks, client, list(self._tokens)).atexit = False
 
-    def keep(self, key: str, values: Sequence[Any]) -> None:
+    def keep(self, key: str, values: Sequence[object]) -> None:
         """See `Blocks.keep`; the data are sent when a call first needs them."""
         self._kept[key] = values
         if key in self._dropped:
@@ -104,7 +107,9 @@ class DaskBlocks:
     def limit(self, threads: int) -> None:
         """See `Blocks.limit`; ignored, as workers keep the threads that they were started with."""
 
-    def call(self, method: str, common: tuple[Any, ...], own: Sequence[tuple[Any, ...]]) -> list:
+    def call(
+        self, method: str, common: tuple[object, ...], own: Sequence[tuple[object, ...]]
+    ) -> list:
         """See `Blocks.call`."""
         self.traffic.calls += 1
         dropped, self._dropped = self._dropped, []
@@ -145,7 +150,7 @@ class DaskBlocks:
             ]
 
     def _by_worker(
-        self, todo: Sequence[int], own: Sequence[tuple[Any, ...]]
+        self, todo: Sequence[int], own: Sequence[tuple[object, ...]]
     ) -> list[tuple[str, _Task]]:
         """Group the blocks of a call by worker."""
         groups: dict[str, _Task] = {}
@@ -157,7 +162,7 @@ class DaskBlocks:
         return list(groups.items())
 
     def _submit(
-        self, task: _Task, address: str, method: str, common: tuple[Any, ...], dropped: list[str]
+        self, task: _Task, address: str, method: str, common: tuple[object, ...], dropped: list[str]
     ) -> Any:
         """Submit a call to the blocks of one worker; returns its future."""
         size = _size(task.own) + _size(common)
@@ -247,11 +252,11 @@ def _delete_on_worker(tokens: Sequence[str]) -> None:
             _worker_blocks.pop(token, None)
 
 
-def _release_blocks(client: Any, tokens: Sequence[str]) -> None:
+def _release_blocks(client: Client, tokens: Sequence[str]) -> None:
     """Delete blocks on all workers, if the cluster is still running."""
-    if client.status == "running":
+    if client.status == "running" and client.loop is not None:
         client.loop.add_callback(
-            client._run_on_worker, _delete_on_worker, tokens, wait=False, on_error="ignore"
+            client._run, _delete_on_worker, tokens, wait=False, on_error="ignore"
         )
 
 
@@ -259,7 +264,7 @@ def _release_blocks(client: Any, tokens: Sequence[str]) -> None:
 
 
 def summarize_blocks(
-    client: Any, sources: Sequence[Source], counted: Sequence[np.ndarray] | None = None
+    client: Client, sources: Sequence[Source], counted: Sequence[np.ndarray] | None = None
 ) -> list[BlockSummary]:
     """Summarise all blocks on the workers; see `summarize_block`."""
     rows: Sequence[np.ndarray | None] = [None] * len(sources) if counted is None else counted

@@ -7,7 +7,6 @@ import tempfile
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from .block_sources import BlockRecipe
 from .mapped_design import MappedDesign, write_design
@@ -59,7 +58,7 @@ class LocalBlocks:
             self._blocks.append(recipe.block(mapped.design))
             mapped.release()
 
-    def keep(self, key: str, values: Sequence[Any]) -> None:
+    def keep(self, key: str, values: Sequence[object]) -> None:
         """See `Blocks.keep`."""
         for block, value in zip(self._blocks, values, strict=True):
             block.keep(key, value)
@@ -74,7 +73,9 @@ class LocalBlocks:
         for block in self._blocks:
             block.backend.pool.n_threads = threads
 
-    def call(self, method: str, common: tuple[Any, ...], own: Sequence[tuple[Any, ...]]) -> list:
+    def call(
+        self, method: str, common: tuple[object, ...], own: Sequence[tuple[object, ...]]
+    ) -> list:
         """See `Blocks.call`."""
         out = []
         for block, mapped, mine in zip(self._blocks, self._maps, own, strict=True):

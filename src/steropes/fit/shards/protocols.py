@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 __all__ = ["Blocks"]
 
@@ -19,7 +19,7 @@ class Blocks(Protocol):
 
     rows: list[int]
 
-    def keep(self, key: str, values: Sequence[Any]) -> None:
+    def keep(self, key: str, values: Sequence[object]) -> None:
         """Store data in each block; a block that is recreated receives them again."""
 
     def drop(self, key: str) -> None:
@@ -28,5 +28,7 @@ class Blocks(Protocol):
     def limit(self, threads: int) -> None:
         """Set the number of threads of blocks in this process; other processes keep theirs."""
 
-    def call(self, method: str, common: tuple[Any, ...], own: Sequence[tuple[Any, ...]]) -> list:
+    def call(
+        self, method: str, common: tuple[object, ...], own: Sequence[tuple[object, ...]]
+    ) -> list:
         """Call a method of each `RowBlock` with common arguments followed by its own ones."""

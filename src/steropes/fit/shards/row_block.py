@@ -10,7 +10,7 @@ from scipy import sparse
 
 from ...backends.protocols import Backend, SparseLines
 from ...design import Design
-from ...design.protocols import DesignLike
+from ...design.protocols import DesignLike, RowsLike
 from ...likelihoods import Likelihood
 from ...likelihoods.cumulative import LevelPart
 from ...likelihoods.shard_risk_sets import RiskPart
@@ -46,7 +46,7 @@ class RowBlock:
 
     # -- stored data -----------------------------------------------------------------------------
 
-    def keep(self, key: str, value: Any) -> None:
+    def keep(self, key: str, value: object) -> None:
         """Store data for later calls."""
         self._kept[key] = value
 
@@ -110,7 +110,7 @@ class RowBlock:
 
     # -- products --------------------------------------------------------------------------------
 
-    def _rows(self, chosen: np.ndarray) -> Any:
+    def _rows(self, chosen: np.ndarray) -> RowsLike:
         """Return columns by rows, using those of recent column sets."""
         key = chosen.tobytes()
         if key not in self._active:
@@ -124,7 +124,9 @@ class RowBlock:
             self._active[key] = active
             while len(self._active) > MAX_COLUMN_SETS:
                 del self._active[next(iter(self._active))]
-        return self._active[key].rows
+        rows = self._active[key].rows
+        assert rows.layout == "rows"  # columns of a plain design
+        return rows
 
     def products(self, chosen: np.ndarray, D: np.ndarray) -> np.ndarray:
         """Compute X[:, chosen] D, (rows, B), column by column."""

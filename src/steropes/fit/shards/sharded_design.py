@@ -343,7 +343,7 @@ class ShardedDesign(Estimated):
         D = np.asarray(D)
         chosen = np.flatnonzero(np.any(D != 0, axis=1))
         blocks = self.blocks
-        own: list[tuple[Any, ...]] = [()] * len(blocks.rows)
+        own: list[tuple[object, ...]] = [()] * len(blocks.rows)
         return np.concatenate(blocks.call("products", (chosen, D[chosen]), own))
 
     def rmatmul(
@@ -354,12 +354,14 @@ class ShardedDesign(Estimated):
         parts = blocks.call("transposed", (chosen,), [(r,) for r in split_by_block(R, blocks.rows)])
         return _sum_in_order(parts)
 
-    def by_rows(self, chosen: np.ndarray, order: np.ndarray | None, backend: Backend) -> Any:
+    def by_rows(
+        self, chosen: np.ndarray, order: np.ndarray | None, backend: Backend
+    ) -> ShardedRows:
         """See `DesignLike.by_rows`."""
         return ShardedRows(self.blocks, chosen, order, backend)
 
 
-def _matrix_source(number: int, block: Any, names: Sequence[str] | None) -> MatrixSource:
+def _matrix_source(number: int, block: object, names: Sequence[str] | None) -> MatrixSource:
     """Convert a block that is a matrix or table; errors name the block."""
     try:
         return MatrixSource(as_design(block, names))

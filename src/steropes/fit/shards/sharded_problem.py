@@ -101,7 +101,7 @@ class BlockLikelihoods:
 
     def ask(self, request: Request) -> list[Answer]:
         """See `Shards.ask`; blocks whose rows do not contribute are omitted."""
-        own: list[tuple[Any, ...]] = [()] * len(self.blocks.rows)
+        own: list[tuple[object, ...]] = [()] * len(self.blocks.rows)
         answers = self.blocks.call("answer", (self.key, request), own)
         return [unpack_symmetric(a) for a in answers if a is not None]
 

@@ -7,11 +7,12 @@ is a sum over blocks (`ShardedTerm`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from ...backends.protocols import Backend
+from ...design.protocols import DesignLike
 from .protocols import Blocks
 
 __all__ = ["ShardedRows", "split_by_block"]
@@ -50,7 +51,9 @@ class ShardedRows:
         self.sparse_at = self.dense_at = np.empty(0, np.int64)
         self._entries: int | None = None
 
-    def grown(self, design: Any, chosen: np.ndarray, order: Any) -> ShardedRows:
+    def grown(
+        self, design: DesignLike, chosen: np.ndarray, order: np.ndarray | None
+    ) -> ShardedRows:
         """See `RowsLike.grown`."""
         return ShardedRows(self.blocks, chosen, order, self.backend)
 
@@ -66,11 +69,11 @@ class ShardedRows:
             self._entries = int(sum(self._call_blocks("entries", ())))
         return self._entries
 
-    def _call_blocks(self, method: str, common: tuple[Any, ...], *own: np.ndarray) -> list:
+    def _call_blocks(self, method: str, common: tuple[object, ...], *own: np.ndarray) -> list:
         """Call a method of the blocks, each with its part of vectors over all rows."""
         rows = self.blocks.rows
         parts = [split_by_block(x, rows) for x in own]
-        mine: list[tuple[Any, ...]] = [tuple(p[i] for p in parts) for i in range(len(rows))]
+        mine: list[tuple[object, ...]] = [tuple(p[i] for p in parts) for i in range(len(rows))]
         return self.blocks.call(method, (self.chosen, *common), mine)
 
     def _to_rows_of_x(self, x: np.ndarray) -> np.ndarray:
