@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from steropes import Laplace, LogisticRegression
-from steropes.design import as_design, owned
+from steropes.design import as_design, copy_shared_arrays
 from steropes.design import packed_block as module
 from steropes.design.column_storage import SparseBlock
 from steropes.design.packed_block import BAND, PackedBlock
@@ -62,8 +62,8 @@ def test_it_takes_half_the_room(rng):
 def test_only_row_numbers_that_are_the_users_are_packed(rng):
     X = sparse.csc_array((rng.random((20_000, 60)) < 0.95).astype(float))
     shared, own = as_design(X, copy=False), as_design(X)
-    assert isinstance(owned(shared, X).blocks[0], PackedBlock)
-    assert owned(own, X) is own
+    assert isinstance(copy_shared_arrays(shared, X).blocks[0], PackedBlock)
+    assert copy_shared_arrays(own, X) is own
 
 
 def test_what_is_asked_of_a_fit_afterwards_is_the_same(rng, monkeypatch):

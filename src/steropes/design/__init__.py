@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 from .design_matrix import Design
 from .from_data import as_design, has_names, null_design
-from .private_copies import owned
+from .private_copies import copy_shared_arrays
 from .row_matrix import RowMatrix
 
-__all__ = ["Design", "RowMatrix", "as_design", "has_names", "null_design", "owned"]
+__all__ = ["Design", "RowMatrix", "as_design", "copy_shared_arrays", "has_names", "null_design"]
 
 if TYPE_CHECKING:
     from .channel_design import ChannelDesign, ChannelRows

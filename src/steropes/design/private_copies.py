@@ -15,10 +15,10 @@ from .design_matrix import Design
 from .packed_block import PackedBlock
 from .piecewise_design import PiecewiseDesign
 
-__all__ = ["owned"]
+__all__ = ["copy_shared_arrays"]
 
 
-def owned(design: Any, X: Any) -> Any:
+def copy_shared_arrays(design: Any, X: Any) -> Any:
     """Replace arrays that a design shares with X by copies.
 
     A fit uses the row numbers of a sparse X in place. They are copied when the fit is finished and

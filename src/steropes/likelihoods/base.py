@@ -10,7 +10,7 @@ import numpy as np
 
 from ..backends.protocols import Backend
 from .curvature import AnyCurvature
-from .sharded_partial_likelihood import RiskExchange
+from .sharded_partial_likelihood import ShardedPartialLikelihood
 
 __all__ = ["Bound", "Likelihood", "Part", "stack_outcomes"]
 
@@ -207,7 +207,7 @@ class Likelihood(ABC):
         """
         return None
 
-    def exchange(self, cuts: np.ndarray) -> RiskExchange | None:
+    def exchange(self, cuts: np.ndarray) -> ShardedPartialLikelihood | None:
         """Return the exchange of risk-set sums by which shards evaluate the loss together.
 
         For likelihoods that are not a sum over the shards, which are the rows of X between

@@ -24,10 +24,10 @@ from .base import Likelihood, Part
 from .curvature import AnyCurvature, GroupedCurvature
 from .event_time_bins import BINS, merge_hazards
 from .informative_strata import parts_of_strata
-from .risk_set_scaling import lifted
+from .risk_set_scaling import scale_small_risk_sets
 from .risk_set_stream import risk_set_lines
 from .risk_sets import RiskSets, sort_survival
-from .sharded_partial_likelihood import RiskExchange
+from .sharded_partial_likelihood import ShardedPartialLikelihood
 
 __all__ = ["CoxLikelihood", "Ties"]
 
@@ -145,9 +145,9 @@ class CoxLikelihood(Likelihood):
             out.append(partial(_of_part, time[a:b], event[a:b], own, strata, self.ties))
         return out
 
-    def exchange(self, cuts: np.ndarray) -> RiskExchange | None:
+    def exchange(self, cuts: np.ndarray) -> ShardedPartialLikelihood | None:
         """See `Likelihood.exchange`; shards exchange sums over risk sets by event time."""
-        return RiskExchange(self, self.row_of_x, cuts)
+        return ShardedPartialLikelihood(self, self.row_of_x, cuts)
 
     def common(self, weights: Any) -> dict[str, np.ndarray]:
         """Return quantities by event time that each shard needs in addition to the sums: none."""
@@ -434,7 +434,7 @@ class CoxLikelihood(Likelihood):
     def _lifted(self, eta: Array, weights: _Weights) -> tuple[Array, Array, Array]:
         """Compute `_hazards`, scaled so that small risk sets contribute to the curvature."""
         r, S, h = self._hazards(eta, weights)
-        factor, S, h = lifted(S, h)
+        factor, S, h = scale_small_risk_sets(S, h)
         return r if factor == 1.0 else r * factor, S, h
 
     def _exact(

@@ -30,7 +30,7 @@ from .event_time_bins import BINS, merge_hazards
 from .observation_distribution import ObservationDistribution
 from .risk_set_scaling import TINY
 from .risk_set_stream import risk_set_lines
-from .sharded_partial_likelihood import RiskExchange
+from .sharded_partial_likelihood import ShardedPartialLikelihood
 
 __all__ = ["FineGrayLikelihood"]
 
@@ -108,10 +108,10 @@ class FineGrayLikelihood(CoxLikelihood):
         """See `Likelihood.parts`; the likelihood cannot be split."""
         return None
 
-    def exchange(self, cuts: np.ndarray) -> RiskExchange | None:
+    def exchange(self, cuts: np.ndarray) -> ShardedPartialLikelihood | None:
         """See `Likelihood.exchange`."""
         assert self.order is not None  # rows are sorted by time
-        return RiskExchange(self, self.order, cuts, self.competing)
+        return ShardedPartialLikelihood(self, self.order, cuts, self.competing)
 
     def common(self, weights: Bound) -> dict[str, np.ndarray]:
         """See `CoxLikelihood.common`: G, (m, B)."""

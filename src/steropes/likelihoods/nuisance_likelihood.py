@@ -26,7 +26,7 @@ import numpy as np
 
 from .base import Likelihood
 from .curvature import AnyCurvature, ProfiledCurvature
-from .sharded_thresholds import LevelExchange
+from .sharded_thresholds import ShardedThresholds
 
 __all__ = ["Nuisance", "NuisanceLikelihood", "NuisancePoint", "gone", "profiled"]
 
@@ -174,7 +174,7 @@ class NuisanceLikelihood(Likelihood):
         """
         return None
 
-    def by_level(self, cuts: np.ndarray, columns: int) -> LevelExchange | None:
+    def by_level(self, cuts: np.ndarray, columns: int) -> ShardedThresholds | None:
         """Return the exchange of sums by parameter for shards of the rows of X between ``cuts``.
 
         None if the likelihood has no such form or the sums are larger than the rows.

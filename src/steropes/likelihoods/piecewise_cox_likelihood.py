@@ -14,7 +14,7 @@ import numpy as np
 from ..backends.protocols import Array, Backend
 from .base import Part
 from .cox_likelihood import CoxLikelihood, Ties
-from .sharded_partial_likelihood import RiskExchange
+from .sharded_partial_likelihood import ShardedPartialLikelihood
 
 __all__ = ["PiecewiseCoxLikelihood", "cut_at"]
 
@@ -108,9 +108,9 @@ class PiecewiseCoxLikelihood(CoxLikelihood):
         """See `Likelihood.parts`; the likelihood cannot be split."""
         return None
 
-    def exchange(self, cuts: np.ndarray) -> RiskExchange | None:
+    def exchange(self, cuts: np.ndarray) -> ShardedPartialLikelihood | None:
         """See `Likelihood.exchange`."""
-        return RiskExchange(self, self.person, cuts, interval=self.interval_of)
+        return ShardedPartialLikelihood(self, self.person, cuts, interval=self.interval_of)
 
     @property
     def n_eta(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..backends.protocols import Array
 
-__all__ = ["TINY", "lifted"]
+__all__ = ["TINY", "scale_small_risk_sets"]
 
 # The smallest sum S for which h / S, with h = w / S, is finite.
 TINY = 1e-150
@@ -12,7 +12,7 @@ TINY = 1e-150
 LIFT = 2.0**440
 
 
-def lifted(S: Array, h: Array) -> tuple[float, Array, Array]:
+def scale_small_risk_sets(S: Array, h: Array) -> tuple[float, Array, Array]:
     """Scale sums S and hazards h so that the curvature of small risk sets is finite.
 
     Offsets of ±300 lead to sums of rates r that differ by 10²⁶⁰. Multiplying r by a factor

@@ -20,7 +20,7 @@ import numpy as np
 from ..backends.protocols import Array, Backend
 from .risk_sets import RiskGroups, RiskSets, RunSums
 
-__all__ = ["FineGrayPart", "Hazards", "PartWeights", "RiskPart", "RiskRows"]
+__all__ = ["Hazards", "RiskRows", "ShardFineGrayRiskSets", "ShardRiskSets", "ShardWeights"]
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class RiskRows:
 
 
 @dataclass(frozen=True)
-class PartWeights:
+class ShardWeights:
     """Row weights of the replicates and the data of all rows' weights that this shard needs.
 
     Attributes
@@ -91,19 +91,19 @@ class PartWeights:
     w : (n, B) array
         Row weights.
     common : mapping of arrays
-        Arrays with a column per replicate; see `FineGrayPart`.
+        Arrays with a column per replicate; see `ShardFineGrayRiskSets`.
     """
 
     w: Any
     common: Mapping[str, np.ndarray]
 
-    def of_lane(self, lane: int) -> PartWeights:
+    def of_lane(self, lane: int) -> ShardWeights:
         """Select one replicate."""
         one = slice(lane, lane + 1)
-        return PartWeights(self.w[:, one], {k: x[:, one] for k, x in self.common.items()})
+        return ShardWeights(self.w[:, one], {k: x[:, one] for k, x in self.common.items()})
 
 
-class RiskPart:
+class ShardRiskSets:
     """The rows of a Cox model in one shard.
 
     Parameters
@@ -121,9 +121,9 @@ class RiskPart:
         self.risk = RiskSets(rows.time, rows.event, rows.entry, self.start, backend, rows.groups)
         self.delta = backend.asarray(np.asarray(rows.event, np.float64)[:, None])
 
-    def weigh(self, w: Array, common: Mapping[str, np.ndarray]) -> PartWeights:
+    def weigh(self, w: Array, common: Mapping[str, np.ndarray]) -> ShardWeights:
         """Bind row weights (n, B)."""
-        return PartWeights(w, common)
+        return ShardWeights(w, common)
 
     @property
     def _ever(self) -> np.ndarray:
@@ -132,46 +132,46 @@ class RiskPart:
 
     # -- contributions to the sums over shards -----------------------------------------------
 
-    def tops(self, eta: Array, weights: PartWeights) -> np.ndarray:
+    def tops(self, eta: Array, weights: ShardWeights) -> np.ndarray:
         """Find the largest η of weighted rows at risk in each stratum, (S, B); −∞ if none."""
         counted = (weights.w > 0) & self.backend.asarray(self._ever[:, None])
         top = self.backend.segment_max(np.where(counted, eta, -np.inf), self.start)
         return np.asarray(self.backend.to_host(top))
 
     def rates(
-        self, eta: Array, weights: PartWeights, shift: np.ndarray | None
+        self, eta: Array, weights: ShardWeights, shift: np.ndarray | None
     ) -> tuple[Array, np.ndarray]:
         """Compute r, (n, B), and the event term of the loss, −Σ w δ (η − s), (B,)."""
         e = eta if shift is None else np.minimum(eta - shift[self.risk.stratum], 0.0)
         events = weights.w * self.delta
         return weights.w * np.exp(e), -np.asarray(self.backend.column_sum(events * e))
 
-    def sums(self, r: Array, weights: PartWeights) -> dict[str, np.ndarray]:
+    def sums(self, r: Array, weights: ShardWeights) -> dict[str, np.ndarray]:
         """Compute ``at_risk`` and, if tied events are separate, ``tied``, (m, B) each."""
         N, E = self.risk.over_rows(r), self.risk.over_events(r)
         if not self.rows.apart:
             return {"at_risk": N + E}
         return {"at_risk": N, "tied": E}
 
-    def squares(self, r: Array, weights: PartWeights) -> np.ndarray:
+    def squares(self, r: Array, weights: ShardWeights) -> np.ndarray:
         """Sum r² over the risk sets including all tied events, (m, B)."""
         square = r * r
         return self.risk.over_rows(square) + self.risk.over_events(square)
 
     # -- results from the hazards of all rows ------------------------------------------------
 
-    def exposure(self, weights: PartWeights, hazards: Hazards) -> Array:
+    def exposure(self, weights: ShardWeights, hazards: Hazards) -> Array:
         """Compute the cumulative hazard of each row while at risk, (n, B)."""
         own = hazards.rest if hazards.own is None else hazards.own
         table, at = self.risk.over_groups(hazards.rest, own)
         return table[at]
 
-    def gradient(self, r: Array, weights: PartWeights, hazards: Hazards) -> Array:
+    def gradient(self, r: Array, weights: ShardWeights, hazards: Hazards) -> Array:
         """Compute the derivative of the loss in η, (n, B)."""
         return r * self.exposure(weights, hazards) - weights.w * self.delta
 
     def moments(
-        self, sums: RunSums, k: int, u: Array, weights: PartWeights, chosen: np.ndarray,
+        self, sums: RunSums, k: int, u: Array, weights: ShardWeights, chosen: np.ndarray,
         at: slice = slice(None),
     ) -> tuple[Array, Array | None]:  # fmt: skip
         """Sum r x over the risk sets of some groups, without tied events and over these.
@@ -206,7 +206,7 @@ class RiskPart:
         )  # fmt: skip
 
 
-class FineGrayPart(RiskPart):
+class ShardFineGrayRiskSets(ShardRiskSets):
     """The rows of a Fine–Gray model in one shard.
 
     Rows with a competing event remain in the risk sets. The ``common`` data are ``G`` (m, B), the
@@ -216,7 +216,7 @@ class FineGrayPart(RiskPart):
     Parameters
     ----------
     rows, backend
-        As in `RiskPart`.
+        As in `ShardRiskSets`.
     competing : (c,) int array
         Rows with a competing event, ascending.
     """
@@ -241,21 +241,21 @@ class FineGrayPart(RiskPart):
         pointers = np.searchsorted(self.competing, between)
         return self.backend.scan(sums(x, pointers)[::2], risk.groups_start, True)
 
-    def sums(self, r: Array, weights: PartWeights) -> dict[str, np.ndarray]:
-        """See `RiskPart.sums`; weighted by ω."""
+    def sums(self, r: Array, weights: ShardWeights) -> dict[str, np.ndarray]:
+        """See `ShardRiskSets.sums`; weighted by ω."""
         x = r[self.competing] * weights.common["inverse"]
         late = self._stayed(x, self.risk, self.backend.segment_sum)
         N = self.risk.over_rows(r) + self.risk.over_events(r)
         return {"at_risk": N + weights.common["G"] * late}
 
-    def squares(self, r: Array, weights: PartWeights) -> np.ndarray:
-        """See `RiskPart.squares`."""
+    def squares(self, r: Array, weights: ShardWeights) -> np.ndarray:
+        """See `ShardRiskSets.squares`."""
         x = (r[self.competing] * weights.common["inverse"]) ** 2
         late = self._stayed(x, self.risk, self.backend.segment_sum)
         return super().squares(r, weights) + weights.common["G"] ** 2 * late
 
-    def exposure(self, weights: PartWeights, hazards: Hazards) -> Array:
-        """See `RiskPart.exposure`."""
+    def exposure(self, weights: ShardWeights, hazards: Hazards) -> Array:
+        """See `ShardRiskSets.exposure`."""
         total, risk = super().exposure(weights, hazards), self.risk
         later = self.backend.scan(hazards.rest * weights.common["G"], risk.groups_start)
         at = np.searchsorted(risk.tied_end, self.competing, side="right") - 1
@@ -266,10 +266,10 @@ class FineGrayPart(RiskPart):
         return total
 
     def moments(
-        self, sums: RunSums, k: int, u: Array, weights: PartWeights, chosen: np.ndarray,
+        self, sums: RunSums, k: int, u: Array, weights: ShardWeights, chosen: np.ndarray,
         at: slice = slice(None),
     ) -> tuple[Array, Array | None]:  # fmt: skip
-        """See `RiskPart.moments`; weighted by ω, and for all rows, as effects are constant."""
+        """See `ShardRiskSets.moments`; weighted by ω, and for all rows, as effects are constant."""
         x = u[self.competing, None] * weights.common["inverse"]
         late = self._stayed(
             x[:, 0], self._risk_at(chosen), lambda own, ends: sums(own, ends, self.competing)

@@ -21,11 +21,11 @@ import numpy as np
 
 from ..backends.protocols import Array, Backend
 from .event_time_bins import BINS, merge_hazards
-from .risk_set_scaling import lifted
+from .risk_set_scaling import scale_small_risk_sets
 from .risk_sets import RiskGroups, RiskSets
-from .shard_risk_sets import FineGrayPart, Hazards, RiskPart, RiskRows
+from .shard_risk_sets import Hazards, RiskRows, ShardFineGrayRiskSets, ShardRiskSets
 
-__all__ = ["RiskExchange", "RiskHessian", "RiskModel"]
+__all__ = ["RiskHessian", "RiskModel", "ShardedPartialLikelihood"]
 
 
 class RiskModel(Protocol):
@@ -80,7 +80,7 @@ class RiskHessian:
     apart : bool
         Whether sums over tied events are needed separately.
     factor : float
-        Scale of the sums to which c refers; see `lifted`.
+        Scale of the sums to which c refers; see `scale_small_risk_sets`.
     """
 
     hazards: Hazards
@@ -98,7 +98,7 @@ class RiskHessian:
         return [(N + f[:, None] * E, c) for f, c in self.nodes]
 
 
-class RiskExchange:
+class ShardedPartialLikelihood:
     """A likelihood with risk sets and the distribution of its rows over shards.
 
     Parameters
@@ -132,7 +132,7 @@ class RiskExchange:
         return self.likelihood.by_event
 
     def parts(self) -> list[Any]:
-        """Return factories of the shards' `RiskPart`; see `Likelihood.parts`."""
+        """Return factories of the shards' `ShardRiskSets`; see `Likelihood.parts`."""
         whole, risk = self.likelihood, self.likelihood.risk
         groups = RiskGroups(np.asarray(risk.group_time), np.array(risk.group_stratum))
         out = []
@@ -154,7 +154,7 @@ class RiskExchange:
     ) -> list[dict[str, np.ndarray]]:
         """Collect the data of bound weights and offsets that each shard receives.
 
-        See `PartWeights.common`. The offsets are those of the rows of η in the model's order.
+        See `ShardWeights.common`. The offsets are those of the rows of η in the model's order.
         """
         common, own = self.likelihood.common(weights), self.likelihood.own(weights)
         out = []
@@ -191,7 +191,7 @@ class RiskExchange:
         whole = self.likelihood
         weights = whole.weigh(w)
         _, S, h = self._shares(sums, weights)
-        factor, S, h = lifted(S, h)
+        factor, S, h = scale_small_risk_sets(S, h)
         if whole.risk.m <= 1.5 * BINS:
             rest, own = whole.steps_of(h, weights)
             nodes = whole.nodes(S, h, weights)
@@ -213,10 +213,10 @@ class RiskExchange:
         )  # fmt: skip
 
 
-def _part(rows: RiskRows, competing: np.ndarray | None, backend: Backend) -> RiskPart | None:
+def _part(rows: RiskRows, competing: np.ndarray | None, backend: Backend) -> ShardRiskSets | None:
     """Build the rows of one shard; None if it has no row of the model."""
     if len(rows.row) == 0:
         return None
     if competing is None:
-        return RiskPart(rows, backend)
-    return FineGrayPart(rows, competing, backend)
+        return ShardRiskSets(rows, backend)
+    return ShardFineGrayRiskSets(rows, competing, backend)

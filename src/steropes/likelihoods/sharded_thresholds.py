@@ -16,7 +16,7 @@ import numpy as np
 if TYPE_CHECKING:
     from .nuisance_likelihood import Nuisance
 
-__all__ = ["LevelExchange", "LevelPoint", "Moved"]
+__all__ = ["LevelPoint", "MovableThresholds", "ShardedThresholds"]
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class LevelPoint:
     t: np.ndarray | None = None
 
 
-class Moved(Protocol):
+class MovableThresholds(Protocol):
     """Thresholds α that can move along a step; see `Thresholds`."""
 
     alpha: np.ndarray
@@ -49,11 +49,11 @@ class Moved(Protocol):
         """Move a fraction t along a step."""
 
 
-class LevelExchange(Protocol):
+class ShardedThresholds(Protocol):
     """A likelihood of all rows and the distribution of its rows over shards."""
 
     def parts(self) -> list[Any]:
-        """Return factories of the shards' `LevelPart`; see `Likelihood.parts`."""
+        """Return factories of the shards' `ShardLevels`; see `Likelihood.parts`."""
 
     def shard_contexts(
         self, weights: np.ndarray, offset: np.ndarray | None
@@ -63,8 +63,8 @@ class LevelExchange(Protocol):
         ``rank`` (M, B) maps each level of all rows to a level of each replicate.
         """
 
-    def begin(self, level: float, weights: np.ndarray, like: Nuisance | None) -> Moved:
+    def begin(self, level: float, weights: np.ndarray, like: Nuisance | None) -> MovableThresholds:
         """Compute an initial α if the mean of η is ``level``; see `NuisanceLikelihood.begin`."""
 
-    def nuisance(self, weights: np.ndarray, at: Moved) -> Nuisance:
+    def nuisance(self, weights: np.ndarray, at: MovableThresholds) -> Nuisance:
         """Return the nuisance parameters of a replicate at given thresholds."""

@@ -18,7 +18,7 @@ from ..backends.blas_threads import single_threaded_blas
 from ..backends.protocols import Backend
 from ..data import check_offset, check_weights
 from ..data.input_types import CoefficientsByColumn, LabelsLike, VectorLike
-from ..design import Design, as_design, has_names, owned
+from ..design import Design, as_design, copy_shared_arrays, has_names
 from ..design.memory_estimate import free_memory, least_memory, too_large
 from ..design.protocols import DesignLike
 from ..errors import DataError, NotConvergedWarning
@@ -279,7 +279,7 @@ class PenalizedModel(ConfidenceIntervals, LinearPrediction, FormulaMixin, BaseEs
 
     def _copy_shared_arrays(self, X: MatrixLike) -> None:
         """Replace arrays that belong to X by copies, because the user may change X."""
-        self._problem = replace(self._problem, design=owned(self._problem.design, X))
+        self._problem = replace(self._problem, design=copy_shared_arrays(self._problem.design, X))
 
     def _read_start_and_fixed(
         self,

@@ -12,8 +12,8 @@ from ...backends.protocols import Backend, SparseLines
 from ...design import Design
 from ...design.protocols import DesignLike, RowsLike
 from ...likelihoods import Likelihood
-from ...likelihoods.cumulative import LevelPart
-from ...likelihoods.shard_risk_sets import RiskPart
+from ...likelihoods.cumulative import ShardLevels
+from ...likelihoods.shard_risk_sets import ShardRiskSets
 from ...solve.data_term import LevelShard, LocalShard, RiskShard, WorkingColumns
 from ...solve.data_term.sharded.shard_messages import Answer, Request
 from .symmetric_packing import pack_symmetric
@@ -97,14 +97,14 @@ class RowBlock:
 
     def _shard(
         self,
-        rows: Likelihood | RiskPart | LevelPart,
+        rows: Likelihood | ShardRiskSets | ShardLevels,
         make_columns: Callable[[Design], DesignLike] | None,
     ) -> LocalShard | RiskShard | LevelShard:
         """Create the shard that fits the type of the likelihood."""
         design = self.design if make_columns is None else make_columns(self.design)
-        if isinstance(rows, RiskPart):
+        if isinstance(rows, ShardRiskSets):
             return RiskShard(design, rows)
-        if isinstance(rows, LevelPart):
+        if isinstance(rows, ShardLevels):
             return LevelShard(design, rows)
         return LocalShard(design, rows)
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ...likelihoods.nuisance_likelihood import NuisanceLikelihood
-from ...likelihoods.sharded_partial_likelihood import RiskExchange
-from ...likelihoods.sharded_thresholds import LevelExchange
+from ...likelihoods.sharded_partial_likelihood import ShardedPartialLikelihood
+from ...likelihoods.sharded_thresholds import ShardedThresholds
 from ...solve import Common
 from ...solve.data_term import (
     DataTerm,
@@ -113,15 +113,15 @@ class ShardedProblem(Problem):
     Attributes
     ----------
     shards : BlockLikelihoods
-    exchange : RiskExchange or None
+    exchange : ShardedPartialLikelihood or None
         Exchange of sums by event time, if risk sets contain rows of several blocks.
-    levels : LevelExchange or None
+    levels : ShardedThresholds or None
         Exchange of sums by threshold, if rows of several blocks share a few thresholds.
     """
 
     shards: BlockLikelihoods = field(kw_only=True)
-    exchange: RiskExchange | None = None
-    levels: LevelExchange | None = None
+    exchange: ShardedPartialLikelihood | None = None
+    levels: ShardedThresholds | None = None
 
     def uncentered(self) -> Problem:
         """See `Problem.uncentered`; the blocks are recreated with uncentred columns."""

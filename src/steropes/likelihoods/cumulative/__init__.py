@@ -5,7 +5,7 @@ from .cumulative_likelihood import CumulativeLikelihood, LevelsWithMass, PointOn
 from .cumulative_rows import CumulativeRows, Evaluation, Thresholds, quantile_function
 from .link_functions import CODES, Link
 from .outcome_levels import GROUPS, Levels, find_levels, fold_label, place
-from .shard_levels import LaneRows, LevelPart, LevelsInBlocks
+from .shard_levels import LaneRows, ShardedLevels, ShardLevels
 
 __all__ = [
     "CODES",
@@ -16,12 +16,12 @@ __all__ = [
     "Evaluation",
     "Interval",
     "LaneRows",
-    "LevelPart",
     "Levels",
-    "LevelsInBlocks",
     "LevelsWithMass",
     "Link",
     "PointOnLevels",
+    "ShardLevels",
+    "ShardedLevels",
     "Thresholds",
     "check_interval",
     "find_levels",

@@ -16,9 +16,16 @@ from ..nuisance_hessian import Block
 from ..nuisance_likelihood import Nuisance, NuisanceLikelihood, NuisancePoint, gone
 from .censored_outcome import Interval
 from .cumulative_rows import CumulativeRows, Evaluation, Thresholds
-from .levels_with_mass import covering, expanded, forced, reduced, transferred, wanted
+from .levels_with_mass import (
+    always_with_mass,
+    cover_all_rows,
+    expand_thresholds,
+    levels_to_restore,
+    restrict_levels,
+    transfer_thresholds,
+)
 from .outcome_levels import Levels, find_levels, place
-from .shard_levels import LevelsInBlocks
+from .shard_levels import ShardedLevels
 
 __all__ = ["CumulativeLikelihood", "LevelsWithMass", "PointOnLevels"]
 
@@ -61,12 +68,12 @@ class CumulativeLikelihood(NuisanceLikelihood):
         """See `NuisanceLikelihood.thresholds_around`."""
         return self.levels.low, self.levels.up
 
-    def by_level(self, cuts: np.ndarray, columns: int) -> LevelsInBlocks | None:
+    def by_level(self, cuts: np.ndarray, columns: int) -> ShardedLevels | None:
         """See `NuisanceLikelihood.by_level`."""
         numbers = (self.levels.M - 1) * min(columns, WORKING) * (len(cuts) - 1)
         if self.y.upper is not None or not self.convex or numbers > 2 * self.n:
             return None
-        return LevelsInBlocks(self, cuts)
+        return ShardedLevels(self, cuts)
 
     def begin(self, eta: np.ndarray, w: np.ndarray, like: Nuisance | None = None) -> LevelsWithMass:
         """See `NuisanceLikelihood.begin`; starts from the marginal distribution or ``like``."""
@@ -79,7 +86,7 @@ class CumulativeLikelihood(NuisanceLikelihood):
             at = self.place[levels.order]
             eta, w = eta[at], w[at]
         rows = CumulativeRows(levels, self.link, w, self.backend)
-        loose = ~forced(levels)
+        loose = ~always_with_mass(levels)
         start = rows.start(eta)
         if isinstance(like, LevelsWithMass):
             start = _read_off(like, start, levels) or start
@@ -156,7 +163,7 @@ class LevelsWithMass(Nuisance):
         drop = np.flatnonzero(self.keep)[:-1][self.shrunk]
         change = self.keep.copy()
         change[drop] = False
-        change = covering(self.whole, change)
+        change = cover_all_rows(self.whole, change)
         if (change == self.keep).all():  # otherwise a row would have no level
             loose = self.loose.copy()
             loose[drop] = False
@@ -169,10 +176,10 @@ class LevelsWithMass(Nuisance):
             return None
         at = self.likelihood.place[self.whole.order]
         everything = CumulativeRows(self.whole, self.rows.link, self._weights(), self.rows.backend)
-        alpha = expanded(self.thresholds.alpha, self.keep)
+        alpha = expand_thresholds(self.thresholds.alpha, self.keep)
         ev = everything.evaluate(Thresholds(alpha, np.diff(alpha, prepend=0.0)), eta[at])
         g = -everything.to_thresholds(ev.la, ev.lb)
-        change = self.keep | wanted(self.keep, g, everything.weight_sum, tol)
+        change = self.keep | levels_to_restore(self.keep, g, everything.weight_sum, tol)
         if (change == self.keep).all():
             return None
         return replace(self._over(change), rounds=self.rounds + 1)
@@ -185,11 +192,11 @@ class LevelsWithMass(Nuisance):
 
     def _over(self, change: np.ndarray) -> LevelsWithMass:
         """Transfer the thresholds to other levels."""
-        levels = reduced(self.whole, change)
+        levels = restrict_levels(self.whole, change)
         of = np.empty(len(self.likelihood.place))
         of[self.rows.levels.order] = self.rows.weights
         rows = CumulativeRows(levels, self.rows.link, of[levels.order], self.rows.backend)
-        thresholds = transferred(self.thresholds.alpha, self.keep, change)
+        thresholds = transfer_thresholds(self.thresholds.alpha, self.keep, change)
         position = self.likelihood.place[levels.order]
         return replace(
             self, rows=rows, position=position, thresholds=thresholds, keep=change, shrunk=None

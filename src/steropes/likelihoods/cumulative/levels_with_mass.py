@@ -13,20 +13,27 @@ import numpy as np
 from .cumulative_rows import Thresholds
 from .outcome_levels import Levels
 
-__all__ = ["covering", "expanded", "forced", "reduced", "transferred", "wanted"]
+__all__ = [
+    "always_with_mass",
+    "cover_all_rows",
+    "expand_thresholds",
+    "levels_to_restore",
+    "restrict_levels",
+    "transfer_thresholds",
+]
 
 # Derivatives below this multiple of √Σw are zero.
 LEAST = 1e-7
 
 
-def forced(levels: Levels) -> np.ndarray:
+def always_with_mass(levels: Levels) -> np.ndarray:
     """Find the levels that some row covers alone, (M,) bool."""
     out = np.zeros(levels.M, bool)
     out[levels.up[levels.up == levels.low + 1]] = True
     return out
 
 
-def covering(levels: Levels, keep: np.ndarray) -> np.ndarray:
+def cover_all_rows(levels: Levels, keep: np.ndarray) -> np.ndarray:
     """Extend ``keep`` by the levels of rows that would otherwise have none."""
     count = np.concatenate([[0], np.cumsum(keep)])
     for i in np.flatnonzero(count[levels.up + 1] == count[levels.low + 1]):
@@ -35,7 +42,7 @@ def covering(levels: Levels, keep: np.ndarray) -> np.ndarray:
     return keep
 
 
-def reduced(levels: Levels, keep: np.ndarray) -> Levels:
+def restrict_levels(levels: Levels, keep: np.ndarray) -> Levels:
     """Map the rows to the levels in ``keep``."""
     new = np.concatenate([np.cumsum(keep) - 1, [-1]])  # index −1 stays −1
     low, up = new[levels.low], new[levels.up]
@@ -48,13 +55,13 @@ def reduced(levels: Levels, keep: np.ndarray) -> Levels:
     return Levels(levels.values[keep], levels.order[order], low, up, pointers, not wide.any())
 
 
-def expanded(alpha: np.ndarray, keep: np.ndarray) -> np.ndarray:
+def expand_thresholds(alpha: np.ndarray, keep: np.ndarray) -> np.ndarray:
     """Expand α to the thresholds of all levels, (M − 1,)."""
     padded = np.concatenate([alpha, [np.inf]])
     return padded[np.maximum(np.cumsum(keep)[:-1] - 1, 0)]
 
 
-def wanted(keep: np.ndarray, g: np.ndarray, weight_sum: float, tol: float) -> np.ndarray:
+def levels_to_restore(keep: np.ndarray, g: np.ndarray, weight_sum: float, tol: float) -> np.ndarray:
     """Find dropped levels whose mass would raise the likelihood, one per run, (M,) bool.
 
     Of each run of dropped levels, the one with the largest derivative is chosen.
@@ -77,9 +84,9 @@ def wanted(keep: np.ndarray, g: np.ndarray, weight_sum: float, tol: float) -> np
     return out
 
 
-def transferred(alpha: np.ndarray, keep: np.ndarray, change: np.ndarray) -> Thresholds:
+def transfer_thresholds(alpha: np.ndarray, keep: np.ndarray, change: np.ndarray) -> Thresholds:
     """Convert thresholds over the levels ``keep`` to thresholds over ``change``."""
-    alpha = expanded(alpha, keep)[np.flatnonzero(change)[:-1]]
+    alpha = expand_thresholds(alpha, keep)[np.flatnonzero(change)[:-1]]
     delta = np.diff(alpha, prepend=0.0)
     delta[0] = 1.0
     # A restored level opens by a hundredth of the narrower neighbouring gap.

@@ -12,14 +12,14 @@ import numpy as np
 from ...backends.protocols import Backend
 from ..nuisance_hessian import Chain
 from ..nuisance_likelihood import Nuisance
-from ..sharded_thresholds import LevelPoint, Moved
+from ..sharded_thresholds import LevelPoint, MovableThresholds
 from .cumulative_rows import CumulativeRows, Evaluation, Thresholds
 from .outcome_levels import Levels
 
 if TYPE_CHECKING:
     from .cumulative_likelihood import CumulativeLikelihood
 
-__all__ = ["LaneRows", "LevelPart", "LevelRows", "LevelsInBlocks"]
+__all__ = ["LaneRows", "LevelRows", "ShardLevels", "ShardedLevels"]
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class LaneRows:
         return out
 
 
-class LevelPart:
+class ShardLevels:
     """The rows of a cumulative model in one shard.
 
     Parameters
@@ -113,8 +113,8 @@ class LevelPart:
         return LaneRows(CumulativeRows(levels, self.rows.link, w[at], self.backend), at)
 
 
-class LevelsInBlocks:
-    """A cumulative likelihood over shards; implements `LevelExchange`.
+class ShardedLevels:
+    """A cumulative likelihood over shards; implements `ShardedThresholds`.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ class LevelsInBlocks:
         self._first = cuts[:-1]
 
     def parts(self) -> list[Any]:
-        """See `LevelExchange.parts`."""
+        """See `ShardedThresholds.parts`."""
         order, link = self.likelihood.levels.order, self.likelihood.link
         of_each = zip(self.rows, self._first, strict=True)
         return [
@@ -145,7 +145,7 @@ class LevelsInBlocks:
     def shard_contexts(
         self, weights: np.ndarray, offset: np.ndarray | None
     ) -> Sequence[dict[str, np.ndarray]]:
-        """See `LevelExchange.shard_contexts`; a missing level is in the bin of the next one."""
+        """See `ShardedThresholds.shard_contexts`; a missing level is in the bin of the next one."""
         M, order = self.likelihood.levels.M, self.likelihood.levels.order
         rank = np.empty((M, weights.shape[1]), np.int64)
         for b, w in enumerate(weights.T):
@@ -155,18 +155,18 @@ class LevelsInBlocks:
             return [{"rank": rank} for _ in self.rows]
         return [{"rank": rank, "offset": offset[order[rows]]} for rows in self.rows]
 
-    def begin(self, level: float, weights: np.ndarray, like: Nuisance | None) -> Moved:
-        """See `LevelExchange.begin`."""
+    def begin(self, level: float, weights: np.ndarray, like: Nuisance | None) -> MovableThresholds:
+        """See `ShardedThresholds.begin`."""
         eta = np.full(self.likelihood.n, level)
         return self.likelihood.begin(eta, weights[self.likelihood.order], like).thresholds
 
-    def nuisance(self, weights: np.ndarray, at: Moved) -> Nuisance:
-        """See `LevelExchange.nuisance`."""
+    def nuisance(self, weights: np.ndarray, at: MovableThresholds) -> Nuisance:
+        """See `ShardedThresholds.nuisance`."""
         eta = np.zeros(self.likelihood.n)
         here = self.likelihood.begin(eta, weights[self.likelihood.order])
         return replace(here, thresholds=Thresholds(at.alpha, at.delta))
 
 
-def _part(rows: LevelRows, backend: Backend) -> LevelPart | None:
+def _part(rows: LevelRows, backend: Backend) -> ShardLevels | None:
     """Build the rows of one shard; None if it has no row of the model."""
-    return LevelPart(rows, backend) if len(rows.row) else None
+    return ShardLevels(rows, backend) if len(rows.row) else None

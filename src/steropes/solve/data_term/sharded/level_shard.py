@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from ....design.protocols import DesignLike
-from ....likelihoods.cumulative import Evaluation, LaneRows, LevelPart
+from ....likelihoods.cumulative import Evaluation, LaneRows, ShardLevels
 from ....likelihoods.curvature import GroupedCurvature
 from ...hessian import hessian
 from ..working_columns import WorkingColumns
@@ -37,11 +37,11 @@ class LevelShard(ShardBase):
     Parameters
     ----------
     design : Design
-    part : LevelPart
+    part : ShardLevels
         The likelihood's part of these rows.
     """
 
-    def __init__(self, design: DesignLike, part: LevelPart) -> None:
+    def __init__(self, design: DesignLike, part: ShardLevels) -> None:
         super().__init__(design, part.order, part.backend)
         self.part = part
         self._w: dict[str, np.ndarray] = {}

@@ -8,7 +8,7 @@ import numpy as np
 
 from ....likelihoods.nuisance_hessian import Chain
 from ....likelihoods.nuisance_likelihood import gone
-from ....likelihoods.sharded_thresholds import LevelPoint, Moved
+from ....likelihoods.sharded_thresholds import LevelPoint, MovableThresholds
 from .shard_messages import Answer, added
 
 __all__ = ["LevelState", "padded", "require_positive"]
@@ -19,13 +19,15 @@ class LevelState:
 
     Attributes
     ----------
-    thresholds : list of Moved
+    thresholds : list of MovableThresholds
     point : LevelPoint
     version : int
         Version of the working set to which the sums refer.
     """
 
-    def __init__(self, thresholds: list[Moved], point: LevelPoint, version: int) -> None:
+    def __init__(
+        self, thresholds: list[MovableThresholds], point: LevelPoint, version: int
+    ) -> None:
         self.thresholds, self.point, self.version = thresholds, point, version
         self.loss = self.slope = self.cross = np.empty(0)
         self.chains = np.empty((3, 0, 0))

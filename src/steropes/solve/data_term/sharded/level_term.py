@@ -15,7 +15,7 @@ import numpy as np
 
 from ....likelihoods.nuisance_hessian import Chain
 from ....likelihoods.nuisance_likelihood import Nuisance, NuisanceLikelihood
-from ....likelihoods.sharded_thresholds import LevelExchange, LevelPoint, Moved
+from ....likelihoods.sharded_thresholds import LevelPoint, MovableThresholds, ShardedThresholds
 from ..protocols import Accuracy, CurvatureAt, Trial
 from ..working_columns import WorkingSet
 from .level_state import LevelState, padded, require_positive
@@ -40,7 +40,7 @@ class LevelTerm(ShardedTerm):
     Parameters
     ----------
     shards : ContextShards
-    exchange : LevelExchange
+    exchange : ShardedThresholds
     likelihood : NuisanceLikelihood
         Of all rows; only its outcomes are used.
     scale, weights, offset, B, active
@@ -50,7 +50,7 @@ class LevelTerm(ShardedTerm):
     def __init__(
         self,
         shards: ContextShards,
-        exchange: LevelExchange,
+        exchange: ShardedThresholds,
         likelihood: NuisanceLikelihood,
         scale: np.ndarray,
         weights: np.ndarray,
@@ -64,7 +64,7 @@ class LevelTerm(ShardedTerm):
         family = ShardedFamily(
             likelihood.grouped, likelihood.trust_radius, likelihood.dispersion, likelihood.score_of
         )
-        self._thresholds: list[Moved] | None = None
+        self._thresholds: list[MovableThresholds] | None = None
         self._state: LevelState | None = None
         super().__init__(
             shards, family, scale, backend.pool, weights, offset, B, backend.lanes(B), active
@@ -103,7 +103,7 @@ class LevelTerm(ShardedTerm):
             fresh = [old if ok else new for old, new, ok in zip(before, fresh, found, strict=True)]
         self._thresholds, self._state = fresh, None
 
-    def _initial_thresholds(self, like: Nuisance | None = None) -> list[Moved]:
+    def _initial_thresholds(self, like: Nuisance | None = None) -> list[MovableThresholds]:
         """Choose initial thresholds from the mean linear predictor of each replicate."""
         level = added(self._ask(self._at(), LevelMean()), "eta") / self.total[: self.B]
         lanes = range(self.B)
@@ -118,7 +118,7 @@ class LevelTerm(ShardedTerm):
             self._state = self.evaluate_state(self.beta[self.W], self._thresholds)
         return self._state
 
-    def evaluate_state(self, beta: np.ndarray, thresholds: list[Moved]) -> LevelState:
+    def evaluate_state(self, beta: np.ndarray, thresholds: list[MovableThresholds]) -> LevelState:
         """Request the sums at a point."""
         state = LevelState(thresholds, self._point(thresholds), self.active.version)
         self._request_sums(state, beta)
@@ -135,7 +135,7 @@ class LevelTerm(ShardedTerm):
         self.record_entries(answers)
         state.take(answers)
 
-    def _point(self, thresholds: Sequence[Moved]) -> LevelPoint:
+    def _point(self, thresholds: Sequence[MovableThresholds]) -> LevelPoint:
         """Convert thresholds to the form of a request."""
         alpha, delta = (
             padded([getattr(t, name) for t in thresholds]) for name in ("alpha", "delta")

@@ -6,15 +6,15 @@ import numpy as np
 
 from ....backends.protocols import Array
 from ....design.protocols import PieceLike
-from ....likelihoods.shard_risk_sets import PartWeights, RiskPart
+from ....likelihoods.shard_risk_sets import ShardRiskSets, ShardWeights
 from ..working_columns import WorkingColumns
 
 __all__ = ["moments"]
 
 
 def moments(
-    part: RiskPart, active: WorkingColumns, r: Array, weights: PartWeights, chosen: np.ndarray,
-    apart: bool,
+    part: ShardRiskSets, active: WorkingColumns, r: Array, weights: ShardWeights,
+    chosen: np.ndarray, apart: bool,
 ) -> dict[str, np.ndarray]:  # fmt: skip
     """Compute ``at_risk`` and, with ``apart``, ``tied``: sums of r x at some groups, (F, k) each.
 
@@ -37,7 +37,7 @@ def moments(
 
 
 def _by_interval(
-    part: RiskPart, rows: PieceLike, u: Array, weights: PartWeights, chosen: np.ndarray
+    part: ShardRiskSets, rows: PieceLike, u: Array, weights: ShardWeights, chosen: np.ndarray
 ) -> tuple[Array, Array]:
     """Compute the sums of columns that act in some intervals of time; see `PieceLike`."""
     assert part.rows.interval is not None

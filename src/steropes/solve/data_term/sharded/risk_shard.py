@@ -9,7 +9,7 @@ import numpy as np
 
 from ....design.protocols import DesignLike
 from ....likelihoods.curvature import GroupedCurvature
-from ....likelihoods.shard_risk_sets import Hazards, PartWeights, RiskPart
+from ....likelihoods.shard_risk_sets import Hazards, ShardRiskSets, ShardWeights
 from ...hessian import hessian
 from ..working_columns import WorkingColumns
 from .local_shard import Unbound, point_key
@@ -38,7 +38,7 @@ class _PointState:
     """η of some replicates at a point, and r if it has been requested."""
 
     eta: np.ndarray
-    weights: PartWeights
+    weights: ShardWeights
     r: np.ndarray | None = None
     shift: np.ndarray | None = None
 
@@ -49,14 +49,14 @@ class RiskShard(ShardBase):
     Parameters
     ----------
     design : Design
-    part : RiskPart
+    part : ShardRiskSets
         The likelihood's part of these rows.
     """
 
-    def __init__(self, design: DesignLike, part: RiskPart) -> None:
+    def __init__(self, design: DesignLike, part: ShardRiskSets) -> None:
         super().__init__(design, part.order, part.backend)
         self.part = part
-        self._bound: dict[str, tuple[PartWeights, np.ndarray | None]] = {}
+        self._bound: dict[str, tuple[ShardWeights, np.ndarray | None]] = {}
         self._here: dict[tuple[str, int | None, bytes], _PointState] = {}
 
     def knows(self, key: str) -> bool:
@@ -148,7 +148,7 @@ class RiskShard(ShardBase):
 
     def _r(
         self, at: At, lane: int | None, active: WorkingColumns
-    ) -> tuple[np.ndarray, PartWeights]:
+    ) -> tuple[np.ndarray, ShardWeights]:
         """Return r and the weights at a point with known hazards."""
         assert at.hazards is not None
         here, shift = self._at(at, lane, active), at.hazards.shift
@@ -210,7 +210,7 @@ class RiskShard(ShardBase):
             out.append(("diagonal", np.asarray(rows.diagonal(v))))
         return out
 
-    def _diagonal(self, r: np.ndarray, weights: PartWeights, hazards: Hazards) -> np.ndarray:
+    def _diagonal(self, r: np.ndarray, weights: ShardWeights, hazards: Hazards) -> np.ndarray:
         """Compute the diagonal of the curvature in η, (n,)."""
         return np.asarray(r * self.part.exposure(weights, hazards))[:, 0]
 

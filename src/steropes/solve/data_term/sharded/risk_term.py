@@ -16,7 +16,7 @@ import numpy as np
 
 from ....backends.protocols import Backend
 from ....likelihoods.base import Bound, Likelihood
-from ....likelihoods.sharded_partial_likelihood import RiskExchange, RiskHessian
+from ....likelihoods.sharded_partial_likelihood import RiskHessian, ShardedPartialLikelihood
 from ..protocols import Accuracy, CurvatureAt
 from ..working_columns import WorkingSet
 from .shard_messages import (
@@ -42,7 +42,7 @@ class RiskTerm(ShardedTerm):
     Parameters
     ----------
     shards : ContextShards
-    exchange : RiskExchange
+    exchange : ShardedPartialLikelihood
     likelihood : Likelihood
         Of all rows; only its outcomes and weights are used.
     scale, weights, offset, B, active
@@ -52,7 +52,7 @@ class RiskTerm(ShardedTerm):
     def __init__(
         self,
         shards: ContextShards,
-        exchange: RiskExchange,
+        exchange: ShardedPartialLikelihood,
         likelihood: Likelihood,
         scale: np.ndarray,
         weights: np.ndarray,

@@ -316,7 +316,10 @@ class ContextShards(Shards, Protocol):
         B: int,
         contexts: Sequence[ShardContext] | None = None,
     ) -> str:
-        """See `Shards.bind` and `RiskExchange.shard_contexts`; weights may be (n, 1) for all."""
+        """See `Shards.bind` and `ShardedPartialLikelihood.shard_contexts`.
+
+        Weights may be (n, 1) for all replicates.
+        """
 
 
 def added(answers: Sequence[Answer], name: str) -> np.ndarray:
