@@ -33,11 +33,6 @@ class DenseTerm:
         self.inside[new] = True
         return len(new)
 
-    def keep(self, at):
-        self.W = self.W[at]
-        self.inside[:] = False
-        self.inside[self.W] = True
-
     def set_prior(self, prior):
         return False
 

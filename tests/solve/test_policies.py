@@ -13,7 +13,7 @@ from steropes.solve.damping import DAMPEST, Damping
 from steropes.solve.data_term import LocalTerm
 from steropes.solve.descent_state import DescentState
 from steropes.solve.elastic_net_penalty import ElasticNetPenalty
-from steropes.solve.growth import ADD_AT_ONCE, AT_ONCE, idle, most_urgent
+from steropes.solve.growth import ADD_AT_ONCE, AT_ONCE, most_urgent
 from steropes.solve.hessians import Hessians
 from steropes.solve.quadratic import QuadraticModel, SharedMatrix
 from steropes.solve.rates import LOOSEST, TIGHTEST, Rates
@@ -57,18 +57,6 @@ def test_the_most_urgent_join_first_and_no_more_at_once_than_a_share():
     assert chosen.tolist() == list(range(2000 - ADD_AT_ONCE, 2000))
     assert len(most_urgent(urgency, 1500)) == int(1500 * AT_ONCE)
     assert len(most_urgent(np.zeros(5), 3)) == 0
-
-
-def test_columns_leave_where_many_are_zero_and_not_about_to_move():
-    k = 100
-    beta, l1 = np.zeros((k, 2)), np.ones((k, 2))
-    g = np.full((k, 2), 0.5)
-    beta[:10, 0] = 1.0  # of one replicate only
-    g[10:20, 1] = 0.95  # near the boundary of the other
-    l1[20:25] = 0.0  # without a penalty
-    assert idle(beta, g, l1, 0 * l1).tolist() == list(range(25))
-    g[:] = 0.99
-    assert idle(beta, g, l1, 0 * l1) is None
 
 
 def test_columns_without_penalty_have_more_room_after_steps_that_went_well():

@@ -29,7 +29,7 @@ T = TypeVar("T")
 MAX_COLUMNS = 10_000
 # A column may become nonzero if its slope is above this share of λ.
 NEAR_LAMBDA = 0.9
-# The number of steps before the working set is pruned and the Hessian is recomputed.
+# The number of steps before the Hessian is recomputed.
 FIRST_STEPS = 2
 # The number of times that missing columns are added before an outcome is left unconverged.
 MAX_ROUNDS = 4
@@ -78,8 +78,8 @@ def fit_outcomes(
     """Fit problems that share a design and a family of likelihoods that supports several outcomes.
 
     Outcomes of similar frequency form a group, since mostly the same columns are nonzero in them.
-    The working set of a group starts with all columns that may be nonzero in one of its outcomes
-    and is pruned after the first steps. The outcomes share the Hessian of their mean curvature, and
+    The working set of a group starts with all columns that may be nonzero in one of its
+    outcomes. The outcomes share the Hessian of their mean curvature, and
     each has its own diagonal. Their supports differ, so the quadratic models are minimised
     separately in each step, and only the products with X are computed together. The gradients of
     all columns are computed at the start and at the end, where they give the certificates. Missing
@@ -168,13 +168,12 @@ class _Group:
             self._add_near_columns(slopes, factor)
             left -= self._descend(min(left, FIRST_STEPS), factor, INTERMEDIATE_TOL)
             self.hessian.forget()
-            batch.prune()
             slopes = self._relative_slopes()
         if np.count_nonzero(active.inside | (slopes > NEAR_LAMBDA)) > MAX_COLUMNS:
             return
         self._add_near_columns(slopes)
         self._descend(min(left, FIRST_STEPS))
-        self._refresh_working_set()
+        self._recompute_hessian()
         left = min(left, MAX_STEPS) - FIRST_STEPS
         if way and self.tol < PRELIMINARY_TOL:
             left -= self._descend(max(left, 0), tol=PRELIMINARY_TOL)
@@ -219,11 +218,10 @@ class _Group:
         """Add columns, (p,) bool, and return whether any of them was missing."""
         return self.active.join(np.flatnonzero(missing & (self.l1 > 0))) > 0
 
-    def _refresh_working_set(self) -> None:
-        """Remove columns that are not needed after the first steps, and recompute the Hessian."""
+    def _recompute_hessian(self) -> None:
+        """Recompute the Hessian after the first steps."""
         if not self.likelihood.quadratic:  # the Hessian of a quadratic loss is constant
             self.hessian.forget()
-            self.batch.prune()
             self._share_hessian()
 
     def _descend(self, most: int, factor: float = 1.0, tol: float = 0.0) -> int:

@@ -24,7 +24,7 @@ from .descent_state import EARLY_LOOKS, DescentState
 from .elastic_net_penalty import ElasticNetPenalty, continuation_factors
 from .fit import Fit, fits
 from .fit_trace import FitTrace
-from .growth import idle, most_urgent
+from .growth import most_urgent
 from .hessians import DEAR, Hessians
 from .iterate import Iterate
 from .outside import outside_violations
@@ -39,6 +39,8 @@ LOOSE = 1.0  # KKT violation to which the penalties on the way are solved
 LOOSELY = 0.05  # the same to which a single fit goes by a part of the rows all the way
 FEW = 0.1  # share of the working set: if no more columns join on the way, the next penalty is due
 MANY = 500  # columns that violate at the start from which on there is a way
+NEAR = 0.9  # of λ: the slope from which a column joins where nearly all violate at the start,
+MOST = 0.75  # share of the columns from which on all join
 SHARE = 0.1  # of the violation that is left to models of a single fit on its way,
 SHARED = 0.03  # to those of replicates,
 DEAR_SHARE = 0.2  # and to dear ones; more would look like the data's
@@ -116,11 +118,6 @@ class Batch:
     def watch(self, trace: FitTrace) -> None:
         """Record steps there from now on."""
         self.trace = trace
-
-    def keep(self, at: np.ndarray) -> None:
-        """Let only these places of the working set stay; the others have β = 0."""
-        self.term.keep(at)
-        self.shared.keep(at)
 
     def prepare(self, columns: np.ndarray, whole: bool = False) -> np.ndarray:
         """Let columns into the working set; return the Hessian over it where the points are.
@@ -206,8 +203,10 @@ class Batch:
         urgency = urgency / np.where(l1 > 0, l1, 1.0)
         if np.count_nonzero(urgency > 1) < MANY:
             return []
-        if term.p <= 3 * MANY:  # most will be in: the rest costs less than a search
-            term.join(np.arange(term.p))
+        if term.p <= 3 * MANY:  # the others cost less than a search
+            near = urgency > NEAR
+            few = np.count_nonzero(near) < MOST * term.p
+            term.join(np.flatnonzero(near) if few else np.arange(term.p))
             self.shared.forget()
             return []
         return continuation_factors(float(urgency.max()))
@@ -379,8 +378,6 @@ class Batch:
         """Let violators in before the first step, where the gradients are known."""
         assert self.penalty is not None
         assert self.point.gradients is not None
-        if self.alone:
-            self.prune()
         g, inside = self.point.gradients, self.term.inside
         self._join_urgent(outside_violations(g, self.penalty.l1, inside)[0], run.tol)
 
@@ -391,16 +388,6 @@ class Batch:
         if len(chosen) > RENEWED * len(self.term.W):
             self.shared.forget()
         return self.term.join(chosen) > 0
-
-    def prune(self) -> None:
-        """Let columns go that are zero and not about to move."""
-        assert self.penalty is not None
-        W = self.term.W
-        kept = idle(
-            self.point.beta[W], self.term.gradient(), self.penalty.l1[W], self.penalty.l2[W]
-        )
-        if kept is not None:
-            self.keep(kept)
 
 
 def _certain(violation: np.ndarray) -> np.ndarray:

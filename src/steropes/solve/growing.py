@@ -63,16 +63,6 @@ class GrowingMatrix:
         self._pool.map(stripe, _stripes(first), first * first)
         self._room = room
 
-    def keep(self, at: np.ndarray) -> None:
-        """Let only these rows and columns stay."""
-        old, room, k = self.rows, _with_room(len(at), self._room.dtype), len(at)
-
-        def stripe(a: int, b: int) -> None:
-            np.take(old[at[a:b]], at, axis=1, out=room[a:b, :k])
-
-        self._pool.map(stripe, _stripes(k), k * k)
-        self._room, self.k = room, k
-
 
 def _with_room(k: int, dtype: np.dtype, most: int | None = None) -> np.ndarray:
     """An empty matrix for k rows and columns and some more."""

@@ -120,23 +120,6 @@ class SharedHessian:
             h[exactly] = columns.times(one)[exactly, np.arange(len(exactly))]
         self.h = floored_curvature(h, self.at.uncentred())
 
-    def keep(self, at: np.ndarray) -> None:
-        """Let only these places (ascending) of the working set stay.
-
-        Columns may have joined since it last grew. They are the last ones, and `follow` is where
-        those that stay come in.
-        """
-        if self._exact is not None:
-            self._exact.keep(at[at < self._exact.k])
-        if self._positive is not None:
-            known = at[at < len(self._positive)]
-            self._positive = self._positive[np.ix_(known, known)]
-        if self._columns is not None:
-            self._columns = self._columns.only(at[at < self._columns.k])
-        self.h = self.h[at[at < len(self.h)]]
-        self._model = None  # its factor is of other places
-        self.version += 1
-
     def forget(self) -> None:
         """Drop the matrix, which is to be computed again anyway; its diagonal stays."""
         self._exact = self._positive = self._columns = self.at = None

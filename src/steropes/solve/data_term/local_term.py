@@ -121,10 +121,6 @@ class LocalTerm:
         """See `DataTerm.join`."""
         return self.active.join(columns)
 
-    def keep(self, at: np.ndarray) -> None:
-        """See `DataTerm.keep`."""
-        self.active.keep(at)
-
     def set_prior(self, prior: Prior) -> bool:
         """Return False: the losses are those of the data alone."""
         return False

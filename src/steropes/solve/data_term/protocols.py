@@ -157,9 +157,6 @@ class DataTerm(Protocol):
     def join(self, columns: np.ndarray) -> int:
         """Add columns to the working set; return how many were new."""
 
-    def keep(self, at: np.ndarray) -> None:
-        """Restrict the working set to the columns at these places; all others have β = 0."""
-
     def set_prior(self, prior: Prior) -> bool:
         """Replace the prior whose smooth term is added to the losses.
 

@@ -99,10 +99,6 @@ class SmoothPenaltyTerm:
         """See `DataTerm.join`."""
         return self.inner.join(columns)
 
-    def keep(self, at: np.ndarray) -> None:
-        """See `DataTerm.keep`."""
-        self.inner.keep(at)
-
     # -- the points ----------------------------------------------------------------------------
 
     @property

@@ -41,14 +41,6 @@ class WorkingSet:
         self._extend()
         return len(new)
 
-    def keep(self, at: np.ndarray) -> None:
-        """Keep only the columns at these places."""
-        self.version += 1
-        self.inside[self.W] = False
-        self.W = self.W[at]
-        self.inside[self.W] = True
-        self._rebuild()
-
     def set_columns(self, columns: np.ndarray) -> None:
         """Set W to these columns, in this order."""
         k = len(self.W)

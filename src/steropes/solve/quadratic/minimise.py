@@ -40,9 +40,8 @@ DEAR = 150  # Supports above this size are expensive to solve exactly.
 # If the violation is below this share of the first one, an expensive solution is skipped.
 EASY = 0.7
 PATIENCE = 2  # Slow rounds in a row after which an expensive system is solved exactly after all.
-RESTS = (
-    0.3  # Share of the largest violation below which a coordinate waits for the next Newton step.
-)
+# Coordinates below this share of the largest violation wait for the next Newton step.
+RESTS = 0.3
 WORTH = 0.35  # Share of the coordinates above which products use the whole matrix.
 CUTS = 5  # Times that a Newton step is shortened.
 SHORTER = 0.4  # Factor of each shortening.

@@ -169,10 +169,6 @@ class ShardedTerm:
         """See `DataTerm.join`."""
         return self.active.join(columns)
 
-    def keep(self, at: np.ndarray) -> None:
-        """See `DataTerm.keep`."""
-        self.active.keep(at)
-
     def set_prior(self, prior: Prior) -> bool:
         """Return False: the losses are those of the data alone."""
         return False
