@@ -31,7 +31,7 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
     (0.7, {"solve.batch": {"MANY": 1}, "solve.growth": {"ADD_AT_ONCE": 3, "AT_ONCE": 0.5}}),
     (0.5, {
         "solve.batch": {"DEAR": 4}, "solve.hessians": {"DEAR": 4},
-        "solve.run": {"MANY": 4}, "select.path": {"LOOKED": 4}, "select.expected": {"MANY": 4},
+        "solve.run": {"MANY": 4}, "select.path": {"LOOKED": 4},
     }),
     (0.5, {"select.path": {"TOGETHER": 2}}),
     (0.5, {"select.tolerances": {"SMALL": 0}}),

@@ -66,7 +66,7 @@ def difference(table):
 )
 @pytest.mark.parametrize("form", [np.asarray, sparse.csc_array, in_blocks])
 def test_it_is_that_of_the_scores(rng, slopes, family, prior, form):
-    c = case(family, rng, n=250)
+    c = case(family, rng, n=300)
     cv = CrossValidation(4, random_state=0, search=around(0.3))
     table = c.fit(form(c.X), prior=prior, cv=cv).cv_results_
     slope = slopes[table["variance"].iloc[1]]

@@ -9,8 +9,6 @@ from scipy import sparse
 
 from every_family import EVERY, case
 from steropes import CrossValidation, ElasticNet, Laplace, LogisticRegression, Normal, as_design
-from steropes.select import expected
-from steropes.solve import Batch
 
 FORMS = {
     "array": lambda X: X,
@@ -110,20 +108,3 @@ def test_what_a_fit_leaves_of_a_duplicate_begins_no_path(rng):
     cv = CrossValidation(3, random_state=0)
     fits = [c.fit(form(c.X), prior=Laplace(exclude=[1]), cv=cv) for form in FORMS.values()]
     assert {m.variance_ for m in fits} == {1.0}
-
-
-def test_columns_that_leave_the_working_set_between_variances_change_nothing(monkeypatch, rng):
-    n, p = 400, 60
-    X = (rng.random((n, p)) < 0.2).astype(float)
-    y = rng.random(n) < 1 / (1 + np.exp(1.5 - X[:, :12] @ rng.normal(size=12)))
-    cv = CrossValidation(4, random_state=1)
-    whole = LogisticRegression(prior=Laplace(), cv=cv).fit(X, y)
-    left = []
-    keep = Batch.keep
-    monkeypatch.setattr(expected, "WORTH", 0.0)
-    monkeypatch.setattr(expected, "IDLE", 1.0)
-    monkeypatch.setattr(Batch, "keep", lambda self, at: (left.append(len(at)), keep(self, at))[1])
-    pruned = LogisticRegression(prior=Laplace(), cv=cv).fit(X, y)
-    assert left
-    columns = [c for c in whole.cv_results_ if c != "nonzero"]
-    np.testing.assert_allclose(pruned.cv_results_[columns], whole.cv_results_[columns], rtol=1e-6)

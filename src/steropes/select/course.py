@@ -14,21 +14,19 @@ FARTHEST = 3.0  # times the way between two of them: beyond, nothing is said
 
 
 class _Stop(NamedTuple):
-    """Of all replicates under one variance, (p, B) each.
+    """Coefficients of all replicates under one variance, (p, B).
 
-    Gradients are in units of one over its root, as λ is, of which single precision holds any.
-    ``rates`` are derivatives of the coefficients in log variance, where they are known.
+    ``rates`` are their derivatives in log variance, where they are known.
     """
 
     beta: sparse.csc_array
-    gradients: np.ndarray
     rates: sparse.csc_array | None = None
 
 
 class Course:
-    """Replicates' optima under some variances, and what they tell of those under another.
+    """Replicates' optima under some variances, from which those under another are extrapolated.
 
-    Under a lasso coefficients and gradients are nearly linear in λ, as long as supports stay
+    Under a lasso coefficients are nearly linear in λ, as long as supports stay
     (Efron, Hastie, Johnstone and Tibshirani 2004, Annals of Statistics 32:407), and λ goes by one
     over the root of the variance.
     """
@@ -36,10 +34,9 @@ class Course:
     def __init__(self) -> None:
         self._stops: dict[float, _Stop] = {}
 
-    def note(self, variance: float, beta: np.ndarray, gradients: np.ndarray) -> None:
-        """Take note of optima (p, B) and of the gradients there."""
-        in_lambda = (gradients * variance**0.5).astype(np.float32)
-        self._stops[variance] = _Stop(sparse.csc_array(beta), in_lambda)
+    def note(self, variance: float, beta: np.ndarray) -> None:
+        """Record optima (p, B)."""
+        self._stops[variance] = _Stop(sparse.csc_array(beta))
         for far in self._nearest(variance)[MOST:]:
             del self._stops[far]
 
@@ -50,34 +47,30 @@ class Course:
             rates = sparse.csc_array((moved - stop.beta.toarray()) / by)
             self._stops[variance] = stop._replace(rates=rates)
 
-    def ahead(self, variance: float) -> tuple[np.ndarray, np.ndarray]:
-        """Coefficients to start from under another variance, and gradients expected there.
+    def ahead(self, variance: float) -> np.ndarray:
+        """Extrapolate the coefficients, (p, B), to another variance.
 
-        These are in units of one over the root of that variance. Coefficients go by their rates at
-        the nearest variance or else by the line through the two nearest, by their own size at
-        most; one stays where it was if it was zero there, or would be beyond zero.
+        They follow their rates at the nearest variance or else the line through the two nearest,
+        by their own size at most. A coefficient keeps its value if it was zero there or would
+        change its sign.
         """
         first, *others = self._nearest(variance)
         stop = self._stops[first]
         beta, here, then = stop.beta.toarray(), first**-0.5, variance**-0.5
-        stay = beta, np.float32(here / then) * stop.gradients
         if not others:
-            return stay
-        before, there = self._stops[others[0]], others[0] ** -0.5
+            return beta
+        there = others[0] ** -0.5
         if here == there or abs(then - here) > FARTHEST * abs(here - there):
-            return stay
-        share = (then - here) / (here - there)
+            return beta
         if stop.rates is not None:
             step = -2 * (then - here) / here * stop.rates.toarray()
         else:
-            last = before.beta.toarray()
+            last = self._stops[others[0]].beta.toarray()
+            share = (then - here) / (here - there)
             step = np.where(last != 0, share * (beta - last), 0.0)
         moved = beta + np.clip(step, -np.abs(beta), np.abs(beta))
-        ours, theirs = np.float32((1 + share) * here / then), np.float32(share * there / then)
-        return (
-            np.where(moved * beta > 0, moved, beta),
-            ours * stop.gradients - theirs * before.gradients,
-        )
+        return np.where(moved * beta > 0, moved, beta)
 
     def _nearest(self, variance: float) -> list[float]:
+        """Return the recorded variances, the nearest on the log scale first."""
         return sorted(self._stops, key=lambda v: abs(np.log(v / variance)))

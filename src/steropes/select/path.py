@@ -16,7 +16,6 @@ from ..solve import Batch
 from .beginning import beginning
 from .course import Course
 from .cyclops import CyclopsSearch, unpublished
-from .expected import Ahead, Expected
 from .fold_refusals import ShortFits, refuse_loose_folds
 from .folds import TrainingRows, WithAllRows, cut
 from .foresight import Foreseen, look_ahead
@@ -79,14 +78,15 @@ class FoldsPath(VariancePath):
         count = len(pairs) if self.course is None else lanes
         weights = self.train if self.course is None else WithAllRows(self.train)
         self.folds = Replicates(problem, self.common, count, weights, cv.memory, lanes=lanes)
-        self.expected = Expected(problem.design.scale)
         # Of each variance done, coefficients of the full data and of each group of folds.
         self.ends: dict[float, list[sparse.csc_array]] = {}
         self.known: dict[float, sparse.csc_array] = {}  # of the full data alone, and farther
         self.at: float | None = None  # the variance where the full data's batch is,
         self.folds_at: float | None = None  # and where the folds' are
         self.short = ShortFits()
-        self.added_columns = True  # whether a fold lately needed a column that nobody expected
+        self.added_columns = (
+            True  # Whether folds lately needed a column outside of the working set.
+        )
 
     # -- one variance ------------------------------------------------------------------------
 
@@ -110,9 +110,7 @@ class FoldsPath(VariancePath):
         if known is not None and known != self.at:
             self.full.start_at(self.known[known].toarray())
         nonzero = self._fit_full(prior)
-        g_full = self.full.gradients()[:, 0]
         after = self.full.beta
-        self._expect(prior, self.expected.after(after, g_full, nonzero), near)
         self.known[variance] = sparse.csc_array(after)
         ends = [self.known[variance]]
 
@@ -124,38 +122,36 @@ class FoldsPath(VariancePath):
             before, known = self.ends[near][0].toarray(), self.ends[near][k + 1].toarray()
             return np.where((after == 0) & (known == 0), 0.0, after + (known - before))
 
-        scores = self._fit_folds(variance, prior, nonzero, start, ends, g_full)
+        scores = self._fit_folds(variance, prior, nonzero, start, ends)
         self.ends[variance], self.at = ends, variance
         return after, scores
 
-    def _ahead(self, variance: float, near: float | None) -> Ahead | None:
-        """Where all replicates may start at once, if that is known and worth it."""
+    def _ahead(self, variance: float, near: float | None) -> tuple[np.ndarray, int] | None:
+        """Coefficients from which all replicates may start at once, and how many are not zero.
+
+        None where they are not known, or it is not worth it.
+        """
         if near is None or self.course is None:
             return None
         if self.nonzero[near] > DEAR and abs(np.log(near / variance)) < REACH:
-            beta, g = self.course.ahead(variance)
-            return self.expected.heading(beta, g * variance**-0.5, self.nonzero[near])
+            return self.course.ahead(variance), self.nonzero[near]
         if self.at is None or self.at in self.ends or abs(np.log(self.at / variance)) > NEARBY:
             return None
-        nonzero = self._nonzero(self.full.beta)
-        if nonzero <= DEAR:
-            return None
-        g = self.full.gradients()[:, 0]  # looked ahead to
-        return self.expected.after(self.full.beta, g, nonzero)
+        nonzero = self._nonzero(self.full.beta)  # looked ahead to
+        return (self.full.beta, nonzero) if nonzero > DEAR else None
 
     def _all_at_once(
-        self, variance: float, prior: Prior, ahead: Ahead
+        self, variance: float, prior: Prior, ahead: tuple[np.ndarray, int]
     ) -> tuple[np.ndarray, list[np.ndarray]]:
         """The same where the full data are one more replicate, and all start from what is ahead.
 
         A step of one more costs next to nothing, where one by itself costs a third of all.
         """
-        self._expect(prior, ahead, None)
-        start, expected = ahead.beta, ahead.nonzero
+        start, expected = ahead
         while True:
             ends: list[sparse.csc_array] = [None]
             begin = partial(_whoever, start)
-            scores = self._fit_folds(variance, prior, expected, begin, ends, None)
+            scores = self._fit_folds(variance, prior, expected, begin, ends)
             start = ends[1].toarray()
             nonzero = self._nonzero(start[:, [-1]])
             if self.tolerances.folds(nonzero) >= self.tolerances.folds(expected):
@@ -178,7 +174,7 @@ class FoldsPath(VariancePath):
 
     def _fit_folds(
         self, variance: float, prior: Prior, nonzero: int, start: Callable[[int], np.ndarray],
-        ends: list[sparse.csc_array], g_full: np.ndarray | None,
+        ends: list[sparse.csc_array],
     ) -> list[np.ndarray]:  # fmt: skip
         """Scores of the folds, by group; where they end is put to ``ends``.
 
@@ -188,8 +184,6 @@ class FoldsPath(VariancePath):
             Coefficients that are not zero, nearly.
         start : callable
             As of `Replicates.solve`.
-        g_full : (p,) array or None
-            Gradient of the full data; None where it is one of the replicates.
         """
         tol, owed = self.tolerances.folds(nonzero), self.tolerances.owed(nonzero)
         scores, added_columns = [], False
@@ -199,13 +193,11 @@ class FoldsPath(VariancePath):
             numbers = [k for k in group.numbers if k < len(self.pairs)]
             self.short.note(variance, numbers, group.fits[: len(numbers)], owed)
             added_columns |= group.batch.added_columns
-            g = group.batch.gradients(tol)
-            self.expected.note(g, g[:, -1] if g_full is None else g_full)
             scores.append(self._held_out(group.batch))
             beta = group.batch.beta
             ends.append(sparse.csc_array(beta))
             if self.course is not None:
-                self.course.note(variance, beta, g)
+                self.course.note(variance, beta)
             self.tell(variance, (numbers[-1] + 1) / len(self.pairs))
         self.added_columns = added_columns
         return scores
@@ -263,19 +255,6 @@ class FoldsPath(VariancePath):
             return None
         trained = np.mean([self.train([k]).sum() for k in range(len(self.pairs))])
         return found._replace(bend=found.bend * (1 - float(trained) / float(w.sum())))
-
-    def _expect(self, prior: Prior, ahead: Ahead, near: float | None) -> None:
-        """Let the working set be of what folds are likely to need.
-
-        They end near where they were under the variance ``near``.
-        """
-        l1, _ = self.problem.penalties(prior)
-        ends = self.ends[near] if near is not None else ()
-        active = self.common.active
-        kept = self.expected.kept(active.W, l1, ahead, ends)
-        if kept is not None:
-            self.full.keep(kept)
-        active.join(self.expected.new(len(active.W), active.inside, l1, ahead))
 
     def _nonzero(self, beta: np.ndarray) -> int:
         return int(np.count_nonzero(beta[self.penalised]))
