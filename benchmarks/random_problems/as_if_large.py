@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
@@ -19,39 +20,43 @@ import numpy as np
 
 __all__ = ["as_if_large", "drawn"]
 
-# Share of the problems, and module, names and values of what changes in those.
+# Share of the problems, and module, names and values of what changes in those; in modules of
+# policies the names are fields of the default one.
 GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
     (0.8, {"solve.worth": {"SMALL": 0, "MANY_ROWS": 1}}),
     (0.5, {
         "solve.worth": {"MANY_PAIRS": 0.0, "ENOUGH": 1},
-        "solve.data_term.thinning": {"ENOUGH": 1},
+        "solve.data_term.row_subsampling": {"ENOUGH": 1},
     }),
     # Hessians by columns, of ridges alone; at the end of all models.
     (0.15, {"solve.worth": {"WIDE": 6, "DENSER": 0.1}}),
     (0.7, {"solve.batch": {"MANY": 1}, "solve.growth": {"ADD_AT_ONCE": 3, "AT_ONCE": 0.5}}),
     (0.5, {
         "solve.batch": {"DEAR": 4}, "solve.hessians": {"DEAR": 4},
-        "solve.run": {"MANY": 4}, "select.path": {"LOOKED": 4},
+        "solve.descent_state": {"MANY": 4}, "select.policy": {"check_columns": 4},
     }),
-    (0.5, {"select.path": {"TOGETHER": 2}}),
-    (0.5, {"select.tolerances": {"SMALL": 0}}),
-    (0.7, {"select.path": {"LARGE": 0, "DEAR": 0}}),
-    (0.7, {"solve.data_term.known_columns": {"MANY": 0}}),
-    (0.5, {"solve.data_term.local": {"SINGLE": 1e-9, "MANY_LANES": 1}}),
+    (0.5, {"select.policy": {"max_lanes": 2}}),
+    (0.5, {"select.policy": {"small": 0}}),
+    (0.7, {"select.policy": {"large": 0, "many_nonzero": 0}}),
+    (0.7, {"solve.data_term.column_cache": {"MANY": 0}}),
+    (0.5, {"solve.data_term.local_term": {"SINGLE": 1e-9, "MANY_LANES": 1}}),
     (0.8, {
-        "solve.quadratic.sweeps": {"PANEL": 7},
-        "solve.quadratic.search": {"SWEEPS": -1, "SWEEPS_ALONE": -1},
+        "solve.quadratic.coordinate_sweeps": {"PANEL": 7},
+        "solve.quadratic.minimise": {"SWEEPS": -1, "SWEEPS_ALONE": -1},
     }),
-    (0.5, {"solve.quadratic.search": {"DEAR": 2}}),
-    (0.5, {"solve.quadratic.search": {"WORTH": 2.0}, "solve.quadratic.model": {"WHOLE": 1.0}}),
-    (0.8, {"solve.quadratic.cholesky": {"TILE": 5, "STRIPES": 3, "SOME": 2}}),
-    (0.5, {"solve.quadratic.preconditioner": {"MOST": 12}}),
-    (0.8, {"solve.quadratic.absences": {"KEPT": 2, "UNITS": 0.0, "TOGETHER": 3}}),
-    (0.5, {"solve.quadratic.preconditioner": {"FEW": 2, "SPARE": 0.3}}),
-    (0.5, {"solve.quadratic.coordinates": {"FEW": 1}}),
+    (0.5, {"solve.quadratic.minimise": {"DEAR": 2}}),
+    (0.5, {
+        "solve.quadratic.minimise": {"WORTH": 2.0},
+        "solve.quadratic.quadratic_model": {"WHOLE": 1.0},
+    }),
+    (0.8, {"solve.quadratic.partial_cholesky": {"TILE": 5, "STRIPES": 3, "SOME": 2}}),
+    (0.5, {"solve.quadratic.factor_preconditioner": {"MOST": 12}}),
+    (0.8, {"solve.quadratic.inactive_columns": {"KEPT": 2, "UNITS": 0.0, "TOGETHER": 3}}),
+    (0.5, {"solve.quadratic.factor_preconditioner": {"FEW": 2, "SPARE": 0.3}}),
+    (0.5, {"solve.quadratic.reduced_matrix": {"FEW": 1}}),
     (0.8, {
-        "solve.quadratic.products": {"STRIPE": 5, "CHUNKS": 3, "ROWS": 3},
-        "solve.quadratic.shared": {"STRIPE": 5},
+        "solve.quadratic.dense_products": {"STRIPE": 5, "CHUNKS": 3, "ROWS": 3},
+        "solve.quadratic.shared_matrix": {"STRIPE": 5},
         "solve.growing": {"STRIPE": 5},
         "design.row_matrix": {"STRIPE": 5, "SOME": 11},
     }),
@@ -67,11 +72,11 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
         "likelihoods.cumulative.cumulative_rows": {"ROWS": 11},
     }),
     (0.8, {
-        "solve.hessian.profiled": {
+        "solve.hessian.profiled_hessian": {
             "ENTRIES": 64, "SMALL": 4, "GRAM_ENTRIES": 64, "WIDE": 2, "MANY": 10, "POOL": 7,
         },
-        "solve.hessian.grouped": {"DENSE_SUMS": 100},
-        "solve.hessian.channels": {"ROWS": 7},
+        "solve.hessian.grouped_hessian": {"DENSE_SUMS": 100},
+        "solve.hessian.channel_hessian": {"ROWS": 7},
         "solve.certificate": {"COLUMNS": 3, "ENTRIES": 64},
         "likelihoods.pooled_logistic_likelihood": {"PEOPLE": 11},
         "likelihoods.nuisance_hessian": {"AT_ONCE": 3},
@@ -81,8 +86,8 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
     (0.5, {"backends.thread_pool": {"FEW": 0, "MANY": 0, "SHORT": 0.0, "WORTH": 0.0}}),
     (0.3, {
         "solve.worth": {"WIDE": 6, "WIDEST": 6},
-        "solve.data_term.column_blocks": {"CHUNKS": 3, "STRIPE": 3},
-        "solve.data_term.by_columns": {"SUMS": 3},
+        "solve.data_term.column_correlations": {"CHUNKS": 3, "STRIPE": 3},
+        "solve.data_term.column_hessian": {"SUMS": 3},
     }),
 )  # fmt: skip
 
@@ -105,9 +110,11 @@ def as_if_large(seed: int) -> Iterator[None]:
     try:
         for (name, constant), value in drawn(seed).items():
             module = import_module(name)
+            if name.endswith(".policy"):
+                constant, value = "DEFAULT", replace(module.DEFAULT, **{constant: value})
             before.append((module, constant, getattr(module, constant)))  # it has to be there
             setattr(module, constant, value)
         yield
     finally:
-        for module, constant, value in before:
+        for module, constant, value in reversed(before):
             setattr(module, constant, value)

@@ -21,6 +21,7 @@ from steropes import (
     Surv,
     plots,
 )
+from tuning import tune_path
 
 mpl.use("Agg")
 
@@ -176,7 +177,7 @@ def test_cross_validation_curve(logistic):
 
 
 def test_cross_validation_curve_shows_slopes_that_the_search_found(logistic, monkeypatch):
-    monkeypatch.setattr("steropes.select.search.SLOPED", 0)
+    tune_path(monkeypatch, min_nonzero_for_slope=0)
     X, y = logistic
     m = LogisticRegression(prior=Laplace(1.0), cv=CrossValidation(3, random_state=2)).fit(X, y)
     last = m.cv_results_[m.cv_results_["slope"].notna()].iloc[-1]

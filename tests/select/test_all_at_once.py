@@ -16,8 +16,10 @@ from steropes import (
     Normal,
     ShardedDesign,
 )
-from steropes.select import path, search
+from steropes.select import path
 from steropes.select.folds import TrainingRows, WithAllRows
+from steropes.select.policy import DEFAULT
+from tuning import tune_path
 
 GRID = [0.01, 0.03, 0.1, 0.2, 0.5]
 
@@ -32,10 +34,10 @@ def at_once(monkeypatch):
         return both(self, variance, *rest)
 
     monkeypatch.setattr(path.FoldsPath, "_all_at_once", noted)
-    monkeypatch.setattr(path, "LARGE", 0)
-    monkeypatch.setattr(path, "DEAR", -1)
-    monkeypatch.setattr(path, "REACH", np.inf)
-    monkeypatch.setattr(path, "NEARBY", np.inf)
+    tune_path(monkeypatch, large=0)
+    tune_path(monkeypatch, many_nonzero=-1)
+    tune_path(monkeypatch, max_extrapolation=np.inf)
+    tune_path(monkeypatch, max_extrapolation_full=np.inf)
     return done
 
 
@@ -57,7 +59,7 @@ def test_scores_and_coefficients_are_the_same(rng, at_once, monkeypatch, family,
     both = [model.fit(form(c.X), c.y, **c.extras) for _ in range(2)]
     first = both[0].cv_results_
     used = at_once[:]
-    monkeypatch.setattr(path, "LARGE", np.inf)
+    tune_path(monkeypatch, large=np.inf)
     alone = c.fit(form(c.X), prior=prior, cv=cv)
     assert used == ([] if family == "cumulative" else 2 * GRID[1:])
     np.testing.assert_allclose(scores_of(first), scores_of(alone.cv_results_), rtol=1e-6)
@@ -75,7 +77,7 @@ def test_with_weights_and_both_ways_of_scoring(rng, at_once, monkeypatch, family
     cv = CrossValidation(5, random_state=0, search=GRID, scoring=scoring)
     together = c.fit(prior=Laplace(), cv=cv)
     assert at_once == GRID[1:]
-    monkeypatch.setattr(path, "LARGE", np.inf)
+    tune_path(monkeypatch, large=np.inf)
     alone = c.fit(prior=Laplace(), cv=cv)
     expected = scores_of(alone.cv_results_)
     np.testing.assert_allclose(scores_of(together.cv_results_), expected, rtol=1e-6)
@@ -93,7 +95,7 @@ def test_with_weights_and_both_ways_of_scoring(rng, at_once, monkeypatch, family
     ids=["far", "ridge", "no room", "groups"],
 )
 def test_not_where_it_is_no_gain(rng, at_once, monkeypatch, prior, cv):
-    monkeypatch.setattr(path, "REACH", 0.8)
+    tune_path(monkeypatch, max_extrapolation=0.8)
     case("logistic", rng).fit(prior=prior, cv=cv)
     assert at_once == []
 
@@ -101,9 +103,9 @@ def test_not_where_it_is_no_gain(rng, at_once, monkeypatch, prior, cv):
 def test_a_walk_that_turns_back_and_memory_for_no_group(rng, at_once, monkeypatch):
     X = indicators(rng, 1500, 60)
     y = outcome("logistic", X @ rng.normal(size=60) * 0.3, rng)
-    monkeypatch.setattr(path, "DEAR", 5)
-    monkeypatch.setattr(path, "SLOPED", 5)
-    monkeypatch.setattr(search, "SLOPED", 5)
+    tune_path(monkeypatch, many_nonzero=5)
+    tune_path(monkeypatch, min_nonzero_for_slope=5)
+    tune_path(monkeypatch, min_nonzero_for_slope=5)
     alone, full_first = [], path.FoldsPath._full_first
     monkeypatch.setattr(
         path.FoldsPath,
@@ -120,18 +122,18 @@ def test_a_walk_that_turns_back_and_memory_for_no_group(rng, at_once, monkeypatc
     first = found[0]["variance"].iloc[0]
     assert alone[:2] == [first, first]  # from what was looked ahead to all went on at once
     assert len(alone) > 2  # without slopes the walk went all of its way
-    monkeypatch.setattr(path, "LARGE", np.inf)
+    tune_path(monkeypatch, large=np.inf)
     cv = CrossValidation(6, random_state=0)
     whole = LogisticRegression(prior=Laplace(), cv=cv).fit(X, y).cv_results_
     for table in found:
-        assert table["mean"].max() > whole["mean"].max() - 2 * search.FLAT * whole["se"].max()
+        assert table["mean"].max() > whole["mean"].max() - 2 * DEFAULT.flat * whole["se"].max()
 
 
 @pytest.mark.parametrize("family", ["logistic", "cox"])
 def test_slopes_are_of_the_folds_alone(rng, at_once, monkeypatch, family):
     c = case(family, rng, n=250)
-    monkeypatch.setattr(path, "RESPONSES", 10)
-    monkeypatch.setattr(path, "NEARLY", 0.0)
+    tune_path(monkeypatch, slope_steps=10)
+    tune_path(monkeypatch, slope_tolerance=0.0)
     found, evaluate = {}, path.FoldsPath.evaluate
 
     def and_slope(self, variance):

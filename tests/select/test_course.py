@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from steropes.select.course import MOST, Course
+from steropes.select.course import Course
+from steropes.select.policy import DEFAULT
 
 A = np.array([[2.0, -1.0], [0.0, 3.0], [0.5, 1.0]])
 SLOPE = np.array([[0.3, 0.1], [0.0, -0.2], [-0.4, 0.0]])
@@ -67,7 +68,7 @@ def test_only_the_nearest_are_kept_and_nothing_by_reference():
         beta = at(v)
         course.note(v, beta)
         beta[:] = np.nan
-    assert sorted(course._stops) == pytest.approx(np.exp(np.arange(8.0)[-MOST:]))
+    assert sorted(course._stops) == pytest.approx(np.exp(np.arange(8.0)[-DEFAULT.remembered :]))
     assert np.isfinite(course.ahead(np.exp(7.5))).all()
 
 

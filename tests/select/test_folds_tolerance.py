@@ -7,6 +7,8 @@ from simulators import indicators, outcome
 from steropes import CrossValidation, Laplace, LogisticRegression
 from steropes.fit import Replicates
 from steropes.select import tolerances
+from steropes.select.policy import DEFAULT
+from tuning import tune_path
 
 
 @pytest.mark.parametrize(
@@ -18,9 +20,7 @@ def test_folds_are_solved_less_far_the_more_is_nonzero(
 ):
     X = indicators(rng, 300, 8)
     y = outcome("logistic", X @ np.linspace(-2, 2, 8), rng)
-    monkeypatch.setattr(tolerances, "SMALL", 0)
-    for name, value in {"DEAR": dear, "HUNDREDS": hundreds, "ROWS": rows}.items():
-        monkeypatch.setattr(tolerances, name, value)
+    tune_path(monkeypatch, small=0, many_nonzero=dear, dearest_nonzero=hundreds, dearest_rows=rows)
     asked, solve = [], Replicates.solve_under_prior
 
     def solve_under_prior(self, prior, tol, *rest):
@@ -35,8 +35,8 @@ def test_folds_are_solved_less_far_the_more_is_nonzero(
 
 def test_no_multiple_of_a_tolerance_is_loose():
     def owed(tol):
-        return tolerances.Tolerances(tol, True, False, 100_000, 20_000).owed(1000)
+        return tolerances.Tolerances(tol, True, False, 100_000, 20_000, DEFAULT).owed(1000)
 
     assert owed(1e-3) == pytest.approx(0.03)
-    assert owed(0.05) == tolerances.LOOSEST
+    assert owed(0.05) == DEFAULT.loosest
     assert owed(0.3) == 0.3  # what was asked for

@@ -5,11 +5,12 @@ import pytest
 
 from simulators import indicators, outcome
 from steropes import CoxRegression, CrossValidation, ElasticNet, Laplace, LogisticRegression
-from steropes.select import path, search
-from steropes.select.curve import FLAT, STEP
-from steropes.select.foresight import ENOUGH, foreseen, look_ahead
+from steropes.select import path
+from steropes.select.foresight import foreseen, look_ahead
+from steropes.select.policy import DEFAULT
+from tuning import tune_path
 
-STEPS = np.log(STEP)
+STEPS = np.log(DEFAULT.step_ratio)
 
 
 def data(steps, top=6.0, growth=0.7):
@@ -51,7 +52,7 @@ def test_what_does_not_tell_is_none():
     assert foreseen(x, np.array([0.0, 20.0, 50.0]), df) is None  # the gain rises
     assert foreseen(x, np.array([0.0, 20.0, 30.0]), np.array([10.0, 20.0, 20.0])) is None
     assert foreseen(x, np.array([0.0, 20.0, 30.0]), df - 10) is None  # from nothing
-    assert foreseen(x, 20 * ENOUGH * np.array([0.0, 1.1, 2.1]), df) is None  # too far
+    assert foreseen(x, 20 * DEFAULT.ahead_gain * np.array([0.0, 1.1, 2.1]), df) is None  # too far
     there = foreseen(x, np.array([0.0, 20.0, 30.0]), df)
     assert np.log(there.variance) == pytest.approx(1.5)
     assert look_ahead(1.0, lambda v: (0.0, 0), 1.0, 1) is None
@@ -60,9 +61,9 @@ def test_what_does_not_tell_is_none():
 @pytest.fixture
 def small(monkeypatch):
     """Thresholds of large problems for small ones, and what was looked ahead at."""
-    monkeypatch.setattr(path, "LARGE", 0)
-    monkeypatch.setattr(path, "SLOPED", 5)
-    monkeypatch.setattr(search, "SLOPED", 5)
+    tune_path(monkeypatch, large=0)
+    tune_path(monkeypatch, min_nonzero_for_slope=5)
+    tune_path(monkeypatch, min_nonzero_for_slope=5)
     told, foresee = [], path.FoldsPath.foresee
 
     def noted(self, first):
@@ -94,11 +95,11 @@ def test_the_choice_is_as_good_with_fewer_variances(rng, small, monkeypatch, fam
     table = model.fit(X, y, sample_weight=w).cv_results_
     first = model.coef_.copy()
     np.testing.assert_array_equal(model.fit(X, y, sample_weight=w).coef_, first)
-    monkeypatch.setattr(path, "LARGE", np.inf)
+    tune_path(monkeypatch, large=np.inf)
     whole = Model(prior=prior, cv=cv).fit(X, y, sample_weight=w).cv_results_
     assert small[0] is not None
     assert small[-1] is None
-    assert table["mean"].max() > whole["mean"].max() - 2 * FLAT * whole["se"].max()
+    assert table["mean"].max() > whole["mean"].max() - 2 * DEFAULT.flat * whole["se"].max()
     assert len(table) < len(whole) + 2 * isinstance(prior, ElasticNet)  # flat for long
     assert table["variance"].iloc[0] == whole["variance"].iloc[0]  # that begins it in any case
 

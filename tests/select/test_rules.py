@@ -26,6 +26,7 @@ from steropes import (
 )
 from steropes.design import as_design
 from steropes.select.cyclops import mean_square, next_variance
+from tuning import tune_path
 
 
 def logistic(rng, n=400, p=20, effects=3):
@@ -118,7 +119,7 @@ def test_a_search_on_one_fold_ends_beyond_its_best(rng, monkeypatch, family):
     assert table["mean"][best] > others["mean"].max() - 0.02 * np.ptp(table["mean"])
     assert len(table) < 25
     assert table["variance"].iloc[-1] < 1e3 * table["variance"][best]
-    monkeypatch.setattr("steropes.select.search.SLOPED", 0)
+    tune_path(monkeypatch, min_nonzero_for_slope=0)
     assert "slope" not in c.fit(prior=Laplace(), cv=CrossValidation(split)).cv_results_
 
 

@@ -17,7 +17,9 @@ from steropes import (
     Normal,
     ShardedDesign,
 )
-from steropes.select import path, search
+from steropes.select import path
+from steropes.select.policy import DEFAULT
+from tuning import tune_path
 
 APART = 0.01  # in log variance
 
@@ -32,13 +34,16 @@ def slopes(monkeypatch):
     def and_slope(self, variance):
         scores = evaluate(self, variance)
         self.scores[variance] = scores[2]
+        for batch in self.folds.kept or ():  # small folds' Hessians are far from the shared one
+            for b in range(batch.term.B):
+                batch.hessians.own[b] = batch.term.W.copy(), batch.hessians._own_model(b)
         found[variance] = self.slope(variance)
         assert self.slope(variance) is None  # they have moved on
         return scores
 
     monkeypatch.setattr(path.FoldsPath, "evaluate", and_slope)
-    monkeypatch.setattr(path, "RESPONSES", 10)  # small folds' Hessians are far from the shared one
-    monkeypatch.setattr(path, "NEARLY", 0.0)
+    tune_path(monkeypatch, slope_steps=10)
+    tune_path(monkeypatch, slope_tolerance=0.0)
     return found
 
 
@@ -66,7 +71,7 @@ def difference(table):
 )
 @pytest.mark.parametrize("form", [np.asarray, sparse.csc_array, in_blocks])
 def test_it_is_that_of_the_scores(rng, slopes, family, prior, form):
-    c = case(family, rng, n=300)
+    c = case(family, rng, n=250)
     cv = CrossValidation(4, random_state=0, search=around(0.3))
     table = c.fit(form(c.X), prior=prior, cv=cv).cv_results_
     slope = slopes[table["variance"].iloc[1]]
@@ -89,7 +94,7 @@ def test_none_where_it_is_not_known(rng, slopes, monkeypatch):
     assert slopes[0.5] is None
     c.fit(prior=Laplace(), cv=CrossValidation(3, random_state=0, search=[0.1], memory=1.0))
     assert slopes[0.1] is None  # the folds were not kept
-    monkeypatch.setattr(path, "SETTLED", -1.0)
+    tune_path(monkeypatch, slope_accuracy=-1.0)
     c.fit(prior=Laplace(), cv=CrossValidation(3, random_state=0, search=[0.2]))
     assert slopes[0.2] is None  # nor sure
 
@@ -100,11 +105,11 @@ def test_it_spares_the_dearest_variance_and_the_choice_is_as_good(rng, monkeypat
     cv = CrossValidation(5, random_state=0)
     without = LogisticRegression(prior=Laplace(), cv=cv).fit(X, y).cv_results_
     assert "slope" not in without
-    monkeypatch.setattr(search, "SLOPED", 5)
+    tune_path(monkeypatch, min_nonzero_for_slope=5)
     model = LogisticRegression(prior=Laplace(), cv=cv).fit(X, y)
     table = model.cv_results_
     best = without["mean"].max()
-    assert table["mean"].max() > best - search.FLAT * without["se"].max()
+    assert table["mean"].max() > best - DEFAULT.flat * without["se"].max()
     assert table["variance"].max() < without["variance"].max()
     known = table["slope"].notna()
     assert known.any()
@@ -112,7 +117,7 @@ def test_it_spares_the_dearest_variance_and_the_choice_is_as_good(rng, monkeypat
 
 
 def test_of_compared_settings_some_may_have_slopes(rng, monkeypatch):
-    monkeypatch.setattr(search, "SLOPED", 0)
+    tune_path(monkeypatch, min_nonzero_for_slope=0)
     monkeypatch.setattr(
         path.FoldsPath, "slope", lambda self, v: None if self.prior.normal_variance < 1 else -1.0
     )

@@ -5,12 +5,13 @@ import pytest
 from scipy.interpolate import CubicSpline
 
 from steropes import CrossValidation, Laplace
-from steropes.select.curve import FLAT, LEAST, REACH, STEP, near, next_step, passed, promise, toward
+from steropes.select.curve import near, next_step, passed, promise, toward
 from steropes.select.foresight import Foreseen
-from steropes.select.path import TOGETHER, _together
+from steropes.select.path import _together
+from steropes.select.policy import DEFAULT
 from steropes.select.search import VariancePath
 
-STEPS = np.log(STEP)
+STEPS = np.log(DEFAULT.step_ratio)
 
 
 def next_steps(score, at, se=1.0, slope=None):
@@ -73,7 +74,9 @@ def test_of_scores_near_to_each_other_the_slopes_tell():
         on = next_step(x, y + np.array([0, 0, 0, off]), slope, 1.0)
         assert on == pytest.approx(0.4 * STEPS)  # the top is a step ahead: half of that way
     slope[-1] = 2.0  # it bends more: as far as its top
-    assert next_step(x, y, slope, 1.0) == pytest.approx(max(2 * 0.2 / 4, LEAST) * STEPS)
+    assert next_step(x, y, slope, 1.0) == pytest.approx(
+        max(2 * 0.2 / 4, DEFAULT.least_step) * STEPS
+    )
     slope[-1] = 0.05  # nothing to be had any more
     assert next_step(x, y, slope, 1.0) == 0
 
@@ -154,10 +157,10 @@ def test_what_a_better_place_promises_is_what_it_has(known, best):
 
 @pytest.mark.parametrize("count", [1, 2, 5, 10, 12, 13, 25, 100])
 def test_folds_go_in_groups_of_one_size(count):
-    size = _together(count)
-    assert 1 <= size <= TOGETHER
+    size = _together(count, DEFAULT.max_lanes)
+    assert 1 <= size <= DEFAULT.max_lanes
     groups = -(-count // size)
-    assert groups == -(-count // TOGETHER)
+    assert groups == -(-count // DEFAULT.max_lanes)
     assert groups * size - count < groups
 
 
@@ -214,7 +217,7 @@ def test_the_best_is_found_where_the_walk_went_two_steps_at_once(scores, nonzero
     best = curve(np.linspace(0, 6, 6001)).max()
     found = Scored(curve, nonzero).search()
     # Curves beyond the last score are less sure than between two.
-    assert found.score > best - (2 if nonzero > 1 else 1) * FLAT
+    assert found.score > best - (2 if nonzero > 1 else 1) * DEFAULT.flat
     assert len(found.results) < 12
     assert len(found.results) <= (10 if nonzero > 1 else 11)
 
@@ -227,7 +230,7 @@ class Led(Scored):
         self.at, self.bend, self.asked = at, bend, []
 
     def foresee(self, first):
-        return Foreseen(first * STEP**self.at, self.bend / STEPS**2)
+        return Foreseen(first * DEFAULT.step_ratio**self.at, self.bend / STEPS**2)
 
     def evaluate(self, variance):
         self.asked.append(self.steps(variance))
@@ -244,7 +247,7 @@ def hill(steps, derivative=0, top=5.3):
 def test_from_what_is_foreseen_the_best_is_found_wherever_that_is(at, bend):
     walk = Led(hill, at, bend, nonzero=3000)
     found = walk.search()
-    assert found.score > -FLAT
+    assert found.score > -DEFAULT.flat
     assert walk.asked[:2] == pytest.approx([0, at], abs=0.02)
     if at >= 4 and bend == 12:
         assert len(found.results) <= 5
@@ -269,6 +272,6 @@ def test_the_simplest_within_a_standard_error_is_looked_for_below_as_ever():
 def test_by_a_slope_and_its_bend_the_top_is_told():
     assert toward(-1.0, 2.0) == pytest.approx(-0.5)
     assert toward(1.0, 2.0) == pytest.approx(0.5)
-    assert toward(1e-6, 2.0) == pytest.approx(LEAST * STEPS)
-    assert toward(-100.0, 2.0) == pytest.approx(-REACH * STEPS)
-    assert toward(1.0, 0.0) == pytest.approx(REACH * STEPS)
+    assert toward(1e-6, 2.0) == pytest.approx(DEFAULT.least_step * STEPS)
+    assert toward(-100.0, 2.0) == pytest.approx(-DEFAULT.slope_reach * STEPS)
+    assert toward(1.0, 0.0) == pytest.approx(DEFAULT.slope_reach * STEPS)

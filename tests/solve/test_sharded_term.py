@@ -116,7 +116,8 @@ def test_a_curvature_is_of_the_columns_that_stay_when_others_leave(rng):
         curvature = term.curvature(0)
         beta[3:] = 0.0
         term.place(beta)
-        term.active.set_columns(term.W[:2])  # four that are not zero where the curvature is are gone
+        # Four columns that are not zero at the point of the curvature are gone.
+        term.active.set_columns(term.W[:2])
         found.append((curvature.matrix(), curvature.diagonal(), term.relative(curvature)))
     for here, there in zip(*found, strict=True):
         np.testing.assert_allclose(there, here)

@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 
 from ..priors import Prior
-from ..select.curve import STEP
 from ..select.first_variance import SAMPLE, first_variance, own_information
 from ..select.fold_refusals import ShortFits
 from ..select.search import VariancePath, readable
@@ -118,7 +117,7 @@ class _SitesPath(VariancePath):
         self.begin = lane[0].theta
         for _ in range(MAX_VARIANCES):
             self.walked.append(readable(v))
-            v *= STEP
+            v *= self.policy.step_ratio
         return begin
 
     def evaluate(self, variance: float) -> tuple[np.ndarray, int, np.ndarray]:
@@ -176,7 +175,9 @@ class _SitesPath(VariancePath):
         coming = [variance]
         if self.within and variance < min(self.scores):  # `narrow` goes down step by step
             while len(coming) < self.ahead:
-                coming.append(readable(float(np.exp(np.log(coming[-1]) - np.log(STEP)))))
+                coming.append(
+                    readable(float(np.exp(np.log(coming[-1]) - np.log(self.policy.step_ratio))))
+                )
         self.lanes = {
             v: each
             for v, each in self.lanes.items()

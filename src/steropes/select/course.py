@@ -7,10 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-__all__ = ["Course"]
+from .policy import DEFAULT, PathPolicy
 
-MOST = 4  # variances that are remembered, the nearest to the last
-FARTHEST = 3.0  # times the way between two of them: beyond, nothing is said
+__all__ = ["Course"]
 
 
 class _Stop(NamedTuple):
@@ -31,13 +30,14 @@ class Course:
     over the root of the variance.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, policy: PathPolicy = DEFAULT) -> None:
+        self.policy = policy
         self._stops: dict[float, _Stop] = {}
 
     def note(self, variance: float, beta: np.ndarray) -> None:
         """Record optima (p, B)."""
         self._stops[variance] = _Stop(sparse.csc_array(beta))
-        for far in self._nearest(variance)[MOST:]:
+        for far in self._nearest(variance)[self.policy.remembered :]:
             del self._stops[far]
 
     def note_rates(self, variance: float, moved: np.ndarray, by: float) -> None:
@@ -60,7 +60,7 @@ class Course:
         if not others:
             return beta
         there = others[0] ** -0.5
-        if here == there or abs(then - here) > FARTHEST * abs(here - there):
+        if here == there or abs(then - here) > self.policy.line_reach * abs(here - there):
             return beta
         if stop.rates is not None:
             step = -2 * (then - here) / here * stop.rates.toarray()

@@ -18,18 +18,11 @@ from ..solve import Fit
 from .beginning import beginning
 from .candidates import check_compared, choose_among
 from .crossvalidation import check_search
-from .curve import STEP
 from .cyclops import CyclopsSearch
 from .search import Progress, Selection, VariancePath, best_of, readable
 
 __all__ = ["InformationCriterion", "Measure", "Measured"]
 
-PAST = 5  # steps beyond the best: the criterion jumps where a coefficient joins
-FINE = 4  # variances between two steps around the best
-MOST = 40
-FLAT = 0.005  # log-likelihood within which the last steps' scores are one
-FLAT_FOR = 12  # steps before that ends a walk: a ridge begins where it hardly matters
-TOL = 1e-6  # largest KKT violation along the path, in units of λ or of standard errors
 KINDS = ("aic", "bic", "ebic")
 
 
@@ -170,7 +163,7 @@ class CriterionPath(VariancePath):
     def evaluate(self, variance: float) -> tuple[np.ndarray, int, np.ndarray]:
         """See `VariancePath.evaluate`."""
         problem, prior = self.problem, self.prior.with_variance(variance)
-        solved = solve_under_prior(problem, self.full, prior, TOL)
+        solved = solve_under_prior(problem, self.full, prior, self.policy.criterion_tolerance)
         at = replace(problem, prior=prior, final_penalty=None)
         if prior.adaptive:
             l1, l2 = (x if x.ndim == 1 else x[:, 0] for x in (solved.l1, solved.l2))
@@ -184,14 +177,17 @@ class CriterionPath(VariancePath):
     def walk(self) -> None:
         """From the first nonzero coefficient until the criterion has risen for some steps."""
         v = self.first()
-        for _ in range(MOST):
+        for _ in range(self.policy.criterion_max_variances):
             self.score(readable(v))
             table = self.table()
             mean = table["mean"].to_numpy()
             beyond = len(mean) - 1 - best_of(mean)
-            if beyond >= PAST or (len(mean) > FLAT_FOR and np.ptp(mean[-PAST:]) < FLAT):
+            if beyond >= self.policy.criterion_past or (
+                len(mean) > self.policy.criterion_flat_steps
+                and np.ptp(mean[-self.policy.criterion_past :]) < self.policy.criterion_flat
+            ):
                 return  # it rises, or the prior no longer matters
-            v *= STEP
+            v *= self.policy.step_ratio
 
     def refine(self) -> None:
         """Look more closely on both sides of the smallest criterion."""
@@ -200,7 +196,10 @@ class CriterionPath(VariancePath):
         best = best_of(table["mean"].to_numpy())
         for other in (best - 1, best + 1):
             if 0 <= other < len(x):
-                for share in np.arange(1, FINE) / FINE:
+                for share in (
+                    np.arange(1, self.policy.criterion_refinement)
+                    / self.policy.criterion_refinement
+                ):
                     self.score(readable(float(np.exp((1 - share) * x[best] + share * x[other]))))
 
     def table(self) -> pd.DataFrame:

@@ -11,26 +11,16 @@ from collections.abc import Iterable
 import numpy as np
 from scipy.interpolate import KroghInterpolator
 
-__all__ = ["CLEAR", "FLAT", "STEP", "near", "next_step", "passed", "promise", "toward"]
+from .policy import DEFAULT, PathPolicy
 
-STEP = 10 ** (1 / 3)  # ratio of variances on the walk, as a power of ten
-FLAT = 0.01  # standard errors of the score within which a search is content
-CLEAR = 0.05  # standard errors that make a drop clear
-HALF = 0.5  # of a step, where no more is needed to be past the best
-LEAST = 0.2  # of a step: no walk goes on by less
-EARLY = 6  # standard errors that the first step must gain for the next to be two at once,
-STEEP = 1  # and later ones, where it is seen how scores bend,
-LATER = 0.85  # and share of that gain which the second of them must be expected to bring
-REACH = 1.5  # steps ahead within which a slope tells where the top is,
-SOON = 2.5  # and within which a top must be expected for a slope to be asked
-SHORT = 0.6  # of a step: so near to a score whose slope is known another slope is not asked,
-CLOSE = 0.4  # of a step: scores so near to each other tell less of how they bend than slopes do
-TRUST = 2  # and how many times that distance they tell ahead
-BEYOND = 0.3  # where scores fall within so much of one: of nearer ones folds' tolerances tell more
+__all__ = ["near", "next_step", "passed", "promise", "toward"]
+
 INSIDE = 200  # places between two scores, or three, where the curves are looked at
 
 
-def next_step(x: np.ndarray, y: np.ndarray, slope: np.ndarray, se: float) -> float:
+def next_step(
+    x: np.ndarray, y: np.ndarray, slope: np.ndarray, se: float, policy: PathPolicy = DEFAULT
+) -> float:
     """How far from the last variance the walk goes on, in log: a step, two, part of one, or none.
 
     Each variance is dearer than all before. Where the scores are below the top and rise about as
@@ -48,77 +38,94 @@ def next_step(x: np.ndarray, y: np.ndarray, slope: np.ndarray, se: float) -> flo
         Derivatives of the score, NaN where they are not known.
     se : float
         Standard error of the best score.
+    policy : PathPolicy
     """
-    step = float(np.log(STEP))
+    step = float(np.log(policy.step_ratio))
     if len(x) < 2 or not np.isfinite(se):
         return step
     rise = (y[-1] - y[-2]) / (x[-1] - x[-2]) * step
     if len(x) < 3:
-        return (2 if rise > EARLY * se else 1) * step
+        return (2 if rise > policy.early_gain * se else 1) * step
     ends = _ends(x, y, slope, (2, 3))
-    if x[-1] - x[-2] < CLOSE * step and slope[-2] > slope[-1] > 0:
+    if x[-1] - x[-2] < policy.close * step and slope[-2] > slope[-1] > 0:
         before = float(x[-1] - x[-2])
-        top = toward(slope[-1], (slope[-2] - slope[-1]) / before)
-        more = y[-1] + 0.5 * slope[-1] * top > y.max() + FLAT * se
-        return min(top, TRUST * before) if more else 0.0
+        top = toward(slope[-1], (slope[-2] - slope[-1]) / before, policy)
+        more = y[-1] + 0.5 * slope[-1] * top > y.max() + policy.flat * se
+        return min(top, policy.trust * before) if more else 0.0
     if np.isfinite(slope[-1]):
-        ahead = np.linspace(0, REACH * step, INSIDE + 1)
+        ahead = np.linspace(0, policy.slope_reach * step, INSIDE + 1)
         values = np.array([end(x[-1] + ahead) for end in ends])
         if (values[:, -1] < values.max(axis=1)).all():
-            if (values.max(axis=1) > y.max() + FLAT * se).any():
-                return max(float(ahead[values[1].argmax()]), LEAST * step)
-            if (values[:, -1] < y.max() - CLEAR * se).all():
+            if (values.max(axis=1) > y.max() + policy.flat * se).any():
+                return max(float(ahead[values[1].argmax()]), policy.least_step * step)
+            if (values[:, -1] < y.max() - policy.clear * se).all():
                 return 0.0
-    if rise > STEEP * se:
+    if rise > policy.later_gain * se:
         later = min(float(end(x[-1] + 2 * step) - end(x[-1] + step)) for end in ends)
-        if later > LATER * rise:
+        if later > policy.double_share * rise:
             return 2 * step
-    half = np.isnan(slope[-1]) and ends[0](x[-1] + HALF * step) < y.max() - CLEAR * se
-    return (HALF if half else 1) * step
+    half = (
+        np.isnan(slope[-1])
+        and ends[0](x[-1] + policy.half_step * step) < y.max() - policy.clear * se
+    )
+    return (policy.half_step if half else 1) * step
 
 
-def toward(slope: float, bend: float) -> float:
+def toward(slope: float, bend: float, policy: PathPolicy = DEFAULT) -> float:
     """How far the top is, in log, where a slope falls by ``bend`` as log variance grows by one.
 
     No less than a fifth of a step, and no more than a slope can tell.
     """
-    step = float(np.log(STEP))
-    size = np.clip(abs(slope) / bend if bend > 0 else np.inf, LEAST * step, REACH * step)
+    step = float(np.log(policy.step_ratio))
+    size = np.clip(
+        abs(slope) / bend if bend > 0 else np.inf,
+        policy.least_step * step,
+        policy.slope_reach * step,
+    )
     return float(np.copysign(size, slope))
 
 
-def near(x: np.ndarray, y: np.ndarray) -> bool:
+def near(x: np.ndarray, y: np.ndarray, policy: PathPolicy = DEFAULT) -> bool:
     """Whether the scores alone say that the top is behind, or no more than two steps ahead."""
-    step = np.log(STEP)
+    step = np.log(policy.step_ratio)
     if len(x) < 3:
         return False
     ends = _ends(x, y, np.full(len(x), np.nan), (2, 3))
-    return any(end(x[-1] + SOON * step) < end(x[-1] + (SOON - 1) * step) for end in ends)
+    return any(
+        end(x[-1] + policy.slope_within * step) < end(x[-1] + (policy.slope_within - 1) * step)
+        for end in ends
+    )
 
 
-def passed(x: np.ndarray, y: np.ndarray, slope: np.ndarray, se: float) -> bool:
+def passed(
+    x: np.ndarray, y: np.ndarray, slope: np.ndarray, se: float, policy: PathPolicy = DEFAULT
+) -> bool:
     """Whether the top is known to be at the last score or before it, without its own slope.
 
     A slope costs a third of a variance, and a walk that went to the top by the slope at the one
     before needs no other to know that it is there, or a little beyond.
     """
-    if not _led(x, slope, len(x) - 1):
+    if not _led(x, slope, len(x) - 1, policy):
         return False
-    beyond = max(float(x[-1] - x[-2]), BEYOND * float(np.log(STEP)))
+    beyond = max(float(x[-1] - x[-2]), policy.beyond * float(np.log(policy.step_ratio)))
     around = np.linspace(x[-2], x[-1] + beyond, INSIDE + 1)
     values = np.array([end(around) for end in _ends(x, y, slope, (2, 3))])
     at, top = around[values.argmax(axis=1)], values.max(axis=1)
-    there = (at <= x[-1]) | (top <= y.max() + FLAT * se)
+    there = (at <= x[-1]) | (top <= y.max() + policy.flat * se)
     return bool((there & (values[:, -1] < top)).all())
 
 
-def _led(x: np.ndarray, slope: np.ndarray, at: int) -> bool:
+def _led(x: np.ndarray, slope: np.ndarray, at: int, policy: PathPolicy) -> bool:
     """Whether a score is near to one whose slope led up to it."""
-    return at >= 2 and slope[at - 1] > 0 and x[at] - x[at - 1] <= SHORT * np.log(STEP)
+    return (
+        at >= 2
+        and slope[at - 1] > 0
+        and x[at] - x[at - 1] <= policy.slope_spacing * np.log(policy.step_ratio)
+    )
 
 
 def promise(
-    x: np.ndarray, y: np.ndarray, slope: np.ndarray, best: int
+    x: np.ndarray, y: np.ndarray, slope: np.ndarray, best: int, policy: PathPolicy = DEFAULT
 ) -> tuple[float, float | None]:
     """What a better place than the best score's may gain over it at most, and where that is.
 
@@ -142,7 +149,7 @@ def promise(
     """
     if np.isfinite(slope[best]):
         return _up_the_slope(x, y, slope, best)
-    if best == len(x) - 1 and _led(x, slope, best):
+    if best == len(x) - 1 and _led(x, slope, best, policy):
         inside = np.linspace(x[best - 1], x[best], INSIDE + 1)
         return _highest(_ends(x, y, slope, (2, 3)), inside, y[best])
     if best in (0, len(x) - 1) or len(x) < 3:

@@ -9,7 +9,7 @@ from scipy import linalg
 
 from ..errors import DataError
 from ..priors import INFINITE_PENALTY
-from .curve import STEP
+from .policy import DEFAULT
 
 __all__ = ["BELOW", "SAMPLE", "first_variance", "own_information"]
 
@@ -47,7 +47,7 @@ def first_variance(
     if (l1 > 0).any():
         largest = float((g[l1 > 0] / l1[l1 > 0]).max())
         # λ ∝ variance^(-1/2): start one step below the threshold.
-        return STEP / largest**2 if largest > 0 else 1.0
+        return DEFAULT.step_ratio / largest**2 if largest > 0 else 1.0
     columns = np.flatnonzero(penalised)
     columns = columns[np.unique(np.linspace(0, len(columns) - 1, SAMPLE).astype(int))]
     ratio = information(columns) / l2[columns]

@@ -16,13 +16,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .curve import STEP
+from .policy import DEFAULT, PathPolicy
 
 __all__ = ["Foreseen", "foreseen", "look_ahead"]
 
-ENOUGH = 2  # degrees of freedom that a coefficient gains from which on what is ahead is told
-SLOWER = 2 / 3  # of its fall is how it falls on from there
-MOST = 20  # fits of the full data
 
 Fit = Callable[[float], tuple[float, int]]
 
@@ -43,7 +40,9 @@ class Foreseen(NamedTuple):
     bend: float
 
 
-def foreseen(x: np.ndarray, log_likelihood: np.ndarray, df: np.ndarray) -> Foreseen | None:
+def foreseen(
+    x: np.ndarray, log_likelihood: np.ndarray, df: np.ndarray, policy: PathPolicy = DEFAULT
+) -> Foreseen | None:
     """Where a coefficient is expected to gain no more than it costs.
 
     It is rather less far than that: the logarithm of the gain falls by less from step to step.
@@ -66,16 +65,18 @@ def foreseen(x: np.ndarray, log_likelihood: np.ndarray, df: np.ndarray) -> Fores
     middle = 0.5 * (x[-2:] + x[-3:-1])
     ratio = np.log(gain / cost)
     fall = (ratio[0] - ratio[1]) / (middle[1] - middle[0])
-    if not (fall > 0 and ratio[1] < np.log(ENOUGH)):
+    if not (fall > 0 and ratio[1] < np.log(policy.ahead_gain)):
         return None
     at = max(middle[1] + ratio[1] / fall, x[0])
     growth = np.log(df[-1] / df[-2]) / (x[-1] - x[-2])
     # The slope is (gain - 1) d(df)/dx, and the gain one where it is zero.
     there = df[-1] * np.exp(growth * (at - x[-1]))
-    return Foreseen(float(np.exp(at)), float(SLOWER * fall * growth * there))
+    return Foreseen(float(np.exp(at)), float(policy.ahead_slowdown * fall * growth * there))
 
 
-def look_ahead(first: float, fit: Fit, unit: float, enough: int) -> Foreseen | None:
+def look_ahead(
+    first: float, fit: Fit, unit: float, enough: int, policy: PathPolicy = DEFAULT
+) -> Foreseen | None:
     """What to go to at once, or None.
 
     Parameters
@@ -90,14 +91,14 @@ def look_ahead(first: float, fit: Fit, unit: float, enough: int) -> Foreseen | N
         Nonzero coefficients there from which on it is worth it.
     """
     x, value, count, v = [], [], [], first
-    for _ in range(MOST):
+    for _ in range(policy.ahead_fits):
         log_likelihood, nonzero = fit(v)
         x.append(np.log(v))
         value.append(log_likelihood)
         count.append(float(nonzero))
-        found = foreseen(np.array(x), np.array(value), unit * np.array(count))
+        found = foreseen(np.array(x), np.array(value), unit * np.array(count), policy)
         if found is not None:
             there = np.interp(np.log(found.variance), x, count)
             return found if there >= enough else None
-        v *= STEP**2
+        v *= policy.step_ratio**2
     return None

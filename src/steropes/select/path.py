@@ -19,22 +19,13 @@ from .cyclops import CyclopsSearch, unpublished
 from .fold_refusals import ShortFits, refuse_loose_folds
 from .folds import TrainingRows, WithAllRows, cut
 from .foresight import Foreseen, look_ahead
-from .search import DEAR, SLOPED, Progress, Selection, VariancePath, readable, standard_error
+from .policy import PathPolicy
+from .search import Progress, Selection, VariancePath, readable, standard_error
 from .silent_folds import refuse_silent_folds
 from .tolerances import Tolerances
 
 __all__ = ["choose"]
 
-LOOKED = 1000  # columns from which on two steps for one that was missing cost more than a look
-LARGE = 20_000_000  # rows times columns from which on it is worth looking ahead, and all at once
-TOGETHER = 12  # folds at most: products with a Hessian cost nearly the same for two as for ten
-REACH = 0.8  # of log variance: farther from where they were the full data go first,
-NEARBY = 0.4  # and where only these have been, looking ahead
-LITTLE = 0.02  # change of log variance by which the slope of the scores is found,
-RESPONSES = 6  # in so many steps at most, mostly two or three,
-NEARLY = 0.05  # until one changes it by no more, of it or of the scores' error;
-SETTLED = 0.2  # the last of them must not by more than this
-LOOSE = 0.1  # violation, in units of λ, to which fits are told from that only look ahead
 NOTHING = 1e-13  # of the rows' weight: what is left of a score where each held-out event is alone
 
 
@@ -51,14 +42,17 @@ def choose(cv: Any, problem: Problem, progress: Progress | None) -> Selection:
 class FoldsPath(VariancePath):
     """The path of a likelihood's `Batch`: folds are replicates, up to a dozen of them together."""
 
-    def __init__(self, cv: Any, problem: Problem, progress: Progress | None) -> None:
-        super().__init__(cv, problem.prior, progress)
+    def __init__(
+        self, cv: Any, problem: Problem, progress: Progress | None,
+        policy: PathPolicy | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(cv, problem.prior, progress, policy)
         self.problem, self.design = problem, problem.design
         if cv.rule == "one_standard_error":
             self.within = float(np.sqrt(cv.repeats))  # repeats say nothing new of other data
         self.selects = bool(problem.penalties(problem.prior)[0].any())
         size = problem.likelihood.n_eta, problem.design.p
-        self.tolerances = Tolerances(cv.tol, self.selects, self.prior.adaptive, *size)
+        self.tolerances = Tolerances(cv.tol, self.selects, self.prior.adaptive, *size, self.policy)
         self.nothing = NOTHING * float(problem.weights.sum())
         self.penalised = np.ones(problem.design.p, bool)
         self.penalised[: problem.n_free] = False
@@ -73,8 +67,10 @@ class FoldsPath(VariancePath):
             self.unpublished = unpublished(problem, self.train, len(pairs))
         self.common = problem.common()
         self.full = problem.batch(common=self.common)
-        self.course = Course() if self._room(len(pairs)) else None
-        lanes = _together(len(pairs)) if self.course is None else len(pairs) + 1
+        self.course = Course(self.policy) if self._room(len(pairs)) else None
+        lanes = (
+            _together(len(pairs), self.policy.max_lanes) if self.course is None else len(pairs) + 1
+        )
         count = len(pairs) if self.course is None else lanes
         weights = self.train if self.course is None else WithAllRows(self.train)
         self.folds = Replicates(problem, self.common, count, weights, cv.memory, lanes=lanes)
@@ -133,12 +129,19 @@ class FoldsPath(VariancePath):
         """
         if near is None or self.course is None:
             return None
-        if self.nonzero[near] > DEAR and abs(np.log(near / variance)) < REACH:
+        if (
+            self.nonzero[near] > self.policy.many_nonzero
+            and abs(np.log(near / variance)) < self.policy.max_extrapolation
+        ):
             return self.course.ahead(variance), self.nonzero[near]
-        if self.at is None or self.at in self.ends or abs(np.log(self.at / variance)) > NEARBY:
+        if (
+            self.at is None
+            or self.at in self.ends
+            or abs(np.log(self.at / variance)) > self.policy.max_extrapolation_full
+        ):
             return None
         nonzero = self._nonzero(self.full.beta)  # looked ahead to
-        return (self.full.beta, nonzero) if nonzero > DEAR else None
+        return (self.full.beta, nonzero) if nonzero > self.policy.many_nonzero else None
 
     def _all_at_once(
         self, variance: float, prior: Prior, ahead: tuple[np.ndarray, int]
@@ -187,7 +190,7 @@ class FoldsPath(VariancePath):
         """
         tol, owed = self.tolerances.folds(nonzero), self.tolerances.owed(nonzero)
         scores, added_columns = [], False
-        dear = len(self.common.active.W) > LOOKED
+        dear = len(self.common.active.W) > self.policy.check_columns
         look = "during" if self.added_columns or dear else "after"
         for group in self.folds.solve_under_prior(prior, tol, start, look):
             numbers = [k for k in group.numbers if k < len(self.pairs)]
@@ -204,29 +207,35 @@ class FoldsPath(VariancePath):
 
     def slope(self, variance: float) -> float | None:
         """See `VariancePath.slope`: the folds go on a little, to first order."""
-        batches, prior = self.folds.kept, self.prior.with_variance(variance * np.exp(LITTLE))
+        batches, prior = (
+            self.folds.kept,
+            self.prior.with_variance(variance * np.exp(self.policy.slope_change)),
+        )
         if batches is None or variance != self.folds_at or not prior.plain:
             return None
         penalties = self.problem.separable(prior)
         self.folds_at = None  # no longer
-        error, per = standard_error(self.scores[variance]), LITTLE * len(self.pairs)
+        error, per = (
+            standard_error(self.scores[variance]),
+            self.policy.slope_change * len(self.pairs),
+        )
         slope = apart = 0.0
         for batch in batches:
             before = self._held_out(batch)
-            enough = NEARLY * error * len(before) / len(self.pairs)
+            enough = self.policy.slope_tolerance * error * len(before) / len(self.pairs)
             response, last, now = batch.response(*penalties), 0.0, 0.0
-            for k in range(RESPONSES):
+            for k in range(self.policy.slope_steps):
                 if not response.step():
                     last = now
                     break
                 last, now = now, float((self._held_out(batch) - before).sum()) / per
-                if k and abs(now - last) <= max(NEARLY * abs(now), enough):
+                if k and abs(now - last) <= max(self.policy.slope_tolerance * abs(now), enough):
                     break
             slope, apart = slope + now, apart + now - last
-        if abs(apart) > SETTLED * max(abs(slope), error):
+        if abs(apart) > self.policy.slope_accuracy * max(abs(slope), error):
             return None
         if self.course is not None:  # whose folds are one batch
-            self.course.note_rates(variance, batches[0].beta, LITTLE)
+            self.course.note_rates(variance, batches[0].beta, self.policy.slope_change)
         return slope
 
     def first(self) -> float:
@@ -245,12 +254,23 @@ class FoldsPath(VariancePath):
         def fit(variance: float) -> tuple[float, int]:
             self.tell(variance, 0.0)
             variance = readable(variance)
-            solve_under_prior(problem, self.full, self.prior.with_variance(variance), tol=LOOSE)
+            solve_under_prior(
+                problem,
+                self.full,
+                self.prior.with_variance(variance),
+                tol=self.policy.ahead_tolerance,
+            )
             beta, self.at = self.full.beta, variance
             self.known.setdefault(variance, sparse.csc_array(beta))
             return -float(self.full.term.loss[0]), self._nonzero(beta)
 
-        found = look_ahead(first, fit, float((w * w).sum() / w.sum()), SLOPED)
+        found = look_ahead(
+            first,
+            fit,
+            float((w * w).sum() / w.sum()),
+            self.policy.min_nonzero_for_slope,
+            self.policy,
+        )
         if found is None:
             return None
         trained = np.mean([self.train([k]).sum() for k in range(len(self.pairs))])
@@ -261,7 +281,7 @@ class FoldsPath(VariancePath):
 
     @property
     def _large(self) -> bool:
-        return self.problem.likelihood.n_eta * self.problem.design.p > LARGE
+        return self.problem.likelihood.n_eta * self.problem.design.p > self.policy.large
 
     def _room(self, folds: int) -> bool:
         """Whether all rows may be one more replicate beside all folds, at next to no cost."""
@@ -269,7 +289,7 @@ class FoldsPath(VariancePath):
         if isinstance(problem.likelihood, NuisanceLikelihood):  # parameters of each cost the same
             return False
         lasso = self.selects and self.prior.plain
-        return self._large and lasso and folds <= TOGETHER and lanes(folds) > folds
+        return self._large and lasso and folds <= self.policy.max_lanes and lanes(folds) > folds
 
     def _held_out(self, batch: Batch) -> np.ndarray:
         """Log-likelihood of all held-out rows, one score a fold."""
@@ -288,6 +308,6 @@ def _nearest(done: dict[float, Any], variance: float) -> float | None:
     return min(done, key=lambda v: abs(np.log(v / variance))) if done else None
 
 
-def _together(count: int) -> int:
+def _together(count: int, most: int) -> int:
     """How many folds go together: as many as may, in groups of one size."""
-    return -(-count // -(-count // TOGETHER))
+    return -(-count // -(-count // most))

@@ -12,12 +12,13 @@ import pandas as pd
 
 from ..errors import DataError
 from ..priors import Prior
-from .curve import CLEAR, FLAT, STEP, near, next_step, passed, promise, toward
+from . import policy as policies
+from .curve import near, next_step, passed, promise, toward
 from .cyclops import CyclopsSearch, cyclops_variance
 from .foresight import Foreseen
+from .policy import PathPolicy
 
 __all__ = [
-    "DEAR",
     "Progress",
     "Selection",
     "VariancePath",
@@ -28,14 +29,6 @@ __all__ = [
 
 Progress = Callable[[str, float], None]  # told what is done now, and the share of it that is
 
-PAST = 2  # steps beyond the best before the walk stops, unless the first drop is clear
-DOWN = 4  # or steps, all of them down, where one fold does not say what drop is clear,
-SHARE = 1e-3  # and what share of the scores' range is no more than a hundredth of an error
-DEAR = 500  # nonzero coefficients from which on a variance costs much more than the one before,
-SLOPED = 200  # and from which on its slope costs far less than another one
-MOST = 60  # variances
-FARTHEST = np.log(1e12)  # from the smallest variance of a walk to the largest
-NARROW = 0.1  # ratio of variances, in log, to which the one-standard-error choice is found
 TIE = 1e-6  # of a score: no difference, but what rounding and the folds' tolerance leave
 SQUARES = 1e100  # a score whose square may be beyond all numbers
 
@@ -80,12 +73,18 @@ class VariancePath(ABC):
         Whose variance is chosen.
     progress : callable or None
         Called with what is done now and the share of it that is done.
+    policy : PathPolicy, optional
+        By default `steropes.select.policy.DEFAULT`.
     """
 
-    def __init__(self, cv: Any, prior: Prior | None, progress: Progress | None) -> None:
+    def __init__(
+        self, cv: Any, prior: Prior | None, progress: Progress | None,
+        policy: PathPolicy | None = None,
+    ) -> None:  # fmt: skip
         if prior is None:
             raise DataError("cv needs a prior whose variance it chooses, such as Laplace().")
         self.cv, self.prior, self.progress = cv, prior, progress
+        self.policy = policies.DEFAULT if policy is None else policy
         self.solutions: dict[float, np.ndarray] = {}  # coefficients on the full data
         self.scores: dict[float, np.ndarray] = {}  # of the folds
         self.nonzero: dict[float, int] = {}
@@ -182,15 +181,15 @@ class VariancePath(ABC):
 
     def narrow(self) -> None:
         """Evaluate more variances where the scores leave one standard error of the best."""
-        for _ in range(MOST // 2 if self.within else 0):
+        for _ in range(self.policy.max_variances // 2 if self.within else 0):
             table = self.table()
             at = self._simplest(table)
             x = np.log(table["variance"].to_numpy())
             if at == 0:
-                if self._simplest_of_all(table) or x[-1] - x[0] > FARTHEST:
+                if self._simplest_of_all(table) or x[-1] - x[0] > self.policy.max_log_range:
                     return
-                target = x[0] - np.log(STEP)
-            elif x[at] - x[at - 1] < NARROW:
+                target = x[0] - np.log(self.policy.step_ratio)
+            elif x[at] - x[at - 1] < self.policy.one_se_resolution:
                 return
             else:
                 target = 0.5 * (x[at] + x[at - 1])
@@ -204,7 +203,9 @@ class VariancePath(ABC):
         if self.selects:
             return self.nonzero[float(table["variance"].iloc[0])] == 0
         mean, se = table["mean"].to_numpy(), table["se"].to_numpy()
-        return len(mean) > 1 and bool(abs(mean[1] - mean[0]) <= FLAT * se[best_of(mean)])
+        return len(mean) > 1 and bool(
+            abs(mean[1] - mean[0]) <= self.policy.flat * se[best_of(mean)]
+        )
 
     def tell(self, variance: float, done: float) -> None:
         """Report progress."""
@@ -225,33 +226,38 @@ class VariancePath(ABC):
             if slope <= 0:
                 self._go_back(ahead, slope, v)
                 return
-            v = ahead.variance * float(np.exp(toward(slope, ahead.bend)))
-        for _ in range(MOST // 2):
+            v = ahead.variance * float(np.exp(toward(slope, ahead.bend, self.policy)))
+        for _ in range(self.policy.max_variances // 2):
             self.score(readable(v))
             table = self.table()
             mean = _comparable(table["mean"].to_numpy())
             best = best_of(mean)
             drop, se = mean[best] - mean[-1], float(table["se"].iloc[best])
             beyond = len(mean) - 1 - best
-            if len(mean) > PAST + 1 and (
-                (beyond >= 1 and drop > CLEAR * se) or (beyond >= PAST and drop > FLAT * se)
+            if len(mean) > self.policy.steps_past_best + 1 and (
+                (beyond >= 1 and drop > self.policy.clear * se)
+                or (beyond >= self.policy.steps_past_best and drop > self.policy.flat * se)
             ):
                 break
-            last = mean[-PAST - 1 :]
-            if len(mean) > 2 * PAST:
+            last = mean[-self.policy.steps_past_best - 1 :]
+            if len(mean) > 2 * self.policy.steps_past_best:
                 self._refuse_impossible(table["mean"].to_numpy())
             alone = np.isnan(se)  # one fold has no standard error
-            if alone and beyond >= DOWN and (np.diff(mean[-DOWN - 1 :]) <= 0).all():
+            if (
+                alone
+                and beyond >= self.policy.falling_steps
+                and (np.diff(mean[-self.policy.falling_steps - 1 :]) <= 0).all()
+            ):
                 break
-            flat = len(mean) > 2 * PAST and v >= self.matters_to
-            if flat and np.ptp(last) <= _small(table, -1):
+            flat = len(mean) > 2 * self.policy.steps_past_best and v >= self.matters_to
+            if flat and np.ptp(last) <= _small(table, -1, self.policy):
                 break  # the prior no longer matters
             x, own = np.log(table["variance"].to_numpy()), readable(v)
-            if passed(x, mean, self._slopes(), se):
+            if passed(x, mean, self._slopes(), se, self.policy):
                 break
-            if not alone and (foreseen or near(x, mean)):
+            if not alone and (foreseen or near(x, mean, self.policy)):
                 self._ask(own)
-            on = next_step(x, mean, self._slopes(), se)
+            on = next_step(x, mean, self._slopes(), se, self.policy)
             if on == 0:
                 break
             # Not of its three digits, of which a path of whole steps would drift away.
@@ -259,7 +265,7 @@ class VariancePath(ABC):
 
     def _ask(self, variance: float) -> float | None:
         """The slope of the scores where the last evaluated is, if it costs less than another."""
-        if self.nonzero[variance] <= SLOPED:
+        if self.nonzero[variance] <= self.policy.min_nonzero_for_slope:
             return None
         slope = self.slope(variance)
         if slope is None or not np.isfinite(slope):
@@ -277,7 +283,7 @@ class VariancePath(ABC):
         before = next(iter(self.scores.values()))
         self.score(ahead)
         se, rise = standard_error(self.scores[ahead]), (self.scores[ahead] - before).mean()
-        if rise > CLEAR * se and self._ask(ahead) is not None:
+        if rise > self.policy.clear * se and self._ask(ahead) is not None:
             return True
         del self.scores[ahead]
         return False
@@ -286,7 +292,7 @@ class VariancePath(ABC):
         """Go back from where scores fall to where they rise."""
         v = ahead.variance
         while slope is not None and slope <= 0:
-            v *= float(np.exp(toward(slope, ahead.bend)))
+            v *= float(np.exp(toward(slope, ahead.bend, self.policy)))
             if not v > first:
                 return
             self.score(readable(v))
@@ -300,7 +306,7 @@ class VariancePath(ABC):
         there or next to it, the walk ended because the prior no longer mattered; at the lower end
         one more step makes a bracket.
         """
-        for _ in range(MOST // 2):
+        for _ in range(self.policy.max_variances // 2):
             table = self.table()
             x = np.log(table["variance"].to_numpy())
             y = _comparable(table["mean"].to_numpy())
@@ -309,14 +315,14 @@ class VariancePath(ABC):
             if best == len(x) - 1 and not np.isfinite(slope[best - 1 :]).any():
                 return
             if best == 0:
-                if len(x) > 1 and y[0] - y[1] <= _small(table, 0):
+                if len(x) > 1 and y[0] - y[1] <= _small(table, 0, self.policy):
                     return
                 if self.nonzero[float(table["variance"].iloc[0])] == 0:
                     return  # smaller variances give the same model, without any covariate
-                self.score(readable(float(np.exp(x[0])) / STEP))
+                self.score(readable(float(np.exp(x[0])) / self.policy.step_ratio))
                 continue
-            gain, target = promise(x, y, slope, best)
-            if gain <= _small(table, best) or target is None:
+            gain, target = promise(x, y, slope, best, self.policy)
+            if gain <= _small(table, best, self.policy) or target is None:
                 return
             if np.min(np.abs(x - target)) < 0.02:  # next to one done: halve the wider side
                 left = x[best] - x[best - 1]
@@ -357,10 +363,14 @@ def standard_error(s: np.ndarray) -> float:
     return size * float((s / size).std(ddof=1) / np.sqrt(len(s)))
 
 
-def _small(table: pd.DataFrame, at: int) -> float:
+def _small(table: pd.DataFrame, at: int, policy: PathPolicy) -> float:
     """Difference of scores with which a search is content, at a place of its table."""
     se, mean = float(table["se"].iloc[at]), table["mean"].to_numpy()
-    return FLAT * se if np.isfinite(se) else SHARE * float(np.ptp(mean[np.isfinite(mean)]))
+    return (
+        policy.flat * se
+        if np.isfinite(se)
+        else policy.flat_share * float(np.ptp(mean[np.isfinite(mean)]))
+    )
 
 
 def _comparable(mean: np.ndarray) -> np.ndarray:

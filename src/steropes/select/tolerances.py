@@ -4,20 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .search import DEAR
+from .policy import PathPolicy
 
 __all__ = ["Tolerances"]
-
-SMALL = 2_000_000  # rows times columns up to which exactness costs nothing,
-FINER = 1e-4  # and the folds' tolerance is that much finer: no rounding decides between variances
-COARSER = 10  # the folds' tolerance where variances are dear: λ is small beside the score's error,
-COARSEST = 30  # and smaller yet with
-HUNDREDS = 700  # nonzero coefficients,
-ROWS = 20  # where there are so many rows for each;
-LOOSEST = 0.1  # of λ: no multiple of a tolerance is more
-UNIT = 1e-5  # of the tolerance, without λ: the unit is the score's standard error then,
-ADAPTIVE = 1e-2  # far coarser than λ near the best one; an adaptive prior's goes by coefficients
-FULL = 0.1  # of it: how far the fit of all rows goes, which tells where the folds are
 
 
 @dataclass(frozen=True)
@@ -32,6 +21,7 @@ class Tolerances:
         Whether the prior has a λ; whether its penalties go by the coefficients.
     rows, columns : int
         Of the model; rows of η.
+    policy : PathPolicy
     """
 
     tol: float
@@ -39,24 +29,37 @@ class Tolerances:
     adaptive: bool
     rows: int
     columns: int
+    policy: PathPolicy
 
     def owed(self, nonzero: int) -> float:
         """What a fold's fit has to reach, with so many coefficients that are not zero."""
         if not self.selects:
-            return self.tol * (ADAPTIVE if self.adaptive else UNIT)
-        if nonzero <= DEAR or self._small:
+            return self.tol * (
+                self.policy.adaptive_factor if self.adaptive else self.policy.ridge_factor
+            )
+        if nonzero <= self.policy.many_nonzero or self._small:
             return self.tol
-        smallest = nonzero > HUNDREDS and self.rows > ROWS * nonzero
-        return max(self.tol, min(self.tol * (COARSEST if smallest else COARSER), LOOSEST))
+        smallest = (
+            nonzero > self.policy.dearest_nonzero and self.rows > self.policy.dearest_rows * nonzero
+        )
+        return max(
+            self.tol,
+            min(
+                self.tol * (self.policy.dearest_factor if smallest else self.policy.dear_factor),
+                self.policy.loosest,
+            ),
+        )
 
     def folds(self, nonzero: int) -> float:
         """What it is solved to."""
-        return self.owed(nonzero) * (FINER if self.selects and self._small else 1.0)
+        return self.owed(nonzero) * (
+            self.policy.small_factor if self.selects and self._small else 1.0
+        )
 
     def full(self, nonzero: int) -> float:
         """What the fit of all rows is solved to."""
-        return FULL * self.folds(nonzero)
+        return self.policy.full_factor * self.folds(nonzero)
 
     @property
     def _small(self) -> bool:
-        return self.rows * self.columns <= SMALL
+        return self.rows * self.columns <= self.policy.small
