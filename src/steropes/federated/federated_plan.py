@@ -308,7 +308,7 @@ class FederatedPlan:
 
     @property
     def intercepts(self) -> tuple[str, ...]:
-        """The name of the common intercept; empty if there is none."""
+        """The name of the common intercept; empty if absent."""
         shared = self.model in UNCONDITIONAL and self.baseline == "common"
         return ("intercept",) if shared else ()
 
@@ -335,7 +335,7 @@ class FederatedPlan:
 
     @property
     def coefficient_prior(self) -> Prior | None:
-        """The prior of the estimators; None if there is none."""
+        """The prior of the estimators; None if absent."""
         if self.prior == "none":
             return None
         kind = Laplace if self.prior == "laplace" else Normal

@@ -47,7 +47,7 @@ class FederatedResult:
     ----------
     plan : FederatedPlan
     names : list of str
-        Names of the coefficients, starting with the common intercept at X = 0 if there is one.
+        Names of the coefficients, starting with the common intercept at X = 0, if any.
     coef : (q,) array
         Estimates.
     vcov : (q, q) array or None

@@ -46,7 +46,7 @@ class LocalEstimate:
     Attributes
     ----------
     estimate : (q,) array
-        Coefficients, starting with the intercept at X = 0 if there is one.
+        Coefficients, starting with the intercept at X = 0, if any.
     variance : (q,) array
         Variances of the coefficients.
     usable : bool

@@ -45,7 +45,7 @@ class PooledDescription:
     grouped : bool
         Whether the loss of each site does not depend on an intercept of that site.
     start : (h,) array
-        Initial value of the common intercept, if there is one.
+        Initial value of the common intercept, if any.
     outcome_variance : float
         Variance of the outcome, within sites if each has its own intercept, otherwise over all
         rows.

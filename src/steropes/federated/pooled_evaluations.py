@@ -227,7 +227,7 @@ def sums_over_sites(
     ----------
     exchange : Exchange
     points : (m, P) array
-        Coefficients, starting with the common intercept if there is one.
+        Coefficients, starting with the common intercept, if any.
     center, scale : (p,) arrays
         The sums are over columns minus their centres and divided by their scales.
     columns : (k,) int array

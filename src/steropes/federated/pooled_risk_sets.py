@@ -70,7 +70,7 @@ class RiskSums:
     second : (k, k) array or None
         The Hessian's first sum, over the chosen columns.
     held_out : HeldOut or None
-        Sums over the fold that is left out, if there is one.
+        Sums over the fold that is left out, if any.
     """
 
     S: np.ndarray

@@ -76,7 +76,7 @@ def _at(folder: str | Path, n: int) -> Path:
 
 
 def _request(folder: str | Path, n: int) -> Message | None:
-    """Read the request of a round; None if there is none."""
+    """Read the request of a round; None if absent."""
     path = _at(folder, n) / "request.json"
     if not path.exists():
         return None

@@ -64,7 +64,7 @@ class SiteRows:
         Times of late entry.
     strata : (n,) int array or None
     codes : (n,) int array or None
-        Causes of events if there are several; 0 is censored.
+        Causes of events if several; 0 is censored.
     held_out : (n, folds · repeats) bool array or None
         The rows that each fold leaves out, if folds choose the variance.
     """

@@ -33,7 +33,7 @@ class Sums:
     ----------
     loss : (m,) array
     gradient : (m, 1 + p) or (m, p) array
-        Gradients, starting with the common intercept if there is one.
+        Gradients, starting with the common intercept, if any.
     hessian : (h, k, k) array
         Hessians at some of the points, over that intercept and the chosen columns.
     uncentred : (h, k) array
@@ -182,7 +182,7 @@ class _Weights:
 
 
 class _Curved:
-    """Exact Hessians over the chosen columns, preceded by the common intercept if there is one."""
+    """Exact Hessians over the chosen columns, preceded by the common intercept, if any."""
 
     def __init__(
         self, rows: SiteRows, plan: FederatedPlan, columns: np.ndarray, shift: np.ndarray

@@ -40,7 +40,7 @@ class Surrogate:
     Attributes
     ----------
     estimate : (q,) array
-        Coefficients, starting with the intercept at X = 0 if there is one.
+        Coefficients, starting with the intercept at X = 0, if any.
     hessian : (q, q) array
         Hessian of the surrogate there, without the penalty.
     optimality : float

@@ -41,7 +41,7 @@ class Problem:
     Attributes
     ----------
     design : DesignLike
-        The columns, starting with the intercept if there is one.
+        The columns, starting with the intercept, if any.
     likelihood : Likelihood
     weights : (n,) array
     offset : (n,) array or None
@@ -167,7 +167,7 @@ class Problem:
         active: WorkingSet | None = None,
         offset: np.ndarray | None = None,
     ) -> DataTerm:
-        """Create the data term, including the prior's smooth term if there is one.
+        """Create the data term, including the prior's smooth term, if any.
 
         Weights and offsets (n, B) default to those of the problem.
         """

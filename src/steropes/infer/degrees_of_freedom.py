@@ -27,7 +27,7 @@ def degrees_of_freedom(problem: Problem, beta: np.ndarray) -> float:
     problem : steropes.fit.Problem
         The problem with the prior of the fit.
     beta : (p,) array
-        Coefficients in X's units, starting with the intercept if there is one.
+        Coefficients in X's units, starting with the intercept, if any.
     """
     prior = problem.prior
     l1, l2 = problem.penalties(prior)

@@ -39,7 +39,7 @@ class Information:
     ----------
     problem : steropes.fit.Problem
     beta : (p,) array
-        Coefficients in X's units, starting with the intercept if there is one.
+        Coefficients in X's units, starting with the intercept, if any.
     l1, l2 : (p,) arrays
         Penalties in X's units.
     """
