@@ -218,7 +218,7 @@ def _check_controls(controls: ControlSet, questions: tuple[Question, ...]) -> No
             )
     negative = any(o.true_ratio == 1.0 for q in questions for o in q.outcomes)
     if controls.positive is not None and not (shared or negative):
-        raise DataError("positive controls are made of negative ones, and no negative is listed")
+        raise DataError("positive controls are made from negative ones, and none are listed")
 
 
 def _check_windows(windows: tuple[RiskWindow, ...], analyses: tuple[StudyAnalysis, ...]) -> None:
