@@ -194,6 +194,20 @@ def test_a_sample_is_of_people_not_of_rows(study):
     assert kept(study.compare(max_people=7, seed=2)) != kept(found)
 
 
+def on_treatment(**settings):
+    """The time in the cohort, from the first day on, as in R's CohortMethod."""
+    return TimeAtRisk(**{"start": 0, "end_anchor": "cohort end", **settings})
+
+
+def test_by_default_people_are_at_risk_from_the_day_after_to_the_end_of_observation(study):
+    study.person((T, 0, 20), (OUT, 40, 40))
+    study.person((T, 0, 20), (OUT, 0, 0))
+    study.person((C, 0, 20), (OUT, 1, 1))
+    people = study.population(TimeAtRisk()).people
+    assert people[["risk_start", "risk_end"]].to_numpy().tolist() == [[1, 1000]] * 2
+    assert people[["time", "event"]].to_numpy().tolist() == [[40, 1], [1, 1]]
+
+
 @pytest.mark.parametrize(
     ("at_risk", "risk"),
     [
@@ -202,6 +216,8 @@ def test_a_sample_is_of_people_not_of_rows(study):
         ({"end": 30}, (0, 50)),
         ({"start": 1, "end": 99, "end_anchor": "cohort start"}, (1, 99)),
         ({"start": 1, "start_anchor": "cohort end", "end": 9}, (21, 29)),
+        ({"start": 1, "end_anchor": "observation end"}, (1, 1000)),
+        ({"start": 1, "end": -9, "end_anchor": "observation end"}, (1, 991)),
         ({"end": 5000}, (0, 1000)),
         ({"end": 30, "max_days": 7}, (0, 6)),
     ],
@@ -209,7 +225,7 @@ def test_a_sample_is_of_people_not_of_rows(study):
 def test_time_at_risk_runs_between_its_anchors_and_ends_with_observation(study, at_risk, risk):
     study.person((T, 0, 20))
     study.person((C, 0, 20))
-    people = study.population(TimeAtRisk(**at_risk)).people
+    people = study.population(on_treatment(**at_risk)).people
     assert people[["risk_start", "risk_end"]].to_numpy().tolist() == [list(risk)] * 2
     assert people["days_at_risk"].tolist() == people["time"].tolist() == [risk[1] - risk[0] + 1] * 2
 
@@ -219,7 +235,7 @@ def test_the_first_outcome_at_risk_is_the_event_and_each_day_counts_once(study):
     study.person((C, 0, 20), (OUT, 0, 0))
     study.person((C, 0, 20), (OUT, 20, 20))
     study.person((C, 0, 20), (OUT, 21, 21))
-    people = study.population(TimeAtRisk()).people
+    people = study.population(on_treatment()).people
     assert people["time"].tolist() == [4, 1, 21, 21]
     assert people["event"].tolist() == [1, 1, 1, 0]
     assert people["outcomes"].tolist() == [2, 1, 1, 0]
@@ -231,15 +247,20 @@ def test_prior_outcomes_within_the_look_back_and_the_observation_period(study):
     before = study.person((T, 0, 20), (OUT, -200, -200), observed=(-100, 100))
     on_day_zero = study.person((T, 0, 20), (OUT, 0, 0))
     study.person((C, 0, 20))
-    population = study.population(TimeAtRisk(look_back=30))
+    population = study.population(on_treatment(look_back=30))
     assert population.people["person_id"].tolist()[:3] == [early, before, on_day_zero]
     assert population.attrition["rule"].tolist()[-2:] == [
         "No prior outcome",
         "Have at least 1 days at risk",
     ]
-    assert len(study.population(TimeAtRisk()).people) == 3
-    assert len(study.population(TimeAtRisk(remove_prior=False)).people) == 5
-    without_zero = study.population(TimeAtRisk(look_back=30, day_zero=False))
+    within_the_period = on_treatment(look_back=99_999)
+    assert before in study.population(within_the_period).people["person_id"].tolist()
+    assert len(study.population(within_the_period).people) == 3
+    ever = study.population(on_treatment())
+    assert ever.people["person_id"].tolist()[0] == on_day_zero
+    assert len(ever.people) == 2
+    assert len(study.population(on_treatment(remove_prior=False)).people) == 5
+    without_zero = study.population(on_treatment(look_back=30, day_zero=False))
     assert on_day_zero not in without_zero.people["person_id"].tolist()
 
 
@@ -247,25 +268,25 @@ def test_censoring_at_the_next_window_and_at_a_switch(study):
     study.person((T, 0, 10), (T, 20, 30), (C, 25, 40))
     study.person((C, 0, 10))
     to_end = {"end": 15}
-    free = study.population(TimeAtRisk(**to_end)).people
+    free = study.population(on_treatment(**to_end)).people
     assert free["risk_end"].tolist() == [25, 25, 30, 25]
-    window = study.population(TimeAtRisk(**to_end, censor_at_new_window=True)).people
+    window = study.population(on_treatment(**to_end, censor_at_new_window=True)).people
     assert window["risk_end"].tolist() == [19, 4, 30, 25]
-    switch = study.population(TimeAtRisk(**to_end, censor_at_switch=True)).people
+    switch = study.population(on_treatment(**to_end, censor_at_switch=True)).people
     assert switch["risk_end"].tolist() == [24, 4, 30, 25]
 
 
 def test_people_born_and_treated_before_1970_are_people_too(study):
     study.person((T, -20000, -19990), (T, -19980, -19970), observed=(-21000, 0), born=1940)
     study.person((C, -20000, -19990), observed=(-21000, 0), born=1940)
-    people = study.population(TimeAtRisk(end=30, censor_at_new_window=True)).people
+    people = study.population(on_treatment(end=30, censor_at_new_window=True)).people
     assert people["risk_end"].tolist() == [19, 40, 40]
 
 
 def test_the_minimum_of_days_counts_both_ends(study):
     study.person((T, 0, 4))
     study.person((C, 0, 5))
-    people = study.population(TimeAtRisk(min_days=6)).people
+    people = study.population(on_treatment(min_days=6)).people
     assert people["treated"].tolist() == [0]
 
 
@@ -273,7 +294,7 @@ def test_without_a_minimum_of_days_those_who_have_none_are_counted_too(study):
     study.person((T, 0, 0))
     study.person((T, 0, 9))
     study.person((C, 0, 9))
-    population = study.population(TimeAtRisk(start=1, min_days=0))
+    population = study.population(on_treatment(start=1, min_days=0))
     last = population.attrition.iloc[-1]
     assert last["rule"] == "Have a day at risk"
     assert last["target_entries"] == int((population.people["treated"] == 1).sum()) == 1
@@ -325,6 +346,10 @@ def test_rules_that_cannot_be_are_refused(settings, message):
 def test_a_window_that_ends_before_it_begins_is_refused():
     with pytest.raises(DataError, match="ends on day 3, before it begins on day 5"):
         TimeAtRisk(start=5, end=3, end_anchor="cohort start")
+    with pytest.raises(DataError, match="nobody is at risk 30 days after the end of observation"):
+        TimeAtRisk(end=30)
+    with pytest.raises(DataError, match="start_anchor must be one of cohort start, cohort end"):
+        TimeAtRisk(start_anchor="observation end")
 
 
 def test_cohorts_of_another_database_are_refused(study):

@@ -52,11 +52,12 @@ SETS = np.random.default_rng(3).integers(0, 40, len(PEOPLE))
 
 @pytest.mark.parametrize("weights", [None, WEIGHTS])
 @pytest.mark.parametrize("sets", [None, SETS])
-def test_the_likelihood_of_two_groups_is_coxs(weights, sets):
+@pytest.mark.parametrize("ties", ["efron", "breslow"])
+def test_the_likelihood_of_two_groups_is_coxs(ties, weights, sets):
     y = st.Surv(PEOPLE["time"].to_numpy(), PEOPLE["event"].to_numpy())
     x = PEOPLE[["treated"]].astype(float)
-    cox = st.CoxRegression(ties="breslow").fit(x, y, sample_weight=weights, strata=sets)
-    groups = TwoGroupCox.of(PEOPLE["time"], PEOPLE["event"], PEOPLE["treated"], weights, sets)
+    cox = st.CoxRegression(ties=ties).fit(x, y, sample_weight=weights, strata=sets)
+    groups = TwoGroupCox.of(PEOPLE["time"], PEOPLE["event"], PEOPLE["treated"], weights, sets, ties)
     assert groups.maximum() == pytest.approx(float(cox.coef_[0]), abs=1e-9)
     points = np.array([-2.0, -0.3, 0.0, 1.1])
     wanted = cox.profile("treated", points)
@@ -70,8 +71,8 @@ def test_the_likelihood_of_two_groups_is_coxs(weights, sets):
 def test_weights_are_repeated_rows():
     counts = np.random.default_rng(4).integers(0, 3, len(PEOPLE))
     again = PEOPLE.loc[PEOPLE.index.repeat(counts)]
-    one = TwoGroupCox.of(PEOPLE["time"], PEOPLE["event"], PEOPLE["treated"], counts)
-    two = TwoGroupCox.of(again["time"], again["event"], again["treated"])
+    one = TwoGroupCox.of(PEOPLE["time"], PEOPLE["event"], PEOPLE["treated"], counts, ties="breslow")
+    two = TwoGroupCox.of(again["time"], again["event"], again["treated"], ties="breslow")
     assert one.maximum() == pytest.approx(two.maximum(), abs=1e-10)
     np.testing.assert_allclose(one.interval(), two.interval(), atol=1e-8)
 
@@ -107,7 +108,7 @@ def library(kind, stratified, weights=None):
     x = pd.DataFrame({"treatment": PEOPLE["treated"].astype(float), "sick": SICK.astype(float)})
     y, more = PEOPLE["event"].to_numpy(), {}
     if kind == "cox":
-        model, y = st.CoxRegression(ties="breslow"), st.Surv(PEOPLE["time"].to_numpy(), y)
+        model, y = st.CoxRegression(ties="efron"), st.Surv(PEOPLE["time"].to_numpy(), y)
     elif kind == "logistic":
         model = st.ConditionalLogisticRegression() if stratified else st.LogisticRegression()
     else:
@@ -138,7 +139,7 @@ def test_models_with_covariates_are_the_librarys(kind, stratified):
 def test_weighted_cox_models_have_robust_intervals():
     found = estimate_effect(PEOPLE, OutcomeModel(weighted=True), weights=WEIGHTS)
     y = st.Surv(PEOPLE["time"].to_numpy(), PEOPLE["event"].to_numpy())
-    cox = st.CoxRegression(ties="breslow").fit(
+    cox = st.CoxRegression(ties="efron").fit(
         PEOPLE[["treated"]].astype(float), y, sample_weight=WEIGHTS
     )
     wanted = cox.summary(kind="robust").loc["treated"]
@@ -164,7 +165,7 @@ def test_an_interaction_is_that_of_the_products():
     t = PEOPLE["treated"].to_numpy(float)
     x = pd.DataFrame({"treatment": t, "sick": SICK, "both": t * SICK})
     y = st.Surv(PEOPLE["time"].to_numpy(), PEOPLE["event"].to_numpy())
-    wanted = st.CoxRegression(ties="breslow").fit(x, y).summary()
+    wanted = st.CoxRegression(ties="efron").fit(x, y).summary()
     line = found.interactions.iloc[0]
     assert line["covariate_id"] == 8532001
     np.testing.assert_allclose(
@@ -334,7 +335,7 @@ def test_constant_effects_and_robust_errors_in_closed_form_are_those_of_a_fit(we
     )
     found = estimate_effect(PEOPLE, model, weights=weights, sets=sets)
     y = st.Surv(PEOPLE["time"].to_numpy(), PEOPLE["event"].to_numpy())
-    cox = st.CoxRegression(ties="breslow").fit(
+    cox = st.CoxRegression(ties="efron").fit(
         PEOPLE[["treated"]].astype(float), y, sample_weight=weights, strata=sets
     )
     clusters = PEOPLE["person_id"] if sets is None else sets
@@ -352,7 +353,7 @@ def test_a_constant_effect_is_tested_beside_covariates_too():
     found = estimate_effect(PEOPLE, model, features=FEATURES)
     x = pd.DataFrame({"treatment": PEOPLE["treated"].astype(float)})
     y = st.Surv(PEOPLE["time"].to_numpy(), PEOPLE["event"].to_numpy())
-    both = st.CoxRegression(ties="breslow").fit(x.assign(sick=SICK), y)
-    alone = st.CoxRegression(ties="breslow").fit(x, y, offset=both.coef_[1] * SICK)
+    both = st.CoxRegression(ties="efron").fit(x.assign(sick=SICK), y)
+    alone = st.CoxRegression(ties="efron").fit(x, y, offset=both.coef_[1] * SICK)
     wanted = alone.test_proportionality().loc["treatment", "p"]
     assert found.proportional_p == pytest.approx(wanted, rel=1e-4)

@@ -19,7 +19,7 @@ from steropes.studies.execution.validation import LONGEST, whole, yes_or_no
 
 __all__ = ["StudyPopulation", "TimeAtRisk", "study_population"]
 
-Anchor = Literal["cohort start", "cohort end"]
+Anchor = Literal["cohort start", "cohort end", "observation end"]
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,13 @@ class TimeAtRisk:
 
     Attributes
     ----------
-    start, end : int, default 0
-        First and last day at risk, relative to their anchors. The end is never later than the end
-        of observation. "On treatment" with a gap of 30 days is ``end=30`` from the cohort's end.
-    start_anchor, end_anchor : "cohort start" or "cohort end"
-        Default: from the start to the end of the cohort.
+    start, end : int, default 1 and 0
+        First and last day at risk, relative to their anchors. The end is never later than the
+        end of observation. By default people are at risk from the day after the start to the end
+        of observation, whatever they take later ("intention to treat"). "On treatment" with a gap
+        of 30 days is ``end=30, end_anchor="cohort end"``.
+    start_anchor : "cohort start" or "cohort end"
+    end_anchor : "observation end", "cohort start" or "cohort end"
     day_zero : bool, default True
         Whether the first day of the window is at risk. Otherwise the window begins a day later, and
         an outcome on that first day is a prior one.
@@ -48,36 +50,44 @@ class TimeAtRisk:
     censor_at_switch : bool, default False
         Censor the day before the first entry into the other cohort after the start.
     remove_prior : bool, default True
-        Leave out entries with an outcome before the first day at risk, in the same observation
-        period.
-    look_back : int, default 99999
-        Days before the start in which prior outcomes count: on day -d if d < ``look_back``.
+        Leave out entries with the outcome before the first day at risk.
+    look_back : int, optional
+        Count such an outcome only in the same observation period and on day -d before the start
+        with d < ``look_back``, as R's CohortMethod does. Default: an outcome ever recorded counts,
+        in times without observation too.
     """
 
-    start: int = 0
+    start: int = 1
     start_anchor: Anchor = "cohort start"
     end: int = 0
-    end_anchor: Anchor = "cohort end"
+    end_anchor: Anchor = "observation end"
     day_zero: bool = True
     min_days: int = 1
     max_days: int | None = None
     censor_at_new_window: bool = False
     censor_at_switch: bool = False
     remove_prior: bool = True
-    look_back: int = 99999
+    look_back: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("start", "end"):
             whole(name, getattr(self, name), -LONGEST, LONGEST)
-        for name in ("start_anchor", "end_anchor"):
-            if getattr(self, name) not in get_args(Anchor):
+        of_cohort = ("cohort start", "cohort end")
+        for name, allowed in (("start_anchor", of_cohort), ("end_anchor", get_args(Anchor))):
+            if getattr(self, name) not in allowed:
                 raise DataError(
-                    f'{name} must be "cohort start" or "cohort end", not {getattr(self, name)!r}'
+                    f"{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}"
                 )
+        if self.end_anchor == "observation end" and self.end > 0:
+            raise DataError(
+                f"nobody is at risk {self.end} days after the end of observation; count the end "
+                'from another day: end_anchor="cohort end" or "cohort start"'
+            )
         for name in ("day_zero", "censor_at_new_window", "censor_at_switch", "remove_prior"):
             yes_or_no(name, getattr(self, name))
         whole("min_days", self.min_days, 0, LONGEST)
-        whole("look_back", self.look_back, 0, LONGEST)
+        if self.look_back is not None:
+            whole("look_back", self.look_back, 0, LONGEST)
         if self.max_days is not None:
             whole("max_days", self.max_days, 1, LONGEST)
         if self.start_anchor == self.end_anchor and self.end < self.start:
@@ -160,7 +170,8 @@ def study_population(
         )
     entries = pd.DataFrame(comparison.entries)
     entries.insert(0, "row", np.arange(len(entries)))
-    events = _outcome_days(entries, cohorts.only([] if outcome is None else outcome))
+    recorded = _outcome_days(entries, cohorts.only([] if outcome is None else outcome))
+    events = _observed(recorded)
     first = rule.start + (0 if rule.day_zero else 1)
     entries["risk_start"] = first + _anchor(entries, rule.start_anchor)
     attrition = Attrition(comparison.attrition.to_dict("records"))
@@ -169,9 +180,12 @@ def study_population(
         attrition.count(rule_text, entries["person_id"].to_numpy(), entries["treated"].to_numpy())
 
     if rule.remove_prior and outcome is not None:
-        start = entries["risk_start"].to_numpy()[events["row"]]
-        prior = (events["day"] > -rule.look_back) & (events["day"] < start)
-        entries = entries[~np.isin(entries["row"], events["row"][prior])].copy()
+        counted = recorded if rule.look_back is None else events
+        start = entries["risk_start"].to_numpy()[counted["row"]]
+        prior = counted["day"] < start
+        if rule.look_back is not None:
+            prior &= counted["day"] > -rule.look_back
+        entries = entries[~np.isin(entries["row"], counted["row"][prior])].copy()
         count("No prior outcome")
     entries["risk_end"] = _risk_end(entries, rule)
     if rule.censor_at_new_window:
@@ -186,7 +200,8 @@ def study_population(
         count("Have a day at risk")
     people = _with_outcomes(entries, events)
     if competing is not None:
-        people = _with_competing(people, _outcome_days(entries, cohorts.only(int(competing))))
+        others = _observed(_outcome_days(entries, cohorts.only(int(competing))))
+        people = _with_competing(people, others)
     name = "any outcome" if outcome is None else cohorts.name(outcome)
     return StudyPopulation(people, attrition.frame(), outcome, name)
 
@@ -195,6 +210,8 @@ def _anchor(entries: pd.DataFrame, anchor: str) -> NDArray:
     """Return the days from the start to the anchor."""
     if anchor == "cohort end":
         return entries["to_end"].to_numpy()
+    if anchor == "observation end":
+        return entries["to_observation_end"].to_numpy()
     return np.zeros(len(entries), dtype=np.int64)
 
 
@@ -211,18 +228,27 @@ def _risk_end(entries: pd.DataFrame, rule: TimeAtRisk) -> NDArray:
 
 
 def _outcome_days(entries: pd.DataFrame, outcome: CohortTable) -> dict[str, NDArray]:
-    """Find each entry's outcomes in its observation period: ``row``, and ``day`` from the start."""
+    """Find each entry's recorded outcomes: ``row``, ``day`` from the start, and ``observed``.
+
+    Observed are those in the observation period of the entry (1, otherwise 0).
+    """
     recorded = pd.DataFrame({"person_id": outcome.subject, "on": days(outcome.start)})
     people = entries[["row", "person_id", "to_observation_end", "observed_before"]].assign(
         from_day=days(entries["start"].to_numpy())
     )
     both = people.merge(recorded.drop_duplicates(), on="person_id")
     both["day"] = both["on"] - both["from_day"]
-    both = both[
-        (both["day"] >= -both["observed_before"]) & (both["day"] <= both["to_observation_end"])
-    ]
+    both["observed"] = (both["day"] >= -both["observed_before"]) & (
+        both["day"] <= both["to_observation_end"]
+    )
     both = both.sort_values(["row", "day"])
-    return {name: both[name].to_numpy(np.int64) for name in ("row", "day")}
+    return {name: both[name].to_numpy(np.int64) for name in ("row", "day", "observed")}
+
+
+def _observed(recorded: dict[str, NDArray]) -> dict[str, NDArray]:
+    """Select the recorded outcomes that lie in the observation period of their entry."""
+    inside = recorded["observed"] == 1
+    return {name: recorded[name][inside] for name in ("row", "day")}
 
 
 def _censor_at_next(entries: pd.DataFrame) -> pd.DataFrame:

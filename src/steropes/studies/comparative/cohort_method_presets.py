@@ -14,15 +14,18 @@ from steropes.studies.outcomes.settings import OutcomeModel
 
 __all__ = ["cohort_method", "cohort_method_demo"]
 
+# From the start to the end of the cohort, without outcomes earlier in the observation period.
+AT_RISK = TimeAtRisk(start=0, end=0, end_anchor="cohort end", look_back=99_999)
+
 
 def cohort_method(id: int = 1, description: str = "", **settings: Any) -> StudyAnalysis:
     """An analysis with the defaults of R's CohortMethod 6.
 
     Who enters the second cohort is censored there; first exposure, 365 days of observation
-    before, the common period; nobody with the outcome ever before; at risk from the cohort's
-    start to its end; a propensity model with a Laplace prior by cross-validation on 250,000
-    people of an arm; and Cox's model of the treatment with the profile interval, also where
-    there are weights (where a robust one would be right). A year of age is 365.25 days.
+    before, the common period; nobody with the outcome earlier in the observation period; at risk
+    from the cohort's start to its end; a propensity model with a Laplace prior by cross-validation on 250,000
+    people of an arm; and Cox's model of the treatment, ties after Breslow, with the profile
+    interval, also where there are weights (where a robust one would be right). A year of age is 365.25 days.
 
     Parameters
     ----------
@@ -31,7 +34,8 @@ def cohort_method(id: int = 1, description: str = "", **settings: Any) -> StudyA
     **settings
         Fields of ``StudyAnalysis`` that are to differ.
     """
-    model = settings.pop("outcome_model", OutcomeModel(interval="profile"))
+    model = settings.pop("outcome_model", _profile())
+    settings.setdefault("at_risk", AT_RISK)
     cohorts = replace(settings.pop("cohorts", ComparisonRules()), age_rule="365.25 days")
     return StudyAnalysis(id, description, cohorts=cohorts, outcome_model=model, **settings)
 
@@ -46,7 +50,7 @@ def cohort_method_demo() -> tuple[StudyAnalysis, ...]:
     """
     common: dict[str, Any] = {
         "cohorts": ComparisonRules(both="remove all", washout_days=183),
-        "at_risk": TimeAtRisk(end=30, censor_at_new_window=True),
+        "at_risk": replace(AT_RISK, end=30, censor_at_new_window=True),
     }
     scored = {**common, "propensity": PropensityRules(variance=0.01)}
     match = Match(max_ratio=100)
@@ -70,4 +74,4 @@ def cohort_method_demo() -> tuple[StudyAnalysis, ...]:
 
 
 def _profile(**settings: Any) -> OutcomeModel:
-    return OutcomeModel(interval="profile", **settings)
+    return OutcomeModel(interval="profile", ties="breslow", **settings)

@@ -11,6 +11,7 @@ from typing import Any
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_builders import ConceptSet
 from steropes.studies.cohorts.study_population import TimeAtRisk
+from steropes.studies.comparative.cohort_method_presets import cohort_method
 from steropes.studies.comparative.positive_controls import PositiveControls
 from steropes.studies.comparative.settings import Outcome, Question, StudyAnalysis
 from steropes.studies.database.column_types import require_time_zone
@@ -232,7 +233,8 @@ def _check_windows(windows: tuple[RiskWindow, ...], analyses: tuple[StudyAnalysi
         if gone:
             raise DataError(f"window {w.id}: there is no analysis {gone[0]}")
         for a in analyses:
-            if (not w.analyses or a.id in w.analyses) and a.at_risk != TimeAtRisk():
+            by_default = a.at_risk in (TimeAtRisk(), cohort_method().at_risk)
+            if (not w.analyses or a.id in w.analyses) and not by_default:
                 raise DataError(
                     f"analysis {a.id} has a time at risk of its own beside window {w.id}; "
                     "give it in one of the two places"
@@ -278,8 +280,16 @@ def _preset(values: Any, source: Source, place: Place) -> Any:
     if values["preset"] != "cohort_method":
         where = source.where((*place, "preset"))
         raise DataError(f"{where}: there is no preset {values['preset']!r}, only 'cohort_method'")
-    model = {"interval": "profile", **dict(own.get("outcome_model", {}))}
-    return {**own, "outcome_model": model}
+    preset = asdict(cohort_method())
+    made = dict(own)
+    for part, differs in (
+        ("cohorts", ("age_rule",)),
+        ("at_risk", ("start", "end", "end_anchor", "look_back")),
+        ("outcome_model", ("interval", "ties")),
+    ):
+        if isinstance(own.get(part, {}), Mapping):  # another type is refused with its line
+            made[part] = {n: preset[part][n] for n in differs} | dict(own.get(part, {}))
+    return made
 
 
 def grid_schema() -> dict[str, Any]:

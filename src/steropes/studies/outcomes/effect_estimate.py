@@ -211,9 +211,11 @@ def reason_without_estimate(people: pd.DataFrame) -> str:
     return ""
 
 
-def _counted(people: pd.DataFrame, w: NDArray | None, s: NDArray | None) -> TwoGroupCox:
+def _counted(
+    people: pd.DataFrame, model: OutcomeModel, w: NDArray | None, s: NDArray | None
+) -> TwoGroupCox:
     """Count the people at risk and the events."""
-    return TwoGroupCox.of(people["time"], people["event"] == 1, people["treated"], w, s)
+    return TwoGroupCox.of(people["time"], people["event"] == 1, people["treated"], w, s, model.ties)
 
 
 def _from_counts(
@@ -221,7 +223,7 @@ def _from_counts(
 ) -> Estimate:
     """Estimate Cox's model of the treatment alone from its exact likelihood."""
     strata = s if model.stratified else None
-    groups = _counted(people, w, strata)
+    groups = _counted(people, model, w, strata)
     best = groups.maximum()
     if math.isnan(best):
         return Estimate(note="no set or stratum has an outcome and people of both arms at risk")
@@ -291,7 +293,7 @@ def _from_fit(
         profile["log_likelihood"] -= profile["log_likelihood"].max()
     proportional = fitted.proportional_p
     if model.plain:  # The likelihood is known for any kind of interval.
-        groups = _counted(people, w, s if model.stratified else None)
+        groups = _counted(people, model, w, s if model.stratified else None)
         profile = _profile(groups, model, fitted.log_rr, groups.interval())
         at = groups.log_likelihood([fitted.log_rr, 0.0])
         llr = float(at[0] - at[1])

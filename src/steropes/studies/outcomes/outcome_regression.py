@@ -83,7 +83,7 @@ def fit_outcome_model(
     proportional = math.nan
     if model.kind == "cox":
         rest = fitted.linear_predictor(x) - log_rr * (people["treated"].to_numpy() == 1)
-        proportional = _proportional(people, rest, y, fit)
+        proportional = _proportional(people, model, rest, y, fit)
     return FittedEffect(
         log_rr,
         se,
@@ -115,13 +115,15 @@ def _fitted(
     return estimator.fit(x, y, **fit), y, fit
 
 
-def _proportional(people: pd.DataFrame, rest: NDArray, y: Any, fit: dict[str, Any]) -> float:
+def _proportional(
+    people: pd.DataFrame, model: OutcomeModel, rest: NDArray, y: Any, fit: dict[str, Any]
+) -> float:
     """Test the proportionality of the treatment's hazards, with the covariates as offset."""
     import steropes as st
 
     treated = (people["treated"].to_numpy(dtype=float) == 1).astype(float)[:, None]
     try:
-        alone = st.CoxRegression(ties="breslow").fit(treated, y, offset=rest, **fit)
+        alone = st.CoxRegression(ties=model.ties).fit(treated, y, offset=rest, **fit)
         return float(alone.test_proportionality()["p"].iloc[0])
     except (SeparationError, DataError, np.linalg.LinAlgError):  # Such as a single event time.
         return math.nan
@@ -151,7 +153,7 @@ def _estimator(people: pd.DataFrame, model: OutcomeModel, free: list[str]) -> tu
     happened = (people["event"] == 1).to_numpy().astype(int)
     if model.kind == "cox":
         return (
-            st.CoxRegression(ties="breslow", **settings),
+            st.CoxRegression(ties=model.ties, **settings),
             st.Surv(people["time"].to_numpy(), happened),
             {},
         )

@@ -7,6 +7,7 @@ from typing import Literal, get_args
 
 from steropes.errors import DataError
 from steropes.studies.execution.validation import LONGEST, real, whole, yes_or_no
+from steropes.studies.outcomes.two_group_cox import Ties
 
 __all__ = ["Interval", "Kind", "OutcomeModel"]
 
@@ -21,9 +22,12 @@ class OutcomeModel:
     Attributes
     ----------
     kind : str, default "cox"
-        "cox": time to the first outcome, with Breslow's method for ties. "fine-gray": the same with
-        a competing outcome. "logistic": occurrence of the outcome. "poisson": number of outcomes,
-        with the days at risk as exposure.
+        "cox": time to the first outcome. "fine-gray": the same with a competing outcome.
+        "logistic": occurrence of the outcome. "poisson": number of outcomes, with the days at risk
+        as exposure.
+    ties : {"efron", "breslow"}, default "efron"
+        How Cox's model treats outcomes on the same day. Efron's approximation is nearer to the
+        exact likelihood; R's CohortMethod has Breslow's.
     stratified : bool, default False
         Compare within matched sets or strata only, by the conditional likelihood.
     weighted : bool, default False
@@ -57,6 +61,7 @@ class OutcomeModel:
     """
 
     kind: Kind = "cox"
+    ties: Ties = "efron"
     stratified: bool = False
     weighted: bool = False
     covariates: bool = False
@@ -73,7 +78,8 @@ class OutcomeModel:
     horizon: int | None = None
 
     def __post_init__(self) -> None:
-        for name, allowed in (("kind", get_args(Kind)), ("interval", get_args(Interval))):
+        named = {"kind": Kind, "ties": Ties, "interval": Interval}
+        for name, allowed in ((n, get_args(values)) for n, values in named.items()):
             if getattr(self, name) not in allowed:
                 raise DataError(
                     f"{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}"

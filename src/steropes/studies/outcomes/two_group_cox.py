@@ -3,19 +3,23 @@
 With one 0/1 covariate the data enter only through the weights at risk and of events in each arm at
 each event time of each stratum. These are counted once; the log-likelihood at any number of log
 hazard ratios is then a sum over event times, exact and cheap enough for a grid of hundreds of
-outcomes. Ties are treated by Breslow's method.
+outcomes. Under Efron's approximation a time with d events counts as d times, each with
+an equal part of the events, before which 0, 1/d, 2/d … of the weight of those events has left.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["TwoGroupCox"]
+__all__ = ["Ties", "TwoGroupCox"]
+
+Ties = Literal["efron", "breslow"]
 
 FARTHEST = 40.0  # The range around zero in which log hazard ratios are searched.
 
@@ -36,6 +40,8 @@ class TwoGroupCox:
         Event times and their strata (numbered from 0).
     target_events : ndarray, shape (m,)
         Weight of the events of the target arm.
+    departed : ndarray, shape (m,)
+        Share of the tied events that is no longer at risk: 0 everywhere under Breslow's ties.
     """
 
     target: NDArray
@@ -45,6 +51,7 @@ class TwoGroupCox:
     time: NDArray
     stratum: NDArray
     target_events: NDArray
+    departed: NDArray
 
     @classmethod
     def of(
@@ -54,6 +61,7 @@ class TwoGroupCox:
         treated: ArrayLike,
         weight: ArrayLike | None = None,
         strata: ArrayLike | None = None,
+        ties: Ties = "efron",
     ) -> TwoGroupCox:
         """Count the people at risk and the events at each event time.
 
@@ -62,6 +70,8 @@ class TwoGroupCox:
         time, event, treated : array_like, shape (n,)
         weight : array_like, shape (n,), optional
         strata : array_like of int, shape (n,), optional
+        ties : {"efron", "breslow"}
+            Therneau and Grambsch (2000), section 3.3.
         """
         t = np.asarray(time, dtype=float)
         of_stratum = np.zeros(len(t), dtype=np.int64)
@@ -78,15 +88,24 @@ class TwoGroupCox:
         m = int(group[-1]) + 1 if len(group) else 0
         sums = [np.bincount(group, w * part, minlength=m) for part in (arm, ~arm, died, died & arm)]
         at_risk = [_running(s, stratum[new]) for s in sums[:2]]
-        keep = sums[2] > 0
+        in_target = float(sums[3].sum())
+        tied = np.bincount(group[died & (w > 0)], minlength=m)  # events at each time
+        parts = tied if ties == "efron" else np.minimum(tied, 1)
+        row = np.repeat(np.arange(m), parts)  # one for each part of the events of a time
+        share = 1 / parts[row]
+        departed = (np.arange(len(row)) - np.searchsorted(row, row)) * share
+        target, comparator, events, of_target, times, strata_of = (
+            a[row] for a in (*at_risk, *sums[2:], t[new], stratum[new])
+        )
         return cls(
-            at_risk[0][keep],
-            at_risk[1][keep],
-            sums[2][keep],
-            float(sums[3].sum()),
-            t[new][keep],
-            stratum[new][keep],
-            sums[3][keep],
+            target - departed * of_target,
+            comparator - departed * (events - of_target),
+            events * share,
+            in_target,
+            times,
+            strata_of,
+            of_target * share,
+            departed,
         )
 
     def log_likelihood(self, log_rr: ArrayLike) -> NDArray:

@@ -93,20 +93,32 @@ def robust_error(
     order = np.lexsort((groups.time, groups.stratum))
     span = max(float(t.max(initial=0.0)), 0.0) + 1.0
     places = groups.stratum[order] * span + groups.time[order]
-    parts = []
-    for x in (1.0, 0.0):
-        lost = hazard * math.exp(log_rr * x) * (x - share)
-        parts.append(_within(lost[order], groups.stratum[order], places, stratum, span, t))
-    score = -np.where(arm, parts[0], parts[1])
     at = np.searchsorted(places, stratum * span + t)
     mine = np.minimum(at, max(len(places) - 1, 0))
+    parts = []
+    for x in (1.0, 0.0):
+        lost = (hazard * math.exp(log_rr * x) * (x - share))[order]
+        part = _within(lost, groups.stratum[order], places, stratum, span, t)
+        if len(places):  # tied events are at risk of a part of their own time's hazard only
+            part = part - np.where(died, _at_time(lost * groups.departed[order], places)[mine], 0.0)
+        parts.append(part)
+    score = -np.where(arm, parts[0], parts[1])
     if len(places):
-        score = score + np.where(died, arm - share[order][mine], 0.0)
+        weight_of = groups.events[order]
+        mean = _at_time(share[order] * weight_of, places) / _at_time(weight_of, places)
+        score = score + np.where(died, arm - mean[mine], 0.0)
     score = w * score
     if clusters is not None:
         number = np.unique(np.asarray(clusters), return_inverse=True)[1]
         score = np.bincount(number, score)
     return math.sqrt(float(score @ score)) / groups.information(log_rr)
+
+
+def _at_time(values: NDArray, places: NDArray) -> NDArray:
+    """Sum the values of each event time, for every row of that time."""
+    first = np.flatnonzero(np.diff(places, prepend=-np.inf))
+    counts = np.diff(np.append(first, len(places)))
+    return np.repeat(np.add.reduceat(values, first), counts)
 
 
 def _within(
