@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 import steropes as st
-from steropes.studies.beside import beside, e_values
 from steropes.studies.comparative.propensity_weights import propensity_weights
 from steropes.studies.comparative.score_strata import Stratify, score_strata
+from steropes.studies.comparative.sensitivity_analyses import beside, e_values
 
 
 def people(n=400, seed=1):

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from html import escape
 from typing import TYPE_CHECKING
 
-from steropes.studies.beside import LARGEST_WEIGHT
 from steropes.studies.comparative.estimands import estimand_name
+from steropes.studies.comparative.study_specification import LARGEST_WEIGHT
 from steropes.studies.disclosure.study import Published
 from steropes.studies.report.formatting import (
     TEST_OF_HAZARDS,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from steropes.studies.beside import LARGEST_WEIGHT
+from steropes.studies.comparative.study_specification import LARGEST_WEIGHT
 from steropes.studies.disclosure import Bound, DisclosureRules
 from steropes.studies.disclosure.rounding import significant, to_unit
 from steropes.studies.disclosure.study import Published, publish, published_at_risk

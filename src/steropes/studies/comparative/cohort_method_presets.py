@@ -23,9 +23,10 @@ def cohort_method(id: int = 1, description: str = "", **settings: Any) -> StudyA
 
     Who enters the second cohort is censored there; first exposure, 365 days of observation
     before, the common period; nobody with the outcome earlier in the observation period; at risk
-    from the cohort's start to its end; a propensity model with a Laplace prior by cross-validation on 250,000
-    people of an arm; and Cox's model of the treatment, ties after Breslow, with the profile
-    interval, also where there are weights (where a robust one would be right). A year of age is 365.25 days.
+    from the cohort's start to its end; a propensity model with a Laplace prior by
+    cross-validation on 250,000 people of an arm; and Cox's model of the treatment, ties after
+    Breslow, with the profile interval, also where there are weights (where a robust one would be
+    right). A year of age is 365.25 days. An ``outcome_model`` that is given keeps its own ties.
 
     Parameters
     ----------

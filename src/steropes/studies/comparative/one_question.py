@@ -1,9 +1,10 @@
-"""The comparative study from database to hazard ratio: the order of the steps, and nothing else."""
+"""The comparative study of one question, run as a specification of one question is."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,34 +13,57 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.errors import DataError
-from steropes.studies.balance import balance_table, largest_shift
-from steropes.studies.beside import Beside, beside
-from steropes.studies.cohorts import Cohort, CohortRules, describe_empty_arm, find_new_users
 from steropes.studies.cohorts.cohort_frame import People
-from steropes.studies.comparative.tied_scores import TieOrders, tied_share, try_tie_orders
-from steropes.studies.covariates import (
-    CovariateRules,
-    Covariates,
-    NothingLeftError,
-    extract_covariates,
+from steropes.studies.comparative.covariate_balance import Balance, covariate_balance
+from steropes.studies.comparative.outcome_analysis import AnalysisResult, Prepared
+from steropes.studies.comparative.propensity_scores import PropensityScores
+from steropes.studies.comparative.score_matching import match_scores
+from steropes.studies.comparative.sensitivity_analyses import (
+    Beside,
+    adjustment_table,
+    follow_up_table,
 )
+from steropes.studies.comparative.settings import StudyAnalysis
+from steropes.studies.comparative.study_specification import (
+    ALTERNATIVES,
+    CRUDE,
+    MAIN,
+    MATCHED,
+    OUTCOME,
+    ROLES,
+    study_specification,
+)
+from steropes.studies.comparative.tied_scores import TieOrders, tied_share, try_tie_orders
+from steropes.studies.covariates.analysis_catalogue import ANALYSES
+from steropes.studies.covariates.preprocessing import Tidied
 from steropes.studies.database.column_types import require_time_zone
 from steropes.studies.database.data_notes import DataNote, distinct, explained
-from steropes.studies.database.omop import OmopDatabase, RecordsOf, opened
+from steropes.studies.database.domain_hints import domain_hint
+from steropes.studies.database.omop import OmopDatabase, opened
 from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics, DiagnosticThresholds
-from steropes.studies.diagnostics.convergence import convergence, quiet_fits
+from steropes.studies.diagnostics.convergence import convergence
 from steropes.studies.disclosure import Bound, DisclosureRules, site_rules
-from steropes.studies.effects import (
-    arm_curves,
-    hazard_ratio,
-    incidence_rates,
-    minimum_detectable_ratio,
+from steropes.studies.effects import arm_curves, incidence_rates
+from steropes.studies.execution.analysis_cache import Workbench
+from steropes.studies.execution.specification import GridSpec
+from steropes.studies.execution.validation import (
+    LONGEST,
+    concept,
+    concepts,
+    real,
+    share,
+    text,
+    whole,
+    yes_or_no,
 )
-from steropes.studies.execution.validation import real, text, whole, yes_or_no
-from steropes.studies.matching import comparable_scores, match_propensity
-from steropes.studies.propensity import Propensity, fit_propensity, too_few
+from steropes.studies.outcomes.outcome_summaries import detectable_ratio
+from steropes.studies.outcomes.two_group_cox import TwoGroupCox
+from steropes.studies.propensity import Propensity
+from steropes.studies.results.ratios import ratio_of
 
-__all__ = ["ComparativeStudy", "StudySettings", "comparative_study"]
+__all__ = ["ComparativeStudy", "StudyCovariates", "StudySettings", "comparative_study"]
+
+DEMOGRAPHIC = {1: "sex", 3: "age", 6: "index year"}
 
 
 @dataclass(frozen=True)
@@ -107,8 +131,16 @@ class StudySettings:
     time_zone: str = "UTC"
 
     def __post_init__(self) -> None:
-        self.part(CohortRules)  # both check their own
-        object.__setattr__(self, "exclude", self.part(CovariateRules).exclude)
+        for role in ROLES:
+            concept(role, getattr(self, role))
+        for name in ("washout_days", "window_days"):
+            whole(name, getattr(self, name), 0, LONGEST)
+        if self.risk_days is not None:
+            whole("risk_days", self.risk_days, 1, LONGEST)
+        yes_or_no("descendants", self.descendants)
+        whole("min_people", self.min_people, 0)
+        share("min_share", self.min_share)
+        object.__setattr__(self, "exclude", concepts("exclude", self.exclude))
         if self.target == self.comparator:
             raise DataError(f"target and comparator are the same concept, {self.target}")
         real("caliper", self.caliper)
@@ -123,9 +155,54 @@ class StudySettings:
         text("schema", self.schema)
         require_time_zone(self.time_zone)
 
-    def part(self, kind: type) -> Any:
-        """The settings that ``kind``, another dataclass, has fields for."""
-        return kind(**{f.name: getattr(self, f.name) for f in fields(kind)})
+
+@dataclass(frozen=True, repr=False)
+class StudyCovariates:
+    """The covariates of the propensity model of a study.
+
+    Attributes
+    ----------
+    columns : DataFrame
+        One row a covariate: ``covariate_id``, ``name``, ``domain``, ``concept_id``, ``people``.
+    dropped : DataFrame
+        One row a domain: ``domain``, ``kept``, ``rare`` (too few people), ``redundant``
+        (everybody has it, or it follows from the others of its kind).
+    entries : int
+        Ones among all of them.
+    """
+
+    columns: pd.DataFrame
+    dropped: pd.DataFrame
+    entries: int
+
+    def __repr__(self) -> str:
+        return f"StudyCovariates({len(self.columns):,} columns)"
+
+    @classmethod
+    def of(cls, tidied: Tidied) -> StudyCovariates:
+        """Read them off the covariates that the model was fitted to."""
+        columns = tidied.features.columns.assign(
+            domain=[_domain(a) for a in tidied.features.columns["analysis_id"]]
+        )
+        gone = tidied.dropped.assign(
+            domain=[_domain(c % 1000) for c in tidied.dropped["covariate_id"]]
+        )
+        order = dict.fromkeys(_domain(a) for a in ANALYSES)
+        lines = []
+        for domain in (d for d in order if d in {*columns["domain"], *gone["domain"]}):
+            why = gone.loc[gone["domain"] == domain, "why"]
+            kept = int((columns["domain"] == domain).sum())
+            counts = {w: int((why == w).sum()) for w in ("rare", "redundant")}
+            lines.append({"domain": domain, "kept": kept, **counts})
+        shown = ["covariate_id", "name", "domain", "concept_id", "people"]
+        table = pd.DataFrame(lines, columns=["domain", "kept", "rare", "redundant"])
+        return cls(columns[shown], table, len(tidied.features.rows))
+
+
+def _domain(analysis: int) -> str:
+    """The kind of the covariates of an analysis."""
+    found = ANALYSES[int(analysis)]
+    return DEMOGRAPHIC.get(found.id, found.domain.lower())
 
 
 @dataclass(frozen=True, repr=False)
@@ -142,16 +219,19 @@ class ComparativeStudy:
         Names of the ``target``, ``comparator`` and ``outcome`` concepts.
     source : str or None
         What the database calls itself.
-    cohort : Cohort
-        ``attrition`` and more.
-    covariates : Covariates or None
-        ``design``, ``columns``, ``dropped``. None if the study ended before.
+    attrition : DataFrame
+        People left, and dropped, by each rule in each arm.
+    covariates : StudyCovariates or None
+        ``columns``, ``dropped``. None if the study ended before.
     propensity : Propensity or None
         ``model``, ``auc``, ``coefficients`` … None if the study ended before.
     people : DataFrame
-        The cohort's people with ``propensity``, ``preference`` and ``matched_set`` (−1 if none).
+        One row a person, ordered by person id: ``person_id``, ``treated`` (1 target,
+        0 comparator), ``start`` (index date), ``time`` (days at risk), ``event`` (1 if the first
+        outcome falls in them), ``propensity``, ``preference`` and ``matched_set`` (−1 if none).
     balance : DataFrame or None
-        Standardised mean differences before and after matching, covariate by covariate.
+        Standardised mean differences of the model's covariates before and after matching, and how
+        far matching ``moved`` the target arm.
     rates : DataFrame
         Events and incidence rates, indexed by ``analysis`` ("all" or "matched") and ``arm``.
     hazard_ratios : DataFrame
@@ -166,6 +246,8 @@ class ComparativeStudy:
     beside : Beside or None
         Other ways to adjust, the test of proportional hazards, follow-up and the database's
         versions.
+    data_notes : tuple of DataNote
+        Notes on the database, such as people whose observation periods were joined.
     rules : DisclosureRules
         What may be released of it.
     """
@@ -173,8 +255,8 @@ class ComparativeStudy:
     settings: StudySettings
     names: dict[str, str]
     source: str | None
-    cohort: Cohort
-    covariates: Covariates | None
+    attrition: pd.DataFrame
+    covariates: StudyCovariates | None
     propensity: Propensity | None
     people: pd.DataFrame
     balance: pd.DataFrame | None
@@ -184,6 +266,7 @@ class ComparativeStudy:
     ties: TieOrders | None = None
     ended: str = ""
     beside: Beside | None = None
+    data_notes: tuple[DataNote, ...] = ()
     rules: DisclosureRules = field(default_factory=DisclosureRules)
 
     def __repr__(self) -> str:
@@ -200,17 +283,6 @@ class ComparativeStudy:
             f"ComparativeStudy({self.names['target']} against {self.names['comparator']}, "
             f"{self.names['outcome']}: {pairs} matched pairs, {found})"
         )
-
-    @property
-    def attrition(self) -> pd.DataFrame:
-        """People left, and dropped, by each rule in each arm."""
-        return self.cohort.attrition
-
-    @property
-    def data_notes(self) -> tuple[DataNote, ...]:
-        """Notes on the database, such as people whose observation periods were joined."""
-        found = () if self.covariates is None else self.covariates.notes
-        return distinct((*self.cohort.notes, *found))
 
     @property
     def matched(self) -> pd.DataFrame:
@@ -242,10 +314,9 @@ class ComparativeStudy:
         if self.balance is not None and len(matched):
             after = self.balance["smd_after"].abs()
             largest, worst = float(after.max()), str(after.idxmax())
-            moved = largest_shift(self.balance)
+            moved = float(self.balance["moved"].abs().max())
         if self.propensity is not None and len(matched):
-            score, _ = comparable_scores(self.propensity.logit)
-            tied = tied_share(score[(self.people["matched_set"] >= 0).to_numpy()])[1]
+            tied = tied_share(matched["propensity"])[1]
         ended = [c for c in self.hazard_ratios["converged"] if c is not None]
         converged, unconverged = convergence(
             propensity_model=None if self.propensity is None else self.propensity.converged,
@@ -329,138 +400,297 @@ def comparative_study(
     rules = site_rules(disclosure, settings.min_cell)
     say("opening the database")
     with opened(database, settings.schema, settings.time_zone) as db:
-        names = {
-            role: db.concept_name(getattr(settings, role))
-            for role in ("target", "comparator", "outcome")
-        }
+        names = {role: db.concept_name(getattr(settings, role)) for role in ROLES}
         source = db.source_name()
         versions = db.provenance()
-        cohort, covariates, ended = _collect(_of_users(db, settings), settings, say)
-
-    people = cohort.people.copy()
-    people[["propensity", "preference"]] = np.nan
-    people["matched_set"] = -1
-    propensity, balance, ties = None, None, None
-    ended = ended or too_few(people["treated"])
-    if covariates is not None and not ended:
-        say(f"fitting the propensity model ({len(covariates.columns):,} covariates)")
-        with quiet_fits():
-            propensity = fit_propensity(
-                covariates.design, people["treated"], folds=settings.folds, seed=settings.seed
-            )
-        people["propensity"] = propensity.score
-        people["preference"] = propensity.preference
-        say("matching")
-        people["matched_set"] = _match(people, propensity, settings, settings.seed)
-        balance = balance_table(
-            covariates.design, covariates.columns["name"], people["treated"], people["matched_set"]
-        )
-    say("estimating hazard ratios")
-    with quiet_fits():
-        hazards = _hazard_ratios(people, settings, ended)
-        if propensity is not None:
-            ties = _ties(people, propensity, settings, hazards, say)
-    say("adjusting in other ways")
-    around = beside(people, versions, settings.seed)
+        spec = study_specification(settings, db.tables)
+        found = _Found.of(db, settings, spec, say)
+    people = found.people()
     matched = people[people["matched_set"] >= 0]
+    main = found.results[MAIN]
+    hazards = _hazard_ratios(found, settings)
+    ties = None
+    if found.propensity is not None:
+        ties = _ties(people, found, settings, hazards, say)
     return ComparativeStudy(
         settings=settings,
         names=names,
         source=source,
-        cohort=cohort,
-        covariates=covariates,
-        propensity=propensity,
+        attrition=found.attrition,
+        covariates=found.covariates,
+        propensity=found.propensity,
         people=People(people),
-        balance=balance,
+        balance=found.balance,
         rates=pd.concat(
             {"all": incidence_rates(people), "matched": incidence_rates(matched)},
             names=["analysis"],
         ),
         hazard_ratios=hazards,
-        detectable=minimum_detectable_ratio(matched),
+        detectable=detectable_ratio(matched),
         ties=ties,
-        ended=ended,
-        beside=around,
+        ended=found.ended,
+        beside=Beside(
+            adjustment_table(
+                [] if found.propensity is None else [found.results[a] for a in ALTERNATIVES]
+            ),
+            math.nan if matched.empty else main.estimate.proportional_p,
+            follow_up_table(people),
+            versions,
+        ),
+        data_notes=found.notes,
         rules=rules,
     )
 
 
-def _of_users(db: OmopDatabase, settings: StudySettings) -> OmopDatabase:
-    """The database as far as the users of either drug go."""
-    drugs = [settings.target, settings.comparator]
-    members = db.descendants(drugs) if settings.descendants else drugs
-    return db.narrowed([RecordsOf("drug_era", "drug_concept_id", tuple(members))])
+@dataclass(frozen=True, repr=False, eq=False)
+class _Found:
+    """The results of the analyses of a study, and why it ended early.
+
+    Attributes
+    ----------
+    results : dict of int to AnalysisResult
+        By the id of the analysis.
+    notes : tuple of DataNote
+    ended : str
+    """
+
+    results: dict[int, AnalysisResult]
+    notes: tuple[DataNote, ...]
+    ended: str
+
+    @classmethod
+    def of(
+        cls, db: OmopDatabase, settings: StudySettings, spec: GridSpec, say: Callable[[str], None]
+    ) -> _Found:
+        """Run the analyses of the specification, as those of grids are."""
+        say("finding new users")
+        made = spec.make_cohorts(db)
+        if made.refused or made.table is None:
+            raise DataError("; ".join(_named(why, settings) for why in made.refused.values()))
+        _refuse_overlap(db, spec, settings)
+        for cohort, role in enumerate(ROLES[:2], 1):
+            if cohort not in made.table.ids:
+                _refuse_nobody(db, settings, role, made.table.notes)
+        bench = Workbench(spec.of_compared(db, {}), made.table, spec.thresholds)
+        (question,) = spec.questions
+        main, *others = spec.analyses
+        comparison = bench.comparison(question, main)
+        say("collecting covariates")
+        bench.features(question, main)
+        say("fitting the propensity model and matching")
+        prepared = bench.prepared(question, main)
+        say("estimating hazard ratios")
+        results = {main.id: prepared.answer(OUTCOME)}
+        for analysis in others:
+            results[analysis.id] = _alternative(prepared, analysis).answer(OUTCOME)
+        features = prepared.shared.features
+        notes = (*made.table.notes, *comparison.notes, *(features.notes if features else ()))
+        ended = _emptied(db, settings, results[CRUDE]) or prepared.shared.note
+        return cls(results, distinct(notes), ended)
+
+    @property
+    def scores(self) -> PropensityScores | None:
+        """The propensity scores of everybody at risk of any outcome."""
+        return None if self.ended else self.results[MAIN].shared.scores
+
+    def people(self) -> pd.DataFrame:
+        """Everybody at risk of the outcome, with their scores and matched sets."""
+        people = pd.DataFrame(self.results[CRUDE].people)
+        found = people[["person_id", "treated", "start", "time", "event"]].copy()
+        found[["propensity", "preference"]] = np.nan
+        found["matched_set"] = -1
+        if self.scores is not None:
+            place = self._place(people)
+            found["propensity"] = self.scores.score[place]
+            found["preference"] = self.scores.preference[place]
+        matched = self.results[MAIN].people
+        if self.scores is not None and "set" in matched:
+            at = np.searchsorted(people["row"].to_numpy(), matched["row"].to_numpy())
+            sets = found["matched_set"].to_numpy().copy()
+            sets[at] = matched["set"].to_numpy()
+            found["matched_set"] = sets
+        return found.reset_index(drop=True)
+
+    def _place(self, people: pd.DataFrame) -> NDArray:
+        """Rows of people among those who have scores."""
+        rows = self.results[MAIN].shared.population.people["row"].to_numpy()
+        return np.searchsorted(rows, people["row"].to_numpy())
+
+    @property
+    def attrition(self) -> pd.DataFrame:
+        """People left, and dropped, by each rule in each arm."""
+        table = self.results[CRUDE].attrition
+        found = pd.DataFrame({"rule": table["rule"]})
+        for arm in ("target", "comparator"):
+            left = table[f"{arm}_people"].astype(int)
+            found[arm], found[f"{arm}_dropped"] = left, -left.diff().fillna(0).astype(int)
+        return found
+
+    @property
+    def covariates(self) -> StudyCovariates | None:
+        """Those of the propensity model."""
+        return None if self.scores is None else StudyCovariates.of(self.scores.tidied)
+
+    @property
+    def propensity(self) -> Propensity | None:
+        """The propensity model, with the scores of the people of the study."""
+        scores = self.scores
+        if scores is None:
+            return None
+        place = self._place(pd.DataFrame(self.results[CRUDE].people))
+        return Propensity(
+            model=scores.model,
+            logit=scores.logit[place],
+            score=scores.score[place],
+            preference=scores.preference[place],
+            auc=scores.auc,
+            coefficients=scores.coefficients.rename(columns={"coefficient": "coef"})[
+                ["name", "coef"]
+            ],
+            folds=scores.folds,
+        )
+
+    @property
+    def balance(self) -> pd.DataFrame | None:
+        """Balance of the covariates of the model, the most unequal before matching first."""
+        if self.scores is None:
+            return None
+        found = self.results[MAIN].balance or self._before
+        table = found.table
+        table = table[
+            table["covariate_id"].isin(self.scores.tidied.features.columns["covariate_id"])
+        ]
+        columns = {
+            f"{arm}_{when}": table[f"{arm}_mean_{when}"]
+            for when in ("before", "after")
+            for arm in ("target", "comparator")
+        }
+        smd = {f"smd_{when}": table[f"smd_{when}"] for when in ("before", "after")}
+        made = pd.DataFrame({**columns, **smd, "moved": table["target_smd"]})
+        if self.results[MAIN].balance is None:
+            made[[c for c in made if c.endswith("after") or c == "moved"]] = np.nan
+        made.index = pd.Index(list(table["name"]), name="covariate")
+        return made
+
+    @property
+    def _before(self) -> Balance:
+        """Balance without any matching, where nobody is matched."""
+        people = self.results[CRUDE].people
+        features = self.results[MAIN].shared.features
+        assert features is not None
+        return covariate_balance(
+            features.take(people["row"].to_numpy()),
+            people["treated"].to_numpy(),
+            np.ones(len(people)),
+        )
 
 
-def _collect(
-    db: OmopDatabase, settings: StudySettings, say: Callable[[str], None]
-) -> tuple[Cohort, Covariates | None, str]:
-    """The cohort, its covariates, and why there are none."""
-    for concept_id in settings.exclude:
-        db.concept_name(concept_id)  # refuses an unknown one
-    say("finding new users")
-    rules = settings.part(CohortRules)
-    cohort = find_new_users(db, rules)
-    empty = describe_empty_arm(db, rules, cohort.attrition)
-    if empty and (cohort.attrition[["target", "comparator"]].iloc[0] == 0).any():
-        raise DataError(explained(empty, cohort.notes))  # a wrong concept rather than a result
-    if empty:
-        return cohort, None, empty
-    say("collecting covariates")
-    try:
-        return cohort, extract_covariates(db, cohort, settings.part(CovariateRules)), ""
-    except NothingLeftError as error:
-        return cohort, None, str(error)
+def _alternative(prepared: Prepared, analysis: StudyAnalysis) -> Prepared:
+    """Another analysis of the same scores, without a balance of its own."""
+    shared = replace(prepared.shared, features=None, adjusted=None, balance=None)
+    if analysis.propensity is None:
+        shared = replace(shared, scores=None, note="")
+    return replace(prepared, analysis=analysis, shared=shared)
 
 
-def _match(
-    people: pd.DataFrame, propensity: Propensity, settings: StudySettings, seed: int
-) -> NDArray:
-    return match_propensity(
-        propensity.logit,
-        people["treated"],
-        settings.caliper,
-        ids=people["person_id"],
-        seed=seed,
-    )
+def _named(why: str, settings: StudySettings) -> str:
+    """A refusal of a cohort with its role in the place of its id."""
+    for cohort, role in enumerate(ROLES, 1):
+        why = why.replace(f"cohort {cohort}", f"the {role}")
+    return why
 
 
-def _hazard_ratios(people: pd.DataFrame, settings: StudySettings, ended: str) -> pd.DataFrame:
-    matched = people[people["matched_set"] >= 0]
-    analyses = {
-        "crude": hazard_ratio(people),
-        "matched": hazard_ratio(matched),
-        "matched, stratified": hazard_ratio(matched, strata=matched["matched_set"].to_numpy()),
-    }
-    if matched.empty:
-        why = ended or (
+def _refuse_overlap(db: OmopDatabase, spec: GridSpec, settings: StudySettings) -> None:
+    """Refuse drugs that are in part the same."""
+    target, comparator = ({*s.resolve(db)} for s in spec.cohorts.drugs.values())
+    if target & comparator:
+        said = " and ".join(
+            f"{role} {getattr(settings, role)} ({db.concept_name(getattr(settings, role))})"
+            for role in ROLES[:2]
+        )
+        raise DataError(f"{said} overlap: both hold concept {min(target & comparator)}")
+
+
+def _refuse_nobody(
+    db: OmopDatabase, settings: StudySettings, role: str, notes: Iterable[DataNote]
+) -> None:
+    """Refuse a drug that nobody took: a wrong concept rather than a result."""
+    drug = getattr(settings, role)
+    hint = domain_hint(db, drug, "drug_era")
+    said = f"nobody has a drug era of the {role} {drug} ({db.concept_name(drug)}){hint}"
+    raise DataError(explained(said, notes))
+
+
+def _emptied(db: OmopDatabase, settings: StudySettings, crude: AnalysisResult) -> str:
+    """Which arm has nobody, and the rule that emptied it; nothing if both have people."""
+    for role in ROLES[:2]:
+        left = crude.attrition[f"{role}_people"].to_numpy()
+        if left[-1] == 0:
+            rule = crude.attrition["rule"].iloc[int(np.argmax(left == 0))]
+            drug = getattr(settings, role)
+            name = db.concept_name(drug)
+            return f"nobody is left in the {role} arm, {drug} ({name}), after the rule: {rule}"
+    return ""
+
+
+def _hazard_ratios(found: _Found, settings: StudySettings) -> pd.DataFrame:
+    """Without adjustment, among the matched, and within matched pairs."""
+    lines = {"crude": CRUDE, "matched": MATCHED, "matched, stratified": MAIN}
+    table = pd.DataFrame.from_dict(
+        {name: _hazard_line(found.results[a]) for name, a in lines.items()}, orient="index"
+    ).rename_axis("analysis")
+    matched = found.results[MAIN].people
+    if found.scores is None or "set" not in matched or matched.empty:
+        why = found.ended or (
             f"no pair lies within the caliper of {settings.caliper:g} standard deviations, so the "
             "two groups are not comparable or the caliper is too small"
         )
-        for analysis in ("matched", "matched, stratified"):
-            analyses[analysis]["note"] = why
-    table = pd.DataFrame.from_dict(analyses, orient="index").rename_axis("analysis")
-    return table.astype({"converged": object})
+        none = {**dict.fromkeys(("hr", "lower", "upper", "p", "log_hr", "se"), math.nan)}
+        for name in ("matched", "matched, stratified"):
+            for column, value in {**none, "people": 0, "events": 0, "note": why}.items():
+                table.loc[name, column] = value
+    return table.astype({"converged": object, "people": int, "events": int})
+
+
+def _hazard_line(result: AnalysisResult) -> dict[str, Any]:
+    """The hazard ratio of an analysis, or why there is none."""
+    e = result.estimate
+    none = bool(e.note)
+    log_hr, lower, upper = (math.nan if none else x for x in (e.log_rr, e.lower, e.upper))
+    return {
+        "people": len(result.people),
+        "events": sum(result.counts[f"{arm}_outcomes"] for arm in ("target", "comparator")),
+        "hr": ratio_of(log_hr),
+        "lower": ratio_of(lower),
+        "upper": ratio_of(upper),
+        "p": math.nan if none else e.p,
+        "log_hr": log_hr,
+        "se": math.nan if none else e.se,
+        "note": e.note,
+        "converged": None if none else e.converged,
+    }
 
 
 def _ties(
     people: pd.DataFrame,
-    propensity: Propensity,
+    found: _Found,
     settings: StudySettings,
     hazards: pd.DataFrame,
     say: Callable[[str], None],
 ) -> TieOrders:
     """What other orders of equal scores would have given, if there is an estimate at all."""
-    main = "matched, stratified"
-    orders = 0 if hazards.loc[main, "note"] else settings.tie_orders
+    orders = 0 if hazards.loc["matched, stratified", "note"] else settings.tie_orders
     if orders:
         say("trying other orders of people with equal scores")
+    rule = found.results[MAIN].analysis.match
+    assert rule is not None
+    score, treated = people["propensity"].to_numpy(), people["treated"].to_numpy()
+    ids, time, event = (people[c].to_numpy() for c in ("person_id", "time", "event"))
 
     def estimate(seed: int) -> float:
-        sets = _match(people, propensity, settings, seed)
+        sets = match_scores(score, treated, replace(rule, seed=seed), ids=ids)
         kept = sets >= 0
-        found = hazard_ratio(people[kept], strata=sets[kept])
-        return float(found["hr"]) if found["converged"] else float("nan")
+        groups = TwoGroupCox.of(time[kept], event[kept], treated[kept], strata=sets[kept])
+        return math.exp(groups.maximum())
 
-    score, _ = comparable_scores(propensity.logit)
     return try_tie_orders(score, estimate, settings.seed, orders)

@@ -106,6 +106,12 @@ class PropensityScores:
         """Whether the fit converged."""
         return bool(self.model.converged_)
 
+    @property
+    def folds(self) -> int:
+        """Folds of the cross-validation that chose the variance; 0 if it was given."""
+        choice = self.model.cv
+        return 0 if choice is None else int(choice.folds)
+
     def equipoise(self, low: float = 0.3, high: float = 0.7) -> float:
         """Compute the share of people with a preference score from ``low`` to ``high``."""
         return float(np.mean((self.preference >= low) & (self.preference <= high)))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from steropes.errors import DataError
 from steropes.studies.covariates.concept_covariates import NothingLeftError
 from steropes.studies.covariates.feature_extraction import Features
-from steropes.studies.execution.validation import share, yes_or_no
+from steropes.studies.execution.validation import share, whole, yes_or_no
 
 __all__ = ["Tidied", "TidyRules", "tidy"]
 
@@ -33,14 +33,18 @@ class TidyRules:
         from ``min_share``.
     normalize : bool, default True
         Divide by the largest value.
+    min_people : int, default 0
+        Covariates that fewer people have are dropped too, whatever analysis they are of.
     """
 
     min_share: float = 0.001
     drop_redundant: bool = True
     normalize: bool = True
+    min_people: int = 0
 
     def __post_init__(self) -> None:
         share("min_share", self.min_share)
+        whole("min_people", self.min_people, 0)
         yes_or_no("drop_redundant", self.drop_redundant)
         yes_or_no("normalize", self.normalize)
 
@@ -125,13 +129,16 @@ def tidy(
     exhaustive = np.zeros(len(ids), dtype=bool)
     if rules.drop_redundant:
         exhaustive = _mark_redundant(table, why, features.n)
+    people = table["people"].to_numpy()
     least = int(np.floor(rules.min_share * features.n))
-    rare = (why == "") & (table["people"].to_numpy() < least) & ~exhaustive
+    few = ((people < least) & ~exhaustive) | (people < rules.min_people)
+    rare = (why == "") & few
     why[rare] = "rare"
     kept = np.flatnonzero(why == "")
     if len(kept) == 0:
         raise NothingLeftError(
-            f"no covariate is left: none is shared by {max(least, 1)} people or more"
+            "no covariate is left: none is shared by "
+            f"{max(least, rules.min_people, 1)} people or more"
         )
     left = features.select(kept)
     scale = left.columns["largest"].to_numpy() if rules.normalize else np.ones(len(kept))

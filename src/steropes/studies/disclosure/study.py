@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from steropes.studies.beside import e_values
+from steropes.studies.comparative.sensitivity_analyses import e_values
 from steropes.studies.database.data_notes import published_notes
 from steropes.studies.disclosure.cells import Bound, share_unit
 from steropes.studies.disclosure.curves import coarse_curve

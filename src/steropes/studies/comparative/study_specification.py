@@ -1,0 +1,113 @@
+"""A one-question study as a specification: one question, its main analysis and the alternatives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from steropes.studies.cohorts.cohort_builders import ConceptSet
+from steropes.studies.cohorts.comparison import ComparisonRules
+from steropes.studies.cohorts.study_population import TimeAtRisk
+from steropes.studies.comparative.propensity_scores import PropensityRules
+from steropes.studies.comparative.score_matching import Match
+from steropes.studies.comparative.score_strata import Stratify
+from steropes.studies.comparative.settings import Outcome, Question, StudyAnalysis
+from steropes.studies.covariates.analysis_catalogue import ANALYSES
+from steropes.studies.covariates.feature_extraction import FeatureRules
+from steropes.studies.covariates.preprocessing import TidyRules
+from steropes.studies.execution.cohort_sources import CohortSources
+from steropes.studies.execution.specification import GridSpec
+from steropes.studies.outcomes.settings import OutcomeModel
+
+if TYPE_CHECKING:
+    from steropes.studies.comparative.one_question import StudySettings
+
+__all__ = ["ALTERNATIVES", "CRUDE", "LARGEST_WEIGHT", "MAIN", "MATCHED", "study_specification"]
+
+TARGET, COMPARATOR, OUTCOME = 1, 2, 3  # ids of the cohorts
+ROLES = ("target", "comparator", "outcome")  # in the order of these ids
+MAIN, MATCHED, CRUDE = 1, 2, 3  # ids of the analyses
+# The other ways to adjust by the same scores, by the ids of their analyses.
+ALTERNATIVES = {
+    4: "matched 1 to 10 at most, weighted",
+    5: "within five strata of the score",
+    6: "weighted as the target",
+    7: "weighted as everybody",
+    8: "weighted by overlap",
+}
+LARGEST_WEIGHT = 10.0
+# Sex, age group, year of the start, and each concept that is recorded in the long window.
+COVARIATES = (1, 3, 6, 102, 402, 502, 702, 802)
+EXACT_SCORE = 1e-9  # calliper that lets equal scores alone pass, as none is what 0 means there
+
+
+def study_specification(settings: StudySettings, columns: Mapping[str, Any]) -> GridSpec:
+    """Write a one-question study as a specification.
+
+    Parameters
+    ----------
+    settings : StudySettings
+    columns : mapping of str
+        The tables of the database, by name; covariates come from those that are there.
+    """
+    s = settings
+
+    def concepts(concept: int) -> ConceptSet:
+        return ConceptSet((concept,), descendants=s.descendants)
+
+    question = Question(
+        TARGET, COMPARATOR, (Outcome(OUTCOME),), exclude=(s.target, s.comparator, *s.exclude)
+    )
+    return GridSpec(
+        CohortSources(
+            drugs={TARGET: concepts(s.target), COMPARATOR: concepts(s.comparator)},
+            conditions={OUTCOME: concepts(s.outcome)},
+        ),
+        (question,),
+        _analyses(s, tuple(a for a in COVARIATES if (ANALYSES[a].table or "person") in columns)),
+        thresholds=s.thresholds,
+        schema=s.schema,
+        min_cell=s.min_cell,
+        time_zone=s.time_zone,
+    )
+
+
+def _analyses(s: StudySettings, covariates: tuple[int, ...]) -> tuple[StudyAnalysis, ...]:
+    """The main analysis, the two beside it, and the alternatives, in the order of their ids."""
+    at_risk = TimeAtRisk()
+    if s.risk_days is not None:
+        at_risk = TimeAtRisk(end=s.risk_days, end_anchor="cohort start")
+    common: dict[str, Any] = {
+        "cohorts": ComparisonRules(
+            both="keep first", washout_days=s.washout_days, common_period=False
+        ),
+        "at_risk": at_risk,
+    }
+    scored: dict[str, Any] = common | {
+        "features": FeatureRules(covariates, long_days=s.window_days, descendants=s.descendants),
+        "propensity": PropensityRules(
+            folds=s.folds,
+            seed=s.seed,
+            tidy=TidyRules(min_share=s.min_share, min_people=s.min_people),
+        ),
+    }
+    pairs = Match(caliper=max(s.caliper, EXACT_SCORE), seed=s.seed)
+    weighted = OutcomeModel(weighted=True)
+    by_weight = {**scored, "truncate": LARGEST_WEIGHT, "outcome_model": weighted}
+    within = OutcomeModel(stratified=True)
+    return (
+        StudyAnalysis(MAIN, "matched, within pairs", match=pairs, outcome_model=within, **scored),
+        StudyAnalysis(MATCHED, "matched", match=pairs, **scored),
+        StudyAnalysis(CRUDE, "crude", propensity=None, unadjusted=True, **common),
+        StudyAnalysis(
+            4,
+            ALTERNATIVES[4],
+            match=Match(max_ratio=10, seed=s.seed),
+            outcome_model=weighted,
+            **scored,
+        ),
+        StudyAnalysis(5, ALTERNATIVES[5], stratify=Stratify(5), outcome_model=within, **scored),
+        StudyAnalysis(6, ALTERNATIVES[6], estimand="att", **by_weight),
+        StudyAnalysis(7, ALTERNATIVES[7], estimand="ate", **by_weight),
+        StudyAnalysis(8, ALTERNATIVES[8], estimand="ato", **by_weight),
+    )
