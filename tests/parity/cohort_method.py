@@ -160,7 +160,9 @@ def _profile(result: AnalysisResult, profile: pd.DataFrame) -> Iterator[Line]:
     """Compare the profile likelihood and its slope."""
     people = result.people
     weights = people.get("weight")
-    groups = TwoGroupCox.of(people["time"], people["event"], people["treated"], weights)
+    groups = TwoGroupCox.of(
+        people["time"], people["event"], people["treated"], weights, ties="breslow"
+    )
     apart = groups.log_likelihood(profile["log_rr"]) - profile["log_likelihood"].to_numpy()
     number = result.analysis.id
     yield number, "profile after a constant, largest difference", 0.0, float(np.ptp(apart))

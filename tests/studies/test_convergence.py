@@ -1,5 +1,6 @@
 """A fit that did not converge is a failed diagnostic and is said where its number stands."""
 
+import dataclasses
 import json
 
 import pytest
@@ -54,13 +55,13 @@ def test_a_study_whose_fits_converge_says_so(path):
     assert study.to_dict()["propensity"]["converged"] is True
 
 
-@pytest.mark.parametrize(
-    ("estimator", "name"),
-    [("LogisticRegression", "propensity model"), ("CoxRegression", "outcome model")],
-)
-def test_a_fit_that_did_not_converge_hides_the_estimate(path, stopped, estimator, name, capsys):
-    stopped(getattr(steropes, estimator))
+@pytest.mark.parametrize("name", ["propensity model", "outcome model"])
+def test_a_fit_that_did_not_converge_hides_the_estimate(path, stopped, name, capsys):
+    if name == "propensity model":
+        stopped(steropes.LogisticRegression)
     study = studied(path)
+    if name == "outcome model":  # the study's own has a closed form, which always converges
+        study = unconverged(study)
     assert study.diagnostics.convergence_verdict == "FAIL"
     assert study.diagnostics.unconverged == name
     assert not study.diagnostics.unblind_for_calibration
@@ -75,9 +76,12 @@ def test_a_fit_that_did_not_converge_hides_the_estimate(path, stopped, estimator
         assert "not shown" in said
 
 
-def test_the_word_stands_beside_the_number_where_it_is_shown_all_the_same(path, stopped, capsys):
-    stopped(steropes.CoxRegression)
-    study = studied(path, unblind=True)
+def unconverged(study):
+    return dataclasses.replace(study, hazard_ratios=study.hazard_ratios.assign(converged=False))
+
+
+def test_the_word_stands_beside_the_number_where_it_is_shown_all_the_same(path, capsys):
+    study = unconverged(studied(path, unblind=True))
     print_study(study, [])
     hr = f"{study.hazard_ratios.loc['matched', 'hr']:.2f}"
     assert f"{hr} (did not converge)" in study_page(study)

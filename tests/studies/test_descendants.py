@@ -319,6 +319,6 @@ def test_no_study_finds_descendants_without_the_checks():
     from importlib.resources import files
 
     studies = files("steropes.studies")
-    allowed = {"omop.py", "concept_search.py", "circe.py", "one_question.py", "new_users.py"}
+    allowed = {"omop.py", "concept_search.py", "circe.py", "new_users.py"}
     callers = {p.name for p in studies.rglob("*.py") if ".descendants(" in p.read_text("utf-8")}
     assert callers <= allowed

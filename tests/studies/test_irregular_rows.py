@@ -126,7 +126,7 @@ def test_people_that_are_there_twice_count_once(people, changed):
     twice = comparative_study(path, StudySettings(TARGET, COMPARATOR, OUTCOME))
     assert notes(once.data_notes).get("repeated_people") is None
     assert notes(twice.data_notes)["repeated_people"] == 14
-    pd.testing.assert_frame_equal(twice.cohort.people, once.cohort.people)
+    pd.testing.assert_frame_equal(twice.people, once.people)
     pd.testing.assert_frame_equal(twice.attrition, once.attrition)
     pd.testing.assert_frame_equal(twice.covariates.columns, once.covariates.columns)
     assert f"{REPEATED}, with the smallest value of each column (people: 14)." in study_page(twice)

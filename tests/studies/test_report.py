@@ -24,7 +24,7 @@ from steropes.studies.verdicts import Judged
 
 @pytest.fixture(scope="module")
 def study():
-    return comparative_study(demo_database(), StudySettings(**DEMO, unblind=True))
+    return comparative_study(demo_database(), StudySettings(**DEMO))
 
 
 @pytest.fixture
@@ -217,7 +217,10 @@ def failed(study):
 def test_without_a_pair_there_is_a_report_and_the_reason(omop, tmp_path, capsys):
     for i in range(60):
         arm = ("target", "comparator")[i % 2]
-        omop.condition(omop.person(**{arm: 0}, outcome=5 + i), 70 + i % 2, -5)
+        person = omop.person(**{arm: 0}, outcome=5 + i)
+        for k in range(3):  # one of three in the target arm, two in the other: no score in common
+            if (i // 2 % 3 == k) == (arm == "target"):
+                omop.condition(person, 70 + k, -5)
     study = comparative_study(omop.write(), StudySettings(1, 2, 3, caliper=0.0))
     assert study.pairs == 0
     assert any("no pair lies within the caliper of 0 standard" in line for line in failed(study))
@@ -256,9 +259,9 @@ def test_an_emptied_arm_is_a_report_with_its_attrition(omop, tmp_path, capsys):
             "WHERE person_id % 2 = 1"
         )
     study = comparative_study(path, StudySettings(1, 2, 3))
-    assert "after the rule: at least 365 days of observation" in study.ended
+    assert "after the rule: 365 days of prior observation" in study.ended
     study.write(tmp_path)
-    assert study.attrition["target"].tolist()[:5] == [30, 30, 30, 30, 0]
+    assert study.attrition["target"].tolist()[:4] == [30, 30, 30, 0]
     assert study.ended in visible(study)
     print_study(study, [])
     assert "nobody is left in the target arm" in " ".join(capsys.readouterr().out.split())
@@ -273,8 +276,9 @@ def test_few_people_or_no_covariate_are_a_report_too(omop, people, tmp_path):
     study.write(tmp_path)
     none = comparative_study(omop.write(), StudySettings(1, 2, 3))
     none.write(tmp_path)
-    assert "no covariate is left" in none.ended
-    assert visible(none).count("no covariate is left") > 1
+    why = {1: "the target arm has fewer than 2 people", 2: "no covariate is left"}[people]
+    assert why in none.ended
+    assert visible(none).count(why) > 1
 
 
 @pytest.mark.parametrize(("events", "passed"), [(1, False), (4, False), (12, True)])
@@ -417,3 +421,13 @@ def test_names_have_a_capital_wherever_the_page_and_the_terminal_have_them(omop,
 @pytest.mark.parametrize(("n", "shown"), [(11999, "11,999"), (1234567, "1,234,567"), (7, "7")])
 def test_a_number_of_outcomes_is_shown_as_a_count(n, shown):
     assert _found(Judged("precision", "outcomes in the arm", n, "at least 5", "PASS")) == shown
+
+
+def test_a_covariate_that_defines_the_arm_ends_the_study_by_name(omop):
+    for i in range(60):
+        person = omop.person(**{("target", "comparator")[i % 2]: 0}, outcome=5 + i)
+        omop.condition(person, 70 + i % 2, -5)
+    study = comparative_study(omop.write(), StudySettings(1, 2, 3))
+    assert "probably part of what defines the exposure" in study.ended
+    assert study.propensity is None
+    assert "has a correlation of" in study_page(study)

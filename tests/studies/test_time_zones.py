@@ -89,7 +89,9 @@ def answers(database, **options):
             db, {3: OUTCOME}
         )
         found = compare_cohorts(db, cohorts, 1, 2, ComparisonRules(common_period=False))
-        people = study_population(found, cohorts, 3, TimeAtRisk(end=35)).people
+        people = study_population(
+            found, cohorts, 3, TimeAtRisk(start=0, end=35, end_anchor="cohort end")
+        ).people
         features = extract_features(db, found.entries, FeatureRules((8, 204, 404, 704)))
         with db.workspace() as work:
             rules = CaseRules(OUTCOME, naive_days=10)
@@ -170,7 +172,7 @@ def test_the_settings_of_every_study_have_the_time_zone(omop, tmp_path):
     study = comparative_study(
         path, StudySettings(TARGET, COMPARATOR, OUTCOME, min_people=1, min_share=0.0, **tokyo)
     )
-    assert pd.DataFrame(study.cohort.people)["start"].min() == pd.Timestamp(day(0))
+    assert pd.DataFrame(study.people)["start"].min() == pd.Timestamp(day(0))
     spec = {
         "cohorts": {"drugs": {"1": TARGET, "2": COMPARATOR}, "conditions": {"3": OUTCOME}},
         "question": [{"target": 1, "comparator": 2, "outcomes": [{"id": 3}]}],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -35,6 +36,7 @@ from steropes.studies.comparative.study_specification import (
 )
 from steropes.studies.comparative.tied_scores import TieOrders, tied_share, try_tie_orders
 from steropes.studies.covariates.analysis_catalogue import ANALYSES
+from steropes.studies.covariates.feature_extraction import Features
 from steropes.studies.covariates.preprocessing import Tidied
 from steropes.studies.database.column_types import require_time_zone
 from steropes.studies.database.data_notes import DataNote, distinct, explained
@@ -167,13 +169,13 @@ class StudyCovariates:
     dropped : DataFrame
         One row a domain: ``domain``, ``kept``, ``rare`` (too few people), ``redundant``
         (everybody has it, or it follows from the others of its kind).
-    entries : int
-        Ones among all of them.
+    features : Features
+        Their values, of everybody whom the model was fitted to, in the order of ``columns``.
     """
 
     columns: pd.DataFrame
     dropped: pd.DataFrame
-    entries: int
+    features: Features
 
     def __repr__(self) -> str:
         return f"StudyCovariates({len(self.columns):,} columns)"
@@ -196,7 +198,12 @@ class StudyCovariates:
             lines.append({"domain": domain, "kept": kept, **counts})
         shown = ["covariate_id", "name", "domain", "concept_id", "people"]
         table = pd.DataFrame(lines, columns=["domain", "kept", "rare", "redundant"])
-        return cls(columns[shown], table, len(tidied.features.rows))
+        return cls(columns[shown], table, tidied.features)
+
+    @property
+    def entries(self) -> int:
+        """Values that are not zero, of all covariates."""
+        return len(self.features.rows)
 
 
 def _domain(analysis: int) -> str:
@@ -466,11 +473,11 @@ class _Found:
         say("finding new users")
         made = spec.make_cohorts(db)
         if made.refused or made.table is None:
-            raise DataError("; ".join(_named(why, settings) for why in made.refused.values()))
+            raise DataError("; ".join(map(_named, made.refused.values())))
         _refuse_overlap(db, spec, settings)
         for cohort, role in enumerate(ROLES[:2], 1):
             if cohort not in made.table.ids:
-                _refuse_nobody(db, settings, role, made.table.notes)
+                _refuse_nobody(db, settings, role, _renamed(made.table.notes))
         bench = Workbench(spec.of_compared(db, {}), made.table, spec.thresholds)
         (question,) = spec.questions
         main, *others = spec.analyses
@@ -486,7 +493,7 @@ class _Found:
         features = prepared.shared.features
         notes = (*made.table.notes, *comparison.notes, *(features.notes if features else ()))
         ended = _emptied(db, settings, results[CRUDE]) or prepared.shared.note
-        return cls(results, distinct(notes), ended)
+        return cls(results, distinct(_renamed(notes)), ended)
 
     @property
     def scores(self) -> PropensityScores | None:
@@ -555,11 +562,12 @@ class _Found:
         """Balance of the covariates of the model, the most unequal before matching first."""
         if self.scores is None:
             return None
-        found = self.results[MAIN].balance or self._before
+        people = self.people()
+        matched = (people["matched_set"] >= 0).to_numpy()
+        found = self.results[MAIN].balance or self._matched_balance(matched)
         table = found.table
-        table = table[
-            table["covariate_id"].isin(self.scores.tidied.features.columns["covariate_id"])
-        ]
+        of_model = self.scores.tidied.features.columns["covariate_id"]
+        table = table[table["covariate_id"].isin(of_model)]
         columns = {
             f"{arm}_{when}": table[f"{arm}_mean_{when}"]
             for when in ("before", "after")
@@ -567,21 +575,20 @@ class _Found:
         }
         smd = {f"smd_{when}": table[f"smd_{when}"] for when in ("before", "after")}
         made = pd.DataFrame({**columns, **smd, "moved": table["target_smd"]})
-        if self.results[MAIN].balance is None:
+        if not matched.any():
             made[[c for c in made if c.endswith("after") or c == "moved"]] = np.nan
         made.index = pd.Index(list(table["name"]), name="covariate")
         return made
 
-    @property
-    def _before(self) -> Balance:
-        """Balance without any matching, where nobody is matched."""
+    def _matched_balance(self, matched: NDArray) -> Balance:
+        """Balance where there is no estimate, of those who are matched nevertheless."""
         people = self.results[CRUDE].people
         features = self.results[MAIN].shared.features
         assert features is not None
         return covariate_balance(
             features.take(people["row"].to_numpy()),
             people["treated"].to_numpy(),
-            np.ones(len(people)),
+            matched.astype(float) if matched.any() else np.ones(len(people)),
         )
 
 
@@ -593,11 +600,20 @@ def _alternative(prepared: Prepared, analysis: StudyAnalysis) -> Prepared:
     return replace(prepared, analysis=analysis, shared=shared)
 
 
-def _named(why: str, settings: StudySettings) -> str:
-    """A refusal of a cohort with its role in the place of its id."""
+def _named(why: str) -> str:
+    """A sentence on a cohort, with its role in the place of its id and this study's options."""
     for cohort, role in enumerate(ROLES, 1):
-        why = why.replace(f"cohort {cohort}", f"the {role}")
-    return why
+        for of, said in (("cohort", "the"), ("Cohort", "The")):
+            why = re.sub(rf"\b{of} {cohort}\b", f"{said} {role}", why)
+    return why.replace(
+        "list the descendants too in a ConceptSet with descendants=False (descendants = false)",
+        "take concepts alone with descendants=False (--no-descendants)",
+    )
+
+
+def _renamed(notes: Iterable[DataNote]) -> list[DataNote]:
+    """Notes with the roles of cohorts in the place of their ids."""
+    return [replace(note, text=_named(note.text)) for note in notes]
 
 
 def _refuse_overlap(db: OmopDatabase, spec: GridSpec, settings: StudySettings) -> None:

@@ -160,7 +160,9 @@ def _arm_curve(
         spread = np.where(s > 0, spread, 0.0)  # An interval at zero has no width.
         # The curve is unknown after the last follow-up time, unless it has reached zero.
         s = np.where((times <= curve.times[-1]) | (s == 0), s, math.nan)
-        survival, lower, upper = s, s * np.exp(-spread), np.minimum(1.0, s * np.exp(spread))
+        with np.errstate(over="ignore"):  # a few large weights leave no limit but one
+            lower, upper = s * np.exp(-spread), np.minimum(1.0, s * np.exp(spread))
+        survival = s
     t = people["time"].to_numpy()
     had = np.sort(t[(people["event"] == 1).to_numpy()])
     here = len(t) - np.searchsorted(np.sort(t), times, side="left")
