@@ -24,7 +24,7 @@ from steropes.studies.verdicts import Judged
 
 @pytest.fixture(scope="module")
 def study():
-    return comparative_study(demo_database(), StudySettings(**DEMO))
+    return comparative_study(demo_database(), StudySettings(**DEMO, unblind=True))
 
 
 @pytest.fixture

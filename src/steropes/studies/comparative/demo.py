@@ -16,13 +16,11 @@ CONTROLS = (
     *(81151, 4218389, 78272, 4278672, 4113008, 4155034, 4156265),  # sprains, wounds, fractures
     *(4152936, 4237458, 4109685, 4134304, 4059173, 260139, 4112343),
 )
-# Does celecoxib, compared with diclofenac, change the hazard of gastrointestinal haemorrhage? The
-# people are invented, so that an estimate that fails a diagnostic can be shown.
+# Does celecoxib, compared with diclofenac, change the hazard of gastrointestinal haemorrhage?
 DEMO: dict[str, Any] = {
     "target": 1118084,
     "comparator": 1124300,
     "outcome": 192671,
-    "unblind": True,
 }
 
 

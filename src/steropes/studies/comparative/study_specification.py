@@ -84,7 +84,12 @@ def _analyses(s: StudySettings, covariates: tuple[int, ...]) -> tuple[StudyAnaly
         "at_risk": at_risk,
     }
     scored: dict[str, Any] = common | {
-        "features": FeatureRules(covariates, long_days=s.window_days, descendants=s.descendants),
+        "features": FeatureRules(
+            covariates,
+            long_days=s.window_days,
+            descendants=s.descendants,
+            age_rule="birthdays",
+        ),
         "propensity": PropensityRules(
             folds=s.folds,
             seed=s.seed,

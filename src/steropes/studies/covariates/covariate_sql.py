@@ -23,6 +23,7 @@ from steropes.studies.covariates.comorbidity_scores import (
     Category,
 )
 from steropes.studies.covariates.vocabulary_checks import FINDING
+from steropes.studies.database.dates import age_sql
 from steropes.studies.database.irregular_rows import last_day
 from steropes.studies.database.observation_periods import joined_periods
 from steropes.studies.database.omop import OmopDatabase, RecordsOf
@@ -60,10 +61,15 @@ class Statements:
         Last day of every window, relative to the start.
     only_included : bool
         Whether ``included`` restricts the concepts.
+    birthdays : bool, default False
+        Whether age groups count completed years instead of the difference of two years.
     """
 
-    def __init__(self, db: OmopDatabase, end_day: int, only_included: bool) -> None:
+    def __init__(
+        self, db: OmopDatabase, end_day: int, only_included: bool, birthdays: bool = False
+    ) -> None:
         self.db, self.end, self.only_included = db, int(end_day), only_included
+        self.birthdays = birthdays
         self._suspect: dict[tuple[str, str], bool] = {}
 
     def insert(self, analysis: Analysis, first_day: int | None) -> Iterator[str]:
@@ -315,9 +321,12 @@ class Statements:
     def _demographic(self, number: int) -> Iterator[str]:
         """Insert a demographic covariate."""
         have = self.db.columns("person")
+        age = f"year(p.start) - {BORN}"
+        if self.birthdays:
+            age = age_sql("born", "p.start")
         value, where = {
             1: ("gender_concept_id::BIGINT", "gender_concept_id <> 0"),
-            3: (f"((year(p.start) - {BORN}) // 5)::BIGINT", f"year(p.start) >= {BORN}"),
+            3: (f"(({age}) // 5)::BIGINT", f"({age}) >= 0"),
             4: ("race_concept_id::BIGINT", self._of_class("race")),
             5: ("ethnicity_concept_id::BIGINT", self._of_class("ethnicity")),
             6: ("year(p.start)::BIGINT", "TRUE"),
@@ -339,6 +348,8 @@ class Statements:
         concepts = ("gender_concept_id", "race_concept_id", "ethnicity_concept_id")
         have = self.db.columns("person")
         listed = ", ".join(f"min({c}) AS {c}" for c in concepts if c in have)
+        if self.birthdays:
+            listed += f", {self.db.birth_day()} AS born"
         return (
             f"(SELECT person_id, min({BORN}) AS year_of_birth, {listed} "
             f"FROM {self.db.table('person')} GROUP BY person_id)"

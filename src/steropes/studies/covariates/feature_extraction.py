@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -40,6 +40,9 @@ SORTED = (
 )
 
 
+FeatureAge = Literal["year of birth", "birthdays"]
+
+
 @dataclass(frozen=True)
 class FeatureRules:
     """Rules that select the covariates.
@@ -57,6 +60,9 @@ class FeatureRules:
         are not affected.
     descendants : bool, default True
         Also apply these rules to all descendants of the concepts.
+    age_rule : {"year of birth", "birthdays"}, default "year of birth"
+        Whether age groups are of the year of the start less the year of birth, as
+        FeatureExtraction has it, or of completed years.
     """
 
     analyses: tuple[int, ...] = DEFAULT
@@ -67,8 +73,12 @@ class FeatureRules:
     exclude: tuple[int, ...] = ()
     include: tuple[int, ...] = ()
     descendants: bool = True
+    age_rule: FeatureAge = "year of birth"
 
     def __post_init__(self) -> None:
+        if self.age_rule not in get_args(FeatureAge):
+            allowed = " or ".join(map(repr, get_args(FeatureAge)))
+            raise DataError(f"age_rule must be {allowed}, not {self.age_rule!r}")
         object.__setattr__(self, "analyses", tuple(sorted({int(a) for a in self.analyses})))
         unknown = [a for a in self.analyses if a not in ANALYSES]
         if unknown:
@@ -222,7 +232,9 @@ def extract_features(
         _load_people(work, entries)
         family = Descendants(db)
         _load_concepts(work, rules, family)
-        statements = Statements(db, rules.end_day, bool(rules.include))
+        statements = Statements(
+            db, rules.end_day, bool(rules.include), rules.age_rule == "birthdays"
+        )
         columns = Columns()
         unusable: dict[int, int] = {}
         for number in rules.analyses:
