@@ -3,11 +3,20 @@
 import re
 from pathlib import Path
 
+import pytest
+
 import steropes
 import steropes.plots
 import steropes.studies
 
-DOCS = Path(__file__).parents[2] / "docs"
+ROOT = Path(__file__).parents[2]
+DOCS, PACKAGE = ROOT / "docs", ROOT / "src" / "steropes"
+ARCHITECTURE = sorted((DOCS / "architecture").glob("*.md"))
+CLASSES = {
+    name
+    for module in PACKAGE.rglob("*.py")
+    for name in re.findall(r"^class (\w+)", module.read_text("utf-8"), re.M)
+}
 
 
 def test_the_reference_lists_every_public_name():
@@ -25,8 +34,19 @@ def test_the_reference_lists_every_public_name():
 
 def test_every_page_is_in_the_table_of_contents():
     pages = {page.stem for page in DOCS.glob("*.md")} - {"index"}
+    pages |= {f"architecture/{page.stem}" for page in ARCHITECTURE}
     listed = set()
     for page in DOCS.glob("*.md"):
         for tree in re.findall(r"```\{toctree\}\n(.*?)```", page.read_text("utf-8"), re.S):
             listed |= set(re.findall(r"^([\w/]+)$", tree, re.M))
     assert pages == listed - {"api/index", "gallery/index"}
+
+
+@pytest.mark.parametrize("page", [DOCS / "architecture.md", *ARCHITECTURE], ids=lambda p: p.stem)
+def test_the_architecture_names_files_and_classes_that_exist(page):
+    code = set(re.findall(r"`([^`\n]+)`", page.read_text("utf-8")))
+    files = {name for name in code if re.fullmatch(r"[\w/*]+(\.py|/)", name)}
+    assert files
+    assert {name for name in files if not [*PACKAGE.glob(name), *ROOT.glob(name)]} == set()
+    names = {name for name in code if re.fullmatch(r"[A-Z]\w*[a-z]\w*(\.\w+)?", name)}
+    assert {name for name in names if name.partition(".")[0] not in CLASSES} == set()
