@@ -1,16 +1,16 @@
-"""The matrix of a model over time: X, the columns whose effects change, and the baseline.
+"""The design of pooled models over time: X, time-varying effects and the baseline.
 
-A person has C linear predictors, one a *channel*: h_0 = X β, and h_q = X γ_q for each function
-of time f_q, so that η_ik = h_i0 + Σ_q f_q(k) h_iq + (baseline b)_k. The model's η is these
-stacked, C blocks of n rows, and then K rows of the baseline's own: linear in all coefficients,
-so the solver needs to know nothing of time. Each channel reads the same X.
+A person has C linear predictors, called *channels*: h_0 = X β, and h_q = X γ_q for each function of
+time f_q, so that η_ik = h_i0 + Σ_q f_q(k) h_iq + (baseline b)_k. The η of the model stacks them in
+C blocks of n rows, followed by K rows of the baseline. It is linear in all coefficients, so the
+solver needs no notion of time. All channels use the same X.
 
-Columns far from zero are centred without leaving the model: with x = z + c,
+Columns far from zero are centred without changing the model: with x = z + c,
 
     f_q x = f_q z + c f_q,    f_q = basis a_q + r_q,
 
-the baseline takes up c a_q, and what of c f_q it cannot hold, c r_q, stays with the column as
-entries in the baseline's rows. The constant f_0 = 1 is in every baseline: r_0 = 0.
+the baseline absorbs c a_q. The remainder c r_q outside the span of the baseline becomes entries of
+the column in the rows of the baseline. Every baseline contains the constant f_0 = 1, so r_0 = 0.
 """
 
 from __future__ import annotations
@@ -27,37 +27,38 @@ from .protocols import PlainDesign
 
 __all__ = ["ChannelDesign", "ChannelRows"]
 
-SPANNED = 1e-12  # what is left of a function, relative to it, that is rounding
+# A remainder of a function below this relative size is rounding.
+SPANNED = 1e-12
 
 
 class ChannelDesign:
-    """Columns: the baseline's, then X, then the chosen columns of X times functions of time.
+    """The columns of the baseline, of X, and of time-varying effects.
 
     Parameters
     ----------
     X : Design or ShardedDesign
-        (n, p).
+        Covariates, (n, p).
     basis : (K, M) array
-        Baseline.
+        Columns of the baseline.
     functions : (K, Q) array
-        f_q(k).
+        Functions of time f_q(k).
     pairs : sequence of (int, int)
-        Column of X and number of the function for each changing effect.
+        Column of X and number of the function for each time-varying effect.
     names : sequence of str
-        Of all M + p + len(pairs) coefficients.
+        Names of all M + p + len(pairs) coefficients.
 
     Attributes
     ----------
     scaled : (K, Q) array
         The functions divided by powers of two near their size.
     held : (M, C) array
-        a_q, in the scaled columns.
+        a_q in the scaled columns.
     rest : (K, R) array
-        The r_q that are not zero and belong to a centred column.
+        The nonzero r_q of centred columns.
     rest_at : (p + len(pairs),) int array
-        Which of them goes with each column behind the baseline's, or −1.
+        Number of the r_q of each column after the baseline, or −1.
     own, along : (p + len(pairs),) arrays
-        A column is ``own`` times z in its channel and ``along`` times its r_q.
+        A column is ``own`` times z in its channel plus ``along`` times its r_q.
     """
 
     plain: ClassVar[bool] = False
@@ -79,7 +80,7 @@ class ChannelDesign:
         phi = power_of_two(np.sqrt(np.mean(functions**2, axis=0)))
         self.scaled = np.ascontiguousarray(functions / phi)
         pairs = np.asarray(pairs, np.int64).reshape(-1, 2)
-        # Of each column behind the baseline's: its column of X and its channel.
+        # The column of X and the channel of each column after the baseline.
         self.source = np.concatenate([np.arange(X.p), pairs[:, 0]])
         self.channel = np.concatenate([np.zeros(X.p, np.int64), pairs[:, 1] + 1])
         self.p = self.M + len(self.source)
@@ -96,13 +97,13 @@ class ChannelDesign:
         self.names = list(names)
 
     def _along_baseline(self) -> tuple[np.ndarray, np.ndarray | None]:
-        """The a_q of c f_q, and what the baseline does not span of them, (K, C), or None."""
+        """Project f_q onto the baseline: a_q, and remainders (K, C) or None."""
         if not self.shift.any():
             return np.zeros((self.M, self.C)), None
         f = np.column_stack([np.ones(self.K), self.scaled])
         basis = self.baseline.values
         own = np.diag(basis) if basis.shape[0] == basis.shape[1] else np.zeros(0)
-        if own.all() and np.array_equal(basis, np.diag(own)):  # an intercept an interval
+        if own.all() and np.array_equal(basis, np.diag(own)):  # one intercept per interval
             return (f / own[:, None] if len(own) else np.zeros((self.M, self.C))), None
         held = np.linalg.lstsq(basis, f, rcond=None)[0]
         rest = f - basis @ held
@@ -110,7 +111,7 @@ class ChannelDesign:
         return held, rest
 
     def _beside_baseline(self, left: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-        """The r_q that a centred column has a part in, and which of them is whose."""
+        """Select the remainders r_q of centred columns and number them by column."""
         if left is None:
             return np.empty((self.K, 0)), np.full(len(self.shift), -1)
         own = np.isin(np.arange(self.C), self.channel[self.shift != 0])
@@ -122,35 +123,35 @@ class ChannelDesign:
 
     @property
     def arguments(self) -> tuple[Any, ...]:
-        """What it is made of beside X."""
+        """Constructor arguments other than X."""
         return self._arguments
 
     @property
     def C(self) -> int:
-        """Channels."""
+        """Number of channels."""
         return self.Q + 1
 
     @property
     def n_eta(self) -> int:
-        """Rows of η."""
+        """Number of rows of η."""
         return self.C * self.n + self.K
 
     @property
     def nnz(self) -> int:
-        """Stored entries of X."""
+        """Number of stored entries of X."""
         return self.X.nnz
 
     @property
     def center(self) -> np.ndarray:
-        """No column has a constant of its own subtracted; see `uncentered_coefficients`."""
+        """Zero for every column, since the baseline absorbs centres."""
         return np.zeros(self.p)
 
     def centers_at(self, beta: np.ndarray) -> np.ndarray:
-        """Nothing, (1,): the baseline takes up what the columns' centres contribute."""
+        """Return zero, (1,), since the baseline absorbs the contribution of the centres."""
         return np.zeros(1)
 
     def centered(self, counted: np.ndarray | None = None) -> ChannelDesign:
-        """Return the same design over a centred X; what that shifts goes to the baseline."""
+        """Return the same design over a centred X; the baseline absorbs the shift."""
         return ChannelDesign(self.X.centered(counted), *self._arguments)
 
     def uncentered(self) -> ChannelDesign:
@@ -158,7 +159,7 @@ class ChannelDesign:
         return ChannelDesign(self.X.uncentered(), *self._arguments)
 
     def uncentered_coefficients(self, beta: np.ndarray) -> np.ndarray:
-        """Coefficients (p,) or (p, m) with the baseline of X = 0 instead of that of the centres."""
+        """Convert coefficients (p,) or (p, m) to a baseline at X = 0 instead of the centres."""
         out = np.array(beta, np.float64)
         if self.shift.any():
             scale = (self.scale * np.append(np.ones(self.M), self.own))[self.M :]
@@ -169,7 +170,7 @@ class ChannelDesign:
         return out
 
     def split(self, chosen: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """Yield (channel, places in ``chosen``, columns of X), and first the baseline's."""
+        """Yield (channel, positions in ``chosen``, columns of X), first for the baseline (−1)."""
         chosen = np.asarray(chosen)
         at = np.flatnonzero(chosen < self.M)
         yield -1, at, chosen[at]
@@ -182,7 +183,7 @@ class ChannelDesign:
     def rmatmul(
         self, R: np.ndarray, backend: Backend, chosen: np.ndarray | None = None
     ) -> np.ndarray:
-        """The transpose times R (n_eta, B) in the scaled columns: (len(chosen), B)."""
+        """Multiply the transpose with R (n_eta, B) in the scaled columns, (len(chosen), B)."""
         chosen = np.arange(self.p) if chosen is None else np.asarray(chosen)
         out = backend.xp.zeros((len(chosen), R.shape[1]))
         base = R[self.C * self.n :]
@@ -201,14 +202,14 @@ class ChannelDesign:
     def add_rest(
         self, out: np.ndarray, at: np.ndarray, effect: np.ndarray, rest: np.ndarray
     ) -> None:
-        """Turn products with z into those with the columns, given those with the r_q."""
+        """Convert products with z to products with the columns, given those with the r_q."""
         out[at] *= self.own[effect][:, None]
         has = self.rest_at[effect] >= 0
         effect = effect[has]
         out[at[has]] += self.along[effect][:, None] * rest[self.rest_at[effect]]
 
     def matmul(self, D: np.ndarray, backend: Backend) -> np.ndarray:
-        """Linear predictors of all rows of η: D (p, B) → (n_eta, B)."""
+        """Compute the linear predictors of all rows of η: D (p, B) → (n_eta, B)."""
         out = backend.xp.zeros((self.n_eta, D.shape[1]))
         base = out[self.C * self.n :]
         for c, at, columns in self.split(np.arange(self.p)):
@@ -224,7 +225,7 @@ class ChannelDesign:
         return out
 
     def rest_coefficients(self, effect: np.ndarray, D: np.ndarray) -> np.ndarray:
-        """What columns with coefficients D ask of each r_q: (R, B)."""
+        """Compute the coefficients of the r_q from those of the columns, D: (R, B)."""
         out = np.zeros((self.rest.shape[1], D.shape[1]))
         has = self.rest_at[effect] >= 0
         np.add.at(out, self.rest_at[effect[has]], self.along[effect[has]][:, None] * D[has])
@@ -233,5 +234,5 @@ class ChannelDesign:
     def by_rows(
         self, chosen: np.ndarray, order: np.ndarray | None, backend: Backend
     ) -> ChannelRows:
-        """Chosen columns by rows."""
+        """Store chosen columns by rows."""
         return ChannelRows(self, chosen, backend)

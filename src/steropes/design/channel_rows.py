@@ -1,4 +1,4 @@
-"""Chosen columns of a model over time by rows: where the solver works with them."""
+"""The working columns of a `ChannelDesign`, stored by rows for the solver."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ __all__ = ["ChannelRows"]
 
 
 class ChannelRows:
-    """Chosen columns of a `ChannelDesign`; the channels share one copy of the rows of X.
+    """Chosen columns of a `ChannelDesign`, with one copy of the rows of X for all channels.
 
     Attributes
     ----------
     X : RowMatrix
-        The columns of X that occur in any channel, in the order in which they first occur.
+        The columns of X that occur in any channel, in the order of first occurrence.
     places : list of (int array, int array)
-        For each channel, where its columns are among ``chosen`` and in ``X``.
+        Positions of each channel's columns in ``chosen`` and in ``X``.
     baseline_at, baseline : (M',) int array, (K, M') array
-        Where the baseline's columns are among ``chosen``, and the columns.
+        Positions of the baseline's columns in ``chosen``, and their values.
     """
 
     layout: ClassVar[Literal["channels"]] = "channels"
@@ -45,20 +45,20 @@ class ChannelRows:
 
     @property
     def has_rest(self) -> bool:
-        """Whether columns of X have entries in the baseline's rows."""
+        """Whether columns of X have entries in the rows of the baseline."""
         return bool(self.design.rest.shape[1])
 
     @property
     def entries(self) -> int:
-        """Stored entries of the rows of X."""
+        """Number of stored entries of the rows of X."""
         return self.X.entries
 
     def grown(self, design: Any, chosen: np.ndarray, order: Any) -> ChannelRows:
-        """The columns ``chosen``, which begin with these."""
+        """Build the rows of ``chosen``, which begins with the present columns."""
         return ChannelRows(design, chosen, self.backend)
 
     def matmul(self, D: np.ndarray) -> np.ndarray:
-        """η: (k, B) → (n_eta, B)."""
+        """Compute η: (k, B) → (n_eta, B)."""
         n, design = self.design.n, self.design
         out = self.backend.xp.zeros((self.n, D.shape[1]))
         base = out[len(self.places) * n :]
@@ -74,7 +74,7 @@ class ChannelRows:
         return out
 
     def rmatmul(self, R: np.ndarray) -> np.ndarray:
-        """The transpose: (n_eta, B) → (k, B)."""
+        """Multiply the transpose with R: (n_eta, B) → (k, B)."""
         n, design = self.design.n, self.design
         out = self.backend.xp.zeros((self.k, R.shape[1]))
         base = R[len(self.places) * n :]
@@ -87,7 +87,7 @@ class ChannelRows:
         return out
 
     def diagonal(self, v: np.ndarray) -> np.ndarray:
-        """Σ v x² of each column over the rows of η, (k,)."""
+        """Compute Σ v x² of each column over the rows of η, (k,)."""
         n, design = self.design.n, self.design
         out = self.backend.xp.zeros(self.k)
         base = v[len(self.places) * n :]
@@ -104,7 +104,7 @@ class ChannelRows:
         return out
 
     def extended(self) -> ChannelRows:
-        """The same columns without their entries in the baseline's rows, and the r_q at the end."""
+        """Move the entries in the rows of the baseline to separate columns r_q at the end."""
         out = copy.copy(self)
         R = self.design.rest.shape[1]
         out.k = self.k + R
@@ -113,7 +113,7 @@ class ChannelRows:
         return out
 
     def fold(self, H: np.ndarray) -> np.ndarray:
-        """A Hessian over the `extended` columns as one over these, (k, k)."""
+        """Convert a Hessian over the `extended` columns to one over these columns, (k, k)."""
         design = self.design
         own, along = np.ones(self.k), np.zeros(self.k)
         at = np.flatnonzero(self.chosen >= design.M)
