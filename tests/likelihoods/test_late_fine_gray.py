@@ -94,7 +94,7 @@ def test_third_derivative_is_that_of_the_hessian():
         H = hessian(rows, model.curvature(e[:, None], bound, exact=True))
         return float((np.diag(H) * as_design(Z).scale ** 2).sum())
 
-    third = model.third(eta, bound, Z)[:, 0]
+    third = model.third_derivative(eta, bound, Z)[:, 0]
     np.testing.assert_allclose(third, numeric_gradient(trace, eta[:, 0], 1e-4), atol=1e-7)
 
 

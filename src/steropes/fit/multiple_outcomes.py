@@ -91,7 +91,7 @@ def fit_outcomes(
     Parameters
     ----------
     problems : sequence of Problem
-        Problems with the same design; see `Likelihood.beside`.
+        Problems with the same design; see `Likelihood.combine_outcomes`.
     l1, l2 : (p,) arrays
         Penalties in X's units.
     tol : float
@@ -264,7 +264,7 @@ def _joint_likelihood(group: Sequence[Problem]) -> Likelihood:
     first = group[0].likelihood
     each = [p.likelihood for p in group]
     if first.order is None:
-        return first.beside(each, first.backend.lanes(len(group)))
+        return first.combine_outcomes(each, first.backend.lanes(len(group)))
     return MultiOutcomeLikelihood(each, group[0].design.n)
 
 

@@ -49,7 +49,7 @@ class Likelihood(ABC):
         Whether all rows of a stratum share one weight. Contributions to the score are then defined
         for whole strata only, because the weight of a single row has no derivative.
     many_outcomes : bool
-        Whether each replicate has its own outcome; see `beside`.
+        Whether each replicate has its own outcome; see `combine_outcomes`.
     trust_radius : float
         Largest change of the coefficient of a column of unit size for which the curvature at the
         start still describes the loss.
@@ -58,12 +58,12 @@ class Likelihood(ABC):
         this likelihood. A subclass does not inherit it, because its derivatives may differ.
     grouped : bool
         Whether the curvature has rank-one terms in addition to the diagonal.
-    has_third : bool
-        Whether `third` is implemented. A subclass does not inherit it either.
+    has_third_derivative : bool
+        Whether `third_derivative` is implemented. A subclass does not inherit it either.
     """
 
     ccd: ClassVar[Literal["linear", "logistic", "poisson", "strata", "cox"] | None] = None
-    has_third: ClassVar[bool] = False
+    has_third_derivative: ClassVar[bool] = False
     n: int
     order: np.ndarray | None = None
     shift_invariant = False
@@ -80,8 +80,8 @@ class Likelihood(ABC):
         super().__init_subclass__(**options)
         if "ccd" not in vars(cls):
             cls.ccd = None
-        if "has_third" not in vars(cls):
-            cls.has_third = False
+        if "has_third_derivative" not in vars(cls):
+            cls.has_third_derivative = False
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
@@ -159,7 +159,7 @@ class Likelihood(ABC):
             False allows a cheaper approximation that is accurate enough for Newton steps.
         """
 
-    def third(self, eta: Any, weights: Any, Z: Any) -> Any:
+    def third_derivative(self, eta: Any, weights: Any, Z: Any) -> Any:
         """Return Σ_c D³L[z_c, z_c, ·], the third derivative of one replicate's loss in η, (n, 1).
 
         It equals the derivative of tr(Z' H_η Z) in η for fixed Z (n, C) and the exact H_η.
@@ -191,7 +191,7 @@ class Likelihood(ABC):
         """
         return -self.evaluate(eta, weights)[1] * Z
 
-    def beside(self, likelihoods: Sequence[Likelihood], lanes: int) -> Likelihood:
+    def combine_outcomes(self, likelihoods: Sequence[Likelihood], lanes: int) -> Likelihood:
         """Combine likelihoods into one whose replicates have different outcomes.
 
         It has ``lanes`` replicates, of which the first have the outcomes of ``likelihoods``.
@@ -235,7 +235,7 @@ class Likelihood(ABC):
         """
         return 0.0
 
-    def unpublished_constant(self, w: Any, offset: Any) -> Any:
+    def constant_omitted_by_cyclops(self, w: Any, offset: Any) -> Any:
         """Return the part of `score` that R's Cyclops leaves out, (B,).
 
         It matters because the search of Cyclops depends on the magnitude of the scores.

@@ -48,7 +48,7 @@ class ConditionalLogisticLikelihood(Likelihood):
 
     shift_invariant = True
     grouped = True
-    has_third = True
+    has_third_derivative = True
     whole_strata = True
 
     def __init__(self, case: np.ndarray, strata: np.ndarray, backend: Backend) -> None:
@@ -159,8 +159,8 @@ class ConditionalLogisticLikelihood(Likelihood):
         )
         return out
 
-    def third(self, eta: Array, weights: Array, Z: Array) -> Array:
-        """See `Likelihood.third`: the second derivative of π along each column of Z."""
+    def third_derivative(self, eta: Array, weights: Array, Z: Array) -> Array:
+        """See `Likelihood.third_derivative`: the second derivative of π along each column of Z."""
         host = self.backend.to_host
         eta, w, Z = (np.ascontiguousarray(host(x)) for x in (eta, weights, Z))
         out = np.zeros(self.n)

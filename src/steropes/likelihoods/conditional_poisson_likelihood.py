@@ -58,7 +58,7 @@ class ConditionalPoissonLikelihood(Likelihood):
     shift_invariant = True
     grouped = True
     ccd = "strata"
-    has_third = True
+    has_third_derivative = True
 
     def __init__(self, y: np.ndarray, strata: np.ndarray, backend: Backend) -> None:
         super().__init__(backend)
@@ -117,8 +117,8 @@ class ConditionalPoissonLikelihood(Likelihood):
         several = bk.segment_sum((w > 0).astype(np.float64), self.pointers) > 1
         return bk.xp.where(several, ways, 0.0)
 
-    def unpublished_constant(self, w: Array, offset: Array) -> Array:
-        """See `Likelihood.unpublished_constant`: the multinomial coefficients."""
+    def constant_omitted_by_cyclops(self, w: Array, offset: Array) -> Array:
+        """See `Likelihood.constant_omitted_by_cyclops`: the multinomial coefficients."""
         return self.backend.column_sum(self._ways(w))
 
     def parts(self, cuts: np.ndarray) -> list[Part] | None:
@@ -164,8 +164,8 @@ class ConditionalPoissonLikelihood(Likelihood):
         c[self.pointers[1:] - 1] = xp.where(total > 0, 1.0 / xp.where(total > 0, total, 1.0), 0.0)
         return GroupedCurvature(v, v, self.pointers, c)
 
-    def third(self, eta: Array, weights: _Weights, Z: Array) -> Array:
-        """See `Likelihood.third`: n_s π_i [(z_i − z̄_s)² − var_s z], as in `CoxLikelihood.third`."""
+    def third_derivative(self, eta: Array, weights: _Weights, Z: Array) -> Array:
+        """See `Likelihood.third_derivative`: n_s π_i [(z_i − z̄_s)² − var_s z], as in Cox models."""
         bk, xp = self.backend, self.backend.xp
         _, v = bk.segment_softmax(eta, weights.w, self.pointers, weights.total)  # n_s π
         stratum = runs_of_rows(self.pointers)
@@ -197,10 +197,10 @@ class CaseSeriesLikelihood(ConditionalPoissonLikelihood):
     """
 
     ccd = "strata"
-    has_third = True
+    has_third_derivative = True
 
-    def unpublished_constant(self, w: Array, offset: Array) -> Array:
-        """See `Likelihood.unpublished_constant`; it also contains the log interval lengths."""
+    def constant_omitted_by_cyclops(self, w: Array, offset: Array) -> Array:
+        """See `Likelihood.constant_omitted_by_cyclops`; it includes the log interval lengths."""
         wy = w[self.rows] * self.y
         lengths = self.backend.column_sum(wy * offset[self.rows])
-        return super().unpublished_constant(w, offset) + lengths
+        return super().constant_omitted_by_cyclops(w, offset) + lengths

@@ -77,7 +77,7 @@ class CoxLikelihood(Likelihood):
     shift_invariant = True
     grouped = True
     ccd = "cox"
-    has_third = True
+    has_third_derivative = True
 
     def __init__(
         self,
@@ -321,11 +321,11 @@ class CoxLikelihood(Likelihood):
         """
         return self._exact(*self._lifted(eta, weights), weights, factor)
 
-    def third(self, eta: Array, weights: _Weights, Z: Array) -> Array:
-        """See `Likelihood.third`: Σ_k w̄_k p_ki [(z_i − z̄_k)² − var_k z] over the shares k.
+    def third_derivative(self, eta: Array, weights: _Weights, Z: Array) -> Array:
+        """See `Likelihood.third_derivative`.
 
-        With p_ki = a_ki r_i / S_k, the third derivative of log S_k is the third cumulant of a draw
-        from the risk set.
+        It is Σ_k w̄_k p_ki [(z_i − z̄_k)² − var_k z] over the shares k. With p_ki = a_ki r_i / S_k,
+        the third derivative of log S_k is the third cumulant of a draw from the risk set.
         """
         r, S, h = self._hazards(eta, weights)
         mean = self._means(r, S, Z, weights)

@@ -66,7 +66,7 @@ class FineGrayLikelihood(CoxLikelihood):
     """
 
     plain_risk_sets = False
-    has_third = True
+    has_third_derivative = True
 
     def __init__(
         self,

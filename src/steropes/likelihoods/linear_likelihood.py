@@ -92,8 +92,8 @@ class LinearLikelihood(Likelihood):
         least = np.maximum((EQUAL * self.spread) ** 2, 1e-300)
         return np.maximum(2.0 * loss / np.maximum(total, 1e-300), least)
 
-    def beside(self, likelihoods: Sequence[Any], lanes: int) -> LinearLikelihood:
-        """See `Likelihood.beside`."""
+    def combine_outcomes(self, likelihoods: Sequence[Any], lanes: int) -> LinearLikelihood:
+        """See `Likelihood.combine_outcomes`."""
         out = copy.copy(self)
         out._repeated = {}
         out.many_outcomes = True

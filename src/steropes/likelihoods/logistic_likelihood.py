@@ -27,7 +27,7 @@ class LogisticLikelihood(Likelihood):
     """
 
     ccd = "logistic"
-    has_third = True
+    has_third_derivative = True
 
     def __init__(self, y: np.ndarray, backend: Backend) -> None:
         super().__init__(backend)
@@ -42,8 +42,8 @@ class LogisticLikelihood(Likelihood):
         """See `Likelihood.loss`."""
         return self.evaluate(eta, weights)[0]
 
-    def beside(self, likelihoods: Sequence[Any], lanes: int) -> LogisticLikelihood:
-        """See `Likelihood.beside`."""
+    def combine_outcomes(self, likelihoods: Sequence[Any], lanes: int) -> LogisticLikelihood:
+        """See `Likelihood.combine_outcomes`."""
         out = copy.copy(self)
         out._repeated = {}
         out.many_outcomes = True
@@ -78,8 +78,8 @@ class LogisticLikelihood(Likelihood):
             return 0.0
         return float(np.log(events / (total - events)) - np.log(expected / others))
 
-    def third(self, eta: Array, weights: Array, Z: Array) -> Array:
-        """See `Likelihood.third`: w p (1 − p) (1 − 2p) Σ_c z_c²."""
+    def third_derivative(self, eta: Array, weights: Array, Z: Array) -> Array:
+        """See `Likelihood.third_derivative`: w p (1 − p) (1 − 2p) Σ_c z_c²."""
         xp = self.backend.xp
         e = xp.exp(-abs(eta))
         slope = weights * e * (1.0 - e) / (1.0 + e) ** 3  # at |η|; odd in η

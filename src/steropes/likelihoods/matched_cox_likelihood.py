@@ -35,7 +35,7 @@ class MatchedCoxLikelihood(CoxLikelihood):
     """
 
     ccd = "cox"
-    has_third = True
+    has_third_derivative = True
 
     def __init__(self, case: np.ndarray, strata: np.ndarray, backend: Backend, ties: Ties) -> None:
         informative = (np.bincount(strata, case) > 0) & (np.bincount(strata) > 1)

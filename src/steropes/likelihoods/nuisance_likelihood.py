@@ -174,7 +174,7 @@ class NuisanceLikelihood(Likelihood):
         """
         return None
 
-    def by_level(self, cuts: np.ndarray, columns: int) -> ShardedThresholds | None:
+    def shard_thresholds(self, cuts: np.ndarray, columns: int) -> ShardedThresholds | None:
         """Return the exchange of sums by parameter for shards of the rows of X between ``cuts``.
 
         None if the likelihood has no such form or the sums are larger than the rows.

@@ -77,7 +77,7 @@ class PiecewiseCoxLikelihood(CoxLikelihood):
         The steps, ascending.
     """
 
-    has_third = True
+    has_third_derivative = True
 
     def __init__(
         self,

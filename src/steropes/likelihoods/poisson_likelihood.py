@@ -28,7 +28,7 @@ class PoissonLikelihood(Likelihood):
     """
 
     ccd = "poisson"
-    has_third = True
+    has_third_derivative = True
 
     def __init__(self, y: np.ndarray, backend: Backend) -> None:
         super().__init__(backend)
@@ -55,8 +55,8 @@ class PoissonLikelihood(Likelihood):
 
         return self.backend.sum_rows(part, eta, weights, self.repeated(self.y, eta.shape[1]))[0]
 
-    def beside(self, likelihoods: Sequence[Any], lanes: int) -> PoissonLikelihood:
-        """See `Likelihood.beside`."""
+    def combine_outcomes(self, likelihoods: Sequence[Any], lanes: int) -> PoissonLikelihood:
+        """See `Likelihood.combine_outcomes`."""
         out = copy.copy(self)
         out._repeated = {}
         out.many_outcomes = True
@@ -75,8 +75,8 @@ class PoissonLikelihood(Likelihood):
         """See `Likelihood.curvature`; v = w exp η."""
         return GroupedCurvature(self._weighted_mean(eta, weights)[:, 0])
 
-    def third(self, eta: Array, weights: Array, Z: Array) -> Array:
-        """See `Likelihood.third`: w exp η Σ_c z_c²."""
+    def third_derivative(self, eta: Array, weights: Array, Z: Array) -> Array:
+        """See `Likelihood.third_derivative`: w exp η Σ_c z_c²."""
         return self._weighted_mean(eta, weights) * (Z * Z).sum(axis=1, keepdims=True)
 
     def level(self, eta: Array, weights: Array) -> float:
@@ -95,8 +95,8 @@ class PoissonLikelihood(Likelihood):
         """See `Likelihood.score_constant`: −Σ w log y!."""
         return self.log_likelihood_constant(w)
 
-    def unpublished_constant(self, w: Array, offset: Array) -> Array:
-        """See `Likelihood.unpublished_constant`: −Σ w log y!."""
+    def constant_omitted_by_cyclops(self, w: Array, offset: Array) -> Array:
+        """See `Likelihood.constant_omitted_by_cyclops`: −Σ w log y!."""
         return self.log_likelihood_constant(w)
 
     def log_likelihood_constant(self, weights: Array) -> Array:

@@ -57,7 +57,7 @@ class PooledLogisticLikelihood(Likelihood):
     """
 
     additive = False
-    has_third = True
+    has_third_derivative = True
 
     def __init__(
         self,
@@ -223,8 +223,8 @@ class PooledLogisticLikelihood(Likelihood):
         at_time = sum(self.backend.pool.map(part, self.chunks, self.work), np.zeros(self.K))
         return ChannelCurvature(h, base, w, self.F, self.first, self.last, pairs, at_time)
 
-    def third(self, eta: np.ndarray, weights: np.ndarray, Z: np.ndarray) -> np.ndarray:
-        """See `Likelihood.third`."""
+    def third_derivative(self, eta: np.ndarray, weights: np.ndarray, Z: np.ndarray) -> np.ndarray:
+        """See `Likelihood.third_derivative`."""
         h, base = self.split(np.ascontiguousarray(eta[:, :1]))
         h, base = h[:, :, 0].copy(), base[:, 0].copy()
         own, at_time = self.split(np.ascontiguousarray(Z))
@@ -235,7 +235,7 @@ class PooledLogisticLikelihood(Likelihood):
         def part(a: int, b: int) -> np.ndarray:
             g = np.zeros(self.K)
             rows = self.first, self.last, w
-            pooled_third.third(h, base, self.F, *rows, own, at_time, r, g, a, b)
+            pooled_third.third_derivative(h, base, self.F, *rows, own, at_time, r, g, a, b)
             return g
 
         rest[:, 0] = sum(self.backend.pool.map(part, self.chunks), np.zeros(self.K))

@@ -197,5 +197,5 @@ def unpublished(
     for k in range(folds):
         held = problem.weights - train([k])[:, 0]
         of = (asarray(np.ascontiguousarray(x[order][:, None])) for x in (held, offset))
-        constants[k] = np.ravel(host(likelihood.unpublished_constant(*of)))[0]
+        constants[k] = np.ravel(host(likelihood.constant_omitted_by_cyclops(*of)))[0]
     return constants

@@ -4,8 +4,8 @@ With I = X' H_η X over all columns and I⁻¹ = A A',
 
     ∂ log |I| / ∂β = X' d,    d = ∂ tr(A' X' H_η X A) / ∂η at a fixed Z = X A.
 
-The likelihood computes d (`Likelihood.third`), for which the columns of Z are like linear
-predictors (Firth 1993, eq. 2; Heinze and Schemper 2001, §3).
+The likelihood computes d (`Likelihood.third_derivative`), for which the columns of Z are like
+linear predictors (Firth 1993, eq. 2; Heinze and Schemper 2001, §3).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class LogDeterminant:
                 f"Jeffreys' prior is of the information of all columns, at most {MOST_COLUMNS:,} "
                 f"of them; X has {design.p:,}. Use Normal() or Laplace()."
             )
-        if likelihood.quadratic or not likelihood.has_third:
+        if likelihood.quadratic or not likelihood.has_third_derivative:
             raise DataError(f"Jeffreys' prior {_why_not(likelihood)}.")
         self.design, self.likelihood, self.power = design, likelihood, power
         self.backend = backend = likelihood.backend
@@ -85,7 +85,7 @@ class LogDeterminant:
             d: Array = 0.0
             for a in range(0, len(L), AT_ONCE):
                 Z = self._times(A[:, a : a + AT_ONCE])
-                d = d + self.likelihood.third(eta, self._weigh(b), Z)
+                d = d + self.likelihood.third_derivative(eta, self._weigh(b), Z)
             g = self.backend.to_host(self.rows.rmatmul(d))[:, 0]
             out[:, b] = -self.power * g * self.design.scale
         return out

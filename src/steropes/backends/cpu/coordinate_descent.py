@@ -22,7 +22,7 @@ def panel_room(P, B, m):
 
 
 @njit(**OPTIONS)
-def descend_panel(G, Y, apart, a, s, y, h, l1, l2, U, t, c, rest, delta, S, step, told):
+def descend_panel(G, Y, apart, a, s, y, h, l1, l2, U, t, c, rest, delta, S, step, updates):
     """Sweep the coordinates a … a + P − 1 of some replicates; return whether any changed.
 
     Minimises  s'δ + ½ δ'(A + U diag(c) U')δ + Σ l1 |y + δ|, coordinate by coordinate, where the
@@ -46,7 +46,7 @@ def descend_panel(G, Y, apart, a, s, y, h, l1, l2, U, t, c, rest, delta, S, step
         A coordinate that violates its optimality condition by no more stays where it is.
     delta : (P, B) array
         The changes, written.
-    S, step, told : arrays
+    S, step, updates : arrays
         To work in, see `panel_room`: slopes and changes in registers, and zeros, which become Yδ.
         What takes an array is several times quicker to compile than what makes one.
     """
@@ -63,7 +63,7 @@ def descend_panel(G, Y, apart, a, s, y, h, l1, l2, U, t, c, rest, delta, S, step
             if h[i, b] > 0.0:
                 slope = s[i, b] if apart[i] else S[j, b >> 3, b & 7]
                 for q in range(m):
-                    slope -= Y[q, i] * told[q, b]
+                    slope -= Y[q, i] * updates[q, b]
                 for q in range(M):
                     slope += c[q, b] * t[q, b] * U[q, i, b]
                 at = y[i, b]
@@ -93,7 +93,7 @@ def descend_panel(G, Y, apart, a, s, y, h, l1, l2, U, t, c, rest, delta, S, step
             for q in range(M):
                 t[q, b] += U[q, i, b] * delta[j, b]
             for q in range(m):
-                told[q, b] += Y[q, i] * delta[j, b]
+                updates[q, b] += Y[q, i] * delta[j, b]
             if apart[i]:
                 s[i, b] += (1.0 + l2[i, b]) * delta[j, b]
         if apart[i]:
@@ -109,7 +109,7 @@ def descend_panel(G, Y, apart, a, s, y, h, l1, l2, U, t, c, rest, delta, S, step
             for b in range(B):
                 slope = S[j, b >> 3, b & 7]
                 for q in range(m):
-                    slope -= Y[q, a + j] * told[q, b]
+                    slope -= Y[q, a + j] * updates[q, b]
                 s[a + j, b] = slope
     return moved
 

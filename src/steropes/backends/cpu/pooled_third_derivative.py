@@ -9,11 +9,11 @@ from numba import njit
 
 from .kernel_options import ORDERED
 
-__all__ = ["third"]
+__all__ = ["third_derivative"]
 
 
 @njit(**ORDERED)
-def third(h, base, F, first, last, w, own, at_time, r, g, i0, i1):
+def third_derivative(h, base, F, first, last, w, own, at_time, r, g, i0, i1):
     """Set r (C, n) and add g (K,): v (1 − 2p) Σ_l z_ikl² in each person's intervals.
 
     h (C, n), base (K,), and w (n,) are of one replicate; the directions are own (C, n, L) and

@@ -174,7 +174,7 @@ def sharded_problem(problem: Problem) -> Problem:
     likelihood, exchange, levels = problem.likelihood, None, None
     parts = likelihood.parts(cuts)
     if parts is None and isinstance(likelihood, NuisanceLikelihood):
-        levels = likelihood.by_level(cuts, problem.design.p)
+        levels = likelihood.shard_thresholds(cuts, problem.design.p)
         parts = None if levels is None else levels.parts()
     elif parts is None:
         exchange = likelihood.exchange(cuts)

@@ -68,8 +68,8 @@ class CumulativeLikelihood(NuisanceLikelihood):
         """See `NuisanceLikelihood.thresholds_around`."""
         return self.levels.low, self.levels.up
 
-    def by_level(self, cuts: np.ndarray, columns: int) -> ShardedLevels | None:
-        """See `NuisanceLikelihood.by_level`."""
+    def shard_thresholds(self, cuts: np.ndarray, columns: int) -> ShardedLevels | None:
+        """See `NuisanceLikelihood.shard_thresholds`."""
         numbers = (self.levels.M - 1) * min(columns, WORKING) * (len(cuts) - 1)
         if self.y.upper is not None or not self.convex or numbers > 2 * self.n:
             return None
