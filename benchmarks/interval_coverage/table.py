@@ -16,7 +16,7 @@ KEY = ["family", "size", "nuisance", "effect"]
 
 
 def summary(done: pd.DataFrame) -> pd.DataFrame:
-    """A row a scenario and method: coverage, zero left out, truth above or below, lengths."""
+    """A row a scenario and method: coverage, zero excluded, truth above or below, lengths."""
     done = done[~done.method.str.startswith("refused")].copy()
     truth = np.where(done.effect == "null", 0.0, EFFECT)
     done["covers"] = (done.lower <= truth) & (done.upper >= truth)
@@ -73,4 +73,4 @@ def show(done: pd.DataFrame) -> None:
         printed(some, "above", "wholly above the truth", 0.025)
         printed(some, "below", "wholly below the truth", 0.025)
         printed(some, "finds", "power", 0.05)
-        printed(null, "finds", "size: zero left out without an effect", 0.05)
+        printed(null, "finds", "size: zero excluded without an effect", 0.05)

@@ -147,6 +147,7 @@ class KaplanMeier:
         return self.quantile_interval(0.5, level)
 
     def _crossing(self, curve: Floats, p: float) -> float:
+        """Find the time at which a curve reaches 1 − p."""
         if not (isinstance(p, Real) and 0 < p < 1):
             raise DataError(f"p must be between 0 and 1, such as 0.5, not {p!r}.")
         return float(first_crossings(self.times, curve[None, :], 1.0 - p, self.times[-1])[0])

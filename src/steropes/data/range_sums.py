@@ -16,7 +16,7 @@ def sums_over_ranges(
     """Compute at each of m positions the sum of the weights of the rows that cover it.
 
     Differences of cumulative sums would lose small weights that remain after large ones have
-    left. Each range is therefore cut into aligned pieces whose lengths are powers of two, at most
+    left. Each range is therefore cut into aligned pieces with power-of-two lengths, at most
     two of each length (the nodes of a segment tree), and each position adds up the pieces that
     contain it. Nonnegative weights are only added, so that the relative error is that of rounding.
 

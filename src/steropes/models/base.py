@@ -309,12 +309,14 @@ class PenalizedModel(ConfidenceIntervals, LinearPrediction, FormulaMixin, BaseEs
         return False
 
     def _refuse_weak_information(self, problem: Problem) -> None:
+        """Refuse unpenalised columns with almost no information."""
         l1, l2 = problem.penalties(self.prior_)
         refuse_weak_information(problem, self._beta, np.flatnonzero((l1 == 0) & (l2 == 0)))
 
     def _refuse_undetermined(
         self, problem: Problem, batch: Batch, l1: np.ndarray, l2: np.ndarray
     ) -> None:
+        """Refuse unpenalised columns that the data do not determine."""
         refuse_undetermined(problem, batch, l1, l2)
 
     def _check_settings(self) -> None:
@@ -335,6 +337,7 @@ class PenalizedModel(ConfidenceIntervals, LinearPrediction, FormulaMixin, BaseEs
         return prior, KeptColumns(fixed.names, fixed.kept, fixed.values)
 
     def _read_design(self, X: MatrixLike, y: VectorLike) -> Any:
+        """Convert X to a design and store the names of its columns and the labels of rows."""
         if y is None:
             raise DataError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."

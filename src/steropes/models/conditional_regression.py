@@ -34,6 +34,7 @@ class _ConditionalModel(GroupedResiduals, PenalizedModel):
     def _make_problem(
         self, design: Design, inputs: FitInputs, like: Problem | None = None
     ) -> Problem:
+        """Centre offsets within strata before assembling the problem."""
         if inputs.offset is not None and inputs.strata is not None:
             n = design.n
             weights, offset = check_weights(inputs.sample_weight, n), check_offset(inputs.offset, n)
@@ -163,6 +164,7 @@ class ConditionalLogisticRegression(_ConditionalModel):
     def _likelihood(
         self, inputs: FitInputs, design: Design, backend: Backend
     ) -> tuple[Likelihood, dict[str, Any]]:
+        """Read the outcome and strata; see `PenalizedModel`."""
         inputs.refuse_extras(self, "exposure")
         if self.method not in ("exact", "efron", "breslow"):
             raise DataError(f"method must be 'exact', 'efron' or 'breslow', not {self.method!r}.")
@@ -269,6 +271,7 @@ class ConditionalPoissonRegression(_ConditionalModel):
     def _likelihood(
         self, inputs: FitInputs, design: Design, backend: Backend
     ) -> tuple[Likelihood, dict[str, Any]]:
+        """Read the outcome and strata; see `PenalizedModel`."""
         y = check_response(inputs.y, design.n, minimum=0.0)
         log_exposure = check_exposure(inputs.exposure, design.n)
         strata = self._strata(inputs.strata, design.n, self._stratum_description)

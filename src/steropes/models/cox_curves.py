@@ -141,6 +141,7 @@ class CoxCurves(WaldInference):
     def _survival_table(
         self, X: MatrixLike, level: float, strata: LabelsLike | None, offset: VectorLike | None
     ) -> pd.DataFrame:
+        """Compute survival curves at all event times."""
         return self.survival_curves(X, None, level, strata, offset)
 
     def baseline_hazard(self, level: float = 0.95) -> pd.DataFrame:

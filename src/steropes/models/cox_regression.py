@@ -144,6 +144,7 @@ class CoxRegression(CoxCurves, ProportionalHazardsModel):
     def _make_problem(
         self, design: Design, inputs: FitInputs, like: Problem | None = None
     ) -> Problem:
+        """Assemble the problem, with a piecewise design if effects vary with time."""
         self._cuts, self._effects = self._step_effects(design)
         problem, effects = super()._make_problem(design, inputs, like), self._effects
         if effects is None:
@@ -171,6 +172,7 @@ class CoxRegression(CoxCurves, ProportionalHazardsModel):
     def _likelihood(
         self, inputs: FitInputs, design: Design, backend: Backend
     ) -> tuple[Likelihood, dict[str, Any]]:
+        """Read the survival outcome and strata; see `PenalizedModel`."""
         inputs.refuse_extras(self, "exposure")
         if self.ties not in ("efron", "breslow"):
             raise DataError(f"ties must be 'efron' or 'breslow', not {self.ties!r}.")
@@ -189,9 +191,11 @@ class CoxRegression(CoxCurves, ProportionalHazardsModel):
         return likelihood, {"fold_label": outcome.event.astype(np.int8)}
 
     def _has_varying_effects(self) -> bool:
+        """Return whether some effects vary with time."""
         return bool(self.time_varying)
 
     def _coefficient_names(self) -> list[str]:
+        """Return the names of the coefficients, including steps of effects."""
         return list(self._names) if self._effects is None else list(self._effects.names)
 
     # -- prediction ----------------------------------------------------------------------------
@@ -203,6 +207,7 @@ class CoxRegression(CoxCurves, ProportionalHazardsModel):
         return super().linear_predictor(X, offset)
 
     def _linear_predictors(self, X: MatrixLike, offset: VectorLike | None) -> np.ndarray:
+        """Compute η in each interval in which effects are constant, (n, Q)."""
         if self._effects is None:
             return super()._linear_predictors(X, offset)
         refuse_other_order(X, offset=offset)

@@ -139,6 +139,7 @@ def _formatted(table: pd.DataFrame) -> pd.DataFrame:
     """Format the numbers of a table as text, p-values with four decimals."""
 
     def column(x: pd.Series) -> list[str]:
+        """Format one column."""
         if x.dtype.kind not in "fc":
             return [str(v) for v in x]
         if x.name == "p":

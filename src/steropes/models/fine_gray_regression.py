@@ -146,6 +146,7 @@ class FineGrayRegression(ProportionalHazardsModel):
     def _likelihood(
         self, inputs: FitInputs, design: Design, backend: Backend
     ) -> tuple[Likelihood, dict[str, Any]]:
+        """Read the outcome with competing events; see `PenalizedModel`."""
         inputs.refuse_extras(self, "exposure")
         if self.device == "cuda":
             raise DataError("FineGrayRegression runs on device='cpu' (or 'auto').")
@@ -165,6 +166,7 @@ class FineGrayRegression(ProportionalHazardsModel):
         return likelihood, {"fold_label": outcome.event}
 
     def _refuse_without_events(self, label: np.ndarray) -> None:
+        """Refuse an outcome without events of the cause of interest."""
         super()._refuse_without_events(label == self.cause)
 
     def predict(self, X: MatrixLike, offset: VectorLike | None = None) -> np.ndarray:

@@ -126,12 +126,14 @@ class LinearRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
     def _likelihood(
         self, inputs: FitInputs, design: Design, backend: Backend
     ) -> tuple[Likelihood, dict[str, Any]]:
+        """Read the outcome; see `PenalizedModel`."""
         inputs.refuse_extras(self, "strata", "exposure")
         return LinearLikelihood(check_response(inputs.y, design.n), backend), {}
 
     def _make_problem(
         self, design: Design, inputs: FitInputs, like: Problem | None = None
     ) -> Problem:
+        """Assemble the problem and measure the scale of the outcome."""
         problem = super()._make_problem(design, inputs, like)
         likelihood = problem.likelihood
         assert isinstance(likelihood, LinearLikelihood)
@@ -139,6 +141,7 @@ class LinearRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
         return problem
 
     def _set_likelihood(self, loss: float, problem: Problem) -> None:
+        """Set the log-likelihood and the residual variance from the loss."""
         n = problem.weights.sum()
         used = int(np.count_nonzero(self.coef_)) + problem.n_free
         variance = 2.0 * loss / n
@@ -152,6 +155,7 @@ class LinearRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
         n = float(problem.weights.sum())
 
         def likelihood(objective: float) -> tuple[float, float]:
+            """Return the log-likelihood and its derivative in the objective."""
             if objective <= 0:
                 return np.inf, 0.0
             return -0.5 * n * (np.log(4 * np.pi * objective / n) + 1.0), -0.5 * n / objective
@@ -159,9 +163,11 @@ class LinearRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
         return likelihood
 
     def _residual_df(self) -> float:
+        """Return the residual degrees of freedom."""
         return self.df_resid_ if self.df_resid_ > 0 else np.nan
 
     def _residual_variance(self) -> float:
+        """Return the residual variance."""
         return self.sigma2_
 
     def predict(self, X: MatrixLike, offset: VectorLike | None = None) -> np.ndarray:

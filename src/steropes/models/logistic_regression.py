@@ -117,6 +117,7 @@ class LogisticRegression(ClassifierMixin, GeneralizedResiduals, PenalizedModel):
     def _likelihood(
         self, inputs: FitInputs, design: Design, backend: Backend
     ) -> tuple[Likelihood, dict[str, Any]]:
+        """Read the classes; see `PenalizedModel`."""
         inputs.refuse_extras(self, "strata", "exposure")
         codes = self._classes(inputs.y, design.n)
         return LogisticLikelihood(codes, backend), {"fold_label": codes.astype(np.int64)}
@@ -141,6 +142,7 @@ class LogisticRegression(ClassifierMixin, GeneralizedResiduals, PenalizedModel):
         return codes.astype(np.float64)
 
     def _refuse_without_events(self, label: np.ndarray) -> None:
+        """Refuse rows with positive weight that have one class only."""
         if len(np.unique(label)) == 1:
             raise DataError(
                 f"The rows with a positive weight have one class only, "

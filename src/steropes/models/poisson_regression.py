@@ -123,6 +123,7 @@ class PoissonRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
     def _likelihood(
         self, inputs: FitInputs, design: Design, backend: Backend
     ) -> tuple[Likelihood, dict[str, Any]]:
+        """Read counts and exposure; see `PenalizedModel`."""
         inputs.refuse_extras(self, "strata")
         y = check_response(inputs.y, design.n, minimum=0.0)
         if not y.any():

@@ -176,9 +176,11 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
         self.time_varying = time_varying
 
     def _wants_intercept(self) -> bool:
+        """Return whether the baseline has a constant."""
         return not isinstance(self.baseline, str)
 
     def _check_settings(self) -> None:
+        """Refuse invalid settings."""
         super()._check_settings()
         if self.solver != "newton":
             raise DataError(f"PooledLogisticRegression has solver='newton', not {self.solver!r}.")
@@ -192,6 +194,7 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
     def _make_problem(
         self, design: Design, inputs: FitInputs, like: Problem | None = None
     ) -> Problem:
+        """Divide time into intervals and assemble the problem."""
         inputs.refuse_extras(self, "strata", "exposure")
         n = design.n
         weights, offset = self._check_weights_and_offset(inputs.sample_weight, inputs.offset, n)
@@ -244,6 +247,7 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
         )
 
     def _select(self, problem: Problem, progress: Progress) -> tuple[Prior | None, Any]:
+        """Choose the prior's variance, after a check of the splits."""
         cv = getattr(self.cv, "folds", None)
         if isinstance(self.baseline, str) and isinstance(cv, Sequence):
             refuse_empty_splits(problem, cv, self._time.intervals)
@@ -264,6 +268,7 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
         return start
 
     def _store_fit(self, problem: Problem, prior: Prior | None, fit: Fit) -> None:
+        """Set the fitted attributes, with the baseline's coefficients apart."""
         super()._store_fit(problem, prior, fit)
         M = problem.n_free
         self._uncentered_beta = problem.design.uncentered_coefficients(self._beta)
@@ -275,12 +280,15 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
             del self.intercept_  # each interval has an intercept in baseline_coef_
 
     def _has_varying_effects(self) -> bool:
+        """Return whether some effects vary with time."""
         return self.time_varying is not None
 
     def _coefficient_names(self) -> list[str]:
+        """Return the names of all coefficients, the baseline's first."""
         return self._time.names
 
     def _coefficients(self) -> np.ndarray:
+        """Return all coefficients, the baseline's first."""
         return self._uncentered_beta
 
     # -- prediction ----------------------------------------------------------------------------

@@ -53,12 +53,14 @@ class ProportionalHazardsModel(PenalizedModel):
     def _make_problem(
         self, design: Design, inputs: FitInputs, like: Problem | None = None
     ) -> Problem:
+        """Assemble the problem; refuse interrupted observation."""
         problem = super()._make_problem(design, inputs, like)
         assert isinstance(problem.likelihood, CoxLikelihood)
         refuse_unobserved_gap(problem.likelihood, problem.weights, self._strata_labels)
         return problem
 
     def _store_fit(self, problem: Problem, prior: Prior | None, fit: Fit) -> None:
+        """Set the fitted attributes and reset the cached baseline."""
         super()._store_fit(problem, prior, fit)
         assert isinstance(problem.likelihood, CoxLikelihood)
         self._last_seen = problem.likelihood.last_seen(problem.weights)
@@ -274,11 +276,13 @@ class ProportionalHazardsModel(PenalizedModel):
         return problem.likelihood.outcome()[1]
 
     def _effective_sample_size(self, problem: Problem) -> float:
+        """Return the total weight of the events."""
         return float(problem.weights[self._events(problem) != 0].sum())
 
     # -- state ---------------------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
+        """Return the state without data but with the baseline."""
         if hasattr(self, "coef_"):
             self._baseline()  # predictions of an unpickled model need it
         return super().__getstate__()

@@ -237,4 +237,5 @@ class PooledResiduals(GroupedResiduals):
     """Residuals of pooled logistic models, whose rows are independent."""
 
     def _deviance(self, problem: Any, residual: np.ndarray) -> np.ndarray:
+        """Compute deviance residuals, (n,), from the deviances of people."""
         return np.sign(residual) * np.sqrt(deviances_of_people(problem, self._beta))

@@ -18,6 +18,7 @@ class SingleThreadedMethods:
     """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Wrap the public methods and properties of a subclass."""
         for name, x in list(vars(cls).items()):
             if name.startswith("_"):
                 continue

@@ -120,6 +120,7 @@ def _natural_spline(x: np.ndarray, at: np.ndarray, df: int) -> np.ndarray:
     z = (at - low) / (high - low)
 
     def d(k: int) -> np.ndarray:
+        """Compute the truncated power function of a knot."""
         cubes = np.maximum(z - knots[k], 0) ** 3 - np.maximum(z - knots[-1], 0) ** 3
         return cubes / (knots[-1] - knots[k])
 

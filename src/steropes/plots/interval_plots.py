@@ -40,7 +40,7 @@ def profile_curve(
         The result of ``model.profile(param)`` for one coefficient: ``point``,
         ``log_likelihood`` and ``gradient``. The curve is the cubic Hermite interpolant.
     level : float
-        Confidence level of the interval, whose ends are where the profile is half the
+        Confidence level of the interval, with ends at which the profile is half the
         chi-squared quantile below its maximum. The title reports an end outside the points as
         beyond the last point, and as infinite only if the profile is flat there.
     name : str, optional
@@ -110,7 +110,7 @@ def profile_curve(
 def _window(
     x: np.ndarray, fallen: np.ndarray, floor: float, flat: tuple[bool, bool]
 ) -> tuple[float, float]:
-    """The part of the axis that is shown: of a side that is level for ever, only its beginning."""
+    """Choose the limits of the axis; a flat side is cut off after its beginning."""
     shown = x[fallen >= floor]
     low, high = float(shown[0]), float(shown[-1])
     moves = [np.abs(fallen - fallen[end]) > 0.02 for end in (0, -1)]
@@ -125,11 +125,12 @@ def _window(
 
 
 def _number(x: float) -> str:
+    """Format a number with three digits and a minus sign."""
     return f"{x:.3g}".replace("-", "−")
 
 
 def _crossing(curve: Any, end: float, middle: float, height: float) -> float | None:
-    """Where the curve has the height between its maximum and one end, if it does."""
+    """Find the crossing of a height between the maximum and one end; None if there is none."""
     from scipy.optimize import brentq
 
     if curve(end) > height:

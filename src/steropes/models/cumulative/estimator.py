@@ -175,6 +175,7 @@ class CumulativeProbabilityModel(
     # -- fit -----------------------------------------------------------------------------------
 
     def _check_settings(self) -> None:
+        """Refuse invalid settings."""
         super()._check_settings()
         if self.link not in tuple(CODES):
             raise DataError(
@@ -193,6 +194,7 @@ class CumulativeProbabilityModel(
     def _make_problem(
         self, design: Design, inputs: FitInputs, like: Problem | None = None
     ) -> Problem:
+        """Validate the inputs, reduce the outcome and assemble the problem."""
         inputs.refuse_extras(self, "exposure", "strata")
         n = design.n
         if n < 2:
@@ -251,6 +253,7 @@ class CumulativeProbabilityModel(
         start_at: ArrayLike | CoefficientsByColumn | None,
         fixed: CoefficientsByColumn | None,
     ) -> None:
+        """Fit; report overflow of the thresholds' curvature as a `DataError`."""
         try:
             super()._fit(X, inputs, start_at, fixed)
         except FloatingPointError:
@@ -263,6 +266,7 @@ class CumulativeProbabilityModel(
     def _refuse_undetermined(
         self, problem: Problem, batch: Batch, l1: np.ndarray, l2: np.ndarray
     ) -> None:
+        """Refuse unpenalised columns that the data do not determine."""
         free = problem.unbounded(problem.prior)
         if len(free):
             refuse_unidentifiable_columns(problem, batch, free)
@@ -270,6 +274,7 @@ class CumulativeProbabilityModel(
     def _fit_problem(
         self, problem: Any, prior: Prior | None, start: Any, progress: Progress
     ) -> None:
+        """Fit the whole data or every subset, and store the fit."""
         settings = (self.tol, self.max_iter, progress.step)
         trace = FitTrace()
         if self._subset_of_row is None:
@@ -296,12 +301,14 @@ class CumulativeProbabilityModel(
         self.n_iter_ = max(p.fit.n_iter for p in self._parts)
 
     def _require_data(self, what: str) -> Problem:
+        """Return the problem of the fit; refuse after `DivideAndCombine`."""
         problem = super()._require_data(what)
         if self._subset_of_row is not None:
             raise DataError(f"DivideAndCombine has fits of subsets only, and {what} needs one.")
         return problem
 
     def _refuse_weak_information(self, problem: Any) -> None:
+        """Refuse unpenalised columns with almost no information."""
         if self.prior_ is not None or not has_tiny_weights(problem.weights):
             return
         h = 1.0 / (np.diag(self._covariances().beta_covariance()) * problem.design.scale**2)
