@@ -17,9 +17,8 @@ class DenseTerm:
         (self.rows, self.p), self.B = X.shape, w.shape[1]
         self.lanes, self.scale, self.pool = self.B, np.ones(self.p), ThreadPool(1)
         self.total = w.sum(axis=0)
-        self.nuisance_error = self.nuisance_decrement = np.zeros(
-            self.B
-        )  # there are no nuisance parameters
+        self.nuisance_error = np.zeros(self.B)  # There are no nuisance parameters.
+        self.nuisance_decrement = np.zeros(self.B)
         self.W, self.inside = np.empty(0, int), np.zeros(self.p, bool)
         self.place(np.zeros((self.p, self.B)))
 

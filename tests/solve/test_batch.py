@@ -87,7 +87,7 @@ def test_replicates_may_have_penalties_of_their_own(family, rng):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_replicates_of_a_batch_do_not_touch_each_other(family, rng):
-    """DESIGN: a fit that changes another fit. The first replicate is the same whatever follows."""
+    """The first replicate is the same whatever other replicates follow."""
     X, _, likelihood, design, free = setting(family, rng)
     l1 = np.full(design.p, 1.0)
     l1[:free] = 0
@@ -201,7 +201,7 @@ def test_violations_are_distances_from_the_subdifferential():
     np.testing.assert_allclose(violations(g, beta, l1, l2), [0.0, 1.0, 0.0, 2.0, 1.5])
 
 
-def test_a_replicate_s_own_hessian_is_not_taken_for_that_of_other_columns(rng):
+def test_a_replicates_own_hessian_is_dropped_when_columns_change(rng):
     """Batches share the working set, and another one may have added columns."""
     _, _, likelihood, design, _ = setting("logistic", rng)
     active = WorkingColumns(design, likelihood.order, likelihood.backend)

@@ -118,7 +118,7 @@ def test_each_replicates_part_of_each_block_is_solved(B, rng):
     assert not inverse(R[:, some], some)[~support[:, some]].any()
 
 
-def test_no_two_columns_together_are_the_diagonal(rng):
+def test_without_blocks_the_preconditioner_is_the_diagonal(rng):
     shared = shared_of(rng.normal(size=(4000, 30)))
     blocks, at, support = ColumnBlocks(shared), np.arange(30), np.ones((30, 2), bool)
     h = np.tile(shared.diagonal[:, None], 2)
@@ -144,7 +144,7 @@ def test_columns_that_are_the_same_leave_an_inverse_finite(rng):
     assert np.isfinite(inverse(np.ones((10, 2)), np.arange(2))).all()
 
 
-def test_some_of_the_replicates_are_theirs_however_many_were_asked_for_before(rng):
+def test_a_subset_of_replicates_gets_its_own_systems(rng):
     X, _ = chains(rng, 1000, [5, 5, 5])
     shared, B = shared_of(X), 3
     k = shared.k
@@ -187,7 +187,7 @@ def test_chains_take_few_iterations_and_no_factor(rng):
     assert not factors.blocks_failed_at
 
 
-def test_what_joins_all_columns_has_a_factor(rng):
+def test_columns_correlated_beyond_blocks_use_a_factor(rng):
     k = FEW + 50
     size = np.logspace(0, -3, k)  # of what joins them
     X = (rng.normal(size=(3000, k)) * size) @ rng.normal(size=(k, k))
@@ -213,7 +213,7 @@ def test_what_joins_all_columns_has_a_factor(rng):
     assert more.factor is None
 
 
-def test_a_column_that_is_eliminated_by_now_is_in_no_block(rng):
+def test_an_eliminated_column_is_in_no_block(rng):
     X = rng.normal(size=(2000, 1)) + 0.3 * rng.normal(size=(2000, 6))
     X = np.hstack([X, np.ones((2000, 1))])
     blocks = ColumnBlocks(shared_of(X, (6,)))  # the model's penalty was another one then
@@ -228,7 +228,7 @@ def test_a_column_that_is_eliminated_by_now_is_in_no_block(rng):
 
 
 @pytest.mark.parametrize("size", [3e-4, 4e-4, 5e-4, 6e-4])
-def test_what_rounding_leaves_of_columns_is_solved_by_no_large_numbers(size, rng):
+def test_columns_reduced_to_rounding_error_have_no_large_inverse(size, rng):
     """Nearly constant columns in single precision: their Schur complement is not positive."""
     X = np.hstack([np.ones((4000, 1)), 1 + size * rng.normal(size=(4000, 40))])
     shared = shared_of(X, (0,))

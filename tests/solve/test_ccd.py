@@ -87,7 +87,7 @@ def test_same_optimum_as_newton(family, prior, kind):
 
 
 @pytest.mark.parametrize("family", ["linear", "logistic", "poisson", "cox efron"])
-def test_a_fit_that_was_stopped_says_so(family):
+def test_a_stopped_fit_is_not_converged(family):
     X, y, data = simulate(family)
     Model, settings = FAMILIES[family]
     model = Model(**settings, solver="ccd", max_iter=1, prior=steropes.Laplace(0.5))

@@ -53,7 +53,7 @@ def test_a_fit_is_an_optimum_by_the_certificate_from_x(family, prior, rng):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_what_looks_for_separation_has_the_predictors_of_the_end(monkeypatch, family, rng):
+def test_separation_checks_reuse_the_final_linear_predictors(monkeypatch, family, rng):
     model, settings, X, y, more, _ = drawn(family, rng)
     given = []
 

@@ -79,7 +79,7 @@ def test_gradients_and_diagonals_are_those_of_all_rows(rng, of_what, monkeypatch
     assert len(of_what) == 4
 
 
-def test_another_curvature_is_another(rng, of_what):
+def test_a_new_curvature_is_not_taken_from_the_cache(rng, of_what):
     it = term(rng, "logistic", indicators(rng, N, P))
     it.join(np.arange(10))
     near = it.curvature(0)
@@ -110,7 +110,7 @@ def test_a_fit_is_the_same_with_and_without(rng, monkeypatch):
 
 
 @pytest.mark.parametrize("family", ["logistic", "cox"])
-def test_after_a_look_at_all_columns_who_joins_is_known(rng, of_what, monkeypatch, family):
+def test_gradients_of_all_columns_fill_the_cache(rng, of_what, monkeypatch, family):
     it = term(rng, family, indicators(rng, N, P))
     it.join(np.arange(10))
     beta = np.zeros((P, it.lanes))
@@ -131,7 +131,7 @@ def test_after_a_look_at_all_columns_who_joins_is_known(rng, of_what, monkeypatc
     assert np.abs(now - g[it.W])[:, :B].max() > 0.1
 
 
-def test_a_look_in_single_precision_tells_no_gradient(rng, monkeypatch):
+def test_single_precision_gradients_are_not_cached(rng, monkeypatch):
     monkeypatch.setattr(local_term, "MANY_LANES", 1)
     it = term(rng, "logistic", indicators(rng, N, P))
     it.join(np.arange(10))

@@ -73,8 +73,8 @@ def test_folds_descend_on_columns_inside_the_thread_pool(monkeypatch, family):
 
 
 @pytest.mark.parametrize("columnar", [True, False])
-def test_own_hessians_of_many_columns_are_no_arrays(monkeypatch, columnar):
-    """Those of ten folds with thousands of columns each would be gigabytes."""
+def test_own_hessians_of_many_columns_are_operators(monkeypatch, columnar):
+    """Ten folds' own Hessians as arrays of thousands of columns would take gigabytes."""
     X, y, time = _data()
     model = st.CoxRegression(prior=st.Laplace(0.1))
     problem = model._make_problem(as_design(X), FitInputs(st.Surv(time, y)))

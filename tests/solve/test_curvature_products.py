@@ -44,7 +44,7 @@ def _families(rng, n):
 
 @pytest.mark.parametrize("family", list(_families(np.random.default_rng(0), 40)))
 @pytest.mark.parametrize("weighted", [False, True])
-def test_it_is_the_matrix_of_the_curvature(family, weighted, rng):
+def test_products_equal_those_with_the_matrix(family, weighted, rng):
     n, k = 240, 12
     X = sparse.random(n, k, 0.3, format="csc", random_state=2)
     X = sparse.hstack([X, rng.normal(size=(n, 1))]).tocsc()

@@ -66,7 +66,7 @@ def test_a_path_of_penalties_on_a_dense_term_is_its_cold_starts(rng):
             np.testing.assert_allclose(a.beta, b.beta, atol=1e-8)
 
 
-def test_a_way_of_softer_penalties_changes_no_answer(monkeypatch, rng):
+def test_a_continuation_does_not_change_the_solution(monkeypatch, rng):
     """A fit that goes by way of stronger penalties ends where the direct one does."""
     from steropes.solve import batch as driver
 
@@ -81,7 +81,7 @@ def test_a_way_of_softer_penalties_changes_no_answer(monkeypatch, rng):
 
 
 @pytest.mark.parametrize("strongest", [0.5, 1.0, 1.6, 40.0, 1e6])
-def test_the_way_is_in_large_strides_first(strongest):
+def test_a_continuation_starts_with_large_ratios(strongest):
     factors = np.array(continuation_factors(strongest))
     assert ((factors > 1) & (factors < strongest)).all()
     strides = np.append(factors, 1.0)[:-1] / np.append(factors, 1.0)[1:]
@@ -89,7 +89,7 @@ def test_the_way_is_in_large_strides_first(strongest):
     assert (np.append(strongest, factors)[0] / np.append(factors, 1.0)[0]) <= 6.0 + 1e-9
 
 
-def test_steps_on_the_way_count_among_those_allowed(monkeypatch, rng):
+def test_steps_of_a_continuation_count_towards_max_iter(monkeypatch, rng):
     from steropes.solve import batch as driver
 
     X, y, w = data(rng, 400, 200, 1)

@@ -125,7 +125,7 @@ def test_columns_that_are_the_same_leave_an_inverse_finite(rng):
     assert np.isfinite(solved(factor, rng.normal(size=(k, 2)), support)).all()
 
 
-def test_one_by_itself_is_not_served_by_what_others_have_too(rng):
+def test_a_single_replicate_needs_a_factor_of_its_own_support(rng):
     k = 80
     shared = SharedMatrix(positive(rng, k).astype(np.float32), np.zeros(k, bool), ThreadPool(1))
     support = supports(rng, k, 4)
@@ -136,7 +136,7 @@ def test_one_by_itself_is_not_served_by_what_others_have_too(rng):
     assert own.serves(shared, support[:, :1], np.zeros(k), alone=True)
 
 
-def test_a_fork_lets_columns_in_unseen(rng):
+def test_a_fork_can_be_extended_independently(rng):
     k = 60
     shared = SharedMatrix(positive(rng, k).astype(np.float32), np.zeros(k, bool), ThreadPool(1))
     support = supports(rng, k, 2)
@@ -150,7 +150,7 @@ def test_a_fork_lets_columns_in_unseen(rng):
     np.testing.assert_array_equal(factor.factor.L, before)
 
 
-def test_a_factor_whose_core_is_gone_serves_no_more(rng):
+def test_a_factor_without_its_common_columns_is_not_reused(rng):
     k = 100
     shared = SharedMatrix(positive(rng, k).astype(np.float32), np.zeros(k, bool), ThreadPool(1))
     support = supports(rng, k, 3)
@@ -159,7 +159,7 @@ def test_a_factor_whose_core_is_gone_serves_no_more(rng):
     assert not factor.serves(shared, support, np.zeros(k))
 
 
-def test_factors_are_handed_on_and_made_again_for_the_matrix_at_hand(rng):
+def test_factors_are_reused_and_remade_for_another_matrix(rng):
     k = 50
     shared = SharedMatrix(positive(rng, k), np.zeros(k, bool), ThreadPool(1))
     at, support, size = np.arange(k), np.ones((k, 1), bool), np.ones(k)
@@ -199,7 +199,7 @@ def test_factor_leaves_out_what_elimination_left_as_rounding():
 
 
 @pytest.mark.parametrize("with_factor", [False, True])
-def test_some_of_the_replicates_are_theirs_however_many_were_asked_for_before(with_factor, rng):
+def test_a_subset_of_replicates_gets_its_own_systems(with_factor, rng):
     k, B = 40, 3
     shared = SharedMatrix(positive(rng, k), np.zeros(k, bool), ThreadPool(1))
     support, l2, at = supports(rng, k, B), np.zeros((k, B)), np.arange(k)

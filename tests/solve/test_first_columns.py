@@ -33,7 +33,7 @@ def test_of_few_columns_those_near_to_mattering_or_all_join_at_once(family, most
     assert max(joined) >= 55 if most == 0.0 else 20 < joined[0] < 55
 
 
-def test_more_columns_matter_than_there_is_a_way_for(rng):
+def test_without_a_continuation_all_columns_may_be_needed(rng):
     X = indicators(rng, 1500, 1000, 0.05)
     y = outcome("logistic", X @ np.append(0.5 * rng.normal(size=620), np.zeros(380)), rng)
     model = LogisticRegression(prior=Laplace(0.3)).fit(X, y)

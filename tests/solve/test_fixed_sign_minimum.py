@@ -13,7 +13,7 @@ from steropes.solve.quadratic.shared_matrix import SharedMatrix
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_of_columns_that_rounding_makes_more_than_equal_one_leaves(dtype):
+def test_one_of_two_equal_columns_leaves_despite_rounding(dtype):
     """A matrix in its own precision: the pair's part has a negative eigenvalue of rounding."""
     G = 50 * np.eye(4, dtype=dtype)
     G[0, 1] = G[1, 0] = np.nextafter(dtype(50), dtype(100))

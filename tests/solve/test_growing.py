@@ -20,7 +20,7 @@ def rows_from(H, first, k):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_grown_by_little_and_by_much_it_is_the_whole(rng, dtype, eager_threads):
+def test_growth_in_small_and_large_parts_gives_the_whole_matrix(rng, dtype, eager_threads):
     H = symmetric(rng, 900, dtype)
     grown = GrowingMatrix(H[:300, :300].copy(), ThreadPool(2))
     for k in (301, 310, 700, 701, 900):  # within the room behind it, and beyond

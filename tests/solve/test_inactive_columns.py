@@ -39,7 +39,7 @@ def with_diagonal_complement(A, m, D):
 
 
 @pytest.mark.parametrize("gone", [[0], [699], [3, 5, 650], list(range(0, 700, 3))])
-def test_what_is_gone_is_as_if_it_had_never_been(gone, rng):
+def test_inactive_columns_are_as_if_never_eliminated(gone, rng):
     n, m = 800, 700
     assert m > 2 * TILE
     A = unit_diagonal(rng, n)

@@ -125,8 +125,8 @@ def test_a_fit_without_columns_moves_the_nuisance_parameters_alone(data):
 
 
 @pytest.mark.parametrize("l1", [0.0, 1.0, 1e300])
-def test_a_fit_where_there_are_no_numbers_ends_and_is_none(l1, data, monkeypatch):
-    """So far out that the nuisance parameters have no curvature, as those of a probit link."""
+def test_a_fit_without_finite_numbers_ends_unconverged(l1, data, monkeypatch):
+    """So far out that the nuisance parameters have no curvature, as with a probit link."""
     X, y, w, _ = data
     monkeypatch.setattr(Point, "gradient", lambda self: np.full(len(w), np.nan))
     monkeypatch.setattr(Point, "fall", property(lambda self: np.nan))

@@ -10,7 +10,7 @@ from steropes.solve.outside import outside_violations
 
 @pytest.mark.parametrize("at_once", [1, 7, 1 << 15])
 @pytest.mark.parametrize("B", [1, 4, 12])
-def test_it_is_what_the_conditions_say_of_them(monkeypatch, rng, B, at_once):
+def test_violations_follow_from_the_optimality_conditions(monkeypatch, rng, B, at_once):
     monkeypatch.setattr(outside, "AT_ONCE", at_once)
     p = 53
     g, l1 = rng.normal(size=(p, B)), rng.exponential(size=(p, B))
@@ -26,14 +26,14 @@ def test_it_is_what_the_conditions_say_of_them(monkeypatch, rng, B, at_once):
     np.testing.assert_array_equal(before, (g, l1))
 
 
-def test_a_slope_that_is_no_number_is_one_that_does_not_hold():
+def test_a_slope_that_is_nan_is_a_violation():
     g, l1 = np.array([[0.5], [np.nan], [0.2]]), np.ones((3, 1))
     urgency, largest = outside_violations(g, l1, np.zeros(3, bool))
     assert np.isnan(urgency[1])
     assert np.isnan(largest[0])
 
 
-def test_of_no_columns_there_is_none():
+def test_no_columns_have_no_violation():
     urgency, largest = outside_violations(np.zeros((0, 4)), np.zeros((0, 4)), np.zeros(0, bool))
     assert urgency.shape == (0,)
     np.testing.assert_array_equal(largest, np.zeros(4))

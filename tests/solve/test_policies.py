@@ -92,7 +92,7 @@ def test_a_column_without_curvature_goes_no_further_than_the_model_can_tell():
     assert Damping(1).added([0], h, g, beta, l1, l2, trust_radius=np.inf) is None
 
 
-def test_a_step_along_which_a_hessian_is_rounding_takes_nothing_out_of_it():
+def test_a_bfgs_pair_along_rounding_error_is_ignored():
     """Duplicated columns: along their difference G has 1e-16, whose inverse is no curvature."""
     x = np.array([1.0, 1.0, 0.3])
     model = QuadraticModel(SharedMatrix(np.outer(x, x), np.zeros(3, bool), ThreadPool(1)))
@@ -106,7 +106,7 @@ def test_a_step_along_which_a_hessian_is_rounding_takes_nothing_out_of_it():
     np.testing.assert_allclose(along, 0.1 * (s**2).sum(), rtol=1e-12)
 
 
-def test_models_are_solved_as_far_as_the_last_step_says_that_the_hessian_is_right():
+def test_models_are_solved_as_accurately_as_the_hessian_is():
     rates, todo = Rates(1), np.ones(1, bool)
     assert rates.reach(np.array([3.0]), False) == LOOSEST  # nothing is known yet
     rates.record(np.array([3.0]), todo, False)

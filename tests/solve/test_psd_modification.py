@@ -24,7 +24,7 @@ def test_a_ridge_under_which_it_is_positive_is_enough(indefinite):
 
 
 @pytest.mark.parametrize("ridge", [0.0, 0.7])
-def test_eigenvalues_of_the_model_get_their_sizes(indefinite, ridge):
+def test_negative_eigenvalues_get_their_absolute_values(indefinite, ridge):
     size = np.full(5, 3.0)
     out = make_positive_definite(indefinite, np.full(5, ridge), size) + ridge * np.eye(5)
     expected = np.sort(np.abs(np.linalg.eigvalsh(indefinite) + ridge))

@@ -57,7 +57,7 @@ def test_each_replicate_ends_at_its_own_minimum(k, B, free, dtype, rng):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("B", [1, 2, 10, 19, 30])
 @pytest.mark.parametrize("free", [0, 2])
-def test_all_others_are_told_of_what_moved_in_a_panel(dtype, B, free, rng):
+def test_changes_of_a_panel_are_propagated_to_all_other_slopes(dtype, B, free, rng):
     k, a, b = 200, 40, 104
     G = model(rng, k, 1)[0].astype(dtype)
     shared = SharedMatrix(G, np.isin(np.arange(k), [50, 120][:free]), ThreadPool(2))
@@ -105,7 +105,7 @@ def test_a_long_single_model_ends_at_the_minimum_of_a_short_one(free, rng, monke
 
 
 @pytest.mark.parametrize("B", [1, 3])
-def test_what_is_behind_the_matrix_in_its_rows_is_not_looked_at(B, rng):
+def test_entries_beyond_the_matrix_are_ignored(B, rng):
     G, sigma, g, beta, l1, l2 = model(rng, 40, B)
     l1[0] = l2[0] = 0.0
     wide = np.full((40, 57), np.nan)
@@ -120,7 +120,7 @@ def test_what_is_behind_the_matrix_in_its_rows_is_not_looked_at(B, rng):
 
 
 @pytest.mark.parametrize("good", [True, False])
-def test_a_support_step_says_what_it_does_to_all_slopes(good, rng):
+def test_a_support_step_returns_the_changes_of_all_slopes(good, rng):
     """With the inverse one iteration is enough; without, as many as are allowed."""
     k, B = 30, 3
     G, _, _, _, _, l2 = model(rng, k, B)
@@ -154,7 +154,7 @@ def test_a_support_step_says_what_it_does_to_all_slopes(good, rng):
 
 
 def test_replicates_whose_step_is_solved_leave_the_others_alone(rng):
-    """One needs no step, one is exact at once: the third goes on by itself, to the same."""
+    """One replicate needs no step and one is exact at once; the third continues alone."""
     k = 30
     G, _, _, _, _, l2 = model(rng, k, 3)
     shared, support = SharedMatrix(G, np.zeros(k, bool), ThreadPool(1)), np.ones((k, 3), bool)

@@ -25,7 +25,7 @@ def fitted(family, rng, B=3):
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("change", [0.9995, 1.0005])
-def test_it_is_the_difference_of_fits_nearby(family, change, rng):
+def test_the_response_is_the_difference_of_nearby_fits(family, change, rng):
     """Of coefficients that stay in a support; the others are told where they would be."""
     batch, at = fitted(family, rng)
     lam = 3.0

@@ -24,7 +24,7 @@ def problem(family, rng, n, p):
 
 
 @pytest.mark.parametrize("family", ["cox", "logistic"])
-def test_a_look_in_single_precision_is_near_and_only_where_tolerances_allow(family, rng):
+def test_single_precision_gradients_are_close_and_used_for_loose_tolerances_only(family, rng):
     design, likelihood = problem(family, rng, 400, 30)
     term = LocalTerm(design, likelihood, rng.uniform(0.5, 2.0, (400, 9)), None, 9)
     term.join(np.arange(5))
@@ -68,7 +68,7 @@ def test_a_first_hessian_of_a_part_of_the_rows_ends_at_the_same_optimum(family, 
 def test_columns_without_penalty_that_a_part_of_the_rows_lacks_take_no_more_steps(
     family, monkeypatch
 ):
-    """A rare exposure beside its prior: nearly all its ones may be where the part is not."""
+    """A rare exposure without penalty: nearly all of its ones may be outside of the subsample."""
     monkeypatch.setattr(worth, "MANY_PAIRS", 0.0)
     rng = np.random.default_rng(1)
     n, p, rare = 8000, 20, 4
@@ -85,7 +85,7 @@ def test_columns_without_penalty_that_a_part_of_the_rows_lacks_take_no_more_step
 
 
 @pytest.mark.parametrize("family", ["cox", "logistic"])
-def test_a_loose_fit_goes_by_a_part_of_the_rows_and_the_next_does_not(family, rng, monkeypatch):
+def test_a_loose_fit_uses_a_subsample_and_the_next_does_not(family, rng, monkeypatch):
     monkeypatch.setattr(worth, "MANY_PAIRS", 0.0)
     design, likelihood = problem(family, rng, 3000, 12)
     batch = Batch(LocalTerm(design, likelihood, np.ones((3000, 1))))
@@ -106,7 +106,7 @@ def test_a_loose_fit_goes_by_a_part_of_the_rows_and_the_next_does_not(family, rn
 
 
 @pytest.mark.parametrize("family", ["cox", "logistic"])
-def test_a_hessian_that_is_asked_for_is_of_all_rows(family, rng, monkeypatch):
+def test_a_requested_hessian_uses_all_rows(family, rng, monkeypatch):
     monkeypatch.setattr(worth, "MANY_PAIRS", 0.0)
     monkeypatch.setattr(hessians.Hessians, "_newton", False)  # that of the way is kept
     design, likelihood = problem(family, rng, 3000, 12)

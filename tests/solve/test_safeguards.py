@@ -105,7 +105,7 @@ def test_the_certificate_of_a_linear_model_knows_no_unit_of_y(solver, size, rng)
 @pytest.mark.parametrize("storage", [np.asarray, sparse.csc_matrix])
 @pytest.mark.parametrize("family", ["logistic", "poisson"])
 def test_far_columns_that_nearly_cancel_have_large_coefficients(family, storage):
-    """Without an intercept 5,000 ± 1 and 50,000 ± 1 are one column, and their deviations small."""
+    """Without an intercept, 5,000 ± 1 and 50,000 ± 1 are nearly collinear with small deviations."""
     rng = np.random.default_rng(0)
     n = 80
     a, b = rng.normal(size=(2, n))

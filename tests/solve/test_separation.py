@@ -132,7 +132,7 @@ def test_complete_separation_is_refused(rng):
             steropes.LogisticRegression().fit(X, y, offset=np.full(60, shift))
 
 
-def test_the_look_for_separation_under_a_ridge_makes_no_matrix_of_all_columns(rng):
+def test_the_separation_check_under_a_ridge_makes_no_matrix_of_all_columns(rng):
     n, p = 40, 1500
     X = sparse.random_array((n, p), density=0.02, format="csc", rng=rng)
     y = np.arange(n) % 2
@@ -149,7 +149,7 @@ def test_the_look_for_separation_under_a_ridge_makes_no_matrix_of_all_columns(rn
 
 @pytest.mark.parametrize("offset", [None, -15.0, 15.0])
 @pytest.mark.parametrize("prior", [None, "normal"])
-def test_a_pooled_baseline_that_runs_away_is_refused_whatever_the_offset(offset, prior):
+def test_a_diverging_pooled_baseline_is_refused_with_any_offset(offset, prior):
     """A quadratic over three intervals is saturated: the last, without an event, has no end."""
     rng = np.random.default_rng(0)
     time = np.repeat([1, 2, 3], [30, 15, 4])
@@ -163,7 +163,7 @@ def test_a_pooled_baseline_that_runs_away_is_refused_whatever_the_offset(offset,
 
 
 def test_strata_whose_risk_sets_underflow_far_out_hide_no_separation():
-    """Far along the direction a stratum's sums are zero: the look goes less far there."""
+    """A stratum's sums are zero far along the direction, so slopes are taken less far out."""
     X = np.zeros((8, 2))
     X[[3, 7], 0] = 1
     time = [0.0779, 0.2672, 0.0710, 0.8237, 1.7368, 1.6989, 2.9318, 0.3346]
@@ -265,7 +265,7 @@ def test_an_offset_at_which_one_minus_p_is_zero_hides_no_separation(shift):
 
 
 @pytest.mark.parametrize("kind", ["conditional", "cox", "logistic"])
-def test_what_the_others_tell_apart_by_themselves_hides_no_separation(kind):
+def test_rows_separated_by_penalised_columns_hide_no_separation(kind):
     """At the end of the fit nothing is left of the information on the column without penalty."""
     n, rng = 40, np.random.default_rng(5)
     case = np.arange(n) % 4 == 0

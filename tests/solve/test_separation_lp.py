@@ -80,7 +80,7 @@ def test_outliers_do_not_hide_rows_in_the_wrong_order():
     assert ordering_direction(rows_of(x), up - 1, up, np.ones(1)) is not None
 
 
-def test_rows_that_say_nothing_are_compared_with_none():
+def test_rows_without_thresholds_are_not_compared():
     x = np.array([0.0, 5.0, 1.0, 2.0])[:, None]
     low, up = np.array([-1, -1, 0, 1]), np.array([0, 2, 1, 2])
     assert ordering_direction(rows_of(x), low, up, np.ones(1)) is not None

@@ -145,7 +145,7 @@ def test_the_span_of_a_direction_is_that_of_its_linear_predictors(rng):
     assert max(a["high"][0] for a in answers) == pytest.approx(eta.max())
 
 
-def test_replicates_that_nobody_uses_are_released(rng):
+def test_unused_replicates_are_released(rng):
     X, y, w, o = data("linear", rng, 1, False)
     term = sharded("linear", X, y, w, o)
     together = term.shards
