@@ -12,11 +12,9 @@ import steropes.studies
 ROOT = Path(__file__).parents[2]
 DOCS, PACKAGE = ROOT / "docs", ROOT / "src" / "steropes"
 ARCHITECTURE = sorted((DOCS / "architecture").glob("*.md"))
-CLASSES = {
-    name
-    for module in PACKAGE.rglob("*.py")
-    for name in re.findall(r"^class (\w+)", module.read_text("utf-8"), re.M)
-}
+CODE = "\n".join(module.read_text("utf-8") for module in PACKAGE.rglob("*.py"))
+CLASSES = set(re.findall(r"^class (\w+)", CODE, re.M))
+MEMBERS = set(re.findall(r"^    (?:def )?(\w+)[(:]", CODE, re.M))
 
 
 def test_the_reference_lists_every_public_name():
@@ -49,4 +47,5 @@ def test_the_architecture_names_files_and_classes_that_exist(page):
     assert files
     assert {name for name in files if not [*PACKAGE.glob(name), *ROOT.glob(name)]} == set()
     names = {name for name in code if re.fullmatch(r"[A-Z]\w*[a-z]\w*(\.\w+)?", name)}
-    assert {name for name in names if name.partition(".")[0] not in CLASSES} == set()
+    assert {name.partition(".")[0] for name in names} <= CLASSES
+    assert {name.partition(".")[2] for name in names} - {""} <= MEMBERS
