@@ -79,6 +79,14 @@ class ConfidenceIntervals(Resampling, ProfileLikelihood, HypothesisTests):
         NotConvergedWarning
             If fits stopped before their tolerance; unknown limits of profiles are NaN.
 
+        Examples
+        --------
+        >>> import steropes
+        >>> X, y = [[0.0], [0.0], [0.0], [1.0], [1.0], [1.0]], [0, 0, 1, 0, 1, 1]
+        >>> model = steropes.LogisticRegression().fit(X, y)
+        >>> model.confint("x0", method="profile").round(2).loc["x0"].tolist()
+        [-1.88, 5.34]
+
         References
         ----------
         Venzon and Moolgavkar (1988), Applied Statistics 37:87–94 (profile).

@@ -110,6 +110,20 @@ class Resampling(WaldInference):
         draws are distributed forty at a time, and the data once to each worker. Blocks of a
         `ShardedDesign` remain where they are.
 
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import steropes
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.standard_normal((300, 1))
+        >>> y = rng.poisson(np.exp(0.5 * X[:, 0]))
+        >>> model = steropes.PoissonRegression().fit(X, y)
+        >>> draws = model.bootstrap(50, cluster=np.arange(300) // 3, random_state=1)
+        >>> draws
+        <Bootstrap of 2 coefficients: 50 draws of clusters>
+        >>> bool(draws.confint(0.9).loc["x0", "lower"] > 0)
+        True
+
         References
         ----------
         Efron and Tibshirani (1993), An Introduction to the Bootstrap, ch. 9 (pairs), 13, 14.

@@ -106,6 +106,16 @@ class WaldInference(SingleThreadedMethods):
             Under a Laplace prior, because penalised coefficients have no covariance matrix and
             the others none that accounts for the selection; use profiles or the bootstrap.
 
+        Examples
+        --------
+        >>> import steropes
+        >>> X, y = [[0.0], [0.0], [1.0], [1.0]], [0.0, 2.0, 1.0, 5.0]
+        >>> model = steropes.LinearRegression().fit(X, y)
+        >>> model.vcov().round(2).to_numpy().tolist()
+        [[2.5, -2.5], [-2.5, 5.0]]
+        >>> model.vcov("robust", cluster=["a", "b", "a", "b"]).round(2).to_numpy().tolist()
+        [[0.5, 0.5], [0.5, 0.5]]
+
         References
         ----------
         Huber (1967), Proc. Fifth Berkeley Symp. 1:221–233. White (1980), Econometrica
