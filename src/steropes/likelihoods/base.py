@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from ..backends.protocols import Backend
+from ..backends.protocols import Array, Backend
 from .curvature import AnyCurvature
 from .sharded_partial_likelihood import ShardedPartialLikelihood
 
@@ -87,7 +87,7 @@ class Likelihood(ABC):
         self.backend = backend
         self._repeated: dict[tuple[int, int], Any] = {}
 
-    def dispersion(self, loss: Any, total: Any) -> Any:
+    def dispersion(self, loss: Array, total: Array) -> Array:
         """Return the factor by which the curvature exceeds the information of the score, (B,).
 
         Certificates and steps use this value, which is bounded below where rounding makes it
@@ -95,7 +95,7 @@ class Likelihood(ABC):
         """
         return 1.0
 
-    def score_variance(self, loss: Any, total: Any) -> Any:
+    def score_variance(self, loss: Array, total: Array) -> Array:
         """Return the unbounded version of `dispersion`, which statistical tests use, (B,)."""
         return 1.0
 
@@ -109,11 +109,11 @@ class Likelihood(ABC):
         """Row of X for each row of η and of `score_residuals`, (n_eta,)."""
         return np.arange(self.n) if self.order is None else self.order
 
-    def lift(self, offset: Any) -> Any:
+    def lift(self, offset: Array) -> Array:
         """Expand offsets (n, B) to the rows of η; return them unchanged if they have that many."""
         return offset
 
-    def extent(self, change: Any, weights: np.ndarray | None = None) -> float:
+    def extent(self, change: Array, weights: np.ndarray | None = None) -> float:
         """Return the largest change of a linear predictor on which the loss depends.
 
         Parameters
@@ -130,27 +130,27 @@ class Likelihood(ABC):
             return float(xp.ptp(change))
         return float(xp.abs(change).max())
 
-    def level(self, eta: Any, weights: Any) -> float:
+    def level(self, eta: Array, weights: Bound) -> float:
         """Return a constant that moves η (n, 1) closer to the outcome.
 
         It is the initial value of an intercept; zero if no estimate is available.
         """
         return 0.0
 
-    def weigh(self, w: Any) -> Any:
+    def weigh(self, w: Array) -> Bound:
         """Bind row weights (n, B), in the model's order, for use by the other methods."""
         return w
 
     @abstractmethod
-    def evaluate(self, eta: Any, weights: Any) -> tuple[Any, Any]:
+    def evaluate(self, eta: Array, weights: Bound) -> tuple[Array, Array]:
         """Return the loss, (B,), and its derivative in η, (n, B)."""
 
     @abstractmethod
-    def loss(self, eta: Any, weights: Any) -> Any:
+    def loss(self, eta: Array, weights: Bound) -> Array:
         """Return the loss alone, (B,)."""
 
     @abstractmethod
-    def curvature(self, eta: Any, weights: Any, exact: bool = False) -> AnyCurvature:
+    def curvature(self, eta: Array, weights: Bound, exact: bool = False) -> AnyCurvature:
         """Return the curvature of one replicate, at eta (n, 1).
 
         Parameters
@@ -159,14 +159,14 @@ class Likelihood(ABC):
             False allows a cheaper approximation that is accurate enough for Newton steps.
         """
 
-    def third_derivative(self, eta: Any, weights: Any, Z: Any) -> Any:
+    def third_derivative(self, eta: Array, weights: Bound, Z: Array) -> Array:
         """Return Σ_c D³L[z_c, z_c, ·], the third derivative of one replicate's loss in η, (n, 1).
 
         It equals the derivative of tr(Z' H_η Z) in η for fixed Z (n, C) and the exact H_η.
         """
         raise NotImplementedError(type(self).__name__)
 
-    def repeated(self, x: Any, B: int) -> Any:
+    def repeated(self, x: Array, B: int) -> Array:
         """Repeat a column (n, 1) for B replicates, and cache the result.
 
         NumPy broadcasts a column over a few replicates several times slower than it reads the
@@ -181,7 +181,7 @@ class Likelihood(ABC):
             )}  # fmt: skip
         return self._repeated[key]
 
-    def score_residuals(self, eta: Any, weights: Any, Z: Any) -> Any:
+    def score_residuals(self, eta: Array, weights: Bound, Z: Array) -> Array:
         """Return each row's contribution to the score Z'(−∂loss/∂η), (rows, L).
 
         The contributions of one replicate, with weights included, are those of independent rows;
@@ -219,14 +219,14 @@ class Likelihood(ABC):
         """Return the likelihood of one replicate, which differs if there are several outcomes."""
         return self
 
-    def score(self, eta: Any, held_out: Any, train: Any) -> Any:
+    def score(self, eta: Array, held_out: Array, train: Array) -> Array:
         """Return the log-likelihood of held-out rows, (B,).
 
         ``held_out`` and ``train`` (n, B) are the row weights of the held-out and training rows.
         """
         return self.score_constant(held_out) - self.loss(eta, self.weigh(held_out))
 
-    def score_constant(self, w: Any) -> Any:
+    def score_constant(self, w: Array) -> Array:
         """Return the part of `score` that does not depend on η, (B,).
 
         The row weights w (n, B) are in the model's order. The constant does not depend on the
@@ -235,7 +235,7 @@ class Likelihood(ABC):
         """
         return 0.0
 
-    def constant_omitted_by_cyclops(self, w: Any, offset: Any) -> Any:
+    def constant_omitted_by_cyclops(self, w: Array, offset: Array) -> Array:
         """Return the part of `score` that R's Cyclops leaves out, (B,).
 
         It matters because the search of Cyclops depends on the magnitude of the scores.
@@ -249,7 +249,7 @@ class Likelihood(ABC):
         """
         return 0.0
 
-    def score_parts(self, eta: Any, held_out: Any, train: Any) -> Any:
+    def score_parts(self, eta: Array, held_out: Array, train: Array) -> Array:
         """Return the sums over rows from which `score_of` computes the score, (m, B)."""
         return self.score(eta, held_out, train)[None]
 
@@ -257,7 +257,7 @@ class Likelihood(ABC):
         """Compute `score`, (B,), from the sums over all rows."""
         return np.asarray(parts[0])
 
-    def log_likelihood_constant(self, weights: Any) -> Any:
+    def log_likelihood_constant(self, weights: Array) -> Array:
         """Return the terms of the log-likelihood that do not depend on η and are not in the loss.
 
         ``weights`` (n, B) are in the rows of X, because rows that the model leaves out may have
@@ -266,7 +266,7 @@ class Likelihood(ABC):
         return 0.0
 
 
-def stack_outcomes(outcomes: Sequence[Any], lanes: int, backend: Backend) -> Any:
+def stack_outcomes(outcomes: Sequence[Array], lanes: int, backend: Backend) -> Array:
     """Stack outcomes (n, 1) as the columns of one array, (n, lanes), padded with zeros."""
     together = np.zeros((len(outcomes[0]), lanes))
     for b, y in enumerate(outcomes):

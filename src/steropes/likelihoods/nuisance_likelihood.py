@@ -24,7 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from .base import Likelihood
+from ..backends.protocols import Array
+from .base import Bound, Likelihood
 from .curvature import AnyCurvature, ProfiledCurvature
 from .sharded_thresholds import ShardedThresholds
 
@@ -181,26 +182,26 @@ class NuisanceLikelihood(Likelihood):
         """
         return None
 
-    def evaluate(self, eta: Any, weights: Any) -> tuple[Any, Any]:
+    def evaluate(self, eta: Array, weights: Bound) -> tuple[Array, Array]:
         """Return the profiled loss, (B,), and its derivative in η, (n, B)."""
         points = self._profiled(eta, weights)
         losses = np.array([point.loss for point in points])
         return losses, np.stack([point.gradient() for point in points], axis=1)
 
-    def loss(self, eta: Any, weights: Any) -> Any:
+    def loss(self, eta: Array, weights: Bound) -> Array:
         """Return the profiled loss alone, (B,)."""
         return np.array([point.loss for point in self._profiled(eta, weights)])
 
-    def curvature(self, eta: Any, weights: Any, exact: bool = False) -> AnyCurvature:
+    def curvature(self, eta: Array, weights: Bound, exact: bool = False) -> AnyCurvature:
         """Return the curvature of one replicate with α fitted to eta (n, 1)."""
         return self._profiled(eta, weights)[0].curvature()
 
-    def score_residuals(self, eta: Any, weights: Any, Z: Any) -> Any:
+    def score_residuals(self, eta: Array, weights: Bound, Z: Array) -> Array:
         """See `Likelihood.score_residuals`; for the profile likelihood."""
         nuisance = self._profiled(eta, weights)[0].nuisance
         return nuisance.score_residuals(np.ascontiguousarray(eta[:, 0]), Z)
 
-    def _profiled(self, eta: Any, weights: Any) -> list[NuisancePoint]:
+    def _profiled(self, eta: Array, weights: Bound) -> list[NuisancePoint]:
         """Fit α to η for each replicate."""
 
         def one(b: int) -> NuisancePoint:
