@@ -17,12 +17,12 @@ from steropes.studies import (
 )
 from steropes.studies.cli.command_line import run
 from steropes.studies.diagnostics.comparative_blinding import EFFECT, blinded
+from steropes.studies.diagnostics.study_verdicts import NO_NOTE
 from steropes.studies.disclosure.study import publish
-from steropes.studies.numbers import study_json
 from steropes.studies.report.formatting import decimals
+from steropes.studies.report.study_numbers import study_json
 from steropes.studies.report.study_report import study_page
 from steropes.studies.report.study_terminal import print_study
-from steropes.studies.verdicts import NO_NOTE
 
 STUDY = ["--target", "1", "--comparator", "2", "--outcome", "3"]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from steropes.studies.effects import (
+from steropes.studies.outcomes.arm_summaries import (
     arm_curves,
     hazard_ratio,
     incidence_rates,

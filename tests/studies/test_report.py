@@ -11,15 +11,15 @@ import pytest
 
 from steropes.errors import DataError
 from steropes.studies import DEMO, StudySettings, comparative_study, demo_database
+from steropes.studies.diagnostics.study_verdicts import Judged
 from steropes.studies.disclosure import site_rules
 from steropes.studies.disclosure.study import publish
-from steropes.studies.numbers import study_numbers
-from steropes.studies.pictures import study_pictures
 from steropes.studies.report.formatting import checks, decimals, p_value, risk_period, shown_value
+from steropes.studies.report.results_section import _found
+from steropes.studies.report.study_figures import study_pictures
+from steropes.studies.report.study_numbers import study_numbers
 from steropes.studies.report.study_report import study_page, write_report
 from steropes.studies.report.study_terminal import print_study
-from steropes.studies.results_page import _found
-from steropes.studies.verdicts import Judged
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the same names for editors and type checkers; a test compares them
     from ..federated import FederatedPlan, FederatedResult, FederatedSite, Owner, OwnerRules
-    from .balance import balance_table, standardized_differences
     from .cli.environment import environment
     from .cohorts import (
         Cohort,
@@ -32,9 +31,12 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
     )
     from .comparative.covariate_balance import Balance, covariate_balance
     from .comparative.demo import DEMO, demo_database
+    from .comparative.matched_balance import balance_table, standardized_differences
     from .comparative.one_question import ComparativeStudy, StudySettings, comparative_study
     from .comparative.outcome_analysis import AnalysisResult
+    from .comparative.pair_matching import match_pairs, match_propensity
     from .comparative.positive_controls import PositiveControls
+    from .comparative.propensity_model import Propensity, auc, fit_propensity, preference_score
     from .comparative.propensity_scores import PropensityRules, PropensityScores, fit_scores
     from .comparative.propensity_weights import propensity_weights
     from .comparative.score_matching import Match, match_scores, matched_weights
@@ -61,7 +63,6 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
     from .database.concept_search import find_concepts
     from .database.omop import OmopDatabase
     from .diagnostics.comparative_diagnostics import Diagnostics, DiagnosticThresholds
-    from .effects import hazard_ratio, incidence_rates, minimum_detectable_ratio
     from .evidence import combine_normal, combine_profiles, random_effects
     from .evidence.archives import combine_archives
     from .execution.analysis_cache import Workbench
@@ -76,7 +77,6 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
         federate_withdraw,
     )
     from .federation.site_profiles import FederatedProfiles
-    from .matching import match_pairs, match_propensity
     from .outcomes import (
         AbsoluteEffect,
         Estimate,
@@ -86,7 +86,7 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
         detectable_ratio,
         estimate_effect,
     )
-    from .propensity import Propensity, auc, fit_propensity, preference_score
+    from .outcomes.arm_summaries import hazard_ratio, incidence_rates, minimum_detectable_ratio
     from .results.control_results import analysis_performance
     from .sccs.sccs_grid import (
         CaseSeriesGrid,
@@ -116,8 +116,8 @@ _WHERE = {
     "Trim": "comparative.score_trimming",
     "trim": "comparative.score_trimming",
     "propensity_weights": "comparative.propensity_weights",
-    "balance_table": "balance",
-    "standardized_differences": "balance",
+    "balance_table": "comparative.matched_balance",
+    "standardized_differences": "comparative.matched_balance",
     "Cohort": "cohorts",
     "CohortRules": "cohorts",
     "CohortTable": "cohorts",
@@ -161,9 +161,9 @@ _WHERE = {
     "demo_database": "comparative.demo",
     "DiagnosticThresholds": "diagnostics.comparative_diagnostics",
     "Diagnostics": "diagnostics.comparative_diagnostics",
-    "hazard_ratio": "effects",
-    "incidence_rates": "effects",
-    "minimum_detectable_ratio": "effects",
+    "hazard_ratio": "outcomes.arm_summaries",
+    "incidence_rates": "outcomes.arm_summaries",
+    "minimum_detectable_ratio": "outcomes.arm_summaries",
     "environment": "cli.environment",
     "combine_normal": "evidence",
     "combine_profiles": "evidence",
@@ -195,8 +195,8 @@ _WHERE = {
     "GridSpec": "execution.specification",
     "RiskWindow": "execution.specification",
     "read_spec": "execution.specification",
-    "match_pairs": "matching",
-    "match_propensity": "matching",
+    "match_pairs": "comparative.pair_matching",
+    "match_propensity": "comparative.pair_matching",
     "OmopDatabase": "database.omop",
     "Estimate": "outcomes",
     "OutcomeModel": "outcomes",
@@ -205,10 +205,10 @@ _WHERE = {
     "AbsoluteEffect": "outcomes",
     "absolute_effect": "outcomes",
     "estimate_effect": "outcomes",
-    "Propensity": "propensity",
-    "auc": "propensity",
-    "fit_propensity": "propensity",
-    "preference_score": "propensity",
+    "Propensity": "comparative.propensity_model",
+    "auc": "comparative.propensity_model",
+    "fit_propensity": "comparative.propensity_model",
+    "preference_score": "comparative.propensity_model",
     "CaseSeriesGrid": "sccs.sccs_grid",
     "CaseSeriesGridResults": "sccs.sccs_grid",
     "SeriesAnalysis": "sccs.sccs_grid",

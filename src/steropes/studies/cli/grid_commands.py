@@ -93,6 +93,7 @@ def run_and_report(
 ) -> GridResults:
     """Run a grid, write its report, and print a summary."""
     from steropes.studies.database.data_notes import table_sentences
+    from steropes.studies.diagnostics.study_verdicts import NOT_SHOWN
     from steropes.studies.execution.runner import run_grid
     from steropes.studies.report.atomic_files import output_folder
     from steropes.studies.report.controls_page import write_controls_report
@@ -100,7 +101,6 @@ def run_and_report(
     from steropes.studies.report.grid_page import write_grid_report
     from steropes.studies.report.study_terminal import Progress
     from steropes.studies.report.unusable_values import unusable_words
-    from steropes.studies.verdicts import NOT_SHOWN
 
     folder = output_folder(output)
     with Progress(quiet) as progress:

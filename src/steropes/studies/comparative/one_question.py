@@ -17,6 +17,7 @@ from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_frame import People
 from steropes.studies.comparative.covariate_balance import Balance, covariate_balance
 from steropes.studies.comparative.outcome_analysis import AnalysisResult, Prepared
+from steropes.studies.comparative.propensity_model import Propensity
 from steropes.studies.comparative.propensity_scores import PropensityScores
 from steropes.studies.comparative.score_matching import match_scores
 from steropes.studies.comparative.sensitivity_analyses import (
@@ -45,7 +46,6 @@ from steropes.studies.database.omop import OmopDatabase, opened
 from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics, DiagnosticThresholds
 from steropes.studies.diagnostics.convergence import convergence
 from steropes.studies.disclosure import Bound, DisclosureRules, site_rules
-from steropes.studies.effects import arm_curves, incidence_rates
 from steropes.studies.execution.analysis_cache import Workbench
 from steropes.studies.execution.specification import GridSpec
 from steropes.studies.execution.validation import (
@@ -58,9 +58,9 @@ from steropes.studies.execution.validation import (
     whole,
     yes_or_no,
 )
+from steropes.studies.outcomes.arm_summaries import arm_curves, incidence_rates
 from steropes.studies.outcomes.outcome_summaries import detectable_ratio
 from steropes.studies.outcomes.two_group_cox import TwoGroupCox
-from steropes.studies.propensity import Propensity
 from steropes.studies.results.ratios import ratio_of
 
 __all__ = ["ComparativeStudy", "StudyCovariates", "StudySettings", "comparative_study"]
@@ -277,8 +277,8 @@ class ComparativeStudy:
     rules: DisclosureRules = field(default_factory=DisclosureRules)
 
     def __repr__(self) -> str:
+        from steropes.studies.diagnostics.study_verdicts import NOT_SHOWN
         from steropes.studies.disclosure.study import WITHHELD, publish
-        from steropes.studies.verdicts import NOT_SHOWN
 
         public = publish(self)
         line = next(h for h in public.hazard_ratios if h["analysis"] == "matched, stratified")
@@ -355,7 +355,7 @@ class ComparativeStudy:
 
     def to_dict(self) -> dict[str, Any]:
         """Every number of the study as plain Python values, ready for JSON; no small cells."""
-        from steropes.studies.numbers import study_numbers
+        from steropes.studies.report.study_numbers import study_numbers
 
         return study_numbers(self)
 

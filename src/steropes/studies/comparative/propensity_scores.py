@@ -10,11 +10,11 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.errors import DataError
+from steropes.studies.comparative.propensity_model import auc, preference_score, too_few
 from steropes.studies.comparative.tied_scores import tie_keys
 from steropes.studies.covariates.feature_extraction import Features
 from steropes.studies.covariates.preprocessing import Tidied, TidyRules, tidy
 from steropes.studies.execution.validation import real, share, whole
-from steropes.studies.propensity import auc, preference_score, too_few
 
 if TYPE_CHECKING:
     from steropes.models import LogisticRegression

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.errors import DataError
+from steropes.studies.comparative.pair_matching import match_pairs
 from steropes.studies.comparative.tied_scores import tie_keys
 from steropes.studies.execution.validation import real, whole, yes_or_no
-from steropes.studies.matching import match_pairs
 
 __all__ = ["Match", "match_scores", "matched_weights"]
 

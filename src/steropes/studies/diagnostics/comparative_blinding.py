@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from steropes.studies.verdicts import NO_NOTE
+from steropes.studies.diagnostics.study_verdicts import NO_NOTE
 
 __all__ = ["blinded"]
 

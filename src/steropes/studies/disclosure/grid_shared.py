@@ -12,7 +12,7 @@ from steropes.studies.covariates.analysis_catalogue import ANALYSES
 from steropes.studies.disclosure.cells import share_unit
 from steropes.studies.disclosure.rounding import in_ratio, log_unit, significant, smd_unit, to_unit
 from steropes.studies.disclosure.rules import DisclosureRules
-from steropes.studies.plots import density_of_bars
+from steropes.studies.report.score_density import density_of_bars
 
 __all__ = [
     "hidden_names",

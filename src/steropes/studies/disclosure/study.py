@@ -17,6 +17,7 @@ import pandas as pd
 
 from steropes.studies.comparative.sensitivity_analyses import e_values
 from steropes.studies.database.data_notes import published_notes
+from steropes.studies.diagnostics.study_verdicts import Judged, blind, judge, without_lone_crude
 from steropes.studies.disclosure.cells import Bound, share_unit
 from steropes.studies.disclosure.curves import coarse_curve
 from steropes.studies.disclosure.rounding import (
@@ -32,9 +33,8 @@ from steropes.studies.disclosure.rounding import (
 from steropes.studies.disclosure.rules import DisclosureRules
 from steropes.studies.outcomes.e_values import is_common
 from steropes.studies.outcomes.outcome_summaries import informative_events
-from steropes.studies.plots import density
+from steropes.studies.report.score_density import density
 from steropes.studies.results.ratios import ratio_of
-from steropes.studies.verdicts import Judged, blind, judge, without_lone_crude
 
 if TYPE_CHECKING:
     from steropes.data.kaplan_meier import KaplanMeier

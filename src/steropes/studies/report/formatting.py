@@ -13,11 +13,11 @@ import numpy as np
 
 from steropes.studies.comparative.estimands import estimand_name
 from steropes.studies.comparative.tied_scores import MANY_TIED
+from steropes.studies.diagnostics.study_verdicts import NOT_SHOWN, Judged
 from steropes.studies.disclosure import Bound
 from steropes.studies.disclosure.study import Published
 from steropes.studies.normal_quantile import Z
 from steropes.studies.report.digits import deciding, deciding_p, decimals, limit_text
-from steropes.studies.verdicts import NOT_SHOWN, Judged
 
 if TYPE_CHECKING:
     from steropes.studies.comparative.one_question import ComparativeStudy, StudySettings

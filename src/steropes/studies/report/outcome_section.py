@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from steropes.studies.comparative.estimands import estimand_name
+from steropes.studies.diagnostics.study_verdicts import NOT_SHOWN
 from steropes.studies.report.diagnostic_limits import Limit, diagnostic_limits, tie_limit
 from steropes.studies.report.digits import limit_text
 from steropes.studies.report.flow_diagram import attrition_diagram
@@ -24,7 +25,6 @@ from steropes.studies.report.html import counted, effect, fold, number, number_t
 from steropes.studies.report.report_view import KEY, Comparison, View
 from steropes.studies.report.subgroups_section import subgroups_html
 from steropes.studies.report.survival_figure import survival_curves
-from steropes.studies.verdicts import NOT_SHOWN
 
 __all__ = ["outcome_section"]
 

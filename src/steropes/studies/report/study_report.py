@@ -7,13 +7,10 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from steropes.studies.beside_page import source_line
+from steropes.studies.diagnostics.study_verdicts import NOT_SHOWN
 from steropes.studies.disclosure.folder import write_release
 from steropes.studies.disclosure.study import WITHHELD, Published, publish
-from steropes.studies.methods_page import methods_parts
-from steropes.studies.numbers import study_json, study_tables
-from steropes.studies.people_page import attrition_parts, balance_parts, propensity_parts
-from steropes.studies.pictures import study_pictures
+from steropes.studies.report.alternatives_section import source_line
 from steropes.studies.report.formatting import (
     checks,
     count,
@@ -24,8 +21,11 @@ from steropes.studies.report.formatting import (
     unconverged_text,
 )
 from steropes.studies.report.html import cards, document, findings
-from steropes.studies.results_page import diagnostics_parts, result_parts
-from steropes.studies.verdicts import NOT_SHOWN
+from steropes.studies.report.people_section import attrition_parts, balance_parts, propensity_parts
+from steropes.studies.report.results_section import diagnostics_parts, result_parts
+from steropes.studies.report.study_figures import study_pictures
+from steropes.studies.report.study_methods_section import methods_parts
+from steropes.studies.report.study_numbers import study_json, study_tables
 
 if TYPE_CHECKING:
     from steropes.studies.comparative.one_question import ComparativeStudy

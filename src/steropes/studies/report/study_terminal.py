@@ -7,6 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from steropes.studies.diagnostics.study_verdicts import NOT_SHOWN
 from steropes.studies.disclosure.study import WITHHELD, Published, publish
 from steropes.studies.report.formatting import (
     analysis_name,
@@ -18,7 +19,6 @@ from steropes.studies.report.formatting import (
     shown_value,
     title_case,
 )
-from steropes.studies.verdicts import NOT_SHOWN
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -101,7 +101,7 @@ def balance_rows(balance: Balance, key: dict[str, Any]) -> Rows:
 
 def _histogram(shared: Shared, key: dict[str, Any], *, after: bool) -> Rows:
     """People and weights in each bar of the preference score; bars without people are left out."""
-    from steropes.studies.plots import histogram
+    from steropes.studies.report.score_density import histogram
 
     assert shared.scores is not None
     treated = shared.population.people["treated"].to_numpy() == 1

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from steropes.studies.diagnostics.study_verdicts import NOT_SHOWN
 from steropes.studies.sccs.sccs_diagnostics import FAIL
-from steropes.studies.verdicts import NOT_SHOWN
 
 if TYPE_CHECKING:
     from steropes.studies.sccs.sccs_study import CaseSeries

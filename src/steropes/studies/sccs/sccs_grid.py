@@ -21,6 +21,7 @@ from steropes.errors import DataError, SeparationError
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.database.descendants import Descendants
 from steropes.studies.database.omop import OmopDatabase, opened
+from steropes.studies.diagnostics.study_verdicts import NOT_SHOWN
 from steropes.studies.disclosure import DisclosureRules, site_rules
 from steropes.studies.disclosure.folder import write_release
 from steropes.studies.disclosure.series import release_series
@@ -44,7 +45,6 @@ from steropes.studies.sccs.sccs_results_schema import EXACT, EXACT_KEYS, TABLES
 from steropes.studies.sccs.sccs_specification import read_case_series_grid
 from steropes.studies.sccs.sccs_study import case_series
 from steropes.studies.sccs.settings import CaseRules, CaseSeriesSettings
-from steropes.studies.verdicts import NOT_SHOWN
 
 __all__ = [
     "CaseSeriesGrid",

@@ -8,6 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from steropes.studies.diagnostics.study_verdicts import NOT_SHOWN
 from steropes.studies.disclosure import Bound
 from steropes.studies.disclosure.folder import write_release
 from steropes.studies.disclosure.study import WITHHELD
@@ -27,7 +28,6 @@ from steropes.studies.sccs.sccs_terminal import (
     shown_estimates,
     unconverged_mark,
 )
-from steropes.studies.verdicts import NOT_SHOWN
 
 if TYPE_CHECKING:
     from steropes.studies.sccs.sccs_study import CaseSeries

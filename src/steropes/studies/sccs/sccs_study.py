@@ -19,6 +19,7 @@ from steropes.studies.database.data_notes import DataNote, distinct, explained
 from steropes.studies.database.domain_hints import domain_hint
 from steropes.studies.database.omop import OmopDatabase, Workspace, opened
 from steropes.studies.diagnostics.convergence import quiet_fits
+from steropes.studies.diagnostics.study_verdicts import NOT_SHOWN
 from steropes.studies.disclosure import Bound, DisclosureRules, site_rules
 from steropes.studies.report.formatting import decimals
 from steropes.studies.sccs.blinding import public_estimates
@@ -40,7 +41,6 @@ from steropes.studies.sccs.sccs_diagnostics import Diagnostics, diagnose
 from steropes.studies.sccs.sccs_model import CaseSeriesModel, fit_model
 from steropes.studies.sccs.settings import CaseSeriesSettings
 from steropes.studies.sccs.splines import TimeEffect, TimeEffects, time_effects
-from steropes.studies.verdicts import NOT_SHOWN
 
 if TYPE_CHECKING:
     from steropes.studies.disclosure.series_study import SeriesRelease

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from steropes.studies.database.data_notes import table_sentences
+from steropes.studies.diagnostics.study_verdicts import NOT_SHOWN
 from steropes.studies.disclosure.study import WITHHELD
 from steropes.studies.report.formatting import count, decimals, p_value, title_case
 from steropes.studies.sccs.blinding import blinding_text, hidden_covariates, public_estimates
 from steropes.studies.sccs.grid_page import member_name
 from steropes.studies.sccs.sccs_diagnostics import FAIL, findings_of
-from steropes.studies.verdicts import NOT_SHOWN
 
 if TYPE_CHECKING:
     from steropes.studies.sccs.sccs_grid import CaseSeriesGridResults

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from steropes.studies.beside_page import beside_parts
+from steropes.studies.diagnostics.study_verdicts import NOT_SHOWN, Judged
 from steropes.studies.disclosure.study import Published
+from steropes.studies.report.alternatives_section import beside_parts
 from steropes.studies.report.formatting import (
     analysis_name,
     count,
@@ -20,7 +21,6 @@ from steropes.studies.report.formatting import (
     title_case,
 )
 from steropes.studies.report.html import number_table, table
-from steropes.studies.verdicts import NOT_SHOWN, Judged
 
 if TYPE_CHECKING:
     from steropes.studies.comparative.one_question import ComparativeStudy

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from steropes.studies.disclosure import Bound
 from steropes.studies.disclosure.curves import time_unit
 from steropes.studies.disclosure.study import Published, published_at_risk
-from steropes.studies.plots import still_at_risk
 from steropes.studies.report.balance_figures import balance_scatter, love_plot
 from steropes.studies.report.canvas import Picture, ticks
 from steropes.studies.report.flow_diagram import attrition_diagram
 from steropes.studies.report.forest_plot import Row, forest
 from steropes.studies.report.formatting import analysis_name, title_case
 from steropes.studies.report.overlap_figure import score_overlap
+from steropes.studies.report.score_density import still_at_risk
 from steropes.studies.report.survival_figure import survival_curves
 
 if TYPE_CHECKING:
