@@ -68,7 +68,7 @@ def strong_pairs(G, Y, size, a, b, least, work, pairs, strength):
     Returns
     -------
     int
-        How many there are, or one more than there is room for.
+        The number of pairs, or the capacity plus one if it is exceeded.
     """
     m, count = len(Y), 0
     for i in range(a, b):
@@ -100,7 +100,7 @@ def strong_column_pairs(
         Columns of X, and the same entries by rows, columns ascending.
     v, V, c : (n,), (M, k) and (M,) arrays
     a0, a1 : int
-        The columns of which pairs with those before them are wanted.
+        The columns to pair with earlier ones.
     """
     count = 0
     for a in range(a0, a1):

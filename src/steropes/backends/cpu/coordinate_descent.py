@@ -26,29 +26,29 @@ def descend_panel(G, Y, apart, a, s, y, h, l1, l2, U, t, c, rest, delta, S, step
     """Sweep the coordinates a … a + P − 1 of some replicates; return whether any changed.
 
     Minimises  s'δ + ½ δ'(A + U diag(c) U')δ + Σ l1 |y + δ|, coordinate by coordinate, where the
-    slopes s hold all smooth terms at y. The panel's own slopes are kept up to date, those of others
-    are not touched.
+    slopes s include all smooth terms at y. The slopes of the panel are updated; those of other
+    coordinates stay unchanged.
 
     Parameters
     ----------
     G : (k, w) array
-        The matrix that replicates share, in its first k columns,
+        The matrix shared by replicates, in its first k columns.
     Y : (m, k) array
-        but for Y'Y, so that A = G − Y'Y,
+        Eliminated columns: A = G − Y'Y, except for ``apart``.
     apart : (k,) bool array
-        and but for these coordinates, whose rows and columns of A are those of the identity.
+        Coordinates with rows and columns of A equal to those of the identity.
     s, y, h, l1, l2 : (k, B) arrays
-        Slopes and point (both updated), curvature of each coordinate in all (zero: it rests),
-        penalties in ℓ1 and the part of the slope's change that is a coordinate's own (ℓ2).
+        Slopes and point (both updated), total curvature of each coordinate (zero: it is skipped),
+        ℓ1 penalties, and the separable part of the slope's change (ℓ2).
     U, t, c : (M, k, B), (M, B) and (M, B) arrays
-        Replicates' own rank-one terms; t collects U'δ.
+        Rank-one terms of each replicate; t accumulates U'δ.
     rest : (k, B) array
-        A coordinate that violates its optimality condition by no more stays where it is.
+        Violations of the optimality condition up to which a coordinate is skipped.
     delta : (P, B) array
-        The changes, written.
+        Output: the changes.
     S, step, updates : arrays
-        To work in, see `panel_room`: slopes and changes in registers, and zeros, which become Yδ.
-        What takes an array is several times quicker to compile than what makes one.
+        Work arrays, see `panel_room`: slopes and changes in registers, and zeros that become Yδ.
+        A kernel that receives arrays compiles several times faster than one that allocates them.
     """
     (P, B), M, m = delta.shape, len(U), len(Y)
     moved = False
@@ -119,22 +119,22 @@ def descend_alone(G, V, c, f, apart, s, y, h, l1, l2, done, theirs):
     """Sweep all k coordinates of a single model; return whether any changed.
 
     As `descend_panel`, but that each change goes into all slopes at once, in double precision: for
-    one replicate that is no more work than a product afterwards, and nothing is rounded on the way.
+    one replicate this costs no more than a product afterwards, and it avoids rounding.
 
     Parameters
     ----------
     G : (k, w) array
-        Its first k columns count.
+        The first k columns are used.
     V, c : (M, k) and (M,) arrays
-        The matrix is G + V' diag(c) V,
+        The matrix is G + V' diag(c) V, except for the coordinates f.
     f : (m,) int array
-        but for these coordinates, of which G's rows and columns are those of the identity,
+        Coordinates with rows and columns of G equal to those of the identity.
     apart : (k,) bool array
-        and which are marked here.
+        Whether a coordinate is in f.
     s, y, h, l1, l2 : (k,) arrays
         Slopes and point (both updated), curvature, and penalties.
     done, theirs : (M,) and (m,) arrays
-        Zeros, which become Vδ and go into the slopes at the end; slopes of ``f``.
+        Zeros that become Vδ and are added to the slopes at the end; slopes of ``f``.
     """
     k, M, m = len(s), len(V), len(f)
     moved = False

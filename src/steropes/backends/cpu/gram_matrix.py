@@ -160,12 +160,13 @@ def split_gram(lines: Any, v: np.ndarray, G: np.ndarray, first: int, pool: Threa
     v : (n,) array
         At least zero.
     first : int
-        Rows of G from which on it is wanted.
+        First row of G to compute.
 
     Returns
     -------
     starts, ends, indices, data
-        The rare columns' entries, whose pairs remain to be added, or None where nothing was done.
+        The entries of the rare columns, with pairs that remain to be added; None if nothing was
+        done.
     """
     n, k = len(lines.starts), len(G)
     chunks = lines.chunks

@@ -23,9 +23,9 @@ def moved_rows(delta, apart, a, Z, rows, size):
     delta : (P, B) array
         Moves of the coordinates from ``a`` on.
     apart : (k,) bool array
-        Coordinates that nobody else is told of.
+        Coordinates that are not coupled to others.
     Z : (P, blocks, Q) array
-        Single precision; written but for what is behind B.
+        Output in single precision; columns after B are not written.
     rows : (P,) int array
         Which they are; written.
     size : (B,) array
