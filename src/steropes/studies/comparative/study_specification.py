@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from steropes.studies.cohorts.cohort_builders import ConceptSet
@@ -41,14 +41,14 @@ COVARIATES = (1, 3, 6, 102, 402, 502, 702, 802)
 EXACT_SCORE = 1e-9  # calliper that lets equal scores alone pass, as none is what 0 means there
 
 
-def study_specification(settings: StudySettings, columns: Mapping[str, Any]) -> GridSpec:
+def study_specification(settings: StudySettings, tables: Collection[str]) -> GridSpec:
     """Write a one-question study as a specification.
 
     Parameters
     ----------
     settings : StudySettings
-    columns : mapping of str
-        The tables of the database, by name; covariates come from those that are there.
+    tables : collection of str
+        The names of the tables of the database; covariates come from those that exist.
     """
     s = settings
 
@@ -64,7 +64,7 @@ def study_specification(settings: StudySettings, columns: Mapping[str, Any]) -> 
             conditions={OUTCOME: concepts(s.outcome)},
         ),
         (question,),
-        _analyses(s, tuple(a for a in COVARIATES if (ANALYSES[a].table or "person") in columns)),
+        _analyses(s, tuple(a for a in COVARIATES if (ANALYSES[a].table or "person") in tables)),
         thresholds=s.thresholds,
         schema=s.schema,
         min_cell=s.min_cell,
