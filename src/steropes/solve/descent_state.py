@@ -13,8 +13,9 @@ __all__ = ["EARLY_LOOKS", "DescentState"]
 
 # KKT violations at which all columns are checked before the working set is final.
 EARLY_LOOKS = (0.3, 0.01)
-MANY = 1000  # columns from which on a replicate has no Hessian of its own before the shared one
-RENEWALS = 2  # has been computed so often in vain, or a step brings next to nothing
+MANY = 1000  # Up to this many columns, a slow replicate may have its own Hessian at once.
+# With more columns, it may after the shared Hessian has been computed more often than this.
+RENEWALS = 2
 
 
 @dataclass
@@ -55,9 +56,9 @@ class DescentState:
         self.damping.failed(lanes)
 
     def may_differ(self, k: int, violation: np.ndarray, todo: np.ndarray) -> bool:
-        """Whether replicates that lag may have Hessians of their own, of k columns.
+        """Whether slow replicates may have Hessians of their own, of k columns.
 
-        Ten of them, of thousands of columns, cost more than the steps that they save, unless
-        another shared one does not help either.
+        Ten of these, of thousands of columns, cost more than the steps that they save, unless
+        another shared Hessian does not help either.
         """
         return k <= MANY or self.renewed > RENEWALS or self.rates.stand(violation, todo)

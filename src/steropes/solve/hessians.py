@@ -281,16 +281,18 @@ class Hessians:
         G = self.shared.usable(self.term, at, G, self._penalty.l2[:, b])
         return QuadraticModel(SharedMatrix(G, free, self.term.pool))
 
-    def _own_by_columns(self, b: int, beside: QuadraticModel | None = None) -> QuadraticModel:
+    def _own_by_columns(
+        self, b: int, other_replicate: QuadraticModel | None = None
+    ) -> QuadraticModel:
         """The same, exact and by columns; blocks are those of another's."""
         assert self._penalty is not None
         free = self._penalty.free[self.term.W]
         at = self.term.curvature(b, accuracy="exact")
         columns = None if at is None else at.by_columns()
         assert columns is not None
-        if beside is None and self.shared.by_columns:
-            beside = self.shared.model(free)
-        return QuadraticModel(ColumnMatrix(columns, free), None, beside)
+        if other_replicate is None and self.shared.by_columns:
+            other_replicate = self.shared.model(free)
+        return QuadraticModel(ColumnMatrix(columns, free), None, other_replicate)
 
     def _factors(self) -> np.ndarray:
         """Factors σ with which a replicate's Hessian is diag(σ) G diag(σ), (k, lanes)."""

@@ -37,7 +37,7 @@ class PreconditionerCache:
         Of an earlier matrix over the same columns, or the first of them.
     takes : bool
         Whether ``last`` no longer needs its factor.
-    beside : PreconditionerCache, optional
+    other_replicate : PreconditionerCache, optional
         Of another replicate's matrix over the same columns, whose blocks can be used.
 
     Attributes
@@ -51,9 +51,9 @@ class PreconditionerCache:
 
     def __init__(
         self, whole: ReducedMatrix, last: PreconditionerCache | None = None, takes: bool = False,
-        beside: PreconditionerCache | None = None,
+        other_replicate: PreconditionerCache | None = None,
     ) -> None:  # fmt: skip
-        self.whole, self._beside = whole, beside
+        self.whole, self._other_replicate = whole, other_replicate
         self.factor: FactorPreconditioner | None = None
         if last is not None and last.factor is not None:
             self.factor = last.factor if takes else last.factor.fork()
@@ -98,8 +98,8 @@ class PreconditionerCache:
 
     def blocks(self) -> ColumnBlocks:
         """Return the blocks of correlated columns."""
-        if self._blocks is None and self._beside is not None:
-            self._blocks = self._beside.blocks()
+        if self._blocks is None and self._other_replicate is not None:
+            self._blocks = self._other_replicate.blocks()
         if self._blocks is None or not self._blocks.covers(self.whole):
             self._blocks = ColumnBlocks(self.whole, self._blocks)
         return self._blocks

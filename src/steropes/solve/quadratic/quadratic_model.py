@@ -35,7 +35,7 @@ class QuadraticModel:
     last : PreconditionerCache, optional
         From an earlier matrix over the same columns (or the first of them), whose model is no
         longer used.
-    beside : QuadraticModel, optional
+    other_replicate : QuadraticModel, optional
         A model of another replicate over the same columns, whose blocks can be used.
     """
 
@@ -43,12 +43,12 @@ class QuadraticModel:
         self,
         shared: ReducedMatrix,
         last: PreconditionerCache | None = None,
-        beside: QuadraticModel | None = None,
+        other_replicate: QuadraticModel | None = None,
     ) -> None:
         self.shared, self.free = shared, shared.free
-        other = None if beside is None else beside.factors
+        other = None if other_replicate is None else other_replicate.factors
         self.factors: PreconditionerCache = PreconditionerCache(
-            shared, last, takes=True, beside=other
+            shared, last, takes=True, other_replicate=other
         )
         self._part: Part | None = None  # The submatrix of the relevant coordinates.
         self._lanes: dict[int, QuadraticModel] = {}

@@ -58,7 +58,7 @@ def refuse_for_offsets(
     alone = problem.without_offset()
     refuse(alone, alone.batch(), free)  # Raises an error of its own if X is the reason.
     raise SeparationError(
-        f"The offsets are so far apart ({extremes}) that most rows count for nothing beside the "
+        f"The offsets are so far apart ({extremes}) that most rows have no influence next to the "
         f"others, and these do not determine the coefficients of {listed(bad)}. Check the unit: an "
         "offset is on the scale of the linear predictor, such as the log of a time at risk.",
         bad,
