@@ -17,7 +17,7 @@ from steropes import (
     Surv,
 )
 from steropes.infer.concordance import concordance_influence
-from steropes.infer.tied_scores import tied
+from steropes.infer.tied_scores import merge_rounding_ties
 from steropes.infer.time_dependent_auc import CensoringWeights, auc_at
 
 
@@ -261,10 +261,10 @@ def test_people_with_the_same_values_are_tied(columns):
 def test_scores_that_differ_by_rounding_are_tied():
     score = np.array([3.0, 1.0, 3.0 + 4e-16, -np.inf, 2.0, -np.inf, 1.0 - 1e-16, np.inf])
     same = [3, 1 - 1e-16, 3, -np.inf, 2, -np.inf, 1 - 1e-16, np.inf]
-    np.testing.assert_array_equal(tied(score), same)
-    assert len(tied(np.empty(0))) == 0
+    np.testing.assert_array_equal(merge_rounding_ties(score), same)
+    assert len(merge_rounding_ties(np.empty(0))) == 0
     apart = np.linspace(-1, 1, 10_001)
-    np.testing.assert_array_equal(tied(apart), apart)
+    np.testing.assert_array_equal(merge_rounding_ties(apart), apart)
 
 
 def test_pooled_risks_that_are_all_but_one_are_not_tied(rng):
