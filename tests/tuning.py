@@ -6,11 +6,19 @@ from typing import Any
 import pytest
 
 from steropes.select import policy as path_policies
+from steropes.solve import policy as solver_policies
 
-__all__ = ["tune_path"]
+__all__ = ["tune_path", "tune_solver"]
 
 
 def tune_path(monkeypatch: pytest.MonkeyPatch, **values: Any) -> None:
     """Change some fields of the default `PathPolicy`."""
     changed = replace(path_policies.DEFAULT, **values)
     monkeypatch.setattr(path_policies, "DEFAULT", changed)
+
+
+def tune_solver(monkeypatch: pytest.MonkeyPatch, part: str, **values: Any) -> None:
+    """Change some fields of a part of the default `SolverPolicy`, "hessian" or "working_set"."""
+    default = solver_policies.DEFAULT
+    changed = replace(default, **{part: replace(getattr(default, part), **values)})
+    monkeypatch.setattr(solver_policies, "DEFAULT", changed)

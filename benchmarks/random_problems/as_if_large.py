@@ -23,16 +23,18 @@ __all__ = ["as_if_large", "drawn"]
 # Share of the problems, and module, names and values of what changes in those; in modules of
 # policies the names are fields of the default one.
 GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
-    (0.8, {"solve.worth": {"SMALL": 0, "MANY_ROWS": 1}}),
+    (0.8, {"solve.policy": {"hessian.max_double_columns": 0, "hessian.single_rows_per_column": 1}}),
     (0.5, {
-        "solve.worth": {"MANY_PAIRS": 0.0, "ENOUGH": 1},
+        "solve.policy": {"hessian.min_pairs": 0.0, "hessian.rows_per_column": 1},
         "solve.data_term.row_subsampling": {"ENOUGH": 1},
     }),
     # Hessians by columns, of ridges alone; at the end of all models.
-    (0.15, {"solve.worth": {"WIDE": 6, "DENSER": 0.1}}),
-    (0.7, {"solve.batch": {"MANY": 1}, "solve.growth": {"ADD_AT_ONCE": 3, "AT_ONCE": 0.5}}),
+    (0.15, {"solve.policy": {"hessian.min_wide_columns": 6, "hessian.entries_ridge": 0.1}}),
+    (0.7, {"solve.policy": {
+        "working_set.min_violators": 1, "working_set.min_batch": 3, "working_set.batch_share": 0.5,
+    }}),
     (0.5, {
-        "solve.batch": {"DEAR": 4}, "solve.hessians": {"DEAR": 4},
+        "solve.policy": {"hessian.dear_columns": 4},
         "solve.descent_state": {"MANY": 4}, "select.policy": {"check_columns": 4},
     }),
     (0.5, {"select.policy": {"max_lanes": 2}}),
@@ -85,7 +87,7 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
     (0.5, {"design.packed_block": {"LEAST": 1, "SHARE": 10.0, "AT_ONCE": 7}}),
     (0.5, {"backends.thread_pool": {"FEW": 0, "MANY": 0, "SHORT": 0.0, "WORTH": 0.0}}),
     (0.3, {
-        "solve.worth": {"WIDE": 6, "WIDEST": 6},
+        "solve.policy": {"hessian.min_wide_columns": 6, "hessian.max_matrix_columns": 6},
         "solve.data_term.column_correlations": {"CHUNKS": 3, "STRIPE": 3},
         "solve.data_term.column_hessian": {"SUMS": 3},
     }),
@@ -103,6 +105,14 @@ def drawn(seed: int) -> dict[tuple[str, str], Any]:
     return out
 
 
+def _changed(policy: Any, field: str, value: Any) -> Any:
+    """A policy with another value of a field, or of a field of one of its parts."""
+    part, _, rest = field.partition(".")
+    if rest:
+        value = _changed(getattr(policy, part), rest, value)
+    return replace(policy, **{part: value})
+
+
 @contextmanager
 def as_if_large(seed: int) -> Iterator[None]:
     """Within this the thresholds are those of a seed's problem."""
@@ -111,7 +121,7 @@ def as_if_large(seed: int) -> Iterator[None]:
         for (name, constant), value in drawn(seed).items():
             module = import_module(name)
             if name.endswith(".policy"):
-                constant, value = "DEFAULT", replace(module.DEFAULT, **{constant: value})
+                constant, value = "DEFAULT", _changed(module.DEFAULT, constant, value)
             before.append((module, constant, getattr(module, constant)))  # it has to be there
             setattr(module, constant, value)
         yield

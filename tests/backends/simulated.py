@@ -17,7 +17,7 @@ from steropes.backends import cuda
 from steropes.backends.cpu import NO_DATA, Lines
 from steropes.backends.cuda import CudaBackend
 from steropes.backends.cuda import backend as backend_module
-from steropes.solve import worth
+from tuning import tune_solver
 
 assert config.ENABLE_CUDASIM, "these cases need NUMBA_ENABLE_CUDASIM=1 before Numba is imported"
 
@@ -161,8 +161,7 @@ def test_matched_sets(family):
 @pytest.mark.parametrize("family", ["logistic", "cox strata"])
 def test_descent_on_columns(family, monkeypatch):
     """As working sets too wide for a Gram matrix have it."""
-    monkeypatch.setattr(worth, "WIDE", 3)
-    monkeypatch.setattr(worth, "WIDEST", 3)
+    tune_solver(monkeypatch, "hessian", min_wide_columns=3, max_matrix_columns=3)
     cpu, gpu = both(family, prior=steropes.Laplace(0.05), tol=1e-9)
     assert_same(cpu, gpu)
 

@@ -11,7 +11,9 @@ from scipy import sparse
 import steropes as st
 from steropes.design import as_design
 from steropes.models.fit_inputs import FitInputs
-from steropes.solve import hessians, worth
+from steropes.solve import worth
+from steropes.solve.policy import DEFAULT
+from tuning import tune_solver
 
 
 def _data():
@@ -45,8 +47,8 @@ def test_descent_on_columns_finds_the_optimum_of_the_gram_matrix(monkeypatch, fa
         "cumulative": (st.CumulativeProbabilityModel, time.round(1), {}),
     }[family]
     narrow = model(prior=prior).fit(X, outcome, **given)
-    monkeypatch.setattr(worth, "WIDE", 10)
-    monkeypatch.setattr(worth, "WIDEST", 10)
+    tune_solver(monkeypatch, "hessian", min_wide_columns=10)
+    tune_solver(monkeypatch, "hessian", max_matrix_columns=10)
     wide = model(prior=prior).fit(X, outcome, **given)
     assert wide.converged_
     np.testing.assert_allclose(wide.coef_, narrow.coef_, atol=1e-6)
@@ -64,8 +66,8 @@ def test_folds_descend_on_columns_inside_the_thread_pool(monkeypatch, family):
         return model(prior=st.Laplace(), cv=cv, n_jobs=jobs).fit(X, outcome)
 
     narrow = fit(2)
-    monkeypatch.setattr(worth, "WIDE", 10)
-    monkeypatch.setattr(worth, "WIDEST", 10)
+    tune_solver(monkeypatch, "hessian", min_wide_columns=10)
+    tune_solver(monkeypatch, "hessian", max_matrix_columns=10)
     wide, alone = fit(2), fit(1)
     np.testing.assert_allclose(wide.cv_results_["mean"], narrow.cv_results_["mean"], rtol=1e-6)
     np.testing.assert_array_equal(wide.coef_, alone.coef_)
@@ -82,7 +84,7 @@ def test_own_hessians_of_many_columns_are_operators(monkeypatch, columnar):
     batch.term.join(np.arange(batch.term.p))
     l1 = np.full(batch.term.p, 3.0)
     batch.solve(l1, 0 * l1)
-    monkeypatch.setattr(hessians, "MANY_OWN", 20)
+    tune_solver(monkeypatch, "hessian", max_own_columns=20)
     monkeypatch.setattr(type(batch.term.curvature(0)), "matrix", None)
     batch.term.columnar = columnar
     own = batch.hessians._own_model(0)
@@ -102,8 +104,8 @@ def test_collinear_columns_without_penalty_are_named_however_many_there_are(
         "poisson": st.PoissonRegression,
         "cumulative": st.CumulativeProbabilityModel,
     }[family]()
-    monkeypatch.setattr(worth, "WIDE", 10)
-    monkeypatch.setattr(worth, "WIDEST", widest)
+    tune_solver(monkeypatch, "hessian", min_wide_columns=10)
+    tune_solver(monkeypatch, "hessian", max_matrix_columns=widest)
     with pytest.raises(st.SeparationError, match="Collinear columns: 'x62'"):
         model.fit(X, y)
 
@@ -115,8 +117,8 @@ def test_without_a_penalty_there_is_a_matrix_of_many_columns_too(monkeypatch):
     sites = sparse.csc_array((site[:, None] == np.arange(1, 40)).astype(float))
     X = sparse.hstack([sparse.csc_array(x[:, None]), sites]).tocsc()
     y = rng.poisson(np.exp(0.3 * x + 0.05 * site))
-    monkeypatch.setattr(worth, "WIDE", 10)
-    monkeypatch.setattr(worth, "DENSER", 0.1)
+    tune_solver(monkeypatch, "hessian", min_wide_columns=10)
+    tune_solver(monkeypatch, "hessian", entries_ridge=0.1)
     wide = st.PoissonRegression().fit(X, y)
     assert wide.converged_
     assert wide.n_iter_ < 20
@@ -142,9 +144,9 @@ def test_a_matrix_is_made_where_it_is_smaller_than_reading_the_data(
     k, a_column, lasso, free, grouped, expected
 ):
     term = SimpleNamespace(W=np.arange(k), columnar=True, entries=k * a_column, B=1)
-    assert worth.too_wide(term, lasso, free, grouped) == expected
+    assert worth.too_wide(term, lasso, free, grouped, DEFAULT.hessian) == expected
     term.columnar = False
-    assert not worth.too_wide(term, lasso, free, grouped)
+    assert not worth.too_wide(term, lasso, free, grouped, DEFAULT.hessian)
 
 
 @pytest.mark.parametrize(
@@ -160,4 +162,4 @@ def test_a_matrix_is_made_where_it_is_smaller_than_reading_the_data(
 )
 def test_more_replicates_make_an_array_worth_more(k, grouped, B, expected):
     term = SimpleNamespace(W=np.arange(k), columnar=True, entries=k * 900, B=B)
-    assert worth.too_wide(term, True, False, grouped) == expected
+    assert worth.too_wide(term, True, False, grouped, DEFAULT.hessian) == expected

@@ -6,6 +6,7 @@ import pytest
 from simulators import indicators, outcome
 from steropes import CoxRegression, Laplace, LogisticRegression, Surv
 from steropes.solve import batch
+from tuning import tune_solver
 
 MODELS = {"logistic": LogisticRegression, "cox": CoxRegression}
 
@@ -27,8 +28,8 @@ def test_of_few_columns_those_near_to_mattering_or_all_join_at_once(family, most
         descend(self, *given)
 
     monkeypatch.setattr(batch.Batch, "_descend", noted)
-    monkeypatch.setattr(batch, "MANY", 20)
-    monkeypatch.setattr(batch, "MOST", most)
+    tune_solver(monkeypatch, "working_set", min_violators=20)
+    tune_solver(monkeypatch, "working_set", most=most)
     np.testing.assert_allclose(model.fit(X, y).coef_, expected, atol=1e-8)
     assert max(joined) >= 55 if most == 0.0 else 20 < joined[0] < 55
 

@@ -13,8 +13,9 @@ from steropes.solve.damping import DAMPEST, Damping
 from steropes.solve.data_term import LocalTerm
 from steropes.solve.descent_state import DescentState
 from steropes.solve.elastic_net_penalty import ElasticNetPenalty
-from steropes.solve.growth import ADD_AT_ONCE, AT_ONCE, most_urgent
+from steropes.solve.growth import most_urgent
 from steropes.solve.hessians import Hessians
+from steropes.solve.policy import WorkingSetPolicy
 from steropes.solve.quadratic import QuadraticModel, SharedMatrix
 from steropes.solve.rates import LOOSEST, TIGHTEST, Rates
 
@@ -52,11 +53,11 @@ def test_a_fresh_hessian_makes_what_was_before_it_irrelevant():
 
 
 def test_the_most_urgent_join_first_and_no_more_at_once_than_a_share():
-    urgency = np.arange(2000.0)
-    chosen = most_urgent(urgency, 10)
-    assert chosen.tolist() == list(range(2000 - ADD_AT_ONCE, 2000))
-    assert len(most_urgent(urgency, 1500)) == int(1500 * AT_ONCE)
-    assert len(most_urgent(np.zeros(5), 3)) == 0
+    urgency, policy = np.arange(2000.0), WorkingSetPolicy()
+    chosen = most_urgent(urgency, 10, policy)
+    assert chosen.tolist() == list(range(2000 - policy.min_batch, 2000))
+    assert len(most_urgent(urgency, 1500, policy)) == int(1500 * policy.batch_share)
+    assert len(most_urgent(np.zeros(5), 3, policy)) == 0
 
 
 def test_columns_without_penalty_have_more_room_after_steps_that_went_well():

@@ -10,9 +10,10 @@ from steropes import Laplace, LogisticRegression, PoissonRegression
 from steropes.backends import get_backend
 from steropes.design import as_design
 from steropes.likelihoods import CoxLikelihood, LogisticLikelihood
-from steropes.solve import Batch, hessians, worth
+from steropes.solve import Batch, hessians
 from steropes.solve.data_term import LocalTerm
 from steropes.solve.data_term.row_subsampling import thinned
+from tuning import tune_solver
 
 
 def problem(family, rng, n, p):
@@ -56,7 +57,7 @@ def test_a_first_hessian_of_a_part_of_the_rows_ends_at_the_same_optimum(family, 
     whole = model.fit(X, y).coef_
     thins = []
     thin = hessians.Hessians._thin
-    monkeypatch.setattr(worth, "MANY_PAIRS", 0)
+    tune_solver(monkeypatch, "hessian", min_pairs=0)
     monkeypatch.setattr(hessians.Hessians, "_thin", lambda *a: thins.append(thin(*a)) or thins[-1])
     part = model.fit(X, y)
     assert max(thins) > 1
@@ -69,7 +70,7 @@ def test_columns_without_penalty_that_a_part_of_the_rows_lacks_take_no_more_step
     family, monkeypatch
 ):
     """A rare exposure without penalty: nearly all of its ones may be outside of the subsample."""
-    monkeypatch.setattr(worth, "MANY_PAIRS", 0.0)
+    tune_solver(monkeypatch, "hessian", min_pairs=0.0)
     rng = np.random.default_rng(1)
     n, p, rare = 8000, 20, 4
     elsewhere = np.flatnonzero(thinned(np.ones((n, 1)), 8, get_backend("cpu", 1))[:, 0] == 0)
@@ -86,7 +87,7 @@ def test_columns_without_penalty_that_a_part_of_the_rows_lacks_take_no_more_step
 
 @pytest.mark.parametrize("family", ["cox", "logistic"])
 def test_a_loose_fit_uses_a_subsample_and_the_next_does_not(family, rng, monkeypatch):
-    monkeypatch.setattr(worth, "MANY_PAIRS", 0.0)
+    tune_solver(monkeypatch, "hessian", min_pairs=0.0)
     design, likelihood = problem(family, rng, 3000, 12)
     batch = Batch(LocalTerm(design, likelihood, np.ones((3000, 1))))
     l1 = np.full(12, 20.0)
@@ -107,7 +108,7 @@ def test_a_loose_fit_uses_a_subsample_and_the_next_does_not(family, rng, monkeyp
 
 @pytest.mark.parametrize("family", ["cox", "logistic"])
 def test_a_requested_hessian_uses_all_rows(family, rng, monkeypatch):
-    monkeypatch.setattr(worth, "MANY_PAIRS", 0.0)
+    tune_solver(monkeypatch, "hessian", min_pairs=0.0)
     monkeypatch.setattr(hessians.Hessians, "_newton", False)  # that of the way is kept
     design, likelihood = problem(family, rng, 3000, 12)
     batch = Batch(LocalTerm(design, likelihood, np.ones((3000, 1))))

@@ -255,7 +255,7 @@ class _Group:
         may = (slope > NEAR_LAMBDA * unit) | (self.batch.beta[active.W] != 0)
         columns = int(may.sum(axis=0).max())
         curvature = MeanCurvature(self.likelihood, V @ share, active, columns)
-        rough = in_single_precision(term, bool((self.l1 > 0).any()))
+        rough = in_single_precision(term, bool((self.l1 > 0).any()), self.batch.policy.hessian)
         self.hessian.compute(term, curvature, 0, rough)
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from ..backends.tall_reductions import column_max, row_any
 from ..likelihoods.nuisance_likelihood import Nuisance
 from ..priors import GroupPenalty, Prior
+from . import policy as policies
 from .certificate import units, violations
 from .data_term import DataTerm
 from .descent_state import EARLY_LOOKS, DescentState
@@ -25,9 +26,10 @@ from .elastic_net_penalty import ElasticNetPenalty, continuation_factors
 from .fit import Fit, fits
 from .fit_trace import FitTrace
 from .growth import most_urgent
-from .hessians import DEAR, Hessians
+from .hessians import Hessians
 from .iterate import Iterate
 from .outside import outside_violations
+from .policy import SolverPolicy
 from .response import Response
 from .score_units import local_score_variances, smaller_variances
 from .shared_hessian import SharedHessian
@@ -35,16 +37,9 @@ from .step import commit, propose, search
 
 __all__ = ["Batch"]
 
-LOOSE = 1.0  # KKT violation to which the penalties on the way are solved
-LOOSELY = 0.05  # the same to which a single fit goes by a part of the rows all the way
-FEW = 0.1  # share of the working set: if no more columns join on the way, the next penalty is due
-MANY = 500  # columns that violate at the start from which on there is a way
-NEAR = 0.9  # of λ: the slope from which a column joins where nearly all violate at the start,
-MOST = 0.75  # share of the columns from which on all join
 SHARE = 0.1  # of the violation that is left to models of a single fit on its way,
 SHARED = 0.03  # to those of replicates,
 DEAR_SHARE = 0.2  # and to dear ones; more would look like the data's
-RENEWED = 0.5  # share of the working set: with more new columns the Hessian is computed anew
 
 Callback = Callable[[int, float], None]
 
@@ -60,10 +55,12 @@ class Batch:
     per_replicate_subproblems : bool
         Whether replicates are of different outcomes: their supports have little in common, and
         the one Hessian, of all columns, is kept whatever it is worth to each.
+    policy : SolverPolicy, optional
+        Tuning parameters, by default `steropes.solve.policy.DEFAULT`.
 
     Attributes
     ----------
-    surprised : bool
+    added_columns : bool
         Whether columns were missing from the working set in the last fit.
     """
 
@@ -72,9 +69,12 @@ class Batch:
         term: DataTerm,
         shared: SharedHessian | None = None,
         per_replicate_subproblems: bool = False,
+        policy: SolverPolicy | None = None,
     ) -> None:
         self.term = term
-        self.hessians = Hessians(term, shared, per_replicate_subproblems)
+        self.policy = policies.DEFAULT if policy is None else policy
+        self._growth = self.policy.working_set
+        self.hessians = Hessians(term, shared, per_replicate_subproblems, self.policy.hessian)
         self.alone, self.shared = self.hessians.alone, self.hessians.shared
         self.point = Iterate.zero(term.p, term.lanes)
         self.penalty: ElasticNetPenalty | None = None  # of the last fit
@@ -178,16 +178,20 @@ class Batch:
         self.point.begin()
         self.added_columns = False
         term.join(np.flatnonzero(row_any(penalty.l1 == 0)))
-        if tol < LOOSELY and self.shared.thinned:
+        if tol < self._growth.subsampled_violation and self.shared.thinned:
             self.shared.forget()
         far = self.alone and self.penalty is None
-        thin = self.term.B == 1 and (far or tol >= LOOSELY)
+        thin = self.term.B == 1 and (far or tol >= self._growth.subsampled_violation)
         self.hessians.thinned_at_most(np.inf if thin else 0)
         for factor in self._way(penalty):
             left = max_iter - int(self.point.steps.max())
-            self._descend(penalty.times(factor), LOOSE, left, callback, True, factor)
+            self._descend(
+                penalty.times(factor), self._growth.path_violation, left, callback, True, factor
+            )
         left = max_iter - int(self.point.steps.max())
-        everything = self.alone and penalty.lasso and len(term.W) == term.p > MANY
+        everything = (
+            self.alone and penalty.lasso and len(term.W) == term.p > self._growth.min_violators
+        )
         if everything:  # there is no search half way, and the Hessian after the first one is near
             self.hessians.thinned_at_most(min(self.hessians.thinner, 1))
         self._descend(penalty, tol, left, callback, look == "after" or everything)
@@ -201,11 +205,11 @@ class Batch:
         l1 = penalty.l1[:, :1]
         urgency = np.where(l1 > 0, np.abs(self.gradients() + penalty.l2[:, :1] * beta), 0.0)
         urgency = urgency / np.where(l1 > 0, l1, 1.0)
-        if np.count_nonzero(urgency > 1) < MANY:
+        if np.count_nonzero(urgency > 1) < self._growth.min_violators:
             return []
-        if term.p <= 3 * MANY:  # the others cost less than a search
-            near = urgency > NEAR
-            few = np.count_nonzero(near) < MOST * term.p
+        if term.p <= 3 * self._growth.min_violators:  # the others cost less than a search
+            near = urgency > self._growth.near
+            few = np.count_nonzero(near) < self._growth.most * term.p
             term.join(np.flatnonzero(near) if few else np.arange(term.p))
             self.shared.forget()
             return []
@@ -236,7 +240,7 @@ class Batch:
             if not todo.any() or last or self._look_instead(run, violation, todo):
                 before = len(self.term.W)
                 added = self._look(run)
-                few = factor > 1 and len(self.term.W) - before <= FEW * before
+                few = factor > 1 and len(self.term.W) - before <= self._growth.few_new * before
                 if last or (run.complete and (few or not added)):
                     return
                 self._next_level(run, added)
@@ -261,7 +265,7 @@ class Batch:
 
         It would be of the columns that there are, and those that join need one again.
         """
-        far = run.near or violation.max() > LOOSE
+        far = run.near or violation.max() > self._growth.path_violation
         return self.alone and not far and self.hessians.wanting(run, violation, todo)
 
     def _next_level(self, run: DescentState, added: bool) -> None:
@@ -273,7 +277,7 @@ class Batch:
             run.level = min(run.level + 1, len(EARLY_LOOKS) - 1)
         else:
             run.complete = True
-        if run.tol < LOOSELY:  # the last penalty is in sight
+        if run.tol < self._growth.subsampled_violation:  # the last penalty is in sight
             self.hessians.thinned_at_most(0 if self.shared.known or run.near else 1)
             if run.near and self.shared.thinned:
                 self.shared.forget()  # it would be a step in vain
@@ -290,11 +294,11 @@ class Batch:
         # A shared Hessian bounds the rate at which the steps contract; solving the models more
         # exactly than that would be in vain. A single fit's Hessian improves as it goes.
         if term.B > 1:
-            share = DEAR_SHARE if len(term.W) > DEAR else SHARED
+            share = DEAR_SHARE if len(term.W) > self.policy.hessian.dear_columns else SHARED
         else:
             share = reach if run.near and not self.shared.thinned else SHARE
         # From far away the largest violation is of what all columns have in common, soon gone.
-        far = violation if term.B == 1 else np.minimum(violation, LOOSE)
+        far = violation if term.B == 1 else np.minimum(violation, self._growth.path_violation)
         tolerance = np.maximum(share * far, 0.3 * (run.aim if self.alone else run.tol))
         curvatures = self.hessians.curvatures()
         proposal = propose(term, point, penalty, curvatures, run.damping, todo, unit, tolerance)
@@ -383,9 +387,9 @@ class Batch:
 
     def _join_urgent(self, urgency: np.ndarray, tol: float) -> bool:
         urgency[~(urgency > tol)] = 0.0  # no column is called for by what is no number
-        chosen = most_urgent(urgency, len(self.term.W))
+        chosen = most_urgent(urgency, len(self.term.W), self._growth)
         self._left_out = len(chosen) < int(np.count_nonzero(urgency))
-        if len(chosen) > RENEWED * len(self.term.W):
+        if len(chosen) > self._growth.renewing_share * len(self.term.W):
             self.shared.forget()
         return self.term.join(chosen) > 0
 

@@ -8,22 +8,22 @@ from __future__ import annotations
 
 import numpy as np
 
+from .policy import WorkingSetPolicy
+
 __all__ = ["most_urgent"]
 
-ADD_AT_ONCE = 500  # columns that may join in one round,
-AT_ONCE = 1.25  # or so many for each one that is there
 
-
-def most_urgent(urgency: np.ndarray, k: int) -> np.ndarray:
+def most_urgent(urgency: np.ndarray, k: int, policy: WorkingSetPolicy) -> np.ndarray:
     """The columns with the largest urgency (p,), of those where it is positive, ascending.
 
     Parameters
     ----------
     k : int
         Columns in the working set.
+    policy : WorkingSetPolicy
     """
     wanted = np.flatnonzero(urgency > 0)
-    limit = max(ADD_AT_ONCE, int(AT_ONCE * k))
+    limit = max(policy.min_batch, int(policy.batch_share * k))
     if len(wanted) > limit:
         wanted = wanted[np.argsort(-urgency[wanted], kind="stable")[:limit]]
     return np.sort(wanted)

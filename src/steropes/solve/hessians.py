@@ -15,21 +15,13 @@ from .bfgs import BfgsPairs
 from .data_term import Accuracy, DataTerm
 from .descent_state import DescentState
 from .elastic_net_penalty import ElasticNetPenalty
+from .policy import HessianPolicy
 from .quadratic import ColumnMatrix, QuadraticModel, SharedMatrix
 from .shared_hessian import SharedHessian
 from .step import Curvatures
 from .worth import in_single_precision, one_row_in, too_wide
 
-__all__ = ["DEAR", "Hessians"]
-
-LOOSE = 1.0  # KKT violation below which a coarse Hessian that contracts badly is found too coarse
-TO_SETTLE = 3  # steps with a thinned Hessian before a whole one, to be near the optimum
-COLUMNS = 0.3  # of a step: what a Hessian by its columns costs
-CHEAP = 1.3  # steps that a Hessian may cost for each step to have its own
-DEAR = 4000  # columns from which on Hessians and models cost more than a look at the data
-FEW = 32  # columns whose curvatures are found one by one
-MANY_OWN = 3000  # columns beyond which replicates' own Hessians are by columns
-MANY_FREE = 0.1  # share of the working set without penalty, which descent by columns is slow for
+__all__ = ["Hessians"]
 
 
 class Hessians:
@@ -39,6 +31,7 @@ class Hessians:
     ----------
     term, shared, per_replicate_subproblems
         As of `Batch`.
+    policy : HessianPolicy
 
     Attributes
     ----------
@@ -57,8 +50,10 @@ class Hessians:
     """
 
     def __init__(
-        self, term: DataTerm, shared: SharedHessian | None, per_replicate_subproblems: bool
-    ) -> None:
+        self, term: DataTerm, shared: SharedHessian | None, per_replicate_subproblems: bool,
+        policy: HessianPolicy,
+    ) -> None:  # fmt: skip
+        self.policy = policy
         self.term, self.per_replicate_subproblems = term, per_replicate_subproblems
         self.alone = shared is None and term.B == 1
         self.shared = SharedHessian(term.pool) if shared is None else shared
@@ -163,9 +158,13 @@ class Hessians:
             Replicates that are not there yet.
         """
         slow = run.rates.slow(violation, todo)
-        if len(slow) and self.shared.known and violation.max(where=todo, initial=0.0) < LOOSE:
+        if (
+            len(slow)
+            and self.shared.known
+            and violation.max(where=todo, initial=0.0) < self.policy.coarse_violation
+        ):
             self._exact = True
-        settled = self.fresh and run.steps >= TO_SETTLE
+        settled = self.fresh and run.steps >= self.policy.settling_steps
         if settled and self.shared.thinned and run.rates.stand(violation, todo):
             self.thinner = 0  # the part of the rows has none of a rare column's ones, perhaps
             self.shared.forget()
@@ -213,7 +212,7 @@ class Hessians:
     @property
     def _rough(self) -> bool:
         """Whether a Hessian may be rounded to single precision."""
-        return in_single_precision(self.term, self.lasso)
+        return in_single_precision(self.term, self.lasso, self.policy)
 
     @property
     def _units(self) -> np.ndarray | None:
@@ -221,19 +220,21 @@ class Hessians:
         if self._penalty is None:
             return None
         free = np.flatnonzero((self._penalty.l1[self.term.W] == 0).any(axis=1))
-        return free if len(free) <= FEW else None
+        return free if len(free) <= self.policy.max_exact_diagonal else None
 
     def _by_columns(self) -> bool:
         """Whether there are too many columns for a Gram matrix."""
         penalty, W = self._penalty, self.term.W
-        free = penalty is None or bool(np.count_nonzero(penalty.free[W]) > MANY_FREE * len(W))
-        return too_wide(self.term, self.lasso, free, self.shared.grouped)
+        free = penalty is None or bool(
+            np.count_nonzero(penalty.free[W]) > self.policy.max_free_share * len(W)
+        )
+        return too_wide(self.term, self.lasso, free, self.shared.grouped, self.policy)
 
     def _thin(self) -> int:
         """The rows of which one goes into the Hessian, 1 for all."""
         if self.thinner <= 0 or self._penalty is None or self._by_columns():
             return 1
-        return one_row_in(self.term, self._penalty)
+        return one_row_in(self.term, self._penalty, self.policy)
 
     @property
     def _newton(self) -> bool:
@@ -242,7 +243,7 @@ class Hessians:
         Under an ℓ1 penalty it is not needed, and summed over groups of rows it takes as long again.
         """
         one = self.term.B == 1 and self.moved and not (self.lasso and self.shared.grouped)
-        return one and self._cost < CHEAP
+        return one and self._cost < self.policy.cheap_cost
 
     @property
     def _accuracy(self) -> Accuracy:
@@ -255,11 +256,11 @@ class Hessians:
     def _cost(self) -> float:
         """What a Hessian costs, in steps."""
         if self._by_columns():
-            return COLUMNS
+            return self.policy.column_hessian_cost
         return self.term.hessian_cost(not self._exact)
 
     def _worth_it(self, run: DescentState, violation: np.ndarray) -> bool:
-        if self.shared.thinned and run.steps < TO_SETTLE:
+        if self.shared.thinned and run.steps < self.policy.settling_steps:
             return False
         return run.rates.worth_hessian(violation, run.tol, self._cost)
 
@@ -268,7 +269,7 @@ class Hessians:
         assert self._penalty is not None
         free = self._penalty.free[self.term.W]
         self.shared.count += 1
-        if len(self.term.W) > MANY_OWN:
+        if len(self.term.W) > self.policy.max_own_columns:
             if not self.term.columnar:
                 return None
             others = [q for _, q in self._still_own()]

@@ -1,4 +1,4 @@
-"""What a Hessian is worth making: of which rows, in which precision, or none at all."""
+"""Heuristics for row subsampling, precision and representation of the Hessian."""
 
 from __future__ import annotations
 
@@ -6,42 +6,37 @@ import numpy as np
 
 from .data_term import DataTerm
 from .elastic_net_penalty import ElasticNetPenalty
+from .policy import HessianPolicy
 
 __all__ = ["in_single_precision", "one_row_in", "too_wide"]
 
-THINNEST = 8  # rows of which one goes into a Hessian, at most,
-ENOUGH = 16  # of rows or events for each column
-MANY_PAIRS = 2e5  # additions of a Hessian for which leaving rows out is worth it
-WIDEST = 20_000  # columns beyond which the Gram matrix (4 k² bytes, twice in passing) is not made
-WIDE = 6000  # columns from which on it is not made where it has many entries for each of the rows,
-SPARSER = 8.0  # so many under an ℓ1 penalty (those are read again and again in place of it),
-EACH_MORE = 1.2  # and these for each more replicate, which reads the rows for itself,
-GROUPED = 0.2  # or these with rank-one terms, which only steps by columns have exactly;
-DENSER = 4.0  # or so many without, where its Cholesky factor is needed in double precision
-SMALL = 512  # columns up to which a Hessian is in double precision,
-MANY_ROWS = 4  # and rows for each column from which on it need not be
 
-
-def one_row_in(term: DataTerm, penalty: ElasticNetPenalty) -> int:
+def one_row_in(term: DataTerm, penalty: ElasticNetPenalty, policy: HessianPolicy) -> int:
     """The rows of which one goes into a Hessian far from the end, 1 for all."""
     if not penalty.l1[term.W].any():
         return 1
-    if (term.entries / term.rows) ** 2 * term.rows < MANY_PAIRS:
+    if (term.entries / term.rows) ** 2 * term.rows < policy.min_pairs:
         return 1
-    return int(np.clip(term.effective_rows // (ENOUGH * max(len(term.W), 1)), 1, THINNEST))
+    return int(
+        np.clip(
+            term.effective_rows // (policy.rows_per_column * max(len(term.W), 1)),
+            1,
+            policy.max_subsampling,
+        )
+    )
 
 
-def in_single_precision(term: DataTerm, lasso: bool) -> bool:
+def in_single_precision(term: DataTerm, lasso: bool, policy: HessianPolicy) -> bool:
     """Whether a Hessian may be rounded to single precision.
 
     Under an ℓ1 penalty, which a matrix that is nearly singular does no harm, if the rows are
     enough to tell the columns apart; small ones cost little in any precision.
     """
     k = len(term.W)
-    return lasso and k > SMALL and term.rows > MANY_ROWS * k
+    return lasso and k > policy.max_double_columns and term.rows > policy.single_rows_per_column * k
 
 
-def too_wide(term: DataTerm, lasso: bool, free: bool, grouped: bool) -> bool:
+def too_wide(term: DataTerm, lasso: bool, free: bool, grouped: bool, policy: HessianPolicy) -> bool:
     """Whether there are too many columns for a Gram matrix; models are by columns then.
 
     ``free`` is whether many have no penalty: then only the largest matrix is too large, as it is
@@ -49,11 +44,11 @@ def too_wide(term: DataTerm, lasso: bool, free: bool, grouped: bool) -> bool:
     columns sees one of.
     """
     k = len(term.W)
-    if k <= WIDE or not term.columnar:
+    if k <= policy.min_wide_columns or not term.columnar:
         return False
-    if k > WIDEST or (free and not lasso):
-        return k > WIDEST
+    if k > policy.max_matrix_columns or (free and not lasso):
+        return k > policy.max_matrix_columns
     if lasso:
-        more = GROUPED if grouped else EACH_MORE
-        return k**2 > (SPARSER + more * (term.B - 1)) * term.entries
-    return k**2 > DENSER * term.entries and not grouped
+        more = policy.entries_per_grouped_replicate if grouped else policy.entries_per_replicate
+        return k**2 > (policy.entries_lasso + more * (term.B - 1)) * term.entries
+    return k**2 > policy.entries_ridge * term.entries and not grouped
