@@ -67,7 +67,7 @@ def _refuse_at_start(problem: RefittableProblem, batch: Batch, free: np.ndarray)
     if empty.any():
         bad = [names[j] for j in free[empty]]
         raise SeparationError(
-            f"The data do not determine the coefficients of {listed(bad)}: constant among the "
+            f"The data do not identify the coefficients of {listed(bad)}: constant among the "
             "rows that count. α takes the place of an intercept. Drop these columns or give "
             "them a prior.",
             bad,
