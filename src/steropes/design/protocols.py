@@ -2,7 +2,7 @@
 
 A *design* stores all columns of X by columns; *rows* store some of them by rows in the model's
 order for the repeated products of the solver. Both map coefficients to rows of η, of which a row
-of X may have several. Special properties are declared (``plain``, ``layout``), so no caller
+of X may have several. Special properties are declared (``plain``, ``layout``), so the solver never
 tests for a class. Columns are scaled. B is the number of replicates, always the last dimension.
 """
 

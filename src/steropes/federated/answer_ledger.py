@@ -199,6 +199,6 @@ def refuse_differences(
 
 
 def grids(plans: list[PlanRecord], own: PlanRecord) -> np.ndarray:
-    """Return the union of the time grids of all plans with the same outcome, ascending."""
+    """Return the union of the time grids of ``own`` and all plans with its outcome, ascending."""
     of = [p.times for p in [*plans, own] if p.outcome == own.outcome]
     return np.unique(np.concatenate([np.asarray(t, float) for t in of]))

@@ -1,4 +1,4 @@
-"""Fits of batches under priors of any kind; the only module that uses the hooks of a prior.
+"""Fits of batches under priors of any kind, in several descents if the prior is adaptive.
 
 The penalty of most priors is a pair of vectors, and a fit is a single descent. A prior that couples
 coefficients has a smooth term, which becomes part of the batch's data term. An adaptive prior needs

@@ -289,7 +289,7 @@ class VariancePath(ABC):
         return False
 
     def _go_back(self, ahead: Foreseen, slope: float | None, first: float) -> None:
-        """Go back from where scores fall to where they rise."""
+        """Go back to smaller variances, above ``first``, until scores rise with the variance."""
         v = ahead.variance
         while slope is not None and slope <= 0:
             v *= float(np.exp(toward(slope, ahead.bend, self.policy)))

@@ -107,6 +107,7 @@ def _load(typing: Any, D: Any, i: Any, b: Any, Q: Any) -> Any:
 
 
 def _load_single(typing: Any, D: Any, i: Any, b: Any, Q: Any) -> Any:
+    """Type and compile `load_single`; None for anything but single-precision blocks."""
     if not (_is_block(D, types.float32) and isinstance(Q, types.IntegerLiteral)):
         return None
     kind = RegisterType(Q.literal_value, types.float32)
@@ -184,6 +185,7 @@ def _doubles(r: np.ndarray) -> np.ndarray:
 
 
 def _sum_scaled(r: np.ndarray, x: float, s: np.ndarray) -> np.ndarray:
+    """Compute r + x s as `add_scaled` does, for when the compiler is off."""
     return r + x * s
 
 

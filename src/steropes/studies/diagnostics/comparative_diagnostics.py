@@ -124,7 +124,7 @@ class Diagnostics:
 
     @property
     def detectable_verdict(self) -> Verdict:
-        """Of the minimum detectable ratio; not evaluated means that nobody had the outcome."""
+        """Of the minimum detectable ratio; an infinite one, as without any outcome, fails."""
         if math.isinf(self.detectable) and self.thresholds.detectable is not None:
             return "FAIL"
         return _verdict(self.detectable, self.thresholds.detectable, strict=True)

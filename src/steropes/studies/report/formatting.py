@@ -249,6 +249,7 @@ def _floored(share: float | Bound | None) -> str:
 
 
 def _convergence(public: Published) -> Check:
+    """Say that every fit ended at its optimum, or which did not."""
     verdict = public.judged("convergence")
     said = "every fit ended at its optimum"
     if verdict.verdict == "FAIL":

@@ -80,7 +80,7 @@ def survival_curves(name: str, table: pd.DataFrame, names: dict[str, str]) -> Pi
 
 
 def _ended(t: NDArray, n: int) -> str:
-    """That a curve of so many of the times ends before the picture does."""
+    """Say when a curve ends that has only the first n of the times t; empty if it has all."""
     return "" if n == len(t) else f", whose curve ends on day {t[n - 1]:,.0f}"
 
 

@@ -114,6 +114,7 @@ def diagnostics_row(d: Diagnostics) -> dict[str, Any]:
 
 
 def _result(result: AnalysisResult, key: dict[str, Any]) -> dict[str, Any]:
+    """Return the row of an estimate, with calibrated values of NaN until calibration."""
     e = result.estimate
     has = math.isfinite(e.log_rr)
     nothing = ("rr", "ci_95_lb", "ci_95_ub", "p", "one_sided_p", "log_rr", "se_log_rr")

@@ -219,7 +219,10 @@ def _cut_to(join: str, work: Workspace) -> None:
 
 
 def _prevalence(work: Workspace, rules: CaseRules, subjects: int) -> float:
-    """Divide the number of people with the outcome by the number of observation periods."""
+    """Divide the number of people with the outcome by that of observation periods or their parts.
+
+    A part is what an observation period shares with one of the ``spells`` that were made last.
+    """
     joins = ""
     if rules.study_periods or rules.nesting_cohort is not None:
         on = "o.last >= s.first AND o.first <= s.last"

@@ -75,12 +75,12 @@ class Diagnostics:
 
     @property
     def unblind_for_evidence_synthesis(self) -> bool:
-        """Whether all diagnostics except power allow the use of the estimate."""
+        """Whether no diagnostic failed, the detectable ratio aside."""
         return all(v.verdict != FAIL for k, v in self.verdicts.items() if k != "detectable ratio")
 
     @property
     def unblind(self) -> bool:
-        """Whether all diagnostics allow the use of the estimate."""
+        """Whether no diagnostic failed; one that was not evaluated does not count as failed."""
         return all(v.verdict != FAIL for v in self.verdicts.values())
 
     def table(self) -> pd.DataFrame:
