@@ -6,10 +6,10 @@ from scipy.interpolate import CubicSpline
 
 from steropes import CrossValidation, Laplace
 from steropes.select.curve import near, next_step, passed, promise, toward
-from steropes.select.foresight import Foreseen
 from steropes.select.path import _together
 from steropes.select.policy import DEFAULT
 from steropes.select.search import VariancePath
+from steropes.select.variance_prediction import Foreseen
 
 STEPS = np.log(DEFAULT.step_ratio)
 

@@ -11,7 +11,7 @@ from scipy import sparse
 import steropes as st
 from steropes.design import as_design
 from steropes.models.fit_inputs import FitInputs
-from steropes.solve import worth
+from steropes.solve import hessian_form
 from steropes.solve.policy import DEFAULT
 from tuning import tune_solver
 
@@ -144,9 +144,9 @@ def test_a_matrix_is_made_where_it_is_smaller_than_reading_the_data(
     k, a_column, lasso, free, grouped, expected
 ):
     term = SimpleNamespace(W=np.arange(k), columnar=True, entries=k * a_column, B=1)
-    assert worth.too_wide(term, lasso, free, grouped, DEFAULT.hessian) == expected
+    assert hessian_form.too_wide(term, lasso, free, grouped, DEFAULT.hessian) == expected
     term.columnar = False
-    assert not worth.too_wide(term, lasso, free, grouped, DEFAULT.hessian)
+    assert not hessian_form.too_wide(term, lasso, free, grouped, DEFAULT.hessian)
 
 
 @pytest.mark.parametrize(
@@ -162,4 +162,4 @@ def test_a_matrix_is_made_where_it_is_smaller_than_reading_the_data(
 )
 def test_more_replicates_make_an_array_worth_more(k, grouped, B, expected):
     term = SimpleNamespace(W=np.arange(k), columnar=True, entries=k * 900, B=B)
-    assert worth.too_wide(term, True, False, grouped, DEFAULT.hessian) == expected
+    assert hessian_form.too_wide(term, True, False, grouped, DEFAULT.hessian) == expected

@@ -34,7 +34,7 @@ from steropes.studies import (
 from steropes.studies.comparative.propensity_scores import PropensityRules
 from steropes.studies.comparative.score_matching import Match
 from steropes.studies.disclosure import DisclosureRules, site_rules
-from steropes.studies.disclosure.folder import MANIFEST
+from steropes.studies.disclosure.release_folder import MANIFEST
 from steropes.studies.disclosure.rounding import STEPS
 from steropes.studies.execution.runner import run_grid
 from steropes.studies.execution.specification import CohortSources

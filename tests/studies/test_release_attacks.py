@@ -33,7 +33,7 @@ from steropes.studies import StudySettings, case_series, case_series_settings, c
 from steropes.studies.disclosure import DisclosureRules, share_unit
 from steropes.studies.disclosure.cells import SHARE_UNITS
 from steropes.studies.disclosure.counts_in_text import released_text
-from steropes.studies.disclosure.folder import write_release
+from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.disclosure.rounding import STEPS
 from steropes.studies.evidence.archives import combine_archives
 from steropes.studies.execution.runner import run_grid

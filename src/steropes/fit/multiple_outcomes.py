@@ -15,8 +15,8 @@ from ..solve import Batch, Fit
 from ..solve.certificate import certificates
 from ..solve.data_term import WorkingColumns
 from ..solve.data_term.working_set_term import WorkingSetTerm
+from ..solve.hessian_form import in_single_precision
 from ..solve.shared_hessian import SharedHessian
-from ..solve.worth import in_single_precision
 from .mean_curvature import MeanCurvature
 from .problem import Problem
 from .replicates import LANES

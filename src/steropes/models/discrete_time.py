@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data.time_intervals import TimeIntervals
+from ..data.time_grid import TimeIntervals
 from ..design import Design
 from ..design.channel_design import ChannelDesign
 from ..design.time_basis import baseline_basis, channels

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data.time_intervals import TimeIntervals
+from ..data.time_grid import TimeIntervals
 from ..errors import DataError, SeparationError
 from ..likelihoods.pooled_logistic_likelihood import PooledLogisticLikelihood, events_by_interval
 

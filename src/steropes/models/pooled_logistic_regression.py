@@ -14,7 +14,7 @@ from ..backends.protocols import Backend
 from ..data import check_survival, check_weights, refuse_other_order
 from ..data.column_lookup import ColumnLookup
 from ..data.input_types import LabelsLike, VectorLike
-from ..data.time_intervals import TimeIntervals
+from ..data.time_grid import TimeIntervals
 from ..data.vector_checks import check_vector
 from ..design import Design
 from ..errors import DataError

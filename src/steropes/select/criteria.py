@@ -15,10 +15,10 @@ from ..errors import DataError
 from ..fit import Problem, solve_under_prior
 from ..priors import Penalty
 from ..solve import Fit
-from .beginning import beginning
 from .candidates import check_compared, choose_among
 from .crossvalidation import check_search
 from .cyclops import CyclopsSearch
+from .path_start import beginning
 from .search import Progress, Selection, VariancePath, best_of, readable
 
 __all__ = ["InformationCriterion", "Measure", "Measured"]

@@ -13,16 +13,16 @@ from ..fit import Problem, Replicates, solve_under_prior
 from ..likelihoods.nuisance_likelihood import NuisanceLikelihood
 from ..priors import Prior
 from ..solve import Batch
-from .beginning import beginning
-from .course import Course
 from .cyclops import CyclopsSearch, unpublished
 from .fold_refusals import ShortFits, refuse_loose_folds
 from .folds import TrainingRows, WithAllRows, cut
-from .foresight import Foreseen, look_ahead
+from .path_extrapolation import Course
+from .path_start import beginning
 from .policy import PathPolicy
 from .search import Progress, Selection, VariancePath, readable, standard_error
 from .silent_folds import refuse_silent_folds
 from .tolerances import Tolerances
+from .variance_prediction import Foreseen, look_ahead
 
 __all__ = ["choose"]
 
@@ -231,6 +231,8 @@ class FoldsPath(VariancePath):
                 last, now = now, float((self._held_out(batch) - before).sum()) / per
                 if k and abs(now - last) <= max(self.policy.slope_tolerance * abs(now), enough):
                     break
+            if response.diverged:
+                return None
             slope, apart = slope + now, apart + now - last
         if abs(apart) > self.policy.slope_accuracy * max(abs(slope), error):
             return None

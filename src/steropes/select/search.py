@@ -15,8 +15,8 @@ from ..priors import Prior
 from . import policy as policies
 from .curve import near, next_step, passed, promise, toward
 from .cyclops import CyclopsSearch, cyclops_variance
-from .foresight import Foreseen
 from .policy import PathPolicy
+from .variance_prediction import Foreseen
 
 __all__ = [
     "Progress",

@@ -25,15 +25,15 @@ from .descent_state import EARLY_LOOKS, DescentState
 from .elastic_net_penalty import ElasticNetPenalty, continuation_factors
 from .fit import Fit, fits
 from .fit_trace import FitTrace
-from .growth import most_urgent
 from .hessians import Hessians
 from .iterate import Iterate
-from .outside import outside_violations
+from .kkt_screening import outside_violations
+from .path_derivative import Response
 from .policy import SolverPolicy
-from .response import Response
 from .score_units import local_score_variances, smaller_variances
 from .shared_hessian import SharedHessian
 from .step import commit, propose, search
+from .working_set import most_urgent
 
 __all__ = ["Batch"]
 

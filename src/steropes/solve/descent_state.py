@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from .convergence_rate import Rates
 from .damping import Damping
-from .rates import Rates
 
 __all__ = ["EARLY_LOOKS", "DescentState"]
 

@@ -15,11 +15,11 @@ from .bfgs import BfgsPairs
 from .data_term import Accuracy, DataTerm
 from .descent_state import DescentState
 from .elastic_net_penalty import ElasticNetPenalty
+from .hessian_form import in_single_precision, one_row_in, too_wide
 from .policy import HessianPolicy
 from .quadratic import ColumnMatrix, QuadraticModel, SharedMatrix
 from .shared_hessian import SharedHessian
 from .step import Curvatures
-from .worth import in_single_precision, one_row_in, too_wide
 
 __all__ = ["Hessians"]
 

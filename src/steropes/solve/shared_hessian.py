@@ -7,7 +7,7 @@ import numpy as np
 from ..backends.thread_pool import ThreadPool
 from .certificate import floored_curvature
 from .data_term import CurvatureAt, DataTerm
-from .growing import GrowingMatrix
+from .growable_matrix import GrowingMatrix
 from .psd_modification import make_positive_definite
 from .quadratic import ColumnMatrix, ColumnOperator, QuadraticModel, ReducedMatrix, SharedMatrix
 

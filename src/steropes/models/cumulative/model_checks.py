@@ -14,7 +14,7 @@ from ...data import check_weights, refuse_other_order
 from ...data.input_types import VectorLike
 from ...data.vector_checks import check_vector
 from ...errors import DataError, SeparationError
-from ...infer.cumulative_diagnostics import equality_test, influence, scale_residuals
+from ...infer.ordinal_diagnostics import equality_test, influence, scale_residuals
 from ...likelihoods.cumulative import Link
 from ..coefficient_tables import critical_value
 from ..fixed_coefficients import FixedCoefficients

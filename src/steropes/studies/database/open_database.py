@@ -11,7 +11,7 @@ from steropes.studies.database.drivers import AdbcServer, connect
 from steropes.studies.database.duckdb_tables import DuckDBSource
 from steropes.studies.database.protocols import TableSource
 from steropes.studies.database.server_address import Address, is_address, read_address
-from steropes.studies.database.server_tables import ServerSource
+from steropes.studies.database.server_table_copies import ServerSource
 from steropes.studies.report.plain_text import without_credentials
 
 __all__ = ["open_source", "require_database"]

@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from steropes.errors import DataError
-from steropes.studies.disclosure.folder import released_rules
+from steropes.studies.disclosure.release_folder import released_rules
 from steropes.studies.evidence.archive_names import ArchiveNames
 from steropes.studies.evidence.evidence_synthesis import COUNTS, DatabaseResult, synthesis_rows
 

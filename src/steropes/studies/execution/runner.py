@@ -14,8 +14,8 @@ import pandas as pd
 from steropes.studies.database.omop import OmopDatabase, opened
 from steropes.studies.diagnostics.comparative_blinding import blinded
 from steropes.studies.disclosure import DisclosureRules, site_rules
-from steropes.studies.disclosure.folder import write_release
 from steropes.studies.disclosure.grid import release_grid
+from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.execution.grid_steps import work_through
 from steropes.studies.execution.specification import GridSpec
 from steropes.studies.execution.store import ResultStore, archive_of

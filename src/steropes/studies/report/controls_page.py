@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from steropes.studies.controls.control_figures import performance_definitions, performance_html
-from steropes.studies.disclosure.folder import write_release
+from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.report import html
 from steropes.studies.report.formatting import title_case
 from steropes.studies.results.control_results import analysis_performance, control_estimates

@@ -6,7 +6,7 @@ from html import escape
 from pathlib import Path
 
 from steropes.studies.database.data_notes import table_sentences
-from steropes.studies.disclosure.folder import write_release
+from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.execution.runner import GridResults
 from steropes.studies.report.adjustment_section import adjustment_section
 from steropes.studies.report.characteristics_section import characteristics_table

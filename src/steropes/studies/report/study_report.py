@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steropes.studies.diagnostics.study_verdicts import NOT_SHOWN
-from steropes.studies.disclosure.folder import write_release
+from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.disclosure.study import WITHHELD, Published, publish
 from steropes.studies.report.alternatives_section import source_line
 from steropes.studies.report.formatting import (

@@ -15,7 +15,7 @@ import pandas as pd
 from steropes.studies.controls.control_figures import performance_definitions, performance_html
 from steropes.studies.controls.performance_metrics import ControlEstimates, before_and_after
 from steropes.studies.database.data_notes import table_sentences
-from steropes.studies.disclosure.folder import write_release
+from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.report import html
 from steropes.studies.report.digits import Relation, deciding, limit_text
 from steropes.studies.report.forest_plot import Row, forest

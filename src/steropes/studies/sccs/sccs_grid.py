@@ -23,7 +23,7 @@ from steropes.studies.database.descendants import Descendants
 from steropes.studies.database.omop import OmopDatabase, opened
 from steropes.studies.diagnostics.study_verdicts import NOT_SHOWN
 from steropes.studies.disclosure import DisclosureRules, site_rules
-from steropes.studies.disclosure.folder import write_release
+from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.disclosure.series import release_series
 from steropes.studies.execution.store import ResultStore, archive_of
 from steropes.studies.sccs.era_sources import concept_members

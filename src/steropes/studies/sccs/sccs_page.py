@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from steropes.studies.diagnostics.study_verdicts import NOT_SHOWN
 from steropes.studies.disclosure import Bound
-from steropes.studies.disclosure.folder import write_release
+from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.disclosure.study import WITHHELD
 from steropes.studies.report import html
 from steropes.studies.report.canvas import Picture

@@ -24,7 +24,6 @@ from steropes.studies.disclosure import Bound, DisclosureRules, site_rules
 from steropes.studies.report.formatting import decimals
 from steropes.studies.sccs.blinding import public_estimates
 from steropes.studies.sccs.case_population import Population, find_cases
-from steropes.studies.sccs.case_sampling import Sampling, sampling_cost
 from steropes.studies.sccs.era_covariates import era_columns
 from steropes.studies.sccs.era_sources import EraSources
 from steropes.studies.sccs.eras import Eras
@@ -37,6 +36,7 @@ from steropes.studies.sccs.event_timing import (
     time_to_event,
 )
 from steropes.studies.sccs.intervals import Intervals, make_intervals
+from steropes.studies.sccs.sampling_cost import Sampling, sampling_cost
 from steropes.studies.sccs.sccs_diagnostics import Diagnostics, diagnose
 from steropes.studies.sccs.sccs_model import CaseSeriesModel, fit_model
 from steropes.studies.sccs.settings import CaseSeriesSettings

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from steropes.select.course import Course
+from steropes.select.path_extrapolation import Course
 from steropes.select.policy import DEFAULT
 
 A = np.array([[2.0, -1.0], [0.0, 3.0], [0.5, 1.0]])

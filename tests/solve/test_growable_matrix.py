@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from steropes.backends.thread_pool import ThreadPool
-from steropes.solve.growing import SPARE, GrowingMatrix
+from steropes.solve.growable_matrix import SPARE, GrowingMatrix
 
 
 def symmetric(rng, k, dtype):

@@ -28,9 +28,9 @@ PRECISION = 0.3  # of the largest that is left: to what a step is solved
 
 
 class Response:
-    """Points that were nearly optima under some penalties, moving as others move the optima.
+    """First-order movement of nearly optimal points when their penalties change.
 
-    Of the losses that have their optima exactly where the points are at first, whatever these
+    The losses are tilted so that their optima are exactly at the starting points, whatever these
     violate.
 
     Parameters
@@ -42,6 +42,12 @@ class Response:
     curvatures : Curvatures
     unit : (k, lanes) array
         Size of one unit of violation of each column of the working set.
+
+    Attributes
+    ----------
+    diverged : bool
+        Whether a step increased the violations, which happens where the shared Hessian is far from
+        a replicate's own. The points are then not where the optima move.
     """
 
     def __init__(
@@ -59,14 +65,19 @@ class Response:
         # Slopes of the penalties then that do not move, and what makes the start an optimum now.
         tilt = (then.l1[W] - now.l1[W]) * np.sign(beta) - now.l2[W] * beta - term.gradient()
         self.tilt = np.where(there, tilt, -term.gradient())
-        self.enough = DONE * np.sqrt(column_sum(self._violation() ** 2))
+        self.size = np.sqrt(column_sum(self._violation() ** 2))
+        self.enough = DONE * self.size
+        self.diverged = False
 
     def step(self) -> bool:
-        """Take a step, unless all are there; says whether one was taken."""
+        """Take a step; return whether one was needed and the steps before it came nearer."""
         term, point = self.term, self.point
         v = self._violation()
-        todo: np.ndarray = np.sqrt(column_sum(v * v)) > self.enough
-        if not todo.any():
+        size = np.sqrt(column_sum(v * v))
+        todo: np.ndarray = size > self.enough
+        self.diverged = bool((todo & (size > self.size)).any())
+        self.size = size
+        if self.diverged or not todo.any():
             return False
         aim = PRECISION * column_max(v)
         live = [int(b) for b in np.flatnonzero(todo[: term.B])]
