@@ -94,10 +94,13 @@ def _work(
         outbox.put(error)
 
 
-def _close(inbox: queue.SimpleQueue[Round | None], thread: threading.Thread) -> None:
-    """End the thread of a program that will not be resumed."""
+def _close(inbox: queue.SimpleQueue[Round | None]) -> None:
+    """Let the thread of a program that will not be resumed come to its end.
+
+    The garbage collector calls this in any thread and at any place, also where a lock is held that
+    the program's thread needs on its way out, so that it must not wait for the thread.
+    """
     inbox.put(None)
-    thread.join()
 
 
 class LeadProgram:
@@ -127,7 +130,7 @@ class LeadProgram:
         work = (plan, self._inbox, self._outbox, measure)
         thread = threading.Thread(target=_work, args=work, name="steropes-lead", daemon=True)
         thread.start()
-        weakref.finalize(self, _close, self._inbox, thread)
+        weakref.finalize(self, _close, self._inbox)
         self._wait()
 
     def resume(self, done: Round) -> None:
