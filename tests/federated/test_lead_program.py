@@ -4,6 +4,7 @@ import gc
 import threading
 
 from federated_data import plan_of, site_tables
+
 from steropes.backends import blas_threads
 from steropes.federated.lead_program import LeadProgram
 
@@ -22,4 +23,5 @@ def test_a_program_is_collected_while_a_lock_that_its_thread_needs_is_held():
     thread = threading.Thread(target=drop, daemon=True)
     thread.start()
     thread.join(60)
-    assert held and not thread.is_alive()
+    assert held
+    assert not thread.is_alive()
