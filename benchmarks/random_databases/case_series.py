@@ -10,7 +10,7 @@ from steropes.studies import OmopDatabase, case_series_settings
 from steropes.studies.database.observation_periods import DATED
 from steropes.studies.sccs.case_population import Population, find_cases
 from steropes.studies.sccs.era_covariates import era_columns
-from steropes.studies.sccs.era_sources import Sources
+from steropes.studies.sccs.era_sources import EraSources
 from steropes.studies.sccs.eras import Eras
 from steropes.studies.sccs.intervals import Intervals, make_intervals
 from steropes.studies.sccs.settings import CaseSeriesSettings
@@ -28,7 +28,7 @@ def case_series_findings(opened: OmopDatabase, db: Database, rng: np.random.Gene
     rules = _draw_rules(rng)
     settings = _settings(rules, db)
     with opened.workspace() as work:
-        sources = Sources(opened, work, settings.cases, None)
+        sources = EraSources(opened, work, settings.cases, None)
         population = find_cases(opened, work, settings.cases, sources)
         eras = Eras(work, sources, settings)
         columns, windows = era_columns(eras, settings)

@@ -188,7 +188,7 @@ def _population(
     rules = ComparisonRules(both="keep first", washout_days=washout, common_period=False)
     comparison = compare_cohorts(opened, drugs, 1, 2, rules)
     days = 365 if risk_days is None else risk_days
-    at_risk = TimeAtRisk(end=days, end_anchor="cohort start")
+    at_risk = TimeAtRisk(start=0, end=days, end_anchor="cohort start", look_back=99_999)
     found = study_population(comparison, outcomes, 3, at_risk).people
     return _differences(
         sorted(

@@ -18,7 +18,7 @@ __all__ = [
 ]  # fmt: skip
 
 DAY = dt.timedelta(days=1)
-LOOK_BACK = dt.timedelta(days=99_999)  # the default of R and of the library
+LOOK_BACK = dt.timedelta(days=99_999)  # R's default, which the check asks for
 CHILDREN = {TARGET: 1011, OUTCOME: 2011}
 
 
@@ -231,8 +231,8 @@ def population(
     """A comparison of drug eras by CohortMethod's rules: (person, arm, start, time, event).
 
     First era of each drug; who has both drugs keeps the one that came first; outcomes before the
-    start in the same observation leave the person out if they lie within the library's default
-    look-back of 99,999 days; at risk from the start for so many days.
+    start in the same observation leave the person out if they lie within the look-back of
+    99,999 days; at risk from the start for so many days.
     """
     observed, out = observed_days(db), []
     first: dict[tuple[int, int], tuple[dt.date, dt.date]] = {}

@@ -59,7 +59,7 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
     (0.8, {
         "solve.quadratic.dense_products": {"STRIPE": 5, "CHUNKS": 3, "ROWS": 3},
         "solve.quadratic.shared_matrix": {"STRIPE": 5},
-        "solve.growing": {"STRIPE": 5},
+        "solve.growable_matrix": {"STRIPE": 5},
         "design.row_matrix": {"STRIPE": 5, "SOME": 11},
     }),
     (0.8, {"backends.cpu.gram_matrix": {

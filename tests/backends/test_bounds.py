@@ -12,7 +12,7 @@ HERE = Path(__file__).parent
 
 def test_kernels_as_plain_python():
     """Runs them in a process of its own: the compiler must be off before the import."""
-    files = [str(HERE / name) for name in ("interpreted.py", "test_descent.py")]
+    files = [str(HERE / name) for name in ("interpreted.py", "test_coordinate_descent.py")]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *files],
         env={**os.environ, "NUMBA_DISABLE_JIT": "1"},

@@ -246,7 +246,7 @@ def test_a_maximum_is_not_looked_for_beyond_the_reach():
     asked = []
 
     class Falling:
-        def at(self, columns, values):
+        def fit(self, columns, values):
             asked.extend(values)
             return [ProfilePoint(v, -1e-3 * v, -1e-3) for v in values]
 

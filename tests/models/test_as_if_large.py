@@ -16,7 +16,18 @@ def _thresholds():
     names = {
         (f"steropes.{m}", name) for _, ms in GROUPS for m, values in ms.items() for name in values
     }
-    return {at: getattr(import_module(at[0]), at[1]) for at in names}
+    return {at: _value(*at) for at in names}
+
+
+def _value(module, name):
+    """The value of a constant, or of a field of a module's default policy."""
+    home = import_module(module)
+    if not module.endswith(".policy"):
+        return getattr(home, name)
+    value = home.DEFAULT
+    for part in name.split("."):
+        value = getattr(value, part)
+    return value
 
 
 def test_a_problem_is_right_by_the_ways_of_large_ones(monkeypatch):

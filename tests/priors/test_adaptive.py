@@ -166,7 +166,7 @@ def test_columns_in_extreme_units_collapse_without_overflow(unit, variance):
     assert model.converged_
     np.testing.assert_allclose(model.coef_, np.insert(alone.coef_, 1, 0.0), rtol=1e-6)
     start = LogisticRegression(prior=BrokenAdaptiveRidge(variance, [1.0, 1e-30, 1.0]))
-    with pytest.raises(DataError, match="variance of column 'x1' is too small"):
+    with pytest.raises(DataError, match="variance of column 'x1' is so small"):
         start.fit(X * [1.0, 1e-150, 1.0], y)
 
 

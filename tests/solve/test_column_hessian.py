@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -84,7 +85,7 @@ def test_own_hessians_of_many_columns_are_operators(monkeypatch, columnar):
     batch.term.join(np.arange(batch.term.p))
     l1 = np.full(batch.term.p, 3.0)
     batch.solve(l1, 0 * l1)
-    tune_solver(monkeypatch, "hessian", max_own_columns=20)
+    batch.hessians.policy = replace(batch.hessians.policy, max_own_columns=20)
     monkeypatch.setattr(type(batch.term.curvature(0)), "matrix", None)
     batch.term.columnar = columnar
     own = batch.hessians._own_model(0)

@@ -49,8 +49,9 @@ def server(folder: Path) -> Iterator[str]:
         account = pwd.getpwnam(who)
         for path in (folder, data, secret):
             os.chown(path, account.pw_uid, account.pw_gid)
-        for parent in (folder.parent, folder.parent.parent):
-            parent.chmod(parent.stat().st_mode | 0o011)
+        for parent in folder.parents:
+            if parent.stat().st_uid == os.getuid() and parent.stat().st_mode & 0o011 != 0o011:
+                parent.chmod(parent.stat().st_mode | 0o011)
 
     def run(*command: str) -> None:
         quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}

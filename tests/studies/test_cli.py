@@ -280,7 +280,7 @@ def test_an_interrupt_leaves_nothing_behind(small, tmp_path):
         def wait(*_, **__):
             print("waiting", flush=True)
             time.sleep(60)
-        comparative.match_propensity = wait
+        comparative.study_specification = wait
         from steropes.studies.cli.command_line import main
         main(sys.argv[1:])
     """)

@@ -81,7 +81,7 @@ def test_profiles_and_weighted_estimates_are_combined_together(tmp_path):
     wanted = combine_profiles(
         [Profile(*exact.profile.to_numpy().T), NormalProfile(by_weights.log_rr, by_weights.se)]
     )
-    assert line["log_rr"] == pytest.approx(wanted.log_rr, abs=1e-9)
+    assert line["log_rr"] == pytest.approx(wanted.log_rr, abs=1e-8)
     assert line["note"].startswith("b, weighted, so that the profile is not a likelihood")
 
 

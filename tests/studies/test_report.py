@@ -430,6 +430,6 @@ def test_a_covariate_that_defines_the_arm_ends_the_study_by_name(omop):
         person = omop.person(**{("target", "comparator")[i % 2]: 0}, outcome=5 + i)
         omop.condition(person, 70 + i % 2, -5)
     study = comparative_study(omop.write(), StudySettings(1, 2, 3))
-    assert "probably part of what defines the exposure" in study.ended
+    assert "probably part of the exposure's definition" in study.ended
     assert study.propensity is None
     assert "has a correlation of" in study_page(study)

@@ -126,5 +126,5 @@ def test_concepts_are_found_by_words_and_number(database):
         assert int(found["people"][0]) > 50
         assert find_concepts(db, "3")["name"].tolist() == ["bleeding"]
         assert find_concepts(db, "nothing like it").empty
-        with pytest.raises(DataError, match="name a word"):
+        with pytest.raises(DataError, match="give a word"):
             find_concepts(db, " ")

@@ -512,8 +512,12 @@ def _coefficients(study: ComparativeStudy) -> list[dict[str, Any]]:
     for place, line in enumerate(table.to_dict("records")):
         fewest = 0 if place else min(sizes.values())
         if place and balance is not None and line["name"] in balance.index:
-            of = balance.loc[line["name"]]
-            counts = [(round(float(of[f"{a}_before"]) * n), n) for a, n in sizes.items()]
+            named = balance.loc[[line["name"]]]  # concepts without a name share one
+            counts = [
+                (round(float(share) * n), n)
+                for a, n in sizes.items()
+                for share in named[f"{a}_before"]
+            ]
             fewest = min(min(k, n - k) for k, n in counts)
         coef = to_unit(float(line["coef"]), log_unit(fewest, rules.least))
         lines.append({"name": line["name"], "coef": coef})
