@@ -75,7 +75,7 @@ class Damping:
         ----------
         h, g, beta, l1, l2 : (k, len(lanes)) arrays
             Curvature and gradient of the loss, coefficients, penalties.
-        reach : float
+        trust_radius : float
             See `DataTerm`.
 
         Returns
