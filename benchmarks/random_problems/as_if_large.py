@@ -35,7 +35,8 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
     }}),
     (0.5, {
         "solve.policy": {"hessian.dear_columns": 4},
-        "solve.descent_state": {"MANY": 4}, "select.policy": {"check_columns": 4},
+        "solve.descent_state": {"MANY": 4},
+        "select.policy": {"check_columns": 4, "screening_many_columns": 4},
     }),
     (0.5, {"select.policy": {"max_lanes": 2}}),
     (0.5, {"select.policy": {"small": 0}}),

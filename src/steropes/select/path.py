@@ -15,6 +15,7 @@ from ..priors import Prior
 from ..solve import Batch
 from .cyclops import CyclopsSearch, unpublished
 from .fold_refusals import ShortFits, refuse_loose_folds
+from .fold_screening import FoldScreening, Start
 from .folds import TrainingRows, WithAllRows, cut
 from .path_extrapolation import Course
 from .path_start import beginning
@@ -74,6 +75,7 @@ class FoldsPath(VariancePath):
         count = len(pairs) if self.course is None else lanes
         weights = self.train if self.course is None else WithAllRows(self.train)
         self.folds = Replicates(problem, self.common, count, weights, cv.memory, lanes=lanes)
+        self.screening = FoldScreening(problem.design.scale, self.policy)
         # Of each variance done, coefficients of the full data and of each group of folds.
         self.ends: dict[float, list[sparse.csc_array]] = {}
         self.known: dict[float, sparse.csc_array] = {}  # of the full data alone, and farther
@@ -81,7 +83,7 @@ class FoldsPath(VariancePath):
         self.folds_at: float | None = None  # and where the folds' are
         self.short = ShortFits()
         self.added_columns = (
-            True  # Whether folds lately needed a column outside of the working set.
+            True  # Whether folds lately needed a column that screening had not added.
         )
 
     # -- one variance ------------------------------------------------------------------------
@@ -106,7 +108,9 @@ class FoldsPath(VariancePath):
         if known is not None and known != self.at:
             self.full.start_at(self.known[known].toarray())
         nonzero = self._fit_full(prior)
+        g_full = self.full.gradients()[:, 0]
         after = self.full.beta
+        self._screen(prior, self.screening.after(after, g_full, nonzero))
         self.known[variance] = sparse.csc_array(after)
         ends = [self.known[variance]]
 
@@ -118,22 +122,20 @@ class FoldsPath(VariancePath):
             before, known = self.ends[near][0].toarray(), self.ends[near][k + 1].toarray()
             return np.where((after == 0) & (known == 0), 0.0, after + (known - before))
 
-        scores = self._fit_folds(variance, prior, nonzero, start, ends)
+        scores = self._fit_folds(variance, prior, nonzero, start, ends, g_full)
         self.ends[variance], self.at = ends, variance
         return after, scores
 
-    def _ahead(self, variance: float, near: float | None) -> tuple[np.ndarray, int] | None:
-        """Coefficients from which all replicates may start at once, and how many are not zero.
-
-        None where they are not known, or it is not worth it.
-        """
+    def _ahead(self, variance: float, near: float | None) -> Start | None:
+        """Find where all replicates may start at once; None if it is unknown or not worth it."""
         if near is None or self.course is None:
             return None
         if (
             self.nonzero[near] > self.policy.many_nonzero
             and abs(np.log(near / variance)) < self.policy.max_extrapolation
         ):
-            return self.course.ahead(variance), self.nonzero[near]
+            beta, g = self.course.ahead(variance)
+            return self.screening.heading(beta, g * variance**-0.5, self.nonzero[near])
         if (
             self.at is None
             or self.at in self.ends
@@ -141,20 +143,23 @@ class FoldsPath(VariancePath):
         ):
             return None
         nonzero = self._nonzero(self.full.beta)  # looked ahead to
-        return (self.full.beta, nonzero) if nonzero > self.policy.many_nonzero else None
+        if nonzero <= self.policy.many_nonzero:
+            return None
+        return self.screening.after(self.full.beta, self.full.gradients()[:, 0], nonzero)
 
     def _all_at_once(
-        self, variance: float, prior: Prior, ahead: tuple[np.ndarray, int]
+        self, variance: float, prior: Prior, ahead: Start
     ) -> tuple[np.ndarray, list[np.ndarray]]:
         """The same where the full data are one more replicate, and all start from what is ahead.
 
         A step of one more costs next to nothing, where one by itself costs a third of all.
         """
-        start, expected = ahead
+        self._screen(prior, ahead)
+        start, expected = ahead.beta, ahead.nonzero
         while True:
             ends: list[sparse.csc_array] = [None]
             begin = partial(_whoever, start)
-            scores = self._fit_folds(variance, prior, expected, begin, ends)
+            scores = self._fit_folds(variance, prior, expected, begin, ends, None)
             start = ends[1].toarray()
             nonzero = self._nonzero(start[:, [-1]])
             if self.tolerances.folds(nonzero) >= self.tolerances.folds(expected):
@@ -177,7 +182,7 @@ class FoldsPath(VariancePath):
 
     def _fit_folds(
         self, variance: float, prior: Prior, nonzero: int, start: Callable[[int], np.ndarray],
-        ends: list[sparse.csc_array],
+        ends: list[sparse.csc_array], g_full: np.ndarray | None,
     ) -> list[np.ndarray]:  # fmt: skip
         """Scores of the folds, by group; where they end is put to ``ends``.
 
@@ -187,6 +192,8 @@ class FoldsPath(VariancePath):
             Coefficients that are not zero, nearly.
         start : callable
             As of `Replicates.solve`.
+        g_full : (p,) array or None
+            Gradient of the full data; None if the full data are the last replicate.
         """
         tol, owed = self.tolerances.folds(nonzero), self.tolerances.owed(nonzero)
         scores, added_columns = [], False
@@ -196,11 +203,13 @@ class FoldsPath(VariancePath):
             numbers = [k for k in group.numbers if k < len(self.pairs)]
             self.short.note(variance, numbers, group.fits[: len(numbers)], owed)
             added_columns |= group.batch.added_columns
+            g = group.batch.gradients(tol)
+            self.screening.note(g, g[:, -1] if g_full is None else g_full)
             scores.append(self._held_out(group.batch))
             beta = group.batch.beta
             ends.append(sparse.csc_array(beta))
             if self.course is not None:
-                self.course.note(variance, beta)
+                self.course.note(variance, beta, g)
             self.tell(variance, (numbers[-1] + 1) / len(self.pairs))
         self.added_columns = added_columns
         return scores
@@ -277,6 +286,12 @@ class FoldsPath(VariancePath):
             return None
         trained = np.mean([self.train([k]).sum() for k in range(len(self.pairs))])
         return found._replace(bend=found.bend * (1 - float(trained) / float(w.sum())))
+
+    def _screen(self, prior: Prior, start: Start) -> None:
+        """Add the columns that folds are likely to need to the working set."""
+        l1, _ = self.problem.penalties(prior)
+        active = self.common.active
+        active.join(self.screening.new(len(active.W), active.inside, l1, start))
 
     def _nonzero(self, beta: np.ndarray) -> int:
         return int(np.count_nonzero(beta[self.penalised]))

@@ -13,19 +13,21 @@ __all__ = ["Course"]
 
 
 class _Stop(NamedTuple):
-    """Coefficients of all replicates under one variance, (p, B).
+    """Coefficients and gradients of all replicates under one variance, (p, B) each.
 
-    ``rates`` are their derivatives in log variance, where they are known.
+    Gradients are in units of one over the root of the variance, as λ is, and in single precision.
+    ``rates`` are derivatives of the coefficients in log variance, where they are known.
     """
 
     beta: sparse.csc_array
+    gradients: np.ndarray
     rates: sparse.csc_array | None = None
 
 
 class Course:
     """Replicates' optima under some variances, from which those under another are extrapolated.
 
-    Under a lasso coefficients are nearly linear in λ, as long as supports stay
+    Under a lasso coefficients and gradients are nearly linear in λ, as long as supports stay
     (Efron, Hastie, Johnstone and Tibshirani 2004, Annals of Statistics 32:407), and λ goes by one
     over the root of the variance.
     """
@@ -34,9 +36,10 @@ class Course:
         self.policy = policy
         self._stops: dict[float, _Stop] = {}
 
-    def note(self, variance: float, beta: np.ndarray) -> None:
-        """Record optima (p, B)."""
-        self._stops[variance] = _Stop(sparse.csc_array(beta))
+    def note(self, variance: float, beta: np.ndarray, gradients: np.ndarray) -> None:
+        """Record optima (p, B) and the gradients there."""
+        in_lambda = (gradients * variance**0.5).astype(np.float32)
+        self._stops[variance] = _Stop(sparse.csc_array(beta), in_lambda)
         for far in self._nearest(variance)[self.policy.remembered :]:
             del self._stops[far]
 
@@ -47,29 +50,34 @@ class Course:
             rates = sparse.csc_array((moved - stop.beta.toarray()) / by)
             self._stops[variance] = stop._replace(rates=rates)
 
-    def ahead(self, variance: float) -> np.ndarray:
-        """Extrapolate the coefficients, (p, B), to another variance.
+    def ahead(self, variance: float) -> tuple[np.ndarray, np.ndarray]:
+        """Extrapolate the coefficients and gradients, (p, B) each, to another variance.
 
-        They follow their rates at the nearest variance or else the line through the two nearest,
-        by their own size at most. A coefficient keeps its value if it was zero there or would
-        change its sign.
+        Gradients are in units of one over the root of that variance. Coefficients follow their
+        rates at the nearest variance or else the line through the two nearest, by their own size
+        at most. A coefficient keeps its value if it was zero there or would change its sign.
         """
         first, *others = self._nearest(variance)
         stop = self._stops[first]
         beta, here, then = stop.beta.toarray(), first**-0.5, variance**-0.5
+        unmoved = beta, np.float32(here / then) * stop.gradients
         if not others:
-            return beta
-        there = others[0] ** -0.5
+            return unmoved
+        before, there = self._stops[others[0]], others[0] ** -0.5
         if here == there or abs(then - here) > self.policy.line_reach * abs(here - there):
-            return beta
+            return unmoved
+        share = (then - here) / (here - there)
         if stop.rates is not None:
             step = -2 * (then - here) / here * stop.rates.toarray()
         else:
-            last = self._stops[others[0]].beta.toarray()
-            share = (then - here) / (here - there)
+            last = before.beta.toarray()
             step = np.where(last != 0, share * (beta - last), 0.0)
         moved = beta + np.clip(step, -np.abs(beta), np.abs(beta))
-        return np.where(moved * beta > 0, moved, beta)
+        ours, theirs = np.float32((1 + share) * here / then), np.float32(share * there / then)
+        return (
+            np.where(moved * beta > 0, moved, beta),
+            ours * stop.gradients - theirs * before.gradients,
+        )
 
     def _nearest(self, variance: float) -> list[float]:
         """Return the recorded variances, the nearest on the log scale first."""

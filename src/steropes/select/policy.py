@@ -99,6 +99,19 @@ class PathPolicy:
         Share of the fall of that gain's logarithm with which it is continued.
     ahead_fits : int
         Most fits of the full data that look ahead.
+    screening_share : float
+        Share of λ at which a fold's expected gradient lets a column into the working set.
+    screening_many_columns : int
+        Working-set size above which that share is one: columns in vain cost more there than
+        another look.
+    screening_max_columns : int
+        Most columns of a working set to which columns are added by screening (a matrix of half a
+        gigabyte), unless the next field allows more.
+    screening_per_nonzero : float
+        Columns for each nonzero coefficient that are always allowed.
+    screening_min_new : int
+        Columns that may be added at any size. Without screening, the ten folds of `claims-cv` took
+        1.0, 1.4 and 1.3 times as long with seeds 1, 2 and 3; see `benchmarks/ABLATION.md`.
     remembered : int
         Variances whose coefficients are kept for extrapolation.
     line_reach : float
@@ -173,6 +186,11 @@ class PathPolicy:
     ahead_gain: float = 2.0
     ahead_slowdown: float = 2 / 3
     ahead_fits: int = 20
+    screening_share: float = 0.9
+    screening_many_columns: int = 4000
+    screening_max_columns: int = 12_000
+    screening_per_nonzero: float = 2.0
+    screening_min_new: int = 500
     remembered: int = 4
     line_reach: float = 3.0
     small: float = 2e6

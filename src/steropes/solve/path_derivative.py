@@ -42,12 +42,6 @@ class Response:
     curvatures : Curvatures
     unit : (k, lanes) array
         Size of one unit of violation of each column of the working set.
-
-    Attributes
-    ----------
-    diverged : bool
-        Whether a step increased the violations, which happens where the shared Hessian is far from
-        a replicate's own. The points are then not where the optima move.
     """
 
     def __init__(
@@ -65,19 +59,24 @@ class Response:
         # Slopes of the penalties then that do not move, and what makes the start an optimum now.
         tilt = (then.l1[W] - now.l1[W]) * np.sign(beta) - now.l2[W] * beta - term.gradient()
         self.tilt = np.where(there, tilt, -term.gradient())
-        self.size = np.sqrt(column_sum(self._violation() ** 2))
-        self.enough = DONE * self.size
-        self.diverged = False
+        self.first = np.sqrt(column_sum(self._violation() ** 2))
+        self.enough = DONE * self.first
+
+    @property
+    def diverged(self) -> bool:
+        """Whether violations have grown, as they do where the shared Hessian is far off.
+
+        The points are then not where the optima move.
+        """
+        size = np.sqrt(column_sum(self._violation() ** 2))
+        return bool((size > self.first).any())
 
     def step(self) -> bool:
-        """Take a step; return whether one was needed and the steps before it came nearer."""
+        """Take a step; return whether one was needed."""
         term, point = self.term, self.point
         v = self._violation()
-        size = np.sqrt(column_sum(v * v))
-        todo: np.ndarray = size > self.enough
-        self.diverged = bool((todo & (size > self.size)).any())
-        self.size = size
-        if self.diverged or not todo.any():
+        todo: np.ndarray = np.sqrt(column_sum(v * v)) > self.enough
+        if not todo.any():
             return False
         aim = PRECISION * column_max(v)
         live = [int(b) for b in np.flatnonzero(todo[: term.B])]
