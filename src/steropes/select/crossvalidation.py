@@ -157,7 +157,7 @@ class CrossValidation:
 
 
 def check_search(search: Any) -> None:
-    """Refuse what says nothing of which variances to try."""
+    """Reject a search that does not determine which variances to try."""
     if isinstance(search, CyclopsSearch):
         search.check()
     elif isinstance(search, str):

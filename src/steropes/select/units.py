@@ -1,4 +1,4 @@
-"""What a user says of folds: rows that stay together, and classes that are spread evenly."""
+"""Groups of rows that stay in one fold, and classes that are spread evenly over the folds."""
 
 from __future__ import annotations
 

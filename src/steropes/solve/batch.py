@@ -102,12 +102,12 @@ class Batch:
         self.term.place(self.point.beta, like)
 
     def set_prior(self, prior: Prior | None, group_penalty: GroupPenalty | None) -> None:
-        """Be of what a prior says beside λ and κ, where it stands.
+        """Apply the prior's non-separable terms at the current point.
 
-        ``group_penalty`` is its penalty of groups or chains of coefficients, over all columns.
+        ``group_penalty`` is the penalty of groups or chains of coefficients, over all columns.
         """
         if prior is not None and self.term.set_prior(prior):
-            self.start_at(self.beta)  # whose gradients are others now
+            self.start_at(self.beta)  # The gradients there have changed.
 
     def gradients(self, tol: float = 0.0) -> np.ndarray:
         """Gradient of the loss over all columns, (p, B); ``tol`` as in `DataTerm.gradients`."""

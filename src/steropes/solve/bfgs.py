@@ -1,4 +1,4 @@
-"""What the steps of a batch's replicates say of their Hessians, beside the shared one."""
+"""BFGS updates of the shared Hessian from the steps of each replicate."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from .quadratic import LowRank, QuadraticModel
 
 __all__ = ["BfgsPairs"]
 
-MOST_PAIRS = 12  # BFGS updates that a replicate keeps
+# The number of updates that a replicate keeps.
+MOST_PAIRS = 12
 LEAST = 1e-300  # curvature along a step that has a reciprocal
 NOTHING = 1e-10  # of the curvature along a step's coordinates, where these cancel one another
 

@@ -32,7 +32,7 @@ COUNTS = tuple(f"{arm}_{what}" for what in ("subjects", "days", "outcomes") for 
 
 @dataclass(frozen=True)
 class Secrecy:
-    """What is hidden of a result, and so what may be told of its effect.
+    """Suppressed parts of a result, and the precision with which its effect is released.
 
     Attributes
     ----------

@@ -24,7 +24,7 @@ def attrition_diagram(
     names : dict of str
         Of the arms ``target`` and ``comparator``.
     least : int, default 0
-        How many a rule left out is not told where they are fewer.
+        Smallest number of people left out by a rule that is shown.
     """
     if not steps:
         return None
@@ -62,7 +62,7 @@ def attrition_diagram(
 
 
 def _gone(before: float, after: float, least: int) -> str:
-    """How many a rule left out; nothing of what is not told."""
+    """Format the number of people that a rule left out; empty if it is suppressed."""
     if before < 0 or after < 0 or not math.isfinite(before + after):
         return ""
     gone = before - after

@@ -26,7 +26,7 @@ class Row:
     second : tuple of float, optional
         Another estimate of the same with its limits, such as the calibrated one.
     note : str
-        What is said where there is no estimate.
+        Text that replaces a missing estimate.
     """
 
     label: str

@@ -312,12 +312,12 @@ def ratio_text(line: Any) -> str:
 
 
 def unconverged_text(line: Any) -> str:
-    """What stands beside a number whose fit did not converge; nothing beside others."""
+    """Return the remark for a number whose fit did not converge, else an empty text."""
     return " (did not converge)" if line.get("converged") is False and not line["note"] else ""
 
 
 def analysis_name(analysis: object) -> str:
-    """An analysis of the hazard ratio in words."""
+    """Name an analysis of the hazard ratio in words."""
     return ANALYSES.get(str(analysis), str(analysis))
 
 
