@@ -227,3 +227,34 @@ def test_too_many_subsets(data):
 def test_sizes_are_whole_numbers(kind, size, data):
     with pytest.raises(DataError, match="needs a whole number"):
         CumulativeProbabilityModel(reduce=kind(size)).fit(*data)
+
+
+@pytest.mark.parametrize(
+    ("reduction", "summary"),
+    [
+        (None, "exact"),
+        (RoundDecimals(5), "0 decimals, t = 3.6: 5 of 100 distinct outcomes"),
+        (RoundDecimals(20), "1 decimal, t = 1.9: 20 of 100 distinct outcomes"),
+        (RoundDecimals(100), "unchanged: 100 distinct outcomes"),
+        (EqualQuantileBins(10), "medians of 10 bins: 10 of 100 distinct outcomes"),
+        (DivideAndCombine(3), "3 subsets of 33 to 34 rows"),
+    ],
+)
+def test_a_fit_reports_the_chosen_precision(reduction, summary):
+    y = np.arange(100) / 100
+    X = np.random.default_rng(0).normal(size=(100, 1))
+    model = CumulativeProbabilityModel(reduce=reduction, random_state=0).fit(X, y)
+    assert model.reduction_summary_ == summary
+
+
+def test_the_reported_digits_reproduce_the_rounded_outcomes():
+    y = np.exp(np.random.default_rng(1).normal(5, 1, 3000))
+    model = CumulativeProbabilityModel(reduce=RoundSignificant(300)).fit(
+        np.arange(3000.0)[:, None] % 7, y
+    )
+    chosen, _, left = model.reduction_summary_.partition(": ")
+    digits, t = int(chosen.split()[0]), float(chosen.split()[-1])
+    place = 10.0 ** (np.floor(np.log10(y)) + 1 - digits)
+    rounded = np.unique((np.round(t * y / place) * place / t).round(9))
+    assert left == f"{len(rounded)} of 3,000 distinct outcomes"
+    np.testing.assert_allclose(model.levels_, rounded)

@@ -43,6 +43,10 @@ class Coarsening(Reduction, ABC):
 
     def apply(self, y: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Coarsen the outcome, (n,), unless it has few enough distinct values already."""
+        return self.apply_and_describe(y, weights)[0]
+
+    def apply_and_describe(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, str]:
+        """Coarsen the outcome as `apply` does, and describe the chosen precision in words."""
         target = self.target
         if not _whole(target) or target < 2:
             raise DataError(
@@ -50,13 +54,15 @@ class Coarsening(Reduction, ABC):
             )
         values, code = np.unique(y, return_inverse=True)
         if len(values) <= target:
-            return y
+            return y, f"unchanged: {len(values):,} distinct outcomes"
         mass = np.bincount(code.reshape(-1), weights, len(values))
-        return self.coarse(values, mass)[code.reshape(-1)]
+        coarse, choice = self.coarse(values, mass)
+        left = _count_distinct(coarse)
+        return coarse[code.reshape(-1)], f"{choice}: {left:,} of {len(values):,} distinct outcomes"
 
     @abstractmethod
-    def coarse(self, values: np.ndarray, mass: np.ndarray) -> np.ndarray:
-        """Return the new value of each distinct outcome."""
+    def coarse(self, values: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, str]:
+        """Return the new value of each distinct outcome, and the chosen precision in words."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +84,7 @@ class EqualQuantileBins(Coarsening):
         """Number of distinct values aimed at."""
         return self.M_b
 
-    def coarse(self, values: np.ndarray, mass: np.ndarray) -> np.ndarray:
+    def coarse(self, values: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, str]:
         """See `Coarsening.coarse`."""
         end = np.cumsum(mass)
         middle = end - 0.5 * mass
@@ -87,16 +93,17 @@ class EqualQuantileBins(Coarsening):
         starts = np.flatnonzero(np.diff(bins, prepend=-1))
         for a, b in zip(starts, [*starts[1:], len(values)], strict=True):
             out[a:b] = _median(values[a:b], mass[a:b])
-        return out
+        return out, f"medians of {len(starts):,} bins"
 
 
 @dataclass(frozen=True)
 class RoundDecimals(Coarsening):
     """Rounding to a decimal place or power of ten, with refinement (§2.4).
 
-    With r the place for which rounding leaves at most M_r distinct values and r + 1 more, the
-    outcome becomes round(l y, r) / l for the multiplier l in 1, 1.1, …, 10 whose number of
-    distinct values is closest to M_r on the log scale.
+    With s the place for which rounding leaves at most M_r distinct values and s + 1 more, the
+    outcome becomes round(t y, s) / t for the multiplier t in 1, 1.1, …, 10 whose number of
+    distinct values is closest to M_r on the log scale. A fitted model reports s and t in
+    ``reduction_summary_``.
 
     Parameters
     ----------
@@ -111,7 +118,7 @@ class RoundDecimals(Coarsening):
         """Number of distinct values aimed at."""
         return self.M_r
 
-    def coarse(self, values: np.ndarray, mass: np.ndarray) -> np.ndarray:
+    def coarse(self, values: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, str]:
         """See `Coarsening.coarse`."""
         place = 0
         for _ in range(700):
@@ -122,7 +129,8 @@ class RoundDecimals(Coarsening):
                 place -= 1
             else:
                 break
-        return _refine(lambda scale: np.round(scale * values, place) / scale, self.M_r)
+        coarse, t = _refine(lambda scale: np.round(scale * values, place) / scale, self.M_r)
+        return coarse, f"{place} decimal{'s' * (abs(place) != 1)}, t = {t:g}"
 
 
 @dataclass(frozen=True)
@@ -146,7 +154,7 @@ class RoundSignificant(Coarsening):
         """Number of distinct values aimed at."""
         return self.M_r
 
-    def coarse(self, values: np.ndarray, mass: np.ndarray) -> np.ndarray:
+    def coarse(self, values: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, str]:
         """See `Coarsening.coarse`."""
         with np.errstate(divide="ignore"):
             size = np.where(values == 0, 0.0, np.floor(np.log10(np.abs(values))))
@@ -154,7 +162,8 @@ class RoundSignificant(Coarsening):
         while digits < 17 and _count_distinct(_round_to(values, size, 1.0, digits)) < self.M_r:
             digits += 1
         digits -= 1  # digits of the mantissa after the first
-        return _refine(lambda scale: _round_to(values, size, scale, digits), self.M_r)
+        coarse, t = _refine(lambda scale: _round_to(values, size, scale, digits), self.M_r)
+        return coarse, f"{digits + 1} digit{'s' * (digits != 0)}, t = {t:g}"
 
 
 @dataclass(frozen=True)
@@ -272,8 +281,11 @@ def _count_distinct(values: np.ndarray) -> int:
     return 1 + int(np.count_nonzero(np.diff(values)))
 
 
-def _refine(rounding: Callable[[Any], np.ndarray], target: int) -> np.ndarray:
-    """Round with the multiplier whose number of distinct values is closest to the target."""
+def _refine(rounding: Callable[[Any], np.ndarray], target: int) -> tuple[np.ndarray, float]:
+    """Round with the multiplier whose number of distinct values is closest to the target.
+
+    Returns the rounded values and the multiplier.
+    """
     counts = np.array([_count_distinct(rounding(scale)) for scale in GRID])
     best = int(np.argmin(np.abs(np.log(counts) - np.log(target))))
-    return rounding(GRID[best])
+    return rounding(GRID[best]), float(GRID[best])
