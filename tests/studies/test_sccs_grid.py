@@ -140,8 +140,28 @@ def test_an_interrupted_run_goes_on_and_ends_the_same(database, results, tmp_pat
     assert "(1 of 12)" in said[0]
     for name, table in results.tables.items():
         assert table.equals(again.tables[name]), name
-    with zipfile.ZipFile(tmp_path / "release" / "results.zip") as archive:
-        assert "sccs_result.csv" in archive.namelist()
+    archive = tmp_path / "release" / "results.zip"
+    with zipfile.ZipFile(archive) as packed:
+        assert "sccs_result.csv" in packed.namelist()
+    assert archive.read_bytes() == (results.path.parent / "release" / "results.zip").read_bytes()
+    assert case_series_grid_page(again) == case_series_grid_page(results)
+
+
+def test_a_resumed_run_makes_the_same_positive_controls(database, with_positives, tmp_path):
+    """Positive controls are made again when a run is resumed, and must be the same ones."""
+
+    def stop(line):
+        if "(6 of" in line:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_case_series_grid(database, with_positives.grid, tmp_path, progress=stop)
+    run_case_series_grid(database, with_positives.grid, tmp_path)
+    whole = with_positives.path.parent / "release"
+    names = {"manifest.json", "results.zip"}
+    assert names == {p.name for p in (tmp_path / "release").iterdir()}
+    for name in names:
+        assert (tmp_path / "release" / name).read_bytes() == (whole / name).read_bytes()
 
 
 def test_results_of_another_grid_are_not_mixed_in(database, results):

@@ -148,3 +148,25 @@ def test_a_censoring_model_that_did_not_converge_fails(path):
     bad = CensorModel("weibull-age", (0.0,) * 7, 1.0, converged=False)
     found = _convergence(study.model, bad)
     assert (found.verdict, found.finding) == ("FAIL", "The censoring model did not converge.")
+
+
+def test_bootstrap_draws_that_did_not_converge_are_counted_and_fail(path, monkeypatch, tmp_path):
+    bootstrap = steropes.SelfControlledCaseSeries.bootstrap
+
+    def short(self, *args, **kwargs):
+        """Draw as usual, and mark the first two draws as unfinished."""
+        draws = bootstrap(self, *args, **kwargs)
+        draws.converged[:2] = False
+        return draws
+
+    monkeypatch.setattr(steropes.SelfControlledCaseSeries, "bootstrap", short)
+    asked = dataclasses.replace(settings(1000), bootstrap=4)
+    study = case_series(path, asked, disclosure="none")
+    assert study.model.converged
+    assert study.model.unconverged_draws == 2
+    [d] = study.diagnostics
+    assert d.verdicts["convergence"].finding == "2 bootstrap draws did not converge."
+    assert not d.unblind
+    assert "2 bootstrap draws did not converge." in study.page()
+    found = run_case_series_grid(path, grid(bootstrap=4), tmp_path, disclosure="none")
+    assert found.tables["note"]["unconverged"].tolist() == ["2 bootstrap draws did not converge."]

@@ -176,14 +176,18 @@ def diagnose(
 
 
 def _convergence(model: CaseSeriesModel, censoring: CensorModel | None) -> Verdict:
-    """Check whether all fits converged."""
-    held, missed = convergence(
-        case_series_model=model.converged if model.status == "OK" else None,
-        censoring_model=None if censoring is None else censoring.converged,
-    )
-    finding = "All fits converged." if held else f"The {missed} did not converge."
-    if held is None:
-        finding = "There is no fit."
+    """Check whether all fits converged, including those of bootstrap draws."""
+    fits = {
+        "the case series model": model.converged if model.status == "OK" else None,
+        "the censoring model": None if censoring is None else censoring.converged,
+    }
+    if short := model.unconverged_draws:
+        fits[f"{short:,} bootstrap draw{'s' * (short > 1)}"] = False
+    held, missed = convergence(**fits)
+    finding = "There is no fit."
+    if held is not None:
+        failed = f"{missed[:1].upper()}{missed[1:]} did not converge."
+        finding = "All fits converged." if held else failed
     verdict = NOT_EVALUATED if held is None else PASS if held else FAIL
     nan = math.nan
     return Verdict("convergence", nan, nan, nan, nan, verdict, finding)

@@ -69,7 +69,10 @@ class CaseSeriesModel:
     penalty : float
         Penalty at the estimate: profiles reach ``log_likelihood - penalty``.
     converged : bool
-        Whether all fits converged.
+        Whether all fits converged, other than those of bootstrap draws.
+    unconverged_draws : int
+        Number of bootstrap draws that did not converge. The percentiles include them, and the
+        convergence diagnostic fails.
     """
 
     estimates: pd.DataFrame
@@ -81,6 +84,7 @@ class CaseSeriesModel:
     bootstrap: pd.DataFrame | None = None
     penalty: float = 0.0
     converged: bool = True
+    unconverged_draws: int = 0
 
     def __repr__(self) -> str:
         return f"CaseSeriesModel({len(self.estimates)} covariates, {self.status})"
@@ -137,7 +141,7 @@ def fit_model(
             evaluate = profile_of(model, name) if model else _refitted(profile, j, infinite)
             around = _around(model, name, estimates.loc[name], settings.level)
             profiles[name] = _stored(evaluate, around, grid, STEP if model else LONG_STEP)
-    draws = _bootstrap(best, settings)
+    draws, unconverged = _bootstrap(best, settings)
     if draws is not None:
         _limits_of_draws(estimates, draws, intervals)
     return CaseSeriesModel(
@@ -150,17 +154,19 @@ def fit_model(
         draws,
         best.penalty,
         profile.converged,
+        unconverged,
     )
 
 
-def _bootstrap(best: Fit, settings: CaseSeriesSettings) -> pd.DataFrame | None:
-    """Draw people with replacement, with the prior fixed."""
+def _bootstrap(best: Fit, settings: CaseSeriesSettings) -> tuple[pd.DataFrame | None, int]:
+    """Draw people with replacement, with the prior fixed; count draws that did not converge."""
     if not settings.bootstrap or best.estimator is None:
-        return None
+        return None, 0
     draws = best.estimator.bootstrap(settings.bootstrap, random_state=settings.seed)
     with np.errstate(over="ignore"):
         limits = np.exp(draws.confint(settings.level))
-    return limits.assign(share=draws.nonzero)[["share", "lower", "upper"]]
+    table = limits.assign(share=draws.nonzero)[["share", "lower", "upper"]]
+    return table, int((~draws.converged).sum())
 
 
 def _limits_of_draws(estimates: pd.DataFrame, draws: pd.DataFrame, intervals: Intervals) -> None:
