@@ -18,8 +18,8 @@ from steropes.studies import (
 )
 from steropes.studies.controls import calibrate, fit_systematic_error
 from steropes.studies.disclosure import DisclosureRules
-from steropes.studies.disclosure.grid import release_grid
-from steropes.studies.execution.runner import precedence, run_grid
+from steropes.studies.execution.grid_steps import ComparativeDesign
+from steropes.studies.execution.runner import run_grid
 from steropes.studies.execution.specification import CohortSources, ControlSet
 from steropes.studies.execution.store import ResultStore
 from steropes.studies.report.grid_page import grid_page, write_grid_report
@@ -64,7 +64,7 @@ def released(results):
     """The tables of the same grid by the rules that apply if nothing is asked for."""
     with ResultStore(results.path, signature(results.path), EXACT, EXACT_KEYS) as store:
         exact = {name: store.table(name) for name in EXACT}
-    return release_grid(exact, results.spec.thresholds, precedence(results.spec), DisclosureRules())
+    return ComparativeDesign(results.spec).release(exact, DisclosureRules())
 
 
 def signature(path):

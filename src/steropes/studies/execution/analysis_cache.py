@@ -49,10 +49,17 @@ class Workbench:
         self.db, self.cohorts = db, cohorts
         self.thresholds = thresholds or DiagnosticThresholds()
         self._known: dict[Hashable, Any] = {}
+        self._question: Question | None = None
 
     def forget(self) -> None:
         """Let go of everything remembered."""
         self._known.clear()
+
+    def turn_to(self, question: Question) -> None:
+        """Forget everything remembered for another question."""
+        if self._question is not question:
+            self.forget()
+        self._question = question
 
     def comparison(self, question: Question, analysis: StudyAnalysis) -> Comparison:
         """The two cohorts after the rules that hold whatever the outcome."""

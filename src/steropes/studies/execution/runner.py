@@ -1,62 +1,42 @@
-"""Running a grid: every question by every analysis for every outcome, once each."""
+"""Comparative grids: every question by every analysis for every outcome, once each."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from steropes.studies.database.omop import OmopDatabase, opened
 from steropes.studies.diagnostics.comparative_blinding import blinded
-from steropes.studies.disclosure import DisclosureRules, site_rules
-from steropes.studies.disclosure.grid import release_grid
-from steropes.studies.disclosure.release_folder import write_release
-from steropes.studies.execution.grid_steps import work_through
+from steropes.studies.disclosure import DisclosureRules
+from steropes.studies.execution.grid_steps import ComparativeDesign
 from steropes.studies.execution.specification import GridSpec
-from steropes.studies.execution.store import ResultStore, archive_of
+from steropes.studies.execution.study_design import DesignResults, run_design
 from steropes.studies.execution.validation import whole
-from steropes.studies.results.calibrated_results import calibrate_grid
-from steropes.studies.results.table_layouts import EXACT, EXACT_KEYS
 
 __all__ = ["GridResults", "run_grid"]
 
-RESULTS, ARCHIVE = "results.duckdb", "results.zip"
 KEY = ["target_comparator_id", "outcome_id", "analysis_id"]
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class GridResults:
-    """The results of a grid.
+class GridResults(DesignResults[GridSpec]):
+    """The results of a grid of comparative studies.
 
     Attributes
     ----------
     path : Path
-        The DuckDB file, which holds exact numbers and is not to be released.
+        The DuckDB file with exact numbers, which is not for release.
     tables : dict of str to DataFrame
-        The released tables, sorted by their keys.
+        The tables for release, sorted by their keys.
     spec : GridSpec
     rules : DisclosureRules
-        What has been applied to the tables.
+        Disclosure rules that were applied to the tables.
     """
 
-    path: Path
-    tables: dict[str, pd.DataFrame]
-    spec: GridSpec
-    rules: DisclosureRules = field(default_factory=DisclosureRules)
-
-    def __repr__(self) -> str:
-        found = self.tables["cm_result"]
-        with_estimate = int(found["log_rr"].notna().sum())
-        shown = int(self.tables["cm_diagnostics_summary"]["unblind"].sum())
-        return (
-            f"GridResults({len(found):,} results, {with_estimate:,} with an estimate, "
-            f"{shown:,} that pass all diagnostics)"
-        )
+    prefix = "cm"
 
     def estimates(self, unblind: bool = False) -> pd.DataFrame:
         """The estimates of outcomes of interest, one row each.
@@ -120,37 +100,9 @@ def run_grid(
         of something else. What goes wrong with one result is told in the table ``note``, and the
         rest goes on.
     """
-    say = progress or (lambda line: None)
     whole("jobs", jobs, 1)
-    rules = site_rules(disclosure, spec.min_cell)
-    folder = Path(output)
-    folder.mkdir(parents=True, exist_ok=True)
-    with (
-        opened(database, spec.schema, spec.time_zone) as db,
-        ResultStore(folder / RESULTS, _signature(db, spec), EXACT, EXACT_KEYS) as store,
-    ):
-        if "all" not in store.done:
-            work_through(db, spec, store, say, jobs)
-            say("calibrating")
-            calibrate_grid(store, spec.thresholds)
-            store.finish()
-        exact = {name: store.table(name) for name in EXACT}
-    say("disclosure control")
-    tables = release_grid(exact, spec.thresholds, precedence(spec), rules)
-    write_release(folder, {ARCHIVE: archive_of(tables)}, rules, exact=True)
-    return GridResults(folder / RESULTS, tables, spec, rules)
-
-
-def precedence(spec: GridSpec) -> list[int]:
-    """Analyses in the order in which their counts are released: those that adjust come first."""
-    return [a.id for a in sorted(spec.analyses, key=lambda a: not a.adjusts)]
-
-
-def _signature(db: OmopDatabase, spec: GridSpec) -> str:
-    """What results depend on: the specification, the database, and the software's version."""
-    from steropes.version import __version__
-
-    settings = {k: v for k, v in asdict(spec).items() if k != "min_cell"}
-    parts = [__version__, db.identity, db.time_zone, settings]
-    text = json.dumps(parts, default=str, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+    design = ComparativeDesign(spec, jobs)
+    path, tables, rules = run_design(
+        design, database, output, jobs=jobs, disclosure=disclosure, progress=progress
+    )
+    return GridResults(path, tables, spec, rules)

@@ -10,22 +10,23 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from steropes.errors import DataError, SeparationError
+from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.database.descendants import Descendants
-from steropes.studies.database.omop import OmopDatabase, opened
+from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.diagnostics.study_verdicts import NOT_SHOWN
-from steropes.studies.disclosure import DisclosureRules, site_rules
-from steropes.studies.disclosure.release_folder import write_release
+from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.disclosure.series import release_series
-from steropes.studies.execution.store import ResultStore, archive_of
+from steropes.studies.execution.step_groups import REFUSED, Say, StepGroup, Tables
+from steropes.studies.execution.store import ResultStore
+from steropes.studies.execution.study_design import DesignResults, run_design
 from steropes.studies.sccs.era_sources import concept_members
 from steropes.studies.sccs.grid_controls import (
     CHECKS,
@@ -43,8 +44,8 @@ from steropes.studies.sccs.sccs_cohorts import attempted_cohorts
 from steropes.studies.sccs.sccs_diagnostics import FAIL, NOT_EVALUATED
 from steropes.studies.sccs.sccs_results_schema import EXACT, EXACT_KEYS, TABLES
 from steropes.studies.sccs.sccs_specification import read_case_series_grid
-from steropes.studies.sccs.sccs_study import case_series
-from steropes.studies.sccs.settings import CaseRules, CaseSeriesSettings
+from steropes.studies.sccs.sccs_study import CaseSeries, case_series
+from steropes.studies.sccs.settings import CaseRules
 
 __all__ = [
     "CaseSeriesGrid",
@@ -55,14 +56,12 @@ __all__ = [
     "run_case_series_grid",
 ]
 
-RESULTS, ARCHIVE = "results.duckdb", "results.zip"
-REFUSED = (DataError, SeparationError, np.linalg.LinAlgError)
 COUNTED = ("subjects", "events", "periods", "days", "eras", "outcomes")
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class CaseSeriesGridResults:
-    """The results of a grid.
+class CaseSeriesGridResults(DesignResults[CaseSeriesGrid]):
+    """The results of a grid of case series.
 
     Attributes
     ----------
@@ -70,24 +69,17 @@ class CaseSeriesGridResults:
         The DuckDB file with exact numbers, which is not for release.
     tables : dict of str to DataFrame
         The tables for release, sorted by their keys.
-    grid : CaseSeriesGrid
+    spec : CaseSeriesGrid
     rules : DisclosureRules
         Disclosure rules that were applied to the tables.
     """
 
-    path: Path
-    tables: dict[str, pd.DataFrame]
-    grid: CaseSeriesGrid
-    rules: DisclosureRules = field(default_factory=DisclosureRules)
+    prefix = "sccs"
 
-    def __repr__(self) -> str:
-        found = self.tables["sccs_result"]
-        shown = int(self.tables["sccs_diagnostics_summary"]["unblind"].sum())
-        return (
-            f"CaseSeriesGridResults({len(found):,} results, "
-            f"{int(found['log_rr'].notna().sum()):,} with an estimate, "
-            f"{shown:,} that pass all diagnostics)"
-        )
+    @property
+    def grid(self) -> CaseSeriesGrid:
+        """The specification."""
+        return self.spec
 
     def estimates(self, unblind: bool = False) -> pd.DataFrame:
         """Return the estimates of the questions of interest, without those that fail a diagnostic.
@@ -158,20 +150,114 @@ def run_case_series_grid(
         A setting is invalid, or the folder contains results of something else. Errors of single
         questions are in the table ``note``, and the other questions are answered.
     """
-    say = progress or (lambda _: None)
-    rules = site_rules(disclosure, grid.min_cell)
-    for q in grid.questions:
-        for a in grid.analyses:
-            a.settings_for(q, grid)  # Invalid settings raise before the work.
-    folder = Path(output)
-    folder.mkdir(parents=True, exist_ok=True)
-    with opened(database, grid.schema, grid.time_zone) as db:
-        made = attempted_cohorts(db, grid.cohorts)
+    design = CaseSeriesDesign(grid, cohorts)
+    path, tables, rules = run_design(
+        design, database, output, disclosure=disclosure, progress=progress
+    )
+    return CaseSeriesGridResults(path, tables, grid, rules)
+
+
+class CaseSeriesDesign:
+    """Self-controlled case series as a design of the common run (`StudyDesign`).
+
+    Parameters
+    ----------
+    spec : CaseSeriesGrid
+    cohorts : CohortTable, optional
+        Cohorts that the specification does not define.
+
+    Raises
+    ------
+    DataError
+        A setting of an analysis is invalid.
+    """
+
+    tables, keys = EXACT, EXACT_KEYS
+
+    def __init__(self, spec: CaseSeriesGrid, cohorts: CohortTable | None = None) -> None:
+        self.spec, self.cohorts = spec, cohorts
+        self.refused: dict[int, str] = {}
+        for question in spec.questions:
+            for analysis in spec.analyses:
+                analysis.settings_for(question, spec)  # Invalid settings raise before the work.
+
+    def prepare(self, db: OmopDatabase, say: Say) -> Sequence[Any]:
+        """Build the cohorts, and return the hashes of all entries.
+
+        Raises
+        ------
+        DataError
+            No question can be answered.
+        """
+        made = attempted_cohorts(db, self.spec.cohorts)
+        self.refused = made.refused
         for why in made.refused.values():
             say(f"left out: {why}")
-        known = _together(made.table, cohorts)
-        _refuse_all_blocked(db, grid, known, made.refused)
-        return _run(db, grid, folder, known, made.refused, rules, say)
+        if made.table is not None:
+            self.cohorts = made.table if self.cohorts is None else made.table + self.cohorts
+        _refuse_all_blocked(db, self.spec, self.cohorts, self.refused)
+        if (c := self.cohorts) is None:
+            return ()
+        entries = (c.definition, c.subject, c.start, c.end)
+        return [[hashlib.sha256(v.tobytes()).hexdigest() for v in entries]]
+
+    def steps(self, db: OmopDatabase, store: ResultStore, say: Say) -> Sequence[StepGroup]:
+        """Make the positive controls, store the specification, and return the open steps."""
+        grid, done = self.spec, store.done
+        questions, made, controls = with_positives(db, grid, self.cohorts, say)
+        if "specification" not in done:
+            tables = _specification(grid, questions, made)
+            tables["question_name"] = [
+                _named(db, grid, self.cohorts, q, controls) for q in questions
+            ]
+            store.add("specification", tables)
+
+        def step(question: SeriesQuestion, analysis: SeriesAnalysis) -> StepGroup:
+            """Make the step of one case series; its outcome may be a positive control."""
+            name, own = _name(question, analysis), controls.get(question.number)
+            return StepGroup(
+                analysis.description,
+                () if name in done else (name,),
+                lambda _: iter([(name, self._answer(db, question, analysis, own))]),
+            )
+
+        return [step(q, a) for q in questions for a in grid.analyses]
+
+    def calibrate(self, store: ResultStore) -> None:
+        """Calibrate the estimates in a store by the negative controls."""
+        calibrate_series(store, self.spec)
+
+    def release(
+        self, exact: Mapping[str, pd.DataFrame], rules: DisclosureRules
+    ) -> dict[str, pd.DataFrame]:
+        """Return the tables for release; calibrated estimates depend on released ones only."""
+        tables = release_series(exact, rules)
+        if not rules.open:
+            results, checks = calibrated_series(tables, self.spec)
+            tables |= {"sccs_result": results, "sccs_diagnostics_summary": checks}
+        return {name: tables[name] for name in TABLES}
+
+    def _answer(
+        self,
+        db: OmopDatabase,
+        question: SeriesQuestion,
+        analysis: SeriesAnalysis,
+        own: CohortTable | None,
+    ) -> Tables:
+        """Run one case series; ``own`` has the outcomes of a positive control."""
+        settings = analysis.settings_for(question, self.spec, made=own is not None)
+        cohorts = self.cohorts
+        if own is not None:
+            cohorts = own if cohorts is None else cohorts + own
+        why = _blocked(question, settings.cases, {} if own is not None else self.refused)
+        try:
+            if why:
+                raise DataError(why)
+            everything = DisclosureRules("none", 0)
+            study = case_series(db, settings, cohorts=cohorts, disclosure=everything)
+            return _rows(study, self.spec, question, analysis)
+        except REFUSED as error:
+            return _refusal(self.spec, question, analysis, str(error))
 
 
 def _refuse_all_blocked(
@@ -233,78 +319,6 @@ def _together(made: CohortTable | None, given: CohortTable | None) -> CohortTabl
     return given if made is None else made if given is None else made + given
 
 
-def _run(
-    db: OmopDatabase,
-    grid: CaseSeriesGrid,
-    folder: Path,
-    cohorts: CohortTable | None,
-    refused: Mapping[int, str],
-    rules: DisclosureRules,
-    say: Callable[[str], None],
-) -> CaseSeriesGridResults:
-    """Answer the open questions, calibrate, and apply disclosure control."""
-    signature = _signature(db, grid, cohorts)
-    with ResultStore(folder / RESULTS, signature, EXACT, EXACT_KEYS) as store:
-        if "all" not in store.done:
-            _work(db, grid, cohorts, refused, store, say)
-            say("calibrating")
-            calibrate_series(store, grid)
-            store.finish()
-        exact = {name: store.table(name) for name in EXACT}
-    say("disclosure control")
-    tables = release_series(exact, rules)
-    if not rules.open:  # Released calibrated estimates depend only on released estimates.
-        results, checks = calibrated_series(tables, grid)
-        tables |= {"sccs_result": results, "sccs_diagnostics_summary": checks}
-    tables = {name: tables[name] for name in TABLES}
-    write_release(folder, {ARCHIVE: archive_of(tables)}, rules, exact=True)
-    return CaseSeriesGridResults(folder / RESULTS, tables, grid, rules)
-
-
-def _signature(db: OmopDatabase, grid: CaseSeriesGrid, cohorts: CohortTable | None) -> str:
-    """Hash everything that results depend on: specification, database, cohorts and version."""
-    from steropes.version import __version__
-
-    settings = {k: v for k, v in asdict(grid).items() if k != "min_cell"}
-    parts: list[Any] = [__version__, db.identity, db.time_zone, settings]
-    if cohorts is not None:
-        entries = (cohorts.definition, cohorts.subject, cohorts.start, cohorts.end)
-        parts.append([hashlib.sha256(v.tobytes()).hexdigest() for v in entries])
-    return hashlib.sha256(json.dumps(parts, default=str, sort_keys=True).encode()).hexdigest()
-
-
-def _work(
-    db: OmopDatabase,
-    grid: CaseSeriesGrid,
-    cohorts: CohortTable | None,
-    refused: Mapping[int, str],
-    store: ResultStore,
-    say: Callable[[str], None],
-) -> None:
-    """Answer the questions that are not in the store yet."""
-    done = store.done
-    questions, made, controls = with_positives(db, grid, cohorts, say)
-    if "specification" not in done:
-        tables = _specification(grid, questions, made)
-        tables["question_name"] = [_named(db, grid, cohorts, q, controls) for q in questions]
-        store.add("specification", tables)
-    steps = [(q, a) for q in questions for a in grid.analyses if _name(q, a) not in done]
-    for k, (question, analysis) in enumerate(steps):
-        say(f"{analysis.description} ({k + 1} of {len(steps)})")
-        own = controls.get(question.number)
-        settings = analysis.settings_for(question, grid, made=own is not None)
-        known = cohorts
-        if own is not None:
-            known = own if cohorts is None else cohorts + own
-        why = _blocked(question, settings.cases, {} if own is not None else refused)
-        found = (
-            _refusal(grid, question, analysis, why)
-            if why
-            else _step(db, grid, question, analysis, settings, known)
-        )
-        store.add(_name(question, analysis), found)
-
-
 def _named(
     db: OmopDatabase,
     grid: CaseSeriesGrid,
@@ -362,32 +376,25 @@ def _specification(
     }  # fmt: skip
 
 
-def _step(
-    db: OmopDatabase,
-    grid: CaseSeriesGrid,
-    question: SeriesQuestion,
-    analysis: SeriesAnalysis,
-    settings: CaseSeriesSettings,
-    cohorts: CohortTable | None,
-) -> dict[str, list[dict[str, Any]]]:
-    """Run one case series and return its rows, or those of a failure with its reason."""
-    key = {"analysis_id": analysis.id, "exposures_outcome_set_id": question.number}
-    try:
-        study = case_series(db, settings, cohorts=cohorts, disclosure=DisclosureRules("none", 0))
-        tables = {
-            name: table.to_dict("records")
-            for name, table in exact_tables(
-                study, analysis.id, question.number, grid.database_id
-            ).items()
-            if name not in (*SPECIFIED, "sccs_covariate_analysis")
-        }
-        notes = study.estimates.loc[study.of_interest, "note"].unique()
-        # The note applies to all exposures of the question, so it must be true of each.
-        own = str(notes[0]) if len(notes) == 1 else ""
-        note = study.model.status if study.model.status != "OK" else own
-    except REFUSED as error:
-        return _refusal(grid, question, analysis, str(error))
-    line = {**key, "note": note, "database_id": grid.database_id}
+def _rows(
+    study: CaseSeries, grid: CaseSeriesGrid, question: SeriesQuestion, analysis: SeriesAnalysis
+) -> Tables:
+    """Return the rows of one case series, with a note that holds for all its exposures."""
+    tables = {
+        name: table.to_dict("records")
+        for name, table in exact_tables(
+            study, analysis.id, question.number, grid.database_id
+        ).items()
+        if name not in (*SPECIFIED, "sccs_covariate_analysis")
+    }
+    notes = study.estimates.loc[study.of_interest, "note"].unique()
+    own = str(notes[0]) if len(notes) == 1 else ""
+    line = {
+        "analysis_id": analysis.id,
+        "exposures_outcome_set_id": question.number,
+        "note": study.model.status if study.model.status != "OK" else own,
+        "database_id": grid.database_id,
+    }
     if study.diagnostics:
         fits = study.diagnostics[0].verdicts["convergence"]
         line["convergence_diagnostic"] = fits.verdict
