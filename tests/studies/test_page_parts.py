@@ -4,6 +4,7 @@ import html.parser
 import math
 import re
 
+import jinja2
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,17 +14,12 @@ from steropes.studies.report.atomic_files import write_files
 from steropes.studies.report.balance_figures import balance_scatter, love_plot
 from steropes.studies.report.canvas import Axes, Canvas, log_ticks, ticks
 from steropes.studies.report.control_plots import calibration_plot
+from steropes.studies.report.digits import counted, effect
 from steropes.studies.report.flow_diagram import attrition_diagram
 from steropes.studies.report.forest_plot import Row, forest
-from steropes.studies.report.html import (
-    counted,
-    document,
-    effect,
-    number_table,
-    table,
-    verdict,
-)
 from steropes.studies.report.overlap_figure import score_overlap
+from steropes.studies.report.page_parts import Cell, Figure, number_table, table, verdict_cell
+from steropes.studies.report.rendering import _environment, render
 from steropes.studies.report.survival_figure import survival_curves
 
 NAMES = {"target": "new & better <drug>", "comparator": "old drug"}
@@ -45,6 +41,11 @@ class Balanced(html.parser.HTMLParser):
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
+
+
+def macro(name, value):
+    """The HTML of a part of a page."""
+    return str(getattr(_environment().get_template("parts.html.jinja").module, name)(value))
 
 
 def pictures():
@@ -82,17 +83,18 @@ def pictures():
 @pytest.mark.parametrize("name", list(pictures()))
 def test_pictures_say_what_they_show_and_are_whole(name):
     picture, said = pictures()[name]
-    assert said in picture.said
+    assert said in picture.description
+    text = macro("figure", Figure(picture, "A <caption>."))
     page = Balanced()
-    page.feed(picture.figure("A caption."))
+    page.feed(text)
     assert page.open == []
-    text = picture.figure("x")
+    assert "<figcaption>A &lt;caption&gt;.</figcaption>" in text
     assert text.count('role="img"') == 2
     assert text.count("<title>") == 2
     assert "nan" not in text
     assert picture.file().startswith("<svg")
     assert "--target" in picture.file()
-    assert picture.figure("x") == pictures()[name][0].figure("x")
+    assert picture.file() == pictures()[name][0].file()
 
 
 def test_pictures_of_nothing_are_none():
@@ -112,8 +114,11 @@ def test_a_survival_curve_is_drawn_as_far_as_it_goes():
             **{f"{arm}_at_risk": [100, np.nan, 0]},
         )
     picture = survival_curves("f", curve, NAMES)
-    assert "80.0% of the target arm" in picture.said
-    assert "90.0% of the comparator arm (old drug, whose curve ends on day 50) are" in picture.said
+    assert "80.0% of the target arm" in picture.description
+    assert (
+        "90.0% of the comparator arm (old drug, whose curve ends on day 50) are"
+        in picture.description
+    )
     ends = {
         arm: max(float(p.split(",")[0]) for p in re.search(
             rf'<polyline points="([^"]+)" class="curve {arm}"', picture.file()
@@ -134,7 +139,9 @@ def test_ticks_are_round_and_few():
 def test_the_last_number_of_an_axis_is_within_the_picture():
     canvas = Canvas(344)
     Axes(canvas, (1980, 2020), (0, 1), 8, 100).across("year", plain=True)
-    places = [float(x) for x in re.findall(r'<text x="([\d.]+)" y="118', "".join(canvas.parts))]
+    numbers = [m.attributes for m in canvas.marks if m.tag == "text"]
+    places = [float(a["x"]) for a in numbers if a.get("y") == "118.0"]
+    assert places
     assert max(places) + 4 * 13 * 0.636 / 2 <= canvas.width  # four digits of DejaVu Sans
 
 
@@ -142,14 +149,19 @@ def test_numbers_and_cells():
     assert [counted(n) for n in (0, 1234, -5, np.nan)] == ["0", "1,234", "<5", "–"]
     assert effect(1.234, 0.5, math.inf) == "1.23 (0.50 to ∞)"
     assert effect(math.nan, 0, 1) == ""
-    assert verdict(0.123, "FAIL") == '<span class="FAIL">0.12 <small>fail</small></span>'
-    assert "–" in verdict(math.nan, "NOT EVALUATED")
-    assert "a &lt; b" in table(("x", "y"), [("a < b", "<b>1</b>")], raw=(1,))
-    assert 'data-label="y"' in table(("x", "y"), [("a", "1")])
-    assert "--columns:1" in number_table(("x", "y"), {"Age": [("a", "1")]})
-    page = Balanced()
-    page.feed(document("a <b>", ["<h1>x</h1>"]))
-    assert page.open == []
+    assert verdict_cell(0.123, "FAIL") == Cell("0.12", "FAIL", "fail")
+    assert verdict_cell(math.nan, "NOT EVALUATED") == Cell("–", "faint")
+    shown = macro("table", table(("x", '"y"'), [("a < b", Cell("<1", "FAIL", "<fail>"))]))
+    assert '<td data-label="x">a &lt; b</td>' in shown
+    assert 'data-label="&#34;y&#34;"' in shown
+    assert '><span class="FAIL">&lt;1 <small>&lt;fail&gt;</small></span></td>' in shown
+    assert "--columns:1" in macro("table", number_table(("x", "y"), {"Age": [("a", "1")]}))
+    assert macro("table", table(("x", "y"), [])) == ""
+
+
+def test_a_template_refuses_a_name_that_is_missing():
+    with pytest.raises(jinja2.UndefinedError, match="'picture' is undefined"):
+        render("file.svg.jinja", width=720)
 
 
 def test_files_are_written_whole_or_refused(tmp_path):

@@ -16,7 +16,7 @@ from steropes.studies.disclosure import site_rules
 from steropes.studies.disclosure.study import publish
 from steropes.studies.report.formatting import checks, decimals, p_value, risk_period, shown_value
 from steropes.studies.report.results_section import _found
-from steropes.studies.report.study_figures import study_pictures
+from steropes.studies.report.study_figures import study_figures
 from steropes.studies.report.study_numbers import study_numbers
 from steropes.studies.report.study_report import study_page, write_report
 from steropes.studies.report.study_terminal import print_study
@@ -316,7 +316,7 @@ def test_the_curve_of_an_arm_that_is_watched_for_less_time_ends_before_the_other
     settings = StudySettings(1, 2, 3, caliper=9.0, unblind=True, tie_orders=0)
     study = comparative_study(omop.write(), settings, disclosure="none")
     assert study.curves()["comparator"].times[-1] == 66
-    said = study_pictures(study, publish(study))["survival"][0].said
+    said = study_figures(study, publish(study))["survival"].picture.description
     assert "over 300 days" in said
     assert "of the comparator arm (Olddrug, whose curve ends on day 66)" in said
     assert said.count("whose curve ends") == 1

@@ -124,7 +124,7 @@ def test_the_tables_of_the_results_model_hold_every_number_and_the_flag(one, tmp
 def test_of_the_weeks_around_a_hidden_exposure_those_before_it_are_drawn(one):
     assert pictures.before_alone(one)
     picture, whole = (pictures.time_to_event(s) for s in (one, unblinded(one)))
-    assert "to half a year after it" not in picture.said
+    assert "to half a year after it" not in picture.description
     assert "bar after" not in picture.file()
     assert "bar after" in whole.file()
 

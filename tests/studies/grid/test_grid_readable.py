@@ -14,7 +14,7 @@ from steropes.studies.diagnostics.comparative_blinding import EFFECT
 from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics
 from steropes.studies.execution.runner import run_grid
 from steropes.studies.report.grid_page import grid_page
-from steropes.studies.report.html import verdict
+from steropes.studies.report.page_parts import Cell, verdict_cell
 from steropes.studies.results.calibrated_results import calibrated_tables
 
 
@@ -144,17 +144,17 @@ def test_page_and_table_agree_on_a_systematic_error_next_to_its_limit(results):
 @pytest.mark.parametrize(
     ("value", "said", "relation", "wanted"),
     [
-        (0.1, "PASS", "below", "&lt;0.1 "),  # rounded by the rules of disclosure
-        (0.1, "FAIL", "below", "0.10 "),
-        (0.09, "FAIL", "below", "&gt;0.1 "),
-        (0.1, "PASS", "at most", "0.10 "),
-        (0.1, "PASS", "at least", "0.10 "),
-        (0.1, "FAIL", "at least", "&lt;0.1 "),
+        (0.1, "PASS", "below", "<0.1"),  # rounded by the rules of disclosure
+        (0.1, "FAIL", "below", "0.10"),
+        (0.09, "FAIL", "below", ">0.1"),
+        (0.1, "PASS", "at most", "0.10"),
+        (0.1, "PASS", "at least", "0.10"),
+        (0.1, "FAIL", "at least", "<0.1"),
     ],
 )
 def test_a_rounded_value_agrees_with_its_verdict(value, said, relation, wanted):
-    found = verdict(value, said, relation=relation, limit=0.1)
-    assert found == f'<span class="{said}">{wanted}<small>{said.lower()}</small></span>'
+    found = verdict_cell(value, said, relation=relation, limit=0.1)
+    assert found == Cell(wanted, said, said.lower())
 
 
 def test_judging_anew_keeps_what_a_table_of_numbers_does_not_hold(results):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -11,11 +12,13 @@ import pandas as pd
 from steropes.studies.controls.empirical_calibration import fit_systematic_error
 from steropes.studies.controls.performance_metrics import ControlEstimates
 from steropes.studies.normal_quantile import Z
-from steropes.studies.report import html
 from steropes.studies.report.control_plots import calibration_plot
+from steropes.studies.report.digits import number
 from steropes.studies.report.forest_plot import Row, forest
+from steropes.studies.report.page_parts import Figure, Table, figure
+from steropes.studies.report.page_parts import table as stacked_table
 
-__all__ = ["performance_definitions", "performance_html"]
+__all__ = ["Performance", "performance"]
 
 HEAD = (
     "Analysis",
@@ -30,13 +33,33 @@ HEAD = (
 )
 
 
-def performance_html(
+@dataclass(frozen=True)
+class Performance:
+    """Tables and figures of the performance of analyses on controls.
+
+    Attributes
+    ----------
+    all_controls : Table or None
+    systematic_error : Figure or None
+    by_ratio : list of (str, Table or None)
+        The metrics of the controls of each ratio.
+    calibration : list of (str, list of Figure)
+        The plots of each analysis.
+    """
+
+    all_controls: Table | None
+    systematic_error: Figure | None
+    by_ratio: list[tuple[str, Table | None]]
+    calibration: list[tuple[str, list[Figure]]]
+
+
+def performance(
     table: pd.DataFrame,
     found: Mapping[int, ControlEstimates],
     labels: Mapping[int, str],
     name: str,
-) -> list[str]:
-    """Return tables and figures of the analyses of one comparison or exposure, as HTML.
+) -> Performance:
+    """Describe the performance of the analyses of one comparison or exposure.
 
     Parameters
     ----------
@@ -49,43 +72,40 @@ def performance_html(
     name : str
         Part of the figures' file names.
     """
-    parts = [_table(table[table["ratio"].isna()], labels, "All controls.")]
     rows = [_error_row(labels[a], f) for a, f in found.items()]
     picture = forest(f"error-{name}", rows, "estimated over true ratio")
-    if picture:
-        parts.append(
-            picture.figure(
-                "Systematic error of each analysis over all its controls: the mean and the range "
-                "of 95% of the errors, without sampling error."
-            )
-        )
-    for ratio in sorted(table["ratio"].dropna().unique()):
-        own = table[table["ratio"] == ratio]
-        parts.append(html.fold(f"Controls of ratio {ratio:g}", _table(own, labels, "")))
-    for a, f in found.items():
-        parts.append(html.fold(labels[a], _pictures(f, f"controls-{name}-{a}")))
-    return parts
+    caption = (
+        "Systematic error of each analysis over all its controls: the mean and the range of 95% of "
+        "the errors, without sampling error."
+    )
+    ratios = sorted(table["ratio"].dropna().unique())
+    return Performance(
+        _metrics(table[table["ratio"].isna()], labels, "All controls."),
+        figure(picture, caption),
+        [(f"{r:g}", _metrics(table[table["ratio"] == r], labels, "")) for r in ratios],
+        [(labels[a], _plots(f, f"controls-{name}-{a}")) for a, f in found.items()],
+    )
 
 
-def _table(table: pd.DataFrame, labels: Mapping[int, str], caption: str) -> str:
+def _metrics(table: pd.DataFrame, labels: Mapping[int, str], caption: str) -> Table | None:
     """Return a table of metrics, one row per analysis."""
     plain = table[~table["calibrated"]].set_index("analysis_id")
     after = table[table["calibrated"]].set_index("analysis_id")
     lines = [
         (
             labels[a],
-            html.number(line["auc"], 2),
+            number(line["auc"], 2),
             _percent(line["coverage"]),
             _percent(after.loc[a, "coverage"]),
-            html.number(line["precision"], 1),
-            html.number(line["mse"], 3),
+            number(line["precision"], 1),
+            number(line["mse"], 3),
             _percent(line["type_1"]),
             _percent(line["type_2"]),
             _percent(line["without"]),
         )
         for a, line in plain.iterrows()
     ]
-    return html.table(HEAD, lines, text=(0,), caption=caption)
+    return stacked_table(HEAD, lines, words=(0,), caption=caption)
 
 
 def _error_row(label: str, found: ControlEstimates) -> Row:
@@ -98,7 +118,7 @@ def _error_row(label: str, found: ControlEstimates) -> Row:
     return Row(label, math.exp(e.mean), low, high)
 
 
-def _pictures(found: ControlEstimates, name: str) -> str:
+def _plots(found: ControlEstimates, name: str) -> list[Figure]:
     """Draw a funnel plot for each target ratio."""
     parts = []
     for ratio in np.unique(found.target):
@@ -110,25 +130,12 @@ def _pictures(found: ControlEstimates, name: str) -> str:
         points = pd.DataFrame({"log_rr": y, "se_log_rr": s})
         plot = calibration_plot(f"{name}-{ratio:g}", points, error.mean, error.sd, float(ratio))
         if plot:
-            parts.append(
-                plot.figure(
-                    f"Controls of ratio {ratio:g}. Between the dashed lines an interval includes "
-                    "the true ratio; 95% of the estimates are expected between the solid lines."
-                )
+            caption = (
+                f"Controls of ratio {ratio:g}. Between the dashed lines an interval includes the "
+                "true ratio; 95% of the estimates are expected between the solid lines."
             )
-    return "".join(parts)
-
-
-def performance_definitions(ratio: str) -> str:
-    """Explain the columns of the tables, with a sentence on the ratio of positive controls."""
-    return (
-        "<h2>Definitions</h2><p>AUC: the probability that a positive control has a larger estimate "
-        "than a negative one. Coverage: the share of 95% intervals that include the true ratio, "
-        "and the same after each control is calibrated by the controls of all other outcomes. "
-        "Precision: the geometric mean of 1 / se². Mean squared error: of the log ratio. "
-        "Type 1 error: the share of negative controls whose interval excludes 1; type 2 error: the "
-        f"share of positive controls whose interval includes 1.</p><p>{ratio}</p>"
-    )
+            parts.append(Figure(plot, caption))
+    return parts
 
 
 def _percent(x: float) -> str:

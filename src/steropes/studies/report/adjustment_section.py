@@ -1,46 +1,57 @@
-"""Whether adjustment made the arms comparable: scores, balance, families, and Table 1."""
+"""Adjustment of the arms of a comparison: scores, balance, families of covariates and Table 1."""
 
 from __future__ import annotations
 
-from html import escape
+from dataclasses import dataclass, field
 
 import pandas as pd
 
 from steropes.studies.comparative.settings import StudyAnalysis
 from steropes.studies.covariates.analysis_catalogue import ANALYSES
 from steropes.studies.report.balance_figures import balance_scatter, love_plot
-from steropes.studies.report.characteristics_section import characteristics_html
-from steropes.studies.report.digits import deciding, deciding_p, limit_text
-from steropes.studies.report.html import findings, fold, number, table
+from steropes.studies.report.characteristics_section import characteristics_of_arms
+from steropes.studies.report.digits import deciding, deciding_p, limit_text, number
 from steropes.studies.report.overlap_figure import score_overlap
+from steropes.studies.report.page_parts import Figure, Finding, Table, table
 from steropes.studies.report.report_view import Comparison, View
-from steropes.studies.report.unusable_values import unusable_words
 
-__all__ = ["adjustment_section"]
+__all__ = ["Adjustment", "adjustments"]
 
 
-def adjustment_section(view: View, comparison: Comparison) -> list[str]:
-    """Describe each way of adjusting once, and the values that no covariate uses."""
+@dataclass(frozen=True)
+class Adjustment:
+    """One way to adjust; without ``balance`` nobody was adjusted."""
+
+    title: str
+    overlap: Figure | None
+    balance: list[Finding] = field(default_factory=list)
+    convergence: list[Finding] = field(default_factory=list)
+    scatter: Figure | None = None
+    love: Figure | None = None
+    families: Table | None = None
+    characteristics: Table | None = None
+
+
+def adjustments(view: View, comparison: Comparison) -> list[Adjustment]:
+    """Describe each way to adjust once, for all analyses that share it."""
     groups: dict[object, list[StudyAnalysis]] = {}
     for a in view.analyses:
         weighted = a.outcome_model.weighted
         key = (a.cohorts, a.at_risk, a.features, a.propensity, a.estimand, a.trim, a.truncate,
                a.match, a.stratify, weighted)  # fmt: skip
         groups.setdefault(key, []).append(a)
-    parts: list[str] = []
-    for same in groups.values():
-        if same[0].propensity is not None:
-            parts += _group(view, comparison, same)
-    said = [f"{words}." for words in unusable_words(view.results.tables, comparison.id)]
-    parts = [findings(("WARN", words) for words in said), *parts] if said else parts
-    return ["<h3>Adjustment</h3>", *parts] if parts else []
+    return [
+        _adjustment(view, comparison, same)
+        for same in groups.values()
+        if same[0].propensity is not None
+    ]
 
 
-def _group(view: View, comparison: Comparison, same: list[StudyAnalysis]) -> list[str]:
+def _adjustment(view: View, comparison: Comparison, same: list[StudyAnalysis]) -> Adjustment:
+    """Describe the adjustment of analyses that share it."""
     first = same[0].id
     key = {"target_comparator_id": comparison.id, "analysis_id": first}
     place = f"{comparison.id}-{first}"
-    title = "; ".join(view.label(a.id) for a in same)
     before = view.rows("cm_preference_score_dist", **key)
     after = view.rows("preference_score_after", **key)
     names = view.results.tables["cm_covariate"].drop_duplicates("covariate_id")
@@ -49,29 +60,32 @@ def _group(view: View, comparison: Comparison, same: list[StudyAnalysis]) -> lis
     )
     limits = view.results.spec.thresholds
     limit = 0.1 if limits.balance is None else limits.balance
-    overlap = score_overlap(f"scores-{place}", before, after, comparison.names)
-    parts = [
-        f"<h4>{escape(title)}</h4>",
-        view.figure(overlap, "Preference scores; 0.3 to 0.7, shaded, is equipoise."),
-    ]
+    title = "; ".join(view.label(a.id) for a in same)
+    overlap = view.figure(
+        score_overlap(f"scores-{place}", before, after, comparison.names),
+        "Preference scores; 0.3 to 0.7, shaded, is equipoise.",
+    )
     if balance.empty:
-        return [*parts, "<p>No balance: nobody was adjusted, or an arm has nobody left.</p>"]
-    scatter = balance_scatter(f"balance-{place}", balance, limit)
-    love = love_plot(f"love-{place}", balance, limit)
+        return Adjustment(title, overlap)
     stopped = view.rows("note", **key)["unconverged"]
-    if stopped.map(lambda x: isinstance(x, str) and "propensity" in x).any():
-        parts.append(findings([("FAIL", "The propensity model did not converge.")]))
-    parts += [
-        findings([_rule(view, comparison, first, limit)]),
-        view.figure(scatter, _caption(balance)),
-        view.figure(love, "The covariates that differ most after adjustment, and before it."),
-        fold("Families of covariates", _families(view, key)),
-        fold("Table 1: characteristics", characteristics_html(view, comparison, first)),
-    ]
-    return parts
+    unconverged = stopped.map(lambda x: isinstance(x, str) and "propensity" in x).any()
+    return Adjustment(
+        title,
+        overlap,
+        balance=[_rule(view, comparison, first, limit)],
+        convergence=[("FAIL", "The propensity model did not converge.")] if unconverged else [],
+        scatter=view.figure(balance_scatter(f"balance-{place}", balance, limit), _caption(balance)),
+        love=view.figure(
+            love_plot(f"love-{place}", balance, limit),
+            "The covariates that differ most after adjustment, and before it.",
+        ),
+        families=_families(view, key),
+        characteristics=characteristics_of_arms(view, comparison, first),
+    )
 
 
 def _caption(balance: pd.DataFrame) -> str:
+    """Write the caption of the scatter plot, with the number of covariates in it."""
     told = balance[["std_diff_before", "std_diff_after"]].notna().all(axis=1)
     which = "All covariates"
     if not told.all():
@@ -79,10 +93,10 @@ def _caption(balance: pd.DataFrame) -> str:
     return f"{which}; dashed: the threshold, and no change."
 
 
-def _rule(view: View, comparison: Comparison, analysis: int, limit: float) -> tuple[str, str]:
-    """The verdict on balance and the rule that it comes from, in a sentence.
+def _rule(view: View, comparison: Comparison, analysis: int, limit: float) -> Finding:
+    """Return the verdict on balance with a sentence on its rule.
 
-    It is of all covariates: also of those whose own difference is not told.
+    Both refer to all covariates, including those whose difference is suppressed.
     """
     key = {"target_comparator_id": comparison.id, "analysis_id": analysis}
     checks = view.rows("cm_diagnostics_summary", **key)
@@ -108,7 +122,8 @@ def _rule(view: View, comparison: Comparison, analysis: int, limit: float) -> tu
     return (str(verdicts[0]) if len(verdicts) else "NOT EVALUATED"), said + "."
 
 
-def _families(view: View, key: dict[str, int]) -> str:
+def _families(view: View, key: dict[str, int]) -> Table | None:
+    """Tabulate the balance of each family of covariates."""
     rows = []
     for line in view.rows("covariate_family", **key).to_dict("records"):
         known = ANALYSES.get(line["covariate_analysis_id"])
@@ -127,4 +142,4 @@ def _families(view: View, key: dict[str, int]) -> str:
     head = ("Family", "Covariates", "Beyond before", "Largest before", "Beyond after",
             "Largest after", "p after", "Most unequal after")  # fmt: skip
     caption = "p: that the largest difference of the family is within the threshold, corrected."
-    return table(head, rows, text=(0, 7), caption=caption) if rows else ""
+    return table(head, rows, words=(0, 7), caption=caption)

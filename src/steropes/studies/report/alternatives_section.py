@@ -1,15 +1,14 @@
-"""Parts of the one-question page: other ways to adjust, follow-up, and how to read the ratio."""
+"""Other ways to adjust, follow-up and remarks on the ratio, for the page of one question."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from html import escape
 from typing import TYPE_CHECKING
 
 from steropes.studies.comparative.estimands import estimand_name
 from steropes.studies.comparative.study_specification import LARGEST_WEIGHT
 from steropes.studies.disclosure.study import Published
+from steropes.studies.report.digits import effect
 from steropes.studies.report.formatting import (
     TEST_OF_HAZARDS,
     analysis_name,
@@ -18,27 +17,18 @@ from steropes.studies.report.formatting import (
     title_case,
     unconverged_text,
 )
-from steropes.studies.report.html import effect, number_table, table
+from steropes.studies.report.page_parts import Table, number_table, table
 
 if TYPE_CHECKING:
     from steropes.studies.comparative.one_question import ComparativeStudy
 
-__all__ = ["beside_parts", "source_line"]
+__all__ = ["adjustment_table", "follow_up_table", "reading", "source_line"]
 
 NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
-def beside_parts(
-    study: ComparativeStudy, public: Published, figures: Mapping[str, str]
-) -> list[str]:
-    """How to read the hazard ratio, all ways to adjust side by side, and the follow-up."""
-    if study.beside is None:
-        return []
-    return [*_reading(public), *_adjustments(public, figures), _follow_up(study, public)]
-
-
 def source_line(study: ComparativeStudy) -> str:
-    """Versions and dates of the database and its vocabulary."""
+    """List versions and dates of the database and its vocabulary."""
     if study.beside is None:
         return ""
     parts = {"cdm": "CDM ", "vocabulary": "vocabulary ", "release": "released "}
@@ -47,7 +37,8 @@ def source_line(study: ComparativeStudy) -> str:
     return ", ".join(f"{before}{source[c]}" for c, before in parts.items() if source.get(c))
 
 
-def _reading(public: Published) -> list[str]:
+def reading(public: Published) -> list[str]:
+    """Write sentences on the E-value and on proportional hazards."""
     line = public.main_line()
     said = []
     value, of_limit = public.e_value
@@ -67,11 +58,11 @@ def _reading(public: Published) -> list[str]:
                 else "; no sign that the ratio changes over time."
             )
         )
-    return [f"<p>{escape(' '.join(said))}</p>"] if said else []
+    return said
 
 
 def _form(public: Published) -> str:
-    """The form of the E-value, with its reason and source."""
+    """Describe the form of the E-value, with its reason and source."""
     if public.common:
         return (
             "As 15% of the matched people or more had the outcome, the hazard ratio is first "
@@ -84,10 +75,11 @@ def _form(public: Published) -> str:
     )
 
 
-def _adjustments(public: Published, figures: Mapping[str, str]) -> list[str]:
+def adjustment_table(public: Published) -> Table | None:
+    """Tabulate the hazard ratios of all ways to adjust; None if they are hidden."""
     found = public.adjustments
     if not found or public.blinded:
-        return []
+        return None
     lines = [
         (
             title_case(analysis_name(h["analysis"])),
@@ -113,16 +105,11 @@ def _adjustments(public: Published, figures: Mapping[str, str]) -> list[str]:
         f"at most {LARGEST_WEIGHT:g}, and intervals of weighted models are robust. They answer "
         "questions of different people and need not agree."
     )
-    return [
-        "<h3>All ways to adjust, side by side</h3>",
-        figures.get("adjustments", ""),
-        table(head, rows, text=(0, 1), caption=caption),
-    ]
+    return table(head, rows, words=(0, 1), caption=caption)
 
 
-def _follow_up(study: ComparativeStudy, public: Published) -> str:
-    if not public.follow_up:
-        return ""
+def follow_up_table(study: ComparativeStudy, public: Published) -> Table | None:
+    """Tabulate the distribution of the follow-up."""
     when = {"all": "before matching", "matched": "matched"}
     rows = [
         (
@@ -132,4 +119,4 @@ def _follow_up(study: ComparativeStudy, public: Published) -> str:
         for line in public.follow_up
     ]
     head = ("Days followed", "10%", "25%", "Median", "75%", "90%")
-    return number_table(head, {"": rows}, "Distribution of the follow-up.")
+    return number_table(head, rows, "Distribution of the follow-up.")

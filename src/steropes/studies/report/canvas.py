@@ -1,6 +1,6 @@
-"""Pictures as SVG: marks on a plane in pixels, axes with round numbers, and their frame in a page.
+"""Pictures as SVG: marks on a plane in pixels, and axes with round numbers.
 
-No plotting library: the same numbers give the same bytes everywhere.
+They need no plotting library. The same numbers give the same bytes everywhere.
 """
 
 from __future__ import annotations
@@ -9,21 +9,30 @@ import math
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from html import escape
-from importlib.resources import files
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-__all__ = ["NARROW", "WIDE", "Axes", "Canvas", "Picture", "log_ticks", "ticks"]
+from steropes.studies.report.rendering import render
 
-WIDE, NARROW = 720, 344  # pixels in which a picture is drawn for either kind of screen
-LETTER = 7.3  # width of an average letter of 13 pixels
-DIGIT = 8.3  # width of a digit of 13 pixels in the widest of common fonts
+__all__ = ["Axes", "Canvas", "Mark", "Picture", "log_ticks", "ticks"]
+
+WIDE = 720  # The width in pixels of a picture in a file.
+LETTER = 7.3  # The width of an average letter of 13 pixels.
+DIGIT = 8.3  # The width of a digit of 13 pixels in the widest of common fonts.
+
+
+class Mark(NamedTuple):
+    """An SVG element with its attributes and text."""
+
+    tag: str
+    attributes: dict[str, str | None]
+    text: str = ""
 
 
 class Canvas:
-    """Marks on a plane, the origin at its upper left.
+    """Marks on a plane with its origin at the upper left.
 
     Parameters
     ----------
@@ -33,122 +42,111 @@ class Canvas:
 
     def __init__(self, width: float) -> None:
         self.width, self.height = float(width), 0.0
-        self.parts: list[str] = []
+        self.marks: list[Mark] = []
 
     @property
     def narrow(self) -> bool:
-        """Whether this is for a phone."""
+        """Whether the picture is for a phone."""
         return self.width < 500
 
+    @property
+    def viewbox(self) -> str:
+        """Width and height of the picture."""
+        return f"{self.width:g} {math.ceil(self.height) + 2}"
+
     def reach(self, y: float) -> None:
-        """Make the picture at least so high."""
+        """Extend the picture down to y."""
         self.height = max(self.height, y)
 
     def line(
         self, x1: float, y1: float, x2: float, y2: float, kind: str, under: bool = False
     ) -> None:
-        """A straight line; ``under`` all that is drawn so far, or over it."""
+        """Draw a straight line, with ``under`` below all earlier marks."""
         self.reach(max(y1, y2))
-        mark = f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{kind}"/>'
-        self.parts.insert(0 if under else len(self.parts), mark)
+        ends = {"x1": x1, "y1": y1, "x2": x2, "y2": y2}
+        mark = Mark("line", {**{k: f"{v:.1f}" for k, v in ends.items()}, "class": kind})
+        self.marks.insert(0 if under else len(self.marks), mark)
 
-    def text(self, x: float, y: float, said: str, kind: str = "", anchor: str = "start") -> None:
-        """A line of text; y is its base line."""
+    def text(self, x: float, y: float, text: str, kind: str = "", anchor: str = "start") -> None:
+        """Draw a line of text with its base line at y."""
         self.reach(y + 4)
-        named = f' class="{kind}"' if kind else ""
-        at = "" if anchor == "start" else f' text-anchor="{anchor}"'
-        self.parts.append(f'<text x="{x:.1f}" y="{y:.1f}"{at}{named}>{escape(said)}</text>')
+        at = {"x": f"{x:.1f}", "y": f"{y:.1f}"}
+        where = None if anchor == "start" else anchor
+        if text:
+            style = {"text-anchor": where, "class": kind or None}
+            self.marks.append(Mark("text", {**at, **style}, text))
 
-    def lines(self, x: float, y: float, said: str, width: float, kind: str = "") -> float:
-        """Text in as many lines as it needs; returns the base line of the last."""
-        for i, row in enumerate(self.wrapped(said, width)):
+    def lines(self, x: float, y: float, text: str, width: float, kind: str = "") -> float:
+        """Draw text in as many lines as it needs and return the base line of the last."""
+        for i, row in enumerate(self.wrapped(text, width)):
             y += 16 * (i > 0)
             self.text(x, y, row, kind)
         return y
 
     @staticmethod
-    def wrapped(said: str, width: float) -> list[str]:
-        """The lines that a text of 13 pixels takes."""
-        return textwrap.wrap(said, max(8, int(width / LETTER))) or [""]
+    def wrapped(text: str, width: float) -> list[str]:
+        """Split a text of 13 pixels into lines."""
+        return textwrap.wrap(text, max(8, int(width / LETTER))) or [""]
 
-    def upward(self, x: float, y: float, said: str, kind: str = "faint") -> None:
-        """Text that runs upward, centred at y."""
-        self.parts.append(
-            f'<text transform="translate({x:.0f} {y:.0f}) rotate(-90)" text-anchor="middle" '
-            f'class="{kind}">{escape(said)}</text>'
-        )
+    def upward(self, x: float, y: float, text: str, kind: str = "faint") -> None:
+        """Draw text that runs upward, centred at y."""
+        turned = f"translate({x:.0f} {y:.0f}) rotate(-90)"
+        style: dict[str, str | None] = {"text-anchor": "middle", "class": kind}
+        self.marks.append(Mark("text", {"transform": turned, **style}, text))
 
     def dot(self, x: float, y: float, kind: str, radius: float = 4.5) -> None:
-        """A round mark."""
+        """Draw a disc."""
         self.reach(y + radius)
-        self.parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:g}" class="{kind}"/>')
+        at = {"cx": f"{x:.1f}", "cy": f"{y:.1f}", "r": f"{radius:g}"}
+        self.marks.append(Mark("circle", {**at, "class": kind}))
 
     def dots(self, x: ArrayLike, y: ArrayLike, kind: str) -> None:
-        """Many small marks as one shape; those that fall together are drawn once."""
+        """Draw many small dots as one path; dots that coincide are drawn once."""
         at = np.unique(np.round(np.column_stack((x, y))).astype(int), axis=0)
         path = "".join(f"M{a} {b}h0" for a, b in at)
-        self.parts.append(f'<path d="{path}" class="{kind}"/>')
+        self.marks.append(Mark("path", {"d": path, "class": kind}))
 
     def curve(self, points: Iterable[tuple[float, float]], kind: str, closed: bool = False) -> None:
-        """A line through points, or the shape that they enclose."""
+        """Draw a line through points, or the area that they enclose."""
         listed = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
         tag = "polygon" if closed else "polyline"
-        self.parts.append(f'<{tag} points="{listed}" class="{kind}"/>')
+        self.marks.append(Mark(tag, {"points": listed, "class": kind}))
 
     def box(self, x: float, y: float, width: float, height: float, kind: str) -> None:
-        """A rectangle with round corners."""
+        """Draw a rectangle with round corners."""
         self.reach(y + height)
-        self.parts.append(
-            f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="5" '
-            f'class="{kind}"/>'
-        )
-
-    def svg(self, said: str, kind: str, style: str = "") -> str:
-        """The picture with what it shows in words."""
-        height = math.ceil(self.height) + 2
-        words = escape(said, quote=True)
-        return (
-            f'<svg viewBox="0 0 {self.width:g} {height}" class="{kind}" role="img" '
-            f'aria-label="{words}" xmlns="http://www.w3.org/2000/svg"><title>{escape(said)}</title>'
-            f"{style}{''.join(self.parts)}</svg>"
-        )
+        sizes = {"x": x, "y": y, "width": width, "height": height}
+        sides = {name: f"{v:.1f}" for name, v in sizes.items()}
+        self.marks.append(Mark("rect", {**sides, "rx": "5", "class": kind}))
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture, drawn when it is asked for.
+    """A picture, drawn for wide and for narrow screens when it is rendered.
 
     Attributes
     ----------
     name : str
-        Of its file.
-    said : str
-        What it shows, in words, for those who cannot see it.
+        The name of its file.
+    description : str
+        A text alternative for readers who cannot see the picture.
     draw : callable
-        Draws on the canvas it is given.
+        Draws on the canvas that it receives.
     """
 
     name: str
-    said: str
+    description: str
     draw: Callable[[Canvas], None]
 
-    def figure(self, caption: str) -> str:
-        """The picture in a page: for wide screens and for narrow ones."""
-        both = "".join(
-            self._drawn(w).svg(self.said, k) for w, k in ((WIDE, "wide"), (NARROW, "narrow"))
-        )
-        return f"<figure>{both}<figcaption>{escape(caption)}</figcaption></figure>"
-
-    def file(self) -> str:
-        """The picture as an SVG file of its own."""
-        room = files("steropes.studies") / "report"
-        css = "".join((room / n).read_text("utf-8") for n in ("palette.css", "figures.css"))
-        return self._drawn(WIDE).svg(self.said, "file", f"<style>{css}</style>") + "\n"
-
-    def _drawn(self, width: float) -> Canvas:
+    def canvas(self, width: float) -> Canvas:
+        """Draw the picture on a canvas of a width in pixels."""
         canvas = Canvas(width)
         self.draw(canvas)
         return canvas
+
+    def file(self) -> str:
+        """Return the picture as an SVG file."""
+        return render("file.svg.jinja", picture=self, width=WIDE)
 
 
 class Axes:

@@ -5,23 +5,24 @@ from __future__ import annotations
 import pandas as pd
 
 from steropes.studies.comparative.table_one import characteristics
-from steropes.studies.report.html import number, number_table
+from steropes.studies.report.digits import number
+from steropes.studies.report.page_parts import Table, number_table
 from steropes.studies.report.report_view import Comparison, View
 
-__all__ = ["characteristics_html", "characteristics_table"]
+__all__ = ["characteristics_of_arms", "characteristics_table"]
 
 COLUMNS = ("target_before", "comparator_before", "smd_before", "target_after", "comparator_after")
 
 
 def characteristics_table(view: View, comparison: Comparison) -> pd.DataFrame:
-    """Table 1 of every analysis that adjusts.
+    """Return Table 1 of every analysis that adjusts.
 
     Returns
     -------
     DataFrame
         ``analysis_id``, ``section``, ``characteristic``, ``target_before``,
         ``comparator_before``, ``smd_before`` and the same ``_after``: percentages of 0/1
-        covariates and means of the others. Minus a percentage stands for less than that.
+        covariates and means of the others; -x stands for less than x percent.
     """
     parts = [_of_analysis(view, comparison, a.id).assign(analysis_id=a.id) for a in view.analyses]
     columns = ["analysis_id", "section", "characteristic", *COLUMNS, "smd_after"]
@@ -29,8 +30,8 @@ def characteristics_table(view: View, comparison: Comparison) -> pd.DataFrame:
     return pd.concat(known)[columns] if known else pd.DataFrame(columns=columns)
 
 
-def characteristics_html(view: View, comparison: Comparison, analysis: int) -> str:
-    """Table 1 of one analysis; nothing where it does not adjust."""
+def characteristics_of_arms(view: View, comparison: Comparison, analysis: int) -> Table | None:
+    """Return Table 1 of one analysis; None if it does not adjust."""
     made = _of_analysis(view, comparison, analysis)
     sections: dict[str, list[tuple[str, ...]]] = {}
     for line in made.to_dict("records"):
@@ -39,8 +40,6 @@ def characteristics_html(view: View, comparison: Comparison, analysis: int) -> s
             for c in (*COLUMNS, "smd_after")
         ]
         sections.setdefault(line["section"], []).append((line["characteristic"], *cells))
-    if not sections:
-        return ""
     head = ("Characteristic (% or mean)", "Target before", "Comp. before", "Diff.",
             "Target after", "Comp. after", "Diff.")  # fmt: skip
     return number_table(
@@ -49,6 +48,7 @@ def characteristics_html(view: View, comparison: Comparison, analysis: int) -> s
 
 
 def _of_analysis(view: View, comparison: Comparison, analysis: int) -> pd.DataFrame:
+    """Return the characteristics of one analysis in their sections."""
     key = {"target_comparator_id": comparison.id, "analysis_id": analysis}
     means = view.rows("cm_shared_covariate_balance", **key).set_index("covariate_id")
     named = view.rows("cm_covariate", analysis_id=analysis)
@@ -73,4 +73,5 @@ def _of_analysis(view: View, comparison: Comparison, analysis: int) -> pd.DataFr
 
 
 def _share(x: float) -> str:
+    """Format a percentage or mean, where -x stands for less than x."""
     return f"<{number(-x, 1)}" if x < 0 else number(x, 1)

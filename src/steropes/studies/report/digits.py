@@ -1,19 +1,29 @@
-"""Numbers as text, with the digits that tell a value from the limit it is held against."""
+"""Numbers as text, with enough digits to distinguish a value from its limit."""
 
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
-__all__ = ["Relation", "deciding", "deciding_p", "decimals", "limit_text", "passes"]
+__all__ = [
+    "Relation",
+    "counted",
+    "deciding",
+    "deciding_p",
+    "decimals",
+    "effect",
+    "limit_text",
+    "number",
+    "passes",
+]
 
 Relation = Literal["below", "at most", "at least", "above"]
 
-MOST = 12  # decimals, beyond which a value and its limit count as one
+MOST = 12  # Values that agree with their limit in so many decimals count as equal to it.
 
 
 def decimals(x: float | None, digits: int = 2) -> str:
-    """Format a number with a fixed number of decimals; a dash where there is none."""
+    """Format a number with a fixed number of decimals; a dash if it is missing."""
     if x is None or math.isnan(x):
         return "–"
     if math.isinf(x):
@@ -22,15 +32,15 @@ def decimals(x: float | None, digits: int = 2) -> str:
 
 
 def deciding(x: float | None, *limits: float | None, digits: int = 2) -> str:
-    """Format a number with as many decimals as tell it from every limit.
+    """Format a number with enough decimals to distinguish it from every limit.
 
-    A value of 0.248 reads "0.25" by itself and "0.248" beside a limit of 0.25.
+    A value of 0.248 is shown as "0.25" alone and as "0.248" with a limit of 0.25.
 
     Parameters
     ----------
     x : float or None
     *limits : float or None
-        Limits that the number is compared with; None and numbers without an end count for nothing.
+        Limits that the number is compared with; None and infinite limits are ignored.
     digits : int, default 2
         Fewest decimals.
     """
@@ -44,7 +54,7 @@ def deciding(x: float | None, *limits: float | None, digits: int = 2) -> str:
 
 
 def deciding_p(p: float, *limits: float | None) -> str:
-    """Format a p value as journals print it, with the digits that tell it from every limit."""
+    """Format a p value as journals do, with enough digits to distinguish it from every limit."""
     if math.isnan(p):
         return "–"
     known = [limit for limit in limits if limit is not None]
@@ -54,7 +64,7 @@ def deciding_p(p: float, *limits: float | None) -> str:
 
 
 def passes(x: float, relation: Relation, limit: float) -> bool:
-    """Whether a number is below or above a limit, or at most or at least the limit."""
+    """Check whether a number has the given relation to a limit."""
     if relation == "at least":
         return x >= limit
     if relation == "above":
@@ -63,9 +73,31 @@ def passes(x: float, relation: Relation, limit: float) -> bool:
 
 
 def limit_text(limit: float) -> str:
-    """Format a limit with all the digits that it was given with."""
+    """Format a limit with all its digits."""
     return f"{limit:.{MOST}g}"
 
 
+def effect(ratio: float, low: float, high: float, digits: int = 2) -> str:
+    """Format an estimate with its limits; "" if it is missing or infinite."""
+    if not math.isfinite(ratio):
+        return ""
+    return f"{decimals(ratio, digits)} ({decimals(low, digits)} to {decimals(high, digits)})"
+
+
+def number(x: Any, digits: int) -> str:
+    """Format a number; "" if it is missing or infinite."""
+    value = math.nan if x is None else float(x)
+    return decimals(value, digits) if math.isfinite(value) else ""
+
+
+def counted(n: Any) -> str:
+    """Format a count, where -n stands for fewer than n; a dash if it is missing."""
+    value = math.nan if n is None else float(n)
+    if math.isnan(value):
+        return "–"
+    return f"<{-value:,.0f}" if value < 0 else f"{value:,.0f}"
+
+
 def _side(x: float, limit: float) -> int:
+    """Compare a number with a limit: 1 above it, 0 at it, -1 below it."""
     return (x > limit) - (x < limit)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from steropes.studies.report.canvas import Canvas, Picture
-from steropes.studies.report.html import counted
+from steropes.studies.report.digits import counted
 
 __all__ = ["attrition_diagram"]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from steropes.studies.report.canvas import Axes, Canvas, Picture, log_ticks
-from steropes.studies.report.html import effect
+from steropes.studies.report.digits import effect
 
 __all__ = ["Row", "forest"]
 

@@ -1,36 +1,51 @@
-"""The order of the page, and its files."""
+"""The page of a grid of comparative studies, and its files."""
 
 from __future__ import annotations
 
-from html import escape
+from dataclasses import dataclass
 from pathlib import Path
 
 from steropes.studies.database.data_notes import table_sentences
 from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.execution.runner import GridResults
-from steropes.studies.report.adjustment_section import adjustment_section
+from steropes.studies.report.adjustment_section import Adjustment, adjustments
 from steropes.studies.report.characteristics_section import characteristics_table
-from steropes.studies.report.controls_section import controls_section
-from steropes.studies.report.html import cards, document, findings, fold
-from steropes.studies.report.outcome_section import outcome_section
+from steropes.studies.report.controls_section import Controls, controls
+from steropes.studies.report.outcome_section import OutcomeSection, outcome_section
+from steropes.studies.report.page_parts import Finding, KeyNumber
 from steropes.studies.report.plain_text import csv_text
+from steropes.studies.report.rendering import render
 from steropes.studies.report.report_view import Comparison, View
 from steropes.studies.report.subgroups_section import subgroup_table
+from steropes.studies.report.unusable_values import unusable_words
 
 __all__ = ["grid_page", "write_grid_report"]
 
 
-def write_grid_report(results: GridResults, folder: str | Path, *, unblind: bool = False) -> Path:
-    """Write ``report.html``, its figures (SVG) and its tables (CSV); returns the page's path.
+@dataclass(frozen=True)
+class ComparisonSection:
+    """Everything on the page about one comparison."""
 
-    They go into the folder ``release`` of a folder.
+    id: int
+    title: str
+    data_notes: list[Finding]
+    outcomes: list[OutcomeSection]
+    unusable_values: list[Finding]
+    adjustments: list[Adjustment]
+    controls: Controls | None
+
+
+def write_grid_report(results: GridResults, folder: str | Path, *, unblind: bool = False) -> Path:
+    """Write ``report.html``, its figures (SVG) and tables (CSV), and return the path of the page.
+
+    The files are in the folder ``release`` of the given folder.
 
     Parameters
     ----------
     results : GridResults
     folder : str or Path
     unblind : bool, default False
-        Show estimates that fail a diagnostic too.
+        Also show estimates that fail a diagnostic.
 
     Raises
     ------
@@ -53,76 +68,70 @@ def write_grid_report(results: GridResults, folder: str | Path, *, unblind: bool
 
 
 def grid_page(results: GridResults, *, unblind: bool = False) -> str:
-    """The page as HTML, with everything in it."""
+    """Return the page as self-contained HTML."""
     return _page(View(results, unblind))
 
 
 def _page(view: View) -> str:
-    comparisons = view.comparisons()
-    body = [_head(view, comparisons)]
-    for comparison in comparisons:
-        body.append(f'<h2 id="c{comparison.id}">{escape(comparison.title)}</h2>')
-        body.append(_data_notes(view, comparison.id))
-        for outcome in view.outcomes(comparison):
-            body += outcome_section(view, comparison, outcome)
-        body += adjustment_section(view, comparison)
-        body += controls_section(view, comparison)
-    body.append(_settings(view))
-    return document("; ".join(c.title for c in comparisons), body)
+    """Render the page, whose pictures are then in ``view.pictures``."""
+    sections = [_comparison(view, comparison) for comparison in view.comparisons()]
+    return render(
+        "grid.html.jinja",
+        title="; ".join(section.title for section in sections),
+        lead=_source(view),
+        numbers=_key_numbers(view, len(sections)),
+        unblind=view.unblind,
+        data_notes=_data_notes(view, None),
+        comparisons=sections,
+        analyses=[(a.id, a.description or "–") for a in view.analyses],
+        specification=view.results.spec.to_json(),
+        disclosure=view.results.rules.sentence(),
+    )
 
 
-def _head(view: View, comparisons: list[Comparison]) -> str:
-    t = view.results.tables
-    about = t["database"].iloc[0]
+def _comparison(view: View, comparison: Comparison) -> ComparisonSection:
+    """Describe one comparison."""
+    unusable = unusable_words(view.results.tables, comparison.id)
+    return ComparisonSection(
+        id=comparison.id,
+        title=comparison.title,
+        data_notes=_data_notes(view, comparison.id),
+        outcomes=[outcome_section(view, comparison, o) for o in view.outcomes(comparison)],
+        unusable_values=[("WARN", f"{words}.") for words in unusable],
+        adjustments=adjustments(view, comparison),
+        controls=controls(view, comparison),
+    )
+
+
+def _source(view: View) -> str:
+    """Describe the database with its versions and dates."""
+    about = view.results.tables["database"].iloc[0]
     parts = {"name": "", "cdm": "CDM ", "vocabulary": "vocabulary ", "release": "released "}
     parts["source_release"] = "source data of "
     source = ", ".join(
         f"{before}{about[c]}" for c, before in parts.items() if isinstance(about[c], str)
     )
+    return f"{about['database_id']}{': ' if source else ''}{source}"
+
+
+def _key_numbers(view: View, comparisons: int) -> list[KeyNumber]:
+    """Return the numbers at the top of the page."""
+    t = view.results.tables
     found, checks = t["cm_result"], t["cm_diagnostics_summary"]
-    shown = cards(
-        (
-            (f"{len(comparisons):,}", "comparisons" if len(comparisons) > 1 else "comparison"),
-            (f"{len(view.analyses):,}", "analyses"),
-            (f"{found['outcome_id'].nunique():,}", "outcomes, with controls"),
-            (f"{found['log_rr'].notna().sum():,} of {len(found):,}", "results have an estimate"),
-            (f"{int(checks['unblind'].sum()):,}", "pass all diagnostics"),
-        )
-    )
-    links = "".join(f'<li><a href="#c{c.id}">{escape(c.title)}</a></li>' for c in comparisons)
-    nav = f"<nav><ul>{links}</ul></nav>" if len(comparisons) > 1 else ""
-    open_ = (
-        "<p>Estimates that fail a diagnostic are shown too, because that was asked for.</p>"
-        if view.unblind
-        else "<p>An estimate that fails a diagnostic is not shown, nor are the outcomes of its "
-        "arms; <code>--unblind</code> (in Python, <code>unblind=True</code>) shows them.</p>"
-    )
-    lead = f"{about['database_id']}{': ' if source else ''}{source}"
-    return (
-        f'<h1>Comparative cohort studies</h1><p class="lead">{escape(lead)}</p>{shown}{nav}{open_}'
-        f"{_data_notes(view, None)}"
-    )
+    return [
+        (f"{comparisons:,}", "comparisons" if comparisons > 1 else "comparison"),
+        (f"{len(view.analyses):,}", "analyses"),
+        (f"{found['outcome_id'].nunique():,}", "outcomes, with controls"),
+        (f"{found['log_rr'].notna().sum():,} of {len(found):,}", "results have an estimate"),
+        (f"{int(checks['unblind'].sum()):,}", "pass all diagnostics"),
+    ]
 
 
-def _data_notes(view: View, comparison: int | None) -> str:
-    """Notes on the data of a comparison, or (with None) of the cohorts of all."""
+def _data_notes(view: View, comparison: int | None) -> list[Finding]:
+    """Return notes on the data of a comparison, or (with None) on the cohorts of all."""
     table = view.results.tables["data_note"]
     of = table["target_comparator_id"]
     own = table[of.isna() if comparison is None else of == comparison]
-    return findings(
+    return [
         ("WARN" if warning else "NOT EVALUATED", note) for note, warning in table_sentences(own)
-    )
-
-
-def _settings(view: View) -> str:
-    listed = "".join(
-        f"<dt>{a.id}</dt><dd>{escape(a.description or '–')}</dd>" for a in view.analyses
-    )
-    text = escape(view.results.spec.to_json())
-    return (
-        f"<h2>Settings</h2><dl>{listed}</dl>"
-        + fold("The whole specification", f"<pre>{text}</pre>")
-        + f"<p>{escape(view.results.rules.sentence())}</p>"
-        + "<p>All tables, in the layout of CohortMethod 6, are in results.zip beside this page; "
-        "its pictures are in the folder figures.</p>"
-    )
+    ]

@@ -1,9 +1,9 @@
-"""One outcome of a comparison: all analyses side by side, their verdicts, and who was left."""
+"""One outcome of a comparison: all analyses side by side, their diagnostics, and their people."""
 
 from __future__ import annotations
 
 import math
-from html import escape
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -11,7 +11,7 @@ import pandas as pd
 from steropes.studies.comparative.estimands import estimand_name
 from steropes.studies.diagnostics.study_verdicts import NOT_SHOWN
 from steropes.studies.report.diagnostic_limits import Limit, diagnostic_limits, tie_limit
-from steropes.studies.report.digits import limit_text
+from steropes.studies.report.digits import counted, effect, limit_text, number
 from steropes.studies.report.flow_diagram import attrition_diagram
 from steropes.studies.report.forest_plot import Row, forest
 from steropes.studies.report.formatting import (
@@ -21,19 +21,50 @@ from steropes.studies.report.formatting import (
     percent,
     title_case,
 )
-from steropes.studies.report.html import counted, effect, fold, number, number_table, table, verdict
+from steropes.studies.report.page_parts import (
+    Cell,
+    Figure,
+    Table,
+    number_table,
+    table,
+    verdict_cell,
+)
 from steropes.studies.report.report_view import KEY, Comparison, View
-from steropes.studies.report.subgroups_section import subgroups_html
+from steropes.studies.report.subgroups_section import Subgroups, subgroups
 from steropes.studies.report.survival_figure import survival_curves
 
-__all__ = ["outcome_section"]
+__all__ = ["AnalysisDetails", "OutcomeSection", "outcome_section"]
 
 NO_BREAK = "\N{NO-BREAK SPACE}"
 DAYS = ("min", "p_10", "p_25", "median", "p_75", "p_90", "max")
 
 
-def outcome_section(view: View, comparison: Comparison, outcome: int) -> list[str]:
-    """The parts of one outcome."""
+@dataclass(frozen=True)
+class AnalysisDetails:
+    """Attrition, follow-up and survival curves of one analysis of an outcome."""
+
+    label: str
+    attrition: Figure | None
+    follow_up: Table | None
+    survival: Figure | None
+
+
+@dataclass(frozen=True)
+class OutcomeSection:
+    """Figures and tables of one outcome of a comparison."""
+
+    name: str
+    forest: Figure | None
+    estimates: Table | None
+    diagnostics: Table | None
+    people: Table | None
+    absolute_effects: Table | None
+    subgroups: Subgroups | None
+    analyses: list[AnalysisDetails]
+
+
+def outcome_section(view: View, comparison: Comparison, outcome: int) -> OutcomeSection:
+    """Describe one outcome by all analyses."""
     shown = view.results.estimates(view.unblind)
     of = shown[(shown["target_comparator_id"] == comparison.id) & (shown["outcome_id"] == outcome)]
     checks = view.rows(
@@ -43,7 +74,6 @@ def outcome_section(view: View, comparison: Comparison, outcome: int) -> list[st
     of = of.merge(notes.drop(columns=["note", "interval", "unconverged", "database_id"]), on=KEY)
     lines = {int(line["analysis_id"]): line for line in of.to_dict("records")}
     units = list(dict.fromkeys(view.unit(a) for a in lines))
-    name = view.name(outcome)
     rows = [
         Row(
             view.label(a),
@@ -56,33 +86,33 @@ def outcome_section(view: View, comparison: Comparison, outcome: int) -> list[st
         for a, line in lines.items()
     ]
     picture = forest(f"forest-{comparison.id}-{outcome}", rows, " or ".join(units))
-    parts = [
-        f"<h3>{escape(name)}</h3>",
-        view.figure(picture, "All analyses side by side, with 95% limits."),
-        _estimates(view, lines),
-        _verdicts(view, checks, lines),
-        _people(view, comparison, outcome, lines),
-        _absolute(view, comparison, outcome, lines),
-        subgroups_html(view, comparison, outcome, [a for a in lines if _visible(view, lines[a])]),
-    ]
-    for a, line in lines.items():
-        body = _one(view, comparison, outcome, a, _visible(view, line))
-        parts.append(fold(f"{view.label(a)}: who was left, and what came of them", body))
-    return parts
+    visible = [a for a, line in lines.items() if _visible(view, line)]
+    return OutcomeSection(
+        name=view.name(outcome),
+        forest=view.figure(picture, "All analyses side by side, with 95% limits."),
+        estimates=_estimates(view, lines),
+        diagnostics=_diagnostics(view, checks, lines),
+        people=_people(view, comparison, outcome, lines),
+        absolute_effects=_absolute_effects(view, comparison, outcome, lines),
+        subgroups=subgroups(view, comparison, outcome, visible),
+        analyses=[_details(view, comparison, outcome, a, a in visible) for a in lines],
+    )
 
 
 def _visible(view: View, line: dict[str, Any]) -> bool:
+    """Check whether an estimate may be shown."""
     return bool(line["unblind"]) or view.unblind
 
 
 def _why(line: dict[str, Any]) -> str:
-    """Why there is no estimate."""
+    """Return the reason of a missing estimate."""
     if line["note"]:
         return str(line["note"])
     return "no estimate" if line["unblind"] else NOT_SHOWN
 
 
-def _estimates(view: View, lines: dict[int, dict[str, Any]]) -> str:
+def _estimates(view: View, lines: dict[int, dict[str, Any]]) -> Table | None:
+    """Tabulate the estimates of all analyses."""
     units = list(dict.fromkeys(view.unit(a) for a in lines))
     one = title_case(units[0]) if len(units) == 1 else "Estimate"
     head = ("Analysis", "Effect among", f"{one} (95%)", "p", "Calibrated (95%)", "Calibrated p",
@@ -109,11 +139,11 @@ def _estimates(view: View, lines: dict[int, dict[str, Any]]) -> str:
                 p_value(line["proportional_p"]) if _visible(view, line) else "",
             )
         )
-    return table(head, rows, text=(0, 1, 2), caption=_about_estimates(view))
+    return table(head, rows, words=(0, 1, 2), caption=_about_estimates(view))
 
 
 def _about_estimates(view: View) -> str:
-    """The caption of the estimates: how E-values, the test and the weights are to be read."""
+    """Write the caption of the estimates, with sources of E-values, test and weights."""
     said = (
         "Estimates of all analyses. E-values are those of VanderWeele and Ding (2017), of an "
         "outcome that 15% of the people or more had by the form for common outcomes. Proportional "
@@ -127,7 +157,10 @@ def _about_estimates(view: View) -> str:
     return said
 
 
-def _verdicts(view: View, checks: pd.DataFrame, lines: dict[int, dict[str, Any]]) -> str:
+def _diagnostics(
+    view: View, checks: pd.DataFrame, lines: dict[int, dict[str, Any]]
+) -> Table | None:
+    """Tabulate the diagnostics of all analyses, with their limits."""
     thresholds = view.results.spec.thresholds
     limits, ties = diagnostic_limits(thresholds), tie_limit(thresholds)
     head = (
@@ -139,19 +172,19 @@ def _verdicts(view: View, checks: pd.DataFrame, lines: dict[int, dict[str, Any]]
         "Limits, ratio",
         ties.name,
     )
-    needed = (escape(of.rule) for of in limits.values())
-    rows = [("To pass", "", *needed, "", "", "", escape(ties.rule))]
+    needed = (of.rule for of in limits.values())
+    rows: list[tuple[str | Cell, ...]] = [("To pass", "", *needed, "", "", "", ties.rule)]
     for line in checks.to_dict("records"):
         note = lines[int(line["analysis_id"])]
         width = note["limit_ratio"] if _visible(view, note) else math.nan
         rows.append(
             (
-                escape(view.label(int(line["analysis_id"]))),
-                "yes" if line["unblind"] else '<span class="FAIL">no</span>',
+                view.label(int(line["analysis_id"])),
+                "yes" if line["unblind"] else Cell("no", "FAIL"),
                 *(_checked(line[of.value], line[key], of) for key, of in limits.items()),
-                verdict(math.nan, _told(note["convergence_diagnostic"])),
-                verdict(math.nan, _told(note["adjustment_diagnostic"])),
-                verdict(width, _told(note["precision_diagnostic"])),
+                verdict_cell(math.nan, _told(note["convergence_diagnostic"])),
+                verdict_cell(math.nan, _told(note["adjustment_diagnostic"])),
+                verdict_cell(width, _told(note["precision_diagnostic"])),
                 _checked(note["tied"], note["tied_diagnostic"], ties),
             )
         )
@@ -163,24 +196,24 @@ def _verdicts(view: View, checks: pd.DataFrame, lines: dict[int, dict[str, Any]]
         f"{few} in an arm fail the precision (limits, upper over lower); that and tied scores do "
         "not hide a result."
     )
-    return table(head, rows, text=(0,), raw=range(len(head)), caption=caption)
+    return table(head, rows, words=(0,), caption=caption)
 
 
-def _checked(value: Any, said: Any, of: Limit) -> str:
-    """A value beside its limit, with its verdict."""
+def _checked(value: Any, said: Any, of: Limit) -> Cell:
+    """Format a value with its verdict."""
     x = math.nan if value is None else float(value)
-    return verdict(x, _told(said), relation=of.relation, limit=of.threshold)
+    return verdict_cell(x, _told(said), relation=of.relation, limit=of.threshold)
 
 
 def _told(said: Any) -> str:
-    """A verdict; where a result was refused there is none."""
+    """Return a verdict; a result that was refused has none."""
     return said if isinstance(said, str) else "NOT EVALUATED"
 
 
 def _people(
     view: View, comparison: Comparison, outcome: int, lines: dict[int, dict[str, Any]]
-) -> str:
-    """How many there are of each arm, how many stayed, and how long they were followed."""
+) -> Table | None:
+    """Tabulate the people of each arm, the share that stayed and the length of follow-up."""
     head = ("Analysis", "Arm", "People", "Stayed", "With the outcome", "Person-days",
             "Median days (10% to 90%)")  # fmt: skip
     rows = []
@@ -202,13 +235,13 @@ def _people(
                 )
             )
     caption = "People compared; stayed is the share of those at risk whom adjustment kept."
-    return table(head, rows, text=(0, 1), caption=caption)
+    return table(head, rows, words=(0, 1), caption=caption)
 
 
-def _absolute(
+def _absolute_effects(
     view: View, comparison: Comparison, outcome: int, lines: dict[int, dict[str, Any]]
-) -> str:
-    """Differences in risk and in time without the outcome."""
+) -> Table | None:
+    """Tabulate differences in risk and in time without the outcome."""
     rows = []
     for a, line in lines.items():
         key = {"target_comparator_id": comparison.id, "outcome_id": outcome, "analysis_id": a}
@@ -229,16 +262,16 @@ def _absolute(
                 effect(days[0], days[1], days[2], 1),
             )
         )
-    if not rows:
-        return ""
     head = ("Analysis", "By day", "Risk, target", "Risk, comparator",
             "Difference, % points (95%)", "Days free, target", "Days free, comparator",
             "Difference, days (95%)")  # fmt: skip
-    return table(head, rows, text=(0,), caption="Absolute effects: risks and restricted means.")
+    return table(head, rows, words=(0,), caption="Absolute effects: risks and restricted means.")
 
 
-def _one(view: View, comparison: Comparison, outcome: int, analysis: int, visible: bool) -> str:
-    """Attrition, follow-up and curves of one analysis."""
+def _details(
+    view: View, comparison: Comparison, outcome: int, analysis: int, visible: bool
+) -> AnalysisDetails:
+    """Describe attrition, follow-up and survival by one analysis."""
     key = {"target_comparator_id": comparison.id, "outcome_id": outcome, "analysis_id": analysis}
     rules = view.rows("cm_attrition", **key)
     arms = [
@@ -254,18 +287,18 @@ def _one(view: View, comparison: Comparison, outcome: int, analysis: int, visibl
     diagram = attrition_diagram(
         f"attrition-{place}", steps, comparison.names, view.results.rules.least
     )
-    parts = [view.figure(diagram, "What each rule leaves of both arms.")]
     days = view.line("cm_follow_up_dist", **key)
-    if days:
-        rows = [
-            (comparison.names[arm], *(counted(days[f"{arm}_{q}_days"]) for q in DAYS))
-            for arm in ("target", "comparator")
-        ]
-        head = ("Days followed", "Least", "10%", "25%", "50%", "75%", "90%", "Most")
-        parts.append(number_table(head, {"": rows}))
-    if visible:
-        curves = survival_curves(
-            f"survival-{place}", view.rows("cm_kaplan_meier_dist", **key), comparison.names
-        )
-        parts.append(view.figure(curves, "Without the outcome, with 95% limits."))
-    return "".join(parts)
+    follow_up = [
+        (comparison.names[arm], *(counted(days[f"{arm}_{q}_days"]) for q in DAYS))
+        for arm in ("target", "comparator")
+        if days
+    ]
+    head = ("Days followed", "Least", "10%", "25%", "50%", "75%", "90%", "Most")
+    survival = view.rows("cm_kaplan_meier_dist", **key)
+    curves = survival_curves(f"survival-{place}", survival, comparison.names) if visible else None
+    return AnalysisDetails(
+        view.label(analysis),
+        view.figure(diagram, "What each rule leaves of both arms."),
+        number_table(head, follow_up),
+        view.figure(curves, "Without the outcome, with 95% limits."),
+    )

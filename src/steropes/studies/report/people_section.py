@@ -1,27 +1,35 @@
-"""Parts of the one-question page about the people: attrition, propensity scores, balance."""
+"""Tables of people, propensity scores and balance for the page of one question."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from html import escape
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from steropes.studies.disclosure.study import Published
 from steropes.studies.report.formatting import count, decimals, percent, title_case
-from steropes.studies.report.html import number_table, paragraphs
+from steropes.studies.report.page_parts import Table, number_table
 
 if TYPE_CHECKING:
     from steropes.studies.comparative.one_question import ComparativeStudy
 
-__all__ = ["attrition_parts", "balance_parts", "propensity_parts"]
+__all__ = ["ScoreModel", "attrition_table", "balance_table", "domain_table", "score_model"]
 
-TOP_ROWS = 20
+TOP_ROWS = 20  # The largest number of covariates in a table.
 
 
-def attrition_parts(
-    study: ComparativeStudy, public: Published, figures: Mapping[str, str]
-) -> Iterator[str]:
-    """What each rule left of both arms."""
+@dataclass(frozen=True)
+class ScoreModel:
+    """Numbers of the propensity model and its strongest covariates."""
+
+    covariates: str
+    nonzero: int
+    auc: str
+    variance: str
+    strongest: Table | None
+
+
+def attrition_table(study: ComparativeStudy, public: Published) -> Table | None:
+    """Tabulate the people that each rule leaves and drops, in both arms."""
     rows = []
     for line in public.attrition:
         row = [title_case(line["rule"])]
@@ -30,82 +38,66 @@ def attrition_parts(
             gone = count(dropped) if dropped != 0 else ""
             sign = "−" if isinstance(dropped, int) and dropped else ""
             row += [count(line[arm]), sign + gone]
-        rows.append(tuple(row))
+        rows.append(row)
     target, comparator = (title_case(study.names[arm]) for arm in ("target", "comparator"))
-    least = public.rules.least
-    hidden = (
-        f" Counts of fewer than {least} people are shown as “<{least}”, and a count from which "
-        "one would follow is shown as a limit, or as a dash."
-        if least > 1
-        else ""
-    )
-    rules = "The rules in the order in which they were applied, with the people left and dropped."
-    yield f"<h2>Who was studied</h2>\n<p>{escape(rules + hidden)}</p>"
-    yield figures.get("attrition", "")
-    yield number_table(("Rule", target, "dropped", comparator, "dropped"), {"": rows})
-    yield paragraphs(note["note"] for note in public.data_notes)
+    return number_table(("Rule", target, "dropped", comparator, "dropped"), rows)
 
 
-def propensity_parts(
-    study: ComparativeStudy, public: Published, figures: Mapping[str, str]
-) -> Iterator[str]:
-    """The propensity model and its scores, or why there are none."""
-    yield "<h2>Propensity score</h2>"
+def score_model(study: ComparativeStudy, public: Published) -> ScoreModel | None:
+    """Summarise the propensity model; None if there is none."""
     fit = study.propensity
     if fit is None or study.covariates is None:
-        yield f"<p>None was fitted: {escape(study.ended)}.</p>"
-        return
-    yield (
-        f"<p>Of {count(len(study.covariates.columns))} covariates, {len(fit.coefficients) - 1} "
-        f"have a coefficient; the area under the ROC curve is {decimals(public.scores['auc'], 3)}. "
-        f"Cross-validation chose a prior variance of {public.scores['variance']:.3g}.</p>"
-    )
-    yield figures.get("preference", "")
+        return None
     strongest = public.scores["coefficients"][1 : TOP_ROWS // 2 + 1]
     rows = [(str(line["name"]), decimals(line["coef"])) for line in strongest]
-    if rows:
-        yield number_table(
+    return ScoreModel(
+        covariates=count(len(study.covariates.columns)),
+        nonzero=len(fit.coefficients) - 1,
+        auc=decimals(public.scores["auc"], 3),
+        variance=f"{public.scores['variance']:.3g}",
+        strongest=number_table(
             ("Strongest covariates", "Log odds ratio"),
-            {"": rows},
+            rows,
             f"Positive: more likely to get {title_case(study.names['target'])}.",
-        )
+        ),
+    )
 
 
-def balance_parts(
-    study: ComparativeStudy, public: Published, figures: Mapping[str, str]
-) -> Iterator[str]:
-    """Covariates before and after matching, and which became columns."""
+def balance_table(study: ComparativeStudy, public: Published) -> Table | None:
+    """Tabulate the most unequal covariates, before and after matching."""
     if study.balance is None or study.covariates is None:
-        return
+        return None
     rows = []
     for line in public.balance[:TOP_ROWS]:
         row = [str(line["covariate"])]
         for when in ("before", "after"):
             row += [percent(line[f"{arm}_{when}"]) for arm in ("target", "comparator")]
             row.append(decimals(line[f"smd_{when}"], 2))
-        rows.append(tuple(row))
+        rows.append(row)
     target, comparator = (title_case(study.names[arm]) for arm in ("target", "comparator"))
     arms = ("Target", "Comp.", "Diff.")
-    head = [f"{what} {when}" for when in ("before", "after") for what in arms]
+    head = [f"{column} {when}" for when in ("before", "after") for column in arms]
     least = public.rules.least
     rounded = f"; prevalences in steps of {least} people or more" if least > 1 else ""
-    yield "<h2>Covariate balance</h2>"
-    yield figures.get("balance", "")
-    yield figures.get("love", "")
-    yield number_table(
+    return number_table(
         ("Covariate", *head),
-        {"": rows},
+        rows,
         f"The {len(rows)} covariates most unequal before matching: prevalence in each arm "
         f"(target: {target}, comparator: {comparator}) and standardised difference, before and "
         f"after it{rounded}.",
     )
-    domains = [
-        (title_case(line.domain), count(line.kept), count(line.rare), count(line.redundant))
-        for line in study.covariates.dropped.itertuples()
-    ]
-    yield number_table(
+
+
+def domain_table(study: ComparativeStudy) -> Table | None:
+    """Tabulate the kinds of covariates, kept and dropped."""
+    if study.covariates is None:
+        return None
+    return number_table(
         ("Covariates", "Kept", "Dropped: rare", "Dropped: redundant"),
-        {"": domains},
+        [
+            (title_case(line.domain), count(line.kept), count(line.rare), count(line.redundant))
+            for line in study.covariates.dropped.itertuples()
+        ],
         "Columns of the propensity model by kind. Redundant: everybody has it, or it is the "
         "complement of another.",
     )

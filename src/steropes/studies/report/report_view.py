@@ -1,4 +1,4 @@
-"""What a page is made from: the result tables, the names of things, and what may be shown."""
+"""Results of a grid for its page: the tables, names, and what may be shown."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from steropes.studies.comparative.settings import StudyAnalysis
 from steropes.studies.execution.runner import GridResults
 from steropes.studies.report.canvas import Picture
 from steropes.studies.report.formatting import title_case
+from steropes.studies.report.page_parts import Figure
 
 __all__ = ["KEY", "UNITS", "Comparison", "View"]
 
@@ -42,19 +43,19 @@ class Comparison:
 
     @property
     def title(self) -> str:
-        """Both by name."""
+        """The names of both."""
         return f"{self.names['target']} against {self.names['comparator']}"
 
 
 @dataclass(repr=False, eq=False)
 class View:
-    """Results as a page sees them; pictures that were put on it are remembered as files.
+    """Results for a page; collects the pictures of the page, which are also written as files.
 
     Attributes
     ----------
     results : GridResults
     unblind : bool
-        Show estimates that fail a diagnostic too.
+        Also show estimates that fail a diagnostic.
     pictures : dict of str to Picture
         By name.
     """
@@ -69,25 +70,25 @@ class View:
         return self.results.spec.analyses
 
     def analysis(self, number: int) -> StudyAnalysis:
-        """An analysis by its id."""
+        """Return an analysis by its id."""
         return next(a for a in self.analyses if a.id == number)
 
     def label(self, number: int) -> str:
-        """What an analysis is called."""
+        """Return the name of an analysis."""
         return self.analysis(number).description or f"analysis {number}"
 
     def unit(self, number: int) -> str:
-        """What an analysis estimates."""
+        """Name the kind of ratio that an analysis estimates."""
         return UNITS[self.analysis(number).outcome_model.kind]
 
     def name(self, cohort: int) -> str:
-        """What a cohort is called."""
+        """Return the name of a cohort."""
         table = self.results.tables["cohort"]
         found = table.loc[table["cohort_id"] == cohort, "name"]
         return title_case(str(found.iloc[0])) if len(found) else f"cohort {cohort}"
 
     def comparisons(self) -> list[Comparison]:
-        """All pairs of cohorts."""
+        """List all pairs of cohorts."""
         return [
             Comparison(
                 int(line["target_comparator_id"]),
@@ -100,27 +101,27 @@ class View:
         ]  # fmt: skip
 
     def outcomes(self, comparison: Comparison) -> list[int]:
-        """Outcomes of interest."""
+        """List the outcomes of interest."""
         table = self.results.tables["cm_target_comparator_outcome"]
         of = table[table["target_comparator_id"] == comparison.id]
         return [int(o) for o in of.loc[of["outcome_of_interest"] == 1, "outcome_id"]]
 
     def rows(self, table: str, **key: int) -> pd.DataFrame:
-        """Rows of a table, by the columns of its key."""
+        """Return the rows of a table with the given values of its key."""
         found = self.results.tables[table]
         for column, value in key.items():
             found = found[found[column] == value]
         return found
 
     def line(self, table: str, **key: int) -> dict[str, Any]:
-        """The one row of a table; empty if there is none."""
+        """Return the only row of a table with the given key; empty if there is none."""
         found = self.rows(table, **key).to_dict("records")
         return {str(k): v for k, v in found[0].items()} if found else {}
 
-    def figure(self, picture: Picture | None, caption: str) -> str:
-        """A picture in the page; nothing if there is none."""
+    def figure(self, picture: Picture | None, caption: str) -> Figure | None:
+        """Collect a picture and return it with its caption; None if there is no picture."""
         if picture is None:
-            return ""
+            return None
         name = re.sub(r"[^a-z0-9]+", "-", picture.name.lower()).strip("-")
         self.pictures[name] = picture
-        return picture.figure(caption)
+        return Figure(picture, caption)

@@ -19,6 +19,7 @@ from steropes.studies.report.flow_diagram import attrition_diagram
 from steropes.studies.report.forest_plot import Row, forest
 from steropes.studies.report.formatting import analysis_name, title_case
 from steropes.studies.report.overlap_figure import score_overlap
+from steropes.studies.report.page_parts import Figure
 from steropes.studies.report.score_density import still_at_risk
 from steropes.studies.report.survival_figure import survival_curves
 
@@ -26,15 +27,15 @@ if TYPE_CHECKING:
     from steropes.data.kaplan_meier import KaplanMeier
     from steropes.studies.comparative.one_question import ComparativeStudy
 
-__all__ = ["FIGURES", "study_pictures"]
+__all__ = ["FIGURES", "study_figures"]
 
 FIGURES = ("attrition", "survival", "adjustments", "preference", "balance", "love")
 ARMS = ("target", "comparator")
 THRESHOLD = 0.1  # of a standardised difference
 
 
-def study_pictures(study: ComparativeStudy, public: Published) -> dict[str, tuple[Picture, str]]:
-    """The pictures that there are, with their captions, by their names in ``FIGURES``."""
+def study_figures(study: ComparativeStudy, public: Published) -> dict[str, Figure]:
+    """Draw the figures that exist, by their names in ``FIGURES``."""
     found = {
         "attrition": (_attrition(study, public), "What each rule leaves of both arms."),
         "survival": (_survival(study, public), _survival_caption(study, public)),
@@ -54,7 +55,7 @@ def study_pictures(study: ComparativeStudy, public: Published) -> dict[str, tupl
             "The covariates that differ most, after matching and before it.",
         ),
     }
-    return {name: (p, caption) for name, (p, caption) in found.items() if p is not None}
+    return {name: Figure(p, caption) for name, (p, caption) in found.items() if p is not None}
 
 
 def _survival_caption(study: ComparativeStudy, public: Published) -> str:

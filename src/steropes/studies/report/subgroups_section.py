@@ -1,22 +1,37 @@
-"""Effects within subgroups, and how they differ between those with and without a characteristic."""
+"""Effects within subgroups, and ratios of the effects with and without a characteristic."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pandas as pd
 
+from steropes.studies.report.digits import counted, effect
 from steropes.studies.report.forest_plot import Row, forest
 from steropes.studies.report.formatting import p_value
-from steropes.studies.report.html import counted, effect, table
+from steropes.studies.report.page_parts import Figure, Table, table
 from steropes.studies.report.report_view import KEY, Comparison, View
 
-__all__ = ["subgroup_table", "subgroups_html"]
+__all__ = ["Subgroups", "subgroup_table", "subgroups"]
 
 ARMS = ("target", "comparator")
 
 
-def subgroups_html(view: View, comparison: Comparison, outcome: int, analyses: list[int]) -> str:
-    """The subgroups of some analyses of an outcome; nothing where there are none."""
-    called, units = _names(view), set()
+@dataclass(frozen=True)
+class Subgroups:
+    """Effects within subgroups of an outcome, and ratios of these effects."""
+
+    interactions: Table
+    effects: Table | None = None
+    forest: Figure | None = None
+
+
+def subgroups(
+    view: View, comparison: Comparison, outcome: int, analyses: list[int]
+) -> Subgroups | None:
+    """Describe the subgroups of some analyses of an outcome; None if there are none."""
+    called = _names(view)
+    units: set[str] = set()
     levels: list[tuple[str, ...]] = []
     ratios: list[tuple[str, ...]] = []
     drawn: list[Row] = []
@@ -45,24 +60,26 @@ def subgroups_html(view: View, comparison: Comparison, outcome: int, analyses: l
                 counts = [counted(line[f"{x}_{w}"]) for w in ("subjects", "outcomes") for x in ARMS]
                 levels.append((view.label(a), who, *counts, effect(*own) or "none"))
                 drawn.append(Row(f"{who} ({view.label(a)})", *own))
-    if not ratios:
-        return ""
-    unit = " or ".join(sorted(units))
-    picture = forest(f"subgroups-{comparison.id}-{outcome}", drawn, unit)
-    parts = ["<h4>Subgroups</h4>"]
-    if levels:
-        head = ("Analysis", "Subgroup", "People, target", "People, comparator",
-                "Outcomes, target", "Outcomes, comparator", "Ratio (95%)")  # fmt: skip
-        caption = "The effect within each subgroup, at the average of other subgroups."
-        parts.append(view.figure(picture, "The effect within each subgroup, with 95% limits."))
-        parts.append(table(head, levels, text=(0, 1), caption=caption))
     apart = ("Analysis", "Characteristic", "Ratio of ratios (95%)", "p", "Calibrated (95%)")
     caption = "How much larger the ratio is with the characteristic than without (or by one more)."
-    return "".join((*parts, table(apart, ratios, text=(0, 1), caption=caption)))
+    interactions = table(apart, ratios, words=(0, 1), caption=caption)
+    if interactions is None:
+        return None
+    if not levels:
+        return Subgroups(interactions)
+    head = ("Analysis", "Subgroup", "People, target", "People, comparator",
+            "Outcomes, target", "Outcomes, comparator", "Ratio (95%)")  # fmt: skip
+    caption = "The effect within each subgroup, at the average of other subgroups."
+    picture = forest(f"subgroups-{comparison.id}-{outcome}", drawn, " or ".join(sorted(units)))
+    return Subgroups(
+        interactions,
+        table(head, levels, words=(0, 1), caption=caption),
+        view.figure(picture, "The effect within each subgroup, with 95% limits."),
+    )
 
 
 def subgroup_table(view: View) -> pd.DataFrame:
-    """Subgroups of all outcomes of interest that may be looked at, with their names."""
+    """Return the subgroups of all outcomes of interest that may be shown, with their names."""
     found = view.results.tables["subgroup"]
     shown = view.results.estimates(view.unblind)
     if not view.unblind:
@@ -74,5 +91,6 @@ def subgroup_table(view: View) -> pd.DataFrame:
 
 
 def _names(view: View) -> dict[int, str]:
+    """Return the names of covariates by id."""
     table = view.results.tables["cm_covariate"].drop_duplicates("covariate_id")
     return dict(zip(table["covariate_id"], table["covariate_name"].astype(str), strict=True))

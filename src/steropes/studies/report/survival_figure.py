@@ -9,8 +9,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.studies.report.canvas import Axes, Canvas, Picture
+from steropes.studies.report.digits import counted
 from steropes.studies.report.formatting import decimals
-from steropes.studies.report.html import counted
 
 __all__ = ["survival_curves"]
 

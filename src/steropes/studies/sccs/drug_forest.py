@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from steropes.studies.report.canvas import Axes, Canvas, Picture
+from steropes.studies.report.digits import effect
 from steropes.studies.report.formatting import decimals, title_case
-from steropes.studies.report.html import effect
 from steropes.studies.sccs.blinding import public_estimates
 
 if TYPE_CHECKING:

@@ -6,20 +6,37 @@ A result that fails a diagnostic is not shown unless requested.
 from __future__ import annotations
 
 import math
-from html import escape
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from steropes.studies.controls.control_figures import performance_definitions, performance_html
+from steropes.studies.controls.control_figures import Performance, performance
 from steropes.studies.controls.performance_metrics import ControlEstimates, before_and_after
 from steropes.studies.database.data_notes import table_sentences
 from steropes.studies.disclosure.release_folder import write_release
-from steropes.studies.report import html
-from steropes.studies.report.digits import Relation, deciding, limit_text
+from steropes.studies.report.digits import (
+    Relation,
+    counted,
+    deciding,
+    effect,
+    limit_text,
+    number,
+)
 from steropes.studies.report.forest_plot import Row, forest
 from steropes.studies.report.formatting import title_case
+from steropes.studies.report.page_parts import (
+    Cell,
+    Figure,
+    Finding,
+    KeyNumber,
+    Table,
+    figure,
+    table,
+    verdict_cell,
+)
+from steropes.studies.report.rendering import render
 from steropes.studies.sccs.sccs_presets import EXPOSURE
 from steropes.studies.sccs.sccs_thresholds import Thresholds
 from steropes.studies.sccs.settings import Spline
@@ -58,38 +75,75 @@ def write_case_series_grid(
     return write_release(folder, {"report.html": page}, results.rules, add=True)[0]
 
 
+@dataclass(frozen=True)
+class SeriesDetails:
+    """Attrition of one analysis of an outcome, and the cost of sampling its cases."""
+
+    label: str
+    attrition: Table | None
+    sampling: list[str]
+
+
+@dataclass(frozen=True)
+class OutcomeSection:
+    """Figures and tables of one outcome of an exposure."""
+
+    name: str
+    forest: Figure | None
+    estimates: Table | None
+    diagnostics: Table | None
+    analyses: list[SeriesDetails]
+
+
+@dataclass(frozen=True)
+class ExposureSection:
+    """Everything on the page about one exposure."""
+
+    name: str
+    outcomes: list[OutcomeSection]
+    controls: Performance | None
+    data_notes: list[Finding]
+
+
 def case_series_grid_page(results: CaseSeriesGridResults, *, unblind: bool = False) -> str:
     """Return the page as self-contained HTML."""
-    shown = results.estimates(unblind)
     names = _names(results)
-    body = [
-        "<h1>Self-controlled case series</h1>",
-        '<p class="lead">Only people with an outcome are studied, and each person serves as their '
-        f"own control. Database: {escape(results.grid.database_id)}.</p>",
-        _cards(results),
-    ]
-    labels = {a.id: a.description for a in results.grid.analyses}
     exposures = list(dict.fromkeys(q.exposure for q in results.grid.questions))
-    for exposure in exposures:
-        body.append(f"<h2>{escape(names.get(exposure, f'exposure {exposure}'))}</h2>")
-        of = shown[shown["era_id"] == exposure]
-        for outcome in dict.fromkeys(of["outcome_id"]):
-            own = of[of["outcome_id"] == outcome]
-            title = names.get(-outcome, f"outcome {outcome}")
-            body += _outcome(results, own, title, labels, unblind)
-        body += _controls(results, exposure, labels)
-        body.append(_data_notes(results, exposure))
-    if any(q.true_ratio is not None for q in results.grid.questions):
-        body.append(
-            performance_definitions(
-                "The ratio of a positive control is the number of outcomes on exposed days with "
-                "the added ones, divided by the number without."
-            )
+    return render(
+        "case_series_grid.html.jinja",
+        title="Case series of " + ", ".join(names.get(e, str(e)) for e in exposures),
+        database=results.grid.database_id,
+        numbers=_key_numbers(results),
+        exposures=[_exposure(results, e, names, unblind) for e in exposures],
+        has_controls=any(q.true_ratio is not None for q in results.grid.questions),
+        settings=_settings(results),
+        disclosure=results.rules.sentence(),
+    )
+
+
+def _exposure(
+    results: CaseSeriesGridResults, exposure: int, names: dict[int, str], unblind: bool
+) -> ExposureSection:
+    """Describe one exposure with its outcomes and controls."""
+    shown = results.estimates(unblind)
+    of = shown[shown["era_id"] == exposure]
+    labels = {a.id: a.description for a in results.grid.analyses}
+    outcomes = [
+        _outcome(
+            results,
+            of[of["outcome_id"] == outcome],
+            names.get(-outcome, f"outcome {outcome}"),
+            labels,
+            unblind,
         )
-    body.append(_settings(results))
-    body.append(f"<p>{escape(results.rules.sentence())}</p>")
-    title = "Case series of " + ", ".join(names.get(e, str(e)) for e in exposures)
-    return html.document(title, body)
+        for outcome in dict.fromkeys(of["outcome_id"])
+    ]
+    return ExposureSection(
+        names.get(exposure, f"exposure {exposure}"),
+        outcomes,
+        _controls(results, exposure, labels),
+        _data_notes(results, exposure),
+    )
 
 
 def member_name(line: Any) -> str:
@@ -107,18 +161,17 @@ def _names(results: CaseSeriesGridResults) -> dict[int, str]:
     return named | {-int(o): title_case(str(n)) for o, n in outcomes}
 
 
-def _cards(results: CaseSeriesGridResults) -> str:
-    """Return the key numbers as HTML."""
+def _key_numbers(results: CaseSeriesGridResults) -> list[KeyNumber]:
+    """Return the numbers at the top of the page."""
     t = results.tables
     found, checks = t["sccs_result"], t["sccs_diagnostics_summary"]
-    shown = [
+    return [
         (f"{len({q.exposure for q in results.grid.questions}):,}", "exposures"),
         (f"{len(results.grid.analyses):,}", "analyses"),
         (f"{len(t['sccs_exposures_outcome_set']):,}", "questions, with controls"),
         (f"{int(found['log_rr'].notna().sum())} of {len(found)}", "results have an estimate"),
         (f"{int(checks['unblind'].sum())}", "pass all diagnostics"),
     ]
-    return html.cards(shown)
 
 
 def _outcome(
@@ -127,8 +180,8 @@ def _outcome(
     title: str,
     labels: dict[int, str],
     unblind: bool,
-) -> list[str]:
-    """Return estimates and diagnostics of an exposure and outcome, for all analyses."""
+) -> OutcomeSection:
+    """Describe an outcome of an exposure by all analyses."""
     rows, lines = [], []
     for line in of.to_dict("records"):
         label = _label(line, labels)
@@ -136,31 +189,32 @@ def _outcome(
         why = line["note"] if isinstance(line["note"], str) and line["note"] else why
         plain, after = _ends(line, ""), _ends(line, "calibrated_")
         rows.append(Row(label, *plain, second=after, note=why))
-        ratio, calibrated = (html.effect(*e).replace(" ", NO_BREAK) for e in (plain, after))
+        ratio, calibrated = (effect(*e).replace(" ", NO_BREAK) for e in (plain, after))
         if ratio and isinstance(line["unconverged"], str):
             ratio += " (did not converge)"
-        effects = (ratio or why, html.number(line["p"], 3), calibrated)
+        effects = (ratio or why, number(line["p"], 3), calibrated)
         counts = (
-            html.counted(line[c])
-            for c in ("outcome_subjects", "outcome_events", "covariate_subjects")
+            counted(line[c]) for c in ("outcome_subjects", "outcome_events", "covariate_subjects")
         )
         blind = not line["unblind"] and not unblind
-        inside = "–" if blind else html.counted(line["covariate_outcomes"])
+        inside = "–" if blind else counted(line["covariate_outcomes"])
         lines.append((label, *effects, *counts, inside))
     head = ("Analysis", "Rate ratio (95%)", "p", "Calibrated", "People", "Outcomes", "Exposed",
             "Outcomes exposed")  # fmt: skip
-    number = int(of["exposures_outcome_set_id"].iloc[0])
-    parts = [f"<h3>{escape(title)}</h3>"]
-    picture = forest(f"forest-{number}", rows, "rate ratio")
-    if picture:
-        parts.append(picture.figure("All analyses side by side, with 95% limits."))
-    parts.append(html.table(head, lines, text=(0, 1)))
-    parts.append(_verdicts(results, of, labels))
-    for analysis in dict.fromkeys(of["analysis_id"]):
-        summary = f"{labels[analysis]}: attrition"
-        body = _attrition(results, analysis, number) + _sampling(results, analysis, number)
-        parts.append(html.fold(summary, body))
-    return parts
+    question = int(of["exposures_outcome_set_id"].iloc[0])
+    picture = forest(f"forest-{question}", rows, "rate ratio")
+    return OutcomeSection(
+        title,
+        figure(picture, "All analyses side by side, with 95% limits."),
+        table(head, lines, words=(0, 1)),
+        _diagnostics(results, of, labels),
+        [
+            SeriesDetails(
+                labels[a], _attrition(results, a, question), _sampling(results, a, question)
+            )
+            for a in dict.fromkeys(of["analysis_id"])
+        ],
+    )
 
 
 def _label(line: dict[str, Any], labels: dict[int, str]) -> str:
@@ -174,7 +228,9 @@ def _ends(line: dict[str, Any], prefix: str) -> tuple[float, float, float]:
     return rr, low, high
 
 
-def _verdicts(results: CaseSeriesGridResults, of: pd.DataFrame, labels: dict[int, str]) -> str:
+def _diagnostics(
+    results: CaseSeriesGridResults, of: pd.DataFrame, labels: dict[int, str]
+) -> Table | None:
     """Tabulate the diagnostics of all analyses with their thresholds."""
     checks = of[[*KEY, "covariate_id", "covariate_name"]].merge(
         results.tables["sccs_diagnostics_summary"], on=[*KEY, "covariate_id"]
@@ -182,7 +238,7 @@ def _verdicts(results: CaseSeriesGridResults, of: pd.DataFrame, labels: dict[int
     ended = results.tables["note"][[*KEY, "convergence_diagnostic"]]
     checks = checks.merge(ended, on=KEY, how="left")
     limits = _limits(results.grid.thresholds)
-    lines = [("To pass", *(escape(limits[check][0]) for check in CHECKS))]
+    lines: list[tuple[str | Cell, ...]] = [("To pass", *(limits[check][0] for check in CHECKS))]
     lines += [
         (
             _label(line, labels),
@@ -191,7 +247,7 @@ def _verdicts(results: CaseSeriesGridResults, of: pd.DataFrame, labels: dict[int
         for line in checks.to_dict("records")
     ]
     head = ("Diagnostics", *(name for name, _ in CHECKS.values()))
-    return html.table(head, lines, text=(0,), raw=range(1, len(head)))
+    return table(head, lines, words=(0,))
 
 
 def _limits(t: Thresholds) -> dict[str, tuple[str, tuple[float, ...]]]:
@@ -217,36 +273,36 @@ def _verdict(
     check: str,
     value: str,
     limits: dict[str, tuple[str, tuple[float, ...]]],
-) -> str:
-    """Return a value or an interval with its verdict as HTML."""
+) -> Cell:
+    """Format a value or an interval with its verdict."""
     bounds = limits[check][1]
     verdict = line[f"{check}_diagnostic"]
     verdict = verdict if isinstance(verdict, str) else "NOT EVALUATED"
     if not value:
-        return html.verdict(math.nan, verdict)
+        return verdict_cell(math.nan, verdict)
     if value in line:
         limit = bounds[0] if bounds else None
         relation: Relation = "above" if check == "time_stability" else "below"
         digits = 3 if value.endswith("_p") else 2
-        return html.verdict(line[value], verdict, digits, relation, limit)
+        return verdict_cell(line[value], verdict, digits, relation, limit)
     ends = (float(line[f"{value}_{end}"]) for end in ("lb", "ub"))
     low, high = (deciding(x, *bounds) if math.isfinite(x) else "–" for x in ends)
     if verdict == "NOT EVALUATED":
-        return '<span class="faint">–</span>'
-    return f'<span class="{verdict}">{low} to {high} <small>{verdict.lower()}</small></span>'
+        return Cell("–", "faint")
+    return Cell(f"{low} to {high}", verdict, verdict.lower())
 
 
-def _attrition(results: CaseSeriesGridResults, analysis: int, number: int) -> str:
+def _attrition(results: CaseSeriesGridResults, analysis: int, question: int) -> Table | None:
     """Tabulate the attrition of one analysis of a question."""
-    table = results.tables["sccs_attrition"]
-    own = table[
-        (table["analysis_id"] == analysis) & (table["exposures_outcome_set_id"] == number)
+    rules = results.tables["sccs_attrition"]
+    own = rules[
+        (rules["analysis_id"] == analysis) & (rules["exposures_outcome_set_id"] == question)
     ].sort_values("sequence_number")
     lines = [
         (
             title_case(str(line["description"])),
             *(
-                html.counted(line[c])
+                counted(line[c])
                 for c in (
                     "outcome_subjects",
                     "outcome_events",
@@ -258,14 +314,15 @@ def _attrition(results: CaseSeriesGridResults, analysis: int, number: int) -> st
         for line in own.to_dict("records")
     ]
     head = ("Rule", "People", "Outcomes", "Periods", "Days")
-    return html.table(head, lines, text=(0,)) if lines else ""
+    return table(head, lines, words=(0,))
 
 
-def _sampling(results: CaseSeriesGridResults, analysis: int, number: int) -> str:
-    """Return the cost of leaving out unexposed cases; "" if all were used."""
+def _sampling(results: CaseSeriesGridResults, analysis: int, question: int) -> list[str]:
+    """Return the cost of leaving out unexposed cases; empty if all were used."""
     notes = results.tables["note"]
-    own = notes[(notes["analysis_id"] == analysis) & (notes["exposures_outcome_set_id"] == number)]
-    return "".join(f"<p>{escape(s)}</p>" for s in own["sampling"] if isinstance(s, str))
+    of = notes["exposures_outcome_set_id"] == question
+    own = notes[of & (notes["analysis_id"] == analysis)]
+    return [s for s in own["sampling"] if isinstance(s, str)]
 
 
 def series_controls(results: CaseSeriesGridResults, exposure: int) -> dict[int, ControlEstimates]:
@@ -286,39 +343,34 @@ def series_controls(results: CaseSeriesGridResults, exposure: int) -> dict[int, 
     return {int(a): ControlEstimates.of(own) for a, own in found.groupby("analysis_id")}
 
 
-def _data_notes(results: CaseSeriesGridResults, exposure: int) -> str:
+def _data_notes(results: CaseSeriesGridResults, exposure: int) -> list[Finding]:
     """Return notes on the data of the questions of an exposure."""
     numbers = [q.number for q in results.grid.questions if q.exposure == exposure]
-    table = results.tables["data_note"]
-    own = table[table["exposures_outcome_set_id"].isin(numbers)]
-    return html.findings(
+    notes = results.tables["data_note"]
+    own = notes[notes["exposures_outcome_set_id"].isin(numbers)]
+    return [
         ("WARN" if warning else "NOT EVALUATED", note) for note, warning in table_sentences(own)
-    )
+    ]
 
 
-def _controls(results: CaseSeriesGridResults, exposure: int, labels: dict[int, str]) -> list[str]:
-    """Return the performance of the analyses on an exposure's controls."""
+def _controls(
+    results: CaseSeriesGridResults, exposure: int, labels: dict[int, str]
+) -> Performance | None:
+    """Return the performance of the analyses on an exposure's controls; None without controls."""
     found = series_controls(results, exposure)
     if not found:
-        return []
-    tables = []
-    for analysis, estimates in found.items():
-        table = before_and_after(estimates)
-        table.insert(0, "analysis_id", analysis)
-        tables.append(table)
-    parts = performance_html(pd.concat(tables), found, labels, str(exposure))
-    return ["<h3>Controls</h3>", *parts]
+        return None
+    metrics = [before_and_after(of).assign(analysis_id=a) for a, of in found.items()]
+    return performance(pd.concat(metrics), found, labels, str(exposure))
 
 
-def _settings(results: CaseSeriesGridResults) -> str:
+def _settings(results: CaseSeriesGridResults) -> Table | None:
     """Tabulate the analyses with their settings."""
     lines = [
         (str(a.id), a.description, ", ".join(f"{k} {_shown(v)}" for k, v in a.settings.items()))
         for a in results.grid.analyses
     ]
-    return "<h2>Settings</h2>" + html.table(
-        ("Number", "Analysis", "Settings"), lines, text=(0, 1, 2)
-    )
+    return table(("Number", "Analysis", "Settings"), lines, words=(0, 1, 2))
 
 
 def _shown(value: Any) -> Any:

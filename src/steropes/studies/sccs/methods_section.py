@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
-from html import escape
 from typing import TYPE_CHECKING, Any
 
-from steropes.studies.report import html
 from steropes.studies.report.formatting import count, title_case
+from steropes.studies.report.page_parts import Table, number_table
 from steropes.studies.sccs.sccs_terminal import interval_text
 
 if TYPE_CHECKING:
     from steropes.studies.sccs.sccs_study import CaseSeries
 
-__all__ = ["attrition", "methods", "settings_list"]
+__all__ = ["attrition_table", "methods", "settings_list"]
 
 
-def attrition(study: CaseSeries) -> list[str]:
-    """Return the table of attrition with notes on the data."""
+def attrition_table(study: CaseSeries) -> Table | None:
+    """Tabulate the cases that remain after each rule."""
     rows = [
         (
             title_case(line["rule"]),
@@ -26,18 +25,11 @@ def attrition(study: CaseSeries) -> list[str]:
         )
         for _, line in study.release.attrition.iterrows()
     ]
-    least = study.rules.least
-    hidden = f" Counts of fewer than {least} are shown as “&lt;{least}”." if least > 1 else ""
-    head = ("Rule", "People", "Outcomes", "Periods", "Days")
-    return [
-        f"<p>Remaining after each rule.{hidden}</p>",
-        html.number_table(head, {"": rows}),
-        html.paragraphs(note.sentence(study.rules) for note in study.data_notes),
-    ]
+    return number_table(("Rule", "People", "Outcomes", "Periods", "Days"), rows)
 
 
-def methods(study: CaseSeries) -> list[str]:
-    """Paragraphs on the design and the model."""
+def methods(study: CaseSeries) -> dict[str, str]:
+    """Return paragraphs on the design and the model, by their titles."""
     s = study.settings
     text = {
         "Cases": "Observation periods with an outcome, restricted to the days that remain after "
@@ -62,24 +54,16 @@ def methods(study: CaseSeries) -> list[str]:
         )
     if study.model.variance is not None:
         text["Prior"] = f"The penalised covariates have a {s.prior} prior; the others have none."
-    return [f"<p><b>{title}.</b> {escape(words)}</p>" for title, words in text.items()]
+    return text
 
 
-def settings_list(study: CaseSeries) -> str:
-    """Return all settings with a value."""
-    lines = "".join(
-        f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in _flat(study.settings)
-    )
-    return f"<dl>{lines}</dl>"
-
-
-def _flat(settings: Any) -> list[tuple[str, str]]:
-    """List settings with a value; windows and splines take one line each."""
+def settings_list(settings: Any) -> list[tuple[str, str]]:
+    """List the settings that have a value; windows and splines take one line each."""
     out: list[tuple[str, str]] = []
     for f in fields(settings):
         value = getattr(settings, f.name)
         if f.name in ("cases", "thresholds"):
-            out += _flat(value)
+            out += settings_list(value)
         elif f.name == "windows":
             out += [(f"window: {w.label}", _words(w)) for w in value]
         elif is_dataclass(value):

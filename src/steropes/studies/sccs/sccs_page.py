@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,15 +11,15 @@ from steropes.studies.diagnostics.study_verdicts import NOT_SHOWN
 from steropes.studies.disclosure import Bound
 from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.disclosure.study import WITHHELD
-from steropes.studies.report import html
-from steropes.studies.report.canvas import Picture
 from steropes.studies.report.formatting import count, p_value, title_case
+from steropes.studies.report.page_parts import Figure, Finding, KeyNumber, Table, figure, table
 from steropes.studies.report.plain_text import csv_text
+from steropes.studies.report.rendering import render
 from steropes.studies.sccs import sccs_figures as pictures
 from steropes.studies.sccs.blinding import blinding_text, hidden_covariates, public_estimates
-from steropes.studies.sccs.diagnostics_section import diagnostics_html
+from steropes.studies.sccs.diagnostics_section import diagnostics_section
 from steropes.studies.sccs.drug_forest import drug_forest
-from steropes.studies.sccs.methods_section import attrition, methods, settings_list
+from steropes.studies.sccs.methods_section import attrition_table, methods, settings_list
 from steropes.studies.sccs.sccs_diagnostics import findings_of
 from steropes.studies.sccs.sccs_terminal import (
     interval_text,
@@ -45,54 +44,51 @@ def write_series(study: CaseSeries, folder: str | Path) -> list[Path]:
     DataError
         The folder is not writable.
     """
-    files = {f"figures/{p.name}.svg": p.file() for p, _ in _pictures(study).values()}
-    for name, table in study.release.tables.items():
-        files[f"tables/{name}.csv"] = csv_text(table)
-    files["report.html"] = series_page(study)
+    figures = _figures(study)
+    files = {f"figures/{f.picture.name}.svg": f.picture.file() for f in figures.values() if f}
+    for name, released in study.release.tables.items():
+        files[f"tables/{name}.csv"] = csv_text(released)
+    files["report.html"] = _page(study, figures)
     written = write_release(folder, files, study.rules)
     return [written[-1], written[-1].parent / "tables"]
 
 
 def series_page(study: CaseSeries) -> str:
     """Return the report as HTML."""
+    return _page(study, _figures(study))
+
+
+def _page(study: CaseSeries, figures: dict[str, Figure | None]) -> str:
+    """Render the page from released numbers."""
+    source = f" in “{study.source}”" if study.source else ""
     title = f"Case series: {title_case(study.outcome)}"
     if study.of_interest:
         title += f" and {_exposure_name(study)}"
-    shown = _pictures(study)
-    figures = {name: picture.figure(caption) for name, (picture, caption) in shown.items()}
-
-    def those(*names: str) -> list[str]:
-        """Return the figures that exist."""
-        return [figures[n] for n in names if n in figures]
-
-    body = [
-        *_head(study, title),
-        "<h2>Results</h2>",
-        *_results(study),
-        *those("profile", "drugs"),
-        _variance(study),
-        "<h2>Timing of outcomes</h2>",
-        *those("time to event", "spans", "splines"),
-        "<h2>Diagnostics</h2>",
-        *diagnostics_html(study),
-        *those("rates", "event to end"),
-        "<h2>Study population</h2>",
-        *attrition(study),
-        "<h2>Methods</h2>",
-        *methods(study),
-        "<h2>Settings</h2>",
-        settings_list(study),
-        f"<p>{escape(study.rules.sentence())}</p>",
-        "<p>These and further numbers are in the folder tables, in the layout of "
-        "SelfControlledCaseSeries 6, and the figures are in the folder figures. As in R, the "
-        "tables contain every estimate; the column unblind of sccs_diagnostics_summary shows which "
-        "ones pass all diagnostics.</p>",
-    ]
-    return html.document(title, body)
+    return render(
+        "case_series.html.jinja",
+        title=title,
+        design="risk interval design" if study.settings.control else "case series",
+        source=source,
+        status="" if study.model.status == "OK" else study.model.status,
+        numbers=list(_key_numbers(study)),
+        checks=_checks(study),
+        blinding=blinding_text(study),
+        estimates=_estimates(study),
+        estimate_notes=_estimate_notes(study),
+        prior_variance=_prior_variance(study),
+        diagnostics=diagnostics_section(study),
+        attrition=attrition_table(study),
+        least=study.rules.least,
+        data_notes=[note.sentence(study.rules) for note in study.data_notes],
+        methods=methods(study),
+        settings=settings_list(study.settings),
+        disclosure=study.rules.sentence(),
+        figures=figures,
+    )
 
 
-def _pictures(study: CaseSeries) -> dict[str, tuple[Picture, str]]:
-    """Draw the figures of the page, with their captions."""
+def _figures(study: CaseSeries) -> dict[str, Figure | None]:
+    """Draw the figures of the page; None if there is nothing to draw."""
     shade = (
         " Stronger colours mean a larger share of bootstrap draws with the drug in the model."
         if study.model.bootstrap is not None
@@ -112,7 +108,7 @@ def _pictures(study: CaseSeries) -> dict[str, tuple[Picture, str]]:
             f"Likelihood profile of {of}; the interval ends where it crosses the dashed line.",
         ),
         "drugs": (drug_forest(study), f"Rate ratio of each drug.{less}{shade}"),
-        "time to event": (pictures.time_to_event(study), f"Outcomes by week {around}."),
+        "time_to_event": (pictures.time_to_event(study), f"Outcomes by week {around}."),
         "spans": (
             pictures.spans(study),
             "Cases whose time covers a month and the months before and after it; where they are "
@@ -126,13 +122,13 @@ def _pictures(study: CaseSeries) -> dict[str, tuple[Picture, str]]:
             pictures.rates(study),
             "Observed over expected outcomes by calendar year, without years with few outcomes.",
         ),
-        "event to end": (
+        "event_to_end": (
             pictures.event_to_end(study),
             "Time from an outcome to the end of observation. Many early ends suggest that the "
             "outcome ends observation.",
         ),
     }
-    return {name: (p, caption) for name, (p, caption) in found.items() if p is not None}
+    return {name: figure(p, caption) for name, (p, caption) in found.items()}
 
 
 def _exposure_name(study: CaseSeries) -> str:
@@ -146,26 +142,13 @@ def _exposure_name(study: CaseSeries) -> str:
     return title_case(names[0]) if len(names) == 1 else column.name
 
 
-def _head(study: CaseSeries, title: str) -> Iterator[str]:
-    """Yield the title, key numbers and findings at the top of the page."""
-    source = f" in “{study.source}”" if study.source else ""
-    design = "risk interval design" if study.settings.control else "case series"
-    yield f"<h1>{escape(title)}</h1>"
-    yield (
-        f'<p class="lead">A self-controlled {design}{escape(source)}: only people with the outcome '
-        "are studied, and each person serves as their own control.</p>"
-    )
-    if study.model.status != "OK":
-        yield f"<p>{escape(study.model.status)}</p>"
-    yield html.cards(_cards(study), main=0)
-    rules = study.rules
-    warnings = [("WARN", note.sentence(rules)) for note in study.data_notes if note.warning]
-    yield html.findings([*warnings, *findings_of(study.release.diagnostics)])
-    if words := blinding_text(study):
-        yield f"<p><b>{escape(words)}</b></p>"
+def _checks(study: CaseSeries) -> list[Finding]:
+    """Return the warnings of the data and the findings of the diagnostics."""
+    warnings = [("WARN", note.sentence(study.rules)) for note in study.data_notes if note.warning]
+    return [*warnings, *findings_of(study.release.diagnostics)]
 
 
-def _cards(study: CaseSeries) -> Iterator[tuple[str, str]]:
+def _key_numbers(study: CaseSeries) -> Iterator[KeyNumber]:
     """Yield the key numbers with their descriptions."""
     one = study.of_interest[0] if len(study.of_interest) == 1 else None
     public, hidden = public_estimates(study), hidden_covariates(study)
@@ -200,8 +183,8 @@ def _level(study: CaseSeries) -> str:
     return f"{100 * study.settings.level:g}%"
 
 
-def _results(study: CaseSeries) -> list[str]:
-    """Return the table of rate ratios and notes on missing ones."""
+def _estimates(study: CaseSeries) -> Table | None:
+    """Tabulate the rate ratios."""
     draws = study.model.bootstrap
     shown, public, hidden = (
         shown_estimates(study),
@@ -227,22 +210,27 @@ def _results(study: CaseSeries) -> list[str]:
     head = ["Window", "People", "Outcomes", "Days", "Rate ratio", f"{_level(study)} interval", "p"]
     head += ["In draws"] if draws is not None else []
     caption = "Rate in each window relative to the rest of the same person’s time."
-    notes = [
-        f"<p>{escape(title_case(str(name)))}: {escape(note)}.</p>"
-        for name, note in public.loc[shown, "note"].items()
-        if note and note not in (NOT_SHOWN, WITHHELD)
-    ]
     if words := interval_text(study):
         caption += f" {words}"
-    return [html.table(head, rows, text=(0,), caption=caption), *notes]
+    return table(head, rows, words=(0,), caption=caption)
 
 
-def _variance(study: CaseSeries) -> str:
+def _estimate_notes(study: CaseSeries) -> list[str]:
+    """Return the reasons of missing estimates."""
+    notes = public_estimates(study).loc[shown_estimates(study), "note"]
+    return [
+        f"{title_case(str(name))}: {note}."
+        for name, note in notes.items()
+        if note and note not in (NOT_SHOWN, WITHHELD)
+    ]
+
+
+def _prior_variance(study: CaseSeries) -> str:
     """Describe the variance of the prior."""
     if study.model.variance is None:
         return ""
     how = "given" if study.settings.variance is not None else "chosen by cross-validation"
-    return f"<p>Variance of the prior, {how}: {study.model.variance:.3g}.</p>"
+    return f"{how}: {study.model.variance:.3g}"
 
 
 def bands(study: CaseSeries) -> str:
