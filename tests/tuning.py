@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from steropes.select import policy as path_policies
-from steropes.solve import policy as solver_policies
+from steropes.select import path_policy as path_policies
+from steropes.solve import solver_policy as solver_policies
 
 __all__ = ["tune_path", "tune_solver"]
 

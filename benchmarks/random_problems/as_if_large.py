@@ -23,44 +23,50 @@ __all__ = ["as_if_large", "drawn"]
 # Share of the problems, and module, names and values of what changes in those; in modules of
 # policies the names are fields of the default one.
 GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
-    (0.8, {"solve.policy": {"hessian.max_double_columns": 0, "hessian.single_rows_per_column": 1}}),
+    (0.8, {"solve.solver_policy": {
+        "hessian.max_double_columns": 0, "hessian.single_rows_per_column": 1,
+    }}),
     (0.5, {
-        "solve.policy": {"hessian.min_pairs": 0.0, "hessian.rows_per_column": 1},
+        "solve.solver_policy": {"hessian.min_pairs": 0.0, "hessian.rows_per_column": 1},
         "solve.data_term.row_subsampling": {"ENOUGH": 1},
     }),
     # Hessians by columns, of ridges alone; at the end of all models.
-    (0.15, {"solve.policy": {"hessian.min_wide_columns": 6, "hessian.entries_ridge": 0.1}}),
-    (0.7, {"solve.policy": {
+    (0.15, {"solve.solver_policy": {"hessian.min_wide_columns": 6, "hessian.entries_ridge": 0.1}}),
+    (0.7, {"solve.solver_policy": {
         "working_set.min_violators": 1, "working_set.min_batch": 3, "working_set.batch_share": 0.5,
     }}),
     (0.5, {
-        "solve.policy": {"hessian.dear_columns": 4},
-        "solve.descent_state": {"MANY": 4},
-        "select.policy": {"check_columns": 4, "screening_many_columns": 4},
+        "solve.solver_policy": {"hessian.dear_columns": 4},
+        "solve.proximal_newton.descent_state": {"MANY": 4},
+        "select.path_policy": {"check_columns": 4, "screening_many_columns": 4},
     }),
-    (0.5, {"select.policy": {"max_lanes": 2}}),
-    (0.5, {"select.policy": {"small": 0}}),
-    (0.7, {"select.policy": {"large": 0, "many_nonzero": 0}}),
+    (0.5, {"select.path_policy": {"max_lanes": 2}}),
+    (0.5, {"select.path_policy": {"small": 0}}),
+    (0.7, {"select.path_policy": {"large": 0, "many_nonzero": 0}}),
     (0.7, {"solve.data_term.column_cache": {"MANY": 0}}),
     (0.5, {"solve.data_term.local_term": {"SINGLE": 1e-9, "MANY_LANES": 1}}),
     (0.8, {
-        "solve.quadratic.coordinate_sweeps": {"PANEL": 7},
-        "solve.quadratic.minimise": {"SWEEPS": -1, "SWEEPS_ALONE": -1},
+        "solve.subproblem.coordinate_sweeps": {"PANEL": 7},
+        "solve.subproblem.minimise": {"SWEEPS": -1, "SWEEPS_ALONE": -1},
     }),
-    (0.5, {"solve.quadratic.minimise": {"DEAR": 2}}),
+    (0.5, {"solve.subproblem.minimise": {"DEAR": 2}}),
     (0.5, {
-        "solve.quadratic.minimise": {"WORTH": 2.0},
-        "solve.quadratic.quadratic_model": {"WHOLE": 1.0},
+        "solve.subproblem.minimise": {"WORTH": 2.0},
+        "solve.subproblem.quadratic_model": {"WHOLE": 1.0},
     }),
-    (0.8, {"solve.quadratic.partial_cholesky": {"TILE": 5, "STRIPES": 3, "SOME": 2}}),
-    (0.5, {"solve.quadratic.factor_preconditioner": {"MOST": 12}}),
-    (0.8, {"solve.quadratic.inactive_columns": {"KEPT": 2, "UNITS": 0.0, "TOGETHER": 3}}),
-    (0.5, {"solve.quadratic.factor_preconditioner": {"FEW": 2, "SPARE": 0.3}}),
-    (0.5, {"solve.quadratic.reduced_matrix": {"FEW": 1}}),
+    (0.8, {"solve.subproblem.preconditioners.partial_cholesky": {
+        "TILE": 5, "STRIPES": 3, "SOME": 2,
+    }}),
+    (0.5, {"solve.subproblem.preconditioners.factor_preconditioner": {"MOST": 12}}),
+    (0.8, {"solve.subproblem.preconditioners.inactive_columns": {
+        "KEPT": 2, "UNITS": 0.0, "TOGETHER": 3,
+    }}),
+    (0.5, {"solve.subproblem.preconditioners.factor_preconditioner": {"FEW": 2, "SPARE": 0.3}}),
+    (0.5, {"solve.subproblem.reduced_matrix": {"FEW": 1}}),
     (0.8, {
-        "solve.quadratic.dense_products": {"STRIPE": 5, "CHUNKS": 3, "ROWS": 3},
-        "solve.quadratic.shared_matrix": {"STRIPE": 5},
-        "solve.growable_matrix": {"STRIPE": 5},
+        "solve.subproblem.dense_products": {"STRIPE": 5, "CHUNKS": 3, "ROWS": 3},
+        "solve.subproblem.shared_matrix": {"STRIPE": 5},
+        "solve.quasi_newton.growable_matrix": {"STRIPE": 5},
         "design.row_matrix": {"STRIPE": 5, "SOME": 11},
     }),
     (0.8, {"backends.cpu.gram_matrix": {
@@ -80,7 +86,7 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
         },
         "solve.hessian.grouped_hessian": {"DENSE_SUMS": 100},
         "solve.hessian.channel_hessian": {"ROWS": 7},
-        "solve.certificate": {"COLUMNS": 3, "ENTRIES": 64},
+        "solve.optimality.certificate": {"COLUMNS": 3, "ENTRIES": 64},
         "likelihoods.pooled_logistic_likelihood": {"PEOPLE": 11},
         "likelihoods.nuisance_hessian": {"AT_ONCE": 3},
     }),
@@ -88,7 +94,7 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
     (0.5, {"design.packed_block": {"LEAST": 1, "SHARE": 10.0, "AT_ONCE": 7}}),
     (0.5, {"backends.thread_pool": {"FEW": 0, "MANY": 0, "SHORT": 0.0, "WORTH": 0.0}}),
     (0.3, {
-        "solve.policy": {"hessian.min_wide_columns": 6, "hessian.max_matrix_columns": 6},
+        "solve.solver_policy": {"hessian.min_wide_columns": 6, "hessian.max_matrix_columns": 6},
         "solve.data_term.column_correlations": {"CHUNKS": 3, "STRIPE": 3},
         "solve.data_term.column_hessian": {"SUMS": 3},
     }),
@@ -121,7 +127,7 @@ def as_if_large(seed: int) -> Iterator[None]:
     try:
         for (name, constant), value in drawn(seed).items():
             module = import_module(name)
-            if name.endswith(".policy"):
+            if name.endswith("_policy"):
                 constant, value = "DEFAULT", _changed(module.DEFAULT, constant, value)
             before.append((module, constant, getattr(module, constant)))  # it has to be there
             setattr(module, constant, value)

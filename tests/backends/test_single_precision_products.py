@@ -7,7 +7,7 @@ import pytest
 
 from steropes.backends.cpu import single_precision_products as thin
 from steropes.backends.thread_pool import ThreadPool
-from steropes.solve.quadratic import dense_products
+from steropes.solve.subproblem import dense_products
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

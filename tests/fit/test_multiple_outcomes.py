@@ -13,8 +13,8 @@ from steropes.fit import mean_curvature, multiple_outcomes
 from steropes.fit.mean_curvature import MeanCurvature, systematic_sample
 from steropes.likelihoods.multi_outcome import MultiOutcomeLikelihood
 from steropes.models.fit_inputs import FitInputs
-from steropes.solve.certificate import certificate
 from steropes.solve.data_term import WorkingColumns
+from steropes.solve.optimality.certificate import certificate
 
 N = 400
 

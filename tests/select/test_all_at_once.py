@@ -18,7 +18,7 @@ from steropes import (
 )
 from steropes.select import path
 from steropes.select.folds import TrainingRows, WithAllRows
-from steropes.select.policy import DEFAULT
+from steropes.select.path_policy import DEFAULT
 from tuning import tune_path
 
 GRID = [0.01, 0.03, 0.1, 0.2, 0.5]

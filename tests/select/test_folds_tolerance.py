@@ -7,7 +7,7 @@ from simulators import indicators, outcome
 from steropes import CrossValidation, Laplace, LogisticRegression
 from steropes.fit import Replicates
 from steropes.select import tolerances
-from steropes.select.policy import DEFAULT
+from steropes.select.path_policy import DEFAULT
 from tuning import tune_path
 
 

@@ -18,8 +18,8 @@ from steropes import (
     ShardedDesign,
 )
 from steropes.select import path
-from steropes.select.policy import DEFAULT
-from steropes.solve import path_derivative
+from steropes.select.path_policy import DEFAULT
+from steropes.solve.proximal_newton import path_derivative
 from tuning import tune_path
 
 APART = 0.01  # in log variance

@@ -7,7 +7,7 @@ from scipy.interpolate import CubicSpline
 from steropes import CrossValidation, Laplace
 from steropes.select.curve import near, next_step, passed, promise, toward
 from steropes.select.path import _together
-from steropes.select.policy import DEFAULT
+from steropes.select.path_policy import DEFAULT
 from steropes.select.search import VariancePath
 from steropes.select.variance_prediction import Foreseen
 

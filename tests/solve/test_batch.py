@@ -15,9 +15,9 @@ from steropes.likelihoods import (
     PoissonLikelihood,
 )
 from steropes.solve import Batch, Common
-from steropes.solve.certificate import violations
 from steropes.solve.data_term import LocalTerm, WorkingColumns
-from steropes.solve.shared_hessian import SharedHessian
+from steropes.solve.optimality.certificate import violations
+from steropes.solve.quasi_newton.shared_hessian import SharedHessian
 
 KINDS = {"linear": LinearLikelihood, "logistic": LogisticLikelihood, "poisson": PoissonLikelihood}
 

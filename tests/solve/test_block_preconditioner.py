@@ -6,16 +6,21 @@ import numpy as np
 import pytest
 
 from steropes.backends.thread_pool import ThreadPool
-from steropes.solve.quadratic import LowRank
-from steropes.solve.quadratic.block_preconditioner import (
+from steropes.solve.subproblem import LowRank
+from steropes.solve.subproblem.conjugate_gradients import ITERATIONS, support_steps
+from steropes.solve.subproblem.preconditioners.block_preconditioner import (
     MOST,
     BlockPreconditioner,
     ColumnBlocks,
 )
-from steropes.solve.quadratic.correlated_pairs import PAIRS, STRONG
-from steropes.solve.quadratic.preconditioner_cache import FEW, MANY, WORTH, PreconditionerCache
-from steropes.solve.quadratic.shared_matrix import SharedMatrix
-from steropes.solve.quadratic.support_newton import ITERATIONS, support_steps
+from steropes.solve.subproblem.preconditioners.correlated_pairs import PAIRS, STRONG
+from steropes.solve.subproblem.preconditioners.preconditioner_cache import (
+    FEW,
+    MANY,
+    WORTH,
+    PreconditionerCache,
+)
+from steropes.solve.subproblem.shared_matrix import SharedMatrix
 
 
 def chains(rng, n, lengths):

@@ -10,9 +10,9 @@ import steropes
 import steropes.models.base
 from drawn_families import FAMILIES, N, drawn
 from every_family import case
-from steropes.solve.certificate import certificate, violations
 from steropes.solve.data_term import WorkingColumns
 from steropes.solve.linear_predictor import linear_predictor
+from steropes.solve.optimality.certificate import certificate, violations
 
 MATCHED = ("conditional exact", "conditional efron", "conditional poisson", "case series")
 

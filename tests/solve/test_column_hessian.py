@@ -12,8 +12,8 @@ from scipy import sparse
 import steropes as st
 from steropes.design import as_design
 from steropes.models.fit_inputs import FitInputs
-from steropes.solve import hessian_form
-from steropes.solve.policy import DEFAULT
+from steropes.solve.quasi_newton import hessian_form
+from steropes.solve.solver_policy import DEFAULT
 from tuning import tune_solver
 
 

@@ -10,8 +10,11 @@ from steropes.backends.cpu import CpuBackend
 from steropes.design import as_design
 from steropes.solve.data_term.column_hessian import ColumnHessian, StoredColumns
 from steropes.solve.hessian import centred as centred_product
-from steropes.solve.quadratic import ColumnMatrix, LowRank, SharedMatrix
-from steropes.solve.quadratic.block_preconditioner import BlockPreconditioner, ColumnBlocks
+from steropes.solve.subproblem import ColumnMatrix, LowRank, SharedMatrix
+from steropes.solve.subproblem.preconditioners.block_preconditioner import (
+    BlockPreconditioner,
+    ColumnBlocks,
+)
 
 
 def chains(rng, n, count):

@@ -9,7 +9,7 @@ from scipy import sparse
 import steropes as st
 from steropes.design import as_design
 from steropes.models.fit_inputs import FitInputs
-from steropes.solve.quadratic import ColumnMatrix
+from steropes.solve.subproblem import ColumnMatrix
 
 NONE = st.Laplace(1.0)
 

@@ -10,9 +10,9 @@ from steropes.backends import get_backend
 from steropes.design import as_design
 from steropes.likelihoods import LogisticLikelihood
 from steropes.solve import Batch
-from steropes.solve.certificate import violations
 from steropes.solve.data_term import LocalTerm
-from steropes.solve.elastic_net_penalty import continuation_factors
+from steropes.solve.optimality.certificate import violations
+from steropes.solve.proximal_newton.elastic_net_penalty import continuation_factors
 
 PENALTIES = {"lasso": (2.0, 0.0), "ridge": (0.0, 3.0), "both": (1.5, 0.5)}
 
@@ -68,7 +68,7 @@ def test_a_path_of_penalties_on_a_dense_term_is_its_cold_starts(rng):
 
 def test_a_continuation_does_not_change_the_solution(monkeypatch, rng):
     """A fit that goes by way of stronger penalties ends where the direct one does."""
-    from steropes.solve import descent_state as driver
+    from steropes.solve.proximal_newton import descent_state as driver
 
     X, y, w = data(rng, 400, 200, 1)
     l1, l2 = penalty("lasso", X.shape[1])
@@ -90,7 +90,7 @@ def test_a_continuation_starts_with_large_ratios(strongest):
 
 
 def test_steps_of_a_continuation_count_towards_max_iter(monkeypatch, rng):
-    from steropes.solve import descent_state as driver
+    from steropes.solve.proximal_newton import descent_state as driver
 
     X, y, w = data(rng, 400, 200, 1)
     l1, l2 = penalty("lasso", X.shape[1])

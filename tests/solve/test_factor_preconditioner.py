@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from steropes.backends.thread_pool import ThreadPool
-from steropes.solve.quadratic.factor_preconditioner import FactorPreconditioner
-from steropes.solve.quadratic.partial_cholesky import Cholesky
-from steropes.solve.quadratic.preconditioner_cache import PreconditionerCache
-from steropes.solve.quadratic.shared_matrix import SharedMatrix
-from steropes.solve.quadratic.support_newton import ITERATIONS
+from steropes.solve.subproblem.conjugate_gradients import ITERATIONS
+from steropes.solve.subproblem.preconditioners.factor_preconditioner import FactorPreconditioner
+from steropes.solve.subproblem.preconditioners.partial_cholesky import Cholesky
+from steropes.solve.subproblem.preconditioners.preconditioner_cache import PreconditionerCache
+from steropes.solve.subproblem.shared_matrix import SharedMatrix
 
 
 def positive(rng, k):

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from steropes.backends.thread_pool import ThreadPool
-from steropes.solve.certificate import violations
-from steropes.solve.quadratic import LowRank
-from steropes.solve.quadratic.fixed_sign_minimum import fixed_sign_minimum
-from steropes.solve.quadratic.shared_matrix import SharedMatrix
+from steropes.solve.optimality.certificate import violations
+from steropes.solve.subproblem import LowRank
+from steropes.solve.subproblem.fixed_sign_minimum import fixed_sign_minimum
+from steropes.solve.subproblem.shared_matrix import SharedMatrix
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 from steropes.backends.thread_pool import ThreadPool
-from steropes.solve.quadratic.inactive_columns import TOGETHER, InactiveColumnsCache
-from steropes.solve.quadratic.partial_cholesky import TILE, Cholesky
+from steropes.solve.subproblem.preconditioners.inactive_columns import (
+    TOGETHER,
+    InactiveColumnsCache,
+)
+from steropes.solve.subproblem.preconditioners.partial_cholesky import TILE, Cholesky
 
 
 def unit_diagonal(rng, n):

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from steropes.solve import kkt_screening
-from steropes.solve.certificate import violations
-from steropes.solve.kkt_screening import outside_violations
+from steropes.solve.optimality import kkt_screening
+from steropes.solve.optimality.certificate import violations
+from steropes.solve.optimality.kkt_screening import outside_violations
 
 
 @pytest.mark.parametrize("at_once", [1, 7, 1 << 15])

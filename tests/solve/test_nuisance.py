@@ -14,8 +14,8 @@ from steropes.likelihoods.curvature import ProfiledCurvature
 from steropes.likelihoods.nuisance_hessian import Chain
 from steropes.likelihoods.nuisance_likelihood import Nuisance, NuisanceLikelihood, NuisancePoint
 from steropes.priors import Laplace, Normal
-from steropes.solve.certificate import certificate
 from steropes.solve.certified import certified_fit
+from steropes.solve.optimality.certificate import certificate
 
 
 class ShiftedLinear(NuisanceLikelihood):

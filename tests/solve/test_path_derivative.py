@@ -5,7 +5,7 @@ import pytest
 from test_batch import batch_of, setting, weights_of
 
 from simulators import FAMILIES
-from steropes.solve.quadratic import QuadraticModel
+from steropes.solve.subproblem import QuadraticModel
 
 
 def fitted(family, rng, B=3):

@@ -8,16 +8,16 @@ from steropes.backends.thread_pool import ThreadPool
 from steropes.design import as_design
 from steropes.likelihoods import LogisticLikelihood
 from steropes.solve import Batch
-from steropes.solve.bfgs import BfgsPairs
-from steropes.solve.convergence_rate import LOOSEST, TIGHTEST, Rates
-from steropes.solve.damping import DAMPEST, Damping
 from steropes.solve.data_term import LocalTerm
-from steropes.solve.descent_state import DescentState
-from steropes.solve.elastic_net_penalty import ElasticNetPenalty
-from steropes.solve.hessians import Hessians
-from steropes.solve.policy import WorkingSetPolicy
-from steropes.solve.quadratic import QuadraticModel, SharedMatrix
-from steropes.solve.working_set import most_urgent
+from steropes.solve.proximal_newton.damping import DAMPEST, Damping
+from steropes.solve.proximal_newton.descent_state import DescentState
+from steropes.solve.proximal_newton.elastic_net_penalty import ElasticNetPenalty
+from steropes.solve.proximal_newton.working_set import most_urgent
+from steropes.solve.quasi_newton.bfgs import BfgsPairs
+from steropes.solve.quasi_newton.convergence_rate import LOOSEST, TIGHTEST, Rates
+from steropes.solve.quasi_newton.hessians import Hessians
+from steropes.solve.solver_policy import WorkingSetPolicy
+from steropes.solve.subproblem import QuadraticModel, SharedMatrix
 
 
 def test_a_replicate_is_slow_where_its_last_step_brought_little():

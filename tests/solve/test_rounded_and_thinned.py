@@ -10,9 +10,10 @@ from steropes import Laplace, LogisticRegression, PoissonRegression
 from steropes.backends import get_backend
 from steropes.design import as_design
 from steropes.likelihoods import CoxLikelihood, LogisticLikelihood
-from steropes.solve import Batch, hessians
+from steropes.solve import Batch
 from steropes.solve.data_term import LocalTerm
 from steropes.solve.data_term.row_subsampling import thinned
+from steropes.solve.quasi_newton import hessians
 from tuning import tune_solver
 
 

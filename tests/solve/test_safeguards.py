@@ -6,7 +6,7 @@ from scipy import sparse, special
 from sklearn.model_selection import KFold
 
 import steropes
-from steropes.solve.elastic_net_penalty import ElasticNetPenalty
+from steropes.solve.proximal_newton.elastic_net_penalty import ElasticNetPenalty
 
 
 def rare_columns(rng, n, p, highest):

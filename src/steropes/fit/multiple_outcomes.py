@@ -12,11 +12,11 @@ import numpy as np
 from ..likelihoods import Likelihood
 from ..likelihoods.multi_outcome import MultiOutcomeLikelihood
 from ..solve import Batch, Fit
-from ..solve.certificate import certificates
 from ..solve.data_term import WorkingColumns
 from ..solve.data_term.working_set_term import WorkingSetTerm
-from ..solve.hessian_form import in_single_precision
-from ..solve.shared_hessian import SharedHessian
+from ..solve.optimality.certificate import certificates
+from ..solve.quasi_newton.hessian_form import in_single_precision
+from ..solve.quasi_newton.shared_hessian import SharedHessian
 from .mean_curvature import MeanCurvature
 from .problem import Problem
 from .replicates import LANES
@@ -61,7 +61,7 @@ class OutcomeFit:
     number : int
         Position of the outcome among the problems.
     fit : Fit
-        The fit with the certificate of `steropes.solve.certificate`.
+        The fit with the certificate of `steropes.solve.optimality.certificate`.
     eta : (n, 1) array
         Linear predictors in the rows of X.
     """

@@ -16,8 +16,8 @@ import numpy as np
 
 from ..priors import INFINITE_PENALTY, Penalty, Prior
 from ..solve import Batch, Fit
-from ..solve.certificate import certificate
 from ..solve.certified import certified_fit
+from ..solve.optimality.certificate import certificate
 from .problem import Problem
 
 __all__ = ["PriorSolution", "certified_fit_under_prior", "solve_under_prior"]

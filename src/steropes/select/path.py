@@ -18,8 +18,8 @@ from .fold_refusals import ShortFits, refuse_loose_folds
 from .fold_screening import FoldScreening, Start
 from .folds import TrainingRows, WithAllRows, cut
 from .path_extrapolation import Course
+from .path_policy import PathPolicy
 from .path_start import beginning
-from .policy import PathPolicy
 from .search import Progress, Selection, VariancePath, readable, standard_error
 from .silent_folds import refuse_silent_folds
 from .tolerances import Tolerances

@@ -12,10 +12,10 @@ import pandas as pd
 
 from ..errors import DataError
 from ..priors import Prior
-from . import policy as policies
+from . import path_policy as policies
 from .curve import near, next_step, passed, promise, toward
 from .cyclops import CyclopsSearch, cyclops_variance
-from .policy import PathPolicy
+from .path_policy import PathPolicy
 from .variance_prediction import Foreseen
 
 __all__ = [
@@ -74,7 +74,7 @@ class VariancePath(ABC):
     progress : callable or None
         Called with what is done now and the share of it that is done.
     policy : PathPolicy, optional
-        By default `steropes.select.policy.DEFAULT`.
+        By default `steropes.select.path_policy.DEFAULT`.
     """
 
     def __init__(

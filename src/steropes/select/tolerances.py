@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .policy import PathPolicy
+from .path_policy import PathPolicy
 
 __all__ = ["Tolerances"]
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .policy import DEFAULT, PathPolicy
+from .path_policy import DEFAULT, PathPolicy
 
 __all__ = ["Foreseen", "foreseen", "look_ahead"]
 

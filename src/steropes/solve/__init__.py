@@ -1,7 +1,7 @@
 """The solver: replicates in, fits with certificates out; it never looks into a likelihood."""
 
-from .batch import Batch
 from .common import Common
 from .fit import Fit
+from .proximal_newton.batch import Batch
 
 __all__ = ["Batch", "Common", "Fit"]

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from .batch import Batch
-from .certificate import certificate_at
 from .fit import Fit
+from .optimality.certificate import certificate_at
 from .problem_protocol import SolverProblem
+from .proximal_newton.batch import Batch
 
 __all__ = ["certified_fit"]
 

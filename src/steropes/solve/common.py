@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .data_term import WorkingSet
-from .shared_hessian import SharedHessian
+from .quasi_newton.shared_hessian import SharedHessian
 
 __all__ = ["Common"]
 

@@ -24,9 +24,9 @@ from ..design import Design
 from ..design.column_storage import Block, DenseBlock, SparseBlock
 from ..errors import DataError
 from ..likelihoods import ConditionalPoissonLikelihood, CoxLikelihood
-from .certificate import units, violations
 from .fit import Fit
 from .fit_trace import FitTrace
+from .optimality.certificate import units, violations
 
 __all__ = ["solve_ccd"]
 
@@ -56,7 +56,7 @@ def solve_ccd(
     l1, l2 : (p,) arrays
         λ and κ of all columns, in X's units.
     tol : float
-        Largest KKT violation (`steropes.solve.certificate`), over all columns and with the
+        Largest KKT violation (`steropes.solve.optimality.certificate`) of all columns, by the
         likelihood's own gradient, at which the sweeps end.
     max_iter : int
         Sweeps over all coordinates.

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..likelihoods.nuisance_likelihood import Nuisance
 from .data_term import DataTerm
-from .iterate import Iterate
+from .proximal_newton.iterate import Iterate
 
 __all__ = ["Fit", "fits"]
 

@@ -24,7 +24,7 @@ from ...solve.data_term import (
 )
 from ...solve.data_term.sharded.local_shards import ShardBindings
 from ...solve.data_term.sharded.shard_messages import Answer, Request, ShardContext
-from ...solve.shared_hessian import SharedHessian
+from ...solve.quasi_newton.shared_hessian import SharedHessian
 from ..problem import Problem
 from .model_columns_by_block import ColumnMaker, column_makers, eta_rows_by_block, sharded_x
 from .protocols import Blocks

@@ -20,7 +20,7 @@ import numpy as np
 from ...backends.thread_pool import ThreadPool
 from ...likelihoods.nuisance_likelihood import Nuisance
 from ...priors import Prior
-from ..quadratic import ColumnOperator
+from ..subproblem import ColumnOperator
 
 __all__ = ["Accuracy", "CurvatureAt", "DataTerm", "Trial"]
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 import numpy as np
 
 from ...priors import INFINITE_PENALTY, GroupPenalty, Prior
-from ..batch import Batch, Callback
-from ..certificate import units
 from ..data_term import DataTerm
 from ..fit import Fit, fits
-from ..psd_modification import make_positive_definite
-from ..shared_hessian import SharedHessian
+from ..optimality.certificate import units
+from ..proximal_newton.batch import Batch, Callback
+from ..quasi_newton.hessian_modification import make_positive_definite
+from ..quasi_newton.shared_hessian import SharedHessian
 from .group_penalty_model import minimise_group_model
 
 __all__ = ["GroupPenaltyBatch"]

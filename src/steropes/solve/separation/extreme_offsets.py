@@ -8,8 +8,8 @@ from typing import TypeVar
 import numpy as np
 
 from ...errors import SeparationError, listed
-from ..batch import Batch
 from ..problem_protocol import SolverProblem
+from ..proximal_newton.batch import Batch
 from .protocols import RefittableProblem
 
 __all__ = ["FAR", "extreme_offsets", "refuse_for_offsets"]

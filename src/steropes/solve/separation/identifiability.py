@@ -14,10 +14,10 @@ from scipy import linalg
 from ...design.protocols import AnyRows
 from ...errors import SeparationError, listed
 from ...likelihoods.nuisance_likelihood import NuisanceLikelihood
-from ..batch import Batch
 from ..fit import Fit
 from ..hessian import hessian
 from ..linear_predictor import bound_weights, linear_predictor
+from ..proximal_newton.batch import Batch
 from .extreme_offsets import refuse_for_offsets
 from .protocols import RefittableProblem
 from .separation_lp import ordering_direction

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .policy import WorkingSetPolicy
+from ..solver_policy import WorkingSetPolicy
 
 __all__ = ["most_urgent"]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...backends.thread_pool import ThreadPool
+from ....backends.thread_pool import ThreadPool
 
 __all__ = ["STRONG", "allocate_squares", "collect_pairs"]
 

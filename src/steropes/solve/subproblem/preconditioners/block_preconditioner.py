@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...backends.cpu.block_cholesky import factor_blocks, merge, solve_blocks
-from ...backends.tall_reductions import columns
-from ...backends.thread_pool import balanced_chunks
-from .reduced_matrix import ReducedMatrix
+from ....backends.cpu.block_cholesky import factor_blocks, merge, solve_blocks
+from ....backends.tall_reductions import columns
+from ....backends.thread_pool import balanced_chunks
+from ..reduced_matrix import ReducedMatrix
 
 __all__ = ["BlockPreconditioner", "ColumnBlocks"]
 

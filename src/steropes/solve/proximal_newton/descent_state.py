@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .convergence_rate import Rates
+from ..quasi_newton.convergence_rate import Rates
 from .damping import Damping
 
 __all__ = ["EARLY_LOOKS", "DescentState"]

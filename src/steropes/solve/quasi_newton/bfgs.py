@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..backends.tall_reductions import column_sum
-from .quadratic import LowRank, QuadraticModel
+from ...backends.tall_reductions import column_sum
+from ..subproblem import LowRank, QuadraticModel
 
 __all__ = ["BfgsPairs"]
 

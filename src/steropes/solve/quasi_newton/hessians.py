@@ -11,15 +11,15 @@ from functools import partial
 
 import numpy as np
 
+from ..data_term import Accuracy, DataTerm
+from ..proximal_newton.descent_state import DescentState
+from ..proximal_newton.elastic_net_penalty import ElasticNetPenalty
+from ..proximal_newton.step import Curvatures
+from ..solver_policy import HessianPolicy
+from ..subproblem import ColumnMatrix, QuadraticModel, SharedMatrix
 from .bfgs import BfgsPairs
-from .data_term import Accuracy, DataTerm
-from .descent_state import DescentState
-from .elastic_net_penalty import ElasticNetPenalty
 from .hessian_form import in_single_precision, one_row_in, too_wide
-from .policy import HessianPolicy
-from .quadratic import ColumnMatrix, QuadraticModel, SharedMatrix
 from .shared_hessian import SharedHessian
-from .step import Curvatures
 
 __all__ = ["Hessians"]
 

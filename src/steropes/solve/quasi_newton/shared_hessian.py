@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..backends.thread_pool import ThreadPool
-from .certificate import floored_curvature
-from .data_term import CurvatureAt, DataTerm
+from ...backends.thread_pool import ThreadPool
+from ..data_term import CurvatureAt, DataTerm
+from ..optimality.certificate import floored_curvature
+from ..subproblem import ColumnMatrix, ColumnOperator, QuadraticModel, ReducedMatrix, SharedMatrix
 from .growable_matrix import GrowingMatrix
-from .psd_modification import make_positive_definite
-from .quadratic import ColumnMatrix, ColumnOperator, QuadraticModel, ReducedMatrix, SharedMatrix
+from .hessian_modification import make_positive_definite
 
 __all__ = ["SharedHessian"]
 

@@ -10,8 +10,8 @@ from ...backends.tall_reductions import column_max, row_any
 from ...backends.thread_pool import ThreadPool
 from . import dense_products
 from .coordinate_sweeps import PanelSweeps, SingleSweeps
-from .correlated_pairs import allocate_squares, collect_pairs
 from .low_rank import LowRank
+from .preconditioners.correlated_pairs import allocate_squares, collect_pairs
 from .reduced_matrix import ReducedMatrix, Sweeps
 
 __all__ = ["SharedMatrix", "as_precision"]

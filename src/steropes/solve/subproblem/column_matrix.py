@@ -10,8 +10,8 @@ from ...backends.cpu.block_cholesky import block_squares
 from ...backends.tall_reductions import column_any
 from ...backends.thread_pool import ThreadPool
 from .coordinate_sweeps import own_terms
-from .correlated_pairs import allocate_squares
 from .low_rank import LowRank
+from .preconditioners.correlated_pairs import allocate_squares
 from .reduced_matrix import ReducedMatrix, Sweeps
 
 __all__ = ["ColumnMatrix", "ColumnOperator"]

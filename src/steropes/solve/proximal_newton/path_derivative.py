@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..backends.tall_reductions import column_max, column_sum
+from ...backends.tall_reductions import column_max, column_sum
+from ..data_term import DataTerm
 from .damping import Damping
-from .data_term import DataTerm
 from .elastic_net_penalty import ElasticNetPenalty
 from .iterate import Iterate
 from .step import Curvatures, minima

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from steropes.backends.thread_pool import ThreadPool
-from steropes.solve.quadratic import LowRank, QuadraticModel, SharedMatrix
-from steropes.solve.quadratic import minimise as search_module
-from steropes.solve.quadratic import shared_matrix as shared_module
-from steropes.solve.quadratic.coordinate_sweeps import SingleSweeps
-from steropes.solve.quadratic.partial_cholesky import Cholesky
-from steropes.solve.quadratic.support_newton import support_steps
+from steropes.solve.subproblem import LowRank, QuadraticModel, SharedMatrix
+from steropes.solve.subproblem import minimise as search_module
+from steropes.solve.subproblem import shared_matrix as shared_module
+from steropes.solve.subproblem.conjugate_gradients import support_steps
+from steropes.solve.subproblem.coordinate_sweeps import SingleSweeps
+from steropes.solve.subproblem.preconditioners.partial_cholesky import Cholesky
 
 
 def by_descent(H, g, beta, l1, l2, sweeps=20_000):
@@ -241,7 +241,7 @@ def test_low_rank_terms_are_part_of_the_model(rng):
 
 def test_a_model_that_few_coordinates_matter_to_is_solved_over_all(monkeypatch, rng):
     """What lies outside of the part that is looked at joins it where it wants to move."""
-    from steropes.solve.quadratic import quadratic_model as model_module
+    from steropes.solve.subproblem import quadratic_model as model_module
 
     k, B = 120, 3
     G, sigma, g, beta, l1, l2 = model(rng, k, B, correlated=0.5)

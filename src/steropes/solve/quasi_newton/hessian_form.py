@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from .data_term import DataTerm
-from .elastic_net_penalty import ElasticNetPenalty
-from .policy import HessianPolicy
+from ..data_term import DataTerm
+from ..proximal_newton.elastic_net_penalty import ElasticNetPenalty
+from ..solver_policy import HessianPolicy
 
 __all__ = ["in_single_precision", "one_row_in", "too_wide"]
 

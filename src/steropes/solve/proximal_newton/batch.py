@@ -15,23 +15,23 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..backends.tall_reductions import column_max, row_any
-from ..likelihoods.nuisance_likelihood import Nuisance
-from ..priors import GroupPenalty, Prior
-from . import policy as policies
-from .certificate import units, violations
-from .data_term import DataTerm
+from ...backends.tall_reductions import column_max, row_any
+from ...likelihoods.nuisance_likelihood import Nuisance
+from ...priors import GroupPenalty, Prior
+from .. import solver_policy as policies
+from ..data_term import DataTerm
+from ..fit import Fit, fits
+from ..fit_trace import FitTrace
+from ..optimality.certificate import units, violations
+from ..optimality.kkt_screening import outside_violations
+from ..optimality.score_units import local_score_variances, smaller_variances
+from ..quasi_newton.hessians import Hessians
+from ..quasi_newton.shared_hessian import SharedHessian
+from ..solver_policy import SolverPolicy
 from .descent_state import EARLY_LOOKS, DescentState
 from .elastic_net_penalty import ElasticNetPenalty, continuation_factors
-from .fit import Fit, fits
-from .fit_trace import FitTrace
-from .hessians import Hessians
 from .iterate import Iterate
-from .kkt_screening import outside_violations
 from .path_derivative import Response
-from .policy import SolverPolicy
-from .score_units import local_score_variances, smaller_variances
-from .shared_hessian import SharedHessian
 from .step import commit, propose, search
 from .working_set import most_urgent
 
@@ -56,7 +56,7 @@ class Batch:
         Whether replicates are of different outcomes: their supports have little in common, and
         the one Hessian, of all columns, is kept whatever it is worth to each.
     policy : SolverPolicy, optional
-        Tuning parameters, by default `steropes.solve.policy.DEFAULT`.
+        Tuning parameters, by default `steropes.solve.solver_policy.DEFAULT`.
 
     Attributes
     ----------
@@ -164,7 +164,7 @@ class Batch:
         Parameters
         ----------
         tol : float
-            Largest KKT violation, in the units of `steropes.solve.certificate`.
+            Largest KKT violation, in the units of `steropes.solve.optimality.certificate`.
         max_iter : int
             Newton steps.
         callback : callable, optional

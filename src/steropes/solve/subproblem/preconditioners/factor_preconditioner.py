@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...backends.tall_reductions import column_any, row_any
+from ....backends.tall_reductions import column_any, row_any
+from ..reduced_matrix import MatrixEntries
+from ..shared_matrix import as_precision
 from .inactive_columns import InactiveColumns, InactiveColumnsCache
 from .partial_cholesky import Cholesky
-from .reduced_matrix import MatrixEntries
-from .shared_matrix import as_precision
 
 __all__ = ["FactorPreconditioner"]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..data_term import DataTerm
 from .certificate import floored_curvature
-from .data_term import DataTerm
 
 __all__ = ["local_score_variances", "smaller_variances"]
 

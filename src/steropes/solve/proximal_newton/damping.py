@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..backends.tall_reductions import column_any
-from .certificate import violations
+from ...backends.tall_reductions import column_any
+from ..optimality.certificate import violations
 
 __all__ = ["Damping"]
 

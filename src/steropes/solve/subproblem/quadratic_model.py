@@ -7,11 +7,11 @@ import copy
 import numpy as np
 
 from ...backends.tall_reductions import row_any
-from ..certificate import violations
+from ..optimality.certificate import violations
 from .fixed_sign_minimum import cholesky_solve
 from .low_rank import LowRank
 from .minimise import Minimiser, ModelBatch
-from .preconditioner_cache import PreconditionerCache
+from .preconditioners.preconditioner_cache import PreconditionerCache
 from .reduced_matrix import Part, ReducedMatrix
 
 __all__ = ["QuadraticModel"]

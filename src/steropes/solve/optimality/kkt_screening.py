@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..backends.tall_reductions import column_max, row_max
+from ...backends.tall_reductions import column_max, row_max
 
 __all__ = ["outside_violations"]
 

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backends.protocols import Array
-from ..likelihoods.curvature import AnyCurvature
-from ..likelihoods.nuisance_likelihood import Nuisance
-from ..priors import INFINITE_PENALTY
-from .hessian import diagonal
-from .linear_predictor import bound_weights, linear_predictor
-from .problem_protocol import SolverProblem
+from ...backends.protocols import Array
+from ...likelihoods.curvature import AnyCurvature
+from ...likelihoods.nuisance_likelihood import Nuisance
+from ...priors import INFINITE_PENALTY
+from ..hessian import diagonal
+from ..linear_predictor import bound_weights, linear_predictor
+from ..problem_protocol import SolverProblem
 
 __all__ = [
     "certificate",

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...backends.tall_reductions import columns
+from ....backends.tall_reductions import columns
+from ..conjugate_gradients import ITERATIONS
+from ..reduced_matrix import MatrixEntries, ReducedMatrix
 from .block_preconditioner import BlockPreconditioner, ColumnBlocks
 from .factor_preconditioner import FactorPreconditioner, System
-from .reduced_matrix import MatrixEntries, ReducedMatrix
-from .support_newton import ITERATIONS
 
 __all__ = ["Inverse", "PreconditionerCache"]
 

@@ -20,12 +20,12 @@ from ...backends.tall_reductions import (
     row_max,
     row_min,
 )
-from ..certificate import violations
+from ..optimality.certificate import violations
+from .conjugate_gradients import support_steps
 from .fixed_sign_minimum import fixed_sign_minimum
 from .low_rank import LowRank
-from .preconditioner_cache import PreconditionerCache
+from .preconditioners.preconditioner_cache import PreconditionerCache
 from .reduced_matrix import Part, ReducedMatrix
-from .support_newton import support_steps
 
 __all__ = ["Minimiser", "ModelBatch"]
 

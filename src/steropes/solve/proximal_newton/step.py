@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.tall_reductions import column_all, column_max, column_sum, columns
-from .bfgs import BfgsPairs
+from ...backends.tall_reductions import column_all, column_max, column_sum, columns
+from ..data_term import DataTerm, Trial
+from ..quasi_newton.bfgs import BfgsPairs
+from ..quasi_newton.shared_hessian import SharedHessian
+from ..subproblem import LowRank, QuadraticModel
 from .damping import Damping
-from .data_term import DataTerm, Trial
 from .elastic_net_penalty import ElasticNetPenalty
 from .iterate import Iterate
-from .quadratic import LowRank, QuadraticModel
-from .shared_hessian import SharedHessian
 
 __all__ = ["Proposal", "commit", "minima", "propose", "search"]
 

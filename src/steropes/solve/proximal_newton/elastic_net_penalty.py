@@ -7,8 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from ..backends.tall_reductions import column_sum, row_any
-from ..priors import INFINITE_PENALTY
+from ...backends.tall_reductions import column_sum, row_any
+from ...priors import INFINITE_PENALTY
 
 __all__ = ["ElasticNetPenalty", "continuation_factors"]
 

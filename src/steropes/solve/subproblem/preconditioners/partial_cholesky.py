@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy import linalg
 
-from ...backends.thread_pool import ThreadPool
-from . import dense_products
+from ....backends.thread_pool import ThreadPool
+from .. import dense_products
 
 __all__ = ["Cholesky"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..backends.thread_pool import ThreadPool
+from ...backends.thread_pool import ThreadPool
 
 __all__ = ["GrowingMatrix"]
 

@@ -1,0 +1,1 @@
+"""Violations of the optimality (KKT) conditions, their units and the certificate of a fit."""

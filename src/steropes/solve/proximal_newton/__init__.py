@@ -1,0 +1,1 @@
+"""Proximal Newton steps with a line search, damping and a growing working set."""

@@ -1,0 +1,1 @@
+"""Hessians of the quadratic models: shared between replicates, updated (BFGS) and recomputed."""

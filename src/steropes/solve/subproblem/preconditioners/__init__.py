@@ -1,0 +1,1 @@
+"""Preconditioners of conjugate gradients: blocks of correlated columns, or a partial factor."""
