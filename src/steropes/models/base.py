@@ -209,6 +209,7 @@ class PenalizedModel(ConfidenceIntervals, LinearPrediction, FormulaMixin, BaseEs
         Returns
         -------
         self
+            The fitted model.
 
         Raises
         ------

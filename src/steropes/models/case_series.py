@@ -131,6 +131,7 @@ class SelfControlledCaseSeries(ConditionalPoissonRegression):
         Returns
         -------
         self
+            The fitted model.
 
         Raises
         ------

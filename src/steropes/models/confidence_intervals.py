@@ -79,6 +79,10 @@ class ConfidenceIntervals(Resampling, ProfileLikelihood, HypothesisTests):
         NotConvergedWarning
             If fits stopped before their tolerance; unknown limits of profiles are NaN.
 
+        References
+        ----------
+        Venzon and Moolgavkar (1988), Applied Statistics 37:87–94 (profile).
+
         Examples
         --------
         >>> import steropes
@@ -86,10 +90,6 @@ class ConfidenceIntervals(Resampling, ProfileLikelihood, HypothesisTests):
         >>> model = steropes.LogisticRegression().fit(X, y)
         >>> model.confint("x0", method="profile").round(2).loc["x0"].tolist()
         [-1.88, 5.34]
-
-        References
-        ----------
-        Venzon and Moolgavkar (1988), Applied Statistics 37:87–94 (profile).
         """
         check_is_fitted(self, "coef_")
         names = self._coefficient_names()

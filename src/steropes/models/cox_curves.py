@@ -94,6 +94,7 @@ class CoxCurves(WaldInference):
         Parameters
         ----------
         X : array, sparse matrix, data frame or Design, (n, p)
+            Covariates, with the columns of the fit.
         times : (T,) array, optional
             Default the event times (of the row's stratum).
         level : float
@@ -101,6 +102,7 @@ class CoxCurves(WaldInference):
         strata : (n,) labels, optional
             Required if the model was fitted with strata.
         offset : (n,) array, optional
+            Known term of the linear predictor. Default 0.
 
         Returns
         -------
@@ -242,6 +244,7 @@ class CoxCurves(WaldInference):
         strata : (n,) labels, optional
             Required if the model was fitted with strata, which remain unchanged.
         offset : (n,) array, optional
+            Known term of the linear predictor. Default 0.
 
         Returns
         -------

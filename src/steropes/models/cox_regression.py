@@ -224,7 +224,9 @@ class CoxRegression(CoxCurves, ProportionalHazardsModel):
         Parameters
         ----------
         X : array, sparse matrix, data frame or Design, (n, p)
+            Covariates, with the columns of the fit.
         offset : (n,) array, optional
+            Known term of the linear predictor. Default 0.
         time : float, optional
             The time at which the effects are evaluated; required with ``time_varying`` and
             refused without.
@@ -256,10 +258,12 @@ class CoxRegression(CoxCurves, ProportionalHazardsModel):
         Parameters
         ----------
         X : array, sparse matrix, data frame or Design, (n, p)
+            Covariates, with the columns of the fit.
         times : (T,) array
         strata : (n,) labels, optional
             Required if the model was fitted with strata.
         offset : (n,) array, optional
+            Known term of the linear predictor. Default 0.
 
         Returns
         -------
@@ -323,11 +327,15 @@ class CoxRegression(CoxCurves, ProportionalHazardsModel):
         Parameters
         ----------
         X : array, sparse matrix, data frame or Design, (n, p)
+            Covariates, with the columns of the fit.
         y : structured array
             As in ``fit``.
         sample_weight : (n,) array, optional
+            Nonnegative row weights. Default 1.
         strata : (n,) labels, optional
+            Labels of strata. Default none.
         offset : (n,) array, optional
+            Known term of the linear predictor. Default 0.
         return_se : bool
             Whether to return the standard error too, from the infinitesimal jackknife with the
             weights of pairs as given, as in R's ``survival::concordance``.
@@ -390,14 +398,17 @@ class CoxRegression(CoxCurves, ProportionalHazardsModel):
         Parameters
         ----------
         X : array, sparse matrix, data frame or Design, (n, p)
+            Covariates, with the columns of the fit.
         y : structured array
             As in ``fit``; without entry times.
         times : (T,) array
         sample_weight : (n,) array, optional
+            Nonnegative row weights. Default 1.
         strata : (n,) labels, optional
             Required if the model was fitted with strata; risks include the baseline and are
             compared across strata.
         offset : (n,) array, optional
+            Known term of the linear predictor. Default 0.
         level : float
             Confidence level of the intervals, which are symmetric on the logit scale.
 

@@ -185,10 +185,12 @@ class FineGrayRegression(ProportionalHazardsModel):
         Parameters
         ----------
         X : array, sparse matrix, data frame or Design, (n, p)
+            Covariates, with the columns of the fit.
         times : (T,) array
         strata : (n,) labels, optional
             Required if the model was fitted with strata.
         offset : (n,) array, optional
+            Known term of the linear predictor. Default 0.
 
         Returns
         -------
@@ -214,6 +216,7 @@ class FineGrayRegression(ProportionalHazardsModel):
         Parameters
         ----------
         X : array, sparse matrix, data frame or Design, (n, p)
+            Covariates, with the columns of the fit.
         times : (T,) array, optional
             Default the times of the event of interest (in the row's stratum).
         level : float
@@ -222,6 +225,7 @@ class FineGrayRegression(ProportionalHazardsModel):
         strata : (n,) labels, optional
             Required if the model was fitted with strata.
         offset : (n,) array, optional
+            Known term of the linear predictor. Default 0.
         cluster : (n_fit,) labels, optional
             Labels of the rows of the fit; influences are summed within clusters.
 
@@ -317,12 +321,15 @@ class FineGrayRegression(ProportionalHazardsModel):
         Parameters
         ----------
         X : array, sparse matrix, data frame or Design, (n, p)
+            Covariates, with the columns of the fit.
         y : structured array
             As in ``fit``.
         sample_weight : (n,) array, optional
+            Nonnegative row weights. Default 1.
         strata : (n,) labels, optional
             Pairs are formed within strata.
         offset : (n,) array, optional
+            Known term of the linear predictor. Default 0.
         return_se : bool
             Whether to return the standard error too, from the infinitesimal jackknife, as in R's
             ``survival::concordance``.

@@ -187,6 +187,7 @@ class LinearRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
         Parameters
         ----------
         X : array, sparse matrix, data frame or Design, (n, p)
+            Covariates, with the columns of the fit.
         y : (n,) array
         sample_weight, offset : (n,) arrays, optional
             scikit-learn routes an offset after ``set_score_request(offset=True)``.

@@ -184,6 +184,7 @@ class LogisticRegression(ClassifierMixin, GeneralizedResiduals, PenalizedModel):
         Parameters
         ----------
         X : array, sparse matrix, data frame or Design, (n, p)
+            Covariates, with the columns of the fit.
         y : (n,) array
             Labels.
         sample_weight, offset : (n,) arrays, optional

@@ -160,6 +160,7 @@ class PoissonRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
         Parameters
         ----------
         X : array, sparse matrix, data frame or Design, (n, p)
+            Covariates, with the columns of the fit.
         y : (n,) array
             Counts.
         sample_weight, offset, exposure : (n,) arrays, optional

@@ -329,9 +329,11 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
         Parameters
         ----------
         X : array, sparse matrix, data frame or Design, (n, p)
+            Covariates, with the columns of the fit.
         times : (m,) array or float
             In any order.
         offset : (n,) array, optional
+            Known term of the linear predictor. Default 0.
 
         Returns
         -------
@@ -395,6 +397,7 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
         Parameters
         ----------
         X : array, sparse matrix, data frame or Design, (n, p)
+            Covariates, with the columns of the fit.
         y : structured array
             As in ``fit``.
         sample_weight, offset, return_se, cluster, ipcw, tau

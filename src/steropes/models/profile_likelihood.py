@@ -81,6 +81,10 @@ class ProfileLikelihood(WaldInference):
             Fits stopped before their tolerance: points that were asked for are NaN, and adaptive
             ones are left out.
 
+        References
+        ----------
+        Barndorff-Nielsen and Cox (1994), Inference and Asymptotics, §3.4.
+
         Examples
         --------
         >>> import steropes
@@ -88,10 +92,6 @@ class ProfileLikelihood(WaldInference):
         >>> model = steropes.LogisticRegression().fit(X, y)
         >>> model.profile("x0", [0.0, model.coef_[0]]).round(3).values.tolist()
         [[0.0, -4.159, 0.5], [1.386, -3.819, 0.0]]
-
-        References
-        ----------
-        Barndorff-Nielsen and Cox (1994), Inference and Asymptotics, §3.4.
         """
         check_is_fitted(self, "coef_")
         names = self._coefficient_names()

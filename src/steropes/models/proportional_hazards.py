@@ -143,6 +143,7 @@ class ProportionalHazardsModel(PenalizedModel):
         Parameters
         ----------
         X : array, sparse matrix, data frame or Design, (n, p)
+            Covariates, with the columns of the fit.
         q : number or (m,) array
             Between 0 and 1.
         level : float, optional
@@ -151,6 +152,7 @@ class ProportionalHazardsModel(PenalizedModel):
         strata : (n,) labels, optional
             Required if the model was fitted with strata.
         offset : (n,) array, optional
+            Known term of the linear predictor. Default 0.
 
         Returns
         -------

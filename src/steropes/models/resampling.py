@@ -110,6 +110,10 @@ class Resampling(WaldInference):
         draws are distributed forty at a time, and the data once to each worker. Blocks of a
         `ShardedDesign` remain where they are.
 
+        References
+        ----------
+        Efron and Tibshirani (1993), An Introduction to the Bootstrap, ch. 9 (pairs), 13, 14.
+
         Examples
         --------
         >>> import numpy as np
@@ -123,10 +127,6 @@ class Resampling(WaldInference):
         <Bootstrap of 2 coefficients: 50 draws of clusters>
         >>> bool(draws.confint(0.9).loc["x0", "lower"] > 0)
         True
-
-        References
-        ----------
-        Efron and Tibshirani (1993), An Introduction to the Bootstrap, ch. 9 (pairs), 13, 14.
         """
         check_is_fitted(self, "coef_")
         if isinstance(n, bool) or not isinstance(n, Integral) or n < 2:

@@ -106,6 +106,12 @@ class WaldInference(SingleThreadedMethods):
             Under a Laplace prior, because penalised coefficients have no covariance matrix and
             the others none that accounts for the selection; use profiles or the bootstrap.
 
+        References
+        ----------
+        Huber (1967), Proc. Fifth Berkeley Symp. 1:221–233. White (1980), Econometrica
+        48:817–838. Liang and Zeger (1986), Biometrika 73:13–22. Lin and Wei (1989), JASA
+        84:1074–1078. Fine and Gray (1999), JASA 94:496–509.
+
         Examples
         --------
         >>> import steropes
@@ -115,12 +121,6 @@ class WaldInference(SingleThreadedMethods):
         [[2.5, -2.5], [-2.5, 5.0]]
         >>> model.vcov("robust", cluster=["a", "b", "a", "b"]).round(2).to_numpy().tolist()
         [[0.5, 0.5], [0.5, 0.5]]
-
-        References
-        ----------
-        Huber (1967), Proc. Fifth Berkeley Symp. 1:221–233. White (1980), Econometrica
-        48:817–838. Liang and Zeger (1986), Biometrika 73:13–22. Lin and Wei (1989), JASA
-        84:1074–1078. Fine and Gray (1999), JASA 94:496–509.
         """
         check_is_fitted(self, "coef_")
         if not isinstance(kind, str) or kind not in ("model", "robust"):

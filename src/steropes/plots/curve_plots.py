@@ -51,10 +51,12 @@ def survival_curves(
     time_label : str
         The label of the time axis.
     ax : matplotlib Axes, optional
+        Axes to draw on. Default: those of a new figure.
 
     Returns
     -------
     matplotlib Axes
+        The axes with the plot.
 
     Raises
     ------
@@ -106,10 +108,12 @@ def incidence_curves(
     time_label : str
         The label of the time axis.
     ax : matplotlib Axes, optional
+        Axes to draw on. Default: those of a new figure.
 
     Returns
     -------
     matplotlib Axes
+        The axes with the plot.
 
     Raises
     ------

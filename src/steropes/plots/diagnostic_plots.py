@@ -137,10 +137,12 @@ def calibration(table: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
         The result of `steropes.calibration_table`: ``predicted``, ``observed``, ``lower``,
         ``upper`` and ``people``, to which the areas of the dots are proportional.
     ax : matplotlib Axes, optional
+        Axes to draw on. Default: those of a new figure.
 
     Returns
     -------
     matplotlib Axes
+        The axes with the plot.
     """
     require_columns(table, ("people", "predicted", "observed", "lower", "upper"), "calibration")
     ax = get_axes(ax, (5.0, 5.0))

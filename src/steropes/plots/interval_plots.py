@@ -46,10 +46,12 @@ def profile_curve(
     name : str, optional
         The label of the axis; default "Coefficient".
     ax : matplotlib Axes, optional
+        Axes to draw on. Default: those of a new figure.
 
     Returns
     -------
     matplotlib Axes
+        The axes with the plot.
 
     Raises
     ------
@@ -161,10 +163,12 @@ def forest(
     exponentiate : bool
         Whether to draw exp(coef), a ratio, on a log scale.
     ax : matplotlib Axes, optional
+        Axes to draw on. Default: those of a new figure.
 
     Returns
     -------
     matplotlib Axes
+        The axes with the plot.
 
     Raises
     ------

@@ -49,10 +49,12 @@ def coefficient_paths(
     label : int
         Number of coefficients to colour and name, the largest at the right end; default 7.
     ax : matplotlib Axes, optional
+        Axes to draw on. Default: those of a new figure.
 
     Returns
     -------
     matplotlib Axes
+        The axes with the plot.
     """
     if not isinstance(path, pd.DataFrame) or len(path) < 2:
         raise DataError("path must be a table of at least two variances: coefficient_path(...).")
@@ -116,10 +118,12 @@ def cross_validation_curve(model: Any, *, ax: Axes | None = None) -> Axes:
         side, or the information criterion. Slopes that the search computed are short lines. The
         axis at the top shows the number of nonzero coefficients.
     ax : matplotlib Axes, optional
+        Axes to draw on. Default: those of a new figure.
 
     Returns
     -------
     matplotlib Axes
+        The axes with the plot.
 
     Raises
     ------

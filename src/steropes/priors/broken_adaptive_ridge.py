@@ -52,6 +52,12 @@ class BrokenAdaptiveRidge(Prior):
     that the final coefficients imply. It therefore certifies a fixed point, not merely one step.
     The objective has many fixed points, and the certificate does not compare them.
 
+    References
+    ----------
+    Kawaguchi, Suchard, Liu and Li (2020), Statistics in Medicine 39:675–686.
+    Volinsky and Raftery (2000), Biometrics 56:256–262.
+    Dai, Chen, Sun, Liu and Li (2018), Journal of Multivariate Analysis 168:334–351.
+
     Examples
     --------
     >>> import numpy as np
@@ -62,12 +68,6 @@ class BrokenAdaptiveRidge(Prior):
     >>> prior = steropes.BrokenAdaptiveRidge(variance=4 / np.log(200))
     >>> (steropes.LinearRegression(prior=prior).fit(X, y).coef_ != 0).tolist()
     [True, False, False, False]
-
-    References
-    ----------
-    Kawaguchi, Suchard, Liu and Li (2020), Statistics in Medicine 39:675–686.
-    Volinsky and Raftery (2000), Biometrics 56:256–262.
-    Dai, Chen, Sun, Liu and Li (2018), Journal of Multivariate Analysis 168:334–351.
     """
 
     adaptive: ClassVar[bool] = True

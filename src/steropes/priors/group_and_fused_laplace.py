@@ -44,6 +44,11 @@ class GroupLaplace(Prior):
     ``optimality_`` measures the violations of ‖∇_g‖ ≤ λ_g for groups at zero and of
     ∇_g = −λ_g β_g / ‖β_g‖ for the others, in units of λ_g.
 
+    References
+    ----------
+    Yuan and Lin (2006), JRSS B 68:49–67. Meier, van de Geer and Bühlmann (2008), JRSS B 70:53–71.
+    Kyung, Gill, Ghosh and Casella (2010), Bayesian Analysis 5:369–412 (the prior).
+
     Examples
     --------
     >>> import numpy as np
@@ -54,11 +59,6 @@ class GroupLaplace(Prior):
     >>> prior = steropes.GroupLaplace(["a", "a", "b", "b"], variance=0.01)
     >>> (steropes.LinearRegression(prior=prior).fit(X, y).coef_ != 0).tolist()
     [True, True, False, False]
-
-    References
-    ----------
-    Yuan and Lin (2006), JRSS B 68:49–67. Meier, van de Geer and Bühlmann (2008), JRSS B 70:53–71.
-    Kyung, Gill, Ghosh and Casella (2010), Bayesian Analysis 5:369–412 (the prior).
     """
 
     optional_entries: ClassVar[frozenset[str]] = frozenset({"groups"})
@@ -114,6 +114,10 @@ class FusedLaplace(Prior):
     ``optimality_`` measures the violations in units of λ for the gradient with respect to the
     steps, whose elements are sums of the coefficients' gradient from one to the end of its chain.
 
+    References
+    ----------
+    Tibshirani, Saunders, Rosset, Zhu and Knight (2005), JRSS B 67:91–108.
+
     Examples
     --------
     >>> import numpy as np
@@ -124,10 +128,6 @@ class FusedLaplace(Prior):
     >>> prior = steropes.FusedLaplace([[0, 1, 2]], variance=0.001, level_variance=np.inf)
     >>> len(np.unique(steropes.LinearRegression(prior=prior).fit(X, y).coef_.round(6)))
     1
-
-    References
-    ----------
-    Tibshirani, Saunders, Rosset, Zhu and Knight (2005), JRSS B 67:91–108.
     """
 
     by_column: ClassVar[frozenset[str]] = frozenset()  # `of_columns` converts the chains

@@ -44,6 +44,11 @@ class Hierarchical(Prior):
         Columns left unpenalised, by name or position, or as a mask; they are in no group. An
         intercept is never penalised.
 
+    References
+    ----------
+    Suchard, Simpson, Zorych, Ryan and Madigan (2013), ACM TOMACS 23:10.
+    Lindley and Smith (1972), JRSS B 34:1–41.
+
     Examples
     --------
     >>> import numpy as np
@@ -55,11 +60,6 @@ class Hierarchical(Prior):
     >>> coef = steropes.LinearRegression(prior=prior).fit(X, y).coef_
     >>> bool(abs(coef[0] - coef[1]) < 0.1)
     True
-
-    References
-    ----------
-    Suchard, Simpson, Zorych, Ryan and Madigan (2013), ACM TOMACS 23:10.
-    Lindley and Smith (1972), JRSS B 34:1–41.
     """
 
     multi_valued: ClassVar[str | None] = "group_variance"

@@ -39,6 +39,15 @@ class Jeffreys(Prior):
     packages, which are preferable because the penalised likelihood of separated data is far from
     symmetric. Row weights also enter I(β): a weight of 2 is equivalent to the row given twice.
 
+    References
+    ----------
+    Jeffreys (1946), Proc. R. Soc. A 186:453–461.
+    Firth (1993), Biometrika 80:27–38.
+    Heinze and Schemper (2001), Biometrics 57:114–119; (2002), Statistics in Medicine 21:2409–2419.
+    Heinze and Puhr (2010), Statistics in Medicine 29:770–777 (conditional logistic).
+    Kohl, Plischke, Leffondré and Heinze (2015), Computer Methods and Programs in Biomedicine
+    118:218–233 (Fine and Gray).
+
     Examples
     --------
     The data are separated, so that the maximum likelihood estimate would be infinite.
@@ -48,15 +57,6 @@ class Jeffreys(Prior):
     >>> model = steropes.LogisticRegression(prior=steropes.Jeffreys()).fit(X, y)
     >>> bool(0 < model.coef_[0] < 2)
     True
-
-    References
-    ----------
-    Jeffreys (1946), Proc. R. Soc. A 186:453–461.
-    Firth (1993), Biometrika 80:27–38.
-    Heinze and Schemper (2001), Biometrics 57:114–119; (2002), Statistics in Medicine 21:2409–2419.
-    Heinze and Puhr (2010), Statistics in Medicine 29:770–777 (conditional logistic).
-    Kohl, Plischke, Leffondré and Heinze (2015), Computer Methods and Programs in Biomedicine
-    118:218–233 (Fine and Gray).
     """
 
     information_power: ClassVar[float] = 0.5

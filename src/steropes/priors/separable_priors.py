@@ -29,6 +29,11 @@ class Laplace(Prior):
     --------
     glmnet_lambda : Convert the variance to glmnet's λ.
 
+    References
+    ----------
+    Tibshirani (1996), JRSS B 58:267–288. Genkin, Lewis and Madigan (2007), Technometrics
+    49:291–304 (the prior).
+
     Examples
     --------
     >>> import numpy as np
@@ -39,11 +44,6 @@ class Laplace(Prior):
     >>> prior = steropes.Laplace(variance=0.001, exclude=[2])
     >>> (steropes.LinearRegression(prior=prior).fit(X, y).coef_ != 0).tolist()
     [True, False, True]
-
-    References
-    ----------
-    Tibshirani (1996), JRSS B 58:267–288. Genkin, Lewis and Madigan (2007), Technometrics
-    49:291–304 (the prior).
     """
 
     by_column: ClassVar[frozenset[str]] = frozenset({"variance"})
@@ -73,6 +73,10 @@ class Normal(Prior):
         Columns left unpenalised, by name or position, or as a mask. An intercept is never
         penalised.
 
+    References
+    ----------
+    Hoerl and Kennard (1970), Technometrics 12:55–67.
+
     Examples
     --------
     >>> import steropes
@@ -80,10 +84,6 @@ class Normal(Prior):
     >>> model = steropes.LinearRegression(prior=steropes.Normal(variance=0.5)).fit(X, y)
     >>> float(model.coef_[0])  # X'y / (X'X + 1 / 0.5) with X'X = 2 and X'y = 4
     1.0
-
-    References
-    ----------
-    Hoerl and Kennard (1970), Technometrics 12:55–67.
     """
 
     by_column: ClassVar[frozenset[str]] = frozenset({"variance"})
@@ -118,6 +118,10 @@ class ElasticNet(Prior):
     A cross-validation varies both variances so that the ratio of the two penalties, glmnet's
     α, stays the same.
 
+    References
+    ----------
+    Zou and Hastie (2005), JRSS B 67:301–320.
+
     Examples
     --------
     >>> import numpy as np
@@ -128,10 +132,6 @@ class ElasticNet(Prior):
     >>> prior = steropes.ElasticNet(laplace_variance=0.001, normal_variance=1.0)
     >>> (steropes.LinearRegression(prior=prior).fit(X, y).coef_ != 0).tolist()
     [True, False, False]
-
-    References
-    ----------
-    Zou and Hastie (2005), JRSS B 67:301–320.
     """
 
     by_column: ClassVar[frozenset[str]] = frozenset({"laplace_variance", "normal_variance"})

@@ -340,6 +340,7 @@ class CumulativeProbabilityModel(
         Parameters
         ----------
         X : array, sparse matrix, data frame or Design, (n, p)
+            Covariates, with the columns of the fit.
         y : (n,) array
             Without censoring.
         sample_weight, offset : (n,) arrays, optional

@@ -72,9 +72,11 @@ class CumulativeDiagnostics(SingleThreadedMethods):
         Parameters
         ----------
         X : array, sparse matrix, data frame or Design, (n, p)
+            Covariates, with the columns of the fit.
         y : (n,) array
             As in ``fit``.
         offset : (n,) array, optional
+            Known term of the linear predictor. Default 0.
 
         Returns
         -------
@@ -199,6 +201,7 @@ class CumulativeDiagnostics(SingleThreadedMethods):
         Parameters
         ----------
         ax : matplotlib Axes, optional
+            Axes to draw on. Default: those of a new figure.
         level : float or None
             Confidence level of the bands; None draws none.
         scale : {"linear", "log", "symlog"}
@@ -210,6 +213,7 @@ class CumulativeDiagnostics(SingleThreadedMethods):
         Returns
         -------
         matplotlib Axes
+            The axes with the plot.
 
         Raises
         ------

@@ -103,11 +103,13 @@ class CumulativePredictions(SingleThreadedMethods):
         Parameters
         ----------
         X : array, sparse matrix, data frame or Design, (rows, p)
+            Covariates, with the columns of the fit.
         y : number or (m,) array
             Points; between two outcomes the probability is that of the lower one.
         level : float, optional
             Confidence level; None (default) returns the estimates alone.
         offset : (rows,) array, optional
+            Known term of the linear predictor. Default 0.
         kind, cluster
             Kind of the intervals; see `CumulativePredictions`.
 
@@ -234,11 +236,13 @@ class CumulativePredictions(SingleThreadedMethods):
         Parameters
         ----------
         X : array, sparse matrix, data frame or Design, (rows, p)
+            Covariates, with the columns of the fit.
         q : number or (m,) array
             Probabilities between 0 and 1.
         level : float, optional
             Confidence level; None (default) returns the estimates alone.
         offset : (rows,) array, optional
+            Known term of the linear predictor. Default 0.
         kind, cluster
             Kind of the intervals; see `CumulativePredictions`.
 
@@ -309,9 +313,11 @@ class CumulativePredictions(SingleThreadedMethods):
         Parameters
         ----------
         X : array, sparse matrix, data frame or Design, (rows, p)
+            Covariates, with the columns of the fit.
         level : float, optional
             Confidence level; None (default) returns the estimates alone.
         offset : (rows,) array, optional
+            Known term of the linear predictor. Default 0.
         kind, cluster
             Kind of the intervals; see `CumulativePredictions`.
 
