@@ -10,7 +10,7 @@ help:
 	@echo "make demo    install, and answer a drug-safety question from a synthetic database"
 	@echo "make test    install, and run the tests"
 	@echo "make quick   run a subset of the tests that takes less than a minute"
-	@echo "make lint    check style and the direction of imports     make types   check types"
+	@echo "make lint    check style, imports and docstrings     make types   check types"
 	@echo "make site    build the documentation in site/"
 	@echo "make check   all of them      make clean   remove what these made"
 	@echo "make lock    fix the versions and hashes of a deployment      make audit   known vulnerabilities"
@@ -34,6 +34,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m tests.docs.public_docstrings
 
 types: $(VENV)/.dev
 	$(BIN)/mypy

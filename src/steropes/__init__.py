@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares these names 
         SelfControlledCaseSeries,
         fit_many,
     )
+    from .models.base import PenalizedModel
     from .models.coefficient_paths import coefficient_path
     from .models.cumulative import (
         Censored,
@@ -99,6 +100,7 @@ _HOMES = {
         "compare_links",
     ],
     "fit.shards": ["ShardedDesign"],
+    "models.base": ["PenalizedModel"],
     "models.coefficient_paths": ["coefficient_path"],
     "models.standardized_survival": ["StandardizedSurvival"],
     "priors": [
@@ -161,6 +163,7 @@ __all__ = [
     "Normal",
     "NotConvergedWarning",
     "OmopDatabase",
+    "PenalizedModel",
     "PoissonRegression",
     "PooledLogisticRegression",
     "RoundDecimals",

@@ -14,16 +14,46 @@ __all__ = [
 
 
 class DataError(ValueError):
-    """The input cannot be used as it is; the message names the row or column and the remedy."""
+    """The input cannot be used as it is; the message names the row or column and the remedy.
+
+    Examples
+    --------
+    >>> import steropes
+    >>> try:
+    ...     steropes.Surv([5.0, -3.0], [1, 0])
+    ... except steropes.DataError as error:
+    ...     print(error)
+    time must not be negative; row 1 is -3.
+    """
 
 
 class SeparationError(ValueError):
     """The likelihood has no finite or no unique maximum; the message names the columns.
 
+    Parameters
+    ----------
+    message : str
+        The message.
+    columns : list of str, optional
+        Columns that the message is about.
+
     Attributes
     ----------
     columns : list of str
         The columns whose coefficients the data do not determine.
+
+    References
+    ----------
+    Albert and Anderson (1984), Biometrika 71:1–10.
+
+    Examples
+    --------
+    >>> import steropes
+    >>> try:
+    ...     steropes.LogisticRegression().fit([[0.0], [0.0], [1.0], [1.0]], [0, 0, 1, 1])
+    ... except steropes.SeparationError as error:
+    ...     error.columns
+    ['x0', 'intercept']
     """
 
     def __init__(self, message: str, columns: list[str] | None = None) -> None:
@@ -36,11 +66,36 @@ class SeparationError(ValueError):
 
 
 class NotConvergedWarning(UserWarning):
-    """The certificate (largest KKT violation) stayed above ``tol``; the fit is kept."""
+    """The certificate (largest KKT violation) stayed above ``tol``; the fit is kept.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import steropes
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1]
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     model = steropes.LogisticRegression(max_iter=1).fit(X, y)
+    >>> model.converged_, caught[0].category.__name__
+    (False, 'NotConvergedWarning')
+    """
 
 
 class MonotoneLikelihoodWarning(UserWarning):
-    """A profile likelihood is monotone: the data bound the coefficient on one side only."""
+    """A profile likelihood is monotone: the data bound the coefficient on one side only.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import steropes
+    >>> X, y = [[0.0], [0.0], [1.0], [1.0]], [0, 1, 1, 1]
+    >>> model = steropes.LogisticRegression(prior=steropes.Normal()).fit(X, y)
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     interval = model.confint("x0", method="profile")
+    >>> float(interval.loc["x0", "upper"]), caught[0].category.__name__
+    (inf, 'MonotoneLikelihoodWarning')
+    """
 
 
 def listed(names: Sequence[str], most: int = 8) -> str:

@@ -44,6 +44,21 @@ class AalenJohansen:
         Sum of the weights of people at risk just before t.
     events : ndarray, shape (m, K)
         Sum of the weights of people with event k at t.
+
+    See Also
+    --------
+    aalen_johansen : Estimate the curves from an outcome.
+    steropes.plots.incidence_curves : Draw them.
+
+    Examples
+    --------
+    >>> import steropes
+    >>> y = steropes.Surv([1, 2, 3, 4], [1, 2, 0, 1])
+    >>> curves = steropes.aalen_johansen(y)
+    >>> curves.times.tolist(), curves.causes.tolist()
+    ([1.0, 2.0, 3.0, 4.0], [1, 2])
+    >>> curves.incidence.tolist()
+    [[0.25, 0.0], [0.25, 0.25], [0.25, 0.25], [0.75, 0.25]]
     """
 
     times: Floats
@@ -59,29 +74,79 @@ class AalenJohansen:
         return f"AalenJohansen({', '.join(f'cause {k}: {n:.6g} events' for k, n in counts)})"
 
     def at(self, times: ArrayLike) -> pd.DataFrame:
-        """Evaluate F at some times, (T, K): indexed by time, with a column for each cause.
+        """Evaluate F at some times.
 
-        NaN after the last time under observation, unless the survival is zero then.
+        Parameters
+        ----------
+        times : float or (T,) array
+            Times in any order.
+
+        Returns
+        -------
+        DataFrame, (T, K)
+            Indexed by time, with a column for each cause. NaN after the last time under
+            observation, unless the survival is zero then.
+
+        Raises
+        ------
+        DataError
+            If a time is missing.
+
+        Examples
+        --------
+        >>> import steropes
+        >>> y = steropes.Surv([1, 2, 3, 4], [1, 2, 0, 1])
+        >>> steropes.aalen_johansen(y).at([0.5, 2]).to_numpy().tolist()
+        [[0.0, 0.0], [0.25, 0.25]]
         """
         return self._table(times, self.incidence)
 
     def standard_error(self, times: ArrayLike) -> pd.DataFrame:
-        """Compute standard errors of F at some times, in the form of `at`.
+        """Compute standard errors of F at some times.
 
         The delta method on the multinomial counts of each time,
         Var F_k(t) = Σ_u [F_k(t) − F_k(u)]² d/(n (n − d)) + S(u−)² d_k (n − d_k)/n³
         − 2 [F_k(t) − F_k(u)] S(u−) d_k/n² with all events d and those at risk n: Greenwood's
         formula where there is one cause, and without late entry the same as the infinitesimal
         jackknife of R's ``survival::survfit``.
+
+        Parameters
+        ----------
+        times : float or (T,) array
+            Times in any order.
+
+        Returns
+        -------
+        DataFrame, (T, K)
+            In the form of `at`.
+
+        Raises
+        ------
+        DataError
+            If a time is missing.
         """
         return self._table(times, np.sqrt(self._variance))
 
     def interval(self, level: float = 0.95) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Compute pointwise confidence limits of F at ``self.times`` on the log(−log) scale.
+        """Compute pointwise confidence limits of F at ``times`` on the log(−log) scale.
+
+        Parameters
+        ----------
+        level : float
+            Confidence level.
 
         Returns
         -------
-        lower, upper : DataFrame, (m, K)
+        lower : DataFrame, (m, K)
+            Lower limits, indexed by time, with a column for each cause. They equal F where F is 0
+            or 1.
+        upper : DataFrame, (m, K)
+            Upper limits.
+
+        Raises
+        ------
+        DataError
+            If ``level`` is not between 0 and 1.
         """
         F = self.incidence
         z = float(ndtri(0.5 + check_level(level) / 2))

@@ -52,6 +52,22 @@ class KaplanMeier:
         Sum of the weights of people with the event at t.
     log_variance : ndarray, shape (m,)
         Greenwood's sum, the variance of log S(t): sum over events of d / (n (n - d)).
+
+    See Also
+    --------
+    kaplan_meier : Estimate the curve from an outcome.
+    steropes.plots.survival_curves : Draw it.
+
+    Examples
+    --------
+    >>> import steropes
+    >>> curve = steropes.kaplan_meier(steropes.Surv([1, 2, 3, 4], [1, 0, 1, 1]))
+    >>> curve.times.tolist()
+    [1.0, 2.0, 3.0, 4.0]
+    >>> curve.survival.tolist()
+    [0.75, 0.75, 0.375, 0.0]
+    >>> curve.median(), curve.restricted_mean(2).value
+    (3.0, 1.75)
     """
 
     times: Floats
@@ -70,19 +86,27 @@ class KaplanMeier:
 
         Parameters
         ----------
-        times : array_like
+        times : float or (T,) array
+            Times in any order.
         left : bool
             Whether to return the left limit S(t−), which inverse weights need.
 
         Returns
         -------
-        ndarray
+        (T,) array
             NaN after the last time under observation, unless the curve is zero there.
 
         Raises
         ------
         DataError
             If a time is missing.
+
+        Examples
+        --------
+        >>> import steropes
+        >>> curve = steropes.kaplan_meier(steropes.Surv([1, 2, 3, 4], [1, 0, 1, 1]))
+        >>> curve.at([0.5, 1.0]).tolist(), curve.at([0.5, 1.0], left=True).tolist()
+        ([1.0, 0.75], [1.0, 1.0])
         """
         t = as_numbers(times, "times")
         if np.isnan(t).any():  # searchsorted would place them after all others
@@ -92,12 +116,24 @@ class KaplanMeier:
         return np.where(known, np.concatenate(([1.0], self.survival))[i], np.nan)
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
-        """Compute pointwise confidence limits of S at ``self.times`` on the log(−log) scale.
+        """Compute pointwise confidence limits of S at ``times`` on the log(−log) scale.
+
+        Parameters
+        ----------
+        level : float
+            Confidence level.
 
         Returns
         -------
-        lower, upper : ndarray, shape (m,)
-            Both limits equal S at times when S is 1 or 0.
+        lower : (m,) array
+            Lower limits; they equal S where S is 1 or 0.
+        upper : (m,) array
+            Upper limits.
+
+        Raises
+        ------
+        DataError
+            If ``level`` is not between 0 and 1.
         """
         from scipy.special import ndtri
 
@@ -113,18 +149,50 @@ class KaplanMeier:
     def quantile(self, p: float = 0.5) -> float:
         """Return the time by which a share ``p`` has had the event.
 
-        This is the first time with S(t) <= 1 − p, or NaN if the curve ends above that. If the
-        curve is horizontal at 1 − p, it is the middle of the horizontal segment, up to the
-        next event or the last time under observation, as in R's ``quantile(survfit(…))``.
+        This is the first time with S(t) <= 1 − p. If the curve is horizontal at 1 − p, it is the
+        middle of the horizontal segment, up to the next event or the last time under observation,
+        as in R's ``quantile(survfit(…))``.
+
+        Parameters
+        ----------
+        p : float
+            Share between 0 and 1.
+
+        Returns
+        -------
+        float
+            NaN if the curve ends above 1 − p.
+
+        Raises
+        ------
+        DataError
+            If ``p`` is not between 0 and 1.
         """
         return self._crossing(self.survival, p)
 
     def quantile_interval(self, p: float = 0.5, level: float = 0.95) -> tuple[float, float]:
         """Compute confidence limits of a quantile: the times at which the limits reach 1 − p.
 
-        If the curve's upper limits never reach 1 − p (a curve at zero has none), the quantile's
-        upper limit is infinite. If the lower limits never do, its lower limit is the last time
-        under observation.
+        Parameters
+        ----------
+        p : float
+            Share between 0 and 1.
+        level : float
+            Confidence level.
+
+        Returns
+        -------
+        lower : float
+            Lower limit. If the curve's lower limits never reach 1 − p, it is the last time under
+            observation.
+        upper : float
+            Upper limit. If the curve's upper limits never reach 1 − p (a curve at zero has none),
+            it is infinite.
+
+        Raises
+        ------
+        DataError
+            If ``p`` or ``level`` is not between 0 and 1.
 
         References
         ----------
@@ -139,11 +207,30 @@ class KaplanMeier:
         )
 
     def median(self) -> float:
-        """Return the time by which one half has had the event; see `quantile`."""
+        """Return the time by which one half has had the event.
+
+        Returns
+        -------
+        float
+            The `quantile` of 0.5; NaN if the curve ends above one half.
+        """
         return self.quantile(0.5)
 
     def median_interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Confidence limits of the median; see `quantile_interval`."""
+        """Compute confidence limits of the median.
+
+        Parameters
+        ----------
+        level : float
+            Confidence level.
+
+        Returns
+        -------
+        lower : float
+            Lower limit, as in `quantile_interval`.
+        upper : float
+            Upper limit.
+        """
         return self.quantile_interval(0.5, level)
 
     def _crossing(self, curve: Floats, p: float) -> float:
@@ -153,17 +240,31 @@ class KaplanMeier:
         return float(first_crossings(self.times, curve[None, :], 1.0 - p, self.times[-1])[0])
 
     def restricted_mean(self, t: float) -> RestrictedMean:
-        """Mean of the time lived up to t, the area under the curve from 0 to t.
+        """Compute the mean time lived up to t, the area under the curve from 0 to t.
 
         Parameters
         ----------
         t : float
-            At most the last time at which anybody was seen, unless the curve is zero there.
+            At most the last time under observation, unless the curve is zero there.
 
         Returns
         -------
-        value, se : float
-            The standard error is Greenwood's (Klein and Moeschberger 2003, eq. 4.5.2).
+        RestrictedMean
+            Named tuple of ``value`` and ``se``, Greenwood's standard error (Klein and Moeschberger
+            2003, eq. 4.5.2).
+
+        Raises
+        ------
+        DataError
+            If t is negative or beyond the curve, or some times are negative.
+
+        Examples
+        --------
+        >>> import steropes
+        >>> curve = steropes.kaplan_meier(steropes.Surv([1, 2, 3, 4], [1, 0, 1, 1]))
+        >>> mean = curve.restricted_mean(4)
+        >>> mean.value, round(mean.se, 3)
+        (2.875, 0.603)
         """
         if len(self.times) and self.times[0] < 0:
             raise DataError("A restricted mean is from time 0 on, but there are times before it.")

@@ -30,7 +30,38 @@ class Design(Estimated):
     blocks : sequence of blocks
         Columns of each kind, with the same number of rows.
     names : sequence of str, optional
-        Column names, default ``x0``, ``x1``, …
+        Names of the columns, by default ``x0``, ``x1`` and so on.
+
+    Attributes
+    ----------
+    n : int
+        Number of rows.
+    p : int
+        Number of columns.
+    names : list of str
+        Names of the columns.
+    scale : (p,) array
+        Powers of two by which the stored columns are divided.
+
+    Raises
+    ------
+    DataError
+        If blocks differ in rows, or names in number from columns.
+
+    See Also
+    --------
+    as_design : Convert a matrix or table.
+    ShardedDesign : A matrix in blocks of rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steropes
+    >>> X = steropes.as_design(np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), names=["a", "b"])
+    >>> X.shape, X.names
+    ((3, 2), ['a', 'b'])
+    >>> steropes.LogisticRegression(prior=steropes.Normal()).fit(X, [0, 1, 1]).coef_.shape
+    (2,)
     """
 
     plain: ClassVar[bool] = True  # rows of η are rows of X, and columns are stored as they are
@@ -89,10 +120,24 @@ class Design(Estimated):
         names : sequence of str
             Names of the p columns; a column that never occurs is zero.
 
+        Returns
+        -------
+        Design
+            A design of indicator columns.
+
         Raises
         ------
         DataError
             If entries are out of range, out of order or repeated.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import steropes
+        >>> batches = [(np.array([0, 2]), np.array([0, 0])), (np.array([1]), np.array([1]))]
+        >>> X = steropes.Design.from_entries(batches, n_rows=3, names=["a", "b"])
+        >>> X
+        Design(3 x 2, 3 stored entries)
         """
         p = len(names)
         index = np.int32 if n_rows <= np.iinfo(np.int32).max else np.int64
@@ -176,7 +221,13 @@ class Design(Estimated):
         return cls(*found)
 
     def stored(self) -> Columns:
-        """Count the stored entries of each column."""
+        """Count the stored entries of each column.
+
+        Returns
+        -------
+        Columns
+            The number of rows, the stored entries of each column, and whether they have values.
+        """
         entries, values = [], []
         for b in self.blocks:
             if isinstance(b, SparseBlock):
@@ -190,23 +241,59 @@ class Design(Estimated):
     # -- columns -----------------------------------------------------------------------------
 
     def with_intercept(self) -> Design:
-        """Return the same design with a column of ones in front."""
+        """Return the same design with a column of ones in front.
+
+        Returns
+        -------
+        Design
+            A design that shares the columns.
+        """
         return Design([ConstantBlock(self.n), *self.blocks], ["intercept", *self.names])
 
     def only(self, kept: np.ndarray) -> Design:
-        """Return a design of the columns ``kept``, ascending."""
+        """Return a design of some columns.
+
+        Parameters
+        ----------
+        kept : (k,) int array
+            Positions of the columns, ascending.
+
+        Returns
+        -------
+        Design
+            A design of k columns.
+        """
         blocks = [block.only(local) for block, local, _ in self.columns(kept)]
         return Design(blocks, [self.names[j] for j in kept])
 
     def centered(self, counted: np.ndarray | None = None) -> Design:
         """Return the same design with dense columns centred, for models that allow a shift.
 
-        The centre and scale are those of the rows ``counted`` (n,), bool; None means all.
+        Parameters
+        ----------
+        counted : (n,) bool array, optional
+            Rows from which centre and scale are computed. Default: all.
+
+        Returns
+        -------
+        Design
+            A design with other ``center`` and ``scale``.
         """
         return self._standardized(True, counted)
 
     def scaled_by(self, counted: np.ndarray) -> Design:
-        """Return the same design scaled by the size in the rows ``counted`` (n,), bool."""
+        """Return the same design scaled by the size of its columns in some rows.
+
+        Parameters
+        ----------
+        counted : (n,) bool array
+            Rows from which the scale is computed.
+
+        Returns
+        -------
+        Design
+            A design with another ``scale``.
+        """
         return self._standardized(False, counted)
 
     def _standardized(self, center: bool, counted: np.ndarray | None) -> Design:
@@ -229,11 +316,28 @@ class Design(Estimated):
         )
 
     def centers_at(self, beta: np.ndarray) -> np.ndarray:
-        """Compute the linear predictor at the columns' centres, (1,), for β in X's units."""
+        """Compute the linear predictor at the columns' centres.
+
+        Parameters
+        ----------
+        beta : (p,) array
+            Coefficients in X's units.
+
+        Returns
+        -------
+        (1,) array
+            Σ center_j β_j.
+        """
         return np.array([self.center @ beta])
 
     def uncentered(self) -> Design:
-        """Return the same design with every column as the user gave it."""
+        """Return the same design with every column as the user gave it.
+
+        Returns
+        -------
+        Design
+            A design with ``center`` zero.
+        """
         if not self.center.any():
             return self
         blocks = [
@@ -245,9 +349,17 @@ class Design(Estimated):
         return Design(blocks, self.names)
 
     def uncentered_coefficients(self, beta: np.ndarray) -> np.ndarray:
-        """Convert coefficients (p,) or (p, m), in X's units, to an intercept at X = 0.
+        """Convert the intercept at the columns' centres to an intercept at X = 0.
 
-        The intercept of a fit refers to the columns' centres. It is the first column, if any.
+        Parameters
+        ----------
+        beta : (p,) or (p, m) array
+            Coefficients in X's units, the intercept first if the design has one.
+
+        Returns
+        -------
+        array
+            A copy with the other intercept.
         """
         out = np.array(beta, np.float64)
         if isinstance(self.blocks[0], ConstantBlock):
@@ -255,7 +367,22 @@ class Design(Estimated):
         return out
 
     def columns(self, chosen: np.ndarray) -> Iterable[tuple[Block, np.ndarray, np.ndarray]]:
-        """Yield (block, columns within it, positions in ``chosen``) for each block used."""
+        """Yield the blocks that contain chosen columns.
+
+        Parameters
+        ----------
+        chosen : (k,) int array
+            Positions of columns.
+
+        Yields
+        ------
+        block : Block
+            Columns of one kind.
+        local : int array
+            Positions of the chosen columns within the block.
+        at : int array
+            Their positions in ``chosen``.
+        """
         chosen = np.asarray(chosen)
         if len(self.blocks) == 1:
             if len(chosen):
@@ -269,7 +396,22 @@ class Design(Estimated):
                 yield self.blocks[b], chosen[at] - self.block_start[b], at
 
     def by_rows(self, chosen: np.ndarray, order: np.ndarray | None, backend: Backend) -> Any:
-        """Store chosen columns by rows in the model's row order, as a `RowMatrix`."""
+        """Store chosen columns by rows in the model's row order.
+
+        Parameters
+        ----------
+        chosen : (k,) int array
+            Positions of columns.
+        order : (n,) int array or None
+            The row of X for each row of the model; None for the order of X.
+        backend : Backend
+            The backend that computes products.
+
+        Returns
+        -------
+        RowMatrix
+            The columns by rows.
+        """
         from .row_matrix import RowMatrix  # avoids a circular import
 
         return RowMatrix(self, chosen, order, backend)
@@ -279,7 +421,22 @@ class Design(Estimated):
     def rmatmul(
         self, R: np.ndarray, backend: Backend, chosen: np.ndarray | None = None
     ) -> np.ndarray:
-        """Compute X[:, chosen]' R in the scaled columns: R (n, B) → (len(chosen), B)."""
+        """Compute X[:, chosen]' R in the scaled columns.
+
+        Parameters
+        ----------
+        R : (n, B) array
+            Vectors over rows.
+        backend : Backend
+            The backend that computes the product.
+        chosen : (k,) int array, optional
+            Positions of columns. Default: all.
+
+        Returns
+        -------
+        (k, B) array
+            The products.
+        """
         chosen = np.arange(self.p) if chosen is None else chosen
         out = backend.xp.zeros((len(chosen), R.shape[1]))
         for b, local, at in self.columns(chosen):
@@ -295,7 +452,20 @@ class Design(Estimated):
         return out
 
     def matmul(self, D: np.ndarray, backend: Backend) -> np.ndarray:
-        """Compute X D in the scaled columns: D (p, B) → (n, B), skipping zero rows of D."""
+        """Compute X D in the scaled columns, skipping zero rows of D.
+
+        Parameters
+        ----------
+        D : (p, B) array
+            Vectors over columns.
+        backend : Backend
+            The backend that computes the product.
+
+        Returns
+        -------
+        (n, B) array
+            The products.
+        """
         out = None  # the product of the first block, so that no further array is needed
         chosen = np.flatnonzero(np.any(backend.to_host(D) != 0, axis=1))
         for b, local, at in self.columns(chosen):

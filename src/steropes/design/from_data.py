@@ -34,14 +34,19 @@ def as_design(X: Any, names: Sequence[str] | None = None, *, copy: bool = True) 
     Parameters
     ----------
     X : array (n, p), scipy sparse matrix or array, data frame, or Design
-        pandas, polars and pyarrow tables keep their column names. Sparse matrices may have int32
-        or int64 indices, in any order.
+        Tables of pandas, polars and pyarrow keep their column names. Sparse matrices may have
+        int32 or int64 indices, in any order.
     names : list of str, optional
-        Column names, instead of the table's own or ``x0``, ``x1``, …
+        Column names, instead of the table's own or ``x0``, ``x1`` and so on.
     copy : bool
         False lets the design keep the indices of an indicator matrix in canonical CSC form
         (sorted, int32, all values one) instead of a copy; X must not change as long as the
         design is in use.
+
+    Returns
+    -------
+    Design
+        The columns of X.
 
     Raises
     ------
@@ -51,8 +56,16 @@ def as_design(X: Any, names: Sequence[str] | None = None, *, copy: bool = True) 
 
     See Also
     --------
-    Design.from_long : tables of ``rowId, covariateId, covariateValue``.
-    Design.from_entries : 0/1 covariates as a stream.
+    Design.from_long : Convert tables of ``rowId, covariateId, covariateValue``.
+    Design.from_entries : Build 0/1 covariates from a stream.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steropes
+    >>> X = steropes.as_design(np.array([[1.0, 61.0], [0.0, 48.0]]), names=["drug", "age"])
+    >>> X.names
+    ['drug', 'age']
     """
     if isinstance(X, Design):
         X = X.uncentered()

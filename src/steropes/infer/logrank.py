@@ -58,7 +58,7 @@ def logrank_test(y: Any, groups: Any, strata: Any = None, rho: float = 0.0) -> p
     >>> import steropes
     >>> y = steropes.Surv([1, 2, 3, 4, 5, 6], [1, 1, 0, 1, 1, 1])
     >>> steropes.logrank_test(y, ["a", "a", "a", "b", "b", "b"]).round(3).tolist()
-    [4.17, 1.0, 0.041]
+    [2.469, 1.0, 0.116]
     """
     refuse_other_order(groups, "groups", strata=strata)
     n = count_people(y)

@@ -50,7 +50,34 @@ BatchedOutcomes = Literal["never", "laplace", "always"]
 
 
 class PenalizedModel(ConfidenceIntervals, LinearPrediction, FormulaMixin, BaseEstimator):
-    """Base of the estimators; a subclass reads y and returns its likelihood.
+    """Base class of the estimators, with the arguments, attributes and methods that all have.
+
+    A subclass reads y and returns its likelihood; users work with subclasses only.
+
+    Parameters
+    ----------
+    prior : Prior, optional
+        Prior on the coefficients, such as `Laplace`, `Normal` or `ElasticNet`. None (default) is
+        maximum likelihood.
+    cv : CrossValidation, InformationCriterion or int, optional
+        Method that chooses the prior's variance. An integer is a number of folds, which are the
+        same in every fit.
+    solver : {"newton", "ccd"}
+        Proximal Newton method (default), or the cyclic coordinate descent of Suchard and others
+        (2013) as published.
+    tol : float
+        Largest ``optimality_`` of a converged fit, default 1e-8.
+    max_iter : int
+        Maximum number of Newton steps, default 200.
+    n_jobs : int, optional
+        Number of threads, default all cores. Results do not depend on it.
+    device : {"cpu", "cuda", "auto"}
+        Where to compute; "auto" uses a GPU if there is one. Default "cpu".
+    random_state : int, Generator or None
+        Seed of the folds if ``cv`` has none. Without either, an integer ``cv`` uses the same folds
+        in every fit and a `CrossValidation` draws new ones.
+    verbose : int
+        Whether to show progress on standard error (1) or not (0, default).
 
     Attributes
     ----------
@@ -59,7 +86,7 @@ class PenalizedModel(ConfidenceIntervals, LinearPrediction, FormulaMixin, BaseEs
     log_likelihood_ : float
         Log-likelihood at the coefficients, without the prior, with all its constants.
     prior_ : Prior or None
-        The prior in use, with its variance.
+        Prior in use, with its variance.
     optimality_ : float
         The certificate: the largest violation of the optimality (KKT) conditions over all
         columns at ``coef_``, computed from X. The unit is the column's λ where it has a Laplace
@@ -71,21 +98,48 @@ class PenalizedModel(ConfidenceIntervals, LinearPrediction, FormulaMixin, BaseEs
     converged_ : bool
         Whether ``optimality_`` is at or below ``tol``.
     n_iter_ : int
-        Newton steps (sweeps for ``solver="ccd"``).
+        Number of Newton steps, or of sweeps with ``solver="ccd"``.
     trace_ : DataFrame
-        How the fit went, a row a step: ``objective``, ``violation`` (the largest KKT violation
-        in the working set), ``working_set``, ``nonzero``, ``hessians`` (computed so far) and
-        ``penalty`` (how many times stronger than the prior's, on the way to it). The last row is
-        where it ended, with the certificate over all columns. With ``cv`` the final fit's alone.
-    n_features_in_, feature_names_in_
-        As in scikit-learn; the names only where X had some.
-    cv_results_ : DataFrame
-        With ``cv``: ``variance``, ``mean`` (average over folds of the held-out log-likelihood),
-        ``se``, ``nonzero``, ``slope`` (derivative of the mean in log variance, if the search
-        computed it) and one column for each fold. With an `InformationCriterion`: ``variance``,
-        ``criterion``, ``log_likelihood``, ``df``, ``nonzero``.
+        Progress of the (final) fit, with a row for each step: ``objective``, ``violation`` (the
+        largest KKT violation in the working set), ``working_set`` and ``nonzero`` (numbers of
+        columns), ``hessians`` (computed so far) and ``penalty`` (the multiple of the prior's
+        penalty under which the step was taken). The last row has the certificate over all columns.
     variance_ : float
-        With ``cv``: the chosen variance, one of those in ``cv_results_``.
+        Variance of the prior that ``cv`` has chosen, one of those in ``cv_results_``; only with
+        ``cv``.
+    cv_results_ : DataFrame
+        Scores of the variances; only with ``cv``. With a cross-validation: ``variance``, ``mean``
+        (average over folds of the held-out log-likelihood), ``se``, ``nonzero``, ``slope``
+        (derivative of the mean in log variance, if the search computed it) and one column for each
+        fold. With an `InformationCriterion`: ``variance``, ``criterion``, ``log_likelihood``,
+        ``df``, ``nonzero``.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : (p,) array of str
+        Names of the columns; only if X had names.
+
+    See Also
+    --------
+    LogisticRegression : Model of an outcome with two classes.
+    CoxRegression : Model of the time to an event.
+
+    Notes
+    -----
+    The page on extending steropes shows how to write a subclass with another likelihood.
+
+    References
+    ----------
+    Suchard, Simpson, Zorych, Ryan and Madigan (2013), ACM TOMACS 23:10 (models and priors).
+
+    Examples
+    --------
+    >>> import steropes
+    >>> X, y = [[0.0], [0.0], [1.0], [1.0]], [0.0, 2.0, 3.0, 5.0]
+    >>> model = steropes.LinearRegression(prior=steropes.Normal(variance=4.0)).fit(X, y)
+    >>> isinstance(model, steropes.PenalizedModel), model.converged_
+    (True, True)
+    >>> model.trace_.columns.tolist()
+    ['objective', 'violation', 'working_set', 'nonzero', 'hessians', 'penalty']
     """
 
     # Whether the family can have an intercept, and whether the fit has one.
@@ -218,6 +272,20 @@ class PenalizedModel(ConfidenceIntervals, LinearPrediction, FormulaMixin, BaseEs
         SeparationError
             If the data do not determine the coefficients of some unpenalised columns, which the
             message names.
+
+        See Also
+        --------
+        PenalizedModel.from_formula : Fit the model that a formula describes.
+        fit_many : Fit the same model to many outcomes.
+
+        Examples
+        --------
+        >>> import steropes
+        >>> X, y = [[0.0, 1.0], [0.0, 0.0], [1.0, 0.0], [1.0, 1.0]], [1.0, 0.0, 3.0, 4.0]
+        >>> steropes.LinearRegression().fit(X, y).coef_.round(6).tolist()
+        [3.0, 1.0]
+        >>> steropes.LinearRegression().fit(X, y, fixed={1: 2.0}).coef_.round(6).tolist()
+        [3.0, 2.0]
         """
         draft = self._unfitted_copy()
         unfitted = set(draft.__dict__)

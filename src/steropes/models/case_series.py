@@ -56,13 +56,36 @@ class SelfControlledCaseSeries(ConditionalPoissonRegression):
     log_likelihood_ : float
         Σ w y log[t exp(x'β) / Σ_person t exp(x'β)], the kernel of the multinomial likelihood.
         The constant log n! − Σ log y! of each person is omitted.
-    optimality_, converged_, n_iter_, prior_, cv_results_, variance_
-        See `PenalizedModel`.
+    prior_ : Prior or None
+        Prior in use, with its variance.
+    optimality_ : float
+        Certificate: the largest violation of the optimality conditions over all columns, computed
+        from X at the final coefficients; see `PenalizedModel`.
+    converged_ : bool
+        Whether ``optimality_`` is at or below ``tol``.
+    n_iter_ : int
+        Number of Newton steps, or of sweeps with ``solver="ccd"``.
+    trace_ : DataFrame
+        Progress of the fit, with a row for each step; see `PenalizedModel`.
+    variance_ : float
+        Variance of the prior that ``cv`` has chosen; only with ``cv``.
+    cv_results_ : DataFrame
+        Scores of the variances; only with ``cv``, see `PenalizedModel`.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : (p,) array of str
+        Names of the columns; only if X had names.
 
     Raises
     ------
     SeparationError
         If the data do not determine the coefficients of some unpenalised columns.
+
+    See Also
+    --------
+    ConditionalPoissonRegression : The same model for strata of any kind.
+    steropes.studies.case_series : Case series from an OMOP database.
+    PenalizedModel : Methods and attributes of all models.
 
     Notes
     -----

@@ -27,10 +27,14 @@ def coefficient_path(
     ----------
     estimator : estimator with a prior
         Its settings are used, except for the prior's variance and ``cv``; it is not modified.
-    X, y, **fit_params
-        Arguments of its ``fit``.
+    X : array, sparse matrix, data frame, Design or ShardedDesign, (n, p)
+        Covariates.
+    y : (n,) array
+        Outcome, as in the estimator's ``fit``.
     variances : (m,) array
         Positive numbers.
+    **fit_params
+        Further arguments of ``fit``.
 
     Returns
     -------
@@ -42,6 +46,11 @@ def coefficient_path(
     ------
     DataError
         If the model has no prior, or a variance is not positive.
+
+    See Also
+    --------
+    steropes.plots.coefficient_paths : Draw the table.
+    CrossValidation : Choose one of the variances.
 
     Examples
     --------

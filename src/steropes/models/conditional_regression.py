@@ -59,7 +59,20 @@ class _ConditionalModel(GroupedResiduals, PenalizedModel):
         return float(problem.weights[problem.fold_label > 0].sum())
 
     def predict(self, X: MatrixLike, offset: VectorLike | None = None) -> np.ndarray:
-        """Return X β (+ offset), (n,): the log ratio against X = 0 in the same stratum."""
+        """Predict the log ratio against X = 0 in the same stratum, X β + offset.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or Design, (n, p)
+            Covariates, with the columns of the fit.
+        offset : (n,) array, optional
+            Known term of the linear predictor. Default 0.
+
+        Returns
+        -------
+        (n,) array
+            The linear predictor.
+        """
         return self.linear_predictor(X, offset)
 
 
@@ -111,13 +124,37 @@ class ConditionalLogisticRegression(_ConditionalModel):
     ----------
     coef_ : (p,) array
         Log odds ratios.
-    log_likelihood_, optimality_, converged_, n_iter_, prior_, cv_results_, variance_
-        See `PenalizedModel`.
+    log_likelihood_ : float
+        Log-likelihood at the coefficients, without the prior, with all its constants.
+    prior_ : Prior or None
+        Prior in use, with its variance.
+    optimality_ : float
+        Certificate: the largest violation of the optimality conditions over all columns, computed
+        from X at the final coefficients; see `PenalizedModel`.
+    converged_ : bool
+        Whether ``optimality_`` is at or below ``tol``.
+    n_iter_ : int
+        Number of Newton steps, or of sweeps with ``solver="ccd"``.
+    trace_ : DataFrame
+        Progress of the fit, with a row for each step; see `PenalizedModel`.
+    variance_ : float
+        Variance of the prior that ``cv`` has chosen; only with ``cv``.
+    cv_results_ : DataFrame
+        Scores of the variances; only with ``cv``, see `PenalizedModel`.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : (p,) array of str
+        Names of the columns; only if X had names.
 
     Raises
     ------
     SeparationError
         If the data do not determine the coefficients of some unpenalised columns.
+
+    See Also
+    --------
+    LogisticRegression : Model with one intercept.
+    PenalizedModel : Methods and attributes of all models.
 
     Notes
     -----
@@ -220,13 +257,36 @@ class ConditionalPoissonRegression(_ConditionalModel):
     log_likelihood_ : float
         Σ w [y η − y log Σ_stratum w exp η], the kernel of the multinomial likelihood. The
         constant log n_s! − Σ log y! of each stratum is omitted, as in statsmodels.
-    optimality_, converged_, n_iter_, prior_, cv_results_, variance_
-        See `PenalizedModel`.
+    prior_ : Prior or None
+        Prior in use, with its variance.
+    optimality_ : float
+        Certificate: the largest violation of the optimality conditions over all columns, computed
+        from X at the final coefficients; see `PenalizedModel`.
+    converged_ : bool
+        Whether ``optimality_`` is at or below ``tol``.
+    n_iter_ : int
+        Number of Newton steps, or of sweeps with ``solver="ccd"``.
+    trace_ : DataFrame
+        Progress of the fit, with a row for each step; see `PenalizedModel`.
+    variance_ : float
+        Variance of the prior that ``cv`` has chosen; only with ``cv``.
+    cv_results_ : DataFrame
+        Scores of the variances; only with ``cv``, see `PenalizedModel`.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : (p,) array of str
+        Names of the columns; only if X had names.
 
     Raises
     ------
     SeparationError
         If the data do not determine the coefficients of some unpenalised columns.
+
+    See Also
+    --------
+    SelfControlledCaseSeries : The same model for intervals of people's observation time.
+    PoissonRegression : Model with one intercept.
+    PenalizedModel : Methods and attributes of all models.
 
     Notes
     -----

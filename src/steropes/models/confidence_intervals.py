@@ -149,6 +149,21 @@ class ConfidenceIntervals(Resampling, ProfileLikelihood, HypothesisTests):
         ------
         DataError
             If ``kind`` is unknown, or the model was unpickled without data that it needs.
+
+        See Also
+        --------
+        PenalizedModel.confint : Compute intervals of some coefficients.
+        steropes.plots.forest : Draw the table.
+
+        Examples
+        --------
+        >>> import steropes
+        >>> X, y = [[0.0], [0.0], [0.0], [1.0], [1.0], [1.0]], [0, 0, 1, 0, 1, 1]
+        >>> table = steropes.LogisticRegression().fit(X, y).summary()
+        >>> table[["coef", "se", "z", "p"]].round(2)
+                   coef    se     z     p
+        intercept -0.69  1.22 -0.57  0.57
+        x0         1.39  1.73  0.80  0.42
         """
         if isinstance(kind, str) and kind in ("model", "robust"):
             return super().summary(level, kind, cluster)

@@ -120,6 +120,15 @@ class CoxCurves(WaldInference):
         References
         ----------
         Tsiatis (1981), Ann Stat 9:93–108. Therneau and Grambsch (2000), §10.2.
+
+        Examples
+        --------
+        >>> import steropes
+        >>> y = steropes.Surv([5, 3, 4, 2, 6], [1, 1, 0, 1, 0])
+        >>> model = steropes.CoxRegression().fit([[0.0], [1.0], [0.0], [0.0], [1.0]], y)
+        >>> model.survival_curves([[0.0]], times=[3])[["survival", "lower", "upper"]].round(2)
+           survival  lower  upper
+        0      0.57   0.06   0.89
         """
         check_level(level)
         refuse_other_order(X, strata=strata)
@@ -160,6 +169,12 @@ class CoxCurves(WaldInference):
             The columns of ``baseline_hazard_``, and ``se``, ``lower``, ``upper`` of
             ``cumulative_hazard``, all at X = 0 and offset 0. The limits are wide if that is far
             from the data; `survival_curves` computes them for any X.
+
+        Raises
+        ------
+        DataError
+            Under a Laplace prior, which has no standard errors, or if the model was unpickled
+            without its data.
         """
         z = critical_value(level)
         state, V = self._baseline_and_covariance()
@@ -264,6 +279,16 @@ class CoxCurves(WaldInference):
         ----------
         Gail and Byar (1986), Biom J 28:587–599. Zhang, Loberiza, Klein and Zhang (2007), Comput
         Methods Programs Biomed 88:95–101. Robins (1986), Math Modelling 7:1393.
+
+        Examples
+        --------
+        >>> import pandas as pd, steropes
+        >>> y = steropes.Surv([5, 3, 4, 2, 6], [1, 1, 0, 1, 0])
+        >>> X = pd.DataFrame({"drug": [0.0, 1.0, 0.0, 0.0, 1.0], "age": [6.1, 4.8, 5.5, 7.0, 5.1]})
+        >>> model = steropes.CoxRegression(prior=steropes.Normal()).fit(X, y)
+        >>> averages = model.standardized_survival(X, times=[4], by="drug")
+        >>> averages.differences[["drug", "reference", "time"]].to_numpy().tolist()
+        [[1.0, 0.0, 4.0]]
         """
         check_level(level)
         refuse_other_order(X, sample_weight=sample_weight, strata=strata)

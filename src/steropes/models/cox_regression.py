@@ -84,13 +84,38 @@ class CoxRegression(CoxCurves, ProportionalHazardsModel):
         Breslow's or Efron's estimate (according to ``ties``) at X = 0 and offset 0: ``time``,
         ``hazard`` (the step at each event time) and ``cumulative_hazard``, preceded by
         ``stratum`` if there are strata.
-    log_likelihood_, optimality_, converged_, n_iter_, prior_, cv_results_, variance_
-        See `PenalizedModel`.
+    log_likelihood_ : float
+        Log-likelihood at the coefficients, without the prior, with all its constants.
+    prior_ : Prior or None
+        Prior in use, with its variance.
+    optimality_ : float
+        Certificate: the largest violation of the optimality conditions over all columns, computed
+        from X at the final coefficients; see `PenalizedModel`.
+    converged_ : bool
+        Whether ``optimality_`` is at or below ``tol``.
+    n_iter_ : int
+        Number of Newton steps, or of sweeps with ``solver="ccd"``.
+    trace_ : DataFrame
+        Progress of the fit, with a row for each step; see `PenalizedModel`.
+    variance_ : float
+        Variance of the prior that ``cv`` has chosen; only with ``cv``.
+    cv_results_ : DataFrame
+        Scores of the variances; only with ``cv``, see `PenalizedModel`.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : (p,) array of str
+        Names of the columns; only if X had names.
 
     Raises
     ------
     SeparationError
         If the partial likelihood is monotone in some unpenalised columns.
+
+    See Also
+    --------
+    FineGrayRegression : Model of the incidence of an event that competes with others.
+    PooledLogisticRegression : Model of the event in intervals of time.
+    PenalizedModel : Methods and attributes of all models.
 
     Notes
     -----
@@ -201,7 +226,25 @@ class CoxRegression(CoxCurves, ProportionalHazardsModel):
     # -- prediction ----------------------------------------------------------------------------
 
     def linear_predictor(self, X: MatrixLike, offset: VectorLike | None = None) -> np.ndarray:
-        """Return η = X β (+ offset), (n,); with ``time_varying`` use `predict` with a time."""
+        """Compute the linear predictor η = X β + offset.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame, Design or ShardedDesign, (n, p)
+            Covariates, with the columns of the fit.
+        offset : (n,) array, optional
+            Known term of the linear predictor. Default 0.
+
+        Returns
+        -------
+        (n,) array
+            The log hazard ratio relative to X = 0.
+
+        Raises
+        ------
+        DataError
+            If effects vary with time; use `predict` with a time.
+        """
         if self._effects is not None:
             raise DataError("Effects are time-varying: use predict(X, time=…).")
         return super().linear_predictor(X, offset)
@@ -219,7 +262,7 @@ class CoxRegression(CoxCurves, ProportionalHazardsModel):
     def predict(
         self, X: MatrixLike, offset: VectorLike | None = None, time: float | None = None
     ) -> np.ndarray:
-        """Predict the log hazard ratio relative to X = 0, (n,).
+        """Predict the log hazard ratio relative to X = 0.
 
         Parameters
         ----------
@@ -234,6 +277,12 @@ class CoxRegression(CoxCurves, ProportionalHazardsModel):
         Returns
         -------
         (n,) array
+            The linear predictor X β + offset.
+
+        Raises
+        ------
+        DataError
+            If ``time`` is missing, not a number or not applicable.
         """
         if self._effects is None:
             if time is not None:
@@ -260,6 +309,7 @@ class CoxRegression(CoxCurves, ProportionalHazardsModel):
         X : array, sparse matrix, data frame or Design, (n, p)
             Covariates, with the columns of the fit.
         times : (T,) array
+            Times in any order.
         strata : (n,) labels, optional
             Required if the model was fitted with strata.
         offset : (n,) array, optional
@@ -268,9 +318,22 @@ class CoxRegression(CoxCurves, ProportionalHazardsModel):
         Returns
         -------
         (n, T) array
-            exp(−Λ₀(t) exp η), with a sum over intervals in the exponent if effects vary with
-            time. Constant after the last event time, and NaN after the last time at which anyone
-            (of the row's stratum) was under observation.
+            Equal to exp(−Λ₀(t) exp η), with a sum over intervals in the exponent if effects vary
+            with time. Constant after the last event time, and NaN after the last time at which
+            anyone (of the row's stratum) was under observation.
+
+        Raises
+        ------
+        DataError
+            If a time is missing, or strata are missing or unknown.
+
+        Examples
+        --------
+        >>> import steropes
+        >>> y = steropes.Surv([5, 3, 4, 2, 6], [1, 1, 0, 1, 0])
+        >>> model = steropes.CoxRegression().fit([[0.0], [1.0], [0.0], [0.0], [1.0]], y)
+        >>> model.predict_survival([[0.0], [1.0]], [2, 4]).round(2).tolist()
+        [[0.79, 0.57], [0.87, 0.73]]
         """
         with np.errstate(over="ignore"):
             return np.exp(-np.exp(self._log_cumulative(X, times, strata, offset)))
@@ -352,6 +415,7 @@ class CoxRegression(CoxCurves, ProportionalHazardsModel):
         Returns
         -------
         float, or a pair of floats with ``return_se``
+            The concordance, 0.5 without discrimination and 1 at best, and its standard error.
 
         Raises
         ------
@@ -362,6 +426,14 @@ class CoxRegression(CoxCurves, ProportionalHazardsModel):
         ----------
         Harrell, Califf, Pryor, Lee and Rosati (1982), JAMA 247:2543–2546. Uno, Cai, Pencina,
         D'Agostino and Wei (2011), Statistics in Medicine 30:1105–1117.
+
+        Examples
+        --------
+        >>> import steropes
+        >>> y = steropes.Surv([5, 3, 4, 2, 6], [1, 1, 0, 1, 0])
+        >>> X = [[0.0], [1.0], [0.0], [0.0], [1.0]]
+        >>> steropes.CoxRegression().fit(X, y).concordance(X, y)
+        0.5625
         """
         refuse_other_order(X, sample_weight=sample_weight, strata=strata, cluster=cluster)
         eta = self._linear_predictors(X, offset)
@@ -402,6 +474,7 @@ class CoxRegression(CoxCurves, ProportionalHazardsModel):
         y : structured array
             As in ``fit``; without entry times.
         times : (T,) array
+            Times at which cases (events so far) are compared with later events.
         sample_weight : (n,) array, optional
             Nonnegative row weights. Default 1.
         strata : (n,) labels, optional
@@ -428,6 +501,15 @@ class CoxRegression(CoxCurves, ProportionalHazardsModel):
         ----------
         Uno, Cai, Tian and Wei (2007), JASA 102:527–537. Hung and Chiang (2010), Can J Stat
         38:8–26.
+
+        Examples
+        --------
+        >>> import steropes
+        >>> y = steropes.Surv([5, 3, 4, 2, 6], [1, 1, 0, 1, 0])
+        >>> X = [[0.2], [1.0], [0.1], [0.5], [0.9]]
+        >>> table = steropes.CoxRegression().fit(X, y).time_dependent_auc(X, y, [3.5])
+        >>> table["auc"].round(2).tolist()
+        [0.83]
         """
         refuse_other_order(X, sample_weight=sample_weight, strata=strata)
         plain = self._effects is None and self._strata_labels is None
@@ -476,10 +558,25 @@ class CoxRegression(CoxCurves, ProportionalHazardsModel):
         DataError
             If the model has no covariates or a Laplace prior, or was unpickled without its data.
 
+        See Also
+        --------
+        steropes.plots.schoenfeld_residuals : Draw an effect against time.
+
         References
         ----------
         Grambsch and Therneau (1994), Biometrika 81:515–526. Neyman (1959), Optimal asymptotic
         tests of composite statistical hypotheses, in Probability and Statistics (ed. Grenander).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import steropes
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.standard_normal((100, 2))
+        >>> y = steropes.Surv(rng.exponential(np.exp(-X[:, 0])), np.ones(100, int))
+        >>> table = steropes.CoxRegression().fit(X, y).test_proportionality()
+        >>> table.index.tolist(), table.columns.tolist()
+        (['x0', 'x1', 'GLOBAL'], ['chisq', 'df', 'p'])
         """
         problem = self._require_data("the test")
         if not problem.design.p:

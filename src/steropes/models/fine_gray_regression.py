@@ -71,13 +71,38 @@ class FineGrayRegression(ProportionalHazardsModel):
         Breslow's estimate at X = 0 and offset 0: ``time``, ``hazard`` (the step at each event
         time) and ``cumulative_subdistribution_hazard``, preceded by ``stratum`` if there are
         strata.
-    log_likelihood_, optimality_, converged_, n_iter_, prior_, cv_results_, variance_
-        See `PenalizedModel`; the log-likelihood is a log pseudo-likelihood.
+    log_likelihood_ : float
+        Log pseudo-likelihood at the coefficients, without the prior.
+    prior_ : Prior or None
+        Prior in use, with its variance.
+    optimality_ : float
+        Certificate: the largest violation of the optimality conditions over all columns, computed
+        from X at the final coefficients; see `PenalizedModel`.
+    converged_ : bool
+        Whether ``optimality_`` is at or below ``tol``.
+    n_iter_ : int
+        Number of Newton steps.
+    trace_ : DataFrame
+        Progress of the fit, with a row for each step; see `PenalizedModel`.
+    variance_ : float
+        Variance of the prior that ``cv`` has chosen; only with ``cv``.
+    cv_results_ : DataFrame
+        Scores of the variances; only with ``cv``, see `PenalizedModel`.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : (p,) array of str
+        Names of the columns; only if X had names.
 
     Raises
     ------
     SeparationError
         If the pseudo-likelihood is monotone in some unpenalised columns.
+
+    See Also
+    --------
+    CoxRegression : Model of cause-specific hazards.
+    aalen_johansen : Cumulative incidence without a model.
+    PenalizedModel : Methods and attributes of all models.
 
     Notes
     -----
@@ -170,7 +195,20 @@ class FineGrayRegression(ProportionalHazardsModel):
         super()._refuse_without_events(label == self.cause)
 
     def predict(self, X: MatrixLike, offset: VectorLike | None = None) -> np.ndarray:
-        """Return the log subdistribution hazard ratio against X = 0, (n,)."""
+        """Predict the log subdistribution hazard ratio relative to X = 0.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or Design, (n, p)
+            Covariates, with the columns of the fit.
+        offset : (n,) array, optional
+            Known term of the linear predictor. Default 0.
+
+        Returns
+        -------
+        (n,) array
+            The linear predictor X β + offset.
+        """
         return self.linear_predictor(X, offset)
 
     def predict_cumulative_incidence(
@@ -187,6 +225,7 @@ class FineGrayRegression(ProportionalHazardsModel):
         X : array, sparse matrix, data frame or Design, (n, p)
             Covariates, with the columns of the fit.
         times : (T,) array
+            Times in any order.
         strata : (n,) labels, optional
             Required if the model was fitted with strata.
         offset : (n,) array, optional
@@ -195,9 +234,26 @@ class FineGrayRegression(ProportionalHazardsModel):
         Returns
         -------
         (n, T) array
-            1 − exp(−Λ₀(t) exp η) with Breslow's estimate of the cumulative subdistribution
+            Equal to 1 − exp(−Λ₀(t) exp η) with Breslow's estimate of the cumulative subdistribution
             hazard (Fine and Gray 1999, §4). Constant after the last event, and NaN after the last
             time at which anyone (of the row's stratum) was under observation.
+
+        Raises
+        ------
+        DataError
+            If a time is missing, or strata are missing or unknown.
+
+        References
+        ----------
+        Fine and Gray (1999), JASA 94:496–509.
+
+        Examples
+        --------
+        >>> import steropes
+        >>> y = steropes.Surv([1, 2, 3, 4, 5, 6], [1, 2, 1, 0, 1, 2])
+        >>> model = steropes.FineGrayRegression().fit([[0.0], [1.0], [1.0], [0.0], [0.0], [1.0]], y)
+        >>> model.predict_cumulative_incidence([[0.0], [1.0]], [1, 3]).round(2).tolist()
+        [[0.22, 0.43], [0.09, 0.19]]
         """
         with np.errstate(over="ignore"):
             return -np.expm1(-np.exp(self._log_cumulative(X, times, strata, offset)))
@@ -242,6 +298,14 @@ class FineGrayRegression(ProportionalHazardsModel):
         DataError
             Under a Laplace prior, which has no standard errors, or if the model was unpickled
             without its data.
+
+        Examples
+        --------
+        >>> import steropes
+        >>> y = steropes.Surv([1, 2, 3, 4, 5, 6], [1, 2, 1, 0, 1, 2])
+        >>> model = steropes.FineGrayRegression().fit([[0.0], [1.0], [1.0], [0.0], [0.0], [1.0]], y)
+        >>> model.incidence_curves([[0.0]]).columns.tolist()
+        ['row', 'time', 'incidence', 'se', 'lower', 'upper']
         """
         check_level(level)
         refuse_other_order(X, strata=strata)
@@ -339,6 +403,12 @@ class FineGrayRegression(ProportionalHazardsModel):
         Returns
         -------
         float, or a pair of floats with ``return_se``
+            The concordance, 0.5 without discrimination and 1 at best, and its standard error.
+
+        Raises
+        ------
+        DataError
+            If y has no comparable pairs.
 
         References
         ----------

@@ -157,12 +157,26 @@ class FormulaMixin(SingleThreadedMethods):
         Parameters
         ----------
         data : pandas, polars or pyarrow table
+            Data with the columns that the formula names.
 
         Returns
         -------
         DataFrame, (n, p)
             Splines and codings are those of the fit; labels that the fit did not contain are
             refused.
+
+        Raises
+        ------
+        DataError
+            If the model was not fitted by a formula, or the formula cannot be evaluated.
+
+        Examples
+        --------
+        >>> import pandas as pd, steropes
+        >>> data = pd.DataFrame({"y": [1.0, 2.0, 4.0, 5.0], "dose": ["low", "low", "high", "high"]})
+        >>> model = steropes.LinearRegression.from_formula("y ~ dose", data)
+        >>> model.design_matrix(pd.DataFrame({"dose": ["high", "low"]})).to_numpy().tolist()
+        [[0], [1]]
         """
         return self._read_formula().matrix(as_pandas_table(data))
 
@@ -172,6 +186,7 @@ class FormulaMixin(SingleThreadedMethods):
         Parameters
         ----------
         data : pandas, polars or pyarrow table
+            Data with the columns that the formula names.
 
         Returns
         -------
@@ -179,5 +194,10 @@ class FormulaMixin(SingleThreadedMethods):
             ``strata`` and ``offset``, if the formula or the fit named them, as arguments of
             predictions:
             ``predict_survival(m.design_matrix(new), times, **m.design_vectors(new))``.
+
+        Raises
+        ------
+        DataError
+            If the model was not fitted by a formula, or the formula cannot be evaluated.
         """
         return self._read_formula().vectors(as_pandas_table(data))

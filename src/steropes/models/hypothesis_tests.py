@@ -67,7 +67,7 @@ class HypothesisTests(WaldInference):
             whole numbers as there are coefficients is ambiguous and refused: write ``[[0, 1]]``
             for a row of R, and names for coefficients.
         value : float or (r,) array
-            q, default 0.
+            The right side q, default 0.
         test : {"wald", "score", "likelihood ratio"}
             ``"wald"`` uses the covariance matrix, ``"score"`` the gradient and information of the
             fit under the hypothesis, and ``"likelihood ratio"`` its log-likelihood. Under a prior
@@ -92,6 +92,14 @@ class HypothesisTests(WaldInference):
         References
         ----------
         Cox and Hinkley (1974), Theoretical Statistics, §9.3.
+
+        Examples
+        --------
+        >>> import steropes
+        >>> X, y = [[0.0], [0.0], [0.0], [1.0], [1.0], [1.0]], [0, 0, 1, 0, 1, 1]
+        >>> model = steropes.LogisticRegression().fit(X, y)
+        >>> model.linear_hypothesis("x0", test="likelihood ratio").round(3).to_dict()
+        {'chisq': 0.68, 'df': 1.0, 'p': 0.41}
         """
         names = self._coefficient_names()
         R, q, columns = _read(hypothesis, value, names, self._fixed)
@@ -190,6 +198,13 @@ class HypothesisTests(WaldInference):
         DataError
             If the model has a prior, because the tests are for maximum likelihood, or no
             covariates.
+
+        Examples
+        --------
+        >>> import steropes
+        >>> X, y = [[0.0], [0.0], [0.0], [1.0], [1.0], [1.0]], [0, 0, 1, 0, 1, 1]
+        >>> steropes.LogisticRegression().fit(X, y).model_tests()["chisq"].round(2).to_dict()
+        {'likelihood ratio': 0.68, 'score': 0.67, 'wald': 0.64}
         """
         if self.prior_ is not None:
             raise DataError(

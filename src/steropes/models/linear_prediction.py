@@ -33,7 +33,25 @@ class LinearPrediction(WaldInference):
     _formula_vector: Any
 
     def linear_predictor(self, X: MatrixLike, offset: VectorLike | None = None) -> np.ndarray:
-        """Return η = intercept + X β (+ offset), (n,)."""
+        """Compute the linear predictor η = intercept + X β + offset.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame, Design or ShardedDesign, (n, p)
+            Covariates, with the columns of the fit.
+        offset : (n,) array, optional
+            Known term of the linear predictor. Default 0.
+
+        Returns
+        -------
+        (n,) array
+            The linear predictor of each row. Baselines and stratum effects are no part of it.
+
+        Raises
+        ------
+        DataError
+            If columns differ from those of the fit.
+        """
         refuse_other_order(X, offset=offset)
         design = self._check_new(X)
         backend = get_backend("cpu", self.n_jobs)

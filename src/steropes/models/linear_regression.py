@@ -60,6 +60,7 @@ class LinearRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
     Attributes
     ----------
     intercept_ : float
+        Intercept, 0 without ``fit_intercept``.
     sigma2_ : float
         Residual variance: Σ w (y − η)² divided by Σ w minus the number of coefficients that are
         not zero (the intercept counted).
@@ -72,13 +73,35 @@ class LinearRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
     log_likelihood_ : float
         Normal log-likelihood at the maximum-likelihood variance Σ w (y − η)² / Σ w, as R's
         ``logLik``.
-    converged_, n_iter_, prior_, cv_results_, variance_
-        See `PenalizedModel`.
+    prior_ : Prior or None
+        Prior in use, with its variance.
+    converged_ : bool
+        Whether ``optimality_`` is at or below ``tol``.
+    n_iter_ : int
+        Number of Newton steps, or of sweeps with ``solver="ccd"``.
+    trace_ : DataFrame
+        Progress of the fit, with a row for each step; see `PenalizedModel`.
+    variance_ : float
+        Variance of the prior that ``cv`` has chosen; only with ``cv``.
+    cv_results_ : DataFrame
+        Scores of the variances; only with ``cv``, see `PenalizedModel`.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : (p,) array of str
+        Names of the columns; only if X had names.
+    coef_ : (p,) array
+        Differences of the expected outcome for an increase of a column by one.
 
     Raises
     ------
     SeparationError
         If unpenalised columns are collinear.
+
+    See Also
+    --------
+    LogisticRegression : Model of an outcome with two classes.
+    PoissonRegression : Model of counts.
+    PenalizedModel : Methods and attributes of all models.
 
     References
     ----------
@@ -171,7 +194,20 @@ class LinearRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
         return self.sigma2_
 
     def predict(self, X: MatrixLike, offset: VectorLike | None = None) -> np.ndarray:
-        """Return the expected outcome, (n,)."""
+        """Predict the expected outcome.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or Design, (n, p)
+            Covariates, with the columns of the fit.
+        offset : (n,) array, optional
+            Known term of the linear predictor. Default 0.
+
+        Returns
+        -------
+        (n,) array
+            The linear predictor.
+        """
         return self.linear_predictor(X, offset)
 
     def score(
@@ -189,12 +225,17 @@ class LinearRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
         X : array, sparse matrix, data frame or Design, (n, p)
             Covariates, with the columns of the fit.
         y : (n,) array
-        sample_weight, offset : (n,) arrays, optional
-            scikit-learn routes an offset after ``set_score_request(offset=True)``.
+            Outcomes.
+        sample_weight : (n,) array, optional
+            Nonnegative row weights. Default 1.
+        offset : (n,) array, optional
+            Known term of the linear predictor. The metadata routing of scikit-learn passes it after
+            ``set_score_request(offset=True)``.
 
         Returns
         -------
         float
+            R², 1 at best, and 0 for a prediction by the mean.
         """
         refuse_other_order(X, y=y, sample_weight=sample_weight)
         return float(r2_score(y, self.predict(X, offset), sample_weight=sample_weight))

@@ -63,16 +63,42 @@ class LogisticRegression(ClassifierMixin, GeneralizedResiduals, PenalizedModel):
         Labels of y, sorted, or in the order of ordered categories (a pandas ``Categorical`` with
         ``ordered=True``, a polars ``Enum``). The model is for the probability of the second.
     intercept_ : float
+        Intercept, 0 without ``fit_intercept``.
     coef_ : (p,) array
         Log odds ratios.
-    log_likelihood_, optimality_, converged_, n_iter_, prior_, cv_results_, variance_
-        See `PenalizedModel`.
+    log_likelihood_ : float
+        Log-likelihood at the coefficients, without the prior, with all its constants.
+    prior_ : Prior or None
+        Prior in use, with its variance.
+    optimality_ : float
+        Certificate: the largest violation of the optimality conditions over all columns, computed
+        from X at the final coefficients; see `PenalizedModel`.
+    converged_ : bool
+        Whether ``optimality_`` is at or below ``tol``.
+    n_iter_ : int
+        Number of Newton steps, or of sweeps with ``solver="ccd"``.
+    trace_ : DataFrame
+        Progress of the fit, with a row for each step; see `PenalizedModel`.
+    variance_ : float
+        Variance of the prior that ``cv`` has chosen; only with ``cv``.
+    cv_results_ : DataFrame
+        Scores of the variances; only with ``cv``, see `PenalizedModel`.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : (p,) array of str
+        Names of the columns; only if X had names.
 
     Raises
     ------
     SeparationError
         If the data are separated, so that the maximum likelihood estimate does not exist; the
         message names the columns (Albert and Anderson 1984).
+
+    See Also
+    --------
+    ConditionalLogisticRegression : Model for matched sets.
+    PooledLogisticRegression : Model of the time to an event in intervals.
+    PenalizedModel : Methods and attributes of all models.
 
     References
     ----------
@@ -150,11 +176,37 @@ class LogisticRegression(ClassifierMixin, GeneralizedResiduals, PenalizedModel):
             )
 
     def decision_function(self, X: MatrixLike, offset: VectorLike | None = None) -> np.ndarray:
-        """Return the linear predictor η, (n,)."""
+        """Compute the linear predictor, the log odds of the second class.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or Design, (n, p)
+            Covariates, with the columns of the fit.
+        offset : (n,) array, optional
+            Known term of the linear predictor. Default 0.
+
+        Returns
+        -------
+        (n,) array
+            The linear predictor η.
+        """
         return self.linear_predictor(X, offset)
 
     def predict_proba(self, X: MatrixLike, offset: VectorLike | None = None) -> np.ndarray:
-        """Return the probabilities of the two classes, (n, 2)."""
+        """Predict the probabilities of the two classes.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or Design, (n, p)
+            Covariates, with the columns of the fit.
+        offset : (n,) array, optional
+            Known term of the linear predictor. Default 0.
+
+        Returns
+        -------
+        (n, 2) array
+            Probabilities, in the order of ``classes_``.
+        """
         eta = self.linear_predictor(X, offset)
         e = np.exp(-np.abs(eta))
         p = np.where(eta >= 0, 1.0, e) / (1.0 + e)
@@ -162,12 +214,38 @@ class LogisticRegression(ClassifierMixin, GeneralizedResiduals, PenalizedModel):
         return np.stack([q, p], axis=1)
 
     def predict_log_proba(self, X: MatrixLike, offset: VectorLike | None = None) -> np.ndarray:
-        """Return the logarithms of the probabilities of the two classes, (n, 2)."""
+        """Predict the logarithms of the probabilities of the two classes.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or Design, (n, p)
+            Covariates, with the columns of the fit.
+        offset : (n,) array, optional
+            Known term of the linear predictor. Default 0.
+
+        Returns
+        -------
+        (n, 2) array
+            Log probabilities, in the order of ``classes_``.
+        """
         eta = self.linear_predictor(X, offset)
         return -np.logaddexp(0.0, np.stack([eta, -eta], axis=1))
 
     def predict(self, X: MatrixLike, offset: VectorLike | None = None) -> np.ndarray:
-        """Return the more probable class, (n,)."""
+        """Predict the more probable class.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or Design, (n, p)
+            Covariates, with the columns of the fit.
+        offset : (n,) array, optional
+            Known term of the linear predictor. Default 0.
+
+        Returns
+        -------
+        (n,) array
+            Labels from ``classes_``.
+        """
         second = self.linear_predictor(X, offset) > 0
         return self.classes_[second.astype(np.int64)]
 
@@ -187,12 +265,16 @@ class LogisticRegression(ClassifierMixin, GeneralizedResiduals, PenalizedModel):
             Covariates, with the columns of the fit.
         y : (n,) array
             Labels.
-        sample_weight, offset : (n,) arrays, optional
-            scikit-learn routes an offset after ``set_score_request(offset=True)``.
+        sample_weight : (n,) array, optional
+            Nonnegative row weights. Default 1.
+        offset : (n,) array, optional
+            Known term of the linear predictor. The metadata routing of scikit-learn passes it after
+            ``set_score_request(offset=True)``.
 
         Returns
         -------
         float
+            Share of correct predictions.
         """
         refuse_other_order(X, y=y, sample_weight=sample_weight)
         return float(accuracy_score(y, self.predict(X, offset), sample_weight=sample_weight))

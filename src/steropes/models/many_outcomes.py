@@ -66,14 +66,21 @@ def fit_many(
     estimator : estimator
         Its settings apply to all fits; it is not modified.
     X : array, sparse matrix, data frame, Design or ShardedDesign, (n, p)
+        Covariates of all outcomes.
     outcomes : mapping or pandas, polars or pyarrow table
         Outcomes by name: y as in ``fit``, or a mapping with ``"y"`` and the outcome's own
         ``"sample_weight"``, ``"offset"``, ``"exposure"`` or ``"strata"``, which replace the
         arguments below. Rows with a missing y (NaN) are omitted from that outcome.
     level : float
         Confidence level of the Wald intervals.
-    sample_weight, offset, exposure, strata : optional
-        Arguments of ``fit`` for all outcomes.
+    sample_weight : (n,) array, optional
+        Nonnegative row weights for all outcomes. Default 1.
+    offset : (n,) array, optional
+        Known term of the linear predictor for all outcomes. Default 0.
+    exposure : (n,) array, optional
+        Positive time at risk for all outcomes.
+    strata : (n,) labels, optional
+        Labels of strata for all outcomes.
     store : path, optional
         A folder for finished results, with which the same call continues after an interruption.
         It contains tables of coefficients and no rows. Only trusted people may have write access

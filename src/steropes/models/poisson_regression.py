@@ -68,15 +68,40 @@ class PoissonRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
     Attributes
     ----------
     intercept_ : float
+        Intercept, 0 without ``fit_intercept``.
     coef_ : (p,) array
         Log rate ratios.
-    log_likelihood_, optimality_, converged_, n_iter_, prior_, cv_results_, variance_
-        See `PenalizedModel`.
+    log_likelihood_ : float
+        Log-likelihood at the coefficients, without the prior, with all its constants.
+    prior_ : Prior or None
+        Prior in use, with its variance.
+    optimality_ : float
+        Certificate: the largest violation of the optimality conditions over all columns, computed
+        from X at the final coefficients; see `PenalizedModel`.
+    converged_ : bool
+        Whether ``optimality_`` is at or below ``tol``.
+    n_iter_ : int
+        Number of Newton steps, or of sweeps with ``solver="ccd"``.
+    trace_ : DataFrame
+        Progress of the fit, with a row for each step; see `PenalizedModel`.
+    variance_ : float
+        Variance of the prior that ``cv`` has chosen; only with ``cv``.
+    cv_results_ : DataFrame
+        Scores of the variances; only with ``cv``, see `PenalizedModel`.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : (p,) array of str
+        Names of the columns; only if X had names.
 
     Raises
     ------
     SeparationError
         If the data do not determine the coefficients of some unpenalised columns.
+
+    See Also
+    --------
+    ConditionalPoissonRegression : Model with a rate of each stratum.
+    PenalizedModel : Methods and attributes of all models.
 
     Notes
     -----
@@ -137,7 +162,22 @@ class PoissonRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
     def predict(
         self, X: MatrixLike, *, offset: VectorLike | None = None, exposure: VectorLike | None = None
     ) -> np.ndarray:
-        """Return expected counts exp(η), (n,); without ``exposure`` for one unit of it."""
+        """Predict expected counts exp(η).
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or Design, (n, p)
+            Covariates, with the columns of the fit.
+        offset : (n,) array, optional
+            Known term of the linear predictor. Default 0.
+        exposure : (n,) array, optional
+            Positive time at risk. Default one unit of it.
+
+        Returns
+        -------
+        (n,) array
+            Expected counts.
+        """
         refuse_other_order(X, exposure=exposure)
         eta = self.linear_predictor(X, offset)
         log_exposure = check_exposure(exposure, len(eta))
@@ -163,8 +203,12 @@ class PoissonRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
             Covariates, with the columns of the fit.
         y : (n,) array
             Counts.
-        sample_weight, offset, exposure : (n,) arrays, optional
-            As in ``fit``.
+        sample_weight : (n,) array, optional
+            Nonnegative row weights. Default 1.
+        offset : (n,) array, optional
+            Known term of the linear predictor. Default 0.
+        exposure : (n,) array, optional
+            Positive time at risk. Default one unit of it.
 
         Returns
         -------

@@ -57,11 +57,11 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
     interval : float, optional
         Width of all intervals, which start at 0 and cover the longest time.
     breaks : sequence of float, optional
-        t_0 < t_1 < … < t_K instead. If the first is positive and someone is at risk from 0 or
-        before, 0 is prepended, so that all time at risk is included. A person still at risk at
-        the last break is censored there.
+        Ends of the intervals t_0 < t_1 < … < t_K, in place of ``interval``. If the first is
+        positive and someone is at risk from 0 or before, 0 is prepended, so that all time at risk
+        is included. A person still at risk at the last break is censored there.
     baseline : int, "interval", callable or sequence of callables
-        b(k): a polynomial of this degree in t = k, counted from 1 (default 2; 0 is a
+        The function b(k): a polynomial of this degree in t = k, counted from 1 (default 2; 0 is a
         constant), a free intercept for every interval, or a constant and functions of t.
         A function takes the array of t = 1 … K and returns as many values, or rows of values
         (a spline basis).
@@ -106,14 +106,38 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
         t_0 … t_K.
     n_person_intervals_ : int
         Person-intervals contributed by people with a positive weight.
-    log_likelihood_, optimality_, converged_, n_iter_, prior_, cv_results_, variance_
-        See `PenalizedModel`.
+    log_likelihood_ : float
+        Log-likelihood at the coefficients, without the prior, with all its constants.
+    prior_ : Prior or None
+        Prior in use, with its variance.
+    optimality_ : float
+        Certificate: the largest violation of the optimality conditions over all columns, computed
+        from X at the final coefficients; see `PenalizedModel`.
+    converged_ : bool
+        Whether ``optimality_`` is at or below ``tol``.
+    n_iter_ : int
+        Number of Newton steps.
+    trace_ : DataFrame
+        Progress of the fit, with a row for each step; see `PenalizedModel`.
+    variance_ : float
+        Variance of the prior that ``cv`` has chosen; only with ``cv``.
+    cv_results_ : DataFrame
+        Scores of the variances; only with ``cv``, see `PenalizedModel`.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : (p,) array of str
+        Names of the columns; only if X had names.
 
     Raises
     ------
     SeparationError
         With ``baseline="interval"``, if an interval has nobody at risk, or no one or everyone at
         risk has the event in it.
+
+    See Also
+    --------
+    CoxRegression : The model in continuous time.
+    PenalizedModel : Methods and attributes of all models.
 
     Notes
     -----
@@ -308,12 +332,38 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
         return eta, whole.scaled, backend
 
     def linear_predictor(self, X: MatrixLike, offset: VectorLike | None = None) -> np.ndarray:
-        """Return the log odds of the event in each interval, (n, K)."""
+        """Compute the log odds of the event in each interval.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or Design, (n, p)
+            Covariates, with the columns of the fit.
+        offset : (n,) array, optional
+            Known term of the linear predictor. Default 0.
+
+        Returns
+        -------
+        (n, K) array
+            Log odds, with a column for each interval.
+        """
         eta, F, _ = self._predictors(X, offset)
         return interval_log_odds(eta, F)
 
     def predict_hazard(self, X: MatrixLike, offset: VectorLike | None = None) -> np.ndarray:
-        """Return P(event in interval k | at risk at its start), (n, K)."""
+        """Predict the probability of the event in each interval, given risk at its start.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or Design, (n, p)
+            Covariates, with the columns of the fit.
+        offset : (n,) array, optional
+            Known term of the linear predictor. Default 0.
+
+        Returns
+        -------
+        (n, K) array
+            Probabilities, with a column for each interval.
+        """
         eta = self.linear_predictor(X, offset)
         e = np.exp(-np.abs(eta))
         return np.where(eta >= 0, 1.0, e) / (1.0 + e)
@@ -321,7 +371,7 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
     def predict_survival(
         self, X: MatrixLike, times: ArrayLike, offset: VectorLike | None = None
     ) -> np.ndarray:
-        """Return P(no event by each time), (n, len(times)).
+        """Predict the probability of no event by each time.
 
         This is the product of 1 − p_ik over the intervals that have ended by the time; within an
         interval it equals the survival at the end of the previous one.
@@ -331,7 +381,7 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
         X : array, sparse matrix, data frame or Design, (n, p)
             Covariates, with the columns of the fit.
         times : (m,) array or float
-            In any order.
+            Times in any order.
         offset : (n,) array, optional
             Known term of the linear predictor. Default 0.
 
@@ -351,7 +401,20 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
         return out
 
     def predict(self, X: MatrixLike, offset: VectorLike | None = None) -> np.ndarray:
-        """Return the risk 1 − S(t), (n,), by the end of the last interval with people at risk."""
+        """Predict the risk by the end of the last interval with people at risk.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or Design, (n, p)
+            Covariates, with the columns of the fit.
+        offset : (n,) array, optional
+            Known term of the linear predictor. Default 0.
+
+        Returns
+        -------
+        (n,) array
+            The risk 1 − S(t).
+        """
         return 1.0 - self.predict_survival(X, self._end, offset)[:, 0]
 
     @overload
@@ -400,12 +463,29 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
             Covariates, with the columns of the fit.
         y : structured array
             As in ``fit``.
-        sample_weight, offset, return_se, cluster, ipcw, tau
-            See `CoxRegression.concordance`.
+        sample_weight : (n,) array, optional
+            Nonnegative row weights. Default 1.
+        offset : (n,) array, optional
+            Known term of the linear predictor. Default 0.
+        return_se : bool
+            Whether to return the standard error too, from the infinitesimal jackknife.
+        cluster : (n,) labels, optional
+            With ``return_se``: rows that belong together, such as those of one person.
+        ipcw : bool
+            Whether to compute Uno's concordance, which does not depend on the distribution of
+            censoring; see `CoxRegression.concordance`.
+        tau : float, optional
+            Only events before this time count.
 
         Returns
         -------
         float, or a pair of floats with ``return_se``
+            The concordance, 0.5 without discrimination and 1 at best, and its standard error.
+
+        Raises
+        ------
+        DataError
+            If y has no comparable pairs, or ``ipcw`` is combined with entry times.
         """
         refuse_other_order(X, sample_weight=sample_weight, cluster=cluster)
         survival = self.predict_survival(X, self._end, offset)[:, 0]
@@ -425,7 +505,24 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
         sample_weight: VectorLike | None = None,
         offset: VectorLike | None = None,
     ) -> float:
-        """Compute the concordance; higher is better."""
+        """Compute the concordance; higher is better.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or Design, (n, p)
+            Covariates, with the columns of the fit.
+        y : structured array
+            As in ``fit``.
+        sample_weight : (n,) array, optional
+            Nonnegative row weights. Default 1.
+        offset : (n,) array, optional
+            Known term of the linear predictor. Default 0.
+
+        Returns
+        -------
+        float
+            The concordance.
+        """
         return self.concordance(X, y, sample_weight, offset)
 
 

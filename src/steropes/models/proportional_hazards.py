@@ -170,6 +170,14 @@ class ProportionalHazardsModel(PenalizedModel):
         References
         ----------
         Brookmeyer and Crowley (1982), Biometrics 38:29–41.
+
+        Examples
+        --------
+        >>> import steropes
+        >>> y = steropes.Surv([5, 3, 4, 2, 6], [1, 1, 0, 1, 0])
+        >>> model = steropes.CoxRegression().fit([[0.0], [1.0], [0.0], [0.0], [1.0]], y)
+        >>> model.predict_quantile([[0.0], [1.0]], 0.25).tolist()
+        [3.0, 3.0]
         """
         check_is_fitted(self, "coef_")
         refuse_other_order(X, strata=strata)
@@ -199,13 +207,28 @@ class ProportionalHazardsModel(PenalizedModel):
 
         Parameters
         ----------
-        X, y, sample_weight, strata, offset, **given
-            Arguments of ``concordance``. scikit-learn routes the named ones after a call such as
-            ``set_score_request(strata=True)``.
+        X : array, sparse matrix, data frame or Design, (n, p)
+            Covariates, with the columns of the fit.
+        y : structured array
+            As in ``fit``.
+        sample_weight : (n,) array, optional
+            Nonnegative row weights. Default 1.
+        strata : (n,) labels, optional
+            Labels of strata, within which pairs are compared.
+        offset : (n,) array, optional
+            Known term of the linear predictor. Default 0.
+        **given
+            Further arguments of ``concordance``.
 
         Returns
         -------
         float
+            The concordance.
+
+        Notes
+        -----
+        The metadata routing of scikit-learn passes ``strata`` and ``offset`` after a call such as
+        ``set_score_request(strata=True)``.
         """
         return self.concordance(
             X, y, sample_weight=sample_weight, strata=strata, offset=offset, **given
@@ -269,6 +292,16 @@ class ProportionalHazardsModel(PenalizedModel):
         ----------
         Therneau, Grambsch and Fleming (1990), Biometrika 77:147–160. Schoenfeld (1982),
         Biometrika 69:239–241. Therneau and Grambsch (2000), §4 and §6.
+
+        Examples
+        --------
+        >>> import steropes
+        >>> y = steropes.Surv([5, 3, 4, 2, 6], [1, 1, 0, 1, 0])
+        >>> model = steropes.CoxRegression().fit([[0.0], [1.0], [0.0], [0.0], [1.0]], y)
+        >>> abs(round(float(model.residuals("martingale").sum()), 6))
+        0.0
+        >>> model.residuals("schoenfeld").index.tolist()
+        [2.0, 3.0, 5.0]
         """
         problem = self._require_data("residuals")
         return survival_residuals(self, problem, kind, params, self._residual_kinds)

@@ -144,6 +144,13 @@ class GeneralizedResiduals(SingleThreadedMethods):
         References
         ----------
         McCullagh and Nelder (1989), Generalized Linear Models, §2.4 and §12.4.
+
+        Examples
+        --------
+        >>> import steropes
+        >>> X, y = [[0.0], [0.0], [1.0], [1.0]], [0.0, 2.0, 3.0, 5.0]
+        >>> steropes.LinearRegression().fit(X, y).residuals("response").round(6).tolist()
+        [-1.0, 1.0, -1.0, 1.0]
         """
         check_is_fitted(self, "coef_")
         by_column = _has_columns(kind, get_args(ResidualKind), params)
@@ -213,6 +220,15 @@ class GroupedResiduals(SingleThreadedMethods):
         ----------
         Therneau, Grambsch and Fleming (1990), Biometrika 77:147–160. McCullagh and Nelder (1989),
         Generalized Linear Models, §2.4.
+
+        Examples
+        --------
+        >>> import steropes
+        >>> X = [[1.0], [0.0], [0.0], [1.0], [1.0], [0.0]]
+        >>> model = steropes.ConditionalLogisticRegression()
+        >>> model = model.fit(X, [1, 0, 1, 0, 1, 0], strata=["a", "a", "b", "b", "c", "c"])
+        >>> model.residuals("martingale").round(2).tolist()
+        [0.33, -0.33, 0.67, -0.67, 0.33, -0.33]
         """
         problem = self._require_data("residuals")
         by_column = _has_columns(kind, get_args(GroupedResidualKind), params)

@@ -46,14 +46,32 @@ class StandardizedSurvival:
     Attributes
     ----------
     survival : DataFrame
-        ``survival``, the average.
+        The average in the column ``survival``.
     restricted_means : DataFrame
-        ``mean``: the average survival time up to ``time``.
-    differences, ratios, risk_ratios : DataFrame or None
-        ``difference`` of survival, its ``ratio``, and the ``ratio`` of one minus survival
-        (missing before the first event, when all risks are zero); None without groups.
+        The average survival time up to ``time`` in the column ``mean``.
+    differences : DataFrame or None
+        Differences of survival in the column ``difference``; None without groups.
+    ratios : DataFrame or None
+        Ratios of survival in the column ``ratio``; None without groups.
+    risk_ratios : DataFrame or None
+        Ratios of one minus survival in the column ``ratio``, missing before the first event, when
+        all risks are zero; None without groups.
     restricted_mean_differences : DataFrame or None
-        ``difference`` of restricted means.
+        Differences of restricted means in the column ``difference``; None without groups.
+
+    See Also
+    --------
+    CoxRegression.standardized_survival : Compute these tables.
+
+    Examples
+    --------
+    >>> import pandas as pd, steropes
+    >>> y = steropes.Surv([5, 3, 4, 2, 6], [1, 1, 0, 1, 0])
+    >>> X = pd.DataFrame({"drug": [0.0, 1.0, 0.0, 0.0, 1.0]})
+    >>> model = steropes.CoxRegression().fit(X, y)
+    >>> averages = model.standardized_survival(X, times=[4], by="drug")
+    >>> averages.survival[["drug", "time", "survival"]].round(2).to_numpy().tolist()
+    [[0.0, 4.0, 0.57], [1.0, 4.0, 0.73]]
     """
 
     survival: pd.DataFrame

@@ -62,6 +62,15 @@ def survival_curves(
     ------
     DataError
         If ``curves`` is none of these or lacks columns.
+
+    Examples
+    --------
+    >>> import steropes
+    >>> y = steropes.Surv([1, 2, 3, 4, 5, 6], [1, 0, 1, 1, 0, 1])
+    >>> curves = steropes.kaplan_meier(y, groups=["a", "a", "a", "b", "b", "b"])
+    >>> ax = steropes.plots.survival_curves(curves, time_label="Years")
+    >>> ax.get_ylabel()
+    'Survival'
     """
     if isinstance(curves, pd.DataFrame):
         lines, counts = _of_table(curves, "survival"), {}
@@ -119,6 +128,14 @@ def incidence_curves(
     ------
     DataError
         If ``curves`` is none of these or lacks columns, or there is no such cause.
+
+    Examples
+    --------
+    >>> import steropes
+    >>> curves = steropes.aalen_johansen(steropes.Surv([1, 2, 3, 4], [1, 2, 0, 1]))
+    >>> ax = steropes.plots.incidence_curves(curves, at_risk=False)
+    >>> ax.get_xlabel()
+    'Time'
     """
     if isinstance(curves, pd.DataFrame):
         if cause is not None:

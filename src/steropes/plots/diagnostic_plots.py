@@ -43,6 +43,7 @@ def schoenfeld_residuals(
     Parameters
     ----------
     model : fitted CoxRegression or FineGrayRegression
+        The model, which must still have its data.
     param : name or position
         The coefficient.
     df : int
@@ -52,10 +53,12 @@ def schoenfeld_residuals(
     log_time : bool
         Whether to use a log scale for time, and a spline in log time.
     ax : matplotlib Axes, optional
+        Axes to draw on. Default: those of a new figure.
 
     Returns
     -------
     matplotlib Axes
+        The axes with the plot.
 
     Raises
     ------
@@ -65,6 +68,16 @@ def schoenfeld_residuals(
     References
     ----------
     Grambsch and Therneau (1994), Biometrika 81:515–526.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steropes
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((100, 1))
+    >>> y = steropes.Surv(rng.exponential(np.exp(-X[:, 0])), np.ones(100, int))
+    >>> model = steropes.CoxRegression().fit(X, y)
+    >>> ax = steropes.plots.schoenfeld_residuals(model, "x0")
     """
     residual = model.residuals("scaled_schoenfeld", param)
     name, values = residual.columns[0], residual.iloc[:, 0].to_numpy()
@@ -143,6 +156,19 @@ def calibration(table: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     -------
     matplotlib Axes
         The axes with the plot.
+
+    Raises
+    ------
+    DataError
+        If the table lacks columns.
+
+    Examples
+    --------
+    >>> import steropes
+    >>> table = steropes.calibration_table([0.1, 0.2, 0.8, 0.9], [0, 0, 1, 1], bins=2)
+    >>> ax = steropes.plots.calibration(table)
+    >>> ax.get_xlabel(), ax.get_ylabel()
+    ('Predicted risk', 'Observed risk')
     """
     require_columns(table, ("people", "predicted", "observed", "lower", "upper"), "calibration")
     ax = get_axes(ax, (5.0, 5.0))

@@ -57,6 +57,15 @@ def profile_curve(
     ------
     DataError
         If the profile has several coefficients or fewer than two finite points.
+
+    Examples
+    --------
+    >>> import steropes
+    >>> X, y = [[0.0], [0.0], [0.0], [1.0], [1.0], [1.0]], [0, 0, 1, 0, 1, 1]
+    >>> profile = steropes.LogisticRegression().fit(X, y).profile("x0")
+    >>> ax = steropes.plots.profile_curve(profile, name="log odds ratio")
+    >>> ax.get_xlabel()
+    'log odds ratio'
     """
     require_columns(profile, ("point", "log_likelihood", "gradient"), "profile_curve")
     if "param" in profile and profile["param"].nunique() > 1:
@@ -174,6 +183,19 @@ def forest(
     ------
     DataError
         If the table has no rows or lacks columns, or ``shade`` is not between 0 and 1.
+
+    References
+    ----------
+    Suchard, Simpson, Zorych, Ryan and Madigan (2013), ACM TOMACS 23:10.
+
+    Examples
+    --------
+    >>> import steropes
+    >>> X, y = [[0.0], [0.0], [0.0], [1.0], [1.0], [1.0]], [0, 0, 1, 0, 1, 1]
+    >>> table = steropes.LogisticRegression().fit(X, y).summary()
+    >>> ax = steropes.plots.forest(table.drop("intercept"), exponentiate=True)
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['x0']
     """
     require_columns(table, ("coef", "lower", "upper"), "forest")
     if len(table) == 0:

@@ -55,6 +55,20 @@ def coefficient_paths(
     -------
     matplotlib Axes
         The axes with the plot.
+
+    Raises
+    ------
+    DataError
+        If the table has fewer than two variances.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steropes
+    >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), [0, 1, 0, 1]
+    >>> model = steropes.LogisticRegression(prior=steropes.Laplace())
+    >>> path = steropes.coefficient_path(model, X, y, [0.01, 0.1, 1.0])
+    >>> ax = steropes.plots.coefficient_paths(path, chosen=0.1)
     """
     if not isinstance(path, pd.DataFrame) or len(path) < 2:
         raise DataError("path must be a table of at least two variances: coefficient_path(...).")
@@ -129,6 +143,18 @@ def cross_validation_curve(model: Any, *, ax: Axes | None = None) -> Axes:
     ------
     DataError
         If the model was fitted without ``cv``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steropes
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((100, 3))
+    >>> y = X[:, 0] + rng.standard_normal(100)
+    >>> model = steropes.LinearRegression(prior=steropes.Laplace(), cv=5).fit(X, y)
+    >>> ax = steropes.plots.cross_validation_curve(model)
+    >>> ax.get_ylabel()
+    'Held-out log-likelihood'
     """
     check_is_fitted(model, "coef_")
     if not hasattr(model, "cv_results_"):

@@ -112,41 +112,118 @@ class Prior(ABC):
         """Return λ and κ of the columns with these names.
 
         For an adaptive prior they are the initial ones.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Names of the columns of X.
+
+        Returns
+        -------
+        Penalty
+            λ and κ of each column, in X's units.
         """
 
     @abstractmethod
     def with_variance(self, variance: float) -> Self:
-        """Return the prior with another overall variance, for a cross-validation."""
+        """Return the prior with another overall variance, for a cross-validation.
+
+        Parameters
+        ----------
+        variance : float
+            The new variance.
+
+        Returns
+        -------
+        Prior
+            A changed copy.
+        """
 
     def for_comparison(self, compared: Collection[str]) -> Prior:
-        """Return a prior whose `with_variance` keeps the settings that are compared, by name."""
+        """Return a prior whose `with_variance` keeps the settings that are compared.
+
+        Parameters
+        ----------
+        compared : collection of str
+            Names of the settings in the ``compare`` of a `CrossValidation`.
+
+        Returns
+        -------
+        Prior
+            The prior itself, unless `with_variance` would change a compared setting.
+        """
         return self
 
     # -- hooks of priors that are more than λ and κ ----------------------------------------------
 
     def smooth(self, names: Sequence[str]) -> SmoothTerm | None:
-        """Return a smooth term in the coefficients of these columns, or None."""
+        """Return the smooth term in the coefficients, or None.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Names of the columns of X.
+
+        Returns
+        -------
+        SmoothTerm or None
+            A differentiable term of the objective that is not a sum over coefficients.
+        """
         return None
 
     def group_penalty(self, names: Sequence[str]) -> GroupPenalty | None:
         """Return a penalty on groups of coefficients or on differences along chains, or None.
 
         If there is one it replaces λ; `separable` then gives the λ of the group of each column.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Names of the columns of X.
+
+        Returns
+        -------
+        GroupPenalty or None
+            The penalty, in X's units.
         """
         return None
 
     def next_penalty(
         self, names: Sequence[str], beta: np.ndarray, before: np.ndarray | None
     ) -> Penalty:
-        """Compute an adaptive prior's penalty at coefficients (p,), the optimum of the last one.
+        """Compute the penalty of an adaptive prior at the optimum of the last penalty.
 
-        The first penalty is that of `separable`. ``before`` is the previous optimum, None at
-        first. A column with λ = `INFINITE_PENALTY` stays at zero from then on.
+        The first penalty is that of `separable`.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Names of the columns of X.
+        beta : (p,) array
+            The optimum under the last penalty.
+        before : (p,) array or None
+            The optimum before that; None at first.
+
+        Returns
+        -------
+        Penalty
+            The next penalty. A column with λ = `INFINITE_PENALTY` stays at zero from then on.
         """
         raise NotImplementedError(type(self).__name__)
 
     def candidates(self) -> list[Self]:
-        """Return the priors that a cross-validation compares, each along a path of variances."""
+        """Return the priors that a cross-validation compares, each along a path of variances.
+
+        Returns
+        -------
+        list of Prior
+            One prior for each value of the setting that holds several, or the prior itself.
+
+        Raises
+        ------
+        DataError
+            If a setting with several values is empty.
+        """
         values: Any = getattr(self, self.multi_valued) if self.multi_valued else 0.0
         if not self.multi_valued or np.ndim(values) == 0:
             return [self]
@@ -156,7 +233,23 @@ class Prior(ABC):
         return [replace(self, **{self.multi_valued: value}) for value in values]
 
     def penalty(self, names: Sequence[str]) -> Penalty:
-        """Return the penalty of `separable`; raise `DataError` if the prior has further terms."""
+        """Return the penalty of a prior that has only λ and κ.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Names of the columns of X.
+
+        Returns
+        -------
+        Penalty
+            The result of `separable`.
+
+        Raises
+        ------
+        DataError
+            If the prior has further terms.
+        """
         if not self.plain:
             raise DataError(
                 f"{type(self).__name__} is not available for this model: fit with another prior."
@@ -176,11 +269,37 @@ class Prior(ABC):
         """Return the settings by name, as in scikit-learn.
 
         They are the estimator's parameters ``prior__variance`` and so on.
+
+        Parameters
+        ----------
+        deep : bool
+            Ignored, because settings have no settings themselves.
+
+        Returns
+        -------
+        dict
+            The settings.
         """
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def set_params(self, **params: Any) -> Self:
-        """Change settings by name; existing fits keep the previous ones."""
+        """Change settings by name; existing fits keep the previous ones.
+
+        Parameters
+        ----------
+        **params
+            New values of settings.
+
+        Returns
+        -------
+        self
+            The changed prior.
+
+        Raises
+        ------
+        DataError
+            If there is no setting of that name.
+        """
         known = self.get_params()
         for name in params:
             if name not in known:
@@ -193,7 +312,23 @@ class Prior(ABC):
         return self
 
     def exclusions(self, p: int) -> list[str | int]:
-        """Convert ``exclude`` for p columns to a list of names and positions."""
+        """Convert ``exclude`` for p columns to a list of names and positions.
+
+        Parameters
+        ----------
+        p : int
+            Number of columns of X, which a mask must have.
+
+        Returns
+        -------
+        list of str or int
+            The excluded columns.
+
+        Raises
+        ------
+        DataError
+            If ``exclude`` is neither names nor positions nor a mask of p columns.
+        """
         exclude: Any = self.exclude  # whatever the user has set
         one = isinstance(exclude, str | Integral)
         if not one and (isinstance(exclude, Mapping) or not isinstance(exclude, Iterable)):
@@ -214,7 +349,23 @@ class Prior(ABC):
         return items
 
     def excluded(self, names: Sequence[str]) -> np.ndarray:
-        """Return the mask of the columns left unpenalised, (p,) bool."""
+        """Return the mask of the columns left unpenalised.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Names of the columns of X.
+
+        Returns
+        -------
+        (p,) bool array
+            True for columns in ``exclude``.
+
+        Raises
+        ------
+        DataError
+            If a name or position in ``exclude`` does not exist.
+        """
         mask = np.zeros(len(names), bool)
         items = self.exclusions(len(names))
         if items:

@@ -78,7 +78,18 @@ class BrokenAdaptiveRidge(Prior):
     exclude: Columns = ()
 
     def separable(self, names: Sequence[str]) -> Penalty:
-        """See `Prior.separable`; the penalty of the initial ridge regression."""
+        """Compute λ = 0 and κ of each column for the initial ridge regression.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Names of the columns of X.
+
+        Returns
+        -------
+        Penalty
+            The κ = 1 / ``start_variance``, and zero for excluded columns.
+        """
         price = 1.0 / self._variance_vector("variance", self.variance, names)
         l2 = 1.0 / self._variance_vector("start_variance", self.start_variance, names)
         free = self.excluded(names) | (price == 0)
@@ -87,7 +98,22 @@ class BrokenAdaptiveRidge(Prior):
     def next_penalty(
         self, names: Sequence[str], beta: np.ndarray, before: np.ndarray | None
     ) -> Penalty:
-        """See `Prior.next_penalty`."""
+        """Compute κ_j = 1 / (variance · β_j²) at the optimum of the last ridge regression.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Names of the columns of X.
+        beta : (p,) array
+            The optimum of the last ridge regression.
+        before : (p,) array or None
+            The optimum before that; None at first.
+
+        Returns
+        -------
+        Penalty
+            The next penalty. Coefficients that have collapsed are held at zero from then on.
+        """
         price = np.where(
             self.excluded(names), 0.0, 1.0 / self._variance_vector("variance", self.variance, names)
         )
@@ -102,5 +128,16 @@ class BrokenAdaptiveRidge(Prior):
         return Penalty(np.where(gone, INFINITE_PENALTY, 0.0), np.where(gone, 0.0, l2))
 
     def with_variance(self, variance: float) -> Self:
-        """See `Prior.with_variance`."""
+        """Return the prior with another ``variance``, the same for all columns.
+
+        Parameters
+        ----------
+        variance : float
+            The new variance relative to the square of each coefficient.
+
+        Returns
+        -------
+        BrokenAdaptiveRidge
+            A changed copy.
+        """
         return replace(self, variance=float(variance))

@@ -36,15 +36,21 @@ def glmnet_lambda(variance: ArrayLike, n: float) -> Any:
     Returns
     -------
     float or array
+        The λ of glmnet, of the shape of ``variance``.
 
     Raises
     ------
     DataError
         A variance or n is not positive.
 
+    References
+    ----------
+    Simon, Friedman, Hastie and Tibshirani (2011), Journal of Statistical Software 39(5):1–13.
+
     Examples
     --------
-    >>> float(glmnet_lambda(2.0, 100))
+    >>> import steropes
+    >>> float(steropes.glmnet_lambda(2.0, 100))
     0.01
     """
     variance = np.asarray(variance, dtype=float)
@@ -64,7 +70,7 @@ def variance_from_glmnet(lambda_: ArrayLike, n: float) -> Any:
     Parameters
     ----------
     lambda_ : float or array
-        glmnet's λ, not negative.
+        The λ of glmnet, not negative.
     n : float
         Number of rows, or the sum of the weights if these are not one.
 
@@ -78,9 +84,14 @@ def variance_from_glmnet(lambda_: ArrayLike, n: float) -> Any:
     DataError
         λ is negative, or n is not positive.
 
+    See Also
+    --------
+    glmnet_lambda : The inverse, with the definition of the two penalties.
+
     Examples
     --------
-    >>> float(variance_from_glmnet(0.01, 100))
+    >>> import steropes
+    >>> float(steropes.variance_from_glmnet(0.01, 100))
     2.0
     """
     lambda_ = np.asarray(lambda_, dtype=float)

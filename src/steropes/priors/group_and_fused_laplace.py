@@ -69,11 +69,33 @@ class GroupLaplace(Prior):
     exclude: Columns = ()
 
     def separable(self, names: Sequence[str]) -> Penalty:
-        """See `Prior.separable`; returns λ of each column's group."""
+        """Compute λ of the group of each column, and κ = 0.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Names of the columns of X.
+
+        Returns
+        -------
+        Penalty
+            The λ = √((m + 1) / s²) for a column in a group of m.
+        """
         return Penalty(self.group_penalty(names).l1, np.zeros(len(names)))
 
     def group_penalty(self, names: Sequence[str]) -> GroupPenalty:
-        """See `Prior.group_penalty`."""
+        """Compute the penalty Σ_g λ_g ‖β_g‖.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Names of the columns of X.
+
+        Returns
+        -------
+        GroupPenalty
+            The λ of each column's group, and the groups of more than one column.
+        """
         free = self.excluded(names)
         member, size = group_numbers("GroupLaplace", self.groups, names, free)
         s2 = positive_number("GroupLaplace", "variance", self.variance)
@@ -83,7 +105,18 @@ class GroupLaplace(Prior):
         return GroupPenalty(l1, tuple(x for x in groups if len(x) > 1))
 
     def with_variance(self, variance: float) -> Self:
-        """See `Prior.with_variance`."""
+        """Return the prior with another variance.
+
+        Parameters
+        ----------
+        variance : float
+            The new variance of each coefficient.
+
+        Returns
+        -------
+        GroupLaplace
+            A changed copy.
+        """
         return replace(self, variance=float(variance))
 
 
@@ -138,11 +171,33 @@ class FusedLaplace(Prior):
     exclude: Columns = ()
 
     def separable(self, names: Sequence[str]) -> Penalty:
-        """See `Prior.separable`; returns λ of the step to each column."""
+        """Compute λ of the step to each column, and κ = 0.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Names of the columns of X.
+
+        Returns
+        -------
+        Penalty
+            The λ = √(2 / variance), with ``level_variance`` at the start of each chain.
+        """
         return Penalty(self.group_penalty(names).l1, np.zeros(len(names)))
 
     def group_penalty(self, names: Sequence[str]) -> GroupPenalty:
-        """See `Prior.group_penalty`."""
+        """Compute the penalty Σ λ_j |step_j| along the chains.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Names of the columns of X.
+
+        Returns
+        -------
+        GroupPenalty
+            The λ of each step, and the chains of more than one column.
+        """
         chains, free = self._chains(names), self.excluded(names)
         s2 = positive_number("FusedLaplace", "variance", self.variance)
         l1 = np.where(free, 0.0, np.sqrt(2.0 / s2))
@@ -155,11 +210,40 @@ class FusedLaplace(Prior):
         return GroupPenalty(l1, (), tuple(x for x in chains if len(x) > 1))
 
     def with_variance(self, variance: float) -> Self:
-        """See `Prior.with_variance`; a ``level_variance`` that was given is kept."""
+        """Return the prior with another variance of the steps; a given ``level_variance`` is kept.
+
+        Parameters
+        ----------
+        variance : float
+            The new variance of a step.
+
+        Returns
+        -------
+        FusedLaplace
+            A changed copy.
+        """
         return replace(self, variance=float(variance))
 
     def of_columns(self, kept: np.ndarray, names: Sequence[str]) -> Self | None:
-        """See `Prior.of_columns`."""
+        """Return the prior of some columns, as if X had no others.
+
+        Parameters
+        ----------
+        kept : (k,) int array
+            Positions of the columns whose coefficients are fitted.
+        names : sequence of str
+            Names of all columns.
+
+        Returns
+        -------
+        FusedLaplace
+            The prior of these columns.
+
+        Raises
+        ------
+        DataError
+            If the coefficient of a column in a chain is fixed.
+        """
         there = {names[j] for j in kept}
         chains = [[names[j] for j in x] for x in self._chains(names)]
         for chain in chains:
@@ -179,7 +263,24 @@ class FusedLaplace(Prior):
         exclude: Sequence[str | int],
         copies: Sequence[str],
     ) -> Self:
-        """Raise `DataError`, as chains are not defined for several coefficients of one column."""
+        """Raise `DataError`, as chains are not defined for several coefficients of one column.
+
+        Parameters
+        ----------
+        source : (q,) int array
+            The column of each coefficient.
+        names : sequence of str
+            Names of the columns of X.
+        exclude : sequence of str or int
+            The new setting ``exclude``.
+        copies : sequence of str
+            Names of the coefficients.
+
+        Raises
+        ------
+        DataError
+            Always.
+        """
         raise DataError("FusedLaplace is not available for effects that vary with time.")
 
     def _chains(self, names: Sequence[str]) -> list[np.ndarray]:

@@ -72,7 +72,18 @@ class Hierarchical(Prior):
     exclude: Columns = ()
 
     def separable(self, names: Sequence[str]) -> Penalty:
-        """See `Prior.separable`."""
+        """Compute λ = 0 and κ of each column: the part of the prior that is independent.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Names of the columns of X.
+
+        Returns
+        -------
+        Penalty
+            The κ = 1 / (s² + m t²) for a column in a group of m, and 1 / s² outside groups.
+        """
         member, size = self._members(names)
         s2, t2 = self._variances()
         l2 = np.full(len(names), 1.0 / s2)
@@ -81,13 +92,35 @@ class Hierarchical(Prior):
         return Penalty(np.zeros(len(names)), np.where(self.excluded(names), 0.0, l2))
 
     def smooth(self, names: Sequence[str]) -> WithinGroupVariation:
-        """See `Prior.smooth`."""
+        """Compute the term that shrinks the coefficients of a group towards their mean.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Names of the columns of X.
+
+        Returns
+        -------
+        WithinGroupVariation
+            The term ½ Σ_g [1/s² − 1/(s² + m t²)] Σ_j (β_j − β̄_g)².
+        """
         member, size = self._members(names)
         s2, t2 = self._variances()
         return WithinGroupVariation(member, 1.0 / s2 - 1.0 / (s2 + size * t2))
 
     def with_variance(self, variance: float) -> Self:
-        """See `Prior.with_variance`; the variance of the means stays as it is."""
+        """Return the prior with another variance within groups; that of the means is kept.
+
+        Parameters
+        ----------
+        variance : float
+            The new variance s².
+
+        Returns
+        -------
+        Hierarchical
+            A changed copy.
+        """
         return replace(self, variance=float(variance))
 
     def _variances(self) -> tuple[float, float]:

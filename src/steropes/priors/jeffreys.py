@@ -64,9 +64,31 @@ class Jeffreys(Prior):
     by_column: ClassVar[frozenset[str]] = frozenset()
 
     def separable(self, names: Sequence[str]) -> Penalty:
-        """See `Prior.separable`."""
+        """Return λ = κ = 0, because the prior is a power of the information only.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Names of the columns of X.
+
+        Returns
+        -------
+        Penalty
+            Zeros.
+        """
         return Penalty(np.zeros(len(names)), np.zeros(len(names)))
 
     def with_variance(self, variance: float) -> Self:
-        """Raise `DataError`, as the prior has no variance."""
+        """Raise `DataError`, as the prior has no variance.
+
+        Parameters
+        ----------
+        variance : float
+            Ignored.
+
+        Raises
+        ------
+        DataError
+            Always.
+        """
         raise DataError("Jeffreys' prior has no variance to choose; leave cv out.")

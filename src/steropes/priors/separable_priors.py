@@ -52,12 +52,34 @@ class Laplace(Prior):
     exclude: Columns = ()
 
     def separable(self, names: Sequence[str]) -> Penalty:
-        """See `Prior.separable`."""
+        """Compute λ = √(2 / variance) of each column, and κ = 0.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Names of the columns of X.
+
+        Returns
+        -------
+        Penalty
+            The λ in X's units, zero for excluded columns.
+        """
         l1 = np.sqrt(2.0 / self._variance_vector("variance", self.variance, names))
         return Penalty(np.where(self.excluded(names), 0.0, l1), np.zeros(len(names)))
 
     def with_variance(self, variance: float) -> Self:
-        """See `Prior.with_variance`; the ratios of the columns' variances are kept."""
+        """Return the prior with another variance; the ratios of the columns' variances are kept.
+
+        Parameters
+        ----------
+        variance : float
+            The new variance; of several variances, their geometric mean.
+
+        Returns
+        -------
+        Laplace
+            A changed copy.
+        """
         return replace(self, variance=_rescaled(self.variance, variance))
 
 
@@ -92,12 +114,34 @@ class Normal(Prior):
     exclude: Columns = ()
 
     def separable(self, names: Sequence[str]) -> Penalty:
-        """See `Prior.separable`."""
+        """Compute κ = 1 / variance of each column, and λ = 0.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Names of the columns of X.
+
+        Returns
+        -------
+        Penalty
+            The κ in X's units, zero for excluded columns.
+        """
         l2 = 1.0 / self._variance_vector("variance", self.variance, names)
         return Penalty(np.zeros(len(names)), np.where(self.excluded(names), 0.0, l2))
 
     def with_variance(self, variance: float) -> Self:
-        """See `Prior.with_variance`."""
+        """Return the prior with another variance; the ratios of the columns' variances are kept.
+
+        Parameters
+        ----------
+        variance : float
+            The new variance; of several variances, their geometric mean.
+
+        Returns
+        -------
+        Normal
+            A changed copy.
+        """
         return replace(self, variance=_rescaled(self.variance, variance))
 
 
@@ -146,14 +190,36 @@ class ElasticNet(Prior):
         return self.laplace_variance
 
     def separable(self, names: Sequence[str]) -> Penalty:
-        """See `Prior.separable`."""
+        """Compute λ and κ of each column.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Names of the columns of X.
+
+        Returns
+        -------
+        Penalty
+            The λ = √(2 / laplace_variance) and κ = 1 / normal_variance, zero for excluded columns.
+        """
         free = self.excluded(names)
         l1 = np.sqrt(2.0 / self._variance_vector("laplace_variance", self.laplace_variance, names))
         l2 = 1.0 / self._variance_vector("normal_variance", self.normal_variance, names)
         return Penalty(np.where(free, 0.0, l1), np.where(free, 0.0, l2))
 
     def with_variance(self, variance: float) -> Self:
-        """Return the prior with both variances changed; the ratio of λ and κ is kept."""
+        """Return the prior with both variances changed; the ratio of λ and κ is kept.
+
+        Parameters
+        ----------
+        variance : float
+            The new variance of the Laplace factor.
+
+        Returns
+        -------
+        ElasticNet
+            A changed copy.
+        """
         old = _overall(self.laplace_variance)
         # λ ∝ laplace^(-1/2) and κ ∝ normal^(-1): equal factors on the penalties.
         factor = np.sqrt(old / variance)
@@ -164,7 +230,18 @@ class ElasticNet(Prior):
         )
 
     def for_comparison(self, compared: Collection[str]) -> Prior:
-        """See `Prior.for_comparison`; a normal variance that is compared is kept along the path."""
+        """Return a prior that keeps its normal variance along the path if that is compared.
+
+        Parameters
+        ----------
+        compared : collection of str
+            Names of the settings in the ``compare`` of a `CrossValidation`.
+
+        Returns
+        -------
+        Prior
+            A prior whose `with_variance` changes the Laplace factor only, or the prior itself.
+        """
         return LaplacePath(**self.get_params()) if "normal_variance" in compared else self
 
 

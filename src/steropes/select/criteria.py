@@ -79,11 +79,29 @@ class InformationCriterion:
     compare : mapping of names to sequences, optional
         As in `CrossValidation`.
 
+    See Also
+    --------
+    CrossValidation : Choice by the log-likelihood of held-out rows.
+
     References
     ----------
     Akaike (1974), IEEE Transactions on Automatic Control 19:716–723. Schwarz (1978), Annals of
     Statistics 6:461–464. Chen and Chen (2008), Biometrika 95:759–771; (2012), Statistica Sinica
     22:555–574. Zou, Hastie and Tibshirani (2007), Annals of Statistics 35:2173–2192.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steropes
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((200, 4))
+    >>> y = X @ [1.0, 0.0, 0.0, 0.0] + rng.standard_normal(200)
+    >>> bic = steropes.InformationCriterion("bic")
+    >>> model = steropes.LinearRegression(prior=steropes.Laplace(), cv=bic).fit(X, y)
+    >>> (model.coef_ != 0).tolist()
+    [True, False, False, False]
+    >>> model.cv_results_.columns.tolist()
+    ['variance', 'criterion', 'log_likelihood', 'df', 'nonzero']
     """
 
     kind: Literal["aic", "bic", "ebic"] = "bic"
@@ -92,7 +110,13 @@ class InformationCriterion:
     compare: Mapping[str, Sequence[Any]] | None = None
 
     def check(self) -> None:
-        """Refuse settings that make no sense."""
+        """Reject invalid settings.
+
+        Raises
+        ------
+        DataError
+            The message names the setting.
+        """
         if not isinstance(self.kind, str) or self.kind not in KINDS:
             raise DataError(f"kind must be 'aic', 'bic' or 'ebic', not {self.kind!r}.")
         number = isinstance(self.gamma, Real) and not isinstance(self.gamma, bool)
@@ -104,7 +128,20 @@ class InformationCriterion:
         check_compared(self.compare)
 
     def of(self, found: Measured, p: int) -> float:
-        """The criterion of a fit with p columns under the prior."""
+        """Compute the criterion of a fit.
+
+        Parameters
+        ----------
+        found : Measured
+            Log-likelihood, degrees of freedom and number of observations of the fit.
+        p : int
+            Number of columns under the prior.
+
+        Returns
+        -------
+        float
+            AIC, BIC or EBIC; smaller is better.
+        """
         price = 2.0 if self.kind == "aic" else float(np.log(found.n))
         value = -2.0 * found.log_likelihood + price * found.df
         if self.kind == "ebic":
@@ -115,13 +152,26 @@ class InformationCriterion:
     def run(
         self, problem: Problem, measure: Measure, progress: Progress | None = None
     ) -> Selection:
-        """Evaluate variances for a `steropes.fit.Problem`.
+        """Evaluate variances; estimators call this method.
 
         Parameters
         ----------
         problem : Problem
+            A model with its data and prior, a `steropes.fit.Problem`.
         measure : callable
-            Takes a problem and a fit and says what the criterion is made of.
+            Function of a problem and a fit that returns its `Measured`.
+        progress : callable, optional
+            Function that reports progress.
+
+        Returns
+        -------
+        Selection
+            The chosen variance with its prior, the table of results and a start for the final fit.
+
+        Raises
+        ------
+        DataError
+            If a setting is invalid.
         """
         self.check()
 

@@ -89,6 +89,10 @@ class CrossValidation:
         as rows. Data of few rows and columns are fitted more exactly. The final fit uses the
         estimator's own ``tol``.
 
+    See Also
+    --------
+    InformationCriterion : Choice by AIC, BIC or EBIC, without folds.
+
     References
     ----------
     Suchard, Simpson, Zorych, Ryan and Madigan (2013), ACM TOMACS 23:10, §4.4.
@@ -96,6 +100,20 @@ class CrossValidation:
     Breiman, Friedman, Olshen and Stone (1984), Classification and Regression Trees.
     Bertrand and others (2022), Journal of Machine Learning Research 23:149.
     Zou, Hastie and Tibshirani (2007), Annals of Statistics 35:2173–2192.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steropes
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((200, 4))
+    >>> y = X @ [1.0, 0.0, 0.0, 0.0] + rng.standard_normal(200)
+    >>> cv = steropes.CrossValidation(5, search=[0.001, 0.01, 0.1], random_state=1)
+    >>> model = steropes.LinearRegression(prior=steropes.Laplace(), cv=cv).fit(X, y)
+    >>> model.variance_
+    0.1
+    >>> model.cv_results_[["variance", "nonzero"]].to_numpy().tolist()
+    [[0.001, 1.0], [0.01, 1.0], [0.1, 2.0]]
     """
 
     folds: int | Sequence[tuple[Any, Any]] = 10
@@ -111,7 +129,13 @@ class CrossValidation:
     tol: float = 1e-3
 
     def check(self) -> None:
-        """Refuse settings that make no sense."""
+        """Reject invalid settings.
+
+        Raises
+        ------
+        DataError
+            The message names the setting.
+        """
         if isinstance(self.folds, Real):
             if not _whole(self.folds, 2):
                 raise DataError(f"folds must be a whole number from 2, not {self.folds!r}.")
@@ -141,7 +165,25 @@ class CrossValidation:
         check_compared(self.compare)
 
     def run(self, problem: Any, progress: Progress | None = None) -> Selection:
-        """Evaluate variances for a `steropes.fit.Problem`; see `path.choose`."""
+        """Evaluate variances; estimators call this method.
+
+        Parameters
+        ----------
+        problem : Problem
+            A model with its data and prior, a `steropes.fit.Problem`.
+        progress : callable, optional
+            Function that reports progress.
+
+        Returns
+        -------
+        Selection
+            The chosen variance with its prior, the table of results and a start for the final fit.
+
+        Raises
+        ------
+        DataError
+            If a setting is invalid.
+        """
         from .path import choose
 
         self.check()

@@ -45,7 +45,7 @@ class CyclopsSearch:
         First variance, R's ``startingVariance``; default ‖X‖² / (n p) as there, the share of ones
         where X is 0/1. The studies of CohortMethod set 0.01.
     factor : float
-        Default 10.
+        Factor between variances until the best is between two others; default 10.
     steps : int
         Most variances, default 50.
 
@@ -53,6 +53,18 @@ class CyclopsSearch:
     ----------
     Genkin, Lewis and Madigan (2007), Technometrics 49:291–304 (the start).
     Suchard, Simpson, Zorych, Ryan and Madigan (2013), ACM TOMACS 23:10, §4.4.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steropes
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((200, 4))
+    >>> y = (X[:, 0] + rng.logistic(size=200) > 0).astype(int)
+    >>> cv = steropes.CrossValidation(5, search=steropes.CyclopsSearch(0.01), random_state=1)
+    >>> model = steropes.LogisticRegression(prior=steropes.Laplace(), cv=cv).fit(X, y)
+    >>> model.variance_ in model.cv_results_["variance"].tolist()
+    True
     """
 
     start: float | None = None
@@ -60,7 +72,13 @@ class CyclopsSearch:
     steps: int = 50
 
     def check(self) -> None:
-        """Refuse settings that make no sense."""
+        """Reject invalid settings.
+
+        Raises
+        ------
+        DataError
+            The message names the setting.
+        """
         if self.start is not None and not (_number(self.start) and 0 < self.start < np.inf):
             raise DataError(f"start must be a positive variance, not {self.start!r}.")
         if not (_number(self.factor) and 1 < self.factor < np.inf):

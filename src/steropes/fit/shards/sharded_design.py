@@ -99,6 +99,15 @@ class ShardedDesign(Estimated):
 
     Create one with `from_parquet`, `from_blocks` or `from_dask`.
 
+    Parameters
+    ----------
+    store : private
+        Blocks of rows, which the class methods create.
+    center : bool
+        Whether dense columns are centred.
+    intercept : bool
+        Whether a column of ones is in front.
+
     Attributes
     ----------
     n, p : int
@@ -173,10 +182,28 @@ class ShardedDesign(Estimated):
             With ``folder``, the bytes of memory for columns of the working set; by default 2 GB.
             Blocks beyond it are read from the files in each step.
 
+        Returns
+        -------
+        ShardedDesign
+            The columns of the files.
+
         Raises
         ------
         DataError
             A file or column is missing, or `as_design` rejects the data.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> import pandas as pd
+        >>> import steropes
+        >>> table = pd.DataFrame({"exposed": [0.0, 1.0, 0.0, 1.0], "y": [1.0, 3.0, 1.0, 3.0]})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     table.to_parquet(f"{folder}/people.parquet")
+        ...     X = steropes.ShardedDesign.from_parquet(folder, exclude=["y"])
+        ...     model = steropes.LinearRegression().fit(X, X.read("y"))
+        >>> model.coef_.round(6).tolist()
+        [2.0]
         """
         return cls._of(
             list(parquet_sources(path, columns, exclude, rows)), None, client, folder, memory
@@ -202,13 +229,31 @@ class ShardedDesign(Estimated):
             worker).
         names : sequence of str, optional
             Names of the columns, instead of the blocks' own.
-        client, folder, memory
-            See `from_parquet`.
+        client : dask.distributed.Client, optional
+            Cluster whose workers keep and process the blocks. By default this process does.
+        folder : path, optional
+            Without a client, a folder in which blocks are kept in files that are read when needed,
+            so that X may be larger than memory. The files are deleted with the design.
+        memory : float, optional
+            With ``folder``, the bytes of memory for columns of the working set; by default 2 GB.
+
+        Returns
+        -------
+        ShardedDesign
+            The rows of all blocks.
 
         Raises
         ------
         DataError
             There are no blocks, their columns differ, or `as_design` rejects one.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import steropes
+        >>> blocks = [np.array([[0.0], [1.0]]), lambda: np.array([[2.0]])]
+        >>> steropes.ShardedDesign.from_blocks(blocks).shape
+        (3, 1)
         """
         sources: list[Source] = [
             FunctionSource(block) if callable(block) else _matrix_source(number, block, names)
@@ -226,6 +271,12 @@ class ShardedDesign(Estimated):
             A collection that has not been persisted, chunked by rows only. Workers compute its
             partitions, and compute them again if a worker is lost.
         client : dask.distributed.Client
+            The cluster whose workers keep and process the blocks.
+
+        Returns
+        -------
+        ShardedDesign
+            The rows of all partitions.
         """
         from .dask_blocks import partitions
 
@@ -290,11 +341,28 @@ class ShardedDesign(Estimated):
         )
 
     def read(self, column: str) -> np.ndarray:
-        """Read a column of the files, such as the outcome, (n,), in the order of the rows."""
+        """Read a column of the files, such as the outcome, in the order of the rows.
+
+        Parameters
+        ----------
+        column : str
+            Name of a column.
+
+        Returns
+        -------
+        (n,) array
+            The values.
+        """
         return np.concatenate([s.column(column) for s in self._store.sources])
 
     def stored(self) -> Columns:
-        """Count the stored entries of each column."""
+        """Count the stored entries of each column.
+
+        Returns
+        -------
+        Columns
+            The number of rows, the stored entries of each column, and whether they have values.
+        """
         m = self._store.moments
         return Columns(self.n, m.counts, ~m.ones)
 
@@ -307,39 +375,108 @@ class ShardedDesign(Estimated):
 
     @property
     def center(self) -> np.ndarray:
-        """See `DesignLike.center`."""
+        """Value subtracted from each column, (p,), in the user's units."""
         own = self._store.moments.center() if self._centered else np.zeros(len(self._store.names))
         return np.append(0.0, own) if self._intercept else own
 
     def centered(self, counted: np.ndarray | None = None) -> ShardedDesign:
-        """Return the design with dense columns centred; see `Design.centered`."""
+        """Return the design with dense columns centred.
+
+        Parameters
+        ----------
+        counted : (n,) bool array, optional
+            Rows from which centre and scale are computed. Default: all.
+
+        Returns
+        -------
+        ShardedDesign
+            A design with other ``center`` and ``scale``.
+        """
         return ShardedDesign(self._store.by(counted), True, self._intercept)
 
     def scaled_by(self, counted: np.ndarray) -> ShardedDesign:
-        """See `Design.scaled_by`."""
+        """Return the design scaled by the size of its columns in some rows.
+
+        Parameters
+        ----------
+        counted : (n,) bool array
+            Rows from which the scale is computed.
+
+        Returns
+        -------
+        ShardedDesign
+            A design with another ``scale``.
+        """
         return ShardedDesign(self._store.by(counted), self._centered, self._intercept)
 
     def uncentered(self) -> ShardedDesign:
-        """Return the design without centring."""
+        """Return the design without centring.
+
+        Returns
+        -------
+        ShardedDesign
+            A design with ``center`` zero.
+        """
         return ShardedDesign(self._store, False, self._intercept)
 
     def with_intercept(self) -> ShardedDesign:
-        """Return the design with a column of ones in front."""
+        """Return the design with a column of ones in front.
+
+        Returns
+        -------
+        ShardedDesign
+            A design that shares the blocks' data.
+        """
         return ShardedDesign(self._store, self._centered, True)
 
     def centers_at(self, beta: np.ndarray) -> np.ndarray:
-        """See `DesignLike.centers_at`."""
+        """Compute the linear predictor at the columns' centres.
+
+        Parameters
+        ----------
+        beta : (p,) array
+            Coefficients in X's units.
+
+        Returns
+        -------
+        (1,) array
+            Σ center_j β_j.
+        """
         return np.array([self.center @ beta])
 
     def uncentered_coefficients(self, beta: np.ndarray) -> np.ndarray:
-        """See `DesignLike.uncentered_coefficients`."""
+        """Convert the intercept at the columns' centres to an intercept at X = 0.
+
+        Parameters
+        ----------
+        beta : (p,) or (p, m) array
+            Coefficients in X's units, the intercept first if the design has one.
+
+        Returns
+        -------
+        array
+            A copy with the other intercept.
+        """
         out = np.array(beta, np.float64)
         if self._intercept:
             out[0] -= self.center @ out
         return out
 
     def matmul(self, D: np.ndarray, backend: Backend) -> np.ndarray:
-        """See `DesignLike.matmul`; the blocks send n × B numbers."""
+        """Compute X D in the scaled columns; the blocks send n × B numbers.
+
+        Parameters
+        ----------
+        D : (p, B) array
+            Vectors over columns.
+        backend : Backend
+            Ignored; blocks compute on the CPU.
+
+        Returns
+        -------
+        (n, B) array
+            The products.
+        """
         D = np.asarray(D)
         chosen = np.flatnonzero(np.any(D != 0, axis=1))
         blocks = self.blocks
@@ -349,7 +486,22 @@ class ShardedDesign(Estimated):
     def rmatmul(
         self, R: np.ndarray, backend: Backend, chosen: np.ndarray | None = None
     ) -> np.ndarray:
-        """See `DesignLike.rmatmul`; the blocks receive n × B numbers."""
+        """Compute X[:, chosen]' R in the scaled columns; the blocks receive n × B numbers.
+
+        Parameters
+        ----------
+        R : (n, B) array
+            Vectors over rows.
+        backend : Backend
+            Ignored; blocks compute on the CPU.
+        chosen : (k,) int array, optional
+            Positions of columns. Default: all.
+
+        Returns
+        -------
+        (k, B) array
+            The products.
+        """
         blocks = self.blocks
         parts = blocks.call("transposed", (chosen,), [(r,) for r in split_by_block(R, blocks.rows)])
         return _sum_in_order(parts)
@@ -357,7 +509,22 @@ class ShardedDesign(Estimated):
     def by_rows(
         self, chosen: np.ndarray, order: np.ndarray | None, backend: Backend
     ) -> ShardedRows:
-        """See `DesignLike.by_rows`."""
+        """Select chosen columns by rows in the model's row order.
+
+        Parameters
+        ----------
+        chosen : (k,) int array
+            Positions of columns.
+        order : (n,) int array or None
+            The row of X for each row of the model; None for the order of X.
+        backend : Backend
+            The backend of the model.
+
+        Returns
+        -------
+        ShardedRows
+            Products with these columns in all blocks.
+        """
         return ShardedRows(self.blocks, chosen, order, backend)
 
 

@@ -46,10 +46,15 @@ def Censored(lower: ArrayLike, upper: ArrayLike) -> np.ndarray:
     DataError
         NaN, lower > upper, a row without any bound; the message names the row.
 
+    See Also
+    --------
+    CumulativeProbabilityModel : The model that accepts it as y.
+    Surv : Outcomes of survival models.
+
     Examples
     --------
-    >>> from steropes.models.cumulative import Censored
-    >>> Censored([-float("inf"), 2.0], [1.0, 2.0])["upper"].tolist()
+    >>> import steropes
+    >>> steropes.Censored([-float("inf"), 2.0], [1.0, 2.0])["upper"].tolist()
     [1.0, 2.0]
     """
     refuse_other_order(lower, "lower", upper=upper)

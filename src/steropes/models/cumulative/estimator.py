@@ -94,6 +94,7 @@ class CumulativeProbabilityModel(
     Attributes
     ----------
     coef_ : (p,) array
+        β, the increase of the linear predictor for an increase of a column by one.
     thresholds_ : (M − 1,) array
         The distinct outcomes but the last, in increasing order.
     alpha_ : (M − 1,) array
@@ -101,13 +102,34 @@ class CumulativeProbabilityModel(
     levels_ : (M,) array
         All distinct outcomes. The last is ∞ if right-censored outcomes exceed all others,
         because the data do not determine how far.
-    log_likelihood_, optimality_, converged_, n_iter_, prior_, cv_results_, variance_
-        See `PenalizedModel`. ``optimality_`` also covers α.
+    log_likelihood_ : float
+        Log-likelihood at the coefficients, without the prior, with all its constants.
     categories_ : list or None
         Labels from the lowest to the highest if y had ordered categories that are represented by
         their positions. Outcomes, levels and predictions are then these positions, from 0.
     reduction_ : Reduction or None
-        The reduction in use, with the reason in ``reduction_reason_``.
+        The reduction in use.
+    prior_ : Prior or None
+        Prior in use, with its variance.
+    optimality_ : float
+        Certificate: the largest violation of the optimality conditions over all columns and
+        thresholds, computed from X at the final coefficients; see `PenalizedModel`.
+    converged_ : bool
+        Whether ``optimality_`` is at or below ``tol``.
+    n_iter_ : int
+        Number of Newton steps.
+    trace_ : DataFrame
+        Progress of the fit, with a row for each step; see `PenalizedModel`.
+    variance_ : float
+        Variance of the prior that ``cv`` has chosen; only with ``cv``.
+    cv_results_ : DataFrame
+        Scores of the variances; only with ``cv``, see `PenalizedModel`.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : (p,) array of str
+        Names of the columns; only if X had names.
+    reduction_reason_ : str
+        Why ``reduce="auto"`` has chosen it.
     reduction_summary_ : str
         The chosen precision and the number of outcomes that remain, such as "3 digits, t = 5.2:
         10,068 of 106,799 distinct outcomes" (s and t of the paper); "exact" without a reduction.
@@ -117,6 +139,12 @@ class CumulativeProbabilityModel(
     SeparationError
         If some linear combination of unpenalised columns orders all outcomes, so that no finite
         maximum exists.
+
+    See Also
+    --------
+    compare_links : Fit the model with several distributions F.
+    Censored : Outcomes with detection limits.
+    PenalizedModel : Methods and attributes of all models.
 
     Notes
     -----
@@ -342,13 +370,17 @@ class CumulativeProbabilityModel(
         X : array, sparse matrix, data frame or Design, (n, p)
             Covariates, with the columns of the fit.
         y : (n,) array
-            Without censoring.
-        sample_weight, offset : (n,) arrays, optional
-            scikit-learn routes an offset after ``set_score_request(offset=True)``.
+            Outcomes without censoring.
+        sample_weight : (n,) array, optional
+            Nonnegative row weights. Default 1.
+        offset : (n,) array, optional
+            Known term of the linear predictor. The metadata routing of scikit-learn passes it after
+            ``set_score_request(offset=True)``.
 
         Returns
         -------
         float
+            R², 1 at best, and 0 for a prediction by the mean.
 
         Raises
         ------

@@ -81,11 +81,23 @@ class CumulativeDiagnostics(SingleThreadedMethods):
         Returns
         -------
         (n,) array
+            Residuals in the order of X's rows.
 
         References
         ----------
         Li and Shepherd (2012), Biometrika 99:473. Shepherd, Li and Liu (2016), Canadian Journal
         of Statistics 44:463.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import steropes
+        >>> X = np.linspace(-1.0, 1.0, 40)[:, None]
+        >>> y = X[:, 0] + np.sin(7.0 * np.arange(40))
+        >>> model = steropes.CumulativeProbabilityModel().fit(X, y)
+        >>> residuals = model.residuals(X, y)
+        >>> bool((abs(residuals) < 1).all()), round(abs(float(residuals.mean())), 2)
+        (True, 0.0)
         """
         refuse_other_order(X, y=y)
         design, eta = self._design_and_predictor(X, offset)
@@ -109,16 +121,23 @@ class CumulativeDiagnostics(SingleThreadedMethods):
 
         Parameters
         ----------
-        X, y : (n, p) and (n,) arrays
-            The data of the fit, with y uncensored.
+        X : array, sparse matrix, data frame or Design, (n, p)
+            Covariates of the fit.
+        y : (n,) array
+            Outcomes of the fit, uncensored.
         quantiles : sequence of float
             Quantiles of y at which it is cut, between 0 and 1.
-        sample_weight, offset : (n,) arrays, optional
-            As in ``fit``; weights also count in the quantiles.
+        sample_weight : (n,) array, optional
+            Row weights as in ``fit``; they also count in the quantiles.
+        offset : (n,) array, optional
+            Known term of the linear predictor, as in ``fit``.
 
         Returns
         -------
         Parallelism
+            Named tuple of tables: ``test`` has a row for each coefficient and ``GLOBAL``, with
+            columns ``chisq``, ``df`` and ``p``; ``coefficients`` has a row for each cut, with the
+            coefficients of the model for y > cut, and ``se`` their robust standard errors.
 
         Raises
         ------
@@ -131,6 +150,16 @@ class CumulativeDiagnostics(SingleThreadedMethods):
         References
         ----------
         Brant (1990), Biometrics 46:1171–1178.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import steropes
+        >>> X = np.linspace(-1.0, 1.0, 40)[:, None]
+        >>> y = X[:, 0] + np.sin(7.0 * np.arange(40))
+        >>> model = steropes.CumulativeProbabilityModel().fit(X, y)
+        >>> model.test_parallelism(X, y).test.index.tolist()
+        ['x0', 'GLOBAL']
         """
         check_is_fitted(self, "coef_")
         if not len(self.coef_):
@@ -219,6 +248,14 @@ class CumulativeDiagnostics(SingleThreadedMethods):
         ------
         DataError
             If the scale is unknown, ``at`` has the wrong length, or no threshold can be drawn.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import steropes
+        >>> X = np.linspace(-1.0, 1.0, 40)[:, None]
+        >>> y = X[:, 0] + np.sin(7.0 * np.arange(40))
+        >>> ax = steropes.CumulativeProbabilityModel().fit(X, y).plot_alpha()
         """
         check_is_fitted(self, "coef_")
         if scale not in ("linear", "log", "symlog"):
@@ -274,10 +311,14 @@ def compare_links(
     ----------
     model : CumulativeProbabilityModel
         Its settings are used; it is not modified.
-    X, y, **fit
-        Arguments of ``fit``.
+    X : array, sparse matrix, data frame or Design, (n, p)
+        Covariates.
+    y : (n,) array
+        Outcome.
     links : sequence of str
         Links to compare; default all.
+    **fit
+        Further arguments of ``fit``.
 
     Returns
     -------

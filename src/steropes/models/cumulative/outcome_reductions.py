@@ -42,11 +42,49 @@ class Coarsening(Reduction, ABC):
         """Number of distinct values aimed at."""
 
     def apply(self, y: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Coarsen the outcome, (n,), unless it has few enough distinct values already."""
+        """Coarsen the outcome unless it has few enough distinct values already.
+
+        Parameters
+        ----------
+        y : (n,) array
+            Outcomes.
+        weights : (n,) array
+            Weights of the rows.
+
+        Returns
+        -------
+        (n,) array
+            Outcomes with about `target` distinct values.
+
+        Raises
+        ------
+        DataError
+            If the target is not a whole number of at least 2.
+        """
         return self.apply_and_describe(y, weights)[0]
 
     def apply_and_describe(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, str]:
-        """Coarsen the outcome as `apply` does, and describe the chosen precision in words."""
+        """Coarsen the outcome as `apply` does, and describe the chosen precision in words.
+
+        Parameters
+        ----------
+        y : (n,) array
+            Outcomes.
+        weights : (n,) array
+            Weights of the rows.
+
+        Returns
+        -------
+        coarse : (n,) array
+            Outcomes with about `target` distinct values.
+        description : str
+            The precision and the numbers of distinct outcomes.
+
+        Raises
+        ------
+        DataError
+            If the target is not a whole number of at least 2.
+        """
         target = self.target
         if not _whole(target) or target < 2:
             raise DataError(
@@ -62,7 +100,22 @@ class Coarsening(Reduction, ABC):
 
     @abstractmethod
     def coarse(self, values: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, str]:
-        """Return the new value of each distinct outcome, and the chosen precision in words."""
+        """Return the new value of each distinct outcome, and the chosen precision in words.
+
+        Parameters
+        ----------
+        values : (M,) array
+            Distinct outcomes, ascending.
+        mass : (M,) array
+            Sum of the weights of each.
+
+        Returns
+        -------
+        coarse : (M,) array
+            The new values, of which several can be equal.
+        choice : str
+            The chosen precision.
+        """
 
 
 @dataclass(frozen=True)
@@ -75,6 +128,17 @@ class EqualQuantileBins(Coarsening):
     ----------
     M_b : int
         Number of bins.
+
+    References
+    ----------
+    Li, Chen and Shepherd (2022), arXiv:2207.06562.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steropes
+    >>> steropes.EqualQuantileBins(2).apply(np.array([1.0, 2.0, 3.0, 10.0]), np.ones(4)).tolist()
+    [1.5, 1.5, 6.5, 6.5]
     """
 
     M_b: int
@@ -85,7 +149,22 @@ class EqualQuantileBins(Coarsening):
         return self.M_b
 
     def coarse(self, values: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, str]:
-        """See `Coarsening.coarse`."""
+        """Return the new value of each distinct outcome, and the chosen precision in words.
+
+        Parameters
+        ----------
+        values : (M,) array
+            Distinct outcomes, ascending.
+        mass : (M,) array
+            Sum of the weights of each.
+
+        Returns
+        -------
+        coarse : (M,) array
+            The new values, of which several can be equal.
+        choice : str
+            The chosen precision.
+        """
         end = np.cumsum(mass)
         middle = end - 0.5 * mass
         bins = np.minimum((middle * (self.M_b / end[-1])).astype(np.int64), self.M_b - 1)
@@ -109,6 +188,19 @@ class RoundDecimals(Coarsening):
     ----------
     M_r : int
         Number of distinct values aimed at.
+
+    References
+    ----------
+    Li, Chen and Shepherd (2022), arXiv:2207.06562.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steropes
+    >>> y = np.linspace(0.0, 1.0, 1001)
+    >>> coarse = steropes.RoundDecimals(20).apply(y, np.ones(len(y)))
+    >>> len(np.unique(coarse))
+    20
     """
 
     M_r: int
@@ -119,7 +211,22 @@ class RoundDecimals(Coarsening):
         return self.M_r
 
     def coarse(self, values: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, str]:
-        """See `Coarsening.coarse`."""
+        """Return the new value of each distinct outcome, and the chosen precision in words.
+
+        Parameters
+        ----------
+        values : (M,) array
+            Distinct outcomes, ascending.
+        mass : (M,) array
+            Sum of the weights of each.
+
+        Returns
+        -------
+        coarse : (M,) array
+            The new values, of which several can be equal.
+        choice : str
+            The chosen precision.
+        """
         place = 0
         for _ in range(700):
             here, finer = (_count_distinct(np.round(values, place + i)) for i in (0, 1))
@@ -145,6 +252,19 @@ class RoundSignificant(Coarsening):
     ----------
     M_r : int
         Number of distinct values aimed at.
+
+    References
+    ----------
+    Li, Chen and Shepherd (2022), arXiv:2207.06562.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steropes
+    >>> y = np.geomspace(0.01, 100.0, 1001)
+    >>> coarse = steropes.RoundSignificant(50).apply(y, np.ones(len(y)))
+    >>> len(np.unique(coarse))
+    49
     """
 
     M_r: int
@@ -155,7 +275,22 @@ class RoundSignificant(Coarsening):
         return self.M_r
 
     def coarse(self, values: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, str]:
-        """See `Coarsening.coarse`."""
+        """Return the new value of each distinct outcome, and the chosen precision in words.
+
+        Parameters
+        ----------
+        values : (M,) array
+            Distinct outcomes, ascending.
+        mass : (M,) array
+            Sum of the weights of each.
+
+        Returns
+        -------
+        coarse : (M,) array
+            The new values, of which several can be equal.
+        choice : str
+            The chosen precision.
+        """
         with np.errstate(divide="ignore"):
             size = np.where(values == 0, 0.0, np.floor(np.log10(np.abs(values))))
         digits = 0
@@ -179,12 +314,45 @@ class DivideAndCombine(Reduction):
     ----------
     K : int
         Number of subsets.
+
+    References
+    ----------
+    Li, Chen and Shepherd (2022), arXiv:2207.06562.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steropes
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((400, 1))
+    >>> y = X[:, 0] + rng.logistic(size=400)
+    >>> model = steropes.CumulativeProbabilityModel(reduce=steropes.DivideAndCombine(2))
+    >>> model.set_params(random_state=1).fit(X, y).coef_.round(0).tolist()
+    [1.0]
     """
 
     K: int
 
     def deal(self, y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Assign each row to a subset 0 … K − 1, (n,)."""
+        """Assign each row to a subset.
+
+        Parameters
+        ----------
+        y : (n,) array
+            Outcomes.
+        rng : Generator
+            Source of random numbers.
+
+        Returns
+        -------
+        (n,) int array
+            Subsets 0 … K − 1.
+
+        Raises
+        ------
+        DataError
+            If K is not a whole number of at least 1, or there are fewer than 2 K rows.
+        """
         n, K = len(y), self.K
         if not _whole(K) or K < 1:
             raise DataError(f"DivideAndCombine needs a whole number of subsets, not {K!r}.")

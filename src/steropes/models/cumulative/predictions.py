@@ -110,19 +110,33 @@ class CumulativePredictions(SingleThreadedMethods):
             Confidence level; None (default) returns the estimates alone.
         offset : (rows,) array, optional
             Known term of the linear predictor. Default 0.
-        kind, cluster
-            Kind of the intervals; see `CumulativePredictions`.
+        kind : {"model", "robust"}
+            Covariances of the intervals: those of the model, or the joint sandwich estimate for α
+            and β, which takes a pass over the data for each distinct threshold.
+        cluster : (n,) labels, optional
+            Clusters of the rows of the fit, which imply robust covariances; see `vcov`.
 
         Returns
         -------
         (rows, m) array, or (rows,) for a single point, or a `Prediction` of such arrays
-            ``se`` are standard errors of the probabilities, F'(α(y) − η) times the standard error
-            of α(y) − η. Limits lie between 0 and 1.
+            Probabilities. The named tuple `Prediction` has ``estimate``, ``lower``, ``upper`` and
+            ``se``, standard errors of the probabilities: F'(α(y) − η) times the standard error of
+            α(y) − η. Limits lie between 0 and 1, and are NaN under a Laplace prior.
 
         Raises
         ------
         DataError
             If a point is missing, or ``kind`` or ``cluster`` is given without a level.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import steropes
+        >>> X = np.linspace(-1.0, 1.0, 40)[:, None]
+        >>> y = np.round(2.0 * X[:, 0] + np.sin(7.0 * np.arange(40)))
+        >>> model = steropes.CumulativeProbabilityModel().fit(X, y)
+        >>> model.predict_cdf([[0.0]], [-1, 0, 1, 3]).round(2).tolist()
+        [[0.27, 0.8, 0.95, 1.0]]
         """
         return self._probability(X, y, level, offset, kind, cluster, above=False)
 
@@ -158,7 +172,33 @@ class CumulativePredictions(SingleThreadedMethods):
         kind: Kind = "model",
         cluster: LabelsLike | None = None,
     ) -> np.ndarray | Prediction:
-        """Predict P(Y > y | x), without cancellation if it is small; see `predict_cdf`."""
+        """Predict P(Y > y | x), without cancellation if it is small.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or Design, (rows, p)
+            Covariates, with the columns of the fit.
+        y : number or (m,) array
+            Points; between two outcomes the probability is that of the lower one.
+        level : float, optional
+            Confidence level; None (default) returns the estimates alone.
+        offset : (rows,) array, optional
+            Known term of the linear predictor. Default 0.
+        kind : {"model", "robust"}
+            Covariances of the intervals, as in `predict_cdf`.
+        cluster : (n,) labels, optional
+            Clusters of the rows of the fit, as in `predict_cdf`.
+
+        Returns
+        -------
+        (rows, m) array, or (rows,) for a single point, or a `Prediction` of such arrays
+            Probabilities, in the form of `predict_cdf`.
+
+        Raises
+        ------
+        DataError
+            If a point is missing, or ``kind`` or ``cluster`` is given without a level.
+        """
         return self._probability(X, y, level, offset, kind, cluster, above=True)
 
     def _probability(
@@ -243,17 +283,31 @@ class CumulativePredictions(SingleThreadedMethods):
             Confidence level; None (default) returns the estimates alone.
         offset : (rows,) array, optional
             Known term of the linear predictor. Default 0.
-        kind, cluster
-            Kind of the intervals; see `CumulativePredictions`.
+        kind : {"model", "robust"}
+            Covariances of the intervals: those of the model, or the joint sandwich estimate for α
+            and β, which takes a pass over the data for each distinct threshold.
+        cluster : (n,) labels, optional
+            Clusters of the rows of the fit, which imply robust covariances; see `vcov`.
 
         Returns
         -------
         (rows, m) array, or (rows,) for a single q, or a `Prediction` of such arrays
+            Quantiles, which are observed outcomes.
 
         Raises
         ------
         DataError
             If q is not between 0 and 1, or ``kind`` or ``cluster`` is given without a level.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import steropes
+        >>> X = np.linspace(-1.0, 1.0, 40)[:, None]
+        >>> y = np.round(2.0 * X[:, 0] + np.sin(7.0 * np.arange(40)))
+        >>> model = steropes.CumulativeProbabilityModel().fit(X, y)
+        >>> model.predict_quantile([[-1.0], [1.0]], [0.25, 0.75]).tolist()
+        [[-2.0, -1.0], [2.0, 3.0]]
         """
         _refuse_without_level(level, kind, cluster)
         points, scalar = _points(q, "q")
@@ -318,17 +372,31 @@ class CumulativePredictions(SingleThreadedMethods):
             Confidence level; None (default) returns the estimates alone.
         offset : (rows,) array, optional
             Known term of the linear predictor. Default 0.
-        kind, cluster
-            Kind of the intervals; see `CumulativePredictions`.
+        kind : {"model", "robust"}
+            Covariances of the intervals: those of the model, or the joint sandwich estimate for α
+            and β, which takes a pass over the data for each distinct threshold.
+        cluster : (n,) labels, optional
+            Clusters of the rows of the fit, which imply robust covariances; see `vcov`.
 
         Returns
         -------
         (rows,) array, or a `Prediction` of such arrays
+            Means.
 
         Raises
         ------
         DataError
             If ``kind`` or ``cluster`` is given without a level.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import steropes
+        >>> X = np.linspace(-1.0, 1.0, 40)[:, None]
+        >>> y = np.round(2.0 * X[:, 0] + np.sin(7.0 * np.arange(40)))
+        >>> model = steropes.CumulativeProbabilityModel().fit(X, y)
+        >>> model.predict_mean([[-1.0], [1.0]]).round(1).tolist()
+        [-1.6, 2.2]
         """
         _refuse_without_level(level, kind, cluster)
         design, eta = self._design_and_predictor(X, offset)
@@ -350,7 +418,20 @@ class CumulativePredictions(SingleThreadedMethods):
         return Prediction(mean, mean - z * se, mean + z * se, se)
 
     def predict(self, X: MatrixLike, offset: VectorLike | None = None) -> np.ndarray:
-        """Return the conditional mean, (n,); see `predict_mean`."""
+        """Predict the conditional mean E(Y | x).
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or Design, (rows, p)
+            Covariates, with the columns of the fit.
+        offset : (rows,) array, optional
+            Known term of the linear predictor. Default 0.
+
+        Returns
+        -------
+        (rows,) array
+            The result of `predict_mean`.
+        """
         return self.predict_mean(X, offset=offset)
 
     def _design_and_predictor(

@@ -110,6 +110,7 @@ class CumulativeInference(WaldInference):
         Returns
         -------
         DataFrame, (p, p)
+            Rows and columns are named by coefficient.
 
         Raises
         ------
@@ -160,13 +161,25 @@ class CumulativeInference(WaldInference):
         ----------
         level : float
             Confidence level of the pointwise Wald intervals.
-        kind, cluster
-            Kind of the standard errors; see `vcov`.
+        kind : {"model", "robust"}
+            Covariances of α: those of the model, or the joint sandwich estimate; see `vcov`.
+        cluster : (n,) labels, optional
+            Clusters of the rows of the fit, which imply robust covariances; see `vcov`.
 
         Returns
         -------
         DataFrame, (M − 1, 4)
             Indexed by ``thresholds_``; columns ``alpha``, ``se``, ``lower``, ``upper``.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import steropes
+        >>> X = np.linspace(-1.0, 1.0, 40)[:, None]
+        >>> y = np.round(2.0 * X[:, 0] + np.sin(7.0 * np.arange(40)))
+        >>> model = steropes.CumulativeProbabilityModel().fit(X, y)
+        >>> model.alpha_summary()["alpha"].round(1).tolist()
+        [-4.0, -1.0, 1.4, 2.9, 5.3]
         """
         q = critical_value(level)
         if self._lacks_standard_errors():
