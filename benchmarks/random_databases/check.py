@@ -19,12 +19,10 @@ from steropes.studies import (
     compare_cohorts,
     condition_cohorts,
     drug_era_cohorts,
-    extract_covariates,
     study_population,
 )
-from steropes.studies.cohorts import ConceptSet
-from steropes.studies.cohorts.new_users import RULES, CohortRules, find_new_users
-from steropes.studies.covariates.concept_covariates import CovariateRules, NothingLeftError
+from steropes.studies.cohorts import CohortTable, ConceptSet
+from steropes.studies.covariates.analysis_catalogue import ANALYSES
 from steropes.studies.covariates.feature_extraction import FeatureRules, extract_features
 
 from . import reference
@@ -34,6 +32,7 @@ from .store import to_duckdb, to_parquet, to_postgresql
 
 __all__ = ["STATUSES", "Judgement", "judge"]
 
+CONCEPTS = (102, 402, 502, 702, 802)  # FeatureExtraction's concepts of the year before the start
 LAST_VALUES = 706  # FeatureExtraction's number of the last values of a year
 STATUSES = ("agree", "refused", "DIFFERENT")
 
@@ -99,35 +98,38 @@ def _compare(opened: OmopDatabase, db: Database, said: Judgement, engine: str) -
 def _new_users(
     opened: OmopDatabase, db: Database, washout: int, risk_days: int | None
 ) -> list[str]:
-    rules = CohortRules(TARGET, COMPARATOR, OUTCOME, washout, risk_days, db.descendants)
-    cohort = find_new_users(opened, rules)
-    people, failed = reference.new_users(db, washout, risk_days)
+    """Compare the new users of both drugs, their covariates and their values."""
+    drugs, outcomes = _cohorts(opened, db)
+    rules = ComparisonRules(both="keep first", washout_days=washout, common_period=False)
+    comparison = compare_cohorts(opened, drugs, 1, 2, rules)
+    at_risk = TimeAtRisk()
+    if risk_days is not None:
+        at_risk = TimeAtRisk(end=risk_days, end_anchor="cohort start")
+    found = pd.DataFrame(study_population(comparison, outcomes, 3, at_risk).people)
+    people = reference.new_users(db, washout, risk_days)
     findings = _differences(
         [
             (int(p), int(a), pd.Timestamp(s).date(), int(t), int(e))
-            for p, a, s, t, e in cohort.people[
+            for p, a, s, t, e in found[
                 ["person_id", "treated", "start", "time", "event"]
             ].itertuples(index=False)
         ],
         [(p.person_id, p.treated, p.start, p.time, p.event) for p in people],
     )
-    texts = {key: text.format(washout=washout) for key, text in RULES.items()}
-    dropped = cohort.attrition.set_index("rule")
-    for arm, column in ((1, "target_dropped"), (0, "comparator_dropped")):
-        for key, text in texts.items():
-            expected = failed.get((arm, key), 0)
-            if text not in dropped.index or key == "dated":
-                continue
-            ours = int(dropped.loc[text, column])
-            # A period that lacks a date holds no day, which to the reference is not observed.
-            if key == "observed" and texts["dated"] in dropped.index:
-                ours += int(dropped.loc[texts["dated"], column])
-            if ours != expected:
-                findings.append(f"{column} by {key!r}: {ours}, not {expected}")
     if len(people) >= 2 and not findings:
-        findings += _covariates(opened, db, cohort, people)
-        findings += _values(opened, db, cohort.people, people)
+        findings += _covariates(opened, db, found, people)
+        findings += _values(opened, db, found, people)
     return findings
+
+
+def _cohorts(opened: OmopDatabase, db: Database) -> tuple[CohortTable, CohortTable]:
+    """Make the cohorts of both drugs and of the outcome."""
+
+    def concept(of: int) -> ConceptSet:
+        return ConceptSet((of,), descendants=db.descendants)
+
+    drugs = drug_era_cohorts(opened, {1: concept(TARGET), 2: concept(COMPARATOR)})
+    return drugs, condition_cohorts(opened, {3: concept(OUTCOME)})
 
 
 def _values(
@@ -155,24 +157,18 @@ def _values(
     return [f"values: {text}" for text in _differences(sorted(ours), sorted(expected))]
 
 
-def _covariates(opened: OmopDatabase, db: Database, cohort: Any, people: list) -> list[str]:
-    window = 365
-    expected = {
-        key: who
-        for key, who in reference.covariates_of(db, people, window).items()
-        if len(who) < len(people)  # a column of everybody is dropped
-    }
-    try:
-        found = extract_covariates(
-            opened, cohort, CovariateRules(window, min_people=1, min_share=0.0)
-        )
-    except NothingLeftError:
-        return [f"no covariate, but {len(expected)} are expected"] if expected else []
-    columns = found.columns
-    concepts = columns[columns["domain"].isin([d for d, *_ in reference.DOMAINS.values()])]
+def _covariates(
+    opened: OmopDatabase, db: Database, entries: pd.DataFrame, people: list[reference.Person]
+) -> list[str]:
+    """Compare the 0/1 covariates of concepts recorded in the year before the start."""
+    expected = reference.covariates_of(db, people, 365)
+    tables = opened.tables
+    analyses = tuple(a for a in CONCEPTS if (ANALYSES[a].table or "person") in tables)
+    rules = FeatureRules(analyses, exclude=(TARGET, COMPARATOR), descendants=db.descendants)
+    columns = extract_features(opened, entries.reset_index(drop=True), rules).columns
     ours = {
-        (str(d), int(c)): int(n)
-        for d, c, n in concepts[["domain", "concept_id", "people"]].itertuples(index=False)
+        (ANALYSES[int(a)].domain.lower(), int(c)): int(n)
+        for a, c, n in columns[["analysis_id", "concept_id", "people"]].itertuples(index=False)
     }
     return _differences(sorted(ours.items()), sorted((k, len(w)) for k, w in expected.items()))
 
@@ -180,11 +176,7 @@ def _covariates(opened: OmopDatabase, db: Database, cohort: Any, people: list) -
 def _population(
     opened: OmopDatabase, db: Database, washout: int, risk_days: int | None
 ) -> list[str]:
-    def concept(of: int) -> ConceptSet:
-        return ConceptSet((of,), descendants=db.descendants)
-
-    drugs = drug_era_cohorts(opened, {1: concept(TARGET), 2: concept(COMPARATOR)})
-    outcomes = condition_cohorts(opened, {3: concept(OUTCOME)})
+    drugs, outcomes = _cohorts(opened, db)
     rules = ComparisonRules(both="keep first", washout_days=washout, common_period=False)
     comparison = compare_cohorts(opened, drugs, 1, 2, rules)
     days = 365 if risk_days is None else risk_days

@@ -7,7 +7,7 @@ docs/cohorts.md and the docstrings of the functions that are compared.
 from __future__ import annotations
 
 import datetime as dt
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass
 
 from .draw import COMPARATOR, OUTCOME, TARGET, Database
@@ -93,11 +93,9 @@ class Person:
     event: int
 
 
-def new_users(
-    db: Database, washout: int, risk_days: int | None
-) -> tuple[list[Person], dict[tuple[int, str], int]]:
-    """The people of both arms, and how many failed each rule first."""
-    observed, failed, people = observed_days(db), Counter(), []
+def new_users(db: Database, washout: int, risk_days: int | None) -> list[Person]:
+    """Find the people of both arms who fail no rule."""
+    observed, people = observed_days(db), []
     for person in sorted({row["person_id"] for row in db.tables["drug_era"]}):
         first: dict[int, dt.date] = {}
         for arm, concept in ((1, TARGET), (0, COMPARATOR)):
@@ -115,30 +113,24 @@ def new_users(
             if row["person_id"] == person and row["condition_concept_id"] in family(db, OUTCOME)
         ]
         outcome = min((o for o in outcomes if o is not None), default=None)
-        known_person = any(row["person_id"] == person for row in db.tables["person"])
         for arm, start in first.items():
             other = first.get(1 - arm)
-            span = period_around(observed[person], start) if known_person else None
+            span = period_around(observed[person], start)
             end = None if span is None else span[1]
             if end is not None and risk_days is not None:
                 end = min(end, start + risk_days * DAY)
-            if other is not None and other < start:
-                failed[arm, "first"] += 1
-            elif other == start:
-                failed[arm, "single"] += 1
-            elif span is None or end is None:
-                failed[arm, "observed"] += 1
-            elif (start - span[0]).days < washout:
-                failed[arm, "washout"] += 1
-            elif outcome is not None and outcome <= start:
-                failed[arm, "no_outcome"] += 1
-            elif end <= start:
-                failed[arm, "time_at_risk"] += 1
-            else:
+            if (
+                (other is None or start < other)
+                and span is not None
+                and end is not None
+                and (start - span[0]).days >= washout
+                and (outcome is None or outcome > start)
+                and end > start
+            ):
                 event = int(outcome is not None and outcome <= end)
                 until = outcome if event and outcome is not None else end
                 people.append(Person(person, arm, start, (until - start).days, event))
-    return people, dict(failed)
+    return people
 
 
 DOMAINS = {
@@ -156,7 +148,7 @@ def covariates_of(
     """Who has each concept in the days before the start, by domain and concept."""
     # Covariates never hold the study drugs or what is below them.
     excluded = {TARGET, COMPARATOR}
-    if "concept_ancestor" in db.tables:
+    if db.descendants and "concept_ancestor" in db.tables:
         excluded.add(CHILDREN[TARGET])
     found: dict[tuple[str, int], set[int]] = defaultdict(set)
     for table, (domain, concept, first, last) in DOMAINS.items():

@@ -63,11 +63,6 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares these names 
         StudySettings,
         comparative_study,
         demo_database,
-        extract_covariates,
-        fit_propensity,
-        match_propensity,
-        new_user_cohort,
-        standardized_differences,
     )
 
 # The module that defines each public name.
@@ -122,11 +117,6 @@ _HOMES = {
         "StudySettings",
         "comparative_study",
         "demo_database",
-        "extract_covariates",
-        "fit_propensity",
-        "match_propensity",
-        "new_user_cohort",
-        "standardized_differences",
     ],
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
@@ -181,17 +171,12 @@ __all__ = [
     "comparative_study",
     "compare_links",
     "demo_database",
-    "extract_covariates",
     "federated",
     "fit_many",
-    "fit_propensity",
     "glmnet_lambda",
     "kaplan_meier",
     "logrank_test",
-    "match_propensity",
-    "new_user_cohort",
     "plots",
-    "standardized_differences",
     "studies",
     "variance_from_glmnet",
 ]

@@ -130,14 +130,6 @@ def test_matching_does_not_hang_on_the_order_of_rows_but_on_seed_and_id():
     assert (other != sets).any()
 
 
-def test_one_to_one_matching_is_that_of_the_one_question_study():
-    from steropes.studies import match_propensity
-
-    mine = match_scores(SCORE, TREATED, Match(), ids=IDS)
-    theirs = match_propensity(np.log(SCORE / (1 - SCORE)), TREATED, 0.2, ids=IDS, seed=1)
-    np.testing.assert_array_equal(mine >= 0, theirs >= 0)
-
-
 def test_exact_matching_and_reversal():
     label = RNG.integers(0, 3, N)
     sets = match_scores(SCORE, TREATED, Match(exact=(1,)), ids=IDS, labels=label)

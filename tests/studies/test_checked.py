@@ -16,9 +16,7 @@ from steropes.studies import (
     curve_table,
     detectable_ratio,
     estimate_effect,
-    hazard_ratio,
     incidence_rates,
-    minimum_detectable_ratio,
     preference_score,
     score_strata,
     trim,
@@ -53,7 +51,6 @@ def people():
         lambda p: estimate_effect(p, OutcomeModel(kind="logistic")),
         absolute_effect,
         curve_table,
-        hazard_ratio,
         incidence_rates,
     ],
 )
@@ -63,11 +60,10 @@ def test_no_estimate_is_made_of_a_value_that_is_not_finite(people, estimate, col
         estimate(people)
 
 
-@pytest.mark.parametrize("detectable", [detectable_ratio, minimum_detectable_ratio])
-def test_no_ratio_is_detectable_with_an_event_that_is_not_known(people, detectable):
+def test_no_ratio_is_detectable_with_an_event_that_is_not_known(people):
     people.loc[5, "event"] = math.nan
     with pytest.raises(DataError, match="column 'event': row 5"):
-        detectable(people)
+        detectable_ratio(people)
 
 
 def test_an_arm_or_an_event_that_there_is_not_is_refused(people):

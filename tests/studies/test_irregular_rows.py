@@ -7,12 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from tests.studies.conftest import COMPARATOR, OUTCOME, TARGET, day
+from tests.studies.new_users import covariates, new_users
 
 from steropes.studies import (
-    CohortRules,
     CohortTable,
     ComparisonRules,
-    CovariateRules,
     FeatureRules,
     OmopDatabase,
     StudySettings,
@@ -22,9 +21,7 @@ from steropes.studies import (
     comparative_study,
     compare_cohorts,
     drug_era_cohorts,
-    extract_covariates,
     extract_features,
-    new_user_cohort,
 )
 from steropes.studies.cohorts.cohort_builders import condition_cohorts
 from steropes.studies.report.study_report import study_page
@@ -85,12 +82,12 @@ def test_an_era_that_ends_before_it_starts_is_one_day(omop):
 def test_covariates_see_the_first_day_of_such_an_era(people):
     path = people.write()
     with OmopDatabase(path) as db:
-        cohort = new_user_cohort(db, CohortRules(TARGET, COMPARATOR, OUTCOME))
+        cohort = new_users(db)
         assert cohort.notes == ()  # of the study drugs there are none
-        found = extract_covariates(db, cohort, CovariateRules(window_days=15, min_people=1))
+        found = covariates(db, window_days=15)
         # of the first twelve those who start by day 5, of the others those who start by day 35
         assert found.columns.set_index("concept_id").loc[OTHER, "people"] == 6 + 24
-        assert notes(found.notes) == {"reversed_eras": 12}
+        assert notes(found.features.notes) == {"reversed_eras": 12}
         entries = pd.DataFrame({"person_id": range(1, 13), "start": [pd.Timestamp(day(12))] * 12})
         rules = FeatureRules(analyses=(403, 404), medium_days=25, short_days=20)
         features = extract_features(db, entries, rules)

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import expit
 
 from steropes.errors import DataError
-from steropes.studies import match_pairs, match_propensity
+from steropes.studies import Match, match_pairs, match_scores
 
 
 def brute_force(score, treated, width):
@@ -82,14 +83,16 @@ def test_the_propensity_caliper_is_in_standard_deviations_of_everybody():
     logit = np.array([0.0, 1.0, 4.0, 9.0])
     width = np.std(logit, ddof=1) * 0.25
     expected = match_pairs(logit, [1, 0, 1, 0], width)
-    assert match_propensity(logit, [1, 0, 1, 0], 0.25).tolist() == expected.tolist()
+    found = match_scores(expit(logit), [1, 0, 1, 0], Match(caliper=0.25))
+    assert found.tolist() == expected.tolist()
     assert expected.tolist() == [0, 0, -1, -1]
 
 
 def test_of_pairs_equally_close_the_keys_decide_and_not_the_last_bits():
     for first in np.linspace(0.1, 0.9, 9):
-        logit = first + np.array([0.0, 0.1, 0.2])
-        found = {tuple(match_propensity(logit, [1, 0, 1], 1.1, seed=seed)) for seed in range(20)}
+        score = expit(first + np.array([0.0, 0.1, 0.2]))
+        rules = (Match(caliper=2.0, seed=seed) for seed in range(20))
+        found = {tuple(match_scores(score, [1, 0, 1], rule)) for rule in rules}
         assert found == {(0, 0, -1), (-1, 0, 0)}
 
 
@@ -97,8 +100,8 @@ def test_a_hundred_thousand_people_take_seconds():
     random = np.random.default_rng(1)
     score, treated = random.normal(size=100_000), random.integers(0, 2, 100_000)
     start = time.perf_counter()
-    match_propensity(score, treated)
-    match_propensity(score.round(2), treated)
+    match_scores(expit(score), treated)
+    match_scores(expit(score.round(2)), treated)
     assert time.perf_counter() - start < 10
 
 
@@ -111,7 +114,7 @@ def test_the_input_is_not_changed():
 
 def test_no_people_make_no_pairs():
     assert match_pairs([], [], 1).tolist() == []
-    assert match_propensity([0.5], [1]).tolist() == [-1]
+    assert match_scores([0.5], [1]).tolist() == [-1]
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,11 @@ import duckdb
 import numpy as np
 import pandas as pd
 import pytest
-from tests.studies.conftest import COMPARATOR, OUTCOME, TARGET, day
+from tests.studies.conftest import OUTCOME, day
+from tests.studies.new_users import new_users
 from tests.studies.sccs_by_day import runs
 
 from steropes.studies import (
-    CohortRules,
     CohortTable,
     ComparisonRules,
     FeatureRules,
@@ -18,7 +18,6 @@ from steropes.studies import (
     TimeAtRisk,
     compare_cohorts,
     extract_features,
-    new_user_cohort,
     study_population,
 )
 from steropes.studies.sccs.case_population import find_cases
@@ -75,9 +74,8 @@ def holding(periods, on):
 def test_a_new_user_is_followed_through_the_union_of_the_periods(omop, name, hours):
     periods = PERIODS[name]
     with OmopDatabase(write(omop, periods, hours=hours)) as db:
-        rules = CohortRules(TARGET, COMPARATOR, OUTCOME, washout_days=90)
         try:
-            cohort = new_user_cohort(db, rules)
+            cohort = new_users(db, washout_days=90)
         except ValueError:  # nobody is left in the target arm
             cohort = None
     run = holding(periods, 0)
@@ -163,6 +161,6 @@ def test_a_period_that_ends_before_it_starts_or_lacks_a_date_joins_nothing(omop)
     omop.observed(person, 300, 40)
     omop.rows["observation_period"] += [(person, day(45), None), (person, None, day(400))]
     with OmopDatabase(omop.write()) as db:
-        cohort = new_user_cohort(db, CohortRules(TARGET, COMPARATOR, OUTCOME))
+        cohort = new_users(db)
     assert cohort.people["time"].tolist() == [50, 1000]
     assert cohort.notes == ()

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from scipy import sparse
 from scipy.special import expit, logit
 from sklearn.metrics import roc_auc_score
+from tests.studies.test_features import made
 
 from steropes.errors import DataError
-from steropes.studies import auc, fit_propensity, preference_score
+from steropes.studies import PropensityRules, auc, fit_scores, preference_score
 
 
 def test_auc_agrees_with_scikit_learn_and_counts_ties_half():
@@ -33,14 +33,14 @@ def test_the_model_finds_what_decides_the_treatment():
     random = np.random.default_rng(4)
     x = (random.random((800, 30)) < 0.2).astype(float)
     treated = (random.random(800) < expit(2.5 * x[:, 3] - 2 * x[:, 7])).astype(int)
-    fit = fit_propensity(sparse.csc_array(x), treated, seed=2)
-    assert set(fit.coefficients["name"][1:3]) == {"x3", "x7"}
+    fit = fit_scores(made(dict(enumerate(x.T)), 800), treated, PropensityRules(seed=2))
+    assert set(fit.coefficients["covariate_id"][1:3]) == {3, 7}
     assert fit.auc > 0.65
-    np.testing.assert_allclose(fit.score, expit(fit.logit))
+    np.testing.assert_allclose(fit.score, expit(fit.logit), atol=1e-9)
     assert fit.coefficients["name"][0] == "intercept"
     assert fit.model.converged_
 
 
 def test_an_arm_of_one_is_refused():
     with pytest.raises(DataError, match="the target arm has fewer than 2 people"):
-        fit_propensity(np.eye(4), [1, 0, 0, 0])
+        fit_scores(made(dict(enumerate(np.eye(4))), 4), [1, 0, 0, 0])

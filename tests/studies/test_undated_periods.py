@@ -4,16 +4,15 @@ import datetime as dt
 
 import pytest
 from tests.studies.conftest import COMPARATOR, OUTCOME, TARGET, day
+from tests.studies.new_users import new_users
 
 from steropes.studies import (
     CaseRules,
-    CohortRules,
     ComparisonRules,
     OmopDatabase,
     compare_cohorts,
     drug_era_cohorts,
 )
-from steropes.studies.cohorts import find_new_users
 from steropes.studies.database.observation_periods import DATED
 from steropes.studies.sccs.case_population import find_cases
 from steropes.studies.sccs.era_sources import EraSources
@@ -41,8 +40,7 @@ def filled(omop, period, others=()):
 def lines(path):
     """The attrition of a study of one question, of a grid's comparison and of a case series."""
     with OmopDatabase(path) as db:
-        rules = CohortRules(TARGET, COMPARATOR, OUTCOME)
-        one = find_new_users(db, rules).attrition[["rule", "target"]]
+        one = new_users(db).attrition[["rule", "target"]]
         cohorts = drug_era_cohorts(db, {1: TARGET, 2: COMPARATOR})
         asked = ComparisonRules(common_period=False)
         grid = compare_cohorts(db, cohorts, 1, 2, asked).attrition[["rule", "target_people"]]

@@ -17,7 +17,6 @@ from steropes import (
     Surv,
     coefficient_path,
     fit_many,
-    fit_propensity,
 )
 
 X = np.zeros((2, 1))
@@ -65,4 +64,3 @@ model.vcov(clusters=[1, 2])  # error: call-arg
 model.loglik_ = 1.0  # error: attr-defined
 fit_many(CoxRegression, X, {"death": y})  # error: arg-type
 coefficient_path("cox", X, y, [0.1, 1.0])  # error: arg-type
-fit_propensity(X, [0, 1]).model.sumary()  # error: attr-defined

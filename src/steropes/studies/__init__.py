@@ -13,8 +13,6 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
     from ..federated import FederatedPlan, FederatedResult, FederatedSite, Owner, OwnerRules
     from .cli.environment import environment
     from .cohorts import (
-        Cohort,
-        CohortRules,
         CohortTable,
         Comparison,
         ComparisonRules,
@@ -25,18 +23,16 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
         compare_cohorts,
         condition_cohorts,
         drug_era_cohorts,
-        new_user_cohort,
         read_cohorts,
         study_population,
     )
     from .comparative.covariate_balance import Balance, covariate_balance
     from .comparative.demo import DEMO, demo_database
-    from .comparative.matched_balance import balance_table, standardized_differences
     from .comparative.one_question import ComparativeStudy, StudySettings, comparative_study
     from .comparative.outcome_analysis import AnalysisResult
-    from .comparative.pair_matching import match_pairs, match_propensity
+    from .comparative.pair_matching import match_pairs
     from .comparative.positive_controls import PositiveControls
-    from .comparative.propensity_model import Propensity, auc, fit_propensity, preference_score
+    from .comparative.propensity_model import Propensity, auc, preference_score
     from .comparative.propensity_scores import PropensityRules, PropensityScores, fit_scores
     from .comparative.propensity_weights import propensity_weights
     from .comparative.score_matching import Match, match_scores, matched_weights
@@ -57,7 +53,6 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
         leave_one_group_out,
         leave_one_out,
     )
-    from .covariates import CovariateRules, Covariates, extract_covariates
     from .covariates.feature_extraction import FeatureRules, Features, extract_features
     from .covariates.preprocessing import Tidied, TidyRules, tidy
     from .database.concept_search import find_concepts
@@ -86,7 +81,7 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
         detectable_ratio,
         estimate_effect,
     )
-    from .outcomes.arm_summaries import hazard_ratio, incidence_rates, minimum_detectable_ratio
+    from .outcomes.arm_summaries import incidence_rates
     from .results.control_results import analysis_performance
     from .sccs.sccs_grid import (
         CaseSeriesGrid,
@@ -116,10 +111,6 @@ _WHERE = {
     "Trim": "comparative.score_trimming",
     "trim": "comparative.score_trimming",
     "propensity_weights": "comparative.propensity_weights",
-    "balance_table": "comparative.matched_balance",
-    "standardized_differences": "comparative.matched_balance",
-    "Cohort": "cohorts",
-    "CohortRules": "cohorts",
     "CohortTable": "cohorts",
     "Comparison": "cohorts",
     "ComparisonRules": "cohorts",
@@ -130,7 +121,6 @@ _WHERE = {
     "compare_cohorts": "cohorts",
     "condition_cohorts": "cohorts",
     "drug_era_cohorts": "cohorts",
-    "new_user_cohort": "cohorts",
     "read_cohorts": "cohorts",
     "study_population": "cohorts",
     "ComparativeStudy": "comparative.one_question",
@@ -148,9 +138,6 @@ _WHERE = {
     "leave_one_group_out": "controls",
     "leave_one_out": "controls",
     "control_performance": "controls",
-    "CovariateRules": "covariates",
-    "Covariates": "covariates",
-    "extract_covariates": "covariates",
     "FeatureRules": "covariates.feature_extraction",
     "Features": "covariates.feature_extraction",
     "extract_features": "covariates.feature_extraction",
@@ -161,9 +148,7 @@ _WHERE = {
     "demo_database": "comparative.demo",
     "DiagnosticThresholds": "diagnostics.comparative_diagnostics",
     "Diagnostics": "diagnostics.comparative_diagnostics",
-    "hazard_ratio": "outcomes.arm_summaries",
     "incidence_rates": "outcomes.arm_summaries",
-    "minimum_detectable_ratio": "outcomes.arm_summaries",
     "environment": "cli.environment",
     "combine_normal": "evidence",
     "combine_profiles": "evidence",
@@ -196,7 +181,6 @@ _WHERE = {
     "RiskWindow": "execution.specification",
     "read_spec": "execution.specification",
     "match_pairs": "comparative.pair_matching",
-    "match_propensity": "comparative.pair_matching",
     "OmopDatabase": "database.omop",
     "Estimate": "outcomes",
     "OutcomeModel": "outcomes",
@@ -207,7 +191,6 @@ _WHERE = {
     "estimate_effect": "outcomes",
     "Propensity": "comparative.propensity_model",
     "auc": "comparative.propensity_model",
-    "fit_propensity": "comparative.propensity_model",
     "preference_score": "comparative.propensity_model",
     "CaseSeriesGrid": "sccs.sccs_grid",
     "CaseSeriesGridResults": "sccs.sccs_grid",
@@ -237,8 +220,6 @@ __all__ = [
     "CaseSeriesGrid",
     "CaseSeriesGridResults",
     "CaseSeriesSettings",
-    "Cohort",
-    "CohortRules",
     "CohortSources",
     "CohortTable",
     "ComparativeStudy",
@@ -247,8 +228,6 @@ __all__ = [
     "ConceptSet",
     "ControlEstimates",
     "ControlSet",
-    "CovariateRules",
-    "Covariates",
     "DiagnosticThresholds",
     "Diagnostics",
     "ErrorModel",
@@ -292,7 +271,6 @@ __all__ = [
     "absolute_effect",
     "analysis_performance",
     "auc",
-    "balance_table",
     "calibrate",
     "calibrate_interval",
     "case_series",
@@ -314,7 +292,6 @@ __all__ = [
     "drug_era_cohorts",
     "environment",
     "estimate_effect",
-    "extract_covariates",
     "extract_features",
     "federate",
     "federate_answer",
@@ -324,19 +301,14 @@ __all__ = [
     "federate_withdraw",
     "find_concepts",
     "fit_error_model",
-    "fit_propensity",
     "fit_scores",
     "fit_systematic_error",
-    "hazard_ratio",
     "incidence_rates",
     "leave_one_group_out",
     "leave_one_out",
     "match_pairs",
-    "match_propensity",
     "match_scores",
     "matched_weights",
-    "minimum_detectable_ratio",
-    "new_user_cohort",
     "preference_score",
     "propensity_weights",
     "random_effects",
@@ -346,7 +318,6 @@ __all__ = [
     "run_case_series_grid",
     "run_grid",
     "score_strata",
-    "standardized_differences",
     "study_population",
     "table_one",
     "tidy",

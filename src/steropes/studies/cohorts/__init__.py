@@ -1,4 +1,4 @@
-"""Cohort tables, new users of two drugs, comparisons of cohorts and study populations."""
+"""Cohort tables, comparisons of cohorts and study populations."""
 
 from steropes.studies.cohorts.circe import circe_cohorts
 from steropes.studies.cohorts.cohort_builders import (
@@ -9,20 +9,9 @@ from steropes.studies.cohorts.cohort_builders import (
 )
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.cohorts.comparison import Comparison, ComparisonRules, compare_cohorts
-from steropes.studies.cohorts.new_users import (
-    RULES,
-    Cohort,
-    CohortRules,
-    describe_empty_arm,
-    find_new_users,
-    new_user_cohort,
-)
 from steropes.studies.cohorts.study_population import StudyPopulation, TimeAtRisk, study_population
 
 __all__ = [
-    "RULES",
-    "Cohort",
-    "CohortRules",
     "CohortTable",
     "Comparison",
     "ComparisonRules",
@@ -32,10 +21,7 @@ __all__ = [
     "circe_cohorts",
     "compare_cohorts",
     "condition_cohorts",
-    "describe_empty_arm",
     "drug_era_cohorts",
-    "find_new_users",
-    "new_user_cohort",
     "read_cohorts",
     "study_population",
 ]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,12 @@ from steropes.studies.comparative.covariate_balance import Balance, covariate_ba
 from steropes.studies.comparative.outcome_analysis import AnalysisResult, Prepared
 from steropes.studies.comparative.propensity_model import Propensity
 from steropes.studies.comparative.propensity_scores import PropensityScores
+from steropes.studies.comparative.question_cohorts import (
+    attrition_table,
+    emptied_arm,
+    in_roles,
+    make_question_cohorts,
+)
 from steropes.studies.comparative.score_matching import match_scores
 from steropes.studies.comparative.sensitivity_analyses import (
     Beside,
@@ -33,21 +38,17 @@ from steropes.studies.comparative.study_specification import (
     MATCHED,
     OUTCOME,
     ROLES,
-    study_specification,
 )
 from steropes.studies.comparative.tied_scores import TieOrders, tied_share, try_tie_orders
 from steropes.studies.covariates.analysis_catalogue import ANALYSES
 from steropes.studies.covariates.feature_extraction import Features
 from steropes.studies.covariates.preprocessing import Tidied
 from steropes.studies.database.column_types import require_time_zone
-from steropes.studies.database.data_notes import DataNote, distinct, explained
-from steropes.studies.database.domain_hints import domain_hint
+from steropes.studies.database.data_notes import DataNote, distinct
 from steropes.studies.database.omop import OmopDatabase, opened
 from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics, DiagnosticThresholds
 from steropes.studies.diagnostics.convergence import convergence
 from steropes.studies.disclosure import Bound, DisclosureRules, site_rules
-from steropes.studies.execution.analysis_cache import Workbench
-from steropes.studies.execution.specification import GridSpec
 from steropes.studies.execution.validation import (
     LONGEST,
     concept,
@@ -410,8 +411,7 @@ def comparative_study(
         names = {role: db.concept_name(getattr(settings, role)) for role in ROLES}
         source = db.source_name()
         versions = db.provenance()
-        spec = study_specification(settings, db.tables)
-        found = _Found.of(db, settings, spec, say)
+        found = _Found.of(db, settings, say)
     people = found.people()
     matched = people[people["matched_set"] >= 0]
     main = found.results[MAIN]
@@ -423,7 +423,7 @@ def comparative_study(
         settings=settings,
         names=names,
         source=source,
-        attrition=found.attrition,
+        attrition=attrition_table(found.results[CRUDE]),
         covariates=found.covariates,
         propensity=found.propensity,
         people=People(people),
@@ -466,19 +466,11 @@ class _Found:
     ended: str
 
     @classmethod
-    def of(
-        cls, db: OmopDatabase, settings: StudySettings, spec: GridSpec, say: Callable[[str], None]
-    ) -> _Found:
+    def of(cls, db: OmopDatabase, settings: StudySettings, say: Callable[[str], None]) -> _Found:
         """Run the analyses of the specification, as those of grids are."""
         say("finding new users")
-        made = spec.make_cohorts(db)
-        if made.refused or made.table is None:
-            raise DataError("; ".join(map(_named, made.refused.values())))
-        _refuse_overlap(db, spec, settings)
-        for cohort, role in enumerate(ROLES[:2], 1):
-            if cohort not in made.table.ids:
-                _refuse_nobody(db, settings, role, _renamed(made.table.notes))
-        bench = Workbench(spec.of_compared(db, {}), made.table, spec.thresholds)
+        made = make_question_cohorts(db, settings)
+        bench, spec = made.bench, made.spec
         (question,) = spec.questions
         main, *others = spec.analyses
         comparison = bench.comparison(question, main)
@@ -491,9 +483,9 @@ class _Found:
         for analysis in others:
             results[analysis.id] = _alternative(prepared, analysis).answer(OUTCOME)
         features = prepared.shared.features
-        notes = (*made.table.notes, *comparison.notes, *(features.notes if features else ()))
-        ended = _emptied(db, settings, results[CRUDE]) or prepared.shared.note
-        return cls(results, distinct(_renamed(notes)), ended)
+        notes = (*comparison.notes, *(features.notes if features else ()))
+        ended = emptied_arm(db, settings, results[CRUDE]) or prepared.shared.note
+        return cls(results, distinct((*made.notes, *in_roles(notes))), ended)
 
     @property
     def scores(self) -> PropensityScores | None:
@@ -522,16 +514,6 @@ class _Found:
         """Rows of people among those who have scores."""
         rows = self.results[MAIN].shared.population.people["row"].to_numpy()
         return np.searchsorted(rows, people["row"].to_numpy())
-
-    @property
-    def attrition(self) -> pd.DataFrame:
-        """People left, and dropped, by each rule in each arm."""
-        table = self.results[CRUDE].attrition
-        found = pd.DataFrame({"rule": table["rule"]})
-        for arm in ("target", "comparator"):
-            left = table[f"{arm}_people"].astype(int)
-            found[arm], found[f"{arm}_dropped"] = left, -left.diff().fillna(0).astype(int)
-        return found
 
     @property
     def covariates(self) -> StudyCovariates | None:
@@ -598,55 +580,6 @@ def _alternative(prepared: Prepared, analysis: StudyAnalysis) -> Prepared:
     if analysis.propensity is None:
         shared = replace(shared, scores=None, note="")
     return replace(prepared, analysis=analysis, shared=shared)
-
-
-def _named(why: str) -> str:
-    """A sentence on a cohort, with its role in the place of its id and this study's options."""
-    for cohort, role in enumerate(ROLES, 1):
-        for of, said in (("cohort", "the"), ("Cohort", "The")):
-            why = re.sub(rf"\b{of} {cohort}\b", f"{said} {role}", why)
-    return why.replace(
-        "list the descendants too in a ConceptSet with descendants=False (descendants = false)",
-        "take concepts alone with descendants=False (--no-descendants)",
-    )
-
-
-def _renamed(notes: Iterable[DataNote]) -> list[DataNote]:
-    """Notes with the roles of cohorts in the place of their ids."""
-    return [replace(note, text=_named(note.text)) for note in notes]
-
-
-def _refuse_overlap(db: OmopDatabase, spec: GridSpec, settings: StudySettings) -> None:
-    """Refuse drugs that are in part the same."""
-    target, comparator = ({*s.resolve(db)} for s in spec.cohorts.drugs.values())
-    if target & comparator:
-        said = " and ".join(
-            f"{role} {getattr(settings, role)} ({db.concept_name(getattr(settings, role))})"
-            for role in ROLES[:2]
-        )
-        raise DataError(f"{said} overlap: both hold concept {min(target & comparator)}")
-
-
-def _refuse_nobody(
-    db: OmopDatabase, settings: StudySettings, role: str, notes: Iterable[DataNote]
-) -> None:
-    """Refuse a drug that nobody took: a wrong concept rather than a result."""
-    drug = getattr(settings, role)
-    hint = domain_hint(db, drug, "drug_era")
-    said = f"nobody has a drug era of the {role} {drug} ({db.concept_name(drug)}){hint}"
-    raise DataError(explained(said, notes))
-
-
-def _emptied(db: OmopDatabase, settings: StudySettings, crude: AnalysisResult) -> str:
-    """Which arm has nobody, and the rule that emptied it; nothing if both have people."""
-    for role in ROLES[:2]:
-        left = crude.attrition[f"{role}_people"].to_numpy()
-        if left[-1] == 0:
-            rule = crude.attrition["rule"].iloc[int(np.argmax(left == 0))]
-            drug = getattr(settings, role)
-            name = db.concept_name(drug)
-            return f"nobody is left in the {role} arm, {drug} ({name}), after the rule: {rule}"
-    return ""
 
 
 def _hazard_ratios(found: _Found, settings: StudySettings) -> pd.DataFrame:

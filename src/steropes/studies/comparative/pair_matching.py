@@ -8,80 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.errors import DataError
-from steropes.studies.comparative.tied_scores import tie_keys
 
-__all__ = ["comparable_scores", "match_pairs", "match_propensity"]
+__all__ = ["match_pairs"]
 
 UNMATCHED = -1
-UNITS = 1e9  # of distances, in a standard deviation
-
-
-def match_propensity(
-    logit: ArrayLike,
-    treated: ArrayLike,
-    caliper: float = 0.2,
-    *,
-    ids: ArrayLike | None = None,
-    seed: int = 0,
-) -> NDArray:
-    """Match every treated person to at most one other whose propensity is near.
-
-    Of people with equal scores (to nine decimals of a standard deviation) the one with the
-    smaller random key goes first; the key is made of the person's id and the seed
-    (:func:`~steropes.studies.comparative.tied_scores.tie_keys`), so the order of the rows does
-    not matter.
-
-    Parameters
-    ----------
-    logit : array_like, shape (n,)
-        Logit of the propensity score (the linear predictor of the model).
-    treated : array_like, shape (n,)
-        1 for the target arm, 0 for the comparator.
-    caliper : float, default 0.2
-        Largest difference allowed within a pair, in standard deviations of ``logit`` among all
-        people (Austin 2011, Pharm Stat 10:150).
-    ids : array_like, shape (n,), optional
-        Ids of the people, whole numbers or strings, each different. Default: the row numbers.
-    seed : int, default 0
-        Seed of the random keys.
-
-    Returns
-    -------
-    ndarray of int, shape (n,)
-        Number of the matched set, counted from 0 in the order of the treated rows; −1 if unmatched.
-    """
-    score, spread = comparable_scores(logit)
-    ids = np.arange(len(score)) if ids is None else np.asarray(ids)
-    if ids.shape != score.shape:
-        raise DataError(f"matching: {len(ids)} ids for {len(score)} scores")
-    if len(np.unique(ids)) != len(ids):
-        raise DataError("matching: two rows have the same id; each person must have one row")
-    order = np.lexsort((ids, tie_keys(ids, seed)))
-    matched = np.empty(len(score), dtype=np.int64)
-    treated = np.asarray(treated)
-    if treated.shape != score.shape:
-        raise DataError(
-            f"matching: logit has shape {score.shape} and treated {treated.shape}; "
-            "they must be one value a person"
-        )
-    if spread > 0:  # in whole units, of which differences are exact: equal distances stay so
-        score, caliper = np.rint(score / spread * UNITS), caliper * UNITS
-    matched[order] = match_pairs(score[order], treated[order], caliper)
-    return _numbered(matched, treated)
-
-
-def comparable_scores(logit: ArrayLike) -> tuple[NDArray, float]:
-    """Scores as matching compares them, and their standard deviation.
-
-    Rounded to nine decimals of a standard deviation, far below any caliper: the last bits of a
-    sum are no reason to prefer one person to another.
-    """
-    score = np.asarray(logit, dtype=float)
-    _refuse_missing(score)
-    spread = float(np.std(score, ddof=1)) if len(score) > 1 else 0.0
-    if spread == 0:
-        return score, 0.0
-    return np.round(score / spread, 9) * spread, spread
 
 
 def _refuse_missing(score: NDArray) -> None:
@@ -90,22 +20,12 @@ def _refuse_missing(score: NDArray) -> None:
         raise DataError(f"matching: the score of row {row} is missing or infinite")
 
 
-def _numbered(matched: NDArray, treated: NDArray) -> NDArray:
-    """The sets numbered in the order of their treated rows."""
-    leads = matched[(treated == 1) & (matched >= 0)]
-    number = np.empty(len(leads), dtype=np.int64)
-    number[leads] = np.arange(len(leads))
-    again = np.full(len(matched), UNMATCHED, dtype=np.int64)
-    again[matched >= 0] = number[matched[matched >= 0]]
-    return again
-
-
 def match_pairs(score: ArrayLike, treated: ArrayLike, width: float) -> NDArray:
     """Match 1:1, taking the closest pair that is left until none is within ``width``.
 
     Of pairs equally close, the one with the smaller treated row goes first, then the one with the
     smaller comparator row. Where the order of rows means nothing, put them into a random one
-    first, as :func:`match_propensity` does.
+    first, as :func:`~steropes.studies.match_scores` does.
 
     Parameters
     ----------
@@ -118,7 +38,7 @@ def match_pairs(score: ArrayLike, treated: ArrayLike, width: float) -> NDArray:
     Returns
     -------
     ndarray of int, shape (n,)
-        As for :func:`match_propensity`.
+        As for :func:`~steropes.studies.match_scores`.
 
     Raises
     ------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,7 @@ from steropes.studies.comparative.input_checks import require_numbers
 if TYPE_CHECKING:
     from steropes.models import LogisticRegression
 
-__all__ = ["Propensity", "auc", "fit_propensity", "preference_score"]
+__all__ = ["Propensity", "auc", "preference_score"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -63,64 +63,6 @@ class Propensity:
     def equipoise(self, low: float = 0.3, high: float = 0.7) -> float:
         """Share of people whose preference score is from ``low`` to ``high``."""
         return float(np.mean((self.preference >= low) & (self.preference <= high)))
-
-
-def fit_propensity(
-    design: Any, treated: ArrayLike, *, folds: int = 10, seed: int = 0, n_jobs: int | None = None
-) -> Propensity:
-    """Fit a logistic model of the arm with a Laplace prior, its variance by cross-validation.
-
-    Parameters
-    ----------
-    design : Design or matrix, shape (n, p)
-        Covariates.
-    treated : array_like, shape (n,)
-        1 for the target arm, 0 for the comparator.
-    folds : int, default 10
-    seed : int, default 0
-        Seed of the division into folds.
-    n_jobs : int, optional
-        Passed to the model.
-    """
-    from scipy.special import expit
-
-    from steropes.design import as_design
-    from steropes.models import LogisticRegression
-    from steropes.priors import Laplace
-    from steropes.select import CrossValidation
-
-    treated = np.asarray(treated)
-    fewest = int(min(np.sum(treated == 1), np.sum(treated == 0)))
-    if refusal := too_few(treated):
-        raise DataError(refusal)
-    folds = min(folds, fewest)
-    model = LogisticRegression(
-        prior=Laplace(),
-        cv=CrossValidation(folds=folds, random_state=seed),
-        random_state=seed,
-        n_jobs=n_jobs,
-    )
-    model.fit(design, treated)
-    logit = np.asarray(model.decision_function(design), dtype=float).ravel()
-    coef = np.ravel(model.coef_)
-    at = np.flatnonzero(coef)
-    at = at[np.argsort(-np.abs(coef[at]), kind="stable")]
-    names = as_design(design).names
-    coefficients = pd.DataFrame(
-        {
-            "name": ["intercept", *(names[i] for i in at)],
-            "coef": np.concatenate((np.ravel(model.intercept_), coef[at])),
-        }
-    )
-    return Propensity(
-        model=model,
-        logit=logit,
-        score=expit(logit),
-        preference=preference_score(logit, treated),
-        auc=auc(logit, treated),
-        coefficients=coefficients,
-        folds=folds,
-    )
 
 
 def too_few(treated: ArrayLike) -> str:

@@ -18,9 +18,8 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.errors import DataError
-from steropes.studies.covariates.concept_covariates import NothingLeftError
 from steropes.studies.covariates.feature_extraction import Features
-from steropes.studies.covariates.preprocessing import tidy
+from steropes.studies.covariates.preprocessing import NothingLeftError, tidy
 from steropes.studies.execution.validation import real, whole
 
 __all__ = ["InjectedOutcomes", "Synthesis", "add_outcomes", "checked_ratios", "outcome_rates"]

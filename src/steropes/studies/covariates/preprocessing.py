@@ -11,11 +11,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.errors import DataError
-from steropes.studies.covariates.concept_covariates import NothingLeftError
 from steropes.studies.covariates.feature_extraction import Features
 from steropes.studies.execution.validation import share, whole, yes_or_no
 
 __all__ = ["Tidied", "TidyRules", "tidy"]
+
+
+class NothingLeftError(DataError):
+    """Raised when no covariate is common enough."""
 
 
 @dataclass(frozen=True)
