@@ -3,6 +3,7 @@
 python -m benchmarks cox-fit
 python -m benchmarks cox-cv --n 20000 --p 500 --peers adelie,glmnet
 python -m benchmarks logistic-fit --peer-python /path/to/other/venv/bin/python
+python -m benchmarks paper tian2018         # the experiments of a paper (benchmarks/papers)
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+from .papers import comparison as papers
 from .run import run_cold_start, run_task
 from .table import append, show
 from .tasks import TASKS
@@ -21,6 +23,9 @@ from .tasks import TASKS
 
 def main(arguments: list[str] | None = None) -> int:
     """Parse the command line and run one benchmark."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] == ["paper"]:
+        return papers.main(arguments[1:])
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description=__doc__.split("\n")[0]
     )
@@ -67,7 +72,7 @@ def main(arguments: list[str] | None = None) -> int:
             result = run_cold_start(task, Path(folder), given)
         else:
             result = run_task(task, peers, Path(folder), given)
-    command = "python -m benchmarks " + shlex.join(sys.argv[1:] if arguments is None else arguments)
+    command = "python -m benchmarks " + shlex.join(arguments)
     text = show(task, result, command)
     print(text)
     if not given.no_record:

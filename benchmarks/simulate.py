@@ -10,7 +10,7 @@ from scipy import sparse
 
 from .correlated import correlated_claims
 
-__all__ = ["claims", "simulate", "uniform_columns"]
+__all__ = ["claims", "intercept", "random_cells", "simulate", "uniform_columns"]
 
 SPREAD = 1.3  # standard deviation of the linear predictor on correlated columns
 PROFILE = Path(__file__).resolve().parents[2] / "shared" / "data" / "cohort_profile.csv"
@@ -36,13 +36,22 @@ def uniform_columns(rng, n: int, p: int, density: float = 0.05) -> sparse.csc_ar
     return _columns(rng, n, np.full(p, density))
 
 
-def claims(rng, n: int, p: int, density: float | None, family: str) -> tuple:
+def random_cells(rng, n: int, p: int, density: float = 0.05) -> sparse.csc_array:
+    """The papers' X: n p density ones in distinct cells, so that columns differ by chance."""
+    counts = rng.binomial(n, density, p)
+    off = round(n * p * density) - counts.sum()
+    np.add.at(counts, rng.integers(0, p, abs(off)), np.sign(off))
+    return _columns(rng, n, counts / n)
+
+
+def claims(rng, n: int, p: int, density: float | None, family: str, profile: bool = True) -> tuple:
     """Columns with the prevalences of a real cohort where its profile is there, else a power law.
 
+    ``profile=False`` uses the power law in any case.
     ``density`` rescales them to a mean share of ones. Returns X, the effects (the profile's own,
     of its propensity model or its outcome model), and where it all comes from.
     """
-    if PROFILE.exists():
+    if profile and PROFILE.exists():
         with PROFILE.open() as file:
             rows = [row for row in csv.DictReader(file) if float(row["prevalence"]) > 0]
         rows.sort(key=lambda row: -float(row["prevalence"]))
@@ -103,7 +112,7 @@ def simulate(
     eta = X @ beta
     if family == "logistic":
         share = 0.5 if rate is None else rate
-        a = _intercept(eta, share)
+        a = intercept(eta, share)
         y = (rng.random(n) < 1 / (1 + np.exp(-a - eta))).astype(float)
         return {"X": X, "y": y, "source": source}
     base = rng.uniform(0.01, 0.03)
@@ -116,7 +125,8 @@ def simulate(
     return {"X": X, "y": event, "time": np.maximum(time, 1e-6), "source": source}
 
 
-def _intercept(eta: np.ndarray, share: float) -> float:
+def intercept(eta: np.ndarray, share: float) -> float:
+    """Intercept at which the mean probability of a logistic model is ``share``."""
     low, high = -40.0, 40.0
     for _ in range(60):
         a = 0.5 * (low + high)

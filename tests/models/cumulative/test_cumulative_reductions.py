@@ -237,7 +237,8 @@ def test_sizes_are_whole_numbers(kind, size, data):
         (RoundDecimals(20), "1 decimal, t = 1.9: 20 of 100 distinct outcomes"),
         (RoundDecimals(100), "unchanged: 100 distinct outcomes"),
         (EqualQuantileBins(10), "medians of 10 bins: 10 of 100 distinct outcomes"),
-        (DivideAndCombine(3), "3 subsets of 33 to 34 rows"),
+        (DivideAndCombine(3), "3 subsets of 33 or 34 rows"),
+        (DivideAndCombine(4), "4 subsets of 25 rows"),
     ],
 )
 def test_a_fit_reports_the_chosen_precision(reduction, summary):

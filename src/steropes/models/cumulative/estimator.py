@@ -280,8 +280,8 @@ class CumulativeProbabilityModel(
         subset = np.full(len(used), -1)
         subset[used] = reduction.deal(y.lower[used], random_generator(self.random_state))
         sizes = np.bincount(subset[used])
-        rows = f"{sizes.min():,} to {sizes.max():,} rows"
-        self.reduction_summary_ = f"{reduction.K} subsets of {rows}"
+        rows = " or ".join(f"{size:,}" for size in np.unique(sizes))
+        self.reduction_summary_ = f"{reduction.K} subsets of {rows} rows"
         return y, subset
 
     def _fit(
