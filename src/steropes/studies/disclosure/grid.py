@@ -1,9 +1,10 @@
-"""Release of a grid: the tables that may leave, from the exact ones of its store."""
+"""Tables for release of a comparative grid, from the exact tables of its store."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -11,9 +12,10 @@ from steropes.studies.database.data_notes import released_notes
 from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
 from steropes.studies.disclosure.cells import share_unit
 from steropes.studies.disclosure.counts_in_text import released_notes_column
-from steropes.studies.disclosure.grid_counts import ARMS, KEY, GridCounts, column, released_counts
+from steropes.studies.disclosure.effect_secrecy import released_controls, released_truth
+from steropes.studies.disclosure.grid_counts import ARMS, KEY, GridCounts, released_counts
 from steropes.studies.disclosure.grid_curves import released_curves, released_follow_up
-from steropes.studies.disclosure.grid_effects import GridEffects, released_effects
+from steropes.studies.disclosure.grid_effects import GridEffects, released_grid_effects
 from steropes.studies.disclosure.grid_shared import (
     hidden_names,
     released_balance,
@@ -23,13 +25,14 @@ from steropes.studies.disclosure.grid_shared import (
 )
 from steropes.studies.disclosure.rounding import in_ratio, significant, smd_unit, to_unit
 from steropes.studies.disclosure.rules import DisclosureRules
+from steropes.studies.disclosure.table_rows import column, each_row
 from steropes.studies.results.calibrated_results import calibrated_tables
 from steropes.studies.results.table_layouts import TABLES
 
 __all__ = ["release_grid"]
 
 Tables = Mapping[str, pd.DataFrame]
-RARE = 0.05  # share of the people who have a covariate
+RARE = 0.05  # The assumed share of people with a covariate.
 BALANCES = ("cm_shared_covariate_balance", "cm_covariate_balance")
 
 
@@ -39,7 +42,7 @@ def release_grid(
     order: Sequence[int],
     rules: DisclosureRules,
 ) -> dict[str, pd.DataFrame]:
-    """Make the tables that may be released.
+    """Make the tables for release.
 
     Parameters
     ----------
@@ -47,14 +50,14 @@ def release_grid(
         Tables of the store.
     thresholds : DiagnosticThresholds
     order : sequence of int
-        Analyses, those first whose counts have precedence over those of others.
+        Ids of the analyses in decreasing precedence of their counts.
     rules : DisclosureRules
 
     Returns
     -------
     dict of str to DataFrame
-        In the layout of ``grid.tables.TABLES``. Calibrated estimates come from released ones alone,
-        for otherwise a hidden one would follow from them.
+        In the layout of ``table_layouts.TABLES``. Calibrated estimates depend on released estimates
+        only, because withheld ones could be derived from them otherwise.
     """
     tables = dict(exact)
     densities = released_densities(exact["preference_histogram"], rules)
@@ -66,11 +69,11 @@ def release_grid(
     if rules.open:
         tables["cm_kaplan_meier_dist"] = exact["cm_kaplan_meier_dist"]
         return _laid_out(tables)
-    tables["cm_target_comparator_outcome"] = _truth(exact["cm_target_comparator_outcome"])
+    tables["cm_target_comparator_outcome"] = released_truth(exact["cm_target_comparator_outcome"])
     counts = released_counts(
         exact["cm_result"], exact["cm_attrition"], exact["cm_target_comparator"], order, rules
     )
-    effects = released_effects(tables, counts, rules)
+    effects = released_grid_effects(tables, counts, rules)
     calibrated = calibrated_tables(
         effects.results,
         exact["cm_diagnostics_summary"],
@@ -111,7 +114,7 @@ def release_grid(
             exact["preference_histogram"],
             rules,
         ),
-        "positive_control": _made(exact["positive_control"], rules),
+        "positive_control": released_controls(exact["positive_control"], rules),
         "data_note": released_notes(exact["data_note"], rules),
         "unusable_value": exact["unusable_value"].assign(
             records=column(rules.count(int(n)) for n in exact["unusable_value"]["records"])
@@ -121,45 +124,24 @@ def release_grid(
 
 
 def _laid_out(tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-    """The released columns of the released tables, in their order."""
+    """Select the released columns, in their order."""
     return {name: tables[name][list(columns)] for name, columns in TABLES.items()}
-
-
-def _truth(table: pd.DataFrame) -> pd.DataFrame:
-    """Known ratios without the digits that count the outcomes of a positive control."""
-    return table.assign(true_effect_size=table["true_effect_size"].map(_four_digits))
-
-
-def _four_digits(x: float | None) -> float:
-    return math.nan if x is None or pd.isna(x) else significant(float(x), 4)
-
-
-def _made(table: pd.DataFrame, rules: DisclosureRules) -> pd.DataFrame:
-    """What positive controls were made of."""
-    if table.empty:
-        return table
-    return table.assign(
-        true_effect_size=table["true_effect_size"].map(_four_digits),
-        **{
-            name: column(rules.count(int(n)) for n in table[name])
-            for name in ("outcomes_before", "outcomes_added")
-        },
-    )
 
 
 def _checks(
     table: pd.DataFrame, counts: GridCounts, effects: GridEffects, rules: DisclosureRules
 ) -> pd.DataFrame:
-    """Diagnostics without the digits that give counts away; verdicts are those of exact numbers."""
+    """Round diagnostics whose digits would reveal counts; verdicts are those of exact numbers."""
     people = {
         tuple(int(line[k]) for k in KEY): min(int(line[f"{arm}_subjects"]) for arm in ARMS)
         for line in counts.exact.to_dict("records")
     }
-    lines = []
-    for line in table.to_dict("records"):
+
+    def released(line: dict[Any, Any]) -> dict[Any, Any]:
+        """Round the diagnostics of one result."""
         key = tuple(int(line[k]) for k in KEY)
         n, s = people[key], effects.secrecy[(key[0], key[1], key[2])]
-        # which covariate the largest difference is of is not known: it may be a rare one
+        # The covariate with the largest difference is unknown here, and may be a rare one.
         unit = smd_unit(RARE, RARE, max(n, 1), rules.least)
         for name in ("max_sdm", "shared_max_sdm", "generalizability_max_sdm"):
             line[name] = to_unit(float(line[name]), unit)
@@ -170,7 +152,8 @@ def _checks(
             line[name] = share if n > rules.least else math.nan
         if s.closed or s.events:
             line["mdrr"] = math.nan
-        elif s.step:  # it follows from the share of the people who are in the target arm
+        elif s.step:  # It depends on the share of the people who are in the target arm.
             line["mdrr"] = in_ratio(float(line["mdrr"]), s.step)
-        lines.append(line)
-    return pd.DataFrame(lines, columns=list(table.columns))
+        return line
+
+    return each_row(table, released)

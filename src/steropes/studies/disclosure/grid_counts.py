@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +11,9 @@ import pandas as pd
 
 from steropes.studies.disclosure.cells import Bound, small
 from steropes.studies.disclosure.rules import DisclosureRules
+from steropes.studies.disclosure.table_rows import column
 
-__all__ = ["GridCounts", "released_counts", "signed"]
+__all__ = ["GridCounts", "released_counts"]
 
 ARMS = ("target", "comparator")
 KEY = ["target_comparator_id", "outcome_id", "analysis_id"]
@@ -40,19 +41,6 @@ class GridCounts:
     exact: pd.DataFrame
     hidden: pd.DataFrame
     attrition: pd.DataFrame
-
-
-def signed(n: int | Bound | None) -> float:
-    """A released count as R's results model writes it: minus a limit that it is below."""
-    if n is None:
-        return float("nan")
-    return -float(n.limit) if isinstance(n, Bound) else float(n)
-
-
-def column(values: Iterable[int | Bound | None]) -> Any:
-    """A column of released counts; whole numbers where none is missing."""
-    found = np.array([signed(v) for v in values], dtype=float)
-    return found if np.isnan(found).any() else found.astype(np.int64)
 
 
 def released_counts(

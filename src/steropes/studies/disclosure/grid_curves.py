@@ -10,10 +10,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.studies.disclosure.curves import coarse_steps, time_unit
-from steropes.studies.disclosure.grid_counts import ARMS, KEY, GridCounts, signed
-from steropes.studies.disclosure.grid_effects import Secrecy
+from steropes.studies.disclosure.effect_secrecy import Secrecy
+from steropes.studies.disclosure.grid_counts import ARMS, KEY, GridCounts
 from steropes.studies.disclosure.rounding import in_ratio, log_unit, whole_days
 from steropes.studies.disclosure.rules import DisclosureRules
+from steropes.studies.disclosure.table_rows import signed
 
 __all__ = ["released_curves", "released_follow_up"]
 

@@ -1,4 +1,4 @@
-"""Effects of a grid, rounded or withheld where a count of theirs is hidden."""
+"""Effects of a comparative grid, rounded or withheld if one of their counts is suppressed."""
 
 from __future__ import annotations
 
@@ -11,9 +11,14 @@ import numpy as np
 import pandas as pd
 
 from steropes.studies.disclosure.cells import share_unit
-from steropes.studies.disclosure.grid_counts import ARMS, KEY, GridCounts, column
+from steropes.studies.disclosure.effect_secrecy import (
+    Secrecy,
+    effect_columns,
+    number,
+    released_effects,
+)
+from steropes.studies.disclosure.grid_counts import ARMS, KEY, GridCounts
 from steropes.studies.disclosure.rounding import (
-    Effect,
     effect_step,
     in_ratio,
     significant,
@@ -22,31 +27,11 @@ from steropes.studies.disclosure.rounding import (
 )
 from steropes.studies.disclosure.rules import DisclosureRules
 from steropes.studies.disclosure.study import WITHHELD
-from steropes.studies.results.ratios import ratio_of
+from steropes.studies.disclosure.table_rows import column, each_row
 
-__all__ = ["GridEffects", "released_effects"]
+__all__ = ["GridEffects", "released_grid_effects"]
 
-EFFECT = ("rr", "ci_95_lb", "ci_95_ub", "p", "one_sided_p", "log_rr", "se_log_rr", "llr")
 COUNTS = tuple(f"{arm}_{what}" for what in ("subjects", "days", "outcomes") for arm in ARMS)
-
-
-@dataclass(frozen=True)
-class Secrecy:
-    """Suppressed parts of a result, and the precision with which its effect is released.
-
-    Attributes
-    ----------
-    closed : bool
-        Nothing of the effect may be told.
-    step : float
-        Step to which log ratios are rounded; 0 where nothing is hidden.
-    events : bool
-        Whether a number of events is hidden, which the likelihood would count.
-    """
-
-    closed: bool
-    step: float
-    events: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +54,7 @@ class GridEffects:
     secrecy: dict[tuple[int, int, int], Secrecy]
 
 
-def released_effects(
+def released_grid_effects(
     exact: dict[str, pd.DataFrame], counts: GridCounts, rules: DisclosureRules
 ) -> GridEffects:
     """Release the effects of results, their subgroups, profiles and absolute differences."""
@@ -77,7 +62,12 @@ def released_effects(
         _key(line): _secrecy(line, counts.hidden.loc[i], rules)
         for i, line in counts.exact.iterrows()
     }
-    results = _each(counts.results, secrecy, rules)
+
+    def of(line: dict[Any, Any]) -> Secrecy:
+        """Return the secrecy of a row's result."""
+        return secrecy[_key(line)]
+
+    results = released_effects(counts.results, of, rules)
     subgroups, open_ = _subgroups(exact["subgroup"], counts, secrecy, rules)
     interactions = exact["cm_interaction_result"]
     kept = [
@@ -85,7 +75,7 @@ def released_effects(
         and open_.get((*_key(line), int(line["interaction_covariate_id"])), True)
         for _, line in interactions.iterrows()
     ]
-    interactions = _each(interactions[np.array(kept, dtype=bool)], secrecy, rules)
+    interactions = released_effects(interactions[np.array(kept, dtype=bool)], of, rules)
     told = counts.results.set_index(KEY)[list(COUNTS)]
     if len(interactions):
         at = pd.MultiIndex.from_frame(interactions[KEY])
@@ -105,10 +95,6 @@ def _key(line: Any) -> tuple[int, int, int]:
     return int(line[KEY[0]]), int(line[KEY[1]]), int(line[KEY[2]])
 
 
-def _number(x: Any) -> float:
-    return math.nan if x is None or pd.isna(x) else float(x)
-
-
 def _secrecy(line: pd.Series, hidden: pd.Series, rules: DisclosureRules) -> Secrecy:
     arms = [
         (int(line[f"{a}_outcomes"]), int(line[f"{a}_subjects"]), int(line[f"{a}_informative"]))
@@ -117,47 +103,11 @@ def _secrecy(line: pd.Series, hidden: pd.Series, rules: DisclosureRules) -> Secr
     told = [(e, n) for e, n, _ in arms] + [(i, max(n, i)) for _, n, i in arms]
     events = [e for arm, (e, _, _) in zip(ARMS, arms, strict=True) if hidden[f"{arm}_outcomes"]]
     people = [n for arm, (_, n, _) in zip(ARMS, arms, strict=True) if hidden[f"{arm}_subjects"]]
-    se = _number(line["se_log_rr"])
+    se = number(line["se_log_rr"])
     step = effect_step(
         se if math.isfinite(se) else math.nan, rules.least, events=events, people=people
     )
     return Secrecy(withheld(told, rules.least), step, bool(events))
-
-
-def _each(
-    table: pd.DataFrame, secrecy: dict[tuple[int, int, int], Secrecy], rules: DisclosureRules
-) -> pd.DataFrame:
-    """Rows with their effects as far as they may be told."""
-    lines = []
-    for line in table.to_dict("records"):
-        s = secrecy[_key(line)]
-        if s.closed:
-            line |= {name: math.nan for name in EFFECT if name in line}
-        elif s.step or rules.rounds:
-            line |= _rounded(line, s.step)
-        lines.append(line)
-    return pd.DataFrame(lines, columns=list(table.columns)) if lines else table
-
-
-def _rounded(line: dict[Any, Any], step: float) -> dict[str, float]:
-    """An effect and what follows from it, rounded; what is not finite stays."""
-    log_rr = _number(line["log_rr"])
-    low, high = (
-        math.log(x) if x > 0 else (-math.inf if x == 0 else math.nan)
-        for x in (_number(line["ci_95_lb"]), _number(line["ci_95_ub"]))
-    )
-    found = Effect(log_rr, low, high).rounded(step)
-    values = {
-        "rr": significant(ratio_of(found.log_rr)),
-        "ci_95_lb": significant(ratio_of(found.lower)),
-        "ci_95_ub": significant(ratio_of(found.upper)),
-        "p": found.p,
-        "one_sided_p": found.one_sided_p,
-        "log_rr": significant(found.log_rr, 6),
-        "se_log_rr": significant(found.se) if math.isfinite(found.se) else math.nan,
-        "llr": math.nan,
-    }
-    return {name: value for name, value in values.items() if name in line}
 
 
 def _subgroups(
@@ -209,10 +159,7 @@ def _subgroups(
                         line[f"{arm}_days"] = math.nan
         open_[place] = not closed
         for line in levels:
-            if closed:
-                line |= {name: math.nan for name in EFFECT if name in line}
-            elif s.step or rules.rounds:
-                line |= _rounded(line, s.step)
+            line |= effect_columns(line, Secrecy(closed, s.step), rules)
         lines += levels
     return pd.DataFrame(lines, columns=list(table.columns)), open_
 
@@ -231,7 +178,7 @@ def _profiles(
     if table.empty:
         return table
     moved = {
-        _key(line): float(line["log_rr"]) - _number(exact.at[i, "log_rr"])
+        _key(line): float(line["log_rr"]) - number(exact.at[i, "log_rr"])
         for i, line in results.iterrows()
     }
     parts = []
@@ -256,25 +203,27 @@ def _absolute(
     table: pd.DataFrame, secrecy: dict[tuple[int, int, int], Secrecy], rules: DisclosureRules
 ) -> pd.DataFrame:
     """Risks and means, which count events; rounded like ratios where people are hidden."""
-    lines = []
-    for line in table.to_dict("records"):
+
+    def released(line: dict[Any, Any]) -> dict[Any, Any] | None:
+        """Round one row, or omit it."""
         s = secrecy[_key(line)]
         if s.closed or (s.events and not rules.rounds):
-            continue
+            return None
         if s.step:
             own = [c for c in line if c not in (*KEY, "database_id", "horizon_day")]
             digits = 3 if rules.rounds else 2
-            for c in own:  # a risk is about inversely proportional to the number of people
+            for c in own:  # A risk is about inversely proportional to the number of people.
                 step = s.step if "risk" in c else 0.0
-                line[c] = in_ratio(_number(line[c]), step, digits)
-        lines.append(line)
-    return pd.DataFrame(lines, columns=list(table.columns)) if lines else table.iloc[:0]
+                line[c] = in_ratio(number(line[c]), step, digits)
+        return line
+
+    return each_row(table, released)
 
 
 def _shares(line: dict[Any, Any], n: int, least: int) -> Iterator[tuple[str, float]]:
     """Shares of people, rounded to a unit no smaller than ``least`` of them."""
     for name in ("tied", "target_lost", "comparator_lost"):
-        x = _number(line[name])
+        x = number(line[name])
         yield name, to_unit(x, share_unit(n, least)) if n > least else math.nan
 
 
@@ -290,8 +239,9 @@ def _notes(
         for _, line in counts.exact.iterrows()
     }
     effects = {_key(line): line for line in results.to_dict("records")}
-    lines = []
-    for line in table.to_dict("records"):
+
+    def released(line: dict[Any, Any]) -> dict[Any, Any]:
+        """Round or remove the numbers of one note."""
         key = _key(line)
         s, effect = secrecy[key], effects[key]
         line |= dict(_shares(line, fewest[key], rules.least))
@@ -302,10 +252,11 @@ def _notes(
             line |= {**dict.fromkeys(names, math.nan), "e_value_form": None}
         elif s.step:
             for name in ("proportional_p", "e_value", "e_value_limit"):
-                line[name] = significant(_number(line[name]), 2)
-            low, high = _number(effect["ci_95_lb"]), _number(effect["ci_95_ub"])
+                line[name] = significant(number(line[name]), 2)
+            low, high = number(effect["ci_95_lb"]), number(effect["ci_95_ub"])
             line["limit_ratio"] = high / low if low > 0 else math.nan
-            if s.events:  # which form an E-value has tells whether the outcome is common
+            if s.events:  # The form of an E-value reveals whether the outcome is common.
                 line |= {"e_value": math.nan, "e_value_limit": math.nan, "e_value_form": None}
-        lines.append(line)
-    return pd.DataFrame(lines, columns=list(table.columns)) if lines else table
+        return line
+
+    return each_row(table, released)

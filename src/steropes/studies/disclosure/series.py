@@ -1,10 +1,8 @@
-"""Release of case series: the tables that may leave, from the exact ones of one or of many."""
+"""Tables for release of case series, from the exact ones of one study or of a grid."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,86 +11,69 @@ import pandas as pd
 from steropes.studies.database.data_notes import released_notes
 from steropes.studies.disclosure.cells import Bound
 from steropes.studies.disclosure.counts_in_text import released_notes_column
-from steropes.studies.disclosure.grid_counts import column, signed
-from steropes.studies.disclosure.rounding import (
-    STEPS,
-    Effect,
-    effect_step,
-    in_ratio,
-    log_unit,
-    significant,
-    withheld,
+from steropes.studies.disclosure.effect_secrecy import (
+    Secrecy,
+    effect_columns,
+    released_controls,
+    released_truth,
 )
+from steropes.studies.disclosure.rounding import in_ratio, log_unit, significant
 from steropes.studies.disclosure.rules import DisclosureRules
-from steropes.studies.results.ratios import ratio_of
+from steropes.studies.disclosure.series_counts import (
+    KEY,
+    OUTCOMES,
+    SET,
+    CovariateCounts,
+    Key,
+    Tables,
+    key_of,
+    released_covariates,
+)
+from steropes.studies.disclosure.table_rows import column, each_row, signed
 from steropes.studies.sccs.sccs_results_schema import TABLES
 
-__all__ = ["CovariateCounts", "binned", "release_series", "released_counts", "rounded_effect"]
+__all__ = ["binned", "has_profile", "joint_secrecy", "release_series"]
 
-Tables = Mapping[str, pd.DataFrame]
-SET = ["analysis_id", "exposures_outcome_set_id"]
-KEY = [*SET, "covariate_id"]
-ATTRITION = {
-    "subjects": "outcome_subjects",
-    "events": "outcome_events",
-    "periods": "outcome_observation_periods",
-}
 WITH = {"subjects": "subjects", "events": "observed_events", "periods": "periods"}
-EFFECT = ("rr", "ci_95_lb", "ci_95_ub", "p", "one_sided_p", "log_rr", "se_log_rr", "llr")
-PROBE, PROBE_ID = "end of observation", 99
+SPANS = {
+    "sccs_age_spanning": "cover_before_after_subjects",
+    "sccs_calendar_time_spanning": "cover_before_after_subjects",
+}
+PROBE_ID = 99
+Row = dict[Any, Any]
+Counts = dict[Key, CovariateCounts]
 
 
-@dataclass(frozen=True)
-class CovariateCounts:
-    """Released counts of a covariate, and what follows for its effect.
+def release_series(
+    exact: Tables, rules: DisclosureRules, counts: Counts | None = None
+) -> dict[str, pd.DataFrame]:
+    """Make the tables for release.
 
-    Attributes
-    ----------
-    subjects, periods, observed_events, events : int or Bound
-        Cases with the covariate, their outcomes, and those of them in the covariate's own time.
-    closed : bool
-        Nothing of the effect may be told.
-    step : float
-        Step to which the log ratio is rounded; 0 where nothing is hidden.
-    shift : float
-        Added to the log ratio before it is rounded, so that the result is about the same whatever
-        the hidden outcomes of other windows are.
-    """
-
-    subjects: int | Bound
-    periods: int | Bound
-    observed_events: int | Bound
-    events: int | Bound
-    closed: bool
-    step: float
-    shift: float = 0.0
-
-
-def release_series(exact: Tables, rules: DisclosureRules) -> dict[str, pd.DataFrame]:
-    """Make the tables that may be released.
-
-    The counts of all questions about an outcome are released together, since they can be
+    The counts of all questions about an outcome are released together, because they can be
     subtracted.
 
     Parameters
     ----------
     exact : mapping of str to DataFrame
-        Tables as `sccs.results.exact_tables` makes them, of one series or of many.
+        Tables of `exact_tables`, of one series or of many.
     rules : DisclosureRules
+    counts : dict, optional
+        The result of `released_covariates` for these tables, if it is known.
 
     Returns
     -------
     dict of str to DataFrame
-        Columns as in ``sccs.layout.TABLES``, but for calibrated estimates, which come later.
+        Columns as in ``sccs_results_schema.TABLES``, without calibrated estimates, which follow
+        from released ones.
     """
     tables = {name: table for name, table in exact.items() if name in TABLES}
     if not rules.open:
-        counts = released_counts(exact, rules)
-        diagnostics = exact["sccs_diagnostics_summary"]
+        counts = released_covariates(exact, rules) if counts is None else counts
+        attrition = _attrition(exact, counts, rules)
         tables |= {
-            "sccs_attrition": _attrition(exact, counts, rules),
-            "sccs_result": _results(exact, counts, rules),
-            "sccs_covariate_result": _effects(exact["sccs_covariate_result"], exact, counts, rules),
+            "sccs_attrition": attrition,
+            "sccs_result": _results(exact["sccs_result"], attrition, counts, rules),
+            "sccs_covariate_result": _effects(exact["sccs_covariate_result"], counts, rules),
             "sccs_likelihood_profile": _profiles(exact["sccs_likelihood_profile"], counts, rules),
             "sccs_spline": _few_digits(exact["sccs_spline"], "rr"),
             "sccs_censor_model": _few_digits(exact["sccs_censor_model"], "parameter_value"),
@@ -100,15 +81,9 @@ def release_series(exact: Tables, rules: DisclosureRules) -> dict[str, pd.DataFr
             "sccs_time_to_event": _binned(
                 exact["sccs_time_to_event"], ("observed_subjects", "outcomes"), rules
             ),
-            **{
-                name: _without_ends(
-                    _binned(exact[name], ("cover_before_after_subjects",), rules),
-                    "cover_before_after_subjects",
-                )
-                for name in ("sccs_age_spanning", "sccs_calendar_time_spanning")
-            },
+            **{n: _without_ends(_binned(exact[n], (c,), rules), c) for n, c in SPANS.items()},
             "sccs_time_period": _period(exact, rules),
-            "sccs_diagnostics_summary": _diagnostics(diagnostics, exact, counts, rules),
+            "sccs_diagnostics_summary": _diagnostics(exact, counts, rules),
         }
         if "note" in exact:
             note = released_notes_column(exact["note"]["note"], rules)
@@ -116,16 +91,13 @@ def release_series(exact: Tables, rules: DisclosureRules) -> dict[str, pd.DataFr
         if "data_note" in exact:
             tables["data_note"] = released_notes(exact["data_note"], rules)
         if "positive_control" in exact:
-            tables |= _controls(exact, rules)
+            tables["positive_control"] = released_controls(exact["positive_control"], rules)
+            tables["sccs_exposure"] = released_truth(exact["sccs_exposure"])
     return {name: table[[c for c in TABLES[name] if c in table]] for name, table in tables.items()}
 
 
-def _key(line: Any) -> tuple[int, int, int]:
-    return int(line[KEY[0]]), int(line[KEY[1]]), int(line[KEY[2]])
-
-
 def binned(n: int, rules: DisclosureRules) -> int:
-    """A count of a long series, to the nearest ``least``; minus that where it is small."""
+    """Round a count of a long series to a multiple of ``least``; small ones become −``least``."""
     n = int(n)
     if rules.open or n == 0:
         return n
@@ -136,407 +108,183 @@ def binned(n: int, rules: DisclosureRules) -> int:
     return max(rules.least, round(n / rules.least) * rules.least)
 
 
-def rounded_effect(line: dict[Any, Any], step: float, shift: float = 0.0) -> dict[str, float]:
-    """An effect with limits ``ci_95_lb`` and ``ci_95_ub``, rounded, and all that follows."""
-    low, high = (
-        math.log(x) if x > 0 else (-math.inf if x == 0 else math.nan)
-        for x in (float(line["ci_95_lb"]), float(line["ci_95_ub"]))
-    )
-    rr = float(line["rr"])
-    exact = Effect(math.log(rr) if rr > 0 else (-math.inf if rr == 0 else math.nan), low, high)
-    found = Effect(exact.log_rr + shift, exact.lower + shift, exact.upper + shift).rounded(step)
-    values = {
-        "rr": significant(ratio_of(found.log_rr)),
-        "ci_95_lb": significant(ratio_of(found.lower)),
-        "ci_95_ub": significant(ratio_of(found.upper)),
-        "p": found.p,
-        "one_sided_p": found.one_sided_p,
-        "log_rr": significant(found.log_rr, 6),
-        "se_log_rr": significant(found.se) if math.isfinite(found.se) else math.nan,
-        "llr": math.nan,
-    }
-    return {name: value for name, value in values.items() if name in line}
+def has_profile(counts: CovariateCounts, rules: DisclosureRules) -> bool:
+    """Check whether a profile may be released: its slopes count outcomes."""
+    return rules.open or not (counts.secrecy.closed or counts.secrecy.rounds(rules))
 
 
-def released_counts(
-    exact: Tables, rules: DisclosureRules
-) -> dict[tuple[int, int, int], CovariateCounts]:
-    """Release the counts of all covariates of all series.
-
-    All cases are told, so that neither those with a covariate nor those without it may be few; nor
-    may the difference to the count of the same exposure in another analysis be.
-    """
-    rows = exact["covariate_count"]
-    outcomes, eras = _outcomes(exact), _eras(exact)
-    finals = _finals(exact)
-    known: dict[tuple[Any, ...], list[int]] = {}
-    found = {}
-    for line in rows.to_dict("records"):
-        key = _key(line)
-        place = (outcomes.get(key[1], key[1]), eras.get(key, key[2]))
-        final = finals.get(key[:2], {})
-        told: dict[str, int | Bound] = {}
-        for what in ("subjects", "periods"):
-            told[what] = _of_all(int(line[what]), final.get(what), rules)
-        told["observed_events"] = _of_all(int(line["observed_events"]), final.get("events"), rules)
-        inside, observed = int(line["events"]), int(line["observed_events"])
-        # of none inside, all observed are outside
-        told["events"] = (
-            _of_all(inside, final.get("events"), rules)
-            if not inside or not rules.small(observed - inside)
-            else Bound(max(observed, rules.least) if rules.small(inside) is False else rules.least)
-        )
-        for what, n in (("subjects", line["subjects"]), ("events", inside),
-                        ("observed_events", observed)):  # fmt: skip
-            others = known.setdefault((*place, what), [])
-            if isinstance(told[what], int) and not rules.rounds:
-                told[what] = rules.apart([int(n)], others)[0]
-                if isinstance(told[what], int):
-                    others.append(int(n))
-        found[key] = _judged(line, told, exact, key, rules)
-    return _with_common_baseline(found, rows, finals, rules)
-
-
-def _with_common_baseline(
-    found: dict[tuple[int, int, int], CovariateCounts],
-    rows: pd.DataFrame,
-    finals: dict[tuple[int, ...], dict[str, int]],
-    rules: DisclosureRules,
-) -> dict[tuple[int, int, int], CovariateCounts]:
-    """Round the effects of a series in which the outcomes of another covariate are hidden.
-
-    All covariates of a model are compared with the same remaining time. A rate ratio is a function
-    of its own outcomes, days and those of the remaining time, so that full digits of it tell how
-    many outcomes are in the remaining time, and hence in the window whose count is hidden.
-    """
-    inside = {_key(line): int(line["events"]) for line in rows.to_dict("records")}
-    for series in {key[:2] for key in found}:
-        own = [key for key in found if key[:2] == series]
-        hidden = [k for k in own if found[k].closed or isinstance(found[k].events, Bound)]
-        if not hidden:
-            continue
-        rest = finals.get(series, {}).get("events", 0) - sum(inside[key] for key in own)
-        step = min(log_unit(rest, rules.least), STEPS[-1])
-        middle = sum(_middle(found[k], inside[k], rules.least) - inside[k] for k in hidden)
-        shift = math.log(rest / (rest - middle)) if rest > max(0.0, middle) else 0.0
-        for key in own:
-            if hidden != [key]:
-                found[key] = replace(found[key], step=max(found[key].step, step), shift=shift)
-    return found
-
-
-def _middle(counts: CovariateCounts, inside: int, least: int) -> float:
-    """The middle of the numbers of outcomes that a hidden count may be."""
-    if not isinstance(counts.events, Bound):
-        return inside
-    return float(counts.events.limit) - least / 2
-
-
-def _of_all(n: int, of: int | None, rules: DisclosureRules) -> int | Bound:
-    return rules.count(n) if of is None else rules.part(n, of)
-
-
-def _judged(
-    line: dict[Any, Any],
-    told: dict[str, int | Bound],
-    exact: Tables,
-    key: tuple[int, int, int],
-    rules: DisclosureRules,
-) -> CovariateCounts:
-    inside, observed = int(line["events"]), int(line["observed_events"])
-    compared = int(line["compared_events"])
-    closed = withheld(
-        [(inside, observed), (min(inside, compared), max(compared, inside))], rules.least
-    )
-    closed |= rules.small(line["subjects"]) or rules.small(compared)
-    hidden = [
-        n
-        for n, what in ((inside, "events"), (observed, "observed_events"))
-        if rules.rounds or isinstance(told[what], Bound)
-    ]
-    people = [int(line["subjects"])] if rules.rounds or isinstance(told["subjects"], Bound) else []
-    step = effect_step(_error(exact, key), rules.least, events=hidden, people=people)
-    return CovariateCounts(
-        told["subjects"],
-        told["periods"],
-        told["observed_events"],
-        told["events"],
-        closed=closed,
-        step=step,
+def joint_secrecy(of: list[CovariateCounts]) -> Secrecy:
+    """Return the secrecy of a number that depends on several covariates."""
+    return Secrecy(
+        any(c.secrecy.closed for c in of),
+        max((c.secrecy.step for c in of), default=0.0),
+        shift=of[0].secrecy.shift if of else 0.0,
     )
 
 
-def _error(exact: Tables, key: tuple[int, int, int]) -> float:
-    """Half the width of an interval of a log ratio over 1.96, as far as it is finite."""
-    table = exact["sccs_covariate_result"]
-    of = table[(table[KEY] == list(key)).all(axis=1)] if len(table) else table
-    if of.empty:
-        return math.nan
-    low, high = float(of["ci_95_lb"].iloc[0]), float(of["ci_95_ub"].iloc[0])
-    if not (0 < low < math.inf and 0 < high < math.inf):
-        return math.nan
-    return (math.log(high) - math.log(low)) / 3.92
-
-
-def _outcomes(exact: Tables) -> dict[int, int]:
-    table = exact["sccs_exposures_outcome_set"]
-    return {int(s): int(o) for s, o in table[[SET[1], "outcome_id"]].itertuples(index=False)}
-
-
-def _eras(exact: Tables) -> dict[tuple[int, int, int], Any]:
-    """The covariate of another analysis that has the same name is of the same exposure."""
-    table = exact["sccs_covariate"]
-    return {
-        _key(line): (int(line["era_id"] or 0), str(line["covariate_name"]))
-        for line in table.to_dict("records")
-    }
-
-
-def _finals(exact: Tables) -> dict[tuple[int, ...], dict[str, int]]:
-    """The cases of each series, whom the last rule leaves."""
-    table = exact["sccs_result"]
-    found: dict[tuple[int, ...], dict[str, int]] = {}
-    for line in table.to_dict("records"):
-        key = (int(line[SET[0]]), int(line[SET[1]]))
-        found[key] = {what: int(line[name]) for what, name in ATTRITION.items()}
-    return found
-
-
-def _attrition(
-    exact: Tables,
-    counts: dict[tuple[int, int, int], CovariateCounts],
-    rules: DisclosureRules,
-) -> pd.DataFrame:
-    """What the rules leave of the cases of each outcome, and those with the covariate."""
+def _attrition(exact: Tables, counts: Counts, rules: DisclosureRules) -> pd.DataFrame:
+    """Release the cases that each rule leaves, and those with the covariate of interest."""
     table = exact["sccs_attrition"].reset_index(drop=True)
     if table.empty:
         return table
-    outcomes = table[SET[1]].map(_outcomes(exact))
+    sets = exact["sccs_exposures_outcome_set"].set_index(SET[1])["outcome_id"]
+    outcomes = table[SET[1]].map(sets)
     last = table.groupby(KEY)["sequence_number"].transform("max")
     own, final = table["sequence_number"] == last, table["sequence_number"] == last - 1
-    found: dict[str, list[int | Bound | None]] = {
-        name: [None] * len(table) for name in ATTRITION.values()
-    }
-    for what, name in ATTRITION.items():
+    found: dict[str, list[int | Bound | None]] = {n: [None] * len(table) for n in OUTCOMES.values()}
+    for of, name in OUTCOMES.items():
         for outcome in outcomes.unique():
-            of = outcomes == outcome
-            first, rest = table.index[of & final], table.index[of & ~own & ~final]
-            rows = [*first, *rest]
+            here = outcomes == outcome
+            rows = [*table.index[here & final], *table.index[here & ~own & ~final]]
             values = rules.apart([int(table.at[r, name]) for r in rows])
             for r, value in zip(rows, values, strict=True):
                 found[name][r] = value
         for r in table.index[own]:
-            key = _key(table.loc[r])
-            found[name][r] = getattr(counts[key], WITH[what]) if key in counts else None
-    bounds = np.array(
-        [any(not isinstance(found[n][r], int) for n in found) for r in table.index], dtype=bool
-    )
-    days = table["observed_days"].astype(float).mask(bounds)
-    return table.assign(
-        **{n: column(v) for n, v in found.items()}, observed_days=_days(days, rules)
-    )
-
-
-def _days(days: pd.Series, rules: DisclosureRules) -> Any:
+            key = key_of(table.loc[r])
+            found[name][r] = getattr(counts[key], WITH[of]) if key in counts else None
+    bounds = [any(not isinstance(found[n][r], int) for n in found) for r in table.index]
+    days = table["observed_days"].astype(float).mask(np.array(bounds, dtype=bool))
     if rules.rounds:
         days = days.map(significant)
-    return days if days.isna().any() else days.astype(np.int64)
+    whole = days if days.isna().any() else days.astype(np.int64)
+    return table.assign(**{n: column(v) for n, v in found.items()}, observed_days=whole)
 
 
 def _results(
-    exact: Tables,
-    counts: dict[tuple[int, int, int], CovariateCounts],
-    rules: DisclosureRules,
+    table: pd.DataFrame, attrition: pd.DataFrame, counts: Counts, rules: DisclosureRules
 ) -> pd.DataFrame:
-    table = exact["sccs_result"]
-    attrition = _attrition(exact, counts, rules)
+    """Release the estimates of interest, with the counts of the table of attrition."""
     finals = {}
     if len(attrition):
         last = attrition.groupby(KEY)["sequence_number"].transform("max")
-        for line in attrition[attrition["sequence_number"] == last - 1].to_dict("records"):
-            finals[_key(line)] = line
-    lines = []
-    for line in table.to_dict("records"):
-        key = _key(line)
-        c, final = counts.get(key), finals.get(key)
+        rows = attrition[attrition["sequence_number"] == last - 1].to_dict("records")
+        finals = {key_of(line): line for line in rows}
+
+    def released(line: Row) -> Row:
+        """Release the counts and the effect of one exposure."""
+        c, final = counts.get(key_of(line)), finals.get(key_of(line))
         if final is not None:
-            line |= {n: final[n] for n in (*ATTRITION.values(), "observed_days")}
-        if c is not None:
-            eras, subjects = int(line["covariate_eras"]), int(line["covariate_subjects"])
-            bound = isinstance(c.subjects, Bound)
-            told = rules.apart([eras], [] if bound else [subjects])[0]
-            line["covariate_eras"] = math.nan if bound else signed(told)
-            if bound or isinstance(c.events, Bound):
-                line["covariate_days"] = math.nan
-            elif rules.rounds:
-                line["covariate_days"] = significant(float(line["covariate_days"]))
-            line["covariate_subjects"] = signed(c.subjects)
-            line["covariate_outcomes"] = signed(c.events)
-            line |= _effect(line, c, rules)
-        lines.append(line)
-    return _whole(pd.DataFrame(lines, columns=list(table.columns)))
-
-
-def _whole(table: pd.DataFrame) -> pd.DataFrame:
-    """Whole numbers where no count is missing."""
-    for name in table:
-        if str(name).startswith(("outcome_", "covariate_", "observed_")):
-            values = table[name].astype(float)
-            table[name] = values if values.isna().any() else values.astype(np.int64)
-    return table
-
-
-def _effect(line: dict[Any, Any], c: CovariateCounts, rules: DisclosureRules) -> dict[str, float]:
-    if c.closed:
-        return {name: math.nan for name in EFFECT if name in line}
-    if c.step or rules.rounds:
-        return rounded_effect(line, c.step, c.shift)
-    return {}
-
-
-def _effects(
-    table: pd.DataFrame,
-    exact: Tables,
-    counts: dict[tuple[int, int, int], CovariateCounts],
-    rules: DisclosureRules,
-) -> pd.DataFrame:
-    """Rate ratios of all covariates; those of splines, which are of nobody in particular, stay."""
-    lines = []
-    for line in table.to_dict("records"):
-        c = counts.get(_key(line))
+            line |= {n: final[n] for n in (*OUTCOMES.values(), "observed_days")}
         if c is None:
-            line |= {n: significant(float(line[n])) for n in ("rr", "ci_95_lb", "ci_95_ub")}
-        else:
-            line |= _effect(line, c, rules)
-        lines.append(line)
-    return pd.DataFrame(lines, columns=list(table.columns)) if lines else table
+            return line
+        eras, subjects = int(line["covariate_eras"]), int(line["covariate_subjects"])
+        bound = isinstance(c.subjects, Bound)
+        apart = rules.apart([eras], [] if bound else [subjects])[0]
+        line["covariate_eras"] = math.nan if bound else signed(apart)
+        if bound or isinstance(c.events, Bound):
+            line["covariate_days"] = math.nan
+        elif rules.rounds:
+            line["covariate_days"] = significant(float(line["covariate_days"]))
+        line |= {"covariate_subjects": signed(c.subjects), "covariate_outcomes": signed(c.events)}
+        return line | effect_columns(line, c.secrecy, rules)
+
+    found = each_row(table, released)
+    for name in found:  # Counts are integers unless one is missing.
+        if str(name).startswith(("outcome_", "covariate_", "observed_")):
+            values = found[name].astype(float)
+            found[name] = values if values.isna().any() else values.astype(np.int64)
+    return found
 
 
-def _profiles(
-    table: pd.DataFrame,
-    counts: dict[tuple[int, int, int], CovariateCounts],
-    rules: DisclosureRules,
-) -> pd.DataFrame:
-    """Likelihood profiles of covariates of which nothing is hidden: their slopes count outcomes."""
-    if table.empty:
-        return table
-    kept = [
-        not (c.closed or c.step or rules.rounds)
-        for c in (counts[_key(line)] for line in table[KEY].to_dict("records"))
-    ]
-    return table[np.array(kept, dtype=bool)].reset_index(drop=True)
+def _effects(table: pd.DataFrame, counts: Counts, rules: DisclosureRules) -> pd.DataFrame:
+    """Release the rate ratios of all covariates; those of splines describe no group of people."""
+
+    def released(line: Row) -> Row:
+        """Release the rate ratio of one covariate."""
+        c = counts.get(key_of(line))
+        if c is None:
+            return line | {n: significant(float(line[n])) for n in ("rr", "ci_95_lb", "ci_95_ub")}
+        return line | effect_columns(line, c.secrecy, rules)
+
+    return each_row(table, released)
+
+
+def _profiles(table: pd.DataFrame, counts: Counts, rules: DisclosureRules) -> pd.DataFrame:
+    """Release the likelihood profiles of covariates without suppressed counts."""
+    rows = table[KEY].to_dict("records")
+    kept = np.array([has_profile(counts[key_of(line)], rules) for line in rows], dtype=bool)
+    return table[kept].reset_index(drop=True)
 
 
 def _few_digits(table: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Round a column to three significant digits."""
     return table.assign(**{name: table[name].map(lambda x: significant(float(x)))})
 
 
 def _binned(table: pd.DataFrame, names: tuple[str, ...], rules: DisclosureRules) -> pd.DataFrame:
+    """Round the counts of long series."""
     return table.assign(**{n: [binned(x, rules) for x in table[n]] for n in names})
 
 
 def _trend(table: pd.DataFrame, rules: DisclosureRules) -> pd.DataFrame:
-    """Observed over expected outcomes of months that have enough of them, or none.
+    """Release observed over expected outcomes of months that have none, or enough of them.
 
-    Ratios of all months but one would give the outcomes of that month, as the total is released.
+    As the total is released, ratios of all other months would reveal the outcomes of one.
     """
     few = table["observed_outcomes"].map(lambda n: rules.small(int(n))).astype(bool)
     few |= table["observed_subjects"].map(lambda n: rules.small(int(n))).astype(bool)
     found = _binned(table, ("observed_subjects",), rules)
     if found.empty:
         return found
+    steps = [0.0 if n == 0 else log_unit(int(n), rules.least) for n in table["observed_outcomes"]]
     for name in ("ratio", "adjusted_ratio"):
-        rounded = pd.Series(
-            [
-                in_ratio(float(x), 0.0 if n == 0 else log_unit(int(n), rules.least), 2)
-                for x, n in zip(table[name], table["observed_outcomes"], strict=True)
-            ],
-            index=table.index,
-            dtype=float,
-        )
-        found[name] = rounded.mask(few)
+        pairs = zip(table[name], steps, strict=True)
+        rounded = [in_ratio(float(x), step, 2) for x, step in pairs]
+        found[name] = pd.Series(rounded, index=table.index, dtype=float).mask(few)
     return _without_ends(found, "observed_subjects")
 
 
 def _without_ends(table: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Without the first and last months of each series, which are of few people or of nobody.
+    """Omit the first and last months of each series, in which few people or nobody is observed.
 
-    The first month in which anybody is observed, at any age, is one person's.
+    The first month in which anybody is observed, at any age, is that of a single person.
     """
     enough = table[name] > 0
-    of = enough.groupby([table[k] for k in SET])
-    kept = of.cummax() & enough[::-1].groupby([table[k] for k in SET]).cummax()[::-1]
+    of = [table[k] for k in SET]
+    kept = enough.groupby(of).cummax() & enough[::-1].groupby(of).cummax()[::-1]
     return table[kept].reset_index(drop=True)
 
 
 def _period(exact: Tables, rules: DisclosureRules) -> pd.DataFrame:
-    """The years in which enough cases are observed: first and last days are of single people."""
-    table, spans = exact["sccs_time_period"], exact["sccs_calendar_time_spanning"]
-    lines = []
-    for line in table.to_dict("records"):
-        of = spans[(spans[SET] == [line[k] for k in SET]).all(axis=1)]
-        years = of.loc[of["cover_before_after_subjects"] >= rules.least, "calendar_year"]
-        known = len(years) > 0
-        line["min_date"] = f"{int(years.min())}-01-01" if known else None
-        line["max_date"] = f"{int(years.max())}-12-31" if known else None
-        lines.append(line)
-    return pd.DataFrame(lines, columns=list(table.columns)) if lines else table
+    """Release the years in which enough cases are observed; exact days are of single people."""
+    spans = exact["sccs_calendar_time_spanning"]
+    enough = spans[spans["cover_before_after_subjects"] >= rules.least]
+    years = enough.groupby(SET)["calendar_year"].agg(["min", "max"]).to_dict("index")
+
+    def released(line: Row) -> Row:
+        """Replace the first and last day of one series."""
+        of = years.get(tuple(line[k] for k in SET))
+        line["min_date"] = None if of is None else f"{int(of['min'])}-01-01"
+        line["max_date"] = None if of is None else f"{int(of['max'])}-12-31"
+        return line
+
+    return each_row(exact["sccs_time_period"], released)
 
 
-def _diagnostics(
-    table: pd.DataFrame,
-    exact: Tables,
-    counts: dict[tuple[int, int, int], CovariateCounts],
-    rules: DisclosureRules,
-) -> pd.DataFrame:
-    """Diagnostics without numbers from which a count would follow; verdicts are of exact ones."""
-    before = _before(exact)
-    lines = []
-    for line in table.to_dict("records"):
-        key = _key(line)
-        c, probe = counts.get(key), counts.get((key[0], key[1], PROBE_ID))
-        own = [counts[k] for k in before.get(key[:2], ()) if k in counts]
-        for name, of in (("event_exposure", own), ("event_observation", [probe] if probe else [])):
-            ends = (f"{name}_lb", f"{name}_ub")
-            if any(x.closed for x in of):
-                line |= dict.fromkeys(ends, math.nan)
-            else:
-                step = max((x.step for x in of), default=0.0)
-                digits = 2 if step or rules.rounds else 3
-                factor = math.exp(of[0].shift) if of else 1.0
-                line |= {e: in_ratio(factor * float(line[e]), step, digits) for e in ends}
-        line["time_stability_p"] = significant(float(line["time_stability_p"]), 2)
-        line["rare_outcome_prevalence"] = significant(float(line["rare_outcome_prevalence"]), 2)
-        if c is not None and (c.closed or c.step):
+def _diagnostics(exact: Tables, counts: Counts, rules: DisclosureRules) -> pd.DataFrame:
+    """Round diagnostics whose digits would reveal counts; verdicts are those of exact numbers."""
+    of_interest = {key_of(line) for line in exact["sccs_result"][KEY].to_dict("records")}
+    before: dict[tuple[int, ...], list[CovariateCounts]] = {}
+    for key, c in counts.items():
+        if key not in of_interest and key[2] != PROBE_ID:
+            before.setdefault(key[:2], []).append(c)
+
+    def released(line: Row) -> Row:
+        """Round or remove the numbers of one exposure."""
+        key = key_of(line)
+        own, probe = counts.get(key), counts.get((*key[:2], PROBE_ID))
+        for name, of in (
+            ("event_exposure", joint_secrecy(before.get(key[:2], []))),
+            ("event_observation", joint_secrecy([] if probe is None else [probe])),
+        ):
+            digits, factor = 2 if of.rounds(rules) else 3, math.exp(of.shift)
+            for end in (f"{name}_lb", f"{name}_ub"):
+                value = in_ratio(factor * float(line[end]), of.step, digits)
+                line[end] = math.nan if of.closed else value
+        for name in ("time_stability_p", "rare_outcome_prevalence"):
+            line[name] = significant(float(line[name]), 2)
+        if own is not None and (own.secrecy.closed or own.secrecy.step):
             line["mdrr"] = math.nan
-        lines.append(line)
-    return pd.DataFrame(lines, columns=list(table.columns)) if lines else table
+        return line
 
-
-def _before(exact: Tables) -> dict[tuple[int, int], list[tuple[int, int, int]]]:
-    """The covariates of each series that are no exposure of interest: windows before it are."""
-    results = {_key(line) for line in exact["sccs_result"][KEY].to_dict("records")}
-    found: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
-    for line in exact["covariate_count"][KEY].to_dict("records"):
-        key = _key(line)
-        if key not in results and key[2] != PROBE_ID:
-            found.setdefault(key[:2], []).append(key)
-    return found
-
-
-def _controls(exact: Tables, rules: DisclosureRules) -> dict[str, pd.DataFrame]:
-    made, asked = exact["positive_control"], exact["sccs_exposure"]
-
-    def four(x: Any) -> float:
-        return math.nan if x is None or pd.isna(x) else significant(float(x), 4)
-
-    return {
-        "positive_control": made.assign(
-            true_effect_size=made["true_effect_size"].map(four),
-            **{
-                name: column(rules.count(int(n)) for n in made[name])
-                for name in ("outcomes_before", "outcomes_added")
-            },
-        ),
-        "sccs_exposure": asked.assign(true_effect_size=asked["true_effect_size"].map(four)),
-    }
+    return each_row(exact["sccs_diagnostics_summary"], released)

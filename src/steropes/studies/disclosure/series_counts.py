@@ -1,0 +1,180 @@
+"""Released counts of case series: of all analyses of an outcome, as they can be subtracted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pandas as pd
+
+from steropes.studies.disclosure.cells import Bound
+from steropes.studies.disclosure.effect_secrecy import Secrecy
+from steropes.studies.disclosure.rounding import STEPS, effect_step, log_unit, withheld
+from steropes.studies.disclosure.rules import DisclosureRules
+
+__all__ = ["KEY", "OUTCOMES", "SET", "CovariateCounts", "Key", "key_of", "released_covariates"]
+
+Tables = Mapping[str, pd.DataFrame]
+Key = tuple[int, int, int]
+SET = ["analysis_id", "exposures_outcome_set_id"]
+KEY = [*SET, "covariate_id"]
+OUTCOMES = {
+    "subjects": "outcome_subjects",
+    "events": "outcome_events",
+    "periods": "outcome_observation_periods",
+}
+
+
+@dataclass(frozen=True)
+class CovariateCounts:
+    """Released counts of a covariate, and the precision of its effect.
+
+    Attributes
+    ----------
+    subjects, periods, observed_events, events : int or Bound
+        Cases with the covariate, their outcomes, and those of them in the covariate's own time.
+    secrecy : Secrecy
+        What is suppressed, and the precision of the effect.
+    """
+
+    subjects: int | Bound
+    periods: int | Bound
+    observed_events: int | Bound
+    events: int | Bound
+    secrecy: Secrecy
+
+
+def key_of(line: Any) -> Key:
+    """Return analysis, question and covariate of a row."""
+    return int(line[KEY[0]]), int(line[KEY[1]]), int(line[KEY[2]])
+
+
+def released_covariates(exact: Tables, rules: DisclosureRules) -> dict[Key, CovariateCounts]:
+    """Release the counts of all covariates of all series.
+
+    All cases are released, so that neither those with a covariate nor those without it may be few,
+    nor the difference to the count of the same exposure in another analysis.
+    """
+    rows = exact["covariate_count"].to_dict("records")
+    sets = exact["sccs_exposures_outcome_set"]
+    outcomes = dict(sets[[SET[1], "outcome_id"]].itertuples(index=False))
+    # A covariate of another analysis with the same name belongs to the same exposure.
+    eras = {
+        key_of(line): (int(line["era_id"] or 0), str(line["covariate_name"]))
+        for line in exact["sccs_covariate"].to_dict("records")
+    }
+    errors = {key_of(e): _error(e) for e in exact["sccs_covariate_result"].to_dict("records")}
+    finals = _finals(exact)
+    known: dict[tuple[Any, ...], list[int]] = {}
+    found = {}
+    for line in rows:
+        key = key_of(line)
+        place = (int(outcomes.get(key[1], key[1])), eras.get(key, key[2]))
+        counts = _counts(line, finals.get(key[:2], {}), rules)
+        for name in ("subjects", "events", "observed_events"):
+            others = known.setdefault((*place, name), [])
+            if isinstance(counts[name], int) and not rules.rounds:
+                counts[name] = rules.apart([int(line[name])], others)[0]
+                if isinstance(counts[name], int):
+                    others.append(int(line[name]))
+        secrecy = _secrecy(line, counts, errors.get(key, math.nan), rules)
+        found[key] = CovariateCounts(**counts, secrecy=secrecy)
+    return _with_common_baseline(found, rows, finals, rules)
+
+
+def _counts(
+    line: dict[Any, Any], final: dict[str, int], rules: DisclosureRules
+) -> dict[str, int | Bound]:
+    """Release the counts of a covariate as parts of those of all cases."""
+
+    def part(name: str, of: str) -> int | Bound:
+        """Release a count as a part of one of all cases, if that is known."""
+        n, whole = int(line[name]), final.get(of)
+        return rules.count(n) if whole is None else rules.part(n, whole)
+
+    found = {
+        "subjects": part("subjects", "subjects"),
+        "periods": part("periods", "periods"),
+        "observed_events": part("observed_events", "events"),
+        "events": part("events", "events"),
+    }
+    inside, observed = int(line["events"]), int(line["observed_events"])
+    # Without any outcome in its time, all observed ones are outside.
+    if inside and rules.small(observed - inside):
+        found["events"] = Bound(rules.least if rules.small(inside) else max(observed, rules.least))
+    return found
+
+
+def _secrecy(
+    line: dict[Any, Any], counts: dict[str, int | Bound], error: float, rules: DisclosureRules
+) -> Secrecy:
+    """Decide with which precision the effect of a covariate may be released."""
+    inside, observed = int(line["events"]), int(line["observed_events"])
+    subjects, compared = int(line["subjects"]), int(line["compared_events"])
+    closed = withheld(
+        [(inside, observed), (min(inside, compared), max(compared, inside))], rules.least
+    )
+    closed |= rules.small(subjects) or rules.small(compared)
+
+    def hidden(**exact: int) -> list[int]:
+        """Select the counts that are suppressed or rounded."""
+        return [n for k, n in exact.items() if rules.rounds or isinstance(counts[k], Bound)]
+
+    events, people = hidden(events=inside, observed_events=observed), hidden(subjects=subjects)
+    step = effect_step(error, rules.least, events=events, people=people)
+    return Secrecy(closed, step, bool(events))
+
+
+def _error(line: dict[Any, Any]) -> float:
+    """Return half the width of an interval of a log ratio over 1.96, or NaN if it is infinite."""
+    low, high = float(line["ci_95_lb"]), float(line["ci_95_ub"])
+    if not (0 < low < math.inf and 0 < high < math.inf):
+        return math.nan
+    return (math.log(high) - math.log(low)) / 3.92
+
+
+def _finals(exact: Tables) -> dict[tuple[int, ...], dict[str, int]]:
+    """Count the cases of each series, those that the last rule leaves."""
+    return {
+        (int(line[SET[0]]), int(line[SET[1]])): {k: int(line[n]) for k, n in OUTCOMES.items()}
+        for line in exact["sccs_result"].to_dict("records")
+    }
+
+
+def _with_common_baseline(
+    found: dict[Key, CovariateCounts],
+    rows: list[dict[Any, Any]],
+    finals: dict[tuple[int, ...], dict[str, int]],
+    rules: DisclosureRules,
+) -> dict[Key, CovariateCounts]:
+    """Round the effects of a series in which the outcomes of another covariate are suppressed.
+
+    All covariates of a model are compared with the same remaining time. A rate ratio is a function
+    of its own outcomes, the days and the outcomes of the remaining time, so that its exact digits
+    reveal the outcomes of the remaining time, and hence of the window with the suppressed count.
+    """
+    inside = {key_of(line): int(line["events"]) for line in rows}
+    for series in {key[:2] for key in found}:
+        own = [key for key in found if key[:2] == series]
+        hidden = [k for k in own if found[k].secrecy.closed or isinstance(found[k].events, Bound)]
+        if not hidden:
+            continue
+        rest = finals.get(series, {}).get("events", 0) - sum(inside[key] for key in own)
+        step = min(log_unit(rest, rules.least), STEPS[-1])
+        middle = sum(_middle(found[k], inside[k], rules.least) - inside[k] for k in hidden)
+        shift = math.log(rest / (rest - middle)) if rest > max(0.0, middle) else 0.0
+        for key in own:
+            if hidden != [key]:
+                secrecy = found[key].secrecy
+                secrecy = replace(secrecy, step=max(secrecy.step, step), shift=shift)
+                found[key] = replace(found[key], secrecy=secrecy)
+    return found
+
+
+def _middle(counts: CovariateCounts, inside: int, least: int) -> float:
+    """Return the middle of the numbers of outcomes that a released count allows."""
+    if not isinstance(counts.events, Bound):
+        return inside
+    return float(counts.events.limit) - least / 2
