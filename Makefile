@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test quick lint types site check lock audit clean help
+.PHONY: demo test quick lint types site package oldest newest check lock audit clean help
 
 help:
 	@echo "make demo    install, and answer a drug-safety question from a synthetic database"
@@ -12,6 +12,8 @@ help:
 	@echo "make quick   run a subset of the tests that takes less than a minute"
 	@echo "make lint    check style, imports and docstrings     make types   check types"
 	@echo "make site    build the documentation in site/"
+	@echo "make package build a wheel and a source archive, install the wheel alone, and fit a model with it"
+	@echo "make oldest  run the subset with the oldest supported versions     make newest  with the newest"
 	@echo "make check   all of them      make clean   remove what these made"
 	@echo "make lock    fix the versions and hashes of a deployment      make audit   known vulnerabilities"
 
@@ -43,7 +45,24 @@ types: $(VENV)/.dev
 site: $(VENV)/.docs
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -b html docs site
 
-check: lint types test site
+# The wheel must work without extras, and from a folder that holds no source.
+package: $(BIN)/python
+	rm -rf dist && $(PIP) "build>=1.2" "twine>=6" && $(BIN)/python -m build > /dev/null
+	$(BIN)/python -m twine check --strict dist/*
+	rm -rf $(VENV)/wheel && $(PYTHON) -m venv $(VENV)/wheel
+	$(VENV)/wheel/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
+	cd dist && $(abspath $(VENV))/wheel/bin/python ../tests/first_fit.py
+	$(VENV)/wheel/bin/python -m pip install --quiet --disable-pip-version-check "$$(echo dist/*.whl)[study]"
+	$(VENV)/wheel/bin/steropes info
+
+# uv resolves to the lower bounds of pyproject.toml; warnings of those releases are not errors.
+oldest newest: $(BIN)/python
+	$(PIP) "uv>=0.9" && $(BIN)/uv venv --quiet --clear --python $(BIN)/python $(VENV)/$@
+	$(BIN)/uv pip install --quiet --python $(VENV)/$@/bin/python \
+	  --resolution $(if $(filter oldest,$@),lowest-direct,highest) ".[test]"
+	$(VENV)/$@/bin/python -m pytest $(if $(filter oldest,$@),-o filterwarnings=default) $(QUICK)
+
+check: lint types test site package
 
 # Versions and hashes for deployments: pip install --require-hashes -r requirements/deployment.txt
 LOCKED := --extra study --extra postgresql --extra formulas --extra dask --extra federated
@@ -67,4 +86,4 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 clean:
-	rm -rf $(VENV) site docs/api/generated docs/gallery steropes-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) dist site docs/api/generated docs/gallery steropes-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
