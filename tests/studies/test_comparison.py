@@ -332,7 +332,7 @@ def test_an_arm_that_a_rule_empties_is_counted_and_nothing_fails(study):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"both": "keep second"}, "both must be one of keep first, truncate"),
+        ({"both": "keep second"}, "both must be one of 'keep first, truncate"),
         ({"study_start": dt.date(2010, 1, 2), "study_end": dt.date(2010, 1, 1)}, "lies before"),
         ({"min_age": -1}, "min_age must be a whole number from 0"),
         ({"study_start": "2010-01-01"}, "study_start must be a date"),
@@ -348,7 +348,7 @@ def test_a_window_that_ends_before_it_begins_is_refused():
         TimeAtRisk(start=5, end=3, end_anchor="cohort start")
     with pytest.raises(DataError, match="nobody is at risk 30 days after the end of observation"):
         TimeAtRisk(end=30)
-    with pytest.raises(DataError, match="start_anchor must be one of cohort start, cohort end"):
+    with pytest.raises(DataError, match="start_anchor must be one of 'cohort start', 'cohort end'"):
         TimeAtRisk(start_anchor="observation end")
 
 

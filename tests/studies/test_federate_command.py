@@ -135,7 +135,7 @@ def test_errors_are_one_line(sites, capsys):
     assert "rules.toml has no rule 'leest'" in capsys.readouterr().err
     (sites / "bad.toml").write_text(PLAN.replace("columns", "colums"))
     assert call("init", sites / "other", sites / "bad.toml") == 2
-    assert "bad.toml, line 3 (colums): there is no setting 'colums'" in capsys.readouterr().err
+    assert "bad.toml, line 3 (colums): the plan has no setting 'colums'" in capsys.readouterr().err
 
 
 def test_a_site_that_refuses_lets_nothing_out_and_can_answer_later(sites, capsys):

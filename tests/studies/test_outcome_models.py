@@ -285,7 +285,7 @@ def test_a_model_that_needs_what_is_not_there_is_refused():
     for interval in ("wald", "robust"):
         with pytest.raises(DataError, match="ignores the selection of covariates"):
             OutcomeModel(covariates=True, interval=interval)
-    with pytest.raises(DataError, match="kind must be one of cox, fine-gray"):
+    with pytest.raises(DataError, match="kind must be one of 'cox', 'fine-gray'"):
         OutcomeModel("weibull")
 
 

@@ -175,7 +175,10 @@ def test_words_for_numbers():
         ({"exclude": (0,)}, "exclude"),
         ({"descendants": "no"}, "descendants"),
         ({"unblind": "yes"}, "unblind must be True or False"),
-        ({"thresholds": {"balance": 0.2}}, "thresholds must be DiagnosticThresholds"),
+        (
+            {"thresholds": {"balance": 0.2}},
+            "must be an instance of DiagnosticThresholds",
+        ),
         ({"schema": ""}, "schema"),
     ],
 )

@@ -203,7 +203,7 @@ def test_a_specification_is_read_from_a_file(tmp_path):
         ("outcome = 3", "outcomes = 3", "no setting 'outcomes'"),
         ("ease = 0.5", "eases = 0.5", "no setting 'eases'"),
         ("controls", "control", "no setting 'control'"),
-        ("id = 1\n", "id = -1\n", "id must be"),
+        ("id = 1\n", "id = -1\n", r"id.: must be a whole number of 0 or more"),
         ("[[analysis]]", "[[analysis", "spec.toml"),
         ("pre_exposure_days = 0", "outcome = 5", "belongs to the questions"),
     ],
@@ -299,7 +299,7 @@ def test_the_page_is_whole_by_itself_and_blind_where_a_diagnostic_fails(results,
     ("settings", "match"),
     [
         ({"ratios": (1.0,)}, "the negative control itself"),
-        ({"risk_end_at": "middle"}, "'start' or 'end'"),
+        ({"risk_end_at": "middle"}, "must be one of 'start', 'end'"),
         ({"min_outcomes": 0}, "min_outcomes"),
     ],
 )
@@ -339,7 +339,9 @@ def test_the_schema_knows_every_setting_and_a_file_may_have_any():
     analysis = schema["$defs"]["SeriesAnalysis"]["properties"]
     assert {"risk_start_at", "by_concept", "naive_days", "season", "bootstrap"} <= {*analysis}
     assert not {"outcome", "exposure", "windows", "min_cell"} & {*analysis}
-    assert {"type": "integer"} in analysis["season"]["anyOf"][-1]["anyOf"]
+    spline, knots = analysis["season"]["anyOf"][0]["anyOf"]
+    assert spline == {"$ref": "#/$defs/Spline"}
+    assert {"type": "integer"} in knots["anyOf"]
     assert schema["required"] == ["question", "analysis"]
     json.dumps(schema)
 

@@ -403,5 +403,5 @@ def test_weights_are_the_lengths_of_the_rows(omop):
 def test_a_penalised_spline_needs_a_prior():
     with pytest.raises(DataError, match="prior is 'none'"):
         case_series_settings(OUTCOME, TARGET, age=Spline(penalized=True), prior="none")
-    with pytest.raises(DataError, match="must be a Spline"):
+    with pytest.raises(DataError, match="age must be an instance of Spline"):
         case_series_settings(OUTCOME, TARGET, age=5)

@@ -25,7 +25,12 @@ from steropes.studies.execution.specification import GridSpec, grid_schema, read
         ("target = 11", "target = 'x'", "target", "must be a whole number, not 'x'"),
         ("end = 500\n", "end = 1.5\n", "end = 1.5", "must be a whole number, not 1.5"),
         ('"cohort start"', '"start"', 'end_anchor = "start"', "must be one of 'cohort start'"),
-        ("variance = 0.1", "variance = -1", "[analysis.propensity]", "variance must be a finite"),
+        (
+            "variance = 0.1",
+            "variance = -1",
+            "variance = -1",
+            "variance.: must be a finite number",
+        ),
         ("comparator = 12", "comparator = 11", "[[question]]", "the same cohort, 11"),
         ("comparator = 12\n", "", "[[question]]", "comparator is missing"),
         ("include = [2]", "include = []", "12 = { include = []", "must include a concept"),
@@ -101,7 +106,9 @@ def test_json_and_toml_and_objects_are_one_specification(spec, tmp_path):
 def test_the_schema_knows_every_setting():
     schema = grid_schema()
     assert set(schema["properties"]) == set(GridSpec.__dataclass_fields__)
-    assert schema["$defs"]["TimeAtRisk"]["properties"]["end"] == {"type": "integer"}
+    day = schema["$defs"]["TimeAtRisk"]["properties"]["end"]
+    assert day.pop("description").startswith("First and last day at risk")
+    assert day == {"type": "integer", "default": 0, "minimum": -100_000, "maximum": 100_000}
     assert schema["$defs"]["Question"]["required"] == ["target", "comparator", "outcomes"]
     json.dumps(schema)
 

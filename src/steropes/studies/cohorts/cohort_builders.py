@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_table import COLUMNS, CohortTable, cohort_id
@@ -12,7 +12,8 @@ from steropes.studies.database.descendants import Descendants, recorded_tables
 from steropes.studies.database.domain_hints import domain_hint
 from steropes.studies.database.irregular_rows import last_day, reversed_eras
 from steropes.studies.database.omop import OmopDatabase, RecordsOf
-from steropes.studies.execution.validation import concepts, whole, yes_or_no
+from steropes.studies.execution.setting_types import ConceptId, Listed, OneOrMore, Whole, YesNo
+from steropes.studies.execution.settings_classes import Settings
 
 __all__ = ["ConceptSet", "condition_cohorts", "drug_era_cohorts", "read_cohorts"]
 
@@ -20,8 +21,7 @@ __all__ = ["ConceptSet", "condition_cohorts", "drug_era_cohorts", "read_cohorts"
 ALONE = "list the descendants too in a ConceptSet with descendants=False (descendants = false)"
 
 
-@dataclass(frozen=True)
-class ConceptSet:
+class ConceptSet(Settings):
     """A set of concepts, usually with all their descendants, minus excluded concepts.
 
     Attributes
@@ -34,17 +34,11 @@ class ConceptSet:
         Also include the descendants of each concept in ``concept_ancestor``.
     """
 
-    include: tuple[int, ...]
-    exclude: tuple[int, ...] = ()
-    descendants: bool = True
+    include: OneOrMore[ConceptId]
+    exclude: Listed[ConceptId] = ()
+    descendants: YesNo = True
 
     def __post_init__(self) -> None:
-        one = isinstance(self.include, int) and not isinstance(self.include, bool)
-        object.__setattr__(
-            self, "include", concepts("include", (self.include,) if one else self.include)
-        )
-        object.__setattr__(self, "exclude", concepts("exclude", self.exclude))
-        yes_or_no("descendants", self.descendants)
         if not self.include:
             raise DataError("a concept set must include a concept")
         if {*self.include} <= {*self.exclude}:
@@ -169,7 +163,7 @@ def drug_era_cohorts(
     An era without an end, or with an end before its start, is one day, its first; the ``notes`` of
     the cohorts count the latter.
     """
-    whole("gap", gap, 0)
+    Whole(0).require("gap", gap)
     return _from_records(db, drugs, "drug_era", "drug_era", gap, names)
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -32,10 +31,11 @@ from steropes.studies.cohorts.inclusion_rules import (
     within_study_dates,
 )
 from steropes.studies.database.data_notes import DataNote
-from steropes.studies.database.dates import AgeRule, calendar_date
+from steropes.studies.database.dates import AgeRule
 from steropes.studies.database.observation_periods import DATED
 from steropes.studies.database.omop import OmopDatabase
-from steropes.studies.execution.validation import LONGEST, concepts, whole, yes_or_no
+from steropes.studies.execution.setting_types import Age, ConceptId, Count, Day, Days, Listed, YesNo
+from steropes.studies.execution.settings_classes import Settings
 
 __all__ = ["Comparison", "ComparisonRules", "compare_cohorts"]
 
@@ -47,8 +47,7 @@ BOTH: dict[str, str] = {
 }
 
 
-@dataclass(frozen=True)
-class ComparisonRules:
+class ComparisonRules(Settings):
     """Rules that select the people of two cohorts, applied in the order listed here.
 
     Attributes
@@ -86,41 +85,23 @@ class ComparisonRules:
     """
 
     both: Both = "keep first, truncate to second"
-    first_only: bool = True
-    washout_days: int = 365
-    common_period: bool = True
-    min_age: int | None = None
-    max_age: int | None = None
-    sexes: tuple[int, ...] = ()
-    study_start: dt.date | None = None
-    study_end: dt.date | None = None
-    max_people: int = 0
-    seed: int = 1
+    first_only: YesNo = True
+    washout_days: Days = 365
+    common_period: YesNo = True
+    min_age: Age | None = None
+    max_age: Age | None = None
+    sexes: Listed[ConceptId] = ()
+    study_start: Day | None = None
+    study_end: Day | None = None
+    max_people: Count = 0
+    seed: Count = 1
     age_rule: AgeRule = "birthdays"
 
     def __post_init__(self) -> None:
-        if self.both not in get_args(Both):
-            raise DataError(f"both must be one of {', '.join(get_args(Both))}, not {self.both!r}")
-        yes_or_no("first_only", self.first_only)
-        yes_or_no("common_period", self.common_period)
-        whole("washout_days", self.washout_days, 0, LONGEST)
-        for name in ("min_age", "max_age"):
-            if getattr(self, name) is not None:
-                whole(name, getattr(self, name), 0, 200)
-        object.__setattr__(self, "sexes", concepts("sexes", self.sexes))
-        for name in ("study_start", "study_end"):
-            if getattr(self, name) is not None:
-                found = calendar_date(name, getattr(self, name), text=False)
-                object.__setattr__(self, name, found)
         if self.study_start and self.study_end and self.study_end < self.study_start:
             raise DataError(
                 f"study_end {self.study_end} lies before study_start {self.study_start}"
             )
-        if self.age_rule not in get_args(AgeRule):
-            allowed = " or ".join(map(repr, get_args(AgeRule)))
-            raise DataError(f"age_rule must be {allowed}, not {self.age_rule!r}")
-        whole("max_people", self.max_people, 0)
-        whole("seed", self.seed, 0)
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -15,15 +15,15 @@ from steropes.studies.cohorts.cohort_frame import People
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.cohorts.comparison import Comparison
 from steropes.studies.cohorts.inclusion_rules import NEVER, days
-from steropes.studies.execution.validation import LONGEST, whole, yes_or_no
+from steropes.studies.execution.setting_types import Days, Offset, RiskDays, YesNo
+from steropes.studies.execution.settings_classes import Settings
 
 __all__ = ["StudyPopulation", "TimeAtRisk", "study_population"]
 
 Anchor = Literal["cohort start", "cohort end", "observation end"]
 
 
-@dataclass(frozen=True)
-class TimeAtRisk:
+class TimeAtRisk(Settings):
     """The time at risk of an outcome, and the rule on prior outcomes.
 
     Both days are inclusive: at risk from day 0 to day 30 are 31 days, and an outcome on the first
@@ -57,39 +57,24 @@ class TimeAtRisk:
         in times without observation too.
     """
 
-    start: int = 1
-    start_anchor: Anchor = "cohort start"
-    end: int = 0
+    start: Offset = 1
+    start_anchor: Literal["cohort start", "cohort end"] = "cohort start"
+    end: Offset = 0
     end_anchor: Anchor = "observation end"
-    day_zero: bool = True
-    min_days: int = 1
-    max_days: int | None = None
-    censor_at_new_window: bool = False
-    censor_at_switch: bool = False
-    remove_prior: bool = True
-    look_back: int | None = None
+    day_zero: YesNo = True
+    min_days: Days = 1
+    max_days: RiskDays | None = None
+    censor_at_new_window: YesNo = False
+    censor_at_switch: YesNo = False
+    remove_prior: YesNo = True
+    look_back: Days | None = None
 
     def __post_init__(self) -> None:
-        for name in ("start", "end"):
-            whole(name, getattr(self, name), -LONGEST, LONGEST)
-        of_cohort = ("cohort start", "cohort end")
-        for name, allowed in (("start_anchor", of_cohort), ("end_anchor", get_args(Anchor))):
-            if getattr(self, name) not in allowed:
-                raise DataError(
-                    f"{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}"
-                )
         if self.end_anchor == "observation end" and self.end > 0:
             raise DataError(
                 f"nobody is at risk {self.end} days after the end of observation; count the end "
                 'from another day: end_anchor="cohort end" or "cohort start"'
             )
-        for name in ("day_zero", "censor_at_new_window", "censor_at_switch", "remove_prior"):
-            yes_or_no(name, getattr(self, name))
-        whole("min_days", self.min_days, 0, LONGEST)
-        if self.look_back is not None:
-            whole("look_back", self.look_back, 0, LONGEST)
-        if self.max_days is not None:
-            whole("max_days", self.max_days, 1, LONGEST)
         if self.start_anchor == self.end_anchor and self.end < self.start:
             raise DataError(
                 f"the time at risk ends on day {self.end}, before it begins on day {self.start}"

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
@@ -43,22 +43,26 @@ from steropes.studies.comparative.tied_scores import TieOrders, tied_share, try_
 from steropes.studies.covariates.analysis_catalogue import ANALYSES
 from steropes.studies.covariates.feature_extraction import Features
 from steropes.studies.covariates.preprocessing import Tidied
-from steropes.studies.database.column_types import require_time_zone
 from steropes.studies.database.data_notes import DataNote, distinct
 from steropes.studies.database.omop import OmopDatabase, opened
 from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics, DiagnosticThresholds
 from steropes.studies.diagnostics.convergence import convergence
 from steropes.studies.disclosure import Bound, DisclosureRules, site_rules
-from steropes.studies.execution.validation import (
-    LONGEST,
-    concept,
-    concepts,
-    real,
-    share,
-    text,
-    whole,
-    yes_or_no,
+from steropes.studies.execution.setting_types import (
+    ConceptId,
+    Count,
+    Days,
+    Folds,
+    Listed,
+    Name,
+    Positive,
+    RiskDays,
+    Share,
+    TimeZone,
+    Whole,
+    YesNo,
 )
+from steropes.studies.execution.settings_classes import Settings
 from steropes.studies.outcomes.arm_summaries import arm_curves, incidence_rates
 from steropes.studies.outcomes.outcome_summaries import detectable_ratio
 from steropes.studies.outcomes.two_group_cox import TwoGroupCox
@@ -69,8 +73,7 @@ __all__ = ["ComparativeStudy", "StudyCovariates", "StudySettings", "comparative_
 DEMOGRAPHIC = {1: "sex", 3: "age", 6: "index year"}
 
 
-@dataclass(frozen=True)
-class StudySettings:
+class StudySettings(Settings):
     """Everything that decides the result of a study, besides the database.
 
     Attributes
@@ -113,50 +116,29 @@ class StudySettings:
         The time zone whose date counts where the database stores instants; see `OmopDatabase`.
     """
 
-    target: int
-    comparator: int
-    outcome: int
-    washout_days: int = 365
-    risk_days: int | None = None
-    descendants: bool = True
-    window_days: int = 365
-    min_people: int = 10
-    min_share: float = 0.001
-    exclude: tuple[int, ...] = ()
-    caliper: float = 0.2
-    folds: int = 10
-    seed: int = 1
-    tie_orders: int = 20
-    min_cell: int | None = None
+    target: ConceptId
+    comparator: ConceptId
+    outcome: ConceptId
+    washout_days: Days = 365
+    risk_days: RiskDays | None = None
+    descendants: YesNo = True
+    window_days: Days = 365
+    min_people: Count = 10
+    min_share: Share = 0.001
+    exclude: Listed[ConceptId] = ()
+    caliper: Positive = 0.2
+    folds: Folds = 10
+    seed: Count = 1
+    tie_orders: Annotated[int, Whole(0, 10_000)] = 20
+    min_cell: Count | None = None
     thresholds: DiagnosticThresholds = field(default_factory=DiagnosticThresholds)
-    unblind: bool = False
-    schema: str = "main"
-    time_zone: str = "UTC"
+    unblind: YesNo = False
+    schema: Name = "main"
+    time_zone: TimeZone = "UTC"
 
     def __post_init__(self) -> None:
-        for role in ROLES:
-            concept(role, getattr(self, role))
-        for name in ("washout_days", "window_days"):
-            whole(name, getattr(self, name), 0, LONGEST)
-        if self.risk_days is not None:
-            whole("risk_days", self.risk_days, 1, LONGEST)
-        yes_or_no("descendants", self.descendants)
-        whole("min_people", self.min_people, 0)
-        share("min_share", self.min_share)
-        object.__setattr__(self, "exclude", concepts("exclude", self.exclude))
         if self.target == self.comparator:
             raise DataError(f"target and comparator are the same concept, {self.target}")
-        real("caliper", self.caliper)
-        whole("folds", self.folds, 2)
-        whole("seed", self.seed, 0)
-        whole("tie_orders", self.tie_orders, 0, 10_000)
-        if self.min_cell is not None:
-            whole("min_cell", self.min_cell, 0)
-        if not isinstance(self.thresholds, DiagnosticThresholds):
-            raise DataError(f"thresholds must be DiagnosticThresholds, not {self.thresholds!r}")
-        yes_or_no("unblind", self.unblind)
-        text("schema", self.schema)
-        require_time_zone(self.time_zone)
 
 
 @dataclass(frozen=True, repr=False)

@@ -26,7 +26,6 @@ __all__ = ["PositiveControls", "WithPositives", "add_positive_controls"]
 FIRST = 1 << 32  # beyond the ids that a cohort table of 32 bits can have
 
 
-@dataclass(frozen=True)
 class PositiveControls(Synthesis):
     """Positive controls to make of every negative control of a question.
 

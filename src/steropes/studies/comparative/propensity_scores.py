@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,15 @@ from steropes.studies.comparative.propensity_model import auc, preference_score,
 from steropes.studies.comparative.tied_scores import tie_keys
 from steropes.studies.covariates.feature_extraction import Features
 from steropes.studies.covariates.preprocessing import Tidied, TidyRules, tidy
-from steropes.studies.execution.validation import real, share, whole
+from steropes.studies.execution.setting_types import (
+    Count,
+    CovariateIds,
+    Folds,
+    Positive,
+    Share,
+    Whole,
+)
+from steropes.studies.execution.settings_classes import Settings
 
 if TYPE_CHECKING:
     from steropes.models import LogisticRegression
@@ -24,8 +32,7 @@ __all__ = ["PropensityRules", "PropensityScores", "fit_scores"]
 DIGITS = 10  # Scores are rounded to this many decimals, so that summation errors decide nothing.
 
 
-@dataclass(frozen=True)
-class PropensityRules:
+class PropensityRules(Settings):
     """Settings of the propensity model.
 
     Attributes
@@ -47,26 +54,15 @@ class PropensityRules:
         Seed of the folds and of the sample.
     """
 
-    variance: float | None = None
-    folds: int = 10
-    repeats: int = 1
-    max_people: int = 250_000
-    high_correlation: float = 0.5
-    include: tuple[int, ...] = ()
-    exclude: tuple[int, ...] = ()
+    variance: Positive | None = None
+    folds: Folds = 10
+    repeats: Annotated[int, Whole(1)] = 1
+    max_people: Count = 250_000
+    high_correlation: Share = 0.5
+    include: CovariateIds = ()
+    exclude: CovariateIds = ()
     tidy: TidyRules = field(default_factory=TidyRules)
-    seed: int = 1
-
-    def __post_init__(self) -> None:
-        if self.variance is not None:
-            real("variance", self.variance)
-        whole("folds", self.folds, 2)
-        whole("repeats", self.repeats, 1)
-        whole("max_people", self.max_people, 0)
-        share("high_correlation", self.high_correlation)
-        whole("seed", self.seed, 0)
-        for name in ("include", "exclude"):
-            object.__setattr__(self, name, tuple(int(c) for c in getattr(self, name)))
+    seed: Count = 1
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from steropes.errors import DataError
 from steropes.studies.comparative.pair_matching import match_pairs
 from steropes.studies.comparative.tied_scores import tie_keys
-from steropes.studies.execution.validation import real, whole, yes_or_no
+from steropes.studies.execution.setting_types import Count, CovariateIds, Positive, YesNo
+from steropes.studies.execution.settings_classes import Settings
 
 __all__ = ["Match", "match_scores", "matched_weights"]
 
@@ -19,8 +19,7 @@ Scale = Literal["standardized logit", "standardized", "propensity score"]
 DIGITS = 10  # Distances are rounded to this many decimals of the calliper, or of the spread.
 
 
-@dataclass(frozen=True)
-class Match:
+class Match(Settings):
     """Rules of matching on the propensity score.
 
     Attributes
@@ -42,23 +41,12 @@ class Match:
         Determines, with the person id, who is matched among people with equal scores.
     """
 
-    caliper: float = 0.2
+    caliper: Positive = 0.2
     scale: Scale = "standardized logit"
-    max_ratio: int = 1
-    reverse: bool = False
-    exact: tuple[int, ...] = ()
-    seed: int = 1
-
-    def __post_init__(self) -> None:
-        real("caliper", self.caliper)
-        if self.scale not in get_args(Scale):
-            raise DataError(
-                f"scale must be one of {', '.join(get_args(Scale))}, not {self.scale!r}"
-            )
-        whole("max_ratio", self.max_ratio, 0)
-        yes_or_no("reverse", self.reverse)
-        object.__setattr__(self, "exact", tuple(int(c) for c in self.exact))
-        whole("seed", self.seed, 0)
+    max_ratio: Count = 1
+    reverse: YesNo = False
+    exact: CovariateIds = ()
+    seed: Count = 1
 
 
 def match_scores(

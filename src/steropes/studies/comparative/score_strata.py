@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.errors import DataError
 from steropes.studies.comparative.input_checks import require_numbers
-from steropes.studies.execution.validation import whole
+from steropes.studies.execution.setting_types import CovariateIds, Whole
+from steropes.studies.execution.settings_classes import Settings
 
 __all__ = ["Stratify", "score_strata"]
 
 Base = Literal["all", "target", "comparator"]
 
 
-@dataclass(frozen=True)
-class Stratify:
+class Stratify(Settings):
     """Strata by quantiles of the propensity score.
 
     Attributes
@@ -30,15 +29,9 @@ class Stratify:
         Covariate ids on which the people of a stratum must agree as well.
     """
 
-    strata: int = 10
+    strata: Annotated[int, Whole(1, 1000)] = 10
     base: Base = "all"
-    exact: tuple[int, ...] = ()
-
-    def __post_init__(self) -> None:
-        whole("strata", self.strata, 1, 1000)
-        if self.base not in get_args(Base):
-            raise DataError(f"base must be one of {', '.join(get_args(Base))}, not {self.base!r}")
-        object.__setattr__(self, "exact", tuple(int(c) for c in self.exact))
+    exact: CovariateIds = ()
 
 
 def score_strata(

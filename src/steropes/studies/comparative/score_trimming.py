@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.errors import DataError
 from steropes.studies.comparative.input_checks import require_numbers, require_weights
-from steropes.studies.execution.validation import real
+from steropes.studies.execution.setting_types import Number, Positive, Share
+from steropes.studies.execution.settings_classes import Settings
 
 __all__ = ["Trim", "trim"]
 
 Method = Literal["symmetric", "asymmetric", "reverse asymmetric"]
 
 
-@dataclass(frozen=True)
-class Trim:
+class Trim(Settings):
     """Rules of trimming by the propensity score, applied in the order listed here.
 
     Attributes
@@ -36,25 +35,14 @@ class Trim:
         Drop people with a larger weight.
     """
 
-    fraction: float | None = None
+    fraction: Annotated[float, Number(0, 0.5)] | None = None
     method: Method = "symmetric"
-    equipoise: tuple[float, float] | None = None
-    max_weight: float | None = None
+    equipoise: tuple[Share, Share] | None = None
+    max_weight: Positive | None = None
 
     def __post_init__(self) -> None:
-        if self.fraction is not None:
-            real("fraction", self.fraction, 0, 0.5)
-        if self.method not in get_args(Method):
-            raise DataError(
-                f"method must be one of {', '.join(get_args(Method))}, not {self.method!r}"
-            )
-        if self.equipoise is not None:
-            low, high = self.equipoise
-            real("equipoise", low, 0, 1)
-            real("equipoise", high, float(low), 1)
-            object.__setattr__(self, "equipoise", (float(low), float(high)))
-        if self.max_weight is not None:
-            real("max_weight", self.max_weight)
+        if self.equipoise is not None and self.equipoise[1] < self.equipoise[0]:
+            raise DataError(f"equipoise must be (lower, upper), not {self.equipoise}")
         if self.fraction is None and self.equipoise is None and self.max_weight is None:
             raise DataError(
                 "trimming needs a fraction, the bounds of equipoise, or a largest weight"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
+from typing import Annotated
+
+from pydantic import BeforeValidator
 
 from steropes.errors import DataError
 from steropes.studies.cohorts.comparison import ComparisonRules
@@ -14,14 +16,22 @@ from steropes.studies.comparative.score_matching import Match
 from steropes.studies.comparative.score_strata import Stratify
 from steropes.studies.comparative.score_trimming import Trim
 from steropes.studies.covariates.feature_extraction import FeatureRules
-from steropes.studies.execution.validation import concepts, real, whole, yes_or_no
+from steropes.studies.execution.setting_types import (
+    ConceptId,
+    Count,
+    Listed,
+    OneOrMore,
+    Positive,
+    TrueRatio,
+    YesNo,
+)
+from steropes.studies.execution.settings_classes import Settings
 from steropes.studies.outcomes.settings import OutcomeModel
 
 __all__ = ["Outcome", "Question", "StudyAnalysis"]
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(Settings):
     """An outcome of a question.
 
     Attributes
@@ -33,13 +43,8 @@ class Outcome:
         the outcome is one of interest.
     """
 
-    id: int
-    true_ratio: float | None = None
-
-    def __post_init__(self) -> None:
-        whole("id", self.id, 0)
-        if self.true_ratio is not None:
-            real("true_ratio", self.true_ratio, 1e-6, 1e6)
+    id: Count
+    true_ratio: TrueRatio | None = None
 
     @property
     def of_interest(self) -> bool:
@@ -47,8 +52,12 @@ class Outcome:
         return self.true_ratio is None
 
 
-@dataclass(frozen=True)
-class Question:
+def _outcome(value: object) -> object:
+    """Accept the id of an outcome of interest instead of an outcome."""
+    return Outcome(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+class Question(Settings):
     """Two cohorts to compare, and the outcomes to compare them on.
 
     Attributes
@@ -63,38 +72,27 @@ class Question:
         Concepts that are no covariates, with their descendants; the study drugs above all.
     """
 
-    target: int
-    comparator: int
-    outcomes: tuple[Outcome, ...]
-    nesting: int | None = None
-    exclude: tuple[int, ...] = ()
+    target: Count
+    comparator: Count
+    outcomes: OneOrMore[Annotated[Outcome, BeforeValidator(_outcome)]]
+    nesting: Count | None = None
+    exclude: Listed[ConceptId] = ()
 
     def __post_init__(self) -> None:
-        whole("target", self.target, 0)
-        whole("comparator", self.comparator, 0)
         if self.target == self.comparator:
             raise DataError(f"target and comparator are the same cohort, {self.target}")
-        listed: Iterable = (
-            self.outcomes if isinstance(self.outcomes, Iterable) else (self.outcomes,)
-        )
-        outcomes = tuple(o if isinstance(o, Outcome) else Outcome(o) for o in listed)
-        if not outcomes:
+        if not self.outcomes:
             raise DataError("a question needs an outcome")
-        ids = [o.id for o in outcomes]
+        ids = [o.id for o in self.outcomes]
         twice = next((i for i in ids if ids.count(i) > 1), None)
         if twice is not None:
             raise DataError(f"outcome {twice} is listed twice in a question")
         if {self.target, self.comparator} & {*ids}:
             compared = min({self.target, self.comparator} & {*ids})
             raise DataError(f"cohort {compared} is compared and is an outcome of the same question")
-        object.__setattr__(self, "outcomes", outcomes)
-        object.__setattr__(self, "exclude", concepts("exclude", self.exclude))
-        if self.nesting is not None:
-            whole("nesting", self.nesting, 0)
 
 
-@dataclass(frozen=True)
-class StudyAnalysis:
+class StudyAnalysis(Settings):
     """How a question is answered, from the cohorts to the estimate.
 
     Attributes
@@ -125,7 +123,7 @@ class StudyAnalysis:
         nothing is not shown otherwise, as confounding alone may explain it.
     """
 
-    id: int
+    id: Count
     description: str = ""
     cohorts: ComparisonRules = field(default_factory=ComparisonRules)
     at_risk: TimeAtRisk = field(default_factory=TimeAtRisk)
@@ -133,15 +131,14 @@ class StudyAnalysis:
     propensity: PropensityRules | None = field(default_factory=PropensityRules)
     estimand: Estimand = "att"
     trim: Trim | None = None
-    truncate: float | None = None
+    truncate: Positive | None = None
     match: Match | None = None
     stratify: Stratify | None = None
     outcome_model: OutcomeModel = field(default_factory=OutcomeModel)
-    competing: int | None = None
-    unadjusted: bool = False
+    competing: Count | None = None
+    unadjusted: YesNo = False
 
     def __post_init__(self) -> None:
-        whole("id", self.id, 0)
         model, where = self.outcome_model, f"analysis {self.id}"
         if self.match and self.stratify:
             raise DataError(f"{where}: people are either matched or put into strata, not both")
@@ -149,13 +146,11 @@ class StudyAnalysis:
             self.match or self.stratify or self.trim or model.weighted or self.truncate
         ):
             raise DataError(f"{where}: without a propensity model there is nothing to adjust by")
-        if self.truncate is not None:
-            real("truncate", self.truncate)
-            if not model.weighted:
-                raise DataError(
-                    f"{where}: truncate limits weights, and the outcome model uses none; set "
-                    "weighted of the outcome model, or leave truncate out"
-                )
+        if self.truncate is not None and not model.weighted:
+            raise DataError(
+                f"{where}: truncate limits weights, and the outcome model uses none; set "
+                "weighted of the outcome model, or leave truncate out"
+            )
         if self.propensity is not None and self.features is None:
             raise DataError(f"{where}: a propensity model needs covariates (features)")
         if model.stratified and not (self.match or self.stratify):
@@ -166,7 +161,6 @@ class StudyAnalysis:
             )
         if (model.covariates or model.interactions) and self.features is None:
             raise DataError(f"{where}: covariates in the outcome model need features")
-        yes_or_no("unadjusted", self.unadjusted)
         if self.unadjusted and not self.crude:
             raise DataError(
                 f"{where}: unadjusted asks for a crude comparison, but the analysis adjusts; leave "

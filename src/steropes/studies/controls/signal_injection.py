@@ -9,36 +9,37 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from pydantic import AfterValidator
 
 from steropes.errors import DataError
 from steropes.studies.covariates.feature_extraction import Features
 from steropes.studies.covariates.preprocessing import NothingLeftError, tidy
-from steropes.studies.execution.validation import real, whole
+from steropes.studies.execution.setting_types import Count, Folds, Listed, Number, Positive, Whole
+from steropes.studies.execution.settings_classes import Settings
 
-__all__ = ["InjectedOutcomes", "Synthesis", "add_outcomes", "checked_ratios", "outcome_rates"]
-
-
-def checked_ratios(ratios: Iterable[float]) -> tuple[float, ...]:
-    """Check the ratios of positive controls: each above 1 and at most 100, without repeats."""
-    out = tuple(float(r) for r in ratios)
-    for ratio in out:
-        real("a ratio of positive controls", ratio, 1.0, 100.0)
-        if ratio == 1:
-            raise DataError("a positive control of ratio 1 is the negative control itself")
-    if len({*out}) < len(out):
-        raise DataError("a ratio of positive controls is listed twice")
-    return out
+__all__ = ["InjectedOutcomes", "Ratios", "Synthesis", "Tries", "add_outcomes", "outcome_rates"]
 
 
-@dataclass(frozen=True)
-class Synthesis:
+def _distinct_ratios(ratios: tuple[float, ...]) -> tuple[float, ...]:
+    """Return the ratios of positive controls, which differ from 1 and from each other."""
+    if 1 in ratios:
+        raise ValueError("a positive control of ratio 1 is the negative control itself")
+    if len({*ratios}) < len(ratios):
+        raise ValueError("a ratio of positive controls is listed twice")
+    return ratios
+
+
+Ratios = Annotated[Listed[Annotated[float, Number(1.0, 100.0)]], AfterValidator(_distinct_ratios)]
+Tries = Annotated[int, Whole(1, 100_000)]
+
+
+class Synthesis(Settings):
     """Rules for the injection of outcomes.
 
     Attributes
@@ -59,25 +60,14 @@ class Synthesis:
         Largest number of draws to reach that precision; the closest is used.
     """
 
-    ratios: tuple[float, ...] = (1.5, 2.0, 4.0)
-    min_outcomes: int = 25
-    min_for_model: int = 100
-    variance: float | None = None
-    folds: int = 10
-    seed: int = 1
-    precision: float = 0.01
-    tries: int = 100
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "ratios", checked_ratios(self.ratios))
-        whole("min_outcomes", self.min_outcomes, 1)
-        whole("min_for_model", self.min_for_model, 1)
-        if self.variance is not None:
-            real("variance", self.variance)
-        whole("folds", self.folds, 2)
-        whole("seed", self.seed, 0)
-        real("precision", self.precision)
-        whole("tries", self.tries, 1, 100_000)
+    ratios: Ratios = (1.5, 2.0, 4.0)
+    min_outcomes: Annotated[int, Whole(1)] = 25
+    min_for_model: Annotated[int, Whole(1)] = 100
+    variance: Positive | None = None
+    folds: Folds = 10
+    seed: Count = 1
+    precision: Positive = 0.01
+    tries: Tries = 100
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -27,7 +27,16 @@ from steropes.studies.database.dates import as_days
 from steropes.studies.database.descendants import Descendants, recorded_tables
 from steropes.studies.database.irregular_rows import repeated_people, repeated_visits, reversed_eras
 from steropes.studies.database.omop import OmopDatabase, Workspace
-from steropes.studies.execution.validation import LONGEST, concepts, whole, yes_or_no
+from steropes.studies.execution.setting_types import (
+    LONGEST,
+    ConceptId,
+    CovariateIds,
+    Days,
+    Listed,
+    Whole,
+    YesNo,
+)
+from steropes.studies.execution.settings_classes import Settings
 
 __all__ = ["FeatureRules", "Features", "extract_features"]
 
@@ -43,8 +52,7 @@ SORTED = (
 FeatureAge = Literal["year of birth", "birthdays"]
 
 
-@dataclass(frozen=True)
-class FeatureRules:
+class FeatureRules(Settings):
     """Rules that select the covariates.
 
     Attributes
@@ -65,32 +73,23 @@ class FeatureRules:
         FeatureExtraction has it, or of completed years.
     """
 
-    analyses: tuple[int, ...] = DEFAULT
-    long_days: int = 365
-    medium_days: int = 180
-    short_days: int = 30
-    end_day: int = 0
-    exclude: tuple[int, ...] = ()
-    include: tuple[int, ...] = ()
-    descendants: bool = True
+    analyses: CovariateIds = DEFAULT
+    long_days: Days = 365
+    medium_days: Days = 180
+    short_days: Days = 30
+    end_day: Annotated[int, Whole(-LONGEST, 0)] = 0
+    exclude: Listed[ConceptId] = ()
+    include: Listed[ConceptId] = ()
+    descendants: YesNo = True
     age_rule: FeatureAge = "year of birth"
 
     def __post_init__(self) -> None:
-        if self.age_rule not in get_args(FeatureAge):
-            allowed = " or ".join(map(repr, get_args(FeatureAge)))
-            raise DataError(f"age_rule must be {allowed}, not {self.age_rule!r}")
-        object.__setattr__(self, "analyses", tuple(sorted({int(a) for a in self.analyses})))
+        object.__setattr__(self, "analyses", tuple(sorted({*self.analyses})))
         unknown = [a for a in self.analyses if a not in ANALYSES]
         if unknown:
             raise DataError(
                 f"unknown covariate analysis {unknown[0]}; choose from {list(ANALYSES)}"
             )
-        for name in ("long_days", "medium_days", "short_days"):
-            whole(name, getattr(self, name), 0, LONGEST)
-        whole("end_day", self.end_day, -LONGEST, 0)
-        yes_or_no("descendants", self.descendants)
-        for name in ("exclude", "include"):
-            object.__setattr__(self, name, concepts(name, getattr(self, name)))
 
     def first_day(self, analysis: Analysis) -> int | None:
         """Return the first day of the window relative to the start; None if unbounded."""

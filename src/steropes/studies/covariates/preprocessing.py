@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from steropes.errors import DataError
 from steropes.studies.covariates.feature_extraction import Features
-from steropes.studies.execution.validation import share, whole, yes_or_no
+from steropes.studies.execution.setting_types import Count, Share, YesNo
+from steropes.studies.execution.settings_classes import Settings
 
 __all__ = ["Tidied", "TidyRules", "tidy"]
 
@@ -21,8 +22,7 @@ class NothingLeftError(DataError):
     """Raised when no covariate is common enough."""
 
 
-@dataclass(frozen=True)
-class TidyRules:
+class TidyRules(Settings):
     """Rules for filtering and scaling covariates before a model is fitted.
 
     Attributes
@@ -40,16 +40,10 @@ class TidyRules:
         Covariates that fewer people have are dropped too, whatever analysis they are of.
     """
 
-    min_share: float = 0.001
-    drop_redundant: bool = True
-    normalize: bool = True
-    min_people: int = 0
-
-    def __post_init__(self) -> None:
-        share("min_share", self.min_share)
-        whole("min_people", self.min_people, 0)
-        yes_or_no("drop_redundant", self.drop_redundant)
-        yes_or_no("normalize", self.normalize)
+    min_share: Share = 0.001
+    drop_redundant: YesNo = True
+    normalize: YesNo = True
+    min_people: Count = 0
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -8,7 +8,7 @@ from steropes.errors import DataError
 from steropes.studies.database.descendants import has_links
 from steropes.studies.database.omop import Naming, OmopDatabase, RecordsOf
 from steropes.studies.disclosure import LEAST, shown
-from steropes.studies.execution.validation import whole
+from steropes.studies.execution.setting_types import Whole
 from steropes.studies.report.plain_text import plain_text
 
 __all__ = ["find_concepts"]
@@ -51,7 +51,7 @@ def find_concepts(
     listed = words.split()
     if not listed:
         raise DataError("give a word to search for")
-    whole("limit", limit, 1)
+    Whole(1).require("limit", limit)
     have = db.columns("concept")
     more = {c: c if c in have else "NULL" for c in ("domain_id", "vocabulary_id")}
     number = listed[0] if len(listed) == 1 and listed[0].isdigit() else None

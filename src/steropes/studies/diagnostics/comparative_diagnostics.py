@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field
 from typing import Literal
 
-from steropes.errors import DataError
+from steropes.studies.execution.setting_types import Positive
+from steropes.studies.execution.settings_classes import Settings
 
 __all__ = ["DiagnosticThresholds", "Diagnostics", "Verdict"]
 
 Verdict = Literal["PASS", "FAIL", "NOT EVALUATED"]
 
 
-@dataclass(frozen=True)
-class DiagnosticThresholds:
+class DiagnosticThresholds(Settings):
     """What a diagnostic must reach for a result to be shown; None leaves it out.
 
     Attributes
@@ -42,23 +42,15 @@ class DiagnosticThresholds:
     The last two are told beside a result and do not hide it.
     """
 
-    detectable: float | None = 10.0
-    systematic_error: float | None = 0.25
-    balance: float | None = 0.1
-    balance_p: float | None = None
-    equipoise: float | None = 0.2
-    generalizability: float | None = 999.0
-    attrition: float | None = None
-    outcomes: float | None = 5.0
-    tied: float | None = 0.1
-
-    def __post_init__(self) -> None:
-        for f in fields(self):
-            value = getattr(self, f.name)
-            if value is not None and not (isinstance(value, int | float) and value >= 0):
-                raise DataError(
-                    f"the threshold {f.name} must be a number of 0 or more, not {value!r}"
-                )
+    detectable: Positive | None = 10.0
+    systematic_error: Positive | None = 0.25
+    balance: Positive | None = 0.1
+    balance_p: Positive | None = None
+    equipoise: Positive | None = 0.2
+    generalizability: Positive | None = 999.0
+    attrition: Positive | None = None
+    outcomes: Positive | None = 5.0
+    tied: Positive | None = 0.1
 
 
 @dataclass(frozen=True)
@@ -105,7 +97,7 @@ class Diagnostics:
     converged: bool | None = None
     unconverged: str = ""
     adjusted: bool | None = None
-    thresholds: DiagnosticThresholds = DiagnosticThresholds()
+    thresholds: DiagnosticThresholds = field(default_factory=DiagnosticThresholds)
 
     @property
     def balance_verdict(self) -> Verdict:

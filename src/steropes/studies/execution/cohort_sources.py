@@ -6,6 +6,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import BeforeValidator
 
 from steropes.errors import DataError
 from steropes.studies.cohorts.circe import circe_cohorts, definition_text, entry_records
@@ -19,7 +22,9 @@ from steropes.studies.cohorts.cohort_builders import (
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.database.descendants import Descendants
 from steropes.studies.database.omop import OmopDatabase, RecordsOf
-from steropes.studies.execution.settings_parser import Source
+from steropes.studies.execution.setting_types import ById, Count
+from steropes.studies.execution.settings_classes import Settings
+from steropes.studies.execution.settings_file import Source
 
 __all__ = ["CohortSources", "MadeCohorts"]
 
@@ -43,8 +48,11 @@ class MadeCohorts:
     refused: dict[int, str]
 
 
-@dataclass(frozen=True)
-class CohortSources:
+# A definition as JSON; a file is read when the settings are created.
+Definition = Annotated[str, BeforeValidator(definition_text)]
+
+
+class CohortSources(Settings):
     """Where the cohorts of a grid come from; each may be given by one of the four ways.
 
     Attributes
@@ -64,10 +72,10 @@ class CohortSources:
 
     table: str = ""
     schema: str = ""
-    drugs: dict[int, ConceptSet] = field(default_factory=dict)
-    conditions: dict[int, ConceptSet] = field(default_factory=dict)
-    definitions: dict[int, str] = field(default_factory=dict)
-    names: dict[int, str] = field(default_factory=dict)
+    drugs: ById[Count, ConceptSet] = field(default_factory=dict)
+    conditions: ById[Count, ConceptSet] = field(default_factory=dict)
+    definitions: ById[Count, Definition] = field(default_factory=dict)
+    names: ById[Count, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         listed = [*self.drugs, *self.conditions, *self.definitions]
@@ -78,8 +86,6 @@ class CohortSources:
             raise DataError(
                 "name a cohort table, or define cohorts of drugs, conditions or definitions"
             )
-        texts = {i: definition_text(d) for i, d in self.definitions.items()}
-        object.__setattr__(self, "definitions", texts)
 
     def make(self, db: OmopDatabase, wanted: set[int]) -> MadeCohorts:
         """The cohorts that were asked for; what cannot be made is told and left out."""

@@ -12,9 +12,9 @@ import pandas as pd
 from steropes.studies.diagnostics.comparative_blinding import blinded
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.execution.grid_steps import ComparativeDesign
+from steropes.studies.execution.setting_types import Whole
 from steropes.studies.execution.specification import GridSpec
 from steropes.studies.execution.study_design import DesignResults, run_design
-from steropes.studies.execution.validation import whole
 
 __all__ = ["GridResults", "run_grid"]
 
@@ -100,7 +100,7 @@ def run_grid(
         of something else. What goes wrong with one result is told in the table ``note``, and the
         rest goes on.
     """
-    whole("jobs", jobs, 1)
+    Whole(1).require("jobs", jobs)
     design = ComparativeDesign(spec, jobs)
     path, tables, rules = run_design(
         design, database, output, jobs=jobs, disclosure=disclosure, progress=progress

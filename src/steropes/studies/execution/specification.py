@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_builders import ConceptSet
@@ -14,19 +14,19 @@ from steropes.studies.cohorts.study_population import TimeAtRisk
 from steropes.studies.comparative.cohort_method_presets import cohort_method
 from steropes.studies.comparative.positive_controls import PositiveControls
 from steropes.studies.comparative.settings import Outcome, Question, StudyAnalysis
-from steropes.studies.database.column_types import require_time_zone
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
 from steropes.studies.execution.cohort_sources import CohortSources, MadeCohorts, with_texts
 from steropes.studies.execution.reference_checks import check_references
-from steropes.studies.execution.settings_parser import Place, Source, build, schema_of
-from steropes.studies.execution.validation import text, whole
+from steropes.studies.execution.schema_generation import schema_of
+from steropes.studies.execution.setting_types import ConceptId, Count, Listed, Name, TimeZone, Whole
+from steropes.studies.execution.settings_classes import Settings
+from steropes.studies.execution.settings_file import Place, Source
 
 __all__ = ["CohortSources", "ControlSet", "GridSpec", "RiskWindow", "grid_schema", "read_spec"]
 
 
-@dataclass(frozen=True)
-class ControlSet:
+class ControlSet(Settings):
     """Outcomes whose effect is known: to be none, and what is made of those.
 
     Attributes
@@ -39,8 +39,8 @@ class ControlSet:
         Make positive controls of all negative ones, of the ratios that are listed.
     """
 
-    cohorts: tuple[int, ...] = ()
-    concepts: tuple[int, ...] = ()
+    cohorts: Listed[Count] = ()
+    concepts: Listed[ConceptId] = ()
     positive: PositiveControls | None = None
 
     def __post_init__(self) -> None:
@@ -50,8 +50,7 @@ class ControlSet:
             raise DataError(f"negative control {twice} is listed twice")
 
 
-@dataclass(frozen=True)
-class RiskWindow:
+class RiskWindow(Settings):
     """A time at risk by which analyses are repeated.
 
     Attributes
@@ -65,18 +64,13 @@ class RiskWindow:
         Ids of the analyses that it is for. Default: all.
     """
 
-    id: int
+    id: Annotated[int, Whole(1, 99)]
     description: str = ""
     at_risk: TimeAtRisk = field(default_factory=TimeAtRisk)
-    analyses: tuple[int, ...] = ()
-
-    def __post_init__(self) -> None:
-        whole("id", self.id, 1, 99)
-        object.__setattr__(self, "analyses", tuple(int(a) for a in self.analyses))
+    analyses: Listed[Count] = ()
 
 
-@dataclass(frozen=True)
-class GridSpec:
+class GridSpec(Settings):
     """Questions × outcomes × analyses.
 
     Attributes
@@ -101,15 +95,15 @@ class GridSpec:
     """
 
     cohorts: CohortSources
-    question: tuple[Question, ...]
-    analysis: tuple[StudyAnalysis, ...]
+    question: Listed[Question]
+    analysis: Listed[StudyAnalysis]
     controls: ControlSet = field(default_factory=ControlSet)
     thresholds: DiagnosticThresholds = field(default_factory=DiagnosticThresholds)
-    database_id: str = "database"
-    schema: str = "main"
-    min_cell: int | None = None
-    window: tuple[RiskWindow, ...] = ()
-    time_zone: str = "UTC"
+    database_id: Name = "database"
+    schema: Name = "main"
+    min_cell: Count | None = None
+    window: Listed[RiskWindow] = ()
+    time_zone: TimeZone = "UTC"
 
     def __post_init__(self) -> None:
         for name in ("question", "analysis"):
@@ -130,11 +124,6 @@ class GridSpec:
         repeated = {*self.controls.concepts} & {*c.drugs, *c.conditions, *c.definitions}
         if repeated:
             raise DataError(f"control {min(repeated)} is also the id of a cohort")
-        text("database_id", self.database_id)
-        text("schema", self.schema)
-        require_time_zone(self.time_zone)
-        if self.min_cell is not None:
-            whole("min_cell", self.min_cell, 0)
         _check_controls(self.controls, self.question)
         if self.controls.positive is not None:
             self.controls.positive.analysis(self.analyses)
@@ -267,7 +256,7 @@ def read_spec(source: str | Path | Mapping[str, Any]) -> GridSpec:
     listed = values.get("analysis", [])
     if isinstance(listed, list):
         values["analysis"] = [_preset(a, read, ("analysis", i)) for i, a in enumerate(listed)]
-    spec: GridSpec = build(GridSpec, values, read)
+    spec = GridSpec.read(values, read)
     check_references(spec, read)
     return spec
 

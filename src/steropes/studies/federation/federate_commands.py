@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -177,7 +178,7 @@ def schema(
 ) -> None:
     """Print the JSON Schema of a message, for sites that use other languages."""
     from steropes.federated import FederatedPlan, message_schema
-    from steropes.studies.execution.settings_parser import schema_of
+    from steropes.studies.execution.schema_generation import schema_of
 
     print(json.dumps(schema_of(FederatedPlan) if plan else message_schema(), indent=1))
 
@@ -185,12 +186,15 @@ def schema(
 def _plan(path: Path, **given: int | None) -> FederatedPlan:
     """Read a plan and override its settings by the command line."""
     from steropes.federated import FederatedPlan
-    from steropes.studies.execution.settings_parser import Source, build
+    from steropes.studies.execution.settings_file import Source
 
     source = Source.read(path)
     source.values |= {name: value for name, value in given.items() if value is not None}
-    made: FederatedPlan = build(FederatedPlan, source.values, source)
-    return made
+    try:
+        return FederatedPlan.from_dict(source.values)
+    except DataError as error:  # It names a setting, the line of which the file knows.
+        named = [w for w in re.findall(r"\w+", str(error)) if w in source.values]
+        raise DataError(f"{source.where(tuple(named[:1]))}: {error}") from None
 
 
 def _show(found: FederatedResult | FederatedProfiles) -> None:

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Annotated, Literal
 
 from steropes.errors import DataError
-from steropes.studies.execution.validation import LONGEST, real, whole, yes_or_no
+from steropes.studies.execution.setting_types import (
+    Count,
+    CovariateIds,
+    Folds,
+    Number,
+    Positive,
+    RiskDays,
+    Whole,
+    YesNo,
+)
+from steropes.studies.execution.settings_classes import Settings
 from steropes.studies.outcomes.two_group_cox import Ties
 
 __all__ = ["Interval", "Kind", "OutcomeModel"]
@@ -15,8 +24,7 @@ Kind = Literal["cox", "fine-gray", "logistic", "poisson"]
 Interval = Literal["auto", "profile", "wald", "robust", "bootstrap"]
 
 
-@dataclass(frozen=True)
-class OutcomeModel:
+class OutcomeModel(Settings):
     """Settings of the outcome model.
 
     Attributes
@@ -62,41 +70,22 @@ class OutcomeModel:
 
     kind: Kind = "cox"
     ties: Ties = "efron"
-    stratified: bool = False
-    weighted: bool = False
-    covariates: bool = False
-    variance: float | None = None
-    folds: int = 10
-    seed: int = 1
-    include: tuple[int, ...] = ()
-    exclude: tuple[int, ...] = ()
-    interactions: tuple[int, ...] = ()
+    stratified: YesNo = False
+    weighted: YesNo = False
+    covariates: YesNo = False
+    variance: Positive | None = None
+    folds: Folds = 10
+    seed: Count = 1
+    include: CovariateIds = ()
+    exclude: CovariateIds = ()
+    interactions: CovariateIds = ()
     interval: Interval = "auto"
-    draws: int = 200
-    lowest: float = 0.1
-    highest: float = 10.0
-    horizon: int | None = None
+    draws: Annotated[int, Whole(10)] = 200
+    lowest: Annotated[float, Number(1e-6, 1)] = 0.1
+    highest: Annotated[float, Number(1, 1e6)] = 10.0
+    horizon: RiskDays | None = None
 
     def __post_init__(self) -> None:
-        named = {"kind": Kind, "ties": Ties, "interval": Interval}
-        for name, allowed in ((n, get_args(values)) for n, values in named.items()):
-            if getattr(self, name) not in allowed:
-                raise DataError(
-                    f"{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}"
-                )
-        for name in ("stratified", "weighted", "covariates"):
-            yes_or_no(name, getattr(self, name))
-        if self.variance is not None:
-            real("variance", self.variance)
-        whole("folds", self.folds, 2)
-        whole("seed", self.seed, 0)
-        whole("draws", self.draws, 10)
-        if self.horizon is not None:
-            whole("horizon", self.horizon, 1, LONGEST)
-        real("lowest", self.lowest, 1e-6, 1)
-        real("highest", self.highest, 1, 1e6)
-        for name in ("include", "exclude", "interactions"):
-            object.__setattr__(self, name, tuple(int(c) for c in getattr(self, name)))
         if self.kind == "fine-gray" and self.stratified:
             raise DataError("a Fine-Gray model within matched sets is not defined; weight instead")
         if self.covariates and self.interval in ("wald", "robust"):

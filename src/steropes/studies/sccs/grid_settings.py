@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from steropes.errors import DataError
-from steropes.studies.database.column_types import require_time_zone
 from steropes.studies.execution.cohort_sources import CohortSources
-from steropes.studies.execution.validation import concept, real, text, whole
+from steropes.studies.execution.setting_types import (
+    ConceptId,
+    Count,
+    Listed,
+    Name,
+    TimeZone,
+    TrueRatio,
+)
+from steropes.studies.execution.settings_classes import Settings
 from steropes.studies.sccs.sccs_cohorts import cohort_settings
 from steropes.studies.sccs.sccs_positive_controls import SeriesPositives
 from steropes.studies.sccs.sccs_presets import analysis_setting_types, case_series_settings
@@ -22,8 +29,7 @@ __all__ = ["CaseSeriesGrid", "SeriesAnalysis", "SeriesQuestion"]
 SPLINES = ("age", "season", "calendar")
 
 
-@dataclass(frozen=True)
-class SeriesQuestion:
+class SeriesQuestion(Settings):
     """An exposure and an outcome.
 
     Attributes
@@ -33,17 +39,13 @@ class SeriesQuestion:
         Known effect: 1 for a negative control. Without it the question is of interest.
     """
 
-    exposure: int
-    outcome: int
-    true_ratio: float | None = None
+    exposure: ConceptId
+    outcome: ConceptId
+    true_ratio: TrueRatio | None = None
 
     def __post_init__(self) -> None:
-        concept("exposure", self.exposure)
-        concept("outcome", self.outcome)
         if self.exposure == self.outcome:
             raise DataError(f"exposure and outcome are the same, {self.exposure}")
-        if self.true_ratio is not None:
-            real("true_ratio", self.true_ratio, 1e-6, 1e6)
 
     @property
     def number(self) -> int:
@@ -51,8 +53,7 @@ class SeriesQuestion:
         return zlib.crc32(repr((self.exposure, self.outcome)).encode())
 
 
-@dataclass(frozen=True)
-class SeriesAnalysis:
+class SeriesAnalysis(Settings):
     """The settings of an analysis.
 
     Attributes
@@ -64,13 +65,11 @@ class SeriesAnalysis:
         Thresholds, ``min_cell``, ``schema`` and ``time_zone`` are the grid's.
     """
 
-    id: int
-    description: str
+    id: Count
+    description: Name
     settings: Mapping[str, Any]
 
     def __post_init__(self) -> None:
-        whole("id", self.id, 0)
-        text("description", self.description)
         known = {k: tuple(v) if isinstance(v, list) else v for k, v in self.settings.items()}
         for name in ("outcome", "exposure"):
             if name in known:
@@ -103,8 +102,7 @@ class SeriesAnalysis:
             raise DataError(f"analysis {self.id}: {error}") from None
 
 
-@dataclass(frozen=True)
-class CaseSeriesGrid:
+class CaseSeriesGrid(Settings):
     """Questions and analyses, all combinations of which are answered.
 
     Attributes
@@ -124,19 +122,17 @@ class CaseSeriesGrid:
         Time zone that determines the dates of instants; see `OmopDatabase`.
     """
 
-    questions: tuple[SeriesQuestion, ...]
-    analyses: tuple[SeriesAnalysis, ...]
+    questions: Listed[SeriesQuestion]
+    analyses: Listed[SeriesAnalysis]
     thresholds: Thresholds = field(default_factory=Thresholds)
-    database_id: str = "database"
-    schema: str = "main"
-    min_cell: int | None = None
+    database_id: Name = "database"
+    schema: Name = "main"
+    min_cell: Count | None = None
     positive: SeriesPositives | None = None
     cohorts: CohortSources | None = None
-    time_zone: str = "UTC"
+    time_zone: TimeZone = "UTC"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "questions", tuple(self.questions))
-        object.__setattr__(self, "analyses", tuple(self.analyses))
         for name in ("questions", "analyses"):
             if not getattr(self, name):
                 raise DataError(f"a grid of case series needs {name}")
@@ -148,8 +144,3 @@ class CaseSeriesGrid:
             if len({*ids}) < len(ids):
                 twice = next(i for i in ids if ids.count(i) > 1)
                 raise DataError(f"{kind} {twice} occurs twice; remove one of the two")
-        text("database_id", self.database_id)
-        text("schema", self.schema)
-        require_time_zone(self.time_zone)
-        if self.min_cell is not None:
-            whole("min_cell", self.min_cell, 0)

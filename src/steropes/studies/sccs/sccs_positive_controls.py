@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 import zlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_table import CohortTable
-from steropes.studies.controls.signal_injection import checked_ratios
+from steropes.studies.controls.signal_injection import Ratios, Tries
 from steropes.studies.database.dates import age_sql
 from steropes.studies.database.observation_periods import joined_periods, joined_spells
 from steropes.studies.database.omop import OmopDatabase, Workspace
-from steropes.studies.execution.validation import real, whole
+from steropes.studies.execution.setting_types import Count, Positive, Whole
+from steropes.studies.execution.settings_classes import Settings
 from steropes.studies.sccs.era_sources import EraSources
 from steropes.studies.sccs.settings import CaseRules
 
@@ -29,8 +29,7 @@ FIRST = 1 << 32  # Ids from here on cannot occur in a cohort table with 32-bit i
 Anchor = Literal["start", "end"]
 
 
-@dataclass(frozen=True)
-class SeriesPositives:
+class SeriesPositives(Settings):
     """Rules for positive controls from the negative controls of a grid of case series.
 
     Attributes
@@ -49,25 +48,14 @@ class SeriesPositives:
     seed : int, default 1
     """
 
-    ratios: tuple[float, ...] = (1.5, 2.0, 4.0)
-    min_outcomes: int = 25
-    risk_start: int = 0
-    risk_end: int = 0
+    ratios: Ratios = (1.5, 2.0, 4.0)
+    min_outcomes: Annotated[int, Whole(1)] = 25
+    risk_start: Annotated[int, Whole(-10_000, 10_000)] = 0
+    risk_end: Annotated[int, Whole(-10_000, 10_000)] = 0
     risk_end_at: Anchor = "end"
-    precision: float = 0.01
-    tries: int = 100
-    seed: int = 1
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "ratios", checked_ratios(self.ratios))
-        whole("min_outcomes", self.min_outcomes, 1)
-        whole("risk_start", self.risk_start, -10_000, 10_000)
-        whole("risk_end", self.risk_end, -10_000, 10_000)
-        if self.risk_end_at not in get_args(Anchor):
-            raise DataError(f"risk_end_at must be 'start' or 'end', not {self.risk_end_at!r}")
-        real("precision", self.precision)
-        whole("tries", self.tries, 1, 100_000)
-        whole("seed", self.seed, 0)
+    precision: Positive = 0.01
+    tries: Tries = 100
+    seed: Count = 1
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterator
-from typing import Any, get_type_hints
+from typing import Any, ClassVar, get_origin, get_type_hints
 
 from steropes.errors import DataError
-from steropes.studies.execution.validation import whole, yes_or_no
+from steropes.studies.execution.schema_generation import field_descriptions
+from steropes.studies.execution.setting_types import (
+    LONGEST,
+    ConceptId,
+    Days,
+    Offset,
+    Whole,
+    YesNo,
+)
 from steropes.studies.sccs.settings import (
     Anchor,
     CaseRules,
@@ -20,6 +27,7 @@ __all__ = [
     "ALL_DRUGS",
     "EXPOSURE",
     "PRE_EXPOSURE",
+    "analysis_setting_descriptions",
     "analysis_setting_types",
     "case_series_settings",
 ]
@@ -32,16 +40,16 @@ def case_series_settings(
     outcome: int,
     exposure: int | None = None,
     *,
-    risk_start: int = 0,
-    risk_end: int = 0,
+    risk_start: Offset = 0,
+    risk_end: Offset = 0,
     risk_start_at: Anchor = "start",
     risk_end_at: Anchor = "end",
-    first_only: bool = False,
-    by_concept: bool = False,
-    pre_exposure_days: int = 30,
-    others: bool = False,
-    indication: int | None = None,
-    control: tuple[int, int] | None = None,
+    first_only: YesNo = False,
+    by_concept: YesNo = False,
+    pre_exposure_days: Days = 30,
+    others: YesNo = False,
+    indication: ConceptId | None = None,
+    control: tuple[Offset, Offset] | None = None,
     **more: Any,
 ) -> CaseSeriesSettings:
     """Define a case series of one exposure, or of all drugs at once.
@@ -79,9 +87,7 @@ def case_series_settings(
     >>> [w.label for w in case_series_settings(192671, 1118084).windows]
     ['exposure', 'pre-exposure']
     """
-    whole("pre_exposure_days", pre_exposure_days, 0)
-    yes_or_no("others", others)
-    yes_or_no("by_concept", by_concept)
+    Whole(0, LONGEST).require("pre_exposure_days", pre_exposure_days)
     if exposure is None:
         for name, value in (
             ("indication", indication), ("control", control), ("by_concept", by_concept or None),
@@ -157,20 +163,17 @@ def analysis_setting_types() -> dict[str, Any]:
     They are the arguments of `case_series_settings` except the question (exposure and outcome) and
     the settings that all analyses of a grid share.
     """
-    asked = ("outcome", "exposure", "more", "return")
-    made = (
-        "cases",
-        "windows",
-        "control",
-        "thresholds",
-        "min_cell",
-        "schema",
-        "time_zone",
-        "unblind",
-    )
-    words = get_type_hints(case_series_settings)
-    found = {k: v for k, v in words.items() if k not in asked}
-    found |= {k: v for k, v in get_type_hints(CaseRules).items() if k not in asked}
-    found |= {k: v for k, v in get_type_hints(CaseSeriesSettings).items() if k not in made}
-    periods = tuple[tuple[dt.date | str, ...], ...]  # an open end is an empty text there
-    return {**found, "control": words["control"], "study_periods": periods}
+    asked = {"outcome", "exposure", "more", "return"}
+    shared = {"cases", "windows", "thresholds", "min_cell", "schema", "time_zone", "unblind"}
+    found: dict[str, Any] = {}
+    for part in (case_series_settings, CaseRules, CaseSeriesSettings):
+        words = get_type_hints(part, include_extras=True)
+        found = {k: v for k, v in words.items() if k not in asked | shared} | found
+    return {k: v for k, v in found.items() if get_origin(v) is not ClassVar}
+
+
+def analysis_setting_descriptions() -> dict[str, str]:
+    """Describe the settings of an analysis in a grid by the docstrings that declare them."""
+    of_model, of_cases = field_descriptions(CaseSeriesSettings), field_descriptions(CaseRules)
+    described = of_model | of_cases | field_descriptions(case_series_settings)
+    return {name: described[name] for name in analysis_setting_types()}

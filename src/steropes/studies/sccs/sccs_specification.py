@@ -2,36 +2,51 @@
 
 from __future__ import annotations
 
-import dataclasses
+import types
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from steropes.errors import DataError
 from steropes.studies.execution.cohort_sources import CohortSources, with_texts
-from steropes.studies.execution.settings_parser import (
-    Source,
-    build,
-    must_be_list,
-    schema_of,
-    schema_part,
-)
+from steropes.studies.execution.schema_generation import schema_of
+from steropes.studies.execution.setting_types import ConceptId, Count, Listed, Name, TimeZone
+from steropes.studies.execution.settings_classes import Settings
+from steropes.studies.execution.settings_file import Source
 from steropes.studies.sccs.grid_settings import (
-    SPLINES,
     CaseSeriesGrid,
     SeriesAnalysis,
     SeriesQuestion,
 )
 from steropes.studies.sccs.sccs_positive_controls import SeriesPositives
-from steropes.studies.sccs.sccs_presets import analysis_setting_types
+from steropes.studies.sccs.sccs_presets import analysis_setting_descriptions, analysis_setting_types
 from steropes.studies.sccs.sccs_thresholds import Thresholds
 
 __all__ = ["case_series_grid_schema", "read_case_series_grid"]
 
 
-@dataclass(frozen=True)
-class CaseSeriesSpecification:
+def _analysis_table() -> type[Settings]:
+    """Create the class of an analysis in a specification; omitted settings are None."""
+    described = analysis_setting_descriptions()
+    words = {name: hint | None for name, hint in analysis_setting_types().items()}
+    listed = "\n".join(f"{name}\n    {text}" for name, text in described.items())
+    body = {
+        "__annotations__": {"id": Count, "description": Name, **words},
+        "__doc__": f"Settings of an analysis.\n\nAttributes\n----------\n{listed}",
+        "__module__": __name__,
+        "description": "case series",
+        **dict.fromkeys(words),
+    }
+    return types.new_class(
+        "SeriesAnalysis", (Settings,), exec_body=lambda names: names.update(body)
+    )
+
+
+AnalysisTable: Any = _analysis_table()
+
+
+class CaseSeriesSpecification(Settings):
     """Questions and analyses of a grid of case series.
 
     Attributes
@@ -45,44 +60,21 @@ class CaseSeriesSpecification:
         As in `CaseSeriesGrid`.
     """
 
-    question: tuple[SeriesQuestion, ...]
-    controls: tuple[int, ...] = ()
+    question: Listed[SeriesQuestion]
+    analysis: Listed[AnalysisTable]
+    controls: Listed[ConceptId] = ()
     positive: SeriesPositives | None = None
     thresholds: Thresholds = field(default_factory=Thresholds)
     cohorts: CohortSources | None = None
-    database_id: str = "database"
-    schema: str = "main"
-    min_cell: int | None = None
-    time_zone: str = "UTC"
-
-
-def _analysis_class() -> type:
-    """Create the class of an analysis in a specification; omitted settings are None."""
-    words = [(name, hint, field(default=None)) for name, hint in analysis_setting_types().items()]
-    own: list[Any] = [("id", int), ("description", str, field(default="case series"))]
-    made = dataclasses.make_dataclass("SeriesAnalysis", [*own, *words], frozen=True)
-    made.__doc__ = "How questions are answered; defaults are those of `case_series_settings`."
-    return made
+    database_id: Name = "database"
+    schema: Name = "main"
+    min_cell: Count | None = None
+    time_zone: TimeZone = "UTC"
 
 
 def case_series_grid_schema() -> dict[str, Any]:
     """Return the JSON Schema of a specification."""
-    schema = schema_of(CaseSeriesSpecification)
-    kinds = schema["$defs"]
-    schema["properties"]["analysis"] = {
-        "type": "array",
-        "items": schema_part(_analysis_class(), kinds),
-    }
-    schema["required"].append("analysis")
-    # The first field alone is accepted too: a number of knots, or the ratios.
-    schema["properties"]["positive"]["anyOf"].append(
-        kinds["SeriesPositives"]["properties"]["ratios"]
-    )
-    for name in SPLINES:
-        kinds["SeriesAnalysis"]["properties"][name]["anyOf"].append(
-            kinds["Spline"]["properties"]["knots"]
-        )
-    return schema
+    return schema_of(CaseSeriesSpecification)
 
 
 def read_case_series_grid(path: str | Path) -> CaseSeriesGrid:
@@ -104,13 +96,18 @@ def read_case_series_grid(path: str | Path) -> CaseSeriesGrid:
     path = Path(path)
     source = Source.read(path)
     values = dict(source.values)
-    asked = values.pop("analysis", [])
     if "cohorts" in values:
         values["cohorts"] = with_texts(values["cohorts"], path.parent, source)
-    spec = build(CaseSeriesSpecification, values, source)
+    listed = values.get("analysis")
+    for k, table in enumerate(listed if isinstance(listed, list) else ()):
+        for name in ("outcome", "exposure"):
+            if isinstance(table, Mapping) and name in table:
+                where = source.where(("analysis", k, name))
+                raise DataError(f"{where}: {name} belongs to the questions")
+    spec = CaseSeriesSpecification.read(values, source)
     return CaseSeriesGrid(
-        _questions(spec, source), _analyses(asked, source), spec.thresholds, spec.database_id,
-        spec.schema, spec.min_cell, spec.positive, spec.cohorts, spec.time_zone,
+        _questions(spec, source), tuple(_analysis(a) for a in spec.analysis), spec.thresholds,
+        spec.database_id, spec.schema, spec.min_cell, spec.positive, spec.cohorts, spec.time_zone,
     )  # fmt: skip
 
 
@@ -139,22 +136,7 @@ def _questions(spec: CaseSeriesSpecification, source: Source) -> tuple[SeriesQue
     return tuple(made)
 
 
-def _analyses(asked: Any, source: Source) -> tuple[SeriesAnalysis, ...]:
-    """Parse the analyses of a specification."""
-    if not isinstance(asked, list):
-        raise DataError(f"{source.where(('analysis',))}: {must_be_list('analysis')}")
-    cls, found = _analysis_class(), []
-    for k, values in enumerate(asked):
-        place = ("analysis", k)
-        for name in ("outcome", "exposure"):
-            if isinstance(values, Mapping) and name in values:
-                raise DataError(f"{source.where((*place, name))}: {name} belongs to the questions")
-        made = build(cls, values, source, place)
-        given = {f.name: getattr(made, f.name) for f in dataclasses.fields(cls)}
-        number, description = given.pop("id"), given.pop("description")
-        settings = {k: v for k, v in given.items() if v is not None}
-        try:
-            found.append(SeriesAnalysis(number, description, settings))
-        except DataError as error:
-            raise DataError(f"{source.where(place)}: {error}") from None
-    return tuple(found)
+def _analysis(table: Any) -> SeriesAnalysis:
+    """Keep the settings of an analysis that are given."""
+    given = {k: v for k, v in vars(table).items() if v is not None}
+    return SeriesAnalysis(given.pop("id"), given.pop("description"), given)

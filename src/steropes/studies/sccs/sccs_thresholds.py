@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Annotated
 
-from steropes.errors import DataError
-from steropes.studies.execution.validation import real, share
+from pydantic import AfterValidator
+
+from steropes.studies.execution.setting_types import Number, Positive, Share
+from steropes.studies.execution.settings_classes import Settings
 
 __all__ = ["Thresholds"]
 
 
-@dataclass(frozen=True)
-class Thresholds:
+def _ordered(bounds: tuple[float, float]) -> tuple[float, float]:
+    """Return two bounds, the lower one first."""
+    if bounds[1] < bounds[0]:
+        raise ValueError(f"must be (lower, upper), not {bounds}")
+    return bounds
+
+
+Bounds = Annotated[tuple[Positive, Positive], AfterValidator(_ordered)]
+AtLeastOne = Annotated[float, Number(1.0)]
+
+
+class Thresholds(Settings):
     """Thresholds of the diagnostics; the defaults are those of SelfControlledCaseSeries 6.
 
     Attributes
@@ -31,24 +43,10 @@ class Thresholds:
         The expected absolute systematic error has to be below it.
     """
 
-    time_ratio: float = 1.1
-    time_alpha: float = 0.05
-    pre_exposure: tuple[float, float] = (0.8, 1.25)
-    end_of_observation: tuple[float, float] = (0.5, 2.0)
-    prevalence: float = 0.1
-    detectable: float = 10.0
-    ease: float = 0.25
-
-    def __post_init__(self) -> None:
-        real("time_ratio", self.time_ratio, 1.0)
-        share("time_alpha", self.time_alpha)
-        share("prevalence", self.prevalence)
-        real("detectable", self.detectable, 1.0)
-        real("ease", self.ease)
-        for name in ("pre_exposure", "end_of_observation"):
-            low, high = getattr(self, name)
-            real(name, low)
-            real(name, high)
-            if high < low:
-                raise DataError(f"{name} must be (lower, upper), not {(low, high)}")
-            object.__setattr__(self, name, (float(low), float(high)))
+    time_ratio: AtLeastOne = 1.1
+    time_alpha: Share = 0.05
+    pre_exposure: Bounds = (0.8, 1.25)
+    end_of_observation: Bounds = (0.5, 2.0)
+    prevalence: Share = 0.1
+    detectable: AtLeastOne = 10.0
+    ease: Positive = 0.25

@@ -3,33 +3,81 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Literal, get_args
+from dataclasses import field
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator
 
 from steropes.errors import DataError
-from steropes.studies.database.column_types import require_time_zone
 from steropes.studies.database.dates import AgeRule, calendar_date
-from steropes.studies.execution.validation import (
-    LONGEST,
-    concept,
-    concepts,
-    real,
-    text,
-    whole,
-    yes_or_no,
+from steropes.studies.execution.setting_types import (
+    Age,
+    ConceptId,
+    Count,
+    Days,
+    Folds,
+    Listed,
+    Name,
+    Number,
+    Offset,
+    TimeZone,
+    Whole,
+    YesNo,
 )
+from steropes.studies.execution.settings_classes import Settings
 from steropes.studies.sccs.sccs_thresholds import Thresholds
 
 __all__ = ["CaseRules", "CaseSeriesSettings", "ExposureWindow", "Spline", "control_window"]
 
 Anchor = Literal["start", "end"]
 Kind = Literal["exposure", "condition"]
-LARGEST_ID = 2**31 - 1
 
 
-@dataclass(frozen=True)
-class ExposureWindow:
+def _periods(periods: Any) -> tuple[tuple[dt.date | None, dt.date | None], ...]:
+    """Check and sort the study periods."""
+    if isinstance(periods, str) or not isinstance(periods, Sequence):
+        raise ValueError(f"must be a list of (start, end), not {periods!r}")
+    found = []
+    for pair in periods:
+        if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
+            raise ValueError(f"each must be (start, end), not {pair!r}")
+        start, end = (_date(d) for d in pair)
+        if start is not None and end is not None and end < start:
+            raise ValueError(f"a study period ends on {end}, before it starts on {start}")
+        found.append((start, end))
+    found.sort(key=lambda p: p[0] or dt.date.min)
+    for a, b in itertools.pairwise(found):
+        if a[1] is None or b[0] is None or b[0] <= a[1]:
+            raise ValueError("study periods overlap")
+    return tuple(found)
+
+
+def _date(value: object) -> dt.date | None:
+    """Convert a date or text to a date; an open end is None, or in files false or empty text."""
+    if value is None or value is False or value == "":
+        return None
+    return calendar_date("the start or end of a study period", value)
+
+
+def _knots(knots: Any) -> Any:
+    """Check a number of knots or their positions."""
+    if isinstance(knots, int):
+        return Whole(3, 100).check(knots)
+    if isinstance(knots, str) or not isinstance(knots, Sequence):
+        raise ValueError(f"must be a number of knots or a list of them, not {knots!r}")
+    found = tuple(Number().check(k) for k in knots)
+    if len(found) < 3 or any(b <= a for a, b in itertools.pairwise(found)):
+        raise ValueError("knots must be at least three, each above the one before")
+    return found
+
+
+Periods = Annotated[tuple[tuple[dt.date | None, dt.date | None], ...], BeforeValidator(_periods)]
+Variance = Annotated[float, Number(1e-12)]
+
+
+class ExposureWindow(Settings):
     """A period around eras in which a 0/1 covariate is one.
 
     Eras that overlap or touch count as one era. A window ends before the next era of the same
@@ -66,39 +114,24 @@ class ExposureWindow:
         as a confounder.
     """
 
-    label: str
-    eras: tuple[int, ...] | None = None
-    exclude: tuple[int, ...] = ()
-    start: int = 0
-    end: int = 0
+    label: Name
+    eras: Listed[ConceptId] | None = None
+    exclude: Listed[ConceptId] = ()
+    start: Offset = 0
+    end: Offset = 0
     start_at: Anchor = "start"
     end_at: Anchor = "end"
-    by_concept: bool = False
-    first_only: bool = False
-    penalized: bool = False
-    of_interest: bool = False
-    profile: bool = False
-    pre_exposure: bool | None = None
+    by_concept: YesNo = False
+    first_only: YesNo = False
+    penalized: YesNo = False
+    of_interest: YesNo = False
+    profile: YesNo = False
+    pre_exposure: YesNo | None = None
     kind: Kind = "exposure"
 
     def __post_init__(self) -> None:
-        text("label", self.label)
-        if self.eras is not None:
-            object.__setattr__(self, "eras", concepts("eras", self.eras))
-        object.__setattr__(self, "exclude", concepts("exclude", self.exclude))
-        for name in ("start", "end"):
-            whole(name, getattr(self, name), -LONGEST, LONGEST)
-        for name, allowed in (
-            ("start_at", ("start", "end")),
-            ("end_at", ("start", "end")),
-            ("kind", ("exposure", "condition")),
-        ):
-            _one_of(name, getattr(self, name), allowed)
-        for name in ("by_concept", "first_only", "penalized", "of_interest", "profile"):
-            yes_or_no(name, getattr(self, name))
         if self.pre_exposure is None:
             object.__setattr__(self, "pre_exposure", self.start < 0)
-        yes_or_no("pre_exposure", self.pre_exposure)
         if self.start_at == self.end_at and self.end < self.start:
             raise DataError(
                 f"window {self.label!r} ends on day {self.end}, before it starts on {self.start}"
@@ -124,8 +157,7 @@ def control_window(
     )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Spline:
+class Spline(Settings):
     """A quadratic B-spline of age, season or calendar time.
 
     Attributes
@@ -138,26 +170,11 @@ class Spline:
         Apply the prior to the spline.
     """
 
-    knots: int | tuple[float, ...] = 5
-    penalized: bool = False
-
-    def __post_init__(self) -> None:
-        yes_or_no("penalized", self.penalized)
-        if isinstance(self.knots, int) and not isinstance(self.knots, bool):
-            whole("knots", self.knots, 3, 100)
-            return
-        if isinstance(self.knots, str) or not isinstance(self.knots, Sequence):
-            raise DataError(f"knots must be a number of knots or a list of them: {self.knots!r}")
-        knots = tuple(float(k) for k in self.knots)
-        for k in knots:
-            real("every knot", k, -float("inf"))
-        if len(knots) < 3 or any(b <= a for a, b in zip(knots[:-1], knots[1:], strict=True)):
-            raise DataError("knots must be at least three, each above the one before")
-        object.__setattr__(self, "knots", knots)
+    knots: Annotated[int | tuple[float, ...], BeforeValidator(_knots)] = 5
+    penalized: YesNo = False
 
 
-@dataclass(frozen=True)
-class CaseRules:
+class CaseRules(Settings):
     """Rules that select the cases and the days that count.
 
     Attributes
@@ -199,52 +216,32 @@ class CaseRules:
         R's SelfControlledCaseSeries.
     """
 
-    outcome: int
+    outcome: ConceptId
     outcomes_from: Literal["condition_occurrence", "condition_era", "drug_era", "cohort"] = (
         "condition_occurrence"
     )
     exposures_from: Literal["drug_era", "cohort"] = "drug_era"
-    descendants: bool = True
-    nesting_cohort: int | None = None
-    study_periods: tuple[tuple[dt.date | None, dt.date | None], ...] = ()
-    first_outcome_only: bool = False
-    naive_days: int = 0
-    min_age: int | None = None
-    max_age: int | None = None
-    sexes: tuple[int, ...] = ()
-    restrict_to_exposure: int | None = None
-    max_cases: int = 0
-    min_eras: int = 0
-    seed: int = 1
+    descendants: YesNo = True
+    nesting_cohort: ConceptId | None = None
+    study_periods: Periods = ()
+    first_outcome_only: YesNo = False
+    naive_days: Count = 0
+    min_age: Age | None = None
+    max_age: Age | None = None
+    sexes: Listed[ConceptId] = ()
+    restrict_to_exposure: ConceptId | None = None
+    max_cases: Count = 0
+    min_eras: Count = 0
+    seed: Count = 1
     age_rule: AgeRule = "birthdays"
 
     def __post_init__(self) -> None:
-        concept("outcome", self.outcome)
-        _one_of("outcomes_from", self.outcomes_from, tuple(OUTCOMES))
-        _one_of("exposures_from", self.exposures_from, ("drug_era", "cohort"))
-        yes_or_no("descendants", self.descendants)
-        yes_or_no("first_outcome_only", self.first_outcome_only)
-        for name in ("nesting_cohort", "restrict_to_exposure"):
-            if getattr(self, name) is not None:
-                concept(name, getattr(self, name))
-        for name in ("naive_days", "max_cases", "min_eras", "seed"):
-            whole(name, getattr(self, name), 0)
-        for name in ("min_age", "max_age"):
-            if getattr(self, name) is not None:
-                whole(name, getattr(self, name), 0, 150)
-        _one_of("age_rule", self.age_rule, get_args(AgeRule))
         low, high = self.min_age, self.max_age
         if low is not None and high is not None and high < low:
             raise DataError(f"max_age {high} is below min_age {low}")
-        object.__setattr__(self, "sexes", concepts("sexes", self.sexes))
-        object.__setattr__(self, "study_periods", _periods(self.study_periods))
 
 
-OUTCOMES = ("condition_occurrence", "condition_era", "drug_era", "cohort")
-
-
-@dataclass(frozen=True)
-class CaseSeriesSettings:
+class CaseSeriesSettings(Settings):
     """Settings of a case series that determine its result for a given database.
 
     Attributes
@@ -293,50 +290,31 @@ class CaseSeriesSettings:
     """
 
     cases: CaseRules
-    windows: tuple[ExposureWindow, ...]
+    windows: Listed[ExposureWindow]
     control: ExposureWindow | None = None
     age: Spline | None = None
     season: Spline | None = None
     calendar: Spline | None = None
-    spline_cases: int = 10_000
-    end_of_observation_days: int = 30
-    event_dependent_observation: bool = False
+    spline_cases: Annotated[int, Whole(1)] = 10_000
+    end_of_observation_days: Days = 30
+    event_dependent_observation: YesNo = False
     prior: Literal["laplace", "normal", "hierarchical", "none"] = "laplace"
-    variance: float | None = None
-    group_variance: float = 1.0
+    variance: Variance | None = None
+    group_variance: Variance = 1.0
     class_length: Literal[1, 3, 4, 5] = 4
-    folds: int = 10
-    seed: int = 1
-    bootstrap: int = 0
-    level: float = 0.95
+    folds: Folds = 10
+    seed: Count = 1
+    bootstrap: Count = 0
+    level: Annotated[float, Number(0.5, 0.9999)] = 0.95
     thresholds: Thresholds = field(default_factory=Thresholds)
-    min_cell: int | None = None
-    schema: str = "main"
-    unblind: bool = False
-    time_zone: str = "UTC"
+    min_cell: Count | None = None
+    schema: Name = "main"
+    unblind: YesNo = False
+    time_zone: TimeZone = "UTC"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "windows", tuple(self.windows))
         if not self.windows:
             raise DataError("a case series needs at least one exposure window")
-        whole("spline_cases", self.spline_cases, 1)
-        whole("end_of_observation_days", self.end_of_observation_days, 0, LONGEST)
-        yes_or_no("event_dependent_observation", self.event_dependent_observation)
-        _one_of("prior", self.prior, ("laplace", "normal", "hierarchical", "none"))
-        real("group_variance", self.group_variance, 1e-12)
-        if self.class_length not in (1, 3, 4, 5):
-            raise DataError(f"class_length must be 1, 3, 4 or 5, not {self.class_length!r}")
-        whole("bootstrap", self.bootstrap, 0)
-        if self.variance is not None:
-            real("variance", self.variance, 1e-12)
-        whole("folds", self.folds, 2)
-        whole("seed", self.seed, 0)
-        real("level", self.level, 0.5, 0.9999)
-        if self.min_cell is not None:
-            whole("min_cell", self.min_cell, 0)
-        text("schema", self.schema)
-        require_time_zone(self.time_zone)
-        yes_or_no("unblind", self.unblind)
         if self.control is not None and (self.age or self.season or self.calendar):
             raise DataError(
                 "a self-controlled risk interval design compares days that are close together "
@@ -347,43 +325,7 @@ class CaseSeriesSettings:
                 "event_dependent_observation weights all of a person's time, of which a risk "
                 "interval design uses a part; choose one of the two"
             )
-        splines = {"age": self.age, "season": self.season, "calendar": self.calendar}
-        for name, spline in splines.items():
-            if spline is not None and not isinstance(spline, Spline):
-                raise DataError(f"{name} must be a Spline, such as Spline(5), not {spline!r}")
-        penalized = [w.penalized for w in self.windows]
-        penalized += [s.penalized for s in splines.values() if s is not None]
+        splines = (self.age, self.season, self.calendar)
+        penalized = [part.penalized for part in (*self.windows, *splines) if part is not None]
         if self.prior == "none" and any(penalized):
             raise DataError("a window or spline is penalized, but prior is 'none'")
-
-
-def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
-    """Raise unless a value is one of the allowed ones."""
-    if value not in allowed:
-        raise DataError(f"{name} must be one of {', '.join(map(repr, allowed))}, not {value!r}")
-
-
-def _periods(periods: object) -> tuple[tuple[dt.date | None, dt.date | None], ...]:
-    """Check and sort the study periods."""
-    if isinstance(periods, str) or not isinstance(periods, Sequence):
-        raise DataError(f"study_periods must be a list of (start, end), not {periods!r}")
-    found = []
-    for pair in periods:
-        if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
-            raise DataError(f"every one of study_periods must be (start, end), not {pair!r}")
-        start, end = (_date(d) for d in pair)
-        if start is not None and end is not None and end < start:
-            raise DataError(f"a study period ends on {end}, before it starts on {start}")
-        found.append((start, end))
-    found.sort(key=lambda p: p[0] or dt.date.min)
-    for a, b in zip(found[:-1], found[1:], strict=True):
-        if a[1] is None or b[0] is None or b[0] <= a[1]:
-            raise DataError("study_periods overlap")
-    return tuple(found)
-
-
-def _date(value: object) -> dt.date | None:
-    """Convert a date or text to a date; None or empty text is an open end."""
-    if value is None or value == "":
-        return None
-    return calendar_date("the start or end of a study period", value)

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
-import datetime as dt
 import itertools
 import json
 import re
-import types
 from bisect import bisect_left
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal
 
 from steropes.errors import DataError
-from steropes.studies.database.dates import calendar_date
 from steropes.studies.report.plain_text import plain_text
 
-__all__ = ["Source", "build", "convert", "must_be_list", "schema_of", "schema_part"]
+__all__ = ["Place", "Source", "place_name"]
 
 Place = tuple[str | int, ...]
 MOST_BYTES = 20_000_000  # of a specification; large published ones have two million
@@ -104,12 +100,24 @@ class Source:
 
     def where(self, place: Place) -> str:
         """The line of a value, for messages; of its table if it has none of its own."""
-        at = place
+        values, known = self.values, []
+        for part in place:  # Ids of cohorts are numbers in settings and texts in files.
+            known.append(str(part) if isinstance(values, dict) else part)
+            try:
+                values = values[known[-1]]
+            except (LookupError, TypeError):
+                values = None
+        at = tuple(known)
         while at and at not in self._lines:
             at = at[:-1]
-        named = ".".join(str(p) if isinstance(p, str) else f"[{p + 1}]" for p in place)
+        named = place_name(tuple(known))
         line = f", line {self._lines[at]}" if at else ""
         return f"{self.name}{line}{f' ({named})' if named else ''}"
+
+
+def place_name(place: Place) -> str:
+    """Format a place, such as ``question.[1].target``; items of lists are counted from 1."""
+    return ".".join(str(p) if isinstance(p, str) else f"[{p + 1}]" for p in place)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -202,178 +210,3 @@ def _json_lines(text: str) -> dict[Place, int]:
 
     walk(0, ())
     return lines
-
-
-def build(cls: type, values: Any, source: Source, place: Place = ()) -> Any:
-    """Build a dataclass from plain values.
-
-    Raises
-    ------
-    DataError
-        A name that the class does not have, a value of another type, or one that the class
-        itself refuses; with the line.
-    """
-    if not isinstance(values, Mapping):
-        raise DataError(f"{source.where(place)}: must be a table, not {values!r}")
-    hints = get_type_hints(cls)
-    fields = {f.name: f for f in dataclasses.fields(cls)}
-    made = {}
-    for name, value in values.items():
-        if name not in fields:
-            known = ", ".join(fields)
-            raise DataError(
-                f"{source.where((*place, name))}: there is no setting {name!r}; there are {known}"
-            )
-        made[name] = convert(hints[name], value, source, (*place, name))
-    required = [
-        f.name
-        for f in fields.values()
-        if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
-    ]
-    gone = [name for name in required if name not in made]
-    if gone:
-        raise DataError(f"{source.where(place)}: {gone[0]} is missing")
-    try:
-        return cls(**made)
-    except DataError as error:
-        raise DataError(f"{source.where(place)}: {error}") from None
-
-
-def convert(hint: Any, value: Any, source: Source, place: Place) -> Any:
-    """A value of the type that a field has."""
-    origin, arguments = get_origin(hint), get_args(hint)
-    if origin in (Union, types.UnionType):
-        if value is None and type(None) in arguments:
-            return None
-        options = [a for a in arguments if a is not type(None)]
-        if value is False and bool not in options and type(None) in arguments:
-            return None  # TOML has no null: `propensity = false` is none
-        for option in options[:-1]:
-            try:
-                return convert(option, value, source, place)
-            except DataError:
-                continue
-        return convert(options[-1], value, source, place)
-    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
-        return _table(hint, value, source, place)
-    if origin is tuple:
-        inner = arguments[0]
-        if isinstance(value, Mapping) and len(place) == 1 and dataclasses.is_dataclass(inner):
-            raise DataError(f"{source.where(place)}: {must_be_list(str(place[0]))}")
-        if not isinstance(value, list | tuple):
-            value = [value]
-        return tuple(convert(inner, v, source, (*place, i)) for i, v in enumerate(value))
-    if origin is dict:
-        if not isinstance(value, Mapping):
-            raise DataError(f"{source.where(place)}: {_must_be_table(value, place)}")
-        found: dict[Any, Any] = {}
-        for k, v in value.items():
-            key = int(k) if arguments[0] is int and re.fullmatch(r"-?\d+", str(k)) else k
-            key = convert(arguments[0], key, source, (*place, k))
-            if key in found:
-                raise DataError(f"{source.where((*place, k))}: {key} is defined twice")
-            found[key] = convert(arguments[1], v, source, (*place, k))
-        return found
-    if origin is Literal:
-        if value not in arguments:
-            allowed = ", ".join(map(repr, arguments))
-            raise DataError(f"{source.where(place)}: must be one of {allowed}, not {value!r}")
-        return value
-    return _scalar(hint, value, source, place)
-
-
-def _table(cls: type, value: Any, source: Source, place: Place) -> Any:
-    """A dataclass from a table, or from the value of its first field alone, such as an id."""
-    if isinstance(value, Mapping):
-        return build(cls, value, source, place)
-    if isinstance(value, list) and any(isinstance(v, Mapping) for v in value):
-        raise DataError(f"{source.where(place)}: {_must_be_table(value, place)}")
-    first = dataclasses.fields(cls)[0].name
-    try:
-        return build(cls, {first: value}, source, place)
-    except DataError as error:
-        if not isinstance(value, bool | str) or not place or isinstance(place[-1], int):
-            raise
-        raise DataError(
-            f"{error}; {place[-1]} may be a table of settings, {first} alone, or (where there may "
-            "be none) false"
-        ) from None
-
-
-def must_be_list(name: str) -> str:
-    """That several tables of a name may be given, with the brackets that make a list of them."""
-    return (
-        f"must be a list of tables: write [[{name}]], with two pairs of brackets, for each of them "
-        "(in JSON a list of objects)"
-    )
-
-
-def _must_be_table(value: Any, place: Place) -> str:
-    """That a value must be a table, with the brackets of one where it is a list of tables."""
-    if isinstance(value, list) and all(isinstance(v, Mapping) for v in value):
-        name = ".".join(str(p) for p in place)
-        return f"must be one table: write [{name}], with one pair of brackets (in JSON an object)"
-    return f"must be a table, not {value!r}"
-
-
-def _scalar(hint: Any, value: Any, source: Source, place: Place) -> Any:
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if hint is dt.date:
-        try:
-            return calendar_date("the value", value)
-        except DataError as error:
-            raise DataError(f"{source.where(place)}: {error}") from None
-    names = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
-    if hint in names and (
-        not isinstance(value, hint) or (hint is not bool and isinstance(value, bool))
-    ):
-        raise DataError(f"{source.where(place)}: must be {names[hint]}, not {value!r}")
-    return value
-
-
-def schema_of(cls: type) -> dict[str, Any]:
-    """The JSON Schema of a dataclass and of those in it."""
-    definitions: dict[str, Any] = {}
-    root = schema_part(cls, definitions)
-    name = root["$ref"].rsplit("/", 1)[1]
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": name,
-        **definitions.pop(name),
-        "$defs": definitions,
-    }
-
-
-def schema_part(hint: Any, definitions: dict[str, Any]) -> dict[str, Any]:
-    """The JSON Schema of a type; those of its dataclasses are added to ``definitions``."""
-    origin, arguments = get_origin(hint), get_args(hint)
-    if origin in (Union, types.UnionType):
-        return {"anyOf": [schema_part(a, definitions) for a in arguments]}
-    if origin is tuple:
-        return {"type": "array", "items": schema_part(arguments[0], definitions)}
-    if origin is dict:
-        return {"type": "object", "additionalProperties": schema_part(arguments[1], definitions)}
-    if origin is Literal:
-        return {"enum": list(arguments)}
-    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
-        if hint.__name__ not in definitions:
-            definitions[hint.__name__] = {}
-            hints = get_type_hints(hint)
-            properties, required = {}, []
-            for f in dataclasses.fields(hint):
-                properties[f.name] = schema_part(hints[f.name], definitions)
-                if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING:
-                    required.append(f.name)
-            definitions[hint.__name__] = {
-                "type": "object",
-                "description": (hint.__doc__ or "").strip().splitlines()[0],
-                "properties": properties,
-                "required": required,
-                "additionalProperties": False,
-            }
-        return {"$ref": f"#/$defs/{hint.__name__}"}
-    if hint is dt.date:
-        return {"type": "string", "format": "date"}
-    kinds = {int: "integer", float: "number", str: "string", bool: "boolean", type(None): "null"}
-    return {"type": kinds[hint]}
