@@ -5,8 +5,8 @@ import sys
 
 import steropes.studies as studies
 
-HEAVY = {"duckdb", "pyarrow", "matplotlib", "rich", "typer", "pandas", "numba", "scipy", "sklearn",
-         "jinja2"}  # fmt: skip
+HEAVY = {"duckdb", "pyarrow", "matplotlib", "rich", "typer", "pydantic", "pandas", "numba", "scipy",
+         "sklearn", "jinja2"}  # fmt: skip
 
 
 def test_importing_studies_imports_nothing_heavy():

@@ -6,8 +6,9 @@ plotting or terminal library: each is imported where it is first needed.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from ._extras import need
 
 if TYPE_CHECKING:  # the same names for editors and type checkers; a test compares them
     from ..federated import FederatedPlan, FederatedResult, FederatedSite, Owner, OwnerRules
@@ -330,7 +331,7 @@ if not TYPE_CHECKING:  # to whom it would mean that every name is there
     def __getattr__(name: str) -> Any:
         if name not in _WHERE:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module(f"{__name__}.{_WHERE[name]}"), name)
+        return getattr(need(f"{__name__}.{_WHERE[name]}"), name)
 
 
 def __dir__() -> list[str]:

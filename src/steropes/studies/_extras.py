@@ -13,11 +13,11 @@ class MissingExtraError(ImportError):
 
 
 def need(module: str, extra: str = "study") -> ModuleType:
-    """Import ``module``; without it raise an error that names the command that installs it."""
+    """Import a module; if its package or pydantic is missing, name the command that installs it."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
-        if error.name != module.partition(".")[0]:
+        if error.name not in (module.partition(".")[0], "pydantic"):
             raise
         what = "studies need" if extra == "study" else f"{extra} needs"
         raise MissingExtraError(

@@ -42,6 +42,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         need("typer")
         need("duckdb")
         need("rich")
+        need("pydantic")
         from steropes.studies.cli.study_commands import app
 
         if any(PASSWORD.match(argument) for argument in given):

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 
 __all__ = ["needs_no_extra", "print_environment", "run_without_extras"]
 
-EXTRA_PACKAGES = ("typer", "duckdb", "rich")
+EXTRA_PACKAGES = ("typer", "duckdb", "rich", "pydantic")
 HELP = """\
 Usage: steropes COMMAND [OPTIONS]
 

@@ -8,7 +8,7 @@ import numbers
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, GetJsonSchemaHandler, StrictBool
 from pydantic import ValidationInfo as Info
@@ -27,7 +27,8 @@ __all__ = [
 LARGEST = 2**63 - 1  # The largest BIGINT of the database.
 LONGEST = 100_000  # Days: longer than any life, and well within the range of dates.
 READING = "a file"  # The validation context while settings are read from a file.
-K, V = TypeVar("K"), TypeVar("V")
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 def fault(why: str, *at: object) -> PydanticCustomError:
@@ -42,7 +43,9 @@ class Number:
     low: float = -math.inf
     high: float = math.inf
 
-    abstract, kind, words = numbers.Real, float, "finite number"
+    abstract: ClassVar[Any] = numbers.Real
+    kind: ClassVar[type] = float
+    words: ClassVar[str] = "finite number"
 
     def check(self, value: Any) -> Any:
         """Return a value as a Python number, or raise ValueError with the requirement."""
@@ -85,7 +88,9 @@ class Whole(Number):
     low: int = -LARGEST - 1
     high: int = LARGEST
 
-    abstract, kind, words = numbers.Integral, int, "whole number"
+    abstract: ClassVar[Any] = numbers.Integral
+    kind: ClassVar[type] = int
+    words: ClassVar[str] = "whole number"
 
 
 class ConceptIdNumber(Whole):

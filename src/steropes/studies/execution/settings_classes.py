@@ -54,7 +54,7 @@ class Settings:
             except ValidationError as error:
                 raise DataError(_python_message(cls, error)) from None
 
-        cls.__init__ = create_or_refuse
+        type.__setattr__(cls, "__init__", create_or_refuse)
 
     @classmethod
     def read(cls, values: Any, source: Source, place: Place = ()) -> Self:
@@ -108,7 +108,6 @@ class Settings:
             raise PydanticCustomError("alone", "{why}", {"why": why, "first": names[0]}) from None
 
 
-@functools.cache
 def _optional(cls: type) -> set[str]:
     """Return the names of the fields that may be None and are not true or false."""
     kinds = {name: get_args(hint) for name, hint in get_type_hints(cls).items()}

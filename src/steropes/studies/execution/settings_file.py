@@ -100,13 +100,17 @@ class Source:
 
     def where(self, place: Place) -> str:
         """The line of a value, for messages; of its table if it has none of its own."""
-        values, known = self.values, []
-        for part in place:  # Ids of cohorts are numbers in settings and texts in files.
-            known.append(str(part) if isinstance(values, dict) else part)
-            try:
-                values = values[known[-1]]
-            except (LookupError, TypeError):
-                values = None
+        values: Any = self.values
+        known: list[str | int] = []
+        for part in place:
+            if isinstance(values, dict):  # Ids are numbers in settings and texts in files.
+                known.append(str(part))
+                values = values.get(str(part))
+            elif isinstance(values, list) and isinstance(part, int) and part < len(values):
+                known.append(part)
+                values = values[part]
+            else:  # A value alone stands for its table or list.
+                break
         at = tuple(known)
         while at and at not in self._lines:
             at = at[:-1]
