@@ -419,3 +419,122 @@ def test_effects_by_step_are_drawn_to_the_mean_of_the_coefficients_in_the_prior(
     names = [name for name in ("x0", "x1", "x2", "x3") if copies[int(name[1])] in gone]
     expected = fitted(CoxRegression(prior=TowardsMean(0.02, tuple(names))), Z, outcome)
     np.testing.assert_allclose(found.coef_, expected.coef_, atol=1e-6)
+
+
+@dataclass(frozen=True)
+class TowardsEstimates(Prior):
+    """A normal prior about earlier estimates, written as a smooth term only."""
+
+    mean: tuple = ()
+    variance: float = 1.0
+
+    def separable(self, names):
+        return Penalty(np.zeros(len(names)), np.zeros(len(names)))
+
+    def with_variance(self, variance):
+        return replace(self, variance=variance)
+
+    def smooth(self, names):
+        return Distance(np.asarray(self.mean), 1 / self.variance)
+
+
+@dataclass(frozen=True)
+class Distance:
+    """½ strength Σ (β_j − m_j)²."""
+
+    mean: np.ndarray
+    strength: float
+
+    def value(self, beta):
+        return 0.5 * self.strength * ((beta - self.mean[:, None]) ** 2).sum(axis=0)
+
+    def gradient(self, beta):
+        return self.strength * (beta - self.mean[:, None])
+
+    def hessian(self, beta, columns):
+        return self.strength * np.eye(len(columns))
+
+
+def test_a_smooth_prior_about_zero_is_cross_validated_like_the_normal_prior(rng):
+    c = case("logistic", rng)
+    cv = CrossValidation(4, random_state=0)
+    a = c.make(prior=TowardsEstimates((0.0,) * 5), cv=cv).fit(c.X, c.y)
+    b = c.make(prior=Normal(), cv=cv).fit(c.X, c.y)
+    assert np.log(a.variance_) == pytest.approx(np.log(b.variance_), abs=0.2)
+    ranges = [m.cv_results_["variance"].iloc[[0, -1]] for m in (a, b)]
+    assert ranges[0].iloc[0] == pytest.approx(ranges[1].iloc[0])  # both paths begin far below
+    inside = ranges[0].iloc[0] < a.variance_ < ranges[0].iloc[1]
+    assert inside
+
+
+def test_a_prior_about_earlier_estimates_shifts_the_normal_prior(rng):
+    c = case("logistic", rng)
+    mean = np.array([0.5, -0.5, 0.0, 0.2, 0.0])
+    a = fitted(c.make(prior=TowardsEstimates(tuple(mean), 0.02)), c.X, c.y)
+    b = fitted(c.make(prior=Normal(0.02)), c.X, c.y, offset=c.X @ mean)
+    np.testing.assert_allclose(a.coef_, mean + b.coef_, atol=1e-6)
+    a = fitted(c.make(prior=TowardsEstimates(tuple(mean), 0.02)), c.X, c.y, fixed={1: 0.7})
+    offset = c.X @ mean + c.X[:, 1] * (0.7 - mean[1])
+    b = fitted(c.make(prior=Normal(0.02)), c.X, c.y, offset=offset, fixed={1: 0.0})
+    np.testing.assert_allclose(np.delete(a.coef_, 1), np.delete(mean + b.coef_, 1), atol=1e-6)
+    X, y = survival(rng)
+    prior = TowardsEstimates((0.5, 0.0, 0.0), 0.02)
+    with pytest.raises(DataError, match="of_copies must define"):
+        CoxRegression(prior=prior, time_varying={0: [3.0]}).fit(X, y)
+
+
+@dataclass(frozen=True)
+class Mistaken(Prior):
+    """A prior with one mistake in an answer."""
+
+    mistake: str = ""
+
+    def separable(self, names):
+        p = len(names)
+        l1 = {
+            "short": np.zeros(p - 1),
+            "number": 0.0,
+            "missing": np.full(p, np.nan),
+            "negative": np.full(p, -1.0),
+        }.get(self.mistake, np.zeros(p))
+        return (l1, l1) if self.mistake == "tuple" else Penalty(l1, np.ones(p))
+
+    def with_variance(self, variance):
+        return self
+
+    def smooth(self, names):
+        return MistakenTerm(self.mistake)
+
+
+@dataclass(frozen=True)
+class MistakenTerm:
+    mistake: str
+
+    def value(self, beta):
+        return 0.0 if self.mistake == "value" else 0.5 * (beta**2).sum(axis=0)
+
+    def gradient(self, beta):
+        return beta[:, 0] if self.mistake == "gradient" else beta
+
+    def hessian(self, beta, columns):
+        return np.eye(len(beta) if self.mistake == "hessian" else len(columns))
+
+
+@pytest.mark.parametrize(
+    ("mistake", "message"),
+    [
+        ("short", r"one λ and one κ for each of the 5 columns, .* shape \(4,\)"),
+        ("number", r"one λ and one κ for each of the 5 columns, .* shape \(\)"),
+        ("missing", "l1=nan for column 0: it must be zero or positive"),
+        ("negative", "l1=-1 for column 0: it must be zero or positive"),
+        ("tuple", "Mistaken.separable must return a Penalty, not tuple"),
+        ("value", r"Mistaken has a wrong value: .* shape \(2,\), not \(\)"),
+        ("gradient", r"Mistaken has a wrong gradient: .* shape \(5, 2\), not \(5,\)"),
+        ("hessian", r"Mistaken has a wrong hessian: .* shape \(2, 2\), not \(5, 5\)"),
+    ],
+)
+@pytest.mark.parametrize("fixed", [None, {0: 0.3}])
+def test_a_wrong_answer_of_a_prior_is_named(mistake, message, fixed, rng):
+    c = case("logistic", rng)
+    with pytest.raises(DataError, match=message):
+        c.make(prior=Mistaken(mistake)).fit(c.X, c.y, fixed=fixed)

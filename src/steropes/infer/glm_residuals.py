@@ -1,25 +1,17 @@
-"""Residuals of linear, logistic and Poisson regression, whose rows are independent given X.
-
-They refer to one copy of each row (a weight is a number of copies) and are computed from η, so that
-no digits are lost if a probability is close to 0 or 1: McCullagh and Nelder (1989), §2.4.
-"""
+"""Contributions of rows to the score of models whose rows are independent given X."""
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
-from scipy.special import expit, xlogy
 
 from ..fit import Problem
-from ..likelihoods import LinearLikelihood, LogisticLikelihood, PoissonLikelihood
+from ..likelihoods.independent_rows import IndependentRowsLikelihood
 from ..solve.linear_predictor import linear_predictor
+from .response_distributions import ResponseDistribution
 
-__all__ = ["Family", "outcome_and_predictor", "response_residuals", "row_scores"]
+__all__ = ["outcome_and_predictor", "predictor_scores", "row_scores"]
 
-Family = Literal["linear", "logistic", "poisson"]
-
-# The number of columns processed together.
+# The number of columns processed together, which bounds the memory for rows × columns.
 COLUMNS = 64
 
 
@@ -33,51 +25,43 @@ def outcome_and_predictor(problem: Problem, beta: np.ndarray) -> tuple[np.ndarra
         Coefficients in X's units.
     """
     likelihood = problem.likelihood
-    assert isinstance(likelihood, LinearLikelihood | LogisticLikelihood | PoissonLikelihood)
+    assert isinstance(likelihood, IndependentRowsLikelihood)
     host = likelihood.backend.to_host
     eta = linear_predictor(problem, beta * problem.design.scale)
     return host(likelihood.y)[:, 0], host(eta)[:, 0]
 
 
-def response_residuals(family: Family, kind: str, y: np.ndarray, eta: np.ndarray) -> np.ndarray:
-    """Compute residuals "response" (y − μ), "pearson" (divided by √V(μ)) or "deviance", (n,).
+def predictor_scores(
+    problem: Problem, distribution: ResponseDistribution, y: np.ndarray, eta: np.ndarray
+) -> np.ndarray:
+    """Compute the derivative of each row's log-likelihood in η, (n,), for one copy of the row.
 
-    Parameters
-    ----------
-    family : {"linear", "logistic", "poisson"}
-    kind : str
-    y, eta : (n,) arrays
-        y is 0 or 1 for logistic models.
-    """
-    if family == "linear":
-        return y - eta
-    side = np.where(y > 0.5, 1.0, -1.0)
-    if family == "logistic":  # with m = ±η, y − μ = ± 1 / (1 + exp m)
-        margin = side * eta
-        if kind == "response":
-            return side * expit(-margin)
-        if kind == "pearson":
-            with np.errstate(over="ignore"):  # a row of nearly zero probability
-                return side * np.exp(-margin / 2)
-        return side * np.sqrt(2.0 * np.logaddexp(0.0, -margin))
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean = np.exp(eta)
-        if kind == "pearson":  # (y − μ) / √μ, finite even if μ overflows
-            return np.where(y > 0, y * np.exp(-eta / 2), 0.0) - np.exp(eta / 2)
-    if kind == "response":
-        return y - mean
-    unit = xlogy(y, y) - y * eta - (y - mean)
-    return np.sign(y - mean) * np.sqrt(np.maximum(2.0 * unit, 0.0))
-
-
-def row_scores(problem: Problem, response: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Compute x (y − μ) of each row, (n, L) in X's units; an intercept is the first column.
+    With a canonical link it is y − μ, which the distribution computes without cancellation.
 
     Parameters
     ----------
     problem : steropes.fit.Problem
-    response : (n,) array
-        y − μ.
+    distribution : ResponseDistribution
+    y, eta : (n,) arrays
+        From `outcome_and_predictor`.
+    """
+    if distribution.canonical_link:
+        return distribution.response(y, eta)
+    likelihood = problem.likelihood
+    assert isinstance(likelihood, IndependentRowsLikelihood)
+    return likelihood.predictor_scores(eta)
+
+
+def row_scores(problem: Problem, slope: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Compute x times the derivative in η of each row, (n, L) in X's units.
+
+    An intercept is the first column.
+
+    Parameters
+    ----------
+    problem : steropes.fit.Problem
+    slope : (n,) array
+        Derivatives from `predictor_scores`.
     columns : (L,) int array
     """
     design, backend = problem.design, problem.likelihood.backend
@@ -90,4 +74,4 @@ def row_scores(problem: Problem, response: np.ndarray, columns: np.ndarray) -> n
         X = backend.to_host(design.matmul(D, backend))[:, : len(some)]
         out[:, a : a + COLUMNS] = X + center[some]
     with np.errstate(invalid="ignore"):  # 0 · ∞ if the mean of a row overflows
-        return out * response[:, None]
+        return out * slope[:, None]

@@ -11,6 +11,7 @@ from .conditional_poisson_likelihood import CaseSeriesLikelihood, ConditionalPoi
 from .cox_likelihood import CoxLikelihood
 from .curvature import AnyCurvature
 from .fine_gray_likelihood import FineGrayLikelihood
+from .independent_rows import IndependentRowsLikelihood
 from .linear_likelihood import LinearLikelihood
 from .logistic_likelihood import LogisticLikelihood
 from .matched_cox_likelihood import MatchedCoxLikelihood
@@ -23,6 +24,7 @@ __all__ = [
     "ConditionalPoissonLikelihood",
     "CoxLikelihood",
     "FineGrayLikelihood",
+    "IndependentRowsLikelihood",
     "Likelihood",
     "LinearLikelihood",
     "LogisticLikelihood",

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from ..backends.protocols import Array, Backend
-from .base import Likelihood, Part, stack_outcomes
+from .base import Part
 from .curvature import GroupedCurvature
+from .independent_rows import IndependentRowsLikelihood
 
 __all__ = ["LinearLikelihood", "normal_score"]
 
@@ -26,7 +26,7 @@ SAME = 1e-12
 PERFECT = 1e-8
 
 
-class LinearLikelihood(Likelihood):
+class LinearLikelihood(IndependentRowsLikelihood):
     """½ Σ w (y − η)², the negative normal log-likelihood at σ² = 1, to which priors refer.
 
     Parameters
@@ -39,9 +39,8 @@ class LinearLikelihood(Likelihood):
     trust_radius = np.inf
 
     def __init__(self, y: np.ndarray, backend: Backend) -> None:
-        super().__init__(backend)
-        self.n = len(y)
-        self.y = backend.asarray(np.array(y, np.float64)[:, None])  # a copy
+        super().__init__(y, backend)
+        self.effective_rows = 0  # because one Hessian serves for all steps
         self.spread: Any = 0.0
         self.measure(np.ones(self.n), None)
 
@@ -92,12 +91,9 @@ class LinearLikelihood(Likelihood):
         least = np.maximum((EQUAL * self.spread) ** 2, 1e-300)
         return np.maximum(2.0 * loss / np.maximum(total, 1e-300), least)
 
-    def combine_outcomes(self, likelihoods: Sequence[Any], lanes: int) -> LinearLikelihood:
+    def combine_outcomes(self, likelihoods: Sequence[Any], lanes: int) -> Self:
         """See `Likelihood.combine_outcomes`."""
-        out = copy.copy(self)
-        out._repeated = {}
-        out.many_outcomes = True
-        out.y = stack_outcomes([x.y for x in likelihoods], lanes, self.backend)
+        out = super().combine_outcomes(likelihoods, lanes)
         out.spread = np.zeros(lanes)
         out.spread[: len(likelihoods)] = [x.spread for x in likelihoods]
         return out

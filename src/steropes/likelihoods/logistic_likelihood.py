@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
-from ..backends.protocols import Array, Backend
-from .base import Likelihood, Part, stack_outcomes
+from ..backends.protocols import Array
+from .base import Part
 from .curvature import GroupedCurvature
+from .independent_rows import IndependentRowsLikelihood
 
 __all__ = ["LogisticLikelihood"]
 
 
-class LogisticLikelihood(Likelihood):
+class LogisticLikelihood(IndependentRowsLikelihood):
     """Σ w [log(1 + exp η) − y η].
 
     Parameters
@@ -29,26 +27,9 @@ class LogisticLikelihood(Likelihood):
     ccd = "logistic"
     has_third_derivative = True
 
-    def __init__(self, y: np.ndarray, backend: Backend) -> None:
-        super().__init__(backend)
-        self.n = self.effective_rows = len(y)
-        self.y = backend.asarray(np.asarray(y, np.float64)[:, None])
-
     def evaluate(self, eta: Array, weights: Array) -> tuple[Array, Array]:
         """See `Likelihood.evaluate`."""
         return self.backend.logistic(eta, weights, self.repeated(self.y, eta.shape[1]))
-
-    def loss(self, eta: Array, weights: Array) -> Array:
-        """See `Likelihood.loss`."""
-        return self.evaluate(eta, weights)[0]
-
-    def combine_outcomes(self, likelihoods: Sequence[Any], lanes: int) -> LogisticLikelihood:
-        """See `Likelihood.combine_outcomes`."""
-        out = copy.copy(self)
-        out._repeated = {}
-        out.many_outcomes = True
-        out.y = stack_outcomes([x.y for x in likelihoods], lanes, self.backend)
-        return out
 
     def parts(self, cuts: np.ndarray) -> list[Part] | None:
         """See `Likelihood.parts`."""

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import gammaln
 
 from ..backends.protocols import Array, Backend
-from .base import Likelihood, Part, stack_outcomes
+from .base import Part, stack_outcomes
 from .curvature import GroupedCurvature
+from .independent_rows import IndependentRowsLikelihood
 
 __all__ = ["PoissonLikelihood"]
 
 
-class PoissonLikelihood(Likelihood):
+class PoissonLikelihood(IndependentRowsLikelihood):
     """Σ w [exp η − y η]; the constant Σ w log y! is stored separately.
 
     Parameters
@@ -31,11 +31,8 @@ class PoissonLikelihood(Likelihood):
     has_third_derivative = True
 
     def __init__(self, y: np.ndarray, backend: Backend) -> None:
-        super().__init__(backend)
-        y = np.array(y, np.float64)  # a copy
-        self.n = self.effective_rows = len(y)
-        self.y = backend.asarray(y[:, None])
-        self.log_factorial = backend.asarray(gammaln(y + 1.0)[:, None])
+        super().__init__(y, backend)
+        self.log_factorial = backend.asarray(gammaln(np.asarray(y, np.float64) + 1.0)[:, None])
 
     def evaluate(self, eta: Array, weights: Array) -> tuple[Array, Array]:
         """See `Likelihood.evaluate`."""
@@ -55,12 +52,9 @@ class PoissonLikelihood(Likelihood):
 
         return self.backend.sum_rows(part, eta, weights, self.repeated(self.y, eta.shape[1]))[0]
 
-    def combine_outcomes(self, likelihoods: Sequence[Any], lanes: int) -> PoissonLikelihood:
+    def combine_outcomes(self, likelihoods: Sequence[Any], lanes: int) -> Self:
         """See `Likelihood.combine_outcomes`."""
-        out = copy.copy(self)
-        out._repeated = {}
-        out.many_outcomes = True
-        out.y = stack_outcomes([x.y for x in likelihoods], lanes, self.backend)
+        out = super().combine_outcomes(likelihoods, lanes)
         out.log_factorial = stack_outcomes(
             [x.log_factorial for x in likelihoods], lanes, self.backend
         )

@@ -12,18 +12,17 @@ from ..data import check_response, refuse_other_order
 from ..data.input_types import VectorLike
 from ..design import Design
 from ..infer.profile_fits import FromObjective
+from ..infer.response_distributions import NormalResponse
 from ..likelihoods import Likelihood, LinearLikelihood
-from ..priors import Prior
-from .base import PenalizedModel, Problem
+from .base import Problem
 from .fit_inputs import FitInputs
-from .residuals import GeneralizedResiduals
-from .setting_types import Chooser, Device, MatrixLike, Seed, Solver
-from .sklearn_base import RegressorMixin
+from .generalized_linear_model import MeanRegression
+from .setting_types import MatrixLike
 
 __all__ = ["LinearRegression"]
 
 
-class LinearRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
+class LinearRegression(MeanRegression):
     """Linear regression with a prior on the coefficients.
 
     Minimises ½ Σ w (y − η)² + penalty over η = intercept + X β + offset. The prior is relative
@@ -117,34 +116,13 @@ class LinearRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
     2.15
     """
 
-    _intercept = True
     _batched_outcomes = "always"
     _has_ratio = False
     _offset_on_log_scale = False
-    _family = "linear"
+    _distribution = NormalResponse()
 
     df_resid_: float
     sigma2_: float
-
-    def __init__(
-        self,
-        *,
-        prior: Prior | None = None,
-        cv: Chooser | int | None = None,
-        fit_intercept: bool = True,
-        solver: Solver = "newton",
-        tol: float = 1e-8,
-        max_iter: int = 200,
-        n_jobs: int | None = None,
-        device: Device = "cpu",
-        random_state: Seed = None,
-        verbose: int | bool = 0,
-    ) -> None:
-        super().__init__(
-            prior=prior, cv=cv, solver=solver, tol=tol, max_iter=max_iter, n_jobs=n_jobs,
-            device=device, random_state=random_state, verbose=verbose,
-        )  # fmt: skip
-        self.fit_intercept = fit_intercept
 
     def _likelihood(
         self, inputs: FitInputs, design: Design, backend: Backend

@@ -13,18 +13,17 @@ from ..data import check_classes, refuse_other_order
 from ..data.input_types import VectorLike
 from ..design import Design
 from ..errors import DataError
+from ..infer.response_distributions import BinaryResponse
 from ..likelihoods import Likelihood, LogisticLikelihood
-from ..priors import Prior
-from .base import PenalizedModel
 from .fit_inputs import FitInputs
-from .residuals import GeneralizedResiduals
-from .setting_types import Chooser, Device, MatrixLike, Seed, Solver
+from .generalized_linear_model import GeneralizedLinearModel
+from .setting_types import MatrixLike
 from .sklearn_base import ClassifierMixin
 
 __all__ = ["LogisticRegression"]
 
 
-class LogisticRegression(ClassifierMixin, GeneralizedResiduals, PenalizedModel):
+class LogisticRegression(ClassifierMixin, GeneralizedLinearModel):
     """Logistic regression with a prior on the coefficients.
 
     Maximises Σ w [y η − log(1 + exp η)] − penalty over η = intercept + X β + offset, for an
@@ -114,31 +113,10 @@ class LogisticRegression(ClassifierMixin, GeneralizedResiduals, PenalizedModel):
     (4, 2)
     """
 
-    _intercept = True
     _batched_outcomes = "laplace"
-    _family = "logistic"
+    _distribution = BinaryResponse()
 
     classes_: np.ndarray
-
-    def __init__(
-        self,
-        *,
-        prior: Prior | None = None,
-        cv: Chooser | int | None = None,
-        fit_intercept: bool = True,
-        solver: Solver = "newton",
-        tol: float = 1e-8,
-        max_iter: int = 200,
-        n_jobs: int | None = None,
-        device: Device = "cpu",
-        random_state: Seed = None,
-        verbose: int | bool = 0,
-    ) -> None:
-        super().__init__(
-            prior=prior, cv=cv, solver=solver, tol=tol, max_iter=max_iter, n_jobs=n_jobs,
-            device=device, random_state=random_state, verbose=verbose,
-        )  # fmt: skip
-        self.fit_intercept = fit_intercept
 
     def _likelihood(
         self, inputs: FitInputs, design: Design, backend: Backend

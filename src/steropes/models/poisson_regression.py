@@ -17,14 +17,11 @@ from ..data import (
 from ..data.input_types import VectorLike
 from ..design import Design
 from ..errors import DataError
-from ..infer.glm_residuals import response_residuals
+from ..infer.response_distributions import PoissonResponse
 from ..likelihoods import Likelihood, PoissonLikelihood
-from ..priors import Prior
-from .base import PenalizedModel
 from .fit_inputs import FitInputs
-from .residuals import GeneralizedResiduals
-from .setting_types import Chooser, Device, MatrixLike, Seed, Solver
-from .sklearn_base import RegressorMixin
+from .generalized_linear_model import MeanRegression
+from .setting_types import MatrixLike
 
 __all__ = ["PoissonRegression"]
 
@@ -32,7 +29,7 @@ __all__ = ["PoissonRegression"]
 NEGLIGIBLE_DEVIANCE = 1e-14
 
 
-class PoissonRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
+class PoissonRegression(MeanRegression):
     """Poisson regression with a prior on the coefficients.
 
     Maximises Σ w [y η − exp η − log y!] − penalty over η = intercept + X β + log exposure +
@@ -121,29 +118,8 @@ class PoissonRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
     2.0
     """
 
-    _intercept = True
     _batched_outcomes = "laplace"
-    _family = "poisson"
-
-    def __init__(
-        self,
-        *,
-        prior: Prior | None = None,
-        cv: Chooser | int | None = None,
-        fit_intercept: bool = True,
-        solver: Solver = "newton",
-        tol: float = 1e-8,
-        max_iter: int = 200,
-        n_jobs: int | None = None,
-        device: Device = "cpu",
-        random_state: Seed = None,
-        verbose: int | bool = 0,
-    ) -> None:
-        super().__init__(
-            prior=prior, cv=cv, solver=solver, tol=tol, max_iter=max_iter, n_jobs=n_jobs,
-            device=device, random_state=random_state, verbose=verbose,
-        )  # fmt: skip
-        self.fit_intercept = fit_intercept
+    _distribution = PoissonResponse()
 
     def _likelihood(
         self, inputs: FitInputs, design: Design, backend: Backend
@@ -230,12 +206,12 @@ class PoissonRegression(RegressorMixin, GeneralizedResiduals, PenalizedModel):
         y, w, eta, own = y[used], w[used], eta[used], own[used]
         events = float(w @ y)
         with np.errstate(over="ignore"):
-            left = float(w @ response_residuals("poisson", "deviance", y, eta) ** 2)
+            left = float(w @ self._distribution.deviance(y, eta) ** 2)
         whole = 0.0
         if events > 0:
             top = own.max()
             rate = np.log(events) - np.log(w @ np.exp(own - top)) - top
-            whole = float(w @ response_residuals("poisson", "deviance", y, rate + own) ** 2)
+            whole = float(w @ self._distribution.deviance(y, rate + own) ** 2)
         if whole <= NEGLIGIBLE_DEVIANCE * events:
             return float(left <= NEGLIGIBLE_DEVIANCE * events)
         return 1.0 - left / whole

@@ -10,8 +10,9 @@ import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from ..errors import DataError
-from ..infer.glm_residuals import Family, outcome_and_predictor, response_residuals
+from ..infer.glm_residuals import outcome_and_predictor, predictor_scores
 from ..infer.glm_residuals import row_scores as unconditional_scores
+from ..infer.response_distributions import ResponseDistribution
 from ..infer.survival_residuals import (
     deviance_of_martingale,
     deviances_of_people,
@@ -106,9 +107,9 @@ def survival_residuals(
 
 
 class GeneralizedResiduals(SingleThreadedMethods):
-    """Residuals of linear, logistic and Poisson models."""
+    """Residuals of generalised linear models."""
 
-    _family: Family
+    _distribution: ResponseDistribution
     _require_data: Any
     _coefficient_names: Any
     _fixed: FixedCoefficients | None
@@ -121,11 +122,12 @@ class GeneralizedResiduals(SingleThreadedMethods):
         ----------
         kind : {"deviance", "response", "pearson", "score", "dfbeta"}
             ``"response"``: y − μ. ``"pearson"``: (y − μ) / √V(μ). ``"deviance"``: the signed
-            square root of the row's contribution to the deviance. ``"score"``: x (y − μ), the
-            row's contribution to the gradient of the log-likelihood. ``"dfbeta"``: the
-            approximate change of the coefficients if the row were removed, w x (y − μ) times the
-            inverse of X'WX (the infinitesimal jackknife). All but ``"dfbeta"`` refer to one copy
-            of a row regardless of its weight, and include rows with a weight of zero.
+            square root of the row's contribution to the deviance. ``"score"``: the row's
+            contribution to the gradient of the log-likelihood, x (y − μ) with a canonical link.
+            ``"dfbeta"``: the approximate change of the coefficients if the row were removed, its
+            weighted score times the inverse information (the infinitesimal jackknife). All but
+            ``"dfbeta"`` refer to one copy of a row regardless of its weight, and include rows
+            with a weight of zero.
         params : name, position, sequence of them, or mask, optional
             Coefficients to include in ``"score"`` and ``"dfbeta"``; default all. Positions are
             those of `confint`.
@@ -153,19 +155,24 @@ class GeneralizedResiduals(SingleThreadedMethods):
         [-1.0, 1.0, -1.0, 1.0]
         """
         check_is_fitted(self, "coef_")
-        by_column = _has_columns(kind, get_args(ResidualKind), params)
+        _has_columns(kind, get_args(ResidualKind), params)  # refuses invalid arguments
         problem = self._require_data("residuals")
         y, eta = outcome_and_predictor(problem, self._beta)
-        if not by_column:
-            return response_residuals(self._family, kind, y, eta)
-        response = response_residuals(self._family, "response", y, eta)
+        distribution = self._distribution
+        if kind == "response":
+            return distribution.response(y, eta)
+        if kind == "pearson":
+            return distribution.pearson(y, eta)
+        if kind == "deviance":
+            return distribution.deviance(y, eta)
+        slope = predictor_scores(problem, distribution, y, eta)
         names = self._coefficient_names()
         chosen = np.array(coefficient_positions(params, names, self._fixed), np.int64)
         labels = [names[j] for j in chosen]
         if kind == "score":
-            return _by_row(self, unconditional_scores(problem, response, chosen), labels)
+            return _by_row(self, unconditional_scores(problem, slope, chosen), labels)
         V = _finite_vcov(self, kind)[:, chosen]
-        weighted = problem.weights * response
+        weighted = problem.weights * slope
         every = np.arange(len(names))
         return _by_row(self, unconditional_scores(problem, weighted, every) @ V, labels)
 

@@ -17,6 +17,7 @@ import numpy as np
 from ..errors import DataError
 from .base import Penalty, Prior, SmoothTerm
 from .group_penalty import GroupPenalty
+from .hook_checks import checked_next_penalty, checked_separable, checked_smooth
 
 __all__ = ["AllColumns", "CopiedColumns", "KeptColumns", "PriorColumns"]
 
@@ -54,11 +55,11 @@ class AllColumns:
 
     def separable(self, prior: Prior) -> Penalty:
         """See `PriorColumns.separable`."""
-        return prior.separable(self.names)
+        return checked_separable(prior, self.names)
 
     def smooth(self, prior: Prior) -> SmoothTerm | None:
         """See `PriorColumns.smooth`."""
-        return prior.smooth(self.names)
+        return checked_smooth(prior, self.names)
 
     def group_penalty(self, prior: Prior) -> GroupPenalty | None:
         """See `PriorColumns.group_penalty`."""
@@ -66,7 +67,7 @@ class AllColumns:
 
     def next_penalty(self, prior: Prior, beta: np.ndarray, before: np.ndarray | None) -> Penalty:
         """See `PriorColumns.next_penalty`."""
-        return prior.next_penalty(self.names, beta, before)
+        return checked_next_penalty(prior, self.names, beta, before)
 
 
 @dataclass(frozen=True)
@@ -89,11 +90,11 @@ class KeptColumns:
 
     def separable(self, prior: Prior) -> Penalty:
         """See `PriorColumns.separable`."""
-        return _select(prior.separable(self.names), self.kept)
+        return _select(checked_separable(prior, self.names), self.kept)
 
     def smooth(self, prior: Prior) -> SmoothTerm | None:
         """See `PriorColumns.smooth`; the term as a function of the fitted coefficients."""
-        term = prior.smooth(self.names)
+        term = checked_smooth(prior, self.names)
         return None if term is None else _WithFixedValues(term, self.kept, self.values)
 
     def group_penalty(self, prior: Prior) -> GroupPenalty | None:
@@ -114,7 +115,8 @@ class KeptColumns:
     def next_penalty(self, prior: Prior, beta: np.ndarray, before: np.ndarray | None) -> Penalty:
         """See `PriorColumns.next_penalty`."""
         old = None if before is None else self._all_coefficients(before)
-        return _select(prior.next_penalty(self.names, self._all_coefficients(beta), old), self.kept)
+        beta = self._all_coefficients(beta)
+        return _select(checked_next_penalty(prior, self.names, beta, old), self.kept)
 
     def _all_coefficients(self, beta: np.ndarray) -> np.ndarray:
         """Combine fitted coefficients with the fixed ones, (p,)."""
@@ -175,7 +177,7 @@ class CopiedColumns:
     def separable(self, prior: Prior) -> Penalty:
         """See `PriorColumns.separable`."""
         return self._without_excluded(
-            _select(self._of_columns(prior).separable(self.names), self.source)
+            _select(checked_separable(self._of_columns(prior), self.names), self.source)
         )
 
     def smooth(self, prior: Prior) -> SmoothTerm | None:
@@ -186,7 +188,7 @@ class CopiedColumns:
         prior's `Prior.of_copies`.
         """
         own = self._of_columns(prior)
-        term = own.smooth(self.names)
+        term = checked_smooth(own, self.names)
         if term is None:
             return None
         if not _is_symmetric(term, ~own.excluded(self.names)):
@@ -212,7 +214,7 @@ class CopiedColumns:
         l1, l2 = np.zeros(len(beta)), np.zeros(len(beta))
         for at in self._layers():
             old = None if before is None else before[at]
-            found = own.next_penalty(self.names, beta[at], old)
+            found = checked_next_penalty(own, self.names, beta[at], old)
             l1[at], l2[at] = found.l1, found.l2
         return self._without_excluded(Penalty(l1, l2))
 

@@ -19,7 +19,7 @@ from .fold_screening import FoldScreening, Start
 from .folds import TrainingRows, WithAllRows, cut
 from .path_extrapolation import Course
 from .path_policy import PathPolicy
-from .path_start import beginning
+from .path_start import beginning, smooth_curvature
 from .search import Progress, Selection, VariancePath, readable, standard_error
 from .silent_folds import refuse_silent_folds
 from .tolerances import Tolerances
@@ -57,7 +57,10 @@ class FoldsPath(VariancePath):
         self.nothing = NOTHING * float(problem.weights.sum())
         self.penalised = np.ones(problem.design.p, bool)
         self.penalised[: problem.n_free] = False
-        self.penalised[problem.unbounded(problem.prior)] = False
+        unbounded = problem.unbounded(problem.prior)
+        self.penalised[unbounded] = False
+        if len(unbounded) and (smooth := problem.smooth_term()) is not None:
+            self.penalised |= smooth_curvature(problem, smooth) > 0
         fold, pairs = cut(cv, problem.fold_label, problem.fold_together, problem.weights)
         self.pairs, self.train = pairs, TrainingRows(problem.weights, fold, pairs)
         alone = cv.scoring == "held_out"

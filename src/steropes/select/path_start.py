@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 
 from ..fit import Problem
-from ..priors import Prior
+from ..priors import Prior, SmoothTerm
 from ..solve import Batch
 from .first_variance import BELOW, SAMPLE, first_variance, own_information
 
-__all__ = ["beginning"]
+__all__ = ["beginning", "smooth_curvature"]
 
 NOISE = 1e-5  # of the rows' weight: a gradient of columns of size one that may be what a fit leaves
 
@@ -38,13 +38,12 @@ def beginning(problem: Problem, prior: Prior, full: Batch) -> tuple[float, float
     l1, l2 = problem.penalties(unit)
     smooth = problem.smooth_term(unit)
     if smooth is not None:  # the means of groups are there without any variance about them
-        columns = np.arange(problem.design.p)
-        l2 = l2 + np.diag(smooth.hessian(np.zeros(len(columns)), columns))
-
+        l2 = l2 + smooth_curvature(problem, smooth)
+    free = np.flatnonzero((l1 == 0) & (l2 == 0))
     joined = problem.group_penalty(unit)
 
-    def gradient(free: np.ndarray) -> np.ndarray:
-        full.solve(free, np.zeros_like(l2), tol=1e-6)
+    def gradient(infinite: np.ndarray) -> np.ndarray:
+        full.solve(infinite, np.zeros_like(l2), tol=1e-6)
         # Columns are stored divided by their scale, so theirs is the smaller gradient.
         g = full.gradients().copy()
         own = np.where(l1 > 0, np.abs(g[:, 0]), 0.0)
@@ -55,16 +54,23 @@ def beginning(problem: Problem, prior: Prior, full: Batch) -> tuple[float, float
         return (g if joined is None else joined.norms(joined.slopes(g)))[:, 0]
 
     def information(columns: np.ndarray) -> np.ndarray:
-        return _information(problem, prior, full, columns)
+        return _information(problem, full, free, columns)
 
     first = first_variance(l1, l2, gradient, information)
     return first, 0.0 if smooth is None else first / BELOW
 
 
-def _information(problem: Problem, prior: Prior, full: Batch, columns: np.ndarray) -> np.ndarray:
+def smooth_curvature(problem: Problem, smooth: SmoothTerm) -> np.ndarray:
+    """Compute the diagonal of a smooth term's Hessian at zero, (p,)."""
+    p = problem.design.p
+    blocks = [np.arange(a, min(a + SAMPLE, p)) for a in range(0, p, SAMPLE)]
+    return np.concatenate([np.diag(smooth.hessian(np.zeros(p), at)) for at in blocks])
+
+
+def _information(
+    problem: Problem, full: Batch, free: np.ndarray, columns: np.ndarray
+) -> np.ndarray:
     """See `first_variance`; at the coefficients that the full data's batch has."""
-    l1, l2 = problem.penalties(prior)
-    free = np.flatnonzero((l1 == 0) & (l2 == 0))
     probe = replace(problem, prior=None).batch()  # the data's information alone
     probe.start_at(full.beta)
     h = probe.prepare(np.concatenate([free, columns]))

@@ -1,0 +1,105 @@
+"""Base classes of generalised linear models: settings, residuals, predicted means and D²."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..data import check_response, check_weights, refuse_other_order
+from ..data.input_types import VectorLike
+from ..priors import Prior
+from .base import PenalizedModel
+from .residuals import GeneralizedResiduals
+from .setting_types import Chooser, Device, MatrixLike, Seed, Solver
+from .sklearn_base import RegressorMixin
+
+__all__ = ["GeneralizedLinearModel", "MeanRegression"]
+
+
+class GeneralizedLinearModel(GeneralizedResiduals, PenalizedModel):
+    """Base class of models with independent rows and an intercept.
+
+    A subclass sets ``_distribution``, a `ResponseDistribution`, and its `_likelihood` returns an
+    `IndependentRowsLikelihood`. It inherits `residuals`.
+
+    Parameters
+    ----------
+    fit_intercept : bool
+        Whether to fit an intercept, which is not penalised. Default True.
+    prior, cv, solver, tol, max_iter, n_jobs, device, random_state, verbose
+        See `PenalizedModel`.
+    """
+
+    _intercept = True
+
+    def __init__(
+        self,
+        *,
+        prior: Prior | None = None,
+        cv: Chooser | int | None = None,
+        fit_intercept: bool = True,
+        solver: Solver = "newton",
+        tol: float = 1e-8,
+        max_iter: int = 200,
+        n_jobs: int | None = None,
+        device: Device = "cpu",
+        random_state: Seed = None,
+        verbose: int | bool = 0,
+    ) -> None:
+        super().__init__(
+            prior=prior, cv=cv, solver=solver, tol=tol, max_iter=max_iter, n_jobs=n_jobs,
+            device=device, random_state=random_state, verbose=verbose,
+        )  # fmt: skip
+        self.fit_intercept = fit_intercept
+
+
+class MeanRegression(RegressorMixin, GeneralizedLinearModel):
+    """Base class of generalised linear models that predict the mean of y."""
+
+    def predict(self, X: MatrixLike, *, offset: VectorLike | None = None) -> np.ndarray:
+        """Predict the mean μ of each row, (n,).
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or Design, (n, p)
+        offset : (n,) array, optional
+
+        Returns
+        -------
+        (n,) array
+        """
+        return self._distribution.mean(self.linear_predictor(X, offset))
+
+    def score(
+        self,
+        X: MatrixLike,
+        y: VectorLike,
+        sample_weight: VectorLike | None = None,
+        *,
+        offset: VectorLike | None = None,
+    ) -> float:
+        """Compute the explained share of the deviance, D² = 1 − D(y, μ) / D(y, μ₀).
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or Design, (n, p)
+        y : (n,) array
+        sample_weight, offset : (n,) arrays, optional
+            As in ``fit``.
+
+        Returns
+        -------
+        float
+            1 at best, and 0 if the model predicts no better than the weighted mean μ₀ of y. If y
+            is constant, 1 if it is predicted exactly and otherwise 0.
+        """
+        refuse_other_order(X, y=y, sample_weight=sample_weight)
+        mean = self.predict(X, offset=offset)
+        n = len(mean)
+        y, w = check_response(y, n), check_weights(sample_weight, n)
+        used = w > 0
+        y, w, mean = y[used], w[used], mean[used]
+        residual = float(w @ self._distribution.unit_deviance(y, mean))
+        if (y == y[0]).all():
+            return float(residual == 0.0)
+        null = np.full(len(y), np.average(y, weights=w))
+        return 1.0 - residual / float(w @ self._distribution.unit_deviance(y, null))
