@@ -122,6 +122,16 @@ def test_a_nesting_cohort_keeps_its_spells(omop):
     assert p.prevalence == 1 / 2
 
 
+def test_prevalence_counts_what_study_periods_leave_of_a_nesting_cohort(omop):
+    a = omop.person(observed=(0, 99), outcome=30)
+    b = omop.person(observed=(0, 99))
+    spells = CohortTable(
+        [7, 7, 7], [a, b, b], [day(20), day(20), day(60)], [day(39), day(39), day(69)]
+    )
+    p = found(omop.write(), spells, nesting_cohort=7, study_periods=((None, day(50)),))
+    assert p.prevalence == 1 / 2  # the spell from day 60 lies after the study period
+
+
 def test_time_is_cut_to_when_the_exposure_was_seen_by_anybody(omop):
     omop.person(outcome=30, observed=(0, 99))
     omop.person(target=10, observed=(0, 99))

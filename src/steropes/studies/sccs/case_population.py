@@ -194,9 +194,9 @@ def _within_periods(work: Workspace, rules: CaseRules) -> None:
         for start, end in rules.study_periods
     )
     work.run(f"""
-    CREATE OR REPLACE TEMP TABLE spells AS
+    CREATE OR REPLACE TEMP TABLE study_periods AS
     SELECT col0 AS first, col1 AS last FROM (VALUES {spans})""")
-    _cut_to("spells s ON c.last >= s.first AND c.first <= s.last", work)
+    _cut_to("study_periods s ON c.last >= s.first AND c.first <= s.last", work)
 
 
 def _within_spells(work: Workspace) -> None:
@@ -221,16 +221,17 @@ def _cut_to(join: str, work: Workspace) -> None:
 def _prevalence(work: Workspace, rules: CaseRules, subjects: int) -> float:
     """Divide the number of people with the outcome by that of observation periods or their parts.
 
-    A part is what an observation period shares with one of the ``spells`` that were made last.
+    A part is what an observation period shares with a study period and with a spell of the nesting
+    cohort, as far as the rules have them.
     """
-    joins = ""
-    if rules.study_periods or rules.nesting_cohort is not None:
-        on = "o.last >= s.first AND o.first <= s.last"
-        if rules.nesting_cohort is not None:
-            on += " AND o.person_id = s.person_id"
-        joins = f" JOIN spells s ON {on}"
-    [(stretches,)] = work.rows(f"SELECT count(*) FROM periods o{joins}")
-    return subjects / stretches if stretches else 0.0
+    first, last, joins = "o.first", "o.last", ""
+    if rules.study_periods:
+        joins += f" JOIN study_periods t ON {last} >= t.first AND {first} <= t.last"
+        first, last = f"greatest({first}, t.first)", f"least({last}, t.last)"
+    if rules.nesting_cohort is not None:
+        joins += f" JOIN spells s ON o.person_id = s.person_id AND {last} >= s.first AND {first} <= s.last"
+    [(parts,)] = work.rows(f"SELECT count(*) FROM periods o{joins}")
+    return subjects / parts if parts else 0.0
 
 
 def _sample(work: Workspace, rules: CaseRules, rows: list[tuple]) -> None:
