@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..likelihoods.nuisance_likelihood import Nuisance
+from ..likelihoods.nuisance import Nuisance
 from ..priors import Prior
 from ..solve import Batch, Common, Fit
 from .problem import Problem

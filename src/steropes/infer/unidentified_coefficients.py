@@ -14,7 +14,7 @@ from scipy import linalg
 from ..backends.protocols import Array
 from ..fit import Problem
 from ..likelihoods.base import Bound
-from ..likelihoods.nuisance_likelihood import Nuisance
+from ..likelihoods.nuisance import Nuisance
 from ..solve import Fit
 from ..solve.hessian import hessian
 from ..solve.linear_predictor import bound_weights, linear_predictor

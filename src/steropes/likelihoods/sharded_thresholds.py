@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from .nuisance_likelihood import Nuisance
+from .nuisance import Nuisance
 
 __all__ = ["LevelPoint", "MovableThresholds", "ShardedThresholds"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..likelihoods.nuisance_likelihood import Nuisance
+from ..likelihoods.nuisance import Nuisance
 from .data_term import DataTerm
 from .proximal_newton.iterate import Iterate
 

@@ -12,8 +12,9 @@ import numpy as np
 
 from ...backends.protocols import Backend
 from ..curvature import ProfiledCurvature
+from ..nuisance import Nuisance, NuisancePoint
 from ..nuisance_hessian import Block
-from ..nuisance_likelihood import Nuisance, NuisanceLikelihood, NuisancePoint, gone
+from ..nuisance_likelihood import NuisanceLikelihood, gone
 from .censored_outcome import Interval
 from .cumulative_rows import CumulativeRows, Evaluation, Thresholds
 from .levels_with_mass import (
@@ -155,6 +156,10 @@ class LevelsWithMass(Nuisance):
             shrunk = shrinks & (new.delta < EMPTY) & self.loose[self.keep][:-1]
             shrunk[0] = False
         return replace(self, thresholds=new, shrunk=shrunk)
+
+    def at_thresholds(self, thresholds: Thresholds) -> LevelsWithMass:
+        """Return the same levels with other thresholds."""
+        return replace(self, thresholds=thresholds)
 
     def settled(self) -> LevelsWithMass:
         """See `Nuisance.settled`; drops levels that are losing their mass."""

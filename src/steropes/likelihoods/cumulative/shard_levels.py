@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from ...backends.protocols import Backend
+from ..nuisance import Nuisance
 from ..nuisance_hessian import Chain
-from ..nuisance_likelihood import Nuisance
 from ..sharded_thresholds import LevelPoint, MovableThresholds
 from .cumulative_rows import CumulativeRows, Evaluation, Thresholds
 from .outcome_levels import Levels
-
-if TYPE_CHECKING:
-    from .cumulative_likelihood import CumulativeLikelihood
 
 __all__ = ["LaneRows", "LevelRows", "ShardLevels", "ShardedLevels"]
 
@@ -113,18 +110,43 @@ class ShardLevels:
         return LaneRows(CumulativeRows(levels, self.rows.link, w[at], self.backend), at)
 
 
+class MovableNuisance(Protocol):
+    """Nuisance parameters of one replicate whose thresholds can be replaced."""
+
+    @property
+    def thresholds(self) -> Thresholds:
+        """The thresholds between the levels."""
+
+    def at_thresholds(self, thresholds: Thresholds) -> Nuisance:
+        """Return the same parameters with other thresholds."""
+
+
+class LevelsLikelihood(Protocol):
+    """The parts of `CumulativeLikelihood` on which `ShardedLevels` depends."""
+
+    levels: Levels
+    link: str
+    n: int
+    order: np.ndarray
+
+    def begin(
+        self, eta: np.ndarray, w: np.ndarray, like: Nuisance | None = None
+    ) -> MovableNuisance:
+        """See `NuisanceLikelihood.begin`."""
+
+
 class ShardedLevels:
     """A cumulative likelihood over shards; implements `ShardedThresholds`.
 
     Parameters
     ----------
-    likelihood : CumulativeLikelihood
+    likelihood : LevelsLikelihood
         The likelihood of an outcome without censoring.
     cuts : (shards + 1,) int array
         Boundaries of the shards among the rows of X.
     """
 
-    def __init__(self, likelihood: CumulativeLikelihood, cuts: np.ndarray) -> None:
+    def __init__(self, likelihood: LevelsLikelihood, cuts: np.ndarray) -> None:
         self.likelihood, levels = likelihood, likelihood.levels
         self.level = np.repeat(np.arange(levels.M), np.diff(levels.pointers))
         block = np.searchsorted(cuts, levels.order, side="right") - 1
@@ -164,7 +186,7 @@ class ShardedLevels:
         """See `ShardedThresholds.nuisance`."""
         eta = np.zeros(self.likelihood.n)
         here = self.likelihood.begin(eta, weights[self.likelihood.order])
-        return replace(here, thresholds=Thresholds(at.alpha, at.delta))
+        return here.at_thresholds(Thresholds(at.alpha, at.delta))
 
 
 def _part(rows: LevelRows, backend: Backend) -> ShardLevels | None:

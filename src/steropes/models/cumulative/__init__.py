@@ -2,7 +2,8 @@
 
 from ...likelihoods.cumulative import Censored
 from .estimator import CumulativeProbabilityModel
-from .model_checks import Parallelism, compare_links
+from .link_comparison import compare_links
+from .model_checks import Parallelism
 from .outcome_reductions import (
     DivideAndCombine,
     EqualQuantileBins,

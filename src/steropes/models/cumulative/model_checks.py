@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,6 @@ from ...data.input_types import VectorLike
 from ...data.vector_checks import check_vector
 from ...errors import DataError, SeparationError
 from ...infer.ordinal_diagnostics import equality_test, influence, scale_residuals
-from ...likelihoods.cumulative import Link
 from ..coefficient_tables import critical_value
 from ..fixed_coefficients import FixedCoefficients
 from ..setting_types import MatrixLike
@@ -25,9 +24,7 @@ from .ordinal_outcomes import read_new_outcome
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from .estimator import CumulativeProbabilityModel
-
-__all__ = ["CumulativeDiagnostics", "Parallelism", "compare_links"]
+__all__ = ["CumulativeDiagnostics", "Parallelism"]
 
 
 class Parallelism(NamedTuple):
@@ -294,54 +291,3 @@ class CumulativeDiagnostics(SingleThreadedMethods):
         ax.set_xlabel("y")
         ax.set_ylabel("α(y)" if at is None else "α(y) − β'x")
         return ax
-
-
-def compare_links(
-    model: CumulativeProbabilityModel,
-    X: MatrixLike,
-    y: VectorLike,
-    links: Sequence[Link] = get_args(Link),
-    **fit: Any,
-) -> pd.DataFrame:
-    """Fit the same model with several links and compare their log-likelihoods.
-
-    All models have the same number of parameters, so that the order is also that of AIC and BIC.
-
-    Parameters
-    ----------
-    model : CumulativeProbabilityModel
-        Its settings are used; it is not modified.
-    X : array, sparse matrix, data frame or Design, (n, p)
-        Covariates.
-    y : (n,) array
-        Outcome.
-    links : sequence of str
-        Links to compare; default all.
-    **fit
-        Further arguments of ``fit``.
-
-    Returns
-    -------
-    DataFrame
-        Indexed by link, best first; columns ``log_likelihood``, ``difference`` (from the best),
-        ``converged``.
-
-    Examples
-    --------
-    >>> import numpy as np, steropes
-    >>> X = np.linspace(-1.0, 1.0, 40)[:, None]
-    >>> y = X[:, 0] + np.sin(7.0 * np.arange(40))
-    >>> model = steropes.CumulativeProbabilityModel()
-    >>> steropes.compare_links(model, X, y, links=["logit", "probit"]).shape
-    (2, 3)
-    """
-    rows = {}
-    for link in links:
-        m = clone(model).set_params(link=link).fit(X, y, **fit)
-        rows[link] = {"log_likelihood": m.log_likelihood_, "converged": m.converged_}
-    table = pd.DataFrame.from_dict(rows, orient="index").sort_values(
-        "log_likelihood", ascending=False
-    )
-    table.insert(1, "difference", table["log_likelihood"] - table["log_likelihood"].iloc[0])
-    table.index.name = "link"
-    return table

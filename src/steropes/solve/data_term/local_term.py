@@ -13,7 +13,7 @@ from ...backends.protocols import Array
 from ...design.protocols import AnyRows, DesignLike
 from ...likelihoods import Likelihood
 from ...likelihoods.curvature import AnyCurvature, ProfiledCurvature
-from ...likelihoods.nuisance_likelihood import Nuisance
+from ...likelihoods.nuisance import Nuisance
 from ...priors import Prior
 from ..hessian import centred, diagonal, eta_product, hessian
 from .column_cache import ColumnCache

@@ -18,7 +18,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from ...backends.thread_pool import ThreadPool
-from ...likelihoods.nuisance_likelihood import Nuisance
+from ...likelihoods.nuisance import Nuisance
 from ...priors import Prior
 from ..subproblem import ColumnOperator
 

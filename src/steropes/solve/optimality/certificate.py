@@ -10,7 +10,7 @@ import numpy as np
 
 from ...backends.protocols import Array
 from ...likelihoods.curvature import AnyCurvature
-from ...likelihoods.nuisance_likelihood import Nuisance
+from ...likelihoods.nuisance import Nuisance
 from ...priors import INFINITE_PENALTY
 from ..hessian import diagonal
 from ..linear_predictor import bound_weights, linear_predictor

@@ -16,7 +16,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ...backends.tall_reductions import column_max, row_any
-from ...likelihoods.nuisance_likelihood import Nuisance
+from ...likelihoods.nuisance import Nuisance
 from ...priors import GroupPenalty, Prior
 from .. import solver_policy as policies
 from ..data_term import DataTerm
