@@ -31,7 +31,7 @@ from steropes.studies.disclosure import (
 )
 from steropes.studies.disclosure.study import publish
 from steropes.studies.report.formatting import checks, title_case
-from steropes.studies.report.study_figures import study_figures
+from steropes.studies.report.study_pictures import study_pictures
 from steropes.studies.report.study_report import study_page
 from steropes.studies.report.study_terminal import print_study
 
@@ -269,25 +269,24 @@ def one_arm_rare(omop):
 
 def test_an_arm_whose_events_are_not_told_has_no_curve(one_arm_rare):
     study = one_arm_rare(25)
-    shown = study_figures(study, publish(study))["survival"]
-    picture, caption = shown.picture, shown.caption
+    picture = study_pictures(study, publish(study))["survival"]
     drawn = picture.file()
     assert "of the target arm (Newdrug) are without" in picture.description
     assert "100.0%" not in picture.description  # three of the comparator arm had it
     assert 'class="curve target"' in drawn
     assert 'class="curve comparator"' not in drawn
-    assert "That of Olddrug is not drawn" in caption
+    assert "That of Olddrug is not drawn" in study_page(study)
 
 
 def test_without_a_curve_of_either_arm_there_is_no_picture(one_arm_rare):
     study = one_arm_rare(4)
-    assert "survival" not in study_figures(study, publish(study))
+    assert "survival" not in study_pictures(study, publish(study))
 
 
 def test_those_at_risk_count_no_few_who_have_left(one_arm_rare):
     study = one_arm_rare(25)
     texts = re.findall(
-        r">([^<>]+)</text>", study_figures(study, publish(study))["survival"].picture.file()
+        r">([^<>]+)</text>", study_pictures(study, publish(study))["survival"].file()
     )
     rows = {name: texts[texts.index(name) + 1 :] for name in ("Newdrug", "Olddrug")}
     assert rows["Newdrug"][0] == "40"  # all of them, as the table of rates has it
@@ -299,7 +298,7 @@ def test_those_at_risk_count_no_few_who_have_left(one_arm_rare):
 
 def test_marks_of_the_picture_and_steps_of_the_file_count_no_few_between_them(study):
     study = dataclasses.replace(study, rules=DisclosureRules("ohdsi", 9))
-    picture = study_figures(study, publish(study))["survival"].picture
+    picture = study_pictures(study, publish(study))["survival"]
     texts = re.findall(r">([^<>]+)</text>", picture.file())
     for arm, curve in study.to_dict()["survival"].items():
         after = texts[texts.index(title_case(study.names[arm])) + 1 :]

@@ -15,10 +15,10 @@ from steropes.studies.diagnostics.study_verdicts import Judged
 from steropes.studies.disclosure import site_rules
 from steropes.studies.disclosure.study import publish
 from steropes.studies.report.formatting import checks, decimals, p_value, risk_period, shown_value
-from steropes.studies.report.results_section import _found
-from steropes.studies.report.study_figures import study_figures
 from steropes.studies.report.study_numbers import study_numbers
+from steropes.studies.report.study_pictures import study_pictures
 from steropes.studies.report.study_report import study_page, write_report
+from steropes.studies.report.study_rows import found
 from steropes.studies.report.study_terminal import print_study
 
 
@@ -319,7 +319,7 @@ def test_the_curve_of_an_arm_that_is_watched_for_less_time_ends_before_the_other
     settings = StudySettings(1, 2, 3, caliper=9.0, unblind=True, tie_orders=0)
     study = comparative_study(omop.write(), settings, disclosure="none")
     assert study.curves()["comparator"].times[-1] == 66
-    said = study_figures(study, publish(study))["survival"].picture.description
+    said = study_pictures(study, publish(study))["survival"].description
     assert "over 300 days" in said
     assert "of the comparator arm (Olddrug, whose curve ends on day 66)" in said
     assert said.count("whose curve ends") == 1
@@ -425,7 +425,7 @@ def test_names_have_a_capital_wherever_the_page_and_the_terminal_have_them(omop,
 
 @pytest.mark.parametrize(("n", "shown"), [(11999, "11,999"), (1234567, "1,234,567"), (7, "7")])
 def test_a_number_of_outcomes_is_shown_as_a_count(n, shown):
-    assert _found(Judged("precision", "outcomes in the arm", n, "at least 5", "PASS")) == shown
+    assert found(Judged("precision", "outcomes in the arm", n, "at least 5", "PASS")) == shown
 
 
 def test_a_covariate_that_defines_the_arm_ends_the_study_by_name(omop):

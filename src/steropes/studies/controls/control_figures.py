@@ -12,25 +12,13 @@ import pandas as pd
 from steropes.studies.controls.empirical_calibration import fit_systematic_error
 from steropes.studies.controls.performance_metrics import ControlEstimates
 from steropes.studies.normal_quantile import Z
+from steropes.studies.report.canvas import Picture
 from steropes.studies.report.control_plots import calibration_plot
 from steropes.studies.report.digits import number
 from steropes.studies.report.forest_plot import Row, forest
-from steropes.studies.report.page_parts import Figure, Table, figure
-from steropes.studies.report.page_parts import table as stacked_table
+from steropes.studies.report.page_parts import Rows
 
 __all__ = ["Performance", "performance"]
-
-HEAD = (
-    "Analysis",
-    "AUC",
-    "Coverage",
-    "Calibrated coverage",
-    "Precision",
-    "Mean squared error",
-    "Type 1 error",
-    "Type 2 error",
-    "No estimate",
-)
 
 
 @dataclass(frozen=True)
@@ -39,18 +27,18 @@ class Performance:
 
     Attributes
     ----------
-    all_controls : Table or None
-    systematic_error : Figure or None
-    by_ratio : list of (str, Table or None)
+    all_controls : rows
+    systematic_error : Picture or None
+    by_ratio : dict of str to rows
         The metrics of the controls of each ratio.
-    calibration : list of (str, list of Figure)
-        The plots of each analysis.
+    calibration : list of (str, dict of str to Picture)
+        The plots of each analysis, by the ratio of the controls.
     """
 
-    all_controls: Table | None
-    systematic_error: Figure | None
-    by_ratio: list[tuple[str, Table | None]]
-    calibration: list[tuple[str, list[Figure]]]
+    all_controls: Rows
+    systematic_error: Picture | None
+    by_ratio: dict[str, Rows]
+    calibration: list[tuple[str, dict[str, Picture]]]
 
 
 def performance(
@@ -73,25 +61,20 @@ def performance(
         Part of the figures' file names.
     """
     rows = [_error_row(labels[a], f) for a, f in found.items()]
-    picture = forest(f"error-{name}", rows, "estimated over true ratio")
-    caption = (
-        "Systematic error of each analysis over all its controls: the mean and the range of 95% of "
-        "the errors, without sampling error."
-    )
     ratios = sorted(table["ratio"].dropna().unique())
     return Performance(
-        _metrics(table[table["ratio"].isna()], labels, "All controls."),
-        figure(picture, caption),
-        [(f"{r:g}", _metrics(table[table["ratio"] == r], labels, "")) for r in ratios],
+        _metrics(table[table["ratio"].isna()], labels),
+        forest(f"error-{name}", rows, "estimated over true ratio"),
+        {f"{r:g}": _metrics(table[table["ratio"] == r], labels) for r in ratios},
         [(labels[a], _plots(f, f"controls-{name}-{a}")) for a, f in found.items()],
     )
 
 
-def _metrics(table: pd.DataFrame, labels: Mapping[int, str], caption: str) -> Table | None:
-    """Return a table of metrics, one row per analysis."""
+def _metrics(table: pd.DataFrame, labels: Mapping[int, str]) -> Rows:
+    """Return the metrics of each analysis."""
     plain = table[~table["calibrated"]].set_index("analysis_id")
     after = table[table["calibrated"]].set_index("analysis_id")
-    lines = [
+    return [
         (
             labels[a],
             number(line["auc"], 2),
@@ -105,7 +88,6 @@ def _metrics(table: pd.DataFrame, labels: Mapping[int, str], caption: str) -> Ta
         )
         for a, line in plain.iterrows()
     ]
-    return stacked_table(HEAD, lines, words=(0,), caption=caption)
 
 
 def _error_row(label: str, found: ControlEstimates) -> Row:
@@ -118,9 +100,9 @@ def _error_row(label: str, found: ControlEstimates) -> Row:
     return Row(label, math.exp(e.mean), low, high)
 
 
-def _plots(found: ControlEstimates, name: str) -> list[Figure]:
+def _plots(found: ControlEstimates, name: str) -> dict[str, Picture]:
     """Draw a funnel plot for each target ratio."""
-    parts = []
+    plots = {}
     for ratio in np.unique(found.target):
         own = (found.target == ratio) & found.usable
         if not own.any():
@@ -130,12 +112,8 @@ def _plots(found: ControlEstimates, name: str) -> list[Figure]:
         points = pd.DataFrame({"log_rr": y, "se_log_rr": s})
         plot = calibration_plot(f"{name}-{ratio:g}", points, error.mean, error.sd, float(ratio))
         if plot:
-            caption = (
-                f"Controls of ratio {ratio:g}. Between the dashed lines an interval includes the "
-                "true ratio; 95% of the estimates are expected between the solid lines."
-            )
-            parts.append(Figure(plot, caption))
-    return parts
+            plots[f"{ratio:g}"] = plot
+    return plots
 
 
 def _percent(x: float) -> str:

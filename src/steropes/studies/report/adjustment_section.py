@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-
-import pandas as pd
 
 from steropes.studies.comparative.settings import StudyAnalysis
 from steropes.studies.covariates.analysis_catalogue import ANALYSES
 from steropes.studies.report.balance_figures import balance_scatter, love_plot
+from steropes.studies.report.canvas import Picture
 from steropes.studies.report.characteristics_section import characteristics_of_arms
 from steropes.studies.report.digits import deciding, deciding_p, limit_text, number
 from steropes.studies.report.overlap_figure import score_overlap
-from steropes.studies.report.page_parts import Figure, Finding, Table, table
+from steropes.studies.report.page_parts import Finding, Rows
 from steropes.studies.report.report_view import Comparison, View
 
 __all__ = ["Adjustment", "adjustments"]
@@ -23,13 +23,14 @@ class Adjustment:
     """One way to adjust; without ``balance`` nobody was adjusted."""
 
     title: str
-    overlap: Figure | None
+    overlap: Picture | None
     balance: list[Finding] = field(default_factory=list)
     convergence: list[Finding] = field(default_factory=list)
-    scatter: Figure | None = None
-    love: Figure | None = None
-    families: Table | None = None
-    characteristics: Table | None = None
+    covariates: tuple[int, int] = (0, 0)  # All of them, and those in the pictures.
+    scatter: Picture | None = None
+    love: Picture | None = None
+    families: Rows = ()
+    characteristics: Mapping[str, Rows] = field(default_factory=dict)
 
 
 def adjustments(view: View, comparison: Comparison) -> list[Adjustment]:
@@ -61,36 +62,23 @@ def _adjustment(view: View, comparison: Comparison, same: list[StudyAnalysis]) -
     limits = view.results.spec.thresholds
     limit = 0.1 if limits.balance is None else limits.balance
     title = "; ".join(view.label(a.id) for a in same)
-    overlap = view.figure(
-        score_overlap(f"scores-{place}", before, after, comparison.names),
-        "Preference scores; 0.3 to 0.7, shaded, is equipoise.",
-    )
+    overlap = view.collect(score_overlap(f"scores-{place}", before, after, comparison.names))
     if balance.empty:
         return Adjustment(title, overlap)
     stopped = view.rows("note", **key)["unconverged"]
     unconverged = stopped.map(lambda x: isinstance(x, str) and "propensity" in x).any()
+    drawn = balance[["std_diff_before", "std_diff_after"]].notna().all(axis=1)
     return Adjustment(
         title,
         overlap,
         balance=[_rule(view, comparison, first, limit)],
         convergence=[("FAIL", "The propensity model did not converge.")] if unconverged else [],
-        scatter=view.figure(balance_scatter(f"balance-{place}", balance, limit), _caption(balance)),
-        love=view.figure(
-            love_plot(f"love-{place}", balance, limit),
-            "The covariates that differ most after adjustment, and before it.",
-        ),
+        covariates=(len(drawn), int(drawn.sum())),
+        scatter=view.collect(balance_scatter(f"balance-{place}", balance, limit)),
+        love=view.collect(love_plot(f"love-{place}", balance, limit)),
         families=_families(view, key),
         characteristics=characteristics_of_arms(view, comparison, first),
     )
-
-
-def _caption(balance: pd.DataFrame) -> str:
-    """Write the caption of the scatter plot, with the number of covariates in it."""
-    told = balance[["std_diff_before", "std_diff_after"]].notna().all(axis=1)
-    which = "All covariates"
-    if not told.all():
-        which = f"The {told.sum():,} of {len(told):,} covariates of which no arm has few people"
-    return f"{which}; dashed: the threshold, and no change."
 
 
 def _rule(view: View, comparison: Comparison, analysis: int, limit: float) -> Finding:
@@ -122,8 +110,8 @@ def _rule(view: View, comparison: Comparison, analysis: int, limit: float) -> Fi
     return (str(verdicts[0]) if len(verdicts) else "NOT EVALUATED"), said + "."
 
 
-def _families(view: View, key: dict[str, int]) -> Table | None:
-    """Tabulate the balance of each family of covariates."""
+def _families(view: View, key: dict[str, int]) -> Rows:
+    """Return the balance of each family of covariates."""
     rows = []
     for line in view.rows("covariate_family", **key).to_dict("records"):
         known = ANALYSES.get(line["covariate_analysis_id"])
@@ -139,7 +127,4 @@ def _families(view: View, key: dict[str, int]) -> Table | None:
                 str(line["worst"] or ""),
             )
         )
-    head = ("Family", "Covariates", "Beyond before", "Largest before", "Beyond after",
-            "Largest after", "p after", "Most unequal after")  # fmt: skip
-    caption = "p: that the largest difference of the family is within the threshold, corrected."
-    return table(head, rows, words=(0, 7), caption=caption)
+    return rows

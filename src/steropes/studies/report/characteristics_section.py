@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 import pandas as pd
 
 from steropes.studies.comparative.table_one import characteristics
 from steropes.studies.report.digits import number
-from steropes.studies.report.page_parts import Table, number_table
+from steropes.studies.report.page_parts import Rows
 from steropes.studies.report.report_view import Comparison, View
 
 __all__ = ["characteristics_of_arms", "characteristics_table"]
@@ -30,21 +32,17 @@ def characteristics_table(view: View, comparison: Comparison) -> pd.DataFrame:
     return pd.concat(known)[columns] if known else pd.DataFrame(columns=columns)
 
 
-def characteristics_of_arms(view: View, comparison: Comparison, analysis: int) -> Table | None:
-    """Return Table 1 of one analysis; None if it does not adjust."""
+def characteristics_of_arms(view: View, comparison: Comparison, analysis: int) -> dict[str, Rows]:
+    """Return the sections of Table 1 of one analysis; empty if it does not adjust."""
     made = _of_analysis(view, comparison, analysis)
-    sections: dict[str, list[tuple[str, ...]]] = {}
+    sections: dict[str, list[tuple[str, ...]]] = defaultdict(list)
     for line in made.to_dict("records"):
         cells = [
             number(line[c], 2) if c.startswith("smd") else _share(line[c])
             for c in (*COLUMNS, "smd_after")
         ]
-        sections.setdefault(line["section"], []).append((line["characteristic"], *cells))
-    head = ("Characteristic (% or mean)", "Target before", "Comp. before", "Diff.",
-            "Target after", "Comp. after", "Diff.")  # fmt: skip
-    return number_table(
-        head, sections, "Before and after adjustment; Diff. is the standardised difference."
-    )
+        sections[line["section"]].append((line["characteristic"], *cells))
+    return dict(sections)
 
 
 def _of_analysis(view: View, comparison: Comparison, analysis: int) -> pd.DataFrame:

@@ -51,7 +51,7 @@ def controls_page(results: GridResults) -> str:
     return render(
         "controls.html.jinja",
         title="Analyses judged on controls",
-        numbers=_key_numbers(results),
+        top_numbers=_key_numbers(results),
         comparisons=comparisons,
         disclosure=results.rules.sentence(),
     )

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import pandas as pd
 
 from steropes.studies.controls.empirical_calibration import fit_systematic_error, leave_one_out
+from steropes.studies.report.canvas import Picture
 from steropes.studies.report.control_plots import calibration_plot
 from steropes.studies.report.digits import counted, deciding, effect, number
 from steropes.studies.report.formatting import p_value
-from steropes.studies.report.page_parts import Figure, Table, table
+from steropes.studies.report.page_parts import Rows
 from steropes.studies.report.report_view import KEY, Comparison, View
 
 __all__ = ["AnalysisControls", "Controls", "controls"]
@@ -18,11 +20,13 @@ __all__ = ["AnalysisControls", "Controls", "controls"]
 
 @dataclass(frozen=True)
 class AnalysisControls:
-    """The negative controls of an analysis: their number and, from three on, their plot."""
+    """The negative controls of an analysis and, from three on, their systematic error."""
 
     label: str
     controls: int
-    calibration: Figure | None = None
+    systematic_error: str = ""
+    coverage: tuple[float, float] = (math.nan, math.nan)  # Without and with calibration.
+    picture: Picture | None = None
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,7 @@ class Controls:
     """The negative controls of each analysis, and a table of all controls."""
 
     analyses: list[AnalysisControls]
-    estimates: Table | None
+    estimates: Rows
 
 
 def controls(view: View, comparison: Comparison) -> Controls | None:
@@ -59,18 +63,18 @@ def _negative_controls(
     limit = view.results.spec.thresholds.systematic_error
     error = fit_systematic_error(of["log_rr"], of["se_log_rr"])
     cover = leave_one_out(of["log_rr"], of["se_log_rr"])[["covers", "calibrated_covers"]].mean()
-    caption = (
-        f"{label}: expected absolute systematic error {deciding(error.expected_absolute, limit)}. "
-        f"Of {len(of)} negative controls {100 * cover.iloc[0]:.0f}% have intervals that hold no "
-        f"effect, {100 * cover.iloc[1]:.0f}% when calibrated by the others. Dashed: where an "
-        "estimate is significant; solid: where it is after calibration."
-    )
     picture = calibration_plot(f"controls-{comparison.id}-{analysis}", of, error.mean, error.sd)
-    return AnalysisControls(label, len(of), view.figure(picture, caption))
+    return AnalysisControls(
+        label,
+        len(of),
+        deciding(error.expected_absolute, limit),
+        (float(cover.iloc[0]), float(cover.iloc[1])),
+        view.collect(picture),
+    )
 
 
-def _estimates(view: View, found: pd.DataFrame) -> Table | None:
-    """Tabulate the estimates of all controls."""
+def _estimates(view: View, found: pd.DataFrame) -> Rows:
+    """Return the estimates of all controls."""
     rows = []
     for line in found.sort_values(["true_effect_size", "outcome_id", "analysis_id"]).to_dict(
         "records"
@@ -89,6 +93,4 @@ def _estimates(view: View, found: pd.DataFrame) -> Table | None:
                 effect(*calibrated) or "–",
             )
         )
-    head = ("Control", "Analysis", "True ratio", "Outcomes, target", "Outcomes, comparator",
-            "Estimate (95%)", "p", "Calibrated (95%)")  # fmt: skip
-    return table(head, rows, words=(0, 1))
+    return rows

@@ -11,6 +11,9 @@ from steropes.studies.execution.runner import GridResults
 from steropes.studies.report.adjustment_section import Adjustment, adjustments
 from steropes.studies.report.characteristics_section import characteristics_table
 from steropes.studies.report.controls_section import Controls, controls
+from steropes.studies.report.diagnostic_limits import diagnostic_limits, tie_limit
+from steropes.studies.report.digits import limit_text
+from steropes.studies.report.formatting import TEST_OF_HAZARDS
 from steropes.studies.report.outcome_section import OutcomeSection, outcome_section
 from steropes.studies.report.page_parts import Finding, KeyNumber
 from steropes.studies.report.plain_text import csv_text
@@ -74,15 +77,22 @@ def grid_page(results: GridResults, *, unblind: bool = False) -> str:
 
 def _page(view: View) -> str:
     """Render the page, whose pictures are then in ``view.pictures``."""
+    thresholds = view.results.spec.thresholds
+    least = thresholds.outcomes
     sections = [_comparison(view, comparison) for comparison in view.comparisons()]
     return render(
         "grid.html.jinja",
         title="; ".join(section.title for section in sections),
         lead=_source(view),
-        numbers=_key_numbers(view, len(sections)),
+        top_numbers=_key_numbers(view, len(sections)),
         unblind=view.unblind,
         data_notes=_data_notes(view, None),
         comparisons=sections,
+        diagnostic_names=[limit.name for limit in diagnostic_limits(thresholds).values()],
+        ties_name=tie_limit(thresholds).name,
+        least_outcomes="" if least is None else limit_text(least),
+        stabilized=any(a.stabilizes for a in view.analyses),
+        test_of_hazards=TEST_OF_HAZARDS,
         analyses=[(a.id, a.description or "–") for a in view.analyses],
         specification=view.results.spec.to_json(),
         disclosure=view.results.rules.sentence(),

@@ -10,25 +10,18 @@ import pandas as pd
 
 from steropes.studies.comparative.estimands import estimand_name
 from steropes.studies.diagnostics.study_verdicts import NOT_SHOWN
+from steropes.studies.report.canvas import Picture
 from steropes.studies.report.diagnostic_limits import Limit, diagnostic_limits, tie_limit
-from steropes.studies.report.digits import counted, effect, limit_text, number
+from steropes.studies.report.digits import counted, effect, number
 from steropes.studies.report.flow_diagram import attrition_diagram
 from steropes.studies.report.forest_plot import Row, forest
 from steropes.studies.report.formatting import (
-    TEST_OF_HAZARDS,
     decimals,
     p_value,
     percent,
     title_case,
 )
-from steropes.studies.report.page_parts import (
-    Cell,
-    Figure,
-    Table,
-    number_table,
-    table,
-    verdict_cell,
-)
+from steropes.studies.report.page_parts import Cell, Rows, verdict_cell
 from steropes.studies.report.report_view import KEY, Comparison, View
 from steropes.studies.report.subgroups_section import Subgroups, subgroups
 from steropes.studies.report.survival_figure import survival_curves
@@ -44,21 +37,22 @@ class AnalysisDetails:
     """Attrition, follow-up and survival curves of one analysis of an outcome."""
 
     label: str
-    attrition: Figure | None
-    follow_up: Table | None
-    survival: Figure | None
+    attrition: Picture | None
+    follow_up: Rows
+    survival: Picture | None
 
 
 @dataclass(frozen=True)
 class OutcomeSection:
-    """Figures and tables of one outcome of a comparison."""
+    """Pictures and rows of the tables of one outcome of a comparison."""
 
     name: str
-    forest: Figure | None
-    estimates: Table | None
-    diagnostics: Table | None
-    people: Table | None
-    absolute_effects: Table | None
+    ratio: str
+    forest: Picture | None
+    estimates: Rows
+    diagnostics: Rows
+    people: Rows
+    absolute_effects: Rows
     subgroups: Subgroups | None
     analyses: list[AnalysisDetails]
 
@@ -74,7 +68,7 @@ def outcome_section(view: View, comparison: Comparison, outcome: int) -> Outcome
     of = of.merge(notes.drop(columns=["note", "interval", "unconverged", "database_id"]), on=KEY)
     lines = {int(line["analysis_id"]): line for line in of.to_dict("records")}
     units = list(dict.fromkeys(view.unit(a) for a in lines))
-    rows = [
+    drawn = [
         Row(
             view.label(a),
             line["rr"],
@@ -85,11 +79,12 @@ def outcome_section(view: View, comparison: Comparison, outcome: int) -> Outcome
         )
         for a, line in lines.items()
     ]
-    picture = forest(f"forest-{comparison.id}-{outcome}", rows, " or ".join(units))
+    picture = forest(f"forest-{comparison.id}-{outcome}", drawn, " or ".join(units))
     visible = [a for a, line in lines.items() if _visible(view, line)]
     return OutcomeSection(
         name=view.name(outcome),
-        forest=view.figure(picture, "All analyses side by side, with 95% limits."),
+        ratio=title_case(units[0]) if len(units) == 1 else "Estimate",
+        forest=view.collect(picture),
         estimates=_estimates(view, lines),
         diagnostics=_diagnostics(view, checks, lines),
         people=_people(view, comparison, outcome, lines),
@@ -111,12 +106,9 @@ def _why(line: dict[str, Any]) -> str:
     return "no estimate" if line["unblind"] else NOT_SHOWN
 
 
-def _estimates(view: View, lines: dict[int, dict[str, Any]]) -> Table | None:
-    """Tabulate the estimates of all analyses."""
-    units = list(dict.fromkeys(view.unit(a) for a in lines))
-    one = title_case(units[0]) if len(units) == 1 else "Estimate"
-    head = ("Analysis", "Effect among", f"{one} (95%)", "p", "Calibrated (95%)", "Calibrated p",
-            "E-value (limit)", "Proportional hazards, p")  # fmt: skip
+def _estimates(view: View, lines: dict[int, dict[str, Any]]) -> Rows:
+    """Return the estimates of all analyses."""
+    several = len({view.unit(a) for a in lines}) > 1
     rows = []
     for a, line in lines.items():
         calibrated = [line[f"calibrated_{c}"] for c in ("rr", "ci_95_lb", "ci_95_ub")]
@@ -131,7 +123,7 @@ def _estimates(view: View, lines: dict[int, dict[str, Any]]) -> Table | None:
             (
                 view.label(a),
                 among,
-                (f"{shown} {view.unit(a)}" if shown and len(units) > 1 else shown) or _why(line),
+                (f"{shown} {view.unit(a)}" if shown and several else shown) or _why(line),
                 p_value(line["p"]),
                 effect(*calibrated) or "–",
                 p_value(line["calibrated_p"]),
@@ -139,39 +131,13 @@ def _estimates(view: View, lines: dict[int, dict[str, Any]]) -> Table | None:
                 p_value(line["proportional_p"]) if _visible(view, line) else "",
             )
         )
-    return table(head, rows, words=(0, 1, 2), caption=_about_estimates(view))
+    return rows
 
 
-def _about_estimates(view: View) -> str:
-    """Write the caption of the estimates, with sources of E-values, test and weights."""
-    said = (
-        "Estimates of all analyses. E-values are those of VanderWeele and Ding (2017), of an "
-        "outcome that 15% of the people or more had by the form for common outcomes. Proportional "
-        f"hazards: {TEST_OF_HAZARDS}."
-    )
-    if any(a.stabilizes for a in view.analyses):
-        said += (
-            " Weights by the propensity score are stabilised: those of each arm are multiplied by "
-            "its share of the people."
-        )
-    return said
-
-
-def _diagnostics(
-    view: View, checks: pd.DataFrame, lines: dict[int, dict[str, Any]]
-) -> Table | None:
-    """Tabulate the diagnostics of all analyses, with their limits."""
+def _diagnostics(view: View, checks: pd.DataFrame, lines: dict[int, dict[str, Any]]) -> Rows:
+    """Return the diagnostics of all analyses, with their limits."""
     thresholds = view.results.spec.thresholds
     limits, ties = diagnostic_limits(thresholds), tie_limit(thresholds)
-    head = (
-        "Analysis",
-        "May be read",
-        *(of.name for of in limits.values()),
-        "Con\N{SOFT HYPHEN}verged",
-        "Ad\N{SOFT HYPHEN}justed",
-        "Limits, ratio",
-        ties.name,
-    )
     needed = (of.rule for of in limits.values())
     rows: list[tuple[str | Cell, ...]] = [("To pass", "", *needed, "", "", "", ties.rule)]
     for line in checks.to_dict("records"):
@@ -188,15 +154,7 @@ def _diagnostics(
                 _checked(note["tied"], note["tied_diagnostic"], ties),
             )
         )
-    least = thresholds.outcomes
-    few = "Few outcomes" if least is None else f"Fewer than {limit_text(least)} outcomes"
-    caption = (
-        "Diagnostics: the value, and whether it passes. Every fit has to converge, and an estimate "
-        "to be adjusted unless a crude one was asked for. "
-        f"{few} in an arm fail the precision (limits, upper over lower); that and tied scores do "
-        "not hide a result."
-    )
-    return table(head, rows, words=(0,), caption=caption)
+    return rows
 
 
 def _checked(value: Any, said: Any, of: Limit) -> Cell:
@@ -212,10 +170,8 @@ def _told(said: Any) -> str:
 
 def _people(
     view: View, comparison: Comparison, outcome: int, lines: dict[int, dict[str, Any]]
-) -> Table | None:
-    """Tabulate the people of each arm, the share that stayed and the length of follow-up."""
-    head = ("Analysis", "Arm", "People", "Stayed", "With the outcome", "Person-days",
-            "Median days (10% to 90%)")  # fmt: skip
+) -> Rows:
+    """Return the people of each arm, the share that stayed and the length of follow-up."""
     rows = []
     for a, line in lines.items():
         key = {"target_comparator_id": comparison.id, "outcome_id": outcome, "analysis_id": a}
@@ -234,14 +190,13 @@ def _people(
                     "{} ({} to {})".format(*(counted(v) for v in spread)),
                 )
             )
-    caption = "People compared; stayed is the share of those at risk whom adjustment kept."
-    return table(head, rows, words=(0, 1), caption=caption)
+    return rows
 
 
 def _absolute_effects(
     view: View, comparison: Comparison, outcome: int, lines: dict[int, dict[str, Any]]
-) -> Table | None:
-    """Tabulate differences in risk and in time without the outcome."""
+) -> Rows:
+    """Return differences in risk and in time without the outcome."""
     rows = []
     for a, line in lines.items():
         key = {"target_comparator_id": comparison.id, "outcome_id": outcome, "analysis_id": a}
@@ -262,10 +217,7 @@ def _absolute_effects(
                 effect(days[0], days[1], days[2], 1),
             )
         )
-    head = ("Analysis", "By day", "Risk, target", "Risk, comparator",
-            "Difference, % points (95%)", "Days free, target", "Days free, comparator",
-            "Difference, days (95%)")  # fmt: skip
-    return table(head, rows, words=(0,), caption="Absolute effects: risks and restricted means.")
+    return rows
 
 
 def _details(
@@ -293,12 +245,11 @@ def _details(
         for arm in ("target", "comparator")
         if days
     ]
-    head = ("Days followed", "Least", "10%", "25%", "50%", "75%", "90%", "Most")
     survival = view.rows("cm_kaplan_meier_dist", **key)
     curves = survival_curves(f"survival-{place}", survival, comparison.names) if visible else None
     return AnalysisDetails(
         view.label(analysis),
-        view.figure(diagram, "What each rule leaves of both arms."),
-        number_table(head, follow_up),
-        view.figure(curves, "Without the outcome, with 95% limits."),
+        view.collect(diagram),
+        follow_up,
+        view.collect(curves),
     )

@@ -12,7 +12,6 @@ from steropes.studies.comparative.settings import StudyAnalysis
 from steropes.studies.execution.runner import GridResults
 from steropes.studies.report.canvas import Picture
 from steropes.studies.report.formatting import title_case
-from steropes.studies.report.page_parts import Figure
 
 __all__ = ["KEY", "UNITS", "Comparison", "View"]
 
@@ -118,10 +117,9 @@ class View:
         found = self.rows(table, **key).to_dict("records")
         return {str(k): v for k, v in found[0].items()} if found else {}
 
-    def figure(self, picture: Picture | None, caption: str) -> Figure | None:
-        """Collect a picture and return it with its caption; None if there is no picture."""
-        if picture is None:
-            return None
-        name = re.sub(r"[^a-z0-9]+", "-", picture.name.lower()).strip("-")
-        self.pictures[name] = picture
-        return Figure(picture, caption)
+    def collect(self, picture: Picture | None) -> Picture | None:
+        """Collect a picture of the page and return it."""
+        if picture is not None:
+            name = re.sub(r"[^a-z0-9]+", "-", picture.name.lower()).strip("-")
+            self.pictures[name] = picture
+        return picture

@@ -1,4 +1,4 @@
-"""Colours and style of a study's matplotlib figures, and the numbers behind its pictures."""
+"""Densities of propensity scores, and people at risk."""
 
 from __future__ import annotations
 
@@ -13,28 +13,9 @@ if TYPE_CHECKING:
 
 __all__ = ["density", "density_of_bars", "histogram", "still_at_risk"]
 
-# Okabe and Ito's blue and vermilion: told apart by colour-blind readers, and in grey.
-COLOURS = {"target": "#0072B2", "comparator": "#D55E00"}
-INK, MUTED, FAINT = "#1b1f24", "#5b6470", "#d9dde2"
-STYLE = {
-    "svg.hashsalt": "steropes",  # the same picture is the same file
-    "svg.fonttype": "path",
-    "font.size": 10,
-    "axes.edgecolor": MUTED,
-    "axes.labelcolor": INK,
-    "axes.titlesize": 11,
-    "text.color": INK,
-    "xtick.color": MUTED,
-    "ytick.color": MUTED,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "axes.linewidth": 0.8,
-    "legend.frameon": False,
-}
-
 
 def still_at_risk(curve: KaplanMeier, t: float) -> float:
-    """People at risk just before t: those whose time is t or later."""
+    """Count the people at risk just before t, those whose time is t or later."""
     i = int(np.searchsorted(curve.times, t, side="left"))
     return float(curve.at_risk[i]) if i < len(curve.at_risk) else 0.0
 
@@ -42,10 +23,10 @@ def still_at_risk(curve: KaplanMeier, t: float) -> float:
 def histogram(
     scores: np.ndarray, points: int, weights: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Count people, their weights, and the squares of these, in each bar of a fine histogram.
+    """Sum people, weights and squared weights in each bar of a fine histogram.
 
-    A million people then cost no more than a thousand. There are four bars between two of so many
-    points on [0, 1].
+    Densities of the bars cost the same for a thousand and for a million people. There are four bars
+    between two neighbouring points of [0, 1].
     """
     w = np.ones(len(scores)) if weights is None else weights
     people, mass, squares = (
@@ -60,13 +41,13 @@ def density_of_bars(
     """Estimate a Gaussian kernel density on [0, 1], reflected at both ends, from a histogram.
 
     People are spread evenly over the neighbouring bars that together hold ``least`` people, so that
-    nobody stands alone in a tail.
+    no person is alone in a tail.
     """
     grid, bars = np.linspace(0, 1, points), len(mass)
     centres = (np.arange(bars) + 0.5) / bars
     spread = float(np.sqrt(np.average((centres - np.average(centres, weights=mass)) ** 2,
                                       weights=mass)))  # fmt: skip
-    effective = float(mass.sum() ** 2 / squares.sum())  # people who would tell as much
+    effective = float(mass.sum() ** 2 / squares.sum())  # Kish's effective number of people.
     width = max(0.9 * spread * effective**-0.2, 0.01)
     counts = merged_histogram(people, mass, least)
     found = np.zeros(points)

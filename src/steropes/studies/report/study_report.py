@@ -4,53 +4,60 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steropes.studies.comparative.estimands import estimand_name
+from steropes.studies.comparative.study_specification import LARGEST_WEIGHT
 from steropes.studies.diagnostics.study_verdicts import NOT_SHOWN
 from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.disclosure.study import WITHHELD, Published, publish
-from steropes.studies.report.alternatives_section import (
-    adjustment_table,
-    follow_up_table,
-    reading,
-    source_line,
-)
 from steropes.studies.report.formatting import (
+    TEST_OF_HAZARDS,
     checks,
     count,
     decimals,
+    hidden,
     p_value,
     risk_period,
     shown_value,
     title_case,
     unconverged_text,
 )
-from steropes.studies.report.page_parts import Figure, KeyNumber
-from steropes.studies.report.people_section import (
-    attrition_table,
-    balance_table,
-    domain_table,
-    score_model,
-)
+from steropes.studies.report.page_parts import KeyNumber, Rows
 from steropes.studies.report.rendering import render
-from steropes.studies.report.results_section import (
-    diagnostics_table,
-    hazard_table,
-    rate_table,
-    visibility,
-)
-from steropes.studies.report.study_figures import FIGURES, study_figures
 from steropes.studies.report.study_numbers import study_json, study_tables
+from steropes.studies.report.study_pictures import PICTURES, has_curve, study_pictures
+from steropes.studies.report.study_rows import (
+    adjustment_rows,
+    attrition_rows,
+    balance_rows,
+    diagnostic_rows,
+    domain_rows,
+    follow_up_rows,
+    hazard_rows,
+    rate_rows,
+)
 
 if TYPE_CHECKING:
     from steropes.studies.comparative.one_question import ComparativeStudy
+    from steropes.studies.report.canvas import Picture
 
 __all__ = ["study_page", "write_report"]
 
 NO_BREAK = "\N{NO-BREAK SPACE}"
+
+
+@dataclass(frozen=True)
+class ScoreModel:
+    """Numbers of the propensity model, and its strongest covariates."""
+
+    covariates: str
+    nonzero: int
+    auc: str
+    variance: str
+    strongest: Rows
 
 
 def write_report(study: ComparativeStudy, folder: str | Path) -> list[Path]:
@@ -60,12 +67,12 @@ def write_report(study: ComparativeStudy, folder: str | Path) -> list[Path]:
     study in that folder that this study does not have (it may be blinded) are removed.
     """
     public = publish(study)
-    figures = study_figures(study, public)
+    pictures = study_pictures(study, public)
     files = {
-        "report.html": _page(study, public, figures),
+        "report.html": _page(study, public, pictures),
         "study.json": study_json(study),
         **{f"tables/{name}.csv": text for name, text in study_tables(study).items()},
-        **{f"figures/{name}.svg": shown.picture.file() for name, shown in figures.items()},
+        **{f"figures/{name}.svg": picture.file() for name, picture in pictures.items()},
     }
     return write_release(folder, files, public.rules)[:2]
 
@@ -73,46 +80,94 @@ def write_report(study: ComparativeStudy, folder: str | Path) -> list[Path]:
 def study_page(study: ComparativeStudy) -> str:
     """Return the study as one HTML page without outside references."""
     public = publish(study)
-    return _page(study, public, study_figures(study, public))
+    return _page(study, public, study_pictures(study, public))
 
 
-def _page(study: ComparativeStudy, public: Published, figures: Mapping[str, Figure]) -> str:
+def _page(study: ComparativeStudy, public: Published, pictures: Mapping[str, Picture]) -> str:
     """Render the page from released numbers."""
     target, comparator, outcome = (title_case(name) for name in study.names.values())
-    source = f" in “{study.source}”" if study.source else ""
-    versions = source_line(study)
-    about = f" ({versions})" if versions else ""
-    detectable = public.detectable
+    detectable, e_values, p = public.detectable, public.e_value, public.proportional_p
+    known = study.beside is not None and math.isfinite(e_values[0])
     return render(
         "study.html.jinja",
         title=f"{target} compared with {comparator}: {outcome}",
-        lead=f"A new-user cohort study{source}{about}, matched on the propensity score.",
-        numbers=list(_key_numbers(study, public)),
-        checks=[(c.mark, c.finding) for c in checks(study, public)],
-        visibility=visibility(public),
-        diagnostics=diagnostics_table(public),
-        hazard_ratios=hazard_table(study, public),
-        rates=rate_table(study, public),
-        detectable=decimals(detectable) if math.isfinite(detectable or math.nan) else "",
-        reading=[] if study.beside is None else reading(public),
-        adjustments=adjustment_table(public),
-        follow_up=follow_up_table(study, public),
-        attrition=attrition_table(study, public),
-        least=public.rules.least,
-        data_notes=[note["note"] for note in public.data_notes],
-        ended=study.ended,
-        score_model=score_model(study, public),
-        balance=balance_table(study, public),
-        domains=domain_table(study),
-        figures=dict.fromkeys(FIGURES) | dict(figures),
         target=target,
         comparator=comparator,
         outcome=outcome,
+        source=_source(study),
+        top_numbers=list(_key_numbers(study, public)),
+        checks=[(c.mark, c.finding) for c in checks(study, public)],
+        visibility=_visibility(public),
+        blinded=public.blinded,
+        least=public.rules.least,
+        pictures=dict.fromkeys(PICTURES) | dict(pictures),
+        diagnostics=diagnostic_rows(public),
+        hazard_ratios=hazard_rows(public),
+        rates=rate_rows(study, public),
+        arms_without_curve=[
+            title_case(study.names[arm])
+            for arm in ("target", "comparator")
+            if not has_curve(public, arm)
+        ],
+        detectable=decimals(detectable) if math.isfinite(detectable or math.nan) else "",
+        e_values=[decimals(v) for v in e_values if known and not public.main_line()["note"]],
+        common_outcome=public.common,
+        hazards_test=p_value(p) if study.beside is not None and math.isfinite(p) else "",
+        hazards_change=p < 0.05,
+        test_of_hazards=TEST_OF_HAZARDS,
+        adjustments=adjustment_rows(public),
+        largest_weight=LARGEST_WEIGHT,
+        follow_up=follow_up_rows(study, public),
+        attrition=attrition_rows(public),
+        data_notes=[note["note"] for note in public.data_notes],
+        ended=study.ended,
+        score_model=_score_model(study, public),
+        has_balance=study.balance is not None and study.covariates is not None,
+        balance=balance_rows(study, public),
+        domains=domain_rows(study),
         settings=study.settings,
         risk_period=risk_period(study.settings),
         matched_people=estimand_name("atm"),
         settings_list=list(_settings(study)),
         disclosure=public.rules.sentence(),
+    )
+
+
+def _source(study: ComparativeStudy) -> str:
+    """Name the database, with versions and dates of its data and its vocabulary."""
+    text = f" in “{study.source}”" if study.source else ""
+    if study.beside is None:
+        return text
+    parts = {"cdm": "CDM ", "vocabulary": "vocabulary ", "release": "released "}
+    parts["source_release"] = "source data of "
+    known = study.beside.source
+    versions = ", ".join(f"{before}{known[c]}" for c, before in parts.items() if known.get(c))
+    return f"{text} ({versions})" if versions else text
+
+
+def _visibility(public: Published) -> str:
+    """Name the state of a failed study: hidden, no estimate or unblinded; "" if it passes."""
+    if hidden(public):
+        return "hidden"
+    if public.blinded:
+        return "no estimate"
+    shown = any(not line["note"] for line in public.hazard_ratios)
+    return "unblinded" if public.failed and shown else ""
+
+
+def _score_model(study: ComparativeStudy, public: Published) -> ScoreModel | None:
+    """Summarise the propensity model; None if there is none."""
+    fit, scores = study.propensity, public.scores
+    if fit is None or study.covariates is None:
+        return None
+    return ScoreModel(
+        covariates=count(len(study.covariates.columns)),
+        nonzero=len(fit.coefficients) - 1,
+        auc=decimals(scores["auc"], 3),
+        variance=f"{scores['variance']:.3g}",
+        strongest=[
+            (str(line["name"]), decimals(line["coef"])) for line in scores["coefficients"][1:11]
+        ],
     )
 
 

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from steropes.studies.report.canvas import Picture
 from steropes.studies.report.digits import counted, effect
 from steropes.studies.report.forest_plot import Row, forest
 from steropes.studies.report.formatting import p_value
-from steropes.studies.report.page_parts import Figure, Table, table
+from steropes.studies.report.page_parts import Rows
 from steropes.studies.report.report_view import KEY, Comparison, View
 
 __all__ = ["Subgroups", "subgroup_table", "subgroups"]
@@ -21,9 +22,9 @@ ARMS = ("target", "comparator")
 class Subgroups:
     """Effects within subgroups of an outcome, and ratios of these effects."""
 
-    interactions: Table
-    effects: Table | None = None
-    forest: Figure | None = None
+    interactions: Rows
+    effects: Rows
+    forest: Picture | None
 
 
 def subgroups(
@@ -60,22 +61,10 @@ def subgroups(
                 counts = [counted(line[f"{x}_{w}"]) for w in ("subjects", "outcomes") for x in ARMS]
                 levels.append((view.label(a), who, *counts, effect(*own) or "none"))
                 drawn.append(Row(f"{who} ({view.label(a)})", *own))
-    apart = ("Analysis", "Characteristic", "Ratio of ratios (95%)", "p", "Calibrated (95%)")
-    caption = "How much larger the ratio is with the characteristic than without (or by one more)."
-    interactions = table(apart, ratios, words=(0, 1), caption=caption)
-    if interactions is None:
+    if not ratios:
         return None
-    if not levels:
-        return Subgroups(interactions)
-    head = ("Analysis", "Subgroup", "People, target", "People, comparator",
-            "Outcomes, target", "Outcomes, comparator", "Ratio (95%)")  # fmt: skip
-    caption = "The effect within each subgroup, at the average of other subgroups."
     picture = forest(f"subgroups-{comparison.id}-{outcome}", drawn, " or ".join(sorted(units)))
-    return Subgroups(
-        interactions,
-        table(head, levels, words=(0, 1), caption=caption),
-        view.figure(picture, "The effect within each subgroup, with 95% limits."),
-    )
+    return Subgroups(ratios, levels, view.collect(picture))
 
 
 def subgroup_table(view: View) -> pd.DataFrame:

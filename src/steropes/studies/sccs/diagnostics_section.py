@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from steropes.studies.report.digits import deciding
 from steropes.studies.report.formatting import title_case
-from steropes.studies.report.page_parts import Table, table, verdict_word
+from steropes.studies.report.page_parts import Rows, verdict_word
 from steropes.studies.sccs.sccs_diagnostics import Diagnostics, Verdict, own_verdicts
 from steropes.studies.sccs.sccs_terminal import shown_estimates
 
@@ -20,10 +20,14 @@ __all__ = ["DiagnosticsSection", "diagnostics_section"]
 
 @dataclass(frozen=True)
 class DiagnosticsSection:
-    """Tables of the diagnostics, and a sentence on the use of the result."""
+    """The diagnostics of a study and of each exposure, and a sentence on the use of the result.
 
-    study: Table | None
-    by_exposure: Table | None
+    Rows of exposures include the pre-exposure window if ``pre_exposure`` is true.
+    """
+
+    study: Rows
+    by_exposure: Rows
+    pre_exposure: bool
     conclusion: str
 
 
@@ -39,21 +43,20 @@ def diagnostics_section(study: CaseSeries) -> DiagnosticsSection | None:
         for k, v in first.verdicts.items()
         if k not in own
     ]
-    head = ("Diagnostic", "Value", "Interval", "Verdict")
-    shared = table(head, rows, words=(0,))
     if not several:
         blind = "is not shown" if not study.settings.unblind else "should not be interpreted"
         use = "may be interpreted" if first.unblind else blind
-        return DiagnosticsSection(shared, None, f"By these diagnostics the result {use}.")
+        return DiagnosticsSection(rows, [], False, f"By these diagnostics the result {use}.")
     passed = sum(d.unblind for d in diagnostics)
     conclusion = f"{passed:,} of {len(diagnostics):,} exposures pass all diagnostics."
-    return DiagnosticsSection(shared, _by_exposure(study, diagnostics), conclusion)
+    window = "pre-exposure" in own
+    by_exposure = _by_exposure(study, diagnostics, window)
+    return DiagnosticsSection(rows, by_exposure, window, conclusion)
 
 
-def _by_exposure(study: CaseSeries, diagnostics: list[Diagnostics]) -> Table | None:
-    """Tabulate the diagnostics of each displayed exposure."""
+def _by_exposure(study: CaseSeries, diagnostics: list[Diagnostics], window: bool) -> Rows:
+    """Return the diagnostics of each displayed exposure."""
     found = {d.covariate: d for d in diagnostics}
-    window = "pre-exposure" in own_verdicts(diagnostics)
     rows = []
     for name in shown_estimates(study):
         if name in found:
@@ -64,8 +67,7 @@ def _by_exposure(study: CaseSeries, diagnostics: list[Diagnostics]) -> Table | N
             ]
             read = "yes" if found[name].unblind else "no"
             rows.append((title, *(c for pair in cells for c in pair), read))
-    head = ["Exposure", *["Before exposure", "Verdict"] * window, "Detectable ratio", "Verdict"]
-    return table([*head, "Passes all"], rows, words=(0,))
+    return rows
 
 
 def _number(x: float, of: Verdict) -> str:

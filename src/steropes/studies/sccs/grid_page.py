@@ -16,6 +16,7 @@ from steropes.studies.controls.control_figures import Performance, performance
 from steropes.studies.controls.performance_metrics import ControlEstimates, before_and_after
 from steropes.studies.database.data_notes import table_sentences
 from steropes.studies.disclosure.release_folder import write_release
+from steropes.studies.report.canvas import Picture
 from steropes.studies.report.digits import (
     Relation,
     counted,
@@ -26,16 +27,7 @@ from steropes.studies.report.digits import (
 )
 from steropes.studies.report.forest_plot import Row, forest
 from steropes.studies.report.formatting import title_case
-from steropes.studies.report.page_parts import (
-    Cell,
-    Figure,
-    Finding,
-    KeyNumber,
-    Table,
-    figure,
-    table,
-    verdict_cell,
-)
+from steropes.studies.report.page_parts import Cell, Finding, KeyNumber, Rows, verdict_cell
 from steropes.studies.report.rendering import render
 from steropes.studies.sccs.sccs_presets import EXPOSURE
 from steropes.studies.sccs.sccs_thresholds import Thresholds
@@ -80,18 +72,18 @@ class SeriesDetails:
     """Attrition of one analysis of an outcome, and the cost of sampling its cases."""
 
     label: str
-    attrition: Table | None
+    attrition: Rows
     sampling: list[str]
 
 
 @dataclass(frozen=True)
 class OutcomeSection:
-    """Figures and tables of one outcome of an exposure."""
+    """The picture and rows of the tables of one outcome of an exposure."""
 
     name: str
-    forest: Figure | None
-    estimates: Table | None
-    diagnostics: Table | None
+    forest: Picture | None
+    estimates: Rows
+    diagnostics: Rows
     analyses: list[SeriesDetails]
 
 
@@ -113,7 +105,8 @@ def case_series_grid_page(results: CaseSeriesGridResults, *, unblind: bool = Fal
         "case_series_grid.html.jinja",
         title="Case series of " + ", ".join(names.get(e, str(e)) for e in exposures),
         database=results.grid.database_id,
-        numbers=_key_numbers(results),
+        top_numbers=_key_numbers(results),
+        diagnostic_names=[name for name, _ in CHECKS.values()],
         exposures=[_exposure(results, e, names, unblind) for e in exposures],
         has_controls=any(q.true_ratio is not None for q in results.grid.questions),
         settings=_settings(results),
@@ -199,14 +192,11 @@ def _outcome(
         blind = not line["unblind"] and not unblind
         inside = "–" if blind else counted(line["covariate_outcomes"])
         lines.append((label, *effects, *counts, inside))
-    head = ("Analysis", "Rate ratio (95%)", "p", "Calibrated", "People", "Outcomes", "Exposed",
-            "Outcomes exposed")  # fmt: skip
     question = int(of["exposures_outcome_set_id"].iloc[0])
-    picture = forest(f"forest-{question}", rows, "rate ratio")
     return OutcomeSection(
         title,
-        figure(picture, "All analyses side by side, with 95% limits."),
-        table(head, lines, words=(0, 1)),
+        forest(f"forest-{question}", rows, "rate ratio"),
+        lines,
         _diagnostics(results, of, labels),
         [
             SeriesDetails(
@@ -228,10 +218,8 @@ def _ends(line: dict[str, Any], prefix: str) -> tuple[float, float, float]:
     return rr, low, high
 
 
-def _diagnostics(
-    results: CaseSeriesGridResults, of: pd.DataFrame, labels: dict[int, str]
-) -> Table | None:
-    """Tabulate the diagnostics of all analyses with their thresholds."""
+def _diagnostics(results: CaseSeriesGridResults, of: pd.DataFrame, labels: dict[int, str]) -> Rows:
+    """Return the diagnostics of all analyses with their thresholds."""
     checks = of[[*KEY, "covariate_id", "covariate_name"]].merge(
         results.tables["sccs_diagnostics_summary"], on=[*KEY, "covariate_id"]
     )
@@ -246,8 +234,7 @@ def _diagnostics(
         )
         for line in checks.to_dict("records")
     ]
-    head = ("Diagnostics", *(name for name, _ in CHECKS.values()))
-    return table(head, lines, words=(0,))
+    return lines
 
 
 def _limits(t: Thresholds) -> dict[str, tuple[str, tuple[float, ...]]]:
@@ -292,13 +279,13 @@ def _verdict(
     return Cell(f"{low} to {high}", verdict, verdict.lower())
 
 
-def _attrition(results: CaseSeriesGridResults, analysis: int, question: int) -> Table | None:
-    """Tabulate the attrition of one analysis of a question."""
+def _attrition(results: CaseSeriesGridResults, analysis: int, question: int) -> Rows:
+    """Return the attrition of one analysis of a question."""
     rules = results.tables["sccs_attrition"]
     own = rules[
         (rules["analysis_id"] == analysis) & (rules["exposures_outcome_set_id"] == question)
     ].sort_values("sequence_number")
-    lines = [
+    return [
         (
             title_case(str(line["description"])),
             *(
@@ -313,8 +300,6 @@ def _attrition(results: CaseSeriesGridResults, analysis: int, question: int) -> 
         )
         for line in own.to_dict("records")
     ]
-    head = ("Rule", "People", "Outcomes", "Periods", "Days")
-    return table(head, lines, words=(0,))
 
 
 def _sampling(results: CaseSeriesGridResults, analysis: int, question: int) -> list[str]:
@@ -364,13 +349,12 @@ def _controls(
     return performance(pd.concat(metrics), found, labels, str(exposure))
 
 
-def _settings(results: CaseSeriesGridResults) -> Table | None:
-    """Tabulate the analyses with their settings."""
-    lines = [
+def _settings(results: CaseSeriesGridResults) -> Rows:
+    """Return the analyses with their settings."""
+    return [
         (str(a.id), a.description, ", ".join(f"{k} {_shown(v)}" for k, v in a.settings.items()))
         for a in results.grid.analyses
     ]
-    return table(("Number", "Analysis", "Settings"), lines, words=(0, 1, 2))
 
 
 def _shown(value: Any) -> Any:

@@ -6,18 +6,18 @@ from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from steropes.studies.report.formatting import count, title_case
-from steropes.studies.report.page_parts import Table, number_table
+from steropes.studies.report.page_parts import Rows
 from steropes.studies.sccs.sccs_terminal import interval_text
 
 if TYPE_CHECKING:
     from steropes.studies.sccs.sccs_study import CaseSeries
 
-__all__ = ["attrition_table", "methods", "settings_list"]
+__all__ = ["attrition_rows", "methods", "settings_list"]
 
 
-def attrition_table(study: CaseSeries) -> Table | None:
-    """Tabulate the cases that remain after each rule."""
-    rows = [
+def attrition_rows(study: CaseSeries) -> Rows:
+    """Return the cases that remain after each rule."""
+    return [
         (
             title_case(line["rule"]),
             *(count(line[c]) for c in ("subjects", "events", "periods")),
@@ -25,7 +25,6 @@ def attrition_table(study: CaseSeries) -> Table | None:
         )
         for _, line in study.release.attrition.iterrows()
     ]
-    return number_table(("Rule", "People", "Outcomes", "Periods", "Days"), rows)
 
 
 def methods(study: CaseSeries) -> dict[str, str]:

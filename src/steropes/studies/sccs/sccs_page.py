@@ -11,15 +11,16 @@ from steropes.studies.diagnostics.study_verdicts import NOT_SHOWN
 from steropes.studies.disclosure import Bound
 from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.disclosure.study import WITHHELD
+from steropes.studies.report.canvas import Picture
 from steropes.studies.report.formatting import count, p_value, title_case
-from steropes.studies.report.page_parts import Figure, Finding, KeyNumber, Table, figure, table
+from steropes.studies.report.page_parts import Finding, KeyNumber, Rows
 from steropes.studies.report.plain_text import csv_text
 from steropes.studies.report.rendering import render
 from steropes.studies.sccs import sccs_figures as pictures
 from steropes.studies.sccs.blinding import blinding_text, hidden_covariates, public_estimates
 from steropes.studies.sccs.diagnostics_section import diagnostics_section
 from steropes.studies.sccs.drug_forest import drug_forest
-from steropes.studies.sccs.methods_section import attrition_table, methods, settings_list
+from steropes.studies.sccs.methods_section import attrition_rows, methods, settings_list
 from steropes.studies.sccs.sccs_diagnostics import findings_of
 from steropes.studies.sccs.sccs_terminal import (
     interval_text,
@@ -44,91 +45,68 @@ def write_series(study: CaseSeries, folder: str | Path) -> list[Path]:
     DataError
         The folder is not writable.
     """
-    figures = _figures(study)
-    files = {f"figures/{f.picture.name}.svg": f.picture.file() for f in figures.values() if f}
+    drawn = _pictures(study)
+    files = {f"figures/{p.name}.svg": p.file() for p in drawn.values() if p is not None}
     for name, released in study.release.tables.items():
         files[f"tables/{name}.csv"] = csv_text(released)
-    files["report.html"] = _page(study, figures)
+    files["report.html"] = _page(study, drawn)
     written = write_release(folder, files, study.rules)
     return [written[-1], written[-1].parent / "tables"]
 
 
 def series_page(study: CaseSeries) -> str:
     """Return the report as HTML."""
-    return _page(study, _figures(study))
+    return _page(study, _pictures(study))
 
 
-def _page(study: CaseSeries, figures: dict[str, Figure | None]) -> str:
+def _page(study: CaseSeries, drawn: dict[str, Picture | None]) -> str:
     """Render the page from released numbers."""
     source = f" in “{study.source}”" if study.source else ""
     title = f"Case series: {title_case(study.outcome)}"
     if study.of_interest:
         title += f" and {_exposure_name(study)}"
+    hides = bool(hidden_covariates(study))
     return render(
         "case_series.html.jinja",
         title=title,
         design="risk interval design" if study.settings.control else "case series",
         source=source,
         status="" if study.model.status == "OK" else study.model.status,
-        numbers=list(_key_numbers(study)),
+        top_numbers=list(_key_numbers(study)),
         checks=_checks(study),
         blinding=blinding_text(study),
         estimates=_estimates(study),
+        level=_level(study),
+        interval_text=interval_text(study),
         estimate_notes=_estimate_notes(study),
         prior_variance=_prior_variance(study),
         diagnostics=diagnostics_section(study),
-        attrition=attrition_table(study),
+        attrition=attrition_rows(study),
         least=study.rules.least,
         data_notes=[note.sentence(study.rules) for note in study.data_notes],
         methods=methods(study),
         settings=settings_list(study.settings),
         disclosure=study.rules.sentence(),
-        figures=figures,
+        pictures=drawn,
+        profiled=title_case(next(iter(pictures.profiled(study)), "")) if hides else "the exposure",
+        hides=hides,
+        has_draws=study.model.bootstrap is not None,
+        weeks_before_only=pictures.before_alone(study),
+        bands=bands(study),
     )
 
 
-def _figures(study: CaseSeries) -> dict[str, Figure | None]:
-    """Draw the figures of the page; None if there is nothing to draw."""
-    shade = (
-        " Stronger colours mean a larger share of bootstrap draws with the drug in the model."
-        if study.model.bootstrap is not None
-        else ""
-    )
-    hidden = hidden_covariates(study)
-    of = title_case(next(iter(pictures.profiled(study)), "")) if hidden else "the exposure"
-    less = " Drugs that fail a diagnostic are not shown." if hidden else ""
-    around = (
-        "before the start of the first exposure; later weeks would reveal the effect"
-        if pictures.before_alone(study)
-        else "around the start of the first exposure"
-    )
-    found = {
-        "profile": (
-            pictures.profile(study),
-            f"Likelihood profile of {of}; the interval ends where it crosses the dashed line.",
-        ),
-        "drugs": (drug_forest(study), f"Rate ratio of each drug.{less}{shade}"),
-        "time_to_event": (pictures.time_to_event(study), f"Outcomes by week {around}."),
-        "spans": (
-            pictures.spans(study),
-            "Cases whose time covers a month and the months before and after it; where they are "
-            "few, effects of time are uncertain.",
-        ),
-        "splines": (
-            pictures.splines(study),
-            "Effects of time in the model, relative to their mean. " + bands(study),
-        ),
-        "rates": (
-            pictures.rates(study),
-            "Observed over expected outcomes by calendar year, without years with few outcomes.",
-        ),
-        "event_to_end": (
-            pictures.event_to_end(study),
-            "Time from an outcome to the end of observation. Many early ends suggest that the "
-            "outcome ends observation.",
-        ),
+def _pictures(study: CaseSeries) -> dict[str, Picture | None]:
+    """Draw the pictures of the page; None if there is nothing to draw."""
+    return {
+        "profile": pictures.profile(study),
+        "drugs": drug_forest(study),
+        "time_to_event": pictures.time_to_event(study),
+        "spans": pictures.spans(study),
+        "splines": pictures.splines(study),
+        "rates": pictures.rates(study),
+        "event_to_end": pictures.event_to_end(study),
     }
-    return {name: figure(p, caption) for name, (p, caption) in found.items()}
 
 
 def _exposure_name(study: CaseSeries) -> str:
@@ -183,8 +161,8 @@ def _level(study: CaseSeries) -> str:
     return f"{100 * study.settings.level:g}%"
 
 
-def _estimates(study: CaseSeries) -> Table | None:
-    """Tabulate the rate ratios."""
+def _estimates(study: CaseSeries) -> Rows:
+    """Return the rate ratios."""
     draws = study.model.bootstrap
     shown, public, hidden = (
         shown_estimates(study),
@@ -207,12 +185,7 @@ def _estimates(study: CaseSeries) -> Table | None:
             drawn = name in draws.index and name not in hidden
             row.append(f"{100 * draws.loc[name, 'share']:.0f}%" if drawn else "–")
         rows.append(row)
-    head = ["Window", "People", "Outcomes", "Days", "Rate ratio", f"{_level(study)} interval", "p"]
-    head += ["In draws"] if draws is not None else []
-    caption = "Rate in each window relative to the rest of the same person’s time."
-    if words := interval_text(study):
-        caption += f" {words}"
-    return table(head, rows, words=(0,), caption=caption)
+    return rows
 
 
 def _estimate_notes(study: CaseSeries) -> list[str]:

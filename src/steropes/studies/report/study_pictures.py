@@ -1,4 +1,4 @@
-"""The pictures of the one-question page, drawn from what a study publishes."""
+"""Pictures of the page of one question, drawn from released numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from steropes.studies.report.flow_diagram import attrition_diagram
 from steropes.studies.report.forest_plot import Row, forest
 from steropes.studies.report.formatting import analysis_name, title_case
 from steropes.studies.report.overlap_figure import score_overlap
-from steropes.studies.report.page_parts import Figure
 from steropes.studies.report.score_density import still_at_risk
 from steropes.studies.report.survival_figure import survival_curves
 
@@ -27,54 +26,29 @@ if TYPE_CHECKING:
     from steropes.data.kaplan_meier import KaplanMeier
     from steropes.studies.comparative.one_question import ComparativeStudy
 
-__all__ = ["FIGURES", "study_figures"]
+__all__ = ["PICTURES", "has_curve", "study_pictures"]
 
-FIGURES = ("attrition", "survival", "adjustments", "preference", "balance", "love")
+PICTURES = ("attrition", "survival", "adjustments", "preference", "balance", "love")
 ARMS = ("target", "comparator")
-THRESHOLD = 0.1  # of a standardised difference
+THRESHOLD = 0.1  # Standardised differences above it count as imbalance.
 
 
-def study_figures(study: ComparativeStudy, public: Published) -> dict[str, Figure]:
-    """Draw the figures that exist, by their names in ``FIGURES``."""
-    found = {
-        "attrition": (_attrition(study, public), "What each rule leaves of both arms."),
-        "survival": (_survival(study, public), _survival_caption(study, public)),
-        "adjustments": (_adjustments(public), "Hazard ratios with 95% limits."),
-        "preference": (
-            None if study.propensity is None else _preference(study, public),
-            "Preference score: the propensity score adjusted for how common each drug is. People "
-            "in the grey band could well have been given either drug.",
-        ),
-        "balance": (
-            _balance(study, public, balance_scatter),
-            "Absolute standardised mean difference of each covariate. Below the dashed horizontal "
-            "line at 0.1, a covariate counts as balanced.",
-        ),
-        "love": (
-            _balance(study, public, love_plot),
-            "The covariates that differ most, after matching and before it.",
-        ),
+def study_pictures(study: ComparativeStudy, public: Published) -> dict[str, Picture]:
+    """Draw the pictures that exist, by their names in ``PICTURES``."""
+    scored = study.propensity is not None
+    drawn = {
+        "attrition": _attrition(study, public),
+        "survival": _survival(study, public),
+        "adjustments": _adjustments(public),
+        "preference": _preference(study, public) if scored else None,
+        "balance": _balance(study, public, balance_scatter),
+        "love": _balance(study, public, love_plot),
     }
-    return {name: Figure(p, caption) for name, (p, caption) in found.items() if p is not None}
-
-
-def _survival_caption(study: ComparativeStudy, public: Published) -> str:
-    caption = (
-        "Kaplan–Meier curves of the matched people with pointwise 95% bands. The vertical axis "
-        "need not start at zero; the picture ends soon after the last event."
-    )
-    least = public.rules.least
-    if least > 1:
-        caption += f" Each step stands for {least} events or more, at the end of an interval."
-    for arm in ARMS:
-        if not _has_curve(public, arm):
-            name = title_case(study.names[arm])
-            caption += f" That of {name} is not drawn, because its events are not told."
-    return caption
+    return {name: picture for name, picture in drawn.items() if picture is not None}
 
 
 def _attrition(study: ComparativeStudy, public: Published) -> Picture | None:
-    """What each rule leaves of both arms."""
+    """Draw the people that each rule leaves in both arms."""
     steps = [
         (title_case(line["rule"]), _signed(line["target"]), _signed(line["comparator"]))
         for line in public.attrition
@@ -83,13 +57,13 @@ def _attrition(study: ComparativeStudy, public: Published) -> Picture | None:
 
 
 def _survival(study: ComparativeStudy, public: Published) -> Picture | None:
-    """Kaplan–Meier curves of the matched arms, as far as the last event."""
+    """Draw the Kaplan–Meier curves of the matched arms up to the last event."""
     rules = public.rules
     if public.blinded or study.pairs < max(rules.least, 1):
         return None
     watched = study.curves()
     end = max((float(c.times[-1]) for c in public.curves.values() if len(c.times)), default=0.0)
-    if not watched or end <= 0 or not any(_has_curve(public, arm) for arm in ARMS):
+    if not watched or end <= 0 or not any(has_curve(public, arm) for arm in ARMS):
         return None
     marks = np.array([t for t in ticks(0.0, end, 7) if t >= 0])
     known = [c.times[c.times <= end] for c in public.curves.values()]
@@ -99,7 +73,7 @@ def _survival(study: ComparativeStudy, public: Published) -> Picture | None:
     for arm in ARMS:
         steps = _steps(public.curves.get(arm), days)
         beyond = (days > ends[arm]) & (steps[0] > 0)
-        if not _has_curve(public, arm):
+        if not has_curve(public, arm):
             beyond[:] = True
         for name, values in zip(("", "_lb", "_ub"), steps, strict=True):
             table[f"{arm}_survival{name}"] = np.where(beyond, np.nan, values)
@@ -111,7 +85,7 @@ def _survival(study: ComparativeStudy, public: Published) -> Picture | None:
 
 
 def _preference(study: ComparativeStudy, public: Published) -> Picture | None:
-    """Preference scores of both arms before and after matching."""
+    """Draw the preference scores of both arms before and after matching."""
     found = public.scores["preference"]
     before, after = (
         pd.DataFrame(
@@ -130,7 +104,7 @@ def _balance(
     public: Published,
     draw: Callable[[str, pd.DataFrame, float], Picture | None],
 ) -> Picture | None:
-    """All covariates at once, or the most unequal by name."""
+    """Draw all covariates at once, or the most unequal by name."""
     if not public.balance or not study.pairs:
         return None
     table = pd.DataFrame(
@@ -149,7 +123,7 @@ def _balance(
 
 
 def _adjustments(public: Published) -> Picture | None:
-    """The hazard ratio by every way to adjust."""
+    """Draw the hazard ratio by every way to adjust."""
     if public.blinded or not public.adjustments:
         return None
     rows = [
@@ -169,30 +143,32 @@ def _adjustments(public: Published) -> Picture | None:
 
 
 def _names(study: ComparativeStudy) -> dict[str, str]:
+    """Return the names of the arms."""
     return {arm: title_case(study.names[arm]) for arm in ARMS}
 
 
 def _number(value: Any) -> float:
+    """Return a number, NaN if it is missing."""
     return math.nan if value is None else float(value)
 
 
 def _numbers(values: Any, found: dict[str, Any]) -> Any:
-    """Heights of a density; missing where an arm has too few people."""
+    """Return the heights of a density, missing if an arm has too few people."""
     return np.full(len(found["score"]), np.nan) if values is None else values
 
 
 def _signed(n: int | Bound) -> float:
-    """A count, or minus a limit that it is below."""
+    """Return a count, or -n for fewer than n."""
     return -float(n.limit) if isinstance(n, Bound) else float(n)
 
 
-def _has_curve(public: Published, arm: str) -> bool:
-    """Whether an arm's curve may be drawn: its events are told, or that there are none."""
+def has_curve(public: Published, arm: str) -> bool:
+    """Check whether an arm's curve may be drawn: its events are released, or it has none."""
     return arm in public.curves or public.count("matched", arm, "events") == 0
 
 
 def _steps(curve: KaplanMeier | None, days: NDArray) -> list[NDArray]:
-    """Survival and its limits on some days; one where there is no event."""
+    """Return survival and its limits on some days; 1 without events."""
     if curve is None:
         return [np.ones(len(days))] * 3
     at = np.searchsorted(curve.times, days, side="right")
@@ -200,9 +176,9 @@ def _steps(curve: KaplanMeier | None, days: NDArray) -> list[NDArray]:
 
 
 def _arm_end(told: KaplanMeier | None, watched: KaplanMeier, end: float, least: int) -> float:
-    """Where an arm's curve ends: with the picture, if enough people are there by then.
+    """Return the end of an arm's curve: that of the picture if enough people are still at risk.
 
-    Otherwise at its last step, or at the last month in which enough people were there.
+    Otherwise its last step, or the last month in which enough people were at risk.
     """
     if still_at_risk(watched, end) >= max(least, 1):
         return end

@@ -1,0 +1,158 @@
+"""Rows of the tables on the page of one question."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from steropes.studies.comparative.estimands import estimand_name
+from steropes.studies.diagnostics.study_verdicts import NOT_SHOWN, Judged
+from steropes.studies.disclosure.study import Published
+from steropes.studies.report.digits import effect
+from steropes.studies.report.formatting import (
+    analysis_name,
+    count,
+    decimals,
+    p_value,
+    percent,
+    ratio_text,
+    shown_value,
+    title_case,
+    unconverged_text,
+)
+from steropes.studies.report.page_parts import Cell, Rows, verdict_word
+
+if TYPE_CHECKING:
+    from steropes.studies.comparative.one_question import ComparativeStudy
+
+__all__ = [
+    "adjustment_rows",
+    "attrition_rows",
+    "balance_rows",
+    "diagnostic_rows",
+    "domain_rows",
+    "follow_up_rows",
+    "hazard_rows",
+    "rate_rows",
+]
+
+ARMS = ("target", "comparator")
+WHEN = {"all": "before matching", "matched": "matched"}
+NO_BREAK = "\N{NO-BREAK SPACE}"
+TOP_ROWS = 20  # The largest number of covariates in a table.
+
+
+def diagnostic_rows(public: Published) -> Rows:
+    """Return name, value, rule and verdict of all diagnostics."""
+    return [
+        (Cell(title_case(v.name), remark=v.about), found(v), v.rule, verdict_word(v.verdict))
+        for v in public.verdicts
+    ]
+
+
+def found(v: Judged) -> str:
+    """Format the value of a diagnostic."""
+    value = v.value
+    if v.key == "precision" and isinstance(value, int | float):
+        return count(value)
+    return shown_value(value, v.threshold)
+
+
+def hazard_rows(public: Published) -> Rows:
+    """Return people, events and hazard ratio of each analysis, or no ratio if it is hidden."""
+    rows = []
+    for line in public.hazard_ratios:
+        people = (count(line["people"]), count(line["events"]))
+        ratio: tuple[str, ...] = ("not shown" if line["note"] == NOT_SHOWN else "none",)
+        if not public.blinded:
+            interval = _interval(line["lower"], line["upper"])
+            ratio = (ratio_text(line), interval, p_value(line["p"]))
+        rows.append((title_case(analysis_name(line["analysis"])), *people, *ratio))
+    return rows
+
+
+def rate_rows(study: ComparativeStudy, public: Published) -> Rows:
+    """Return people and person-years of each arm, and its events and rate unless hidden."""
+    rows = []
+    for line in public.rates:
+        rate: tuple[str, ...] = ()
+        if not public.blinded:
+            interval = _interval(line["rate_lower"], line["rate_upper"])
+            rate = (count(line["events"]), decimals(line["rate"]), interval)
+        people = (count(line["people"]), count(line["person_years"]))
+        rows.append((_arm(study, line), *people, *rate))
+    return rows
+
+
+def _arm(study: ComparativeStudy, line: Mapping[str, Any]) -> str:
+    """Name the arm of a line and its people."""
+    return f"{title_case(study.names[line['arm']])}, {WHEN[line['analysis']]}"
+
+
+def _interval(lower: float | None, upper: float | None) -> str:
+    """Format an interval; a dash if both ends are missing."""
+    ends = [decimals(lower), decimals(upper)]
+    return "–" if ends == ["–", "–"] else " to ".join(ends)
+
+
+def adjustment_rows(public: Published) -> Rows:
+    """Return estimand and hazard ratio of all ways to adjust; empty if they are hidden."""
+    if not public.adjustments or public.blinded:
+        return []
+    lines = [
+        (analysis_name(h["analysis"]), h["analysis"] != "crude", h) for h in public.hazard_ratios
+    ]
+    lines += [(str(f["analysis"]), True, f) for f in public.adjustments]
+    rows = []
+    for name, adjusted, line in lines:
+        ratio = effect(line["hr"], line["lower"], line["upper"]).replace(" ", NO_BREAK)
+        among = estimand_name(line["estimand"], adjusted=adjusted)
+        shown = ratio + unconverged_text(line) or str(line["note"])
+        rows.append((title_case(name), among, shown, p_value(line["p"])))
+    return rows
+
+
+def follow_up_rows(study: ComparativeStudy, public: Published) -> Rows:
+    """Return quantiles of the days of follow-up of each arm."""
+    quantiles = ("p10", "p25", "p50", "p75", "p90")
+    return [
+        (_arm(study, line), *(f"{line[q]:,.0f}" for q in quantiles)) for line in public.follow_up
+    ]
+
+
+def attrition_rows(public: Published) -> Rows:
+    """Return the people that each rule leaves and drops, in both arms."""
+    rows = []
+    for line in public.attrition:
+        row = [title_case(line["rule"])]
+        for arm in ARMS:
+            dropped = line[f"{arm}_dropped"]
+            gone = count(dropped) if dropped != 0 else ""
+            sign = "−" if isinstance(dropped, int) and dropped else ""
+            row += [count(line[arm]), sign + gone]
+        rows.append(row)
+    return rows
+
+
+def balance_rows(study: ComparativeStudy, public: Published) -> Rows:
+    """Return prevalences and differences of the most unequal covariates."""
+    if study.balance is None or study.covariates is None:
+        return []
+    rows = []
+    for line in public.balance[:TOP_ROWS]:
+        row = [str(line["covariate"])]
+        for when in ("before", "after"):
+            row += [percent(line[f"{arm}_{when}"]) for arm in ARMS]
+            row.append(decimals(line[f"smd_{when}"], 2))
+        rows.append(row)
+    return rows
+
+
+def domain_rows(study: ComparativeStudy) -> Rows:
+    """Return the numbers of covariates of each kind, kept and dropped."""
+    if study.covariates is None:
+        return []
+    return [
+        (title_case(line.domain), count(line.kept), count(line.rare), count(line.redundant))
+        for line in study.covariates.dropped.itertuples()
+    ]
