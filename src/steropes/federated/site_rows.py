@@ -34,7 +34,7 @@ from ..likelihoods import (
     MatchedCoxLikelihood,
     PoissonLikelihood,
 )
-from ..likelihoods.cox_likelihood import Ties
+from ..likelihoods.cox_shares import Ties
 from ..select.folds import cut
 from .federated_plan import WITHIN, FederatedPlan
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from ..backends.protocols import Array, Backend
 from .base import Part
-from .cox_likelihood import CoxLikelihood, Ties
+from .cox_likelihood import CoxLikelihood
+from .cox_shares import Ties
 from .informative_strata import gather_strata, lone_rows, parts_of_strata, single_rows
 
 __all__ = ["MatchedCoxLikelihood"]

@@ -13,7 +13,8 @@ import numpy as np
 
 from ..backends.protocols import Array, Backend
 from .base import Part
-from .cox_likelihood import CoxLikelihood, Ties
+from .cox_likelihood import CoxLikelihood
+from .cox_shares import Ties
 from .sharded_partial_likelihood import ShardedPartialLikelihood
 
 __all__ = ["PiecewiseCoxLikelihood", "cut_at"]
