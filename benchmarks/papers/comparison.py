@@ -82,7 +82,7 @@ class Row:
         paper = self.paper
         if isinstance(paper, dict):
             paper = ", ".join(f"{k} {digits(v)}" for k, v in paper.items())
-        ratio = ", ".join(digits(v) for v in self.ratios().values())
+        ratio = ", ".join(near_one(v) for v in self.ratios().values())
         cells = (self.quantity, digits(paper), digits(self.ours), ratio or "–", self.note)
         return "| " + " | ".join(cells) + " |"
 
@@ -96,6 +96,11 @@ def digits(x: Number) -> str:
     if float(x).is_integer() or abs(x) >= 1000:
         return f"{x:,.0f}"
     return f"{x:.3g}"
+
+
+def near_one(ratio: float) -> str:
+    """Format a ratio, with a fourth decimal if it would otherwise look like 1."""
+    return f"{ratio:.4f}" if ratio != 1 and digits(ratio) == "1" else digits(ratio)
 
 
 HEAD = "| quantity | paper | ours | ours / paper | note |\n|---|---:|---:|---:|---|"

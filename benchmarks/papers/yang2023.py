@@ -7,9 +7,11 @@ coefficients N(0, 1), whole exponential times with uniform censoring, ties broke
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 import numpy as np
 from numba import njit
+from scipy import sparse
 
 from steropes import CoxRegression, CrossValidation, FineGrayRegression, Laplace, Surv
 
@@ -23,13 +25,21 @@ TOL = 1e-4
 VARIANCES = {"λ = √2 (text)": 1.0, "variance 1.414 (script)": 1.414}
 
 
-def cox_data(n: int, p: int, strata: int, seed: int):
-    """Draw X, the outcome, labels of strata and the coefficients by the published script."""
+@lru_cache(maxsize=1)
+def cells(n: int, p: int, seed: int) -> tuple[sparse.csc_array, np.ndarray, np.ndarray]:
+    """Draw X, coefficients and the linear predictor; the last X is kept for the next outcome."""
     rng = np.random.default_rng(seed)
     beta = rng.normal(size=p) * (rng.random(p) < 0.2)
     X = random_cells(rng, n, p)
+    return X, beta, X @ beta
+
+
+def cox_data(n: int, p: int, strata: int, seed: int):
+    """Draw X, the outcome, labels of strata and the coefficients by the published script."""
+    X, beta, eta = cells(n, p, seed)
+    rng = np.random.default_rng([seed, strata])
     label = np.round(rng.uniform(1, max(strata, 1), n)).astype(int)
-    rate = rng.uniform(0.01, 0.03, strata)[label - 1] * np.exp(X @ beta)
+    rate = rng.uniform(0.01, 0.03, strata)[label - 1] * np.exp(eta)
     event_time = 1 + np.round(rng.exponential(1 / rate))
     censoring = 1 + np.round(rng.uniform(0, 499, n))
     time = np.minimum(event_time, censoring) + rng.normal(0, 0.001, n)
@@ -38,10 +48,8 @@ def cox_data(n: int, p: int, strata: int, seed: int):
 
 def fine_gray_data(n: int, p: int, seed: int):
     """Draw X, the outcome and the coefficients of the cause of interest by the script."""
-    rng = np.random.default_rng(seed)
-    beta = rng.normal(size=p) * (rng.random(p) < 0.2)
-    X = random_cells(rng, n, p)
-    eta = X @ beta
+    X, beta, eta = cells(n, p, seed)
+    rng = np.random.default_rng([seed, 0])
     ratio, half = np.exp(eta), 0.5
     never = half**ratio  # probability of the competing cause
     u = rng.random(n)
