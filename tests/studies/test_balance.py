@@ -2,7 +2,9 @@
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
+import scipy.sparse as sp
 from tests.studies.test_features import made
 
 from steropes.errors import DataError
@@ -74,3 +76,44 @@ def test_a_score_is_compared_by_its_mean_and_variance():
 def test_people_and_weights_must_agree():
     with pytest.raises(DataError, match="6 weights after for 8 people"):
         differences(X, weights=np.ones(6))
+
+
+def test_any_table_of_covariates_gives_the_same_balance():
+    rng = np.random.default_rng(3)
+    x = (rng.random((60, 4)) < 0.4).astype(float)
+    treated, weights = np.arange(60) % 2, rng.random(60)
+    expected = (
+        covariate_balance(made(dict(enumerate(x.T)), 60), treated, weights)
+        .table["smd_after"]
+        .to_numpy()
+    )
+    names = list("abcd")
+    for table in (
+        x,
+        sp.csr_array(x),
+        sp.coo_matrix(x),
+        pd.DataFrame(x, columns=names),
+        pl.DataFrame(x, names),
+    ):
+        found = covariate_balance(table, treated, weights).table
+        np.testing.assert_allclose(found["smd_after"].to_numpy(), expected, rtol=1e-12)
+        assert set(found["name"]) == (
+            {"x0", "x1", "x2", "x3"} if not hasattr(table, "columns") else set(names)
+        )
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (pd.DataFrame({"a": ["x", "y"]}), "encode categories"),
+        (
+            pd.DataFrame({"a": [1.0, 0.0], "b": [0.0, np.nan]}),
+            "covariate 'b' of row 1 is no finite",
+        ),
+        (np.zeros(2), r"shape \(2,\)"),
+        (np.zeros((3, 1)), "3 rows of covariates for 2 people"),
+    ],
+)
+def test_a_table_that_cannot_be_compared_is_rejected(table, message):
+    with pytest.raises(DataError, match=message):
+        covariate_balance(table, [0, 1], [1, 1])

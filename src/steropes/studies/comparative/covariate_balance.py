@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import narwhals as nw
 import numpy as np
 import pandas as pd
+import scipy.sparse as sp
+from narwhals.typing import IntoDataFrame
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.errors import DataError
@@ -94,7 +97,7 @@ class Balance:
 
 
 def covariate_balance(
-    features: Features,
+    features: Features | IntoDataFrame | sp.sparray | sp.spmatrix | ArrayLike,
     treated: ArrayLike,
     after: ArrayLike,
     *,
@@ -111,9 +114,10 @@ def covariate_balance(
 
     Parameters
     ----------
-    features : Features
-        Covariates of n people.
+    features : Features, data frame, sparse matrix or array_like, shape (n, p)
+        Covariates of n people. Columns without names are called x0, x1 and so on.
     treated : array_like, shape (n,)
+        1 for the target arm.
     after : array_like, shape (n,)
         Weights after adjustment; 0 for people left out.
     before : array_like, shape (n,), optional
@@ -121,13 +125,36 @@ def covariate_balance(
     threshold : float, default 0.1
         The largest difference under the null hypothesis of the p-values.
 
+    Returns
+    -------
+    Balance
+
+    Raises
+    ------
+    DataError
+        Shapes disagree, a covariate or weight is no finite number, or an arm has nobody.
+
     References
     ----------
     Austin and Stuart (2015), Stat Med 34:3661.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from steropes.studies import covariate_balance
+    >>> people = pd.DataFrame({"male": [1, 1, 0, 0, 1, 0], "old": [1, 0, 1, 0, 1, 0]})
+    >>> balance = covariate_balance(people, [1, 1, 1, 0, 0, 0], after=[1, 0, 1, 0, 1, 1])
+    >>> balance.table[["name", "smd_before", "smd_after"]].round(2)
+       name  smd_before  smd_after
+    0  male        0.71       0.00
+    1   old        0.71       1.41
     """
+    by_covariate, columns = _by_covariate(features)
     t = np.asarray(treated).astype(bool)
     w1 = np.asarray(after, dtype=float)
     w0 = np.ones(len(t)) if before is None else np.asarray(before, dtype=float)
+    if by_covariate.shape[1] != len(t):
+        raise DataError(f"balance: {by_covariate.shape[1]} rows of covariates for {len(t)} people")
     for w, when in ((w0, "before"), (w1, "after")):
         if w.shape != t.shape:
             raise DataError(f"balance: {len(w)} weights {when} for {len(t)} people")
@@ -135,11 +162,11 @@ def covariate_balance(
             raise DataError(f"balance: weights {when} must be numbers of 0 or more")
         if not (w[t].any() and w[~t].any()):
             raise DataError(f"balance: an arm has nobody {when} adjustment")
-    x = features.matrix().T.tocsr()
+    x = by_covariate
     square = x.copy()
     square.data = square.data**2
     first, second = (_summary(x, square, t, w, threshold) for w in (w0, w1))
-    table = features.columns[["covariate_id", "name", "analysis_id"]].reset_index(drop=True)
+    table = columns
     for name, found in (("before", first), ("after", second)):
         shown = ("target_mean", "comparator_mean", "mean", "smd", "smd_variance", "p")
         table = table.assign(**{f"{k}_{name}": found[k] for k in shown})
@@ -155,6 +182,35 @@ def covariate_balance(
         for when, w in (("before", w0), ("after", w1))
     }
     return Balance(table.iloc[order].reset_index(drop=True), threshold, people)
+
+
+def _by_covariate(
+    features: Features | IntoDataFrame | sp.sparray | sp.spmatrix | ArrayLike,
+) -> tuple[sp.csr_array, pd.DataFrame]:
+    """Return the covariates as a matrix with one row per covariate, and their ids and names."""
+    described = ["covariate_id", "name", "analysis_id"]
+    if isinstance(features, Features):
+        return features.matrix().T.tocsr(), features.columns[described].reset_index(drop=True)
+    frame = nw.from_native(features, pass_through=True, eager_only=True)
+    if isinstance(frame, nw.DataFrame):
+        names, values = list(map(str, frame.columns)), frame.to_numpy()
+    else:
+        values = features if sp.issparse(features) else np.asarray(features)
+        if values.ndim != 2:
+            raise DataError(f"balance: covariates of shape {values.shape}; (n, p) is needed")
+        names = [f"x{j}" for j in range(values.shape[1])]
+    try:
+        x = sp.csr_array(values.T, dtype=float)
+    except (TypeError, ValueError):
+        raise DataError("balance: covariates must be numbers; encode categories as 0/1") from None
+    if not np.isfinite(x.data).all():
+        entry = int(np.argmin(np.isfinite(x.data)))
+        name = names[int(np.searchsorted(x.indptr, entry, side="right")) - 1]
+        raise DataError(
+            f"balance: covariate {name!r} of row {x.indices[entry]} is no finite number"
+        )
+    columns = pd.DataFrame({"covariate_id": range(len(names)), "name": names, "analysis_id": 0})
+    return x, columns
 
 
 def _summary(

@@ -229,7 +229,8 @@ def _prevalence(work: Workspace, rules: CaseRules, subjects: int) -> float:
         joins += f" JOIN study_periods t ON {last} >= t.first AND {first} <= t.last"
         first, last = f"greatest({first}, t.first)", f"least({last}, t.last)"
     if rules.nesting_cohort is not None:
-        joins += f" JOIN spells s ON o.person_id = s.person_id AND {last} >= s.first AND {first} <= s.last"
+        joins += " JOIN spells s ON o.person_id = s.person_id"
+        joins += f" AND {last} >= s.first AND {first} <= s.last"
     [(parts,)] = work.rows(f"SELECT count(*) FROM periods o{joins}")
     return subjects / parts if parts else 0.0
 
