@@ -58,6 +58,7 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
     from .covariates.preprocessing import Tidied, TidyRules, tidy
     from .database.concept_search import find_concepts
     from .database.omop import OmopDatabase
+    from .database.synthetic_database import synthetic_database
     from .diagnostics.comparative_diagnostics import Diagnostics, DiagnosticThresholds
     from .evidence import combine_normal, combine_profiles, random_effects
     from .evidence.archives import combine_archives
@@ -183,6 +184,7 @@ _WHERE = {
     "read_spec": "execution.specification",
     "match_pairs": "comparative.pair_matching",
     "OmopDatabase": "database.omop",
+    "synthetic_database": "database.synthetic_database",
     "Estimate": "outcomes",
     "OutcomeModel": "outcomes",
     "curve_table": "outcomes",
@@ -320,6 +322,7 @@ __all__ = [
     "run_grid",
     "score_strata",
     "study_population",
+    "synthetic_database",
     "table_one",
     "tidy",
     "trim",

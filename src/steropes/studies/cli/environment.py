@@ -17,13 +17,19 @@ EXTRA = re.compile(r"extra\s*==\s*['\"]([^'\"]+)['\"]")
 
 
 def environment() -> dict[str, str]:
-    """Versions of what steropes stands on, the threads it may use, and which extras are whole.
+    """Collect the versions of steropes and its dependencies, the threads and the extras.
 
     Returns
     -------
     dict of str to str
-        "steropes", "Python", "system", "threads", "GPU"; then a package each with its version; then
-        an extra each, "extra plots", with "installed" or what it lacks.
+        "steropes", "Python", "system", "threads" and "GPU"; then the version of each package; then
+        each extra, such as "extra plots", with "installed" or the missing packages.
+
+    Examples
+    --------
+    >>> from steropes.studies import environment
+    >>> list(environment())[:4]
+    ['steropes', 'Python', 'system', 'threads']
     """
     from steropes.backends.cuda.device import why_not
     from steropes.backends.thread_pool import count_threads

@@ -56,6 +56,7 @@ def circe_cohorts(
     Parameters
     ----------
     db : OmopDatabase
+        The database.
     definitions : mapping of int to path, str or mapping
         By cohort id: a JSON file, its text, or its values. The ``name`` and ``expression`` of
         WebAPI's format are unwrapped.
@@ -74,6 +75,27 @@ def circe_cohorts(
         links of the vocabulary for a concept set with descendants.
     MissingExtraError
         ``duckcdm`` is not installed: ``pip install "steropes[circe]"``.
+
+    See Also
+    --------
+    read_cohorts : Read an existing cohort table.
+    drug_era_cohorts : Build cohorts from drug eras without a definition.
+
+    Examples
+    --------
+    >>> from steropes.studies import circe_cohorts, synthetic_database
+    >>> drug = {"concept": {"CONCEPT_ID": 1118084}, "includeDescendants": True}
+    >>> definition = {
+    ...     "ConceptSets": [{"id": 0, "name": "celecoxib", "expression": {"items": [drug]}}],
+    ...     "PrimaryCriteria": {
+    ...         "CriteriaList": [{"DrugEra": {"CodesetId": 0}}],
+    ...         "ObservationWindow": {"PriorDays": 0, "PostDays": 0},
+    ...         "PrimaryCriteriaLimit": {"Type": "First"},
+    ...     },
+    ... }
+    >>> cohorts = circe_cohorts(synthetic_database(200), {1: definition}, names={1: "celecoxib"})
+    >>> cohorts.ids, cohorts.name(1)
+    ((1,), 'celecoxib')
     """
     if not definitions:
         raise DataError("no cohort requested: give an id and its definition")

@@ -24,7 +24,7 @@ ALONE = "list the descendants too in a ConceptSet with descendants=False (descen
 class ConceptSet(Settings):
     """A set of concepts, usually with all their descendants, minus excluded concepts.
 
-    Attributes
+    Parameters
     ----------
     include : tuple of int
         Concept ids.
@@ -32,6 +32,13 @@ class ConceptSet(Settings):
         Concept ids to leave out, with their descendants if ``descendants`` is set.
     descendants : bool, default True
         Also include the descendants of each concept in ``concept_ancestor``.
+
+    Examples
+    --------
+    >>> from steropes.studies import ConceptSet, synthetic_database
+    >>> nsaids = ConceptSet((21603933,), exclude=(1124300,))
+    >>> nsaids.resolve(synthetic_database(20))
+    [1118084, 21603933]
     """
 
     include: OneOrMore[ConceptId]
@@ -47,7 +54,17 @@ class ConceptSet(Settings):
             )
 
     def resolve(self, db: OmopDatabase) -> list[int]:
-        """Find the concepts of the set, in ascending order.
+        """Find the concepts of the set.
+
+        Parameters
+        ----------
+        db : OmopDatabase
+            The database whose vocabulary is used.
+
+        Returns
+        -------
+        list of int
+            Concept ids, ascending.
 
         Raises
         ------
@@ -63,10 +80,21 @@ class ConceptSet(Settings):
         Parameters
         ----------
         family : Descendants
-            Collects notes on missing links.
+            Finds descendants, and collects notes on missing links.
         tables : collection of str
+            Tables of records.
         purpose : str
             The use of the set, as the subject of messages.
+
+        Returns
+        -------
+        list of int
+            Concept ids, ascending.
+
+        Raises
+        ------
+        DataError
+            A concept is not in the vocabulary, or all concepts are excluded.
         """
         for concept in (*self.include, *self.exclude):
             family.db.concept_name(concept)
@@ -98,6 +126,7 @@ def read_cohorts(
     Parameters
     ----------
     db : OmopDatabase
+        The database with the cohort table.
     cohorts : iterable of int, optional
         Ids of the cohorts to read. Default: all.
     table : str, default "cohort"
@@ -110,10 +139,22 @@ def read_cohorts(
     allow_empty : bool, default False
         Allow requested cohorts to have no entries.
 
+    Returns
+    -------
+    CohortTable
+        The entries.
+
     Raises
     ------
     DataError
         The table is missing or lacks columns or dates, or a cohort has no entries.
+
+    Examples
+    --------
+    >>> from steropes.studies import read_cohorts, synthetic_database
+    >>> cohorts = read_cohorts(synthetic_database(200), names={1: "celecoxib", 2: "diclofenac"})
+    >>> cohorts.ids, cohorts.name(2)
+    ((1, 2), 'diclofenac')
     """
     wanted = None if cohorts is None else sorted({cohort_id(c) for c in cohorts})
     if wanted == []:
@@ -144,6 +185,7 @@ def drug_era_cohorts(
     Parameters
     ----------
     db : OmopDatabase
+        The database.
     drugs : mapping of int to ConceptSet or int
         Concepts by cohort id. A single concept includes its descendants.
     gap : int, default 0
@@ -151,6 +193,11 @@ def drug_era_cohorts(
         the last day of the previous one. With 0, eras that overlap or share a day are joined.
     names : mapping of int to str, optional
         Names of the cohorts. Default: the name of the first concept.
+
+    Returns
+    -------
+    CohortTable
+        The entries.
 
     Raises
     ------
@@ -162,6 +209,15 @@ def drug_era_cohorts(
     -----
     An era without an end, or with an end before its start, is one day, its first; the ``notes`` of
     the cohorts count the latter.
+
+    Examples
+    --------
+    >>> from steropes.studies import drug_era_cohorts, synthetic_database
+    >>> cohorts = drug_era_cohorts(synthetic_database(200), {1: 1118084, 2: 1124300})
+    >>> cohorts.names
+    {1: 'celecoxib', 2: 'diclofenac'}
+    >>> cohorts.counts()["people"].sum().item()
+    200
     """
     Whole(0).require("gap", gap)
     return _from_records(db, drugs, "drug_era", "drug_era", gap, names)
@@ -178,16 +234,33 @@ def condition_cohorts(
 
     Parameters
     ----------
-    db, conditions, names
-        As for :func:`drug_era_cohorts`.
+    db : OmopDatabase
+        The database.
+    conditions : mapping of int to ConceptSet or int
+        Concepts by cohort id. A single concept includes its descendants.
     table : str, default "condition_occurrence"
-        Or "condition_era". An entry of an occurrence is its first day; of an era, all its days.
+        Table of the records, or "condition_era". An entry of an occurrence is its first day; of an
+        era, all its days.
+    names : mapping of int to str, optional
+        Names of the cohorts. Default: the name of the first concept.
+
+    Returns
+    -------
+    CohortTable
+        The entries.
 
     Raises
     ------
     DataError
         A concept or table does not exist, or a concept is of another domain and in nobody's
         records.
+
+    Examples
+    --------
+    >>> from steropes.studies import condition_cohorts, synthetic_database
+    >>> cohorts = condition_cohorts(synthetic_database(200), {3: 192671})
+    >>> cohorts.name(3)
+    'Gastrointestinal hemorrhage'
     """
     if table not in ("condition_occurrence", "condition_era"):
         raise DataError(f'table must be "condition_occurrence" or "condition_era", not {table!r}')

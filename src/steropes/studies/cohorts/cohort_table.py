@@ -48,13 +48,26 @@ class CohortTable:
     names : dict of int to str, optional
         Names of cohorts.
     notes : tuple of DataNote
-        Irregularities of the database found when the cohorts were built.
+        Irregularities of the database found when the cohorts were built; default none.
 
     Raises
     ------
     DataError
         Arrays differ in length, ids are not whole numbers, values are not dates, dates are missing,
         or an end precedes its start.
+
+    See Also
+    --------
+    CohortTable.from_frame : Read a data frame with the columns of an OMOP cohort table.
+    read_cohorts : Read the cohort table of a database.
+
+    Examples
+    --------
+    >>> from steropes.studies import CohortTable
+    >>> first, last = ["2010-01-01", "2011-05-01"], ["2010-03-01", "2011-06-01"]
+    >>> cohorts = CohortTable([1, 1], [7, 9], first, last, names={1: "new users"})
+    >>> cohorts.counts().to_numpy().tolist()
+    [[1, 2, 2]]
     """
 
     definition: NDArray
@@ -100,10 +113,26 @@ class CohortTable:
         database : str, default ""
             The database of the people.
 
+        Returns
+        -------
+        CohortTable
+            The entries.
+
         Raises
         ------
         DataError
             A column is missing, or an entry is invalid.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from steropes.studies import CohortTable
+        >>> frame = pd.DataFrame({
+        ...     "cohort_definition_id": [1], "subject_id": [7],
+        ...     "cohort_start_date": ["2010-01-01"], "cohort_end_date": ["2010-03-01"],
+        ... })
+        >>> CohortTable.from_frame(frame).ids
+        (1,)
         """
         refuse_lazy_query(frame, "the cohort table")
         known = nw.from_native(frame, eager_only=True, pass_through=True)
@@ -164,19 +193,44 @@ class CohortTable:
         return tuple(int(i) for i in np.unique(self.definition))
 
     def name(self, cohort: int) -> str:
-        """Return the name of a cohort, or "cohort 3" if it has none."""
+        """Return the name of a cohort.
+
+        Parameters
+        ----------
+        cohort : int
+            Id of the cohort.
+
+        Returns
+        -------
+        str
+            Its name, or "cohort 3" for cohort 3 without a name.
+        """
         cohort = cohort_id(cohort)
         return (self.names or {}).get(cohort, f"cohort {cohort}")
 
     def only(self, cohorts: int | Iterable[int]) -> CohortTable:
-        """Select the entries of some cohorts."""
+        """Select the entries of some cohorts.
+
+        Parameters
+        ----------
+        cohorts : int or iterable of int
+            Ids of the cohorts.
+
+        Returns
+        -------
+        CohortTable
+            The entries of these cohorts.
+        """
         some = cohorts if isinstance(cohorts, Iterable) else [cohorts]
         return self._take(np.isin(self.definition, [cohort_id(c) for c in some]))
 
     def counts(self) -> pd.DataFrame:
         """Count entries and people of each cohort.
 
-        Columns ``cohort_definition_id``, ``entries`` and ``people``.
+        Returns
+        -------
+        DataFrame
+            Columns ``cohort_definition_id``, ``entries`` and ``people``.
         """
         rows = [
             (i, n, len(np.unique(self.subject[self.definition == i]))) for i, n in self._sizes()
@@ -184,7 +238,13 @@ class CohortTable:
         return pd.DataFrame(rows, columns=[COLUMNS[0], "entries", "people"])
 
     def frame(self) -> People:
-        """Return the entries as a table with the four columns; its repr shows no people."""
+        """Return the entries as a table.
+
+        Returns
+        -------
+        DataFrame
+            The four columns of an OMOP cohort table. Its ``repr`` shows no people.
+        """
         # In seconds: open ends are often written 9999-12-31, and nanoseconds overflow in 2262.
         dates = [d.astype("datetime64[s]") for d in (self.start, self.end)]
         return People(
@@ -194,10 +254,20 @@ class CohortTable:
     # -- in a workspace --------------------------------------------------------------------------
 
     def place(self, work: Workspace, table: str) -> str:
-        """Copy the entries to a temporary table of a workspace and return its name.
+        """Copy the entries to a temporary table of a workspace.
 
-        Columns ``cohort_definition_id``, ``subject_id``, ``cohort_start_date``,
-        ``cohort_end_date``.
+        Parameters
+        ----------
+        work : Workspace
+            A workspace of an `OmopDatabase`.
+        table : str
+            Name of the new table.
+
+        Returns
+        -------
+        str
+            The name of the table, which has the columns ``cohort_definition_id``, ``subject_id``,
+            ``cohort_start_date`` and ``cohort_end_date``.
         """
         view = f"{table}_brought"
         work.connection.register(view, pd.DataFrame(self.frame()))

@@ -50,7 +50,7 @@ BOTH: dict[str, str] = {
 class ComparisonRules(Settings):
     """Rules that select the people of two cohorts, applied in the order listed here.
 
-    Attributes
+    Parameters
     ----------
     both : str
         How people in both cohorts are treated. "keep first": they stay in the cohort that they
@@ -82,6 +82,14 @@ class ComparisonRules(Settings):
         CohortMethod, where most people are 18 a day after their 18th birthday. A missing month or
         day of birth is taken as the first; people born on 29 February have birthdays on 1 March in
         other years.
+
+    Examples
+    --------
+    >>> from datetime import date
+    >>> from steropes.studies import ComparisonRules
+    >>> rules = ComparisonRules(both="remove all", min_age=18, study_start=date(2008, 1, 1))
+    >>> rules.washout_days
+    365
     """
 
     both: Both = "keep first, truncate to second"
@@ -121,6 +129,7 @@ class Comparison:
         One row per rule: ``rule``, ``target_people``, ``target_entries``, ``comparator_people``,
         ``comparator_entries``.
     rules : ComparisonRules
+        The rules that were applied.
     names : dict of str
         Names of ``target`` and ``comparator``.
     database : str
@@ -129,6 +138,20 @@ class Comparison:
         The cohort to which people were restricted.
     notes : tuple of DataNote
         Irregularities of the data of all people in the two cohorts, whatever the rules.
+
+    See Also
+    --------
+    compare_cohorts : Apply rules to two cohorts.
+
+    Examples
+    --------
+    >>> from steropes.studies import compare_cohorts, drug_era_cohorts, synthetic_database
+    >>> db = synthetic_database(200)
+    >>> comparison = compare_cohorts(db, drug_era_cohorts(db, {1: 1118084, 2: 1124300}), 1, 2)
+    >>> comparison.names
+    {'target': 'celecoxib', 'comparator': 'diclofenac'}
+    >>> comparison.entries.columns.tolist()[:4]
+    ['person_id', 'treated', 'start', 'to_end']
     """
 
     target: int
@@ -171,6 +194,7 @@ def compare_cohorts(
     target, comparator : int
         Ids of the cohorts.
     rules : ComparisonRules, optional
+        The rules. Default: those of ``ComparisonRules()``.
     nesting : int, optional
         Id of a cohort that people must be in on the day of their start.
 
@@ -184,6 +208,15 @@ def compare_cohorts(
     DataError
         Target and comparator are the same cohort, the cohorts belong to another database, the
         nesting cohort does not exist, or neither target nor comparator has entries.
+
+    Examples
+    --------
+    >>> from steropes.studies import compare_cohorts, drug_era_cohorts, synthetic_database
+    >>> db = synthetic_database(200)
+    >>> cohorts = drug_era_cohorts(db, {1: 1118084, 2: 1124300})
+    >>> comparison = compare_cohorts(db, cohorts, target=1, comparator=2)
+    >>> comparison.attrition["rule"].tolist()[2:4]
+    ['First exposure only', '365 days of prior observation']
     """
     rules = rules or ComparisonRules()
     target, comparator = int(target), int(comparator)

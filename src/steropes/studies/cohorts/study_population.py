@@ -29,7 +29,7 @@ class TimeAtRisk(Settings):
     Both days are inclusive: at risk from day 0 to day 30 are 31 days, and an outcome on the first
     of them has time 1.
 
-    Attributes
+    Parameters
     ----------
     start, end : int, default 1 and 0
         First and last day at risk, relative to their anchors. The end is never later than the
@@ -37,7 +37,9 @@ class TimeAtRisk(Settings):
         of observation, whatever they take later ("intention to treat"). "On treatment" with a gap
         of 30 days is ``end=30, end_anchor="cohort end"``.
     start_anchor : "cohort start" or "cohort end"
+        Day to which ``start`` is relative; default "cohort start".
     end_anchor : "observation end", "cohort start" or "cohort end"
+        Day to which ``end`` is relative; default "observation end".
     day_zero : bool, default True
         Whether the first day of the window is at risk. Otherwise the window begins a day later, and
         an outcome on that first day is a prior one.
@@ -55,6 +57,13 @@ class TimeAtRisk(Settings):
         Count such an outcome only in the same observation period and on day -d before the start
         with d < ``look_back``, as R's CohortMethod does. Default: an outcome ever recorded counts,
         in times without observation too.
+
+    Examples
+    --------
+    >>> from steropes.studies import TimeAtRisk
+    >>> on_treatment = TimeAtRisk(start=1, end=30, end_anchor="cohort end")
+    >>> on_treatment.min_days
+    1
     """
 
     start: Offset = 1
@@ -99,6 +108,21 @@ class StudyPopulation:
         Id of the outcome's cohort.
     name : str
         Name of the outcome.
+
+    See Also
+    --------
+    study_population : Determine the people at risk of an outcome.
+
+    Examples
+    --------
+    >>> from steropes.studies import compare_cohorts, condition_cohorts, drug_era_cohorts
+    >>> from steropes.studies import study_population, synthetic_database
+    >>> db = synthetic_database(200)
+    >>> cohorts = drug_era_cohorts(db, {1: 1118084, 2: 1124300})
+    >>> cohorts = cohorts + condition_cohorts(db, {3: 192671})
+    >>> population = study_population(compare_cohorts(db, cohorts, 1, 2), cohorts, outcome=3)
+    >>> population.name
+    'Gastrointestinal hemorrhage'
     """
 
     people: pd.DataFrame
@@ -127,12 +151,14 @@ def study_population(
     Parameters
     ----------
     comparison : Comparison
+        Entries of the target and the comparator.
     cohorts : CohortTable
         Contains the outcome's cohort; an outcome occurs on the start of an entry. A cohort without
         entries is an outcome that nobody has.
     outcome : int or None
         Id of that cohort. None gives the people at risk regardless of the outcome.
     at_risk : TimeAtRisk, optional
+        Time at risk. Default: that of ``TimeAtRisk()``.
     competing : int, optional
         Id of the cohort of a competing outcome, such as death: ``event`` is 2 if it came first, and
         the time ends there.
@@ -146,6 +172,17 @@ def study_population(
     ------
     DataError
         The cohorts belong to another database.
+
+    Examples
+    --------
+    >>> from steropes.studies import compare_cohorts, condition_cohorts, drug_era_cohorts
+    >>> from steropes.studies import study_population, synthetic_database
+    >>> db = synthetic_database(200)
+    >>> cohorts = drug_era_cohorts(db, {1: 1118084, 2: 1124300})
+    >>> cohorts = cohorts + condition_cohorts(db, {3: 192671})
+    >>> population = study_population(compare_cohorts(db, cohorts, 1, 2), cohorts, outcome=3)
+    >>> bool((population.people["time"] <= population.people["days_at_risk"]).all())
+    True
     """
     rule = at_risk or TimeAtRisk()
     if cohorts.database and cohorts.database != comparison.database:

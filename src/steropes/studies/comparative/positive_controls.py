@@ -29,7 +29,7 @@ FIRST = 1 << 32  # beyond the ids that a cohort table of 32 bits can have
 class PositiveControls(Synthesis):
     """Positive controls to make of every negative control of a question.
 
-    Attributes
+    Parameters
     ----------
     ratios, min_outcomes, min_for_model, variance, folds, seed, precision, tries
         How outcomes are added; see ``Synthesis``.

@@ -35,7 +35,7 @@ DIGITS = 10  # Scores are rounded to this many decimals, so that summation error
 class PropensityRules(Settings):
     """Settings of the propensity model.
 
-    Attributes
+    Parameters
     ----------
     variance : float, optional
         Variance of the Laplace prior. Default: chosen by cross-validation.

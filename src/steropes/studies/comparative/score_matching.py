@@ -22,7 +22,7 @@ DIGITS = 10  # Distances are rounded to this many decimals of the calliper, or o
 class Match(Settings):
     """Rules of matching on the propensity score.
 
-    Attributes
+    Parameters
     ----------
     caliper : float, default 0.2
         Distances within a pair are below it; 0 means no calliper.

@@ -20,7 +20,7 @@ Base = Literal["all", "target", "comparator"]
 class Stratify(Settings):
     """Strata by quantiles of the propensity score.
 
-    Attributes
+    Parameters
     ----------
     strata : int, default 10
     base : "all", "target" or "comparator"

@@ -20,7 +20,7 @@ Method = Literal["symmetric", "asymmetric", "reverse asymmetric"]
 class Trim(Settings):
     """Rules of trimming by the propensity score, applied in the order listed here.
 
-    Attributes
+    Parameters
     ----------
     fraction : float, optional
         Share to cut off, by ``method``.

@@ -34,7 +34,7 @@ __all__ = ["Outcome", "Question", "StudyAnalysis"]
 class Outcome(Settings):
     """An outcome of a question.
 
-    Attributes
+    Parameters
     ----------
     id : int
         Its cohort.
@@ -60,7 +60,7 @@ def _outcome(value: object) -> object:
 class Question(Settings):
     """Two cohorts to compare, and the outcomes to compare them on.
 
-    Attributes
+    Parameters
     ----------
     target, comparator : int
         Ids of the cohorts.
@@ -95,7 +95,7 @@ class Question(Settings):
 class StudyAnalysis(Settings):
     """How a question is answered, from the cohorts to the estimate.
 
-    Attributes
+    Parameters
     ----------
     id : int
     description : str

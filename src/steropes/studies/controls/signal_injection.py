@@ -42,7 +42,7 @@ Tries = Annotated[int, Whole(1, 100_000)]
 class Synthesis(Settings):
     """Rules for the injection of outcomes.
 
-    Attributes
+    Parameters
     ----------
     ratios : tuple of float, default (1.5, 2, 4)
         The ratios to create from each negative control; empty creates none.

@@ -55,7 +55,7 @@ FeatureAge = Literal["year of birth", "birthdays"]
 class FeatureRules(Settings):
     """Rules that select the covariates.
 
-    Attributes
+    Parameters
     ----------
     analyses : tuple of int
         Numbers of the analyses, as in FeatureExtraction. Default: its default set.
@@ -71,6 +71,13 @@ class FeatureRules(Settings):
     age_rule : {"year of birth", "birthdays"}, default "year of birth"
         Whether age groups are of the year of the start less the year of birth, as
         FeatureExtraction has it, or of completed years.
+
+    Examples
+    --------
+    >>> from steropes.studies import FeatureRules
+    >>> rules = FeatureRules(analyses=(1, 3, 210), exclude=(1118084, 1124300))
+    >>> rules.long_days
+    365
     """
 
     analyses: CovariateIds = DEFAULT
@@ -92,7 +99,18 @@ class FeatureRules(Settings):
             )
 
     def first_day(self, analysis: Analysis) -> int | None:
-        """Return the first day of the window relative to the start; None if unbounded."""
+        """Return the first day of the window of an analysis.
+
+        Parameters
+        ----------
+        analysis : Analysis
+            One of the analyses of FeatureExtraction.
+
+        Returns
+        -------
+        int or None
+            Days relative to the start; None if unbounded.
+        """
         lengths = {"long": self.long_days, "medium": self.medium_days, "short": self.short_days}
         if analysis.window in lengths:
             return -lengths[analysis.window]
@@ -107,9 +125,12 @@ class Features:
     ----------
     n : int
         Number of people.
-    indptr, rows, values : ndarray
-        Column j has ``values[indptr[j]:indptr[j + 1]]`` in the rows ``rows[indptr[j]:indptr[j +
-        1]]``; zeros are not stored.
+    indptr : ndarray of int, shape (p + 1,)
+        Start of the entries of each column in ``rows`` and ``values``, and their end.
+    rows : ndarray of int
+        Row of each entry; zeros are not stored.
+    values : ndarray
+        Value of each entry: column j has ``values[indptr[j]:indptr[j + 1]]``.
     columns : DataFrame
         One row per column, by id: ``covariate_id``, ``name``, ``analysis_id``, ``concept_id``,
         ``people`` (the number with a value), ``largest`` and ``binary``.
@@ -123,6 +144,21 @@ class Features:
     ------
     DataError
         A value is not finite.
+
+    See Also
+    --------
+    extract_features : Extract the covariates of people.
+    tidy : Drop rare and redundant covariates.
+
+    Examples
+    --------
+    >>> from steropes.studies import FeatureRules, compare_cohorts, drug_era_cohorts
+    >>> from steropes.studies import extract_features, synthetic_database
+    >>> db = synthetic_database(200)
+    >>> comparison = compare_cohorts(db, drug_era_cohorts(db, {1: 1118084, 2: 1124300}), 1, 2)
+    >>> features = extract_features(db, comparison.entries, FeatureRules(analyses=(1, 3)))
+    >>> features.matrix().shape[0] == features.n == len(comparison.entries)
+    True
     """
 
     n: int
@@ -147,7 +183,18 @@ class Features:
         return f"Features({len(self.columns):,} covariates)"
 
     def take(self, people: NDArray) -> Features:
-        """Select people by ascending row numbers; all columns are kept."""
+        """Select people; all columns are kept.
+
+        Parameters
+        ----------
+        people : ndarray of int, shape (k,)
+            Row numbers, ascending.
+
+        Returns
+        -------
+        Features
+            The covariates of these people.
+        """
         place = np.full(self.n, -1, dtype=np.int32)
         place[people] = np.arange(len(people), dtype=np.int32)
         kept = place[self.rows] >= 0
@@ -163,7 +210,18 @@ class Features:
         )
 
     def select(self, columns: NDArray) -> Features:
-        """Select columns by position."""
+        """Select columns.
+
+        Parameters
+        ----------
+        columns : ndarray of int, shape (k,)
+            Positions of the columns.
+
+        Returns
+        -------
+        Features
+            These columns of all people.
+        """
         sizes = np.diff(self.indptr)[columns]
         indptr = np.concatenate(([0], np.cumsum(sizes)))
         at = np.repeat(self.indptr[columns] - indptr[:-1], sizes) + np.arange(indptr[-1])
@@ -173,7 +231,23 @@ class Features:
         )
 
     def column(self, covariate_id: int) -> NDArray:
-        """Return one covariate as an array, shape (n,)."""
+        """Return one covariate of all people.
+
+        Parameters
+        ----------
+        covariate_id : int
+            Id of the covariate.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+            Its values, zero for people without a record.
+
+        Raises
+        ------
+        DataError
+            None of these people has the covariate.
+        """
         found = np.flatnonzero(self.columns["covariate_id"] == covariate_id)
         if len(found) == 0:
             raise DataError(f"unknown covariate {covariate_id}: nobody among these people has it")
@@ -183,7 +257,13 @@ class Features:
         return dense
 
     def matrix(self) -> Any:
-        """Return the covariates as a SciPy CSC array, shape (n, p)."""
+        """Return the covariates as a sparse matrix.
+
+        Returns
+        -------
+        csc_array, shape (n, p)
+            The values in double precision.
+        """
         from scipy.sparse import csc_array
 
         shape = (self.n, len(self.columns))
@@ -203,15 +283,22 @@ def extract_features(
     Parameters
     ----------
     db : OmopDatabase
+        The database.
     entries : DataFrame
         ``person_id`` and ``start``, one row per person and start; row i of the result is row i. If
         a start includes a time, its date is used.
     rules : FeatureRules, optional
+        Rules that select the covariates. Default: those of ``FeatureRules()``.
     cohorts : CohortTable, optional
         Cohorts that may be used as covariates.
     as_covariates : iterable of int
         Ids of the cohorts to use: the covariate is 1 for people who are in the cohort on any day of
         the long window. Its id is the cohort's id times 1000 plus 999.
+
+    Returns
+    -------
+    Features
+        The covariates by columns.
 
     Raises
     ------
@@ -224,6 +311,16 @@ def extract_features(
     Recorded values that are NaN, infinite, outside of single precision (3.4e38) or text that is not
     a number are left out before a person's last value is chosen; ``Features.unusable`` counts such
     records. A record without a value contributes to no covariate of values or ranges.
+
+    Examples
+    --------
+    >>> from steropes.studies import FeatureRules, compare_cohorts, drug_era_cohorts
+    >>> from steropes.studies import extract_features, synthetic_database
+    >>> db = synthetic_database(200)
+    >>> comparison = compare_cohorts(db, drug_era_cohorts(db, {1: 1118084, 2: 1124300}), 1, 2)
+    >>> features = extract_features(db, comparison.entries, FeatureRules(analyses=(1, 210)))
+    >>> features.columns["name"].iloc[[0, 2]].tolist()
+    ['gender: MALE', 'condition group, long term: Sprain of wrist']
     """
     rules = rules or FeatureRules()
     missing_links = check_vocabulary(db, rules.analyses)

@@ -25,7 +25,7 @@ class NothingLeftError(DataError):
 class TidyRules(Settings):
     """Rules for filtering and scaling covariates before a model is fitted.
 
-    Attributes
+    Parameters
     ----------
     min_share : float, default 0.001
         Covariates of fewer than floor(``min_share`` × people) people are dropped.
@@ -38,6 +38,12 @@ class TidyRules(Settings):
         Divide by the largest value.
     min_people : int, default 0
         Covariates that fewer people have are dropped too, whatever analysis they are of.
+
+    Examples
+    --------
+    >>> from steropes.studies import TidyRules
+    >>> TidyRules(min_share=0.01).drop_redundant
+    True
     """
 
     min_share: Share = 0.001
@@ -59,6 +65,20 @@ class Tidied:
     dropped : DataFrame
         ``covariate_id``, ``name`` and ``why`` ("rare" or "redundant") of the dropped columns.
         Columns that nobody has are not listed.
+
+    See Also
+    --------
+    tidy : Filter and scale covariates.
+
+    Examples
+    --------
+    >>> from steropes.studies import FeatureRules, compare_cohorts, drug_era_cohorts
+    >>> from steropes.studies import extract_features, synthetic_database, tidy
+    >>> db = synthetic_database(200)
+    >>> comparison = compare_cohorts(db, drug_era_cohorts(db, {1: 1118084, 2: 1124300}), 1, 2)
+    >>> tidied = tidy(extract_features(db, comparison.entries, FeatureRules(analyses=(1, 210))))
+    >>> len(tidied.scale) == tidied.design.shape[1]
+    True
     """
 
     features: Features
@@ -104,13 +124,29 @@ def tidy(
     features : Features
         Covariates of the people to whom the model is fitted.
     rules : TidyRules, optional
+        The rules. Default: those of ``TidyRules()``.
     include, exclude : iterable of int
         The only covariate ids to use (if any are given), and those to leave out.
+
+    Returns
+    -------
+    Tidied
+        The remaining covariates, with their scales.
 
     Raises
     ------
     DataError
         No covariate is left, or an included or excluded one does not exist.
+
+    Examples
+    --------
+    >>> from steropes.studies import FeatureRules, compare_cohorts, drug_era_cohorts
+    >>> from steropes.studies import extract_features, synthetic_database, tidy
+    >>> db = synthetic_database(200)
+    >>> comparison = compare_cohorts(db, drug_era_cohorts(db, {1: 1118084, 2: 1124300}), 1, 2)
+    >>> tidied = tidy(extract_features(db, comparison.entries, FeatureRules(analyses=(1,))))
+    >>> tidied.dropped["why"].tolist()
+    ['redundant']
     """
     rules = rules or TidyRules()
     table = features.columns

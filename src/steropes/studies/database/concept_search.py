@@ -30,11 +30,13 @@ def find_concepts(
     Parameters
     ----------
     db : OmopDatabase
+        The database.
     words : str
         Words or parts of words; a number is a concept id.
     domain : str, optional
         Only concepts of this domain, such as "Drug" or "Condition".
     limit : int, default 20
+        Largest number of concepts.
 
     Returns
     -------
@@ -47,6 +49,13 @@ def find_concepts(
     ------
     DataError
         No word is given.
+
+    Examples
+    --------
+    >>> from steropes.studies import find_concepts, synthetic_database
+    >>> found = find_concepts(synthetic_database(200), "hemorrhage")
+    >>> found[["concept_id", "name"]].to_numpy().tolist()
+    [[192671, 'Gastrointestinal hemorrhage']]
     """
     listed = words.split()
     if not listed:

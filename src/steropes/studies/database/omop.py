@@ -76,11 +76,32 @@ class OmopDatabase:
         ``timestamptz``), which are stored without a zone. All other values are local dates, and
         the time zone of the computer is never used.
 
+    Attributes
+    ----------
+    schema : str
+        The schema of the CDM tables.
+    tables : set of str
+        The tables that studies read and the database has.
+    time_zone : str
+        The time zone of dates.
+
     Raises
     ------
     DataError
         The file or schema does not exist, the file is not a database, CDM tables or columns are
         missing, or a server rejects the connection.
+
+    See Also
+    --------
+    demo_database : The path of a synthetic database.
+    synthetic_database : A database simulated in memory.
+
+    Examples
+    --------
+    >>> import steropes
+    >>> with steropes.OmopDatabase(steropes.demo_database()) as db:
+    ...     db.name
+    'eunomia.duckdb'
     """
 
     def __init__(
@@ -146,6 +167,16 @@ class OmopDatabase:
         A server is then asked only for rows of people with at least one such record. If nothing is
         copied (DuckDB, Parquet) there is no restriction, and everybody is included. The result
         closes with this database.
+
+        Parameters
+        ----------
+        people : iterable of RecordsOf
+            Records, of which relevant people have at least one.
+
+        Returns
+        -------
+        OmopDatabase
+            The restricted database.
         """
         self._check_open()
         narrow = copy.copy(self)
@@ -160,18 +191,49 @@ class OmopDatabase:
 
         Workspaces never see each other's tables, whatever their names, so that two studies on one
         database cannot interfere.
+
+        Yields
+        ------
+        Workspace
+            Runs statements and returns their rows; it is closed at the end.
         """
         self._check_open()
         with self._source.home.another() as work:
             yield work
 
     def rows(self, sql: str, values: Sequence[Any] | None = None) -> list[tuple]:
-        """Return all rows of a small query."""
+        """Return all rows of a small query.
+
+        Parameters
+        ----------
+        sql : str
+            A query in DuckDB's SQL.
+        values : sequence, optional
+            Values of the query's placeholders.
+
+        Returns
+        -------
+        list of tuple
+            The rows.
+        """
         with self.workspace() as work:
             return work.rows(sql, values)
 
     def table(self, name: str, schema: str | None = None) -> str:
-        """Return a table in the CDM's types for use after FROM, by default of the CDM schema."""
+        """Return a table in the CDM's types for use after FROM.
+
+        Parameters
+        ----------
+        name : str
+            Name of the table.
+        schema : str, optional
+            Its schema. Default: that of the CDM tables.
+
+        Returns
+        -------
+        str
+            SQL.
+        """
         self._check_open()
         return self._source.table(self.schema if schema is None else schema, name)
 
@@ -179,6 +241,16 @@ class OmopDatabase:
         """Return the rows of a table with one of some concepts, for use after FROM.
 
         A server sends no other rows of the table.
+
+        Parameters
+        ----------
+        wanted : RecordsOf
+            The table, its column of concepts and the concepts.
+
+        Returns
+        -------
+        str
+            SQL.
         """
         self._check_open()
         return self._source.records(self.schema, wanted)
@@ -187,37 +259,109 @@ class OmopDatabase:
         """Return a vocabulary table that includes some records, for use after FROM.
 
         A server sends no others; otherwise it is the whole table, and ``wanted`` is not called.
+
+        Parameters
+        ----------
+        table : str
+            Name of the vocabulary table.
+        wanted : callable
+            Function without arguments that returns the records, a `RecordsOf` or `Naming`.
+
+        Returns
+        -------
+        str
+            SQL.
         """
         self._check_open()
         return self._source.holding(self.schema, wanted, table)
 
     def holds(self, table: str, condition: Condition) -> bool:
-        """Check whether a table has any row that satisfies a condition, as `TableSource.holds`."""
+        """Check whether a table has any row that satisfies a condition.
+
+        Parameters
+        ----------
+        table : str
+            Name of the table.
+        condition : Condition
+            The condition, as `TableSource.holds` takes it.
+
+        Returns
+        -------
+        bool
+            True if there is such a row.
+        """
         self._check_open()
         return self._source.holds(self.schema, table, condition)
 
     def links(self, column: str, concepts: Callable[[], Iterable[int]]) -> str:
         """Return rows of ``concept_ancestor`` that include some concepts in a column.
 
-        See `holding`.
+        Parameters
+        ----------
+        column : str
+            Name of the column.
+        concepts : callable
+            Function without arguments that returns the concepts.
+
+        Returns
+        -------
+        str
+            SQL for use after FROM; see `holding`.
         """
         return self.holding(
             "concept_ancestor", lambda: _some("concept_ancestor", column, concepts())
         )
 
     def concepts(self, concepts: Callable[[], Iterable[int]]) -> str:
-        """Return rows of ``concept`` that include some concepts; see `holding`."""
+        """Return rows of ``concept`` that include some concepts.
+
+        Parameters
+        ----------
+        concepts : callable
+            Function without arguments that returns the concepts.
+
+        Returns
+        -------
+        str
+            SQL for use after FROM; see `holding`.
+        """
         return self.holding("concept", lambda: _some("concept", "concept_id", concepts()))
 
     def recorded_concepts(self, table: str, column: str) -> list[int]:
-        """Return the distinct concepts in a column of a table."""
+        """Return the distinct concepts in a column of a table.
+
+        Parameters
+        ----------
+        table : str
+            SQL of the table, as after FROM.
+        column : str
+            Name of the column.
+
+        Returns
+        -------
+        list of int
+            Concept ids.
+        """
         found = self.rows(
             f"SELECT DISTINCT {column}::BIGINT FROM {table} WHERE {column} IS NOT NULL"
         )
         return [c for (c,) in found]
 
     def columns(self, table: str, schema: str | None = None) -> tuple[str, ...]:
-        """Return the names of a table's columns, in lower case; none if it does not exist."""
+        """Return the names of a table's columns.
+
+        Parameters
+        ----------
+        table : str
+            Name of the table.
+        schema : str, optional
+            Its schema. Default: that of the CDM tables.
+
+        Returns
+        -------
+        tuple of str
+            Names in lower case; none if the table does not exist.
+        """
         self._check_open()
         return self._source.columns(self.schema if schema is None else schema, table)
 
@@ -226,6 +370,11 @@ class OmopDatabase:
 
         A missing or invalid month or day (0, the 30th of February) is taken as the first. Of
         several rows of a person the smallest values count.
+
+        Returns
+        -------
+        str
+            SQL of a date.
         """
         have = self.columns("person")
         month, day = (
@@ -249,7 +398,17 @@ class OmopDatabase:
     # -- concepts --------------------------------------------------------------------------------
 
     def concept_name(self, concept_id: int) -> str:
-        """Return the name of a concept, or "unnamed concept 123" if it has none.
+        """Return the name of a concept.
+
+        Parameters
+        ----------
+        concept_id : int
+            The concept.
+
+        Returns
+        -------
+        str
+            Its name, or "unnamed concept 123" for concept 123 without a name.
 
         Raises
         ------
@@ -266,7 +425,18 @@ class OmopDatabase:
         return f"{name} {concept_id}" if name == UNNAMED else name
 
     def concept_names(self, concept_ids: Iterable[int]) -> dict[int, str]:
-        """Return the names of known concepts, with "unnamed concept" for those without."""
+        """Return the names of concepts.
+
+        Parameters
+        ----------
+        concept_ids : iterable of int
+            The concepts.
+
+        Returns
+        -------
+        dict of int to str
+            Names of known concepts, "unnamed concept" for those without a name.
+        """
         wanted = [int(c) for c in concept_ids]
         found = self.rows(
             "SELECT concept_id::BIGINT, min(nullif(trim(concept_name), '')) "
@@ -277,10 +447,20 @@ class OmopDatabase:
         return known | {c: named.get(c) or known.get(c, UNNAMED) for c, _ in found}
 
     def descendants(self, concept_ids: Iterable[int]) -> list[int]:
-        """Return the concepts and all their descendants by ``concept_ancestor``, sorted.
+        """Return the concepts and all their descendants by ``concept_ancestor``.
 
         Without links in the vocabulary these are the concepts alone. Studies therefore find
         members by `Descendants`, which rejects such a vocabulary.
+
+        Parameters
+        ----------
+        concept_ids : iterable of int
+            The concepts.
+
+        Returns
+        -------
+        list of int
+            Concept ids, ascending.
         """
         ids = sorted({int(c) for c in concept_ids})
         if "concept_ancestor" not in self.tables or not ids:
@@ -293,7 +473,13 @@ class OmopDatabase:
         return sorted({*ids, *(c for (c,) in found)})
 
     def source_name(self) -> str | None:
-        """Return the name of the database in ``cdm_source``, if it has one."""
+        """Return the name of the database in ``cdm_source``.
+
+        Returns
+        -------
+        str or None
+            The name, None without one.
+        """
         if "cdm_source" not in self.tables:
             return None
         names = self.rows(
@@ -304,8 +490,11 @@ class OmopDatabase:
     def provenance(self) -> dict[str, str | None]:
         """Return names, versions and dates from ``cdm_source``.
 
-        ``name``, ``cdm`` and ``vocabulary`` (versions), ``release`` (date of the CDM) and
-        ``source_release`` (date of the source data).
+        Returns
+        -------
+        dict
+            ``name``, ``cdm`` and ``vocabulary`` (versions), ``release`` (date of the CDM) and
+            ``source_release`` (date of the source data); None for unknown ones.
         """
         columns = {
             "name": "cdm_source_name",

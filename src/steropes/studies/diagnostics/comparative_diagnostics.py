@@ -17,7 +17,7 @@ Verdict = Literal["PASS", "FAIL", "NOT EVALUATED"]
 class DiagnosticThresholds(Settings):
     """What a diagnostic must reach for a result to be shown; None leaves it out.
 
-    Attributes
+    Parameters
     ----------
     detectable : float, default 10
         Largest minimum detectable ratio.

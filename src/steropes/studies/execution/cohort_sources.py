@@ -55,7 +55,7 @@ Definition = Annotated[str, BeforeValidator(definition_text)]
 class CohortSources(Settings):
     """Where the cohorts of a grid come from; each may be given by one of the four ways.
 
-    Attributes
+    Parameters
     ----------
     table, schema : str
         An existing cohort table, and its schema (default: that of the CDM); "" for none.

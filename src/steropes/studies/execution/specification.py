@@ -29,7 +29,7 @@ __all__ = ["CohortSources", "ControlSet", "GridSpec", "RiskWindow", "grid_schema
 class ControlSet(Settings):
     """Outcomes whose effect is known: to be none, and what is made of those.
 
-    Attributes
+    Parameters
     ----------
     cohorts : tuple of int
         Ids of cohorts that are defined elsewhere.
@@ -53,7 +53,7 @@ class ControlSet(Settings):
 class RiskWindow(Settings):
     """A time at risk by which analyses are repeated.
 
-    Attributes
+    Parameters
     ----------
     id : int
         From 1 to 99. Analysis 7 by window 2 becomes analysis 702.
@@ -73,7 +73,7 @@ class RiskWindow(Settings):
 class GridSpec(Settings):
     """Questions × outcomes × analyses.
 
-    Attributes
+    Parameters
     ----------
     cohorts : CohortSources
     question : tuple of Question

@@ -27,7 +27,7 @@ Interval = Literal["auto", "profile", "wald", "robust", "bootstrap"]
 class OutcomeModel(Settings):
     """Settings of the outcome model.
 
-    Attributes
+    Parameters
     ----------
     kind : str, default "cox"
         "cox": time to the first outcome. "fine-gray": the same with a competing outcome.

@@ -32,7 +32,7 @@ SPLINES = ("age", "season", "calendar")
 class SeriesQuestion(Settings):
     """An exposure and an outcome.
 
-    Attributes
+    Parameters
     ----------
     exposure, outcome : int
     true_ratio : float, optional
@@ -56,7 +56,7 @@ class SeriesQuestion(Settings):
 class SeriesAnalysis(Settings):
     """The settings of an analysis.
 
-    Attributes
+    Parameters
     ----------
     id : int
     description : str
@@ -105,7 +105,7 @@ class SeriesAnalysis(Settings):
 class CaseSeriesGrid(Settings):
     """Questions and analyses, all combinations of which are answered.
 
-    Attributes
+    Parameters
     ----------
     questions : tuple of SeriesQuestion
     analyses : tuple of SeriesAnalysis

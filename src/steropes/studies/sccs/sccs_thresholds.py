@@ -26,7 +26,7 @@ AtLeastOne = Annotated[float, Number(1.0)]
 class Thresholds(Settings):
     """Thresholds of the diagnostics; the defaults are those of SelfControlledCaseSeries 6.
 
-    Attributes
+    Parameters
     ----------
     time_ratio, time_alpha : float, default 1.1 and 0.05
         The rate is stable over calendar time unless the mean ratio of observed to expected events

@@ -83,7 +83,7 @@ class ExposureWindow(Settings):
     Eras that overlap or touch count as one era. A window ends before the next era of the same
     covariate begins. Days are counted from 0, and both ends are inclusive.
 
-    Attributes
+    Parameters
     ----------
     label : str
         Name of the covariate; with ``by_concept`` the names of the concepts are added.
@@ -160,7 +160,7 @@ def control_window(
 class Spline(Settings):
     """A quadratic B-spline of age, season or calendar time.
 
-    Attributes
+    Parameters
     ----------
     knots : int or tuple of float, default 5
         A number of knots places them at quantiles (age at the outcome, .01 to .99; observed
@@ -177,7 +177,7 @@ class Spline(Settings):
 class CaseRules(Settings):
     """Rules that select the cases and the days that count.
 
-    Attributes
+    Parameters
     ----------
     outcome : int
         Id of the outcome: a condition, or a cohort.
@@ -244,7 +244,7 @@ class CaseRules(Settings):
 class CaseSeriesSettings(Settings):
     """Settings of a case series that determine its result for a given database.
 
-    Attributes
+    Parameters
     ----------
     cases : CaseRules
     windows : tuple of ExposureWindow
