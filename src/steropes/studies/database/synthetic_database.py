@@ -10,7 +10,7 @@ import pandas as pd
 from steropes.errors import DataError
 from steropes.studies._extras import need
 from steropes.studies.database.omop import OmopDatabase
-from steropes.studies.execution.validation import whole
+from steropes.studies.execution.setting_types import Whole
 
 __all__ = ["synthetic_database"]
 
@@ -84,8 +84,8 @@ def synthetic_database(people: int = 1000, seed: int = 1, rate_ratio: float = 1.
     >>> db.rows("SELECT count(*) FROM person")
     [(200,)]
     """
-    whole("people", people, 1)
-    whole("seed", seed, 0)
+    Whole(1).require("people", people)
+    Whole(0).require("seed", seed)
     if not rate_ratio > 0:
         raise DataError(f"rate_ratio must be positive, not {rate_ratio!r}")
     duckdb = need("duckdb")
