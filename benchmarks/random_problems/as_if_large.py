@@ -69,15 +69,16 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
         "solve.quasi_newton.growable_matrix": {"STRIPE": 5},
         "design.row_matrix": {"STRIPE": 5, "SOME": 11},
     }),
-    (0.8, {"backends.cpu.gram_matrix": {
-        "FREQUENT": 0.1, "FEW": 2, "WORTH": 0, "TILE": 5, "ROWS": 8, "MEMORY": 1 << 12,
+    (0.8, {"backends.cpu.cpu_policy": {
+        "frequent_share": 0.1, "min_frequent_columns": 2, "min_pairs_per_entry": 0,
+        "tile_columns": 5, "tile_rows": 8, "max_tile_bytes": 1 << 12,
     }}),
     (0.8, {
-        "backends.cpu": {
-            "HELD": 1 << 8, "ROWS_A_CHUNK": 13, "MIN_BAND": 7, "MAX_BAND": 16, "GRAM_STRIPE": 64,
-            "GRAM_ENTRIES": 1, "DENSE": 0,
+        "backends.cpu.cpu_policy": {
+            "max_partial_bytes": 1 << 8, "chunk_rows": 13, "min_band_rows": 7, "max_band_rows": 16,
+            "gram_stripe_bytes": 64, "gram_entries": 1, "max_dense_gram_values": 0,
+            "max_group_lines": 16, "max_group_entries": 64,
         },
-        "backends.cpu.sparse_group_sums": {"LINES": 16, "ENTRIES": 64},
         "likelihoods.cumulative.cumulative_rows": {"ROWS": 11},
     }),
     (0.8, {

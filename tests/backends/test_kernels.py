@@ -13,7 +13,7 @@ from numba.core.registry import CPUDispatcher as Dispatcher
 from scipy import sparse
 
 from steropes.backends import get_backend
-from steropes.backends.cpu import CHUNKS, ROWS_A_CHUNK, CpuBackend, Lines, sparse_lines
+from steropes.backends.cpu import CHUNKS, CpuBackend, CpuPolicy, Lines, sparse_lines
 from steropes.backends.thread_pool import balanced_chunks, count_threads
 from steropes.errors import DataError
 
@@ -36,10 +36,8 @@ cases = st.builds(
 )
 @settings(max_examples=90, deadline=None)
 def test_every_kernel_is_its_definition(case, B, n_jobs, small):
-    with pytest.MonkeyPatch.context() as patch:
-        if not small:  # no Gram matrix is
-            patch.setattr("steropes.backends.cpu.DENSE", 0)
-        check(CpuBackend(n_jobs), case, B)
+    policy = CpuPolicy() if small else CpuPolicy(max_dense_gram_values=0)  # no Gram matrix is small
+    check(CpuBackend(n_jobs, policy), case, B)
 
 
 @pytest.mark.usefixtures("eager_threads")
@@ -47,7 +45,7 @@ def test_every_kernel_is_its_definition(case, B, n_jobs, small):
 def test_two_threads_give_the_digits_of_one(B):
     """Large enough for many chunks of every kind."""
     rng = np.random.default_rng(B)
-    n, k = 3 * ROWS_A_CHUNK, 60
+    n, k = 3 * CpuPolicy().chunk_rows, 60
     X = sparse.random_array((n, k), density=0.05, format="csr", rng=rng)
     sparse_lines = Lines(X.indptr[:-1], X.indptr[1:], X.indices, X.data, k)
     R, D = rng.normal(size=(n, B)), rng.normal(size=(k, B))
@@ -80,9 +78,8 @@ def test_two_threads_give_the_digits_of_one(B):
 @pytest.mark.parametrize("valued", [False, True])
 @pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize("B", [1, 8, 12])
-def test_a_long_product_goes_by_bands_of_its_rows(monkeypatch, valued, n_jobs, B):
-    monkeypatch.setattr("steropes.backends.cpu.HELD", 0)
-    monkeypatch.setattr("steropes.backends.cpu.MAX_BAND", 64)
+def test_a_long_product_goes_by_bands_of_its_rows(valued, n_jobs, B):
+    policy = CpuPolicy(max_partial_bytes=0, max_band_rows=64)
     rng = np.random.default_rng(3)
     X = sparse.random_array((1_000, 5), density=0.4, format="csc", rng=rng)
     X.sort_indices()
@@ -91,7 +88,7 @@ def test_a_long_product_goes_by_bands_of_its_rows(monkeypatch, valued, n_jobs, B
     data = X.data if valued else np.empty(0)
     columns = Lines(X.indptr[:-1], X.indptr[1:], X.indices, data, 1_000)
     d = rng.normal(size=(5, B))
-    product = CpuBackend(n_jobs).scatter(columns, d)
+    product = CpuBackend(n_jobs, policy).scatter(columns, d)
     np.testing.assert_allclose(product, X.toarray() @ d, rtol=1e-12, atol=1e-15)
     assert not product[np.diff(X.tocsr().indptr) == 0].any()
 
@@ -163,7 +160,7 @@ def test_sums_of_small_strata_are_added_in_one_order(name):
 
 @pytest.mark.parametrize("valued", [False, True])
 @pytest.mark.parametrize("first", [0, 30, 299])
-def test_gram_of_rare_columns_has_the_bits_of_any_stripes(monkeypatch, first, valued, rng):
+def test_gram_of_rare_columns_has_the_bits_of_any_stripes(first, valued, rng):
     """Entries are put in the order of the stripes where most rows have none in each."""
     n, k = 4000, 300
     X = sparse.random_array((n, k), density=0.004, format="csr", rng=rng)
@@ -172,10 +169,9 @@ def test_gram_of_rare_columns_has_the_bits_of_any_stripes(monkeypatch, first, va
     rows = Lines(X.indptr[:-1], X.indptr[1:], X.indices, X.data if valued else np.empty(0), k)
     dense = X.toarray() if valued else (X.toarray() != 0).astype(float)
     v = rng.random(n) * (rng.random(n) < 0.8)
-    backend, found = CpuBackend(2), []
+    found = []
     for stripe, entries in ((1 << 30, 1 << 20), (512, 1 << 20), (512, 1), (4096, 700)):
-        monkeypatch.setattr("steropes.backends.cpu.GRAM_STRIPE", stripe)
-        monkeypatch.setattr("steropes.backends.cpu.GRAM_ENTRIES", entries)
+        backend = CpuBackend(2, CpuPolicy(gram_stripe_bytes=stripe, gram_entries=entries))
         G = np.zeros((k, k))
         backend.gram(rows, v, G, first)
         found.append(np.tril(G)[first:])

@@ -5,7 +5,7 @@ from decimal import Decimal, localcontext
 import numpy as np
 from numba import njit
 
-from steropes.backends.cpu import CpuBackend
+from steropes.backends.cpu import CpuBackend, CpuPolicy
 from steropes.backends.cpu.vectorised_exp_log import exp_negative, log1p_unit
 
 ULP = 2.0**-52
@@ -52,12 +52,12 @@ def test_what_is_not_finite_is_no_loss():
     assert not np.isfinite(CpuBackend(1).logistic(eta, one, y)[0]).any()
 
 
-def test_chunks_and_columns_are_all_rows(monkeypatch):
+def test_chunks_and_columns_are_all_rows():
     rng = np.random.default_rng(1)
     eta, w = rng.normal(size=(70, 3)) * 20, rng.random((70, 3))
     y = (rng.random((70, 1)) < 0.5) * 1.0  # a column is that of all replicates
     whole = CpuBackend(1).logistic(eta, w, y)
-    monkeypatch.setattr("steropes.backends.cpu.ROWS_A_CHUNK", 16)
-    for got, wanted in zip(CpuBackend(2).logistic(eta[::1], w, y), whole, strict=True):
+    chunks = CpuBackend(2, CpuPolicy(chunk_rows=16))
+    for got, wanted in zip(chunks.logistic(eta[::1], w, y), whole, strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-14)
     np.testing.assert_array_equal(CpuBackend(1).logistic(np.asfortranarray(eta), w, y)[1], whole[1])

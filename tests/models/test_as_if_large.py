@@ -22,7 +22,7 @@ def _thresholds():
 def _value(module, name):
     """The value of a constant, or of a field of a module's default policy."""
     home = import_module(module)
-    if not module.endswith(".policy"):
+    if not module.endswith("_policy"):
         return getattr(home, name)
     value = home.DEFAULT
     for part in name.split("."):

@@ -6,9 +6,8 @@ import numpy as np
 from numba import njit
 
 from ..thread_pool import ThreadPool, balanced_chunks
-from . import NO_DATA
 from .kernel_options import OPTIONS
-from .sparse_lines import CHUNKS, Lines
+from .sparse_lines import CHUNKS, NO_DATA, Lines
 from .unchecked_indexing import entry, put
 
 __all__ = ["append_lines"]

@@ -9,31 +9,17 @@ curvature of a Newton step but not for a standard error.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numba import njit
 
 from ..thread_pool import ThreadPool, balanced_chunks
+from .cpu_policy import CpuPolicy
 from .kernel_options import OPTIONS
+from .sparse_lines import Lines
 from .unchecked_indexing import entry, put
 
 __all__ = ["small_gram", "split_gram"]
 
-# The share of rows from which a column counts as frequent.
-FREQUENT = 0.15
-# The number of frequent columns up to which BLAS is not worthwhile.
-FEW = 48
-# The number of pairs per entry below which rereading the entries costs more than it saves.
-WORTH = 75
-# The number of frequent columns in a tile, which stays in the L2 cache.
-TILE = 256
-# The number of rows in a tile.
-ROWS = 512
-# The maximum bytes of the chunks' sums.
-MEMORY = 1 << 27
-# The maximum number of chunks of rows.
-MOST = 8
 # The number of rows that are transposed together.
 BLOCK = 64
 
@@ -140,7 +126,7 @@ def _put(T, columns, frequent, scale, first, s0, s1, G):
                         G[j, f] = scale * t[s, c]
 
 
-def small_gram(lines: Any, v: np.ndarray, G: np.ndarray, first: int) -> None:
+def small_gram(lines: Lines, v: np.ndarray, G: np.ndarray, first: int) -> None:
     """Compute `CpuBackend.gram` for few rows and columns without compiling a kernel."""
     counts = lines.ends - lines.starts
     row = np.repeat(np.arange(len(counts)), counts)
@@ -150,7 +136,9 @@ def small_gram(lines: Any, v: np.ndarray, G: np.ndarray, first: int) -> None:
     G[first:] += np.tril((Z[:, first:] * v[:, None]).T @ Z, first)
 
 
-def split_gram(lines: Any, v: np.ndarray, G: np.ndarray, first: int, pool: ThreadPool) -> Any:
+def split_gram(
+    lines: Lines, v: np.ndarray, G: np.ndarray, first: int, pool: ThreadPool, policy: CpuPolicy
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
     """Add the frequent columns' part of X' diag(v) X to the lower triangle of G.
 
     Parameters
@@ -161,6 +149,7 @@ def split_gram(lines: Any, v: np.ndarray, G: np.ndarray, first: int, pool: Threa
         At least zero.
     first : int
         First row of G to compute.
+    policy : CpuPolicy
 
     Returns
     -------
@@ -169,11 +158,11 @@ def split_gram(lines: Any, v: np.ndarray, G: np.ndarray, first: int, pool: Threa
         done.
     """
     n, k = len(lines.starts), len(G)
-    chunks = lines.chunks
+    chunks, step = lines.chunks, policy.tile_rows
     if k == 0:
         return None
     pairs = 0.5 * (1.0 - (first / k) ** 2) * lines.nnz / max(n, 1)
-    if pairs < WORTH or n < 4 * ROWS or not 0 <= v.min() < v.max() < np.inf:
+    if pairs < policy.min_pairs_per_entry or n < 4 * step or not 0 <= v.min() < v.max() < np.inf:
         return None
     x = (lines.starts, lines.ends, lines.indices)
 
@@ -183,8 +172,8 @@ def split_gram(lines: Any, v: np.ndarray, G: np.ndarray, first: int, pool: Threa
         return counts
 
     share = sum(pool.map(count, chunks)) / n
-    frequent = np.flatnonzero(share >= FREQUENT)
-    if len(frequent) < FEW:
+    frequent = np.flatnonzero(share >= policy.frequent_share)
+    if len(frequent) < policy.min_frequent_columns:
         return None
     dense = np.full(k, -1, np.int32)
     dense[frequent] = np.arange(len(frequent))
@@ -195,26 +184,28 @@ def split_gram(lines: Any, v: np.ndarray, G: np.ndarray, first: int, pool: Threa
     # Lower triangle, rows from `first` on: of the frequent columns the later ones with all, of
     # rare columns before `first` only their products with those.
     late = int(np.searchsorted(frequent, first))
-    tiles = -(-len(frequent) // TILE)
+    tiles = -(-len(frequent) // policy.tile_columns)
     width = -(-len(frequent) // tiles)
     late_tile = late // width
     place = np.full(k, -1, np.int32)
     place[rare] = np.arange(len(rare))
     size = 4 * width * tiles * (len(rare) + width * tiles)
     work = np.concatenate([[0], np.cumsum(lines.ends - lines.starts + 1)])
-    parts = balanced_chunks(work, int(np.clip(MEMORY // max(size, 1), 2, MOST)))
+    parts = balanced_chunks(
+        work, int(np.clip(policy.max_tile_bytes // max(size, 1), 2, policy.max_tile_chunks))
+    )
 
     def part(a: int, b: int) -> tuple[np.ndarray, np.ndarray]:
         T = np.zeros((tiles, len(rare), width), np.float32)
         DD = np.zeros((tiles, tiles, width, width), np.float32)
-        Z = np.zeros((tiles, ROWS, width), np.float32)
+        Z = np.zeros((tiles, step, width), np.float32)
         product = np.empty((width, width), np.float32)
         begin = np.empty(k + 1, np.int64)
         starts, ends, indices, data = lines_rare
-        longest = max(int(ends[min(i + ROWS, b) - 1] - starts[i]) for i in range(a, b, ROWS))
+        longest = max(int(ends[min(i + step, b) - 1] - starts[i]) for i in range(a, b, step))
         row, value = np.empty(longest, np.int32), np.empty(longest, np.float32)
-        for i in range(a, b, ROWS):
-            e = min(i + ROWS, b)
+        for i in range(a, b, step):
+            e = min(i + step, b)
             m = e - i
             _fill_tiles(*x, lines.data, dense, root, i, e, Z)
             _by_column(starts, ends, indices, data, root, i, e, k, begin, row, value)
@@ -235,7 +226,7 @@ def split_gram(lines: Any, v: np.ndarray, G: np.ndarray, first: int, pool: Threa
         DD += products
     pool.map(
         lambda a, b: _put(T, rare, frequent, largest, first, a, b, G),
-        balanced_chunks(np.arange(len(rare) + 1), MOST),
+        balanced_chunks(np.arange(len(rare) + 1), policy.max_tile_chunks),
     )
     for s in range(late_tile, tiles):
         a = frequent[s * width : (s + 1) * width]

@@ -13,15 +13,11 @@ import numpy as np
 from numba import njit
 
 from ..thread_pool import balanced_chunks
+from .cpu_policy import CpuPolicy
 from .kernel_options import ORDERED
 from .unchecked_indexing import entry, put
 
 __all__ = ["Batch", "batches", "group_sums"]
-
-# The maximum number of lines in a batch.
-LINES = 1 << 20
-# The maximum number of entries in the sums of a batch; a single run may exceed it.
-ENTRIES = 1 << 23
 
 
 @njit(**ORDERED)
@@ -83,16 +79,16 @@ class Batch(NamedTuple):
     first: np.ndarray  # each run's first group, and the end
 
 
-def batches(starts, ends, runs, flush, width: int) -> Iterator[Batch]:
+def batches(starts, ends, runs, flush, width: int, policy: CpuPolicy) -> Iterator[Batch]:
     """Split the runs into batches with sums that fit into the available memory."""
-    for a, b in balanced_chunks(runs, -(-int(runs[-1] - runs[0]) // LINES)):
+    for a, b in balanced_chunks(runs, -(-int(runs[-1] - runs[0]) // policy.max_group_lines)):
         lo, hi = runs[a], runs[b]
         last = np.flatnonzero(flush[lo:hi]) + lo
         first = np.searchsorted(last, runs[a : b + 1])
         entries = np.concatenate([[0], np.cumsum(ends[lo:hi] - starts[lo:hi])])
         size = entries[last + 1 - lo] - np.repeat(entries[runs[a:b] - lo], np.diff(first))
         at = np.concatenate([[0], np.cumsum(np.minimum(size, width))])
-        for s, t in balanced_chunks(at[first], -(-int(at[-1]) // ENTRIES)):
+        for s, t in balanced_chunks(at[first], -(-int(at[-1]) // policy.max_group_entries)):
             g, h = first[s], first[t]
             if h > g:
                 yield Batch(a + s, a + t, last[g:h], at[g : h + 1] - at[g], first[s : t + 1] - g)

@@ -9,7 +9,10 @@ import numpy as np
 
 from ..thread_pool import balanced_chunks
 
-__all__ = ["CHUNKS", "FEW", "LONG", "PIECE", "Lines", "index_type", "pieces"]
+__all__ = ["CHUNKS", "FEW", "LONG", "NO_DATA", "PIECE", "Lines", "index_type", "pieces"]
+
+# The data of lines in which all entries are one.
+NO_DATA = np.empty(0)
 
 # The number of chunks is fixed, so that no result depends on the number of threads.
 CHUNKS = 16
