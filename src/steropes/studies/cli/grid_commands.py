@@ -14,7 +14,7 @@ from steropes.studies.report.plain_text import csv_text
 if TYPE_CHECKING:
     from steropes.studies.execution.runner import GridResults
 
-__all__ = ["DATABASE", "Disclosure", "add_commands"]
+__all__ = ["DATABASE", "Disclosure", "Quiet", "add_commands"]
 
 DATABASE = "OMOP CDM v5.x: a DuckDB file, a folder of Parquet files, or a URL (postgresql://...)."
 

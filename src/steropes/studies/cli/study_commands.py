@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from steropes.errors import DataError
 from steropes.studies.cli.core_commands import print_environment
-from steropes.studies.cli.grid_commands import DATABASE, Disclosure, add_commands
+from steropes.studies.cli.grid_commands import DATABASE, Disclosure, Quiet, add_commands
 from steropes.studies.cli.kernel_warming import compile_kernels
+from steropes.studies.cli.setting_options import options_of
 from steropes.studies.comparative.one_question import StudySettings, comparative_study
 from steropes.studies.disclosure import site_rules
+from steropes.studies.execution.setting_fields import setting_fields
 from steropes.studies.federation.federate_commands import federate_app
 from steropes.studies.sccs.sccs_command import sccs, sccs_grid
 from steropes.version import __version__
@@ -32,17 +34,8 @@ Output = Annotated[
     Path,
     typer.Option(help="Folder; report.html, study.json, tables and figures go into its release."),
 ]
-Seed = Annotated[
-    int, typer.Option(min=0, help="Seed of the folds and of the order of equal scores.")
-]
-MinCell = Annotated[
-    int | None,
-    typer.Option(min=0, help="A larger smallest count than that of the rules of disclosure."),
-]
-Unblind = Annotated[
-    bool, typer.Option("--unblind", help="Show the estimate though a diagnostic fails.")
-]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+SETTINGS = setting_fields(StudySettings)
+del SETTINGS["thresholds"]
 
 
 def _print_version(wanted: bool) -> None:
@@ -64,73 +57,23 @@ def steropes(
 
 
 @app.command()
+@options_of(SETTINGS, {"washout_days": "washout", "window_days": "window"})
 def study(
     database: Annotated[str, typer.Argument(help=DATABASE)],
-    target: Annotated[int, typer.Option(help="Concept id of the drug in question.")],
-    comparator: Annotated[int, typer.Option(help="Concept id of the drug to compare it with.")],
-    outcome: Annotated[int, typer.Option(help="Concept id of the outcome, a condition.")],
+    settings: dict[str, Any],
     output: Output = Path("steropes-study"),
-    risk_days: Annotated[
-        int | None,
-        typer.Option(min=1, help="Last day at risk after the start, if observation lasts longer."),
-    ] = None,
-    washout: Annotated[
-        int, typer.Option(min=0, help="Days of observation required before the start.")
-    ] = 365,
-    window: Annotated[
-        int, typer.Option(min=0, help="Covariates come from this many days before the start.")
-    ] = 365,
-    caliper: Annotated[
-        float, typer.Option(min=0, help="In standard deviations of the logit propensity.")
-    ] = 0.2,
-    folds: Annotated[int, typer.Option(min=2, help="Folds of the cross-validation.")] = 10,
-    exclude: Annotated[
-        list[int] | None,
-        typer.Option(help="Concept that is no covariate; repeatable."),
-    ] = None,
-    descendants: Annotated[
-        bool, typer.Option(help="All these concepts stand for their descendants too.")
-    ] = True,
-    schema: Annotated[str, typer.Option(help="Schema of the CDM tables.")] = "main",
-    time_zone: Annotated[
-        str, typer.Option(help="Time zone whose dates count where the database stores instants.")
-    ] = "UTC",
-    seed: Seed = 1,
-    tie_orders: Annotated[
-        int, typer.Option(min=0, help="Other orders of equal scores to match under.")
-    ] = 20,
-    min_cell: MinCell = None,
     disclosure: Disclosure = None,
-    unblind: Unblind = False,
     quiet: Quiet = False,
 ) -> None:
     """Compare an outcome between new users of two drugs in an OMOP database."""
-    settings = StudySettings(
-        target=target,
-        comparator=comparator,
-        outcome=outcome,
-        washout_days=washout,
-        risk_days=risk_days,
-        descendants=descendants,
-        window_days=window,
-        exclude=tuple(exclude or ()),
-        caliper=caliper,
-        folds=folds,
-        seed=seed,
-        tie_orders=tie_orders,
-        min_cell=min_cell,
-        unblind=unblind,
-        schema=schema,
-        time_zone=time_zone,
-    )
-    _run(database, settings, output, disclosure, quiet)
+    _run(database, StudySettings(**settings), output, disclosure, quiet)
 
 
 @app.command()
+@options_of({name: SETTINGS[name] for name in ("seed", "min_cell")})
 def demo(
+    settings: dict[str, Any],
     output: Output = Path("steropes-demo"),
-    seed: Seed = 1,
-    min_cell: MinCell = None,
     disclosure: Disclosure = None,
     grid: Annotated[
         bool, typer.Option("--grid", help="Four analyses with negative controls instead.")
@@ -157,15 +100,15 @@ def demo(
         raise DataError("--grid and --controls are two demonstrations; choose one")
     if grid or controls:
         name = "grid" if grid else "controls"
+        min_cell = settings.get("min_cell")
         spec = demo_grid(min_cell) if grid else demo_controls(min_cell)
         run_and_report(
             demo_database(), spec, output / name, bool(unblind), quiet, disclosure=disclosure
         )
         return
-    asked = {**DEMO, "seed": seed, "min_cell": min_cell}
-    if unblind is not None:
-        asked["unblind"] = unblind
-    _run(demo_database(), StudySettings(**asked), output, disclosure, quiet)
+    shown = {} if unblind is None else {"unblind": unblind}
+    asked = StudySettings(**DEMO | settings | shown)
+    _run(demo_database(), asked, output, disclosure, quiet)
 
 
 @app.command()

@@ -78,42 +78,46 @@ class StudySettings(Settings):
 
     Parameters
     ----------
-    target, comparator, outcome : int
-        Concept ids: two drugs (ingredients, or classes of them) and a condition.
+    target : int
+        Concept id of the drug of interest: an ingredient, or a class of them.
+    comparator : int
+        Concept id of the drug to compare it with.
+    outcome : int
+        Concept id of the outcome, a condition.
     washout_days : int, default 365
         Days of observation required before the start.
     risk_days : int, optional
         Last day at risk, counted from the start. Default: the end of observation.
     descendants : bool, default True
-        Whether all these concepts, and those in ``exclude``, stand for their descendants too. A
-        vocabulary that lacks the links for it is refused.
+        Also include the descendants of all these concepts and of those in ``exclude``. A vocabulary
+        without the links for it is refused.
     window_days : int, default 365
-        Covariates come from this many days before the start through the start.
-    min_people, min_share : default 10 and 0.001
-        Covariates that fewer people or a smaller share have are dropped.
+        Covariates are records from this many days before the start up to the start.
+    min_people : int, default 10
+        Covariates of fewer people are dropped.
+    min_share : float, default 0.001
+        Covariates of a smaller share of people are dropped.
     exclude : tuple of int
-        Concepts that are no covariates.
+        Concepts to leave out of the covariates.
     caliper : float, default 0.2
-        In standard deviations of the logit of the propensity score.
+        Distances within a matched pair are below it, in standard deviations of the logit of the
+        propensity score.
     folds : int, default 10
         Folds of the cross-validation that chooses the prior's variance.
     seed : int, default 1
-        Seed of what is left to chance: the division into folds, and which of the people with
-        equal scores are matched.
+        Seed of the folds and of the choice among people with equal scores.
     tie_orders : int, default 20
-        Other orders of people with equal scores to match again under, to see what they would
-        have given.
+        Number of other orders of people with equal scores under which matching is repeated.
     min_cell : int, optional
-        A larger smallest count than that of the rules of disclosure that apply (5 by default):
-        counts of fewer people, but not of none, are not released, nor what would give one away.
+        Smallest count to publish, if larger than that of the disclosure rules (5 by default).
     thresholds : DiagnosticThresholds
-        What the diagnostics must reach for the estimate to be shown.
+        Thresholds of the diagnostics, which decide whether the estimate is shown.
     unblind : bool, default False
-        Show the estimate, and the outcomes of the arms, though a diagnostic fails.
+        Show the estimate and the outcomes of the arms even if a diagnostic fails.
     schema : str, default "main"
-        The schema of the database that holds the CDM tables; see `OmopDatabase`.
+        Schema of the CDM tables.
     time_zone : str, default "UTC"
-        The time zone whose date counts where the database stores instants; see `OmopDatabase`.
+        Time zone that determines the dates of stored instants.
     """
 
     target: ConceptId

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
-import re
 from typing import Any
 
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import core_schema
 
-__all__ = ["field_descriptions", "first_paragraph", "schema_of"]
+from steropes.studies.execution.setting_fields import field_descriptions, first_paragraph
 
-FIELDS = re.compile(r"([a-z_]\w*(?:, [a-z_]\w*)*)(?: : .*)?")
+__all__ = ["schema_of"]
+
 NO_DEFAULT = ("default", None)
-SECTION = re.compile(
-    r"^(?:Attributes|Parameters)\n-+\n(.*?)(?=\n\n\w+\n-+\n|\Z)", re.DOTALL | re.MULTILINE
-)
 
 
 def schema_of(cls: type) -> dict[str, Any]:
@@ -35,33 +31,6 @@ def schema_of(cls: type) -> dict[str, Any]:
         "title": cls.__name__,
         "$defs": parts,
     }
-
-
-def field_descriptions(documented: Any) -> dict[str, str]:
-    """Read the descriptions of fields or parameters from a docstring in numpydoc's format.
-
-    Names that are described together share the description. Inherited fields have the description
-    of the class that declares them.
-    """
-    found: dict[str, str] = {}
-    parts = reversed(inspect.getmro(documented)) if inspect.isclass(documented) else [documented]
-    for part in parts:
-        section = SECTION.search(inspect.cleandoc(part.__doc__ or ""))
-        names: list[str] = []
-        for line in section[1].splitlines() if section else ():
-            if line.startswith("    "):
-                found |= {n: f"{found[n]} {line.strip()}".strip() for n in names}
-            elif head := FIELDS.fullmatch(line):
-                names = [n for n in head[1].split(", ") if n not in found]
-                found |= dict.fromkeys(names, "")
-            elif line:
-                names = []
-    return found
-
-
-def first_paragraph(documented: Any) -> str:
-    """Return the first paragraph of a docstring in one line."""
-    return " ".join(inspect.cleandoc(documented.__doc__ or "").partition("\n\n")[0].split())
 
 
 class _DescribedSchema(GenerateJsonSchema):

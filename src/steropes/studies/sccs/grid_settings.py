@@ -20,7 +20,7 @@ from steropes.studies.execution.setting_types import (
 from steropes.studies.execution.settings_classes import Settings
 from steropes.studies.sccs.sccs_cohorts import cohort_settings
 from steropes.studies.sccs.sccs_positive_controls import SeriesPositives
-from steropes.studies.sccs.sccs_presets import analysis_setting_types, case_series_settings
+from steropes.studies.sccs.sccs_presets import analysis_fields, case_series_settings
 from steropes.studies.sccs.sccs_thresholds import Thresholds
 from steropes.studies.sccs.settings import CaseSeriesSettings, Spline
 
@@ -74,7 +74,7 @@ class SeriesAnalysis(Settings):
         for name in ("outcome", "exposure"):
             if name in known:
                 raise DataError(f"analysis {self.id}: {name} belongs to the questions")
-        words = analysis_setting_types()
+        words = analysis_fields()
         for name in known:
             if name not in words:
                 known_words = ", ".join(words)

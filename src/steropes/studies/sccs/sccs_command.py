@@ -9,93 +9,90 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from steropes.errors import DataError
-from steropes.studies.cli.grid_commands import DATABASE, Disclosure
-from steropes.studies.sccs import sccs_options as option
+from steropes.studies.cli.grid_commands import DATABASE, Disclosure, Quiet
+from steropes.studies.cli.setting_options import options_of
+from steropes.studies.sccs.sccs_presets import case_series_fields, case_series_settings
+from steropes.studies.sccs.settings import Spline
 
 if TYPE_CHECKING:
     from steropes.studies.execution.cohort_sources import CohortSources
 
 __all__ = ["sccs", "sccs_grid"]
 
+CohortTableName = Annotated[
+    str | None, typer.Option(help="Cohort table (schema.table), if ids are cohorts.")
+]
+Memory = Annotated[
+    str | None,
+    typer.Option(help="Memory limit of the database, such as 2GB; the rest goes to disk."),
+]
 
+
+def _period(text: str) -> tuple[str | None, str | None]:
+    """Parse a period; an empty end is open."""
+    start, colon, end = text.partition(":")
+    if not colon:
+        raise DataError(f"a period is START:END, such as 2010-01-01:2019-12-31, not {text!r}")
+    return start or None, end or None
+
+
+def _spline(wanted: bool) -> Spline | None:
+    """Return the default spline of a requested effect of time."""
+    return Spline() if wanted else None
+
+
+# Options with shorter names than their settings.
+NAMES = {
+    "pre_exposure_days": "pre_exposure",
+    "end_of_observation_days": "probe",
+    "naive_days": "naive",
+    "first_outcome_only": "first_outcome",
+    "sexes": "sex",
+    "study_periods": "period",
+    "nesting_cohort": "nesting",
+    "restrict_to_exposure": "restrict",
+    "event_dependent_observation": "event_dependent",
+}
+# Options with other values than their settings.
+CONVERTED: dict[str, Any] = {
+    **dict.fromkeys(("age", "season", "calendar"), (bool, _spline, None)),
+    "study_periods": (
+        list[str],
+        lambda texts: tuple(_period(t) for t in texts),
+        "Study period, such as 2010-01-01:2019-12-31.",
+    ),
+}
+SETTINGS = {name: f for name, f in case_series_fields().items() if name != "thresholds"}
+
+
+@options_of(SETTINGS, NAMES, CONVERTED)
 def sccs(
     database: Annotated[str, typer.Argument(help=DATABASE)],
-    outcome: option.Outcome,
-    exposure: option.Exposure = None,
-    output: option.Output = Path("steropes-sccs"),
-    outcomes_from: option.OutcomesFrom = "condition_occurrence",
-    descendants: option.Descendants = True,
-    risk_start: option.RiskStart = 0,
-    risk_end: option.RiskEnd = 0,
-    risk_start_at: option.RiskStartAt = "start",
-    risk_end_at: option.RiskEndAt = "end",
-    first_only: option.FirstOnly = False,
-    by_concept: option.ByConcept = False,
-    pre_exposure: option.PreExposure = 30,
-    probe: option.Probe = 30,
-    others: option.Others = False,
-    indication: option.Indication = None,
-    control: option.Control = None,
-    naive: option.Naive = 0,
-    first_outcome: option.FirstOutcome = False,
-    min_age: option.Years = None,
-    max_age: option.Years = None,
-    sex: option.Sex = None,
-    period: option.Period = None,
-    nesting: option.Nesting = None,
-    restrict: option.Restrict = None,
-    age: option.Age = False,
-    season: option.Season = False,
-    calendar: option.Calendar = False,
-    event_dependent: option.EventDependent = False,
-    cohort_table: option.Table = None,
-    definition: option.Definitions = None,
-    prior: option.Prior = "laplace",
-    variance: option.Variance = None,
-    bootstrap: option.Bootstrap = 0,
-    folds: option.Folds = 10,
-    schema: option.Schema = "main",
-    time_zone: option.TimeZone = "UTC",
-    seed: option.Seed = 1,
-    min_cell: option.MinCell = None,
+    settings: dict[str, Any],
+    output: Annotated[
+        Path, typer.Option(help="Folder for report.html and the result tables.")
+    ] = Path("steropes-sccs"),
+    cohort_table: CohortTableName = None,
+    definition: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Cohort definition from ATLAS, as ID=FILE; repeatable. Outcome, exposure or "
+            "nesting may refer to its id."
+        ),
+    ] = None,
     disclosure: Disclosure = None,
-    unblind: option.Unblind = False,
-    memory: option.Memory = None,
-    quiet: option.Quiet = False,
+    memory: Memory = None,
+    quiet: Quiet = False,
 ) -> None:
     """Run a self-controlled case series: compare people's exposed and unexposed time."""
     from steropes.studies.sccs.sccs_cohorts import cohort_settings
-    from steropes.studies.sccs.sccs_presets import case_series_settings
 
-    cohorts = _sources(cohort_table, definition, nesting)
-    more: dict[str, Any] = {
-        "risk_start_at": risk_start_at,  # The settings check these three.
-        "risk_end_at": risk_end_at,
-        "outcomes_from": outcomes_from,
-        "descendants": descendants,
-        **_splines(age=age, season=season, calendar=calendar),
-        **cohort_settings(cohorts, outcome, exposure, table=cohort_table is not None),
-    }
-    settings = case_series_settings(
-        outcome, exposure, risk_start=risk_start, risk_end=risk_end, first_only=first_only,
-        by_concept=by_concept,
-        pre_exposure_days=pre_exposure, end_of_observation_days=probe, others=others,
-        indication=indication, control=control,
-        naive_days=naive, first_outcome_only=first_outcome, min_age=min_age, max_age=max_age,
-        sexes=tuple(sex or ()), study_periods=tuple(_period(p) for p in period or ()),
-        nesting_cohort=nesting, restrict_to_exposure=restrict,
-        event_dependent_observation=event_dependent, prior=prior, variance=variance,
-        bootstrap=bootstrap, folds=folds, seed=seed, min_cell=min_cell, unblind=unblind,
-        schema=schema, time_zone=time_zone, **more,
-    )  # fmt: skip
-    _run(database, settings, cohorts, output, disclosure, memory, quiet)
-
-
-def _splines(**wanted: bool) -> dict[str, Any]:
-    """Return default splines for the requested effects of time."""
-    from steropes.studies.sccs.settings import Spline
-
-    return {name: Spline() for name, yes in wanted.items() if yes}
+    cohorts = _sources(cohort_table, definition, settings.get("nesting_cohort"))
+    of_cohorts = cohort_settings(
+        cohorts, settings["outcome"], settings.get("exposure"), table=cohort_table is not None
+    )
+    made = case_series_settings(**settings | of_cohorts)
+    _run(database, made, cohorts, output, disclosure, memory, quiet)
 
 
 def sccs_grid(
@@ -106,19 +103,16 @@ def sccs_grid(
     output: Annotated[Path, typer.Option(help="Folder for the results.")] = Path(
         "steropes-sccs-grid"
     ),
-    cohort_table: Annotated[
-        str | None, typer.Option(help="Cohort table (schema.table), if ids are cohorts.")
-    ] = None,
+    cohort_table: CohortTableName = None,
     schema: Annotated[
         bool, typer.Option("--schema", help="Print the JSON Schema and exit.")
     ] = False,
-    unblind: option.Unblind = False,
-    memory: Annotated[
-        str | None,
-        typer.Option(help="Memory limit of the database, such as 2GB; the rest goes to disk."),
-    ] = None,
+    unblind: Annotated[
+        bool, typer.Option(help="Also show estimates that fail a diagnostic.")
+    ] = False,
+    memory: Memory = None,
     disclosure: Disclosure = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Run many case series from one specification; an interrupted run can be resumed."""
     from steropes.studies.database.omop import OmopDatabase
@@ -219,11 +213,3 @@ def _sources(
         return None
     schema, _, name = (table or "").rpartition(".")
     return CohortSources(name, schema, definitions=files)
-
-
-def _period(text: str) -> tuple[str | None, str | None]:
-    """Parse a period; an empty end is open."""
-    start, colon, end = text.partition(":")
-    if not colon:
-        raise DataError(f"a period is START:END, such as 2010-01-01:2019-12-31, not {text!r}")
-    return start or None, end or None

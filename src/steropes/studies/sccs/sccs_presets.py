@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar, get_origin, get_type_hints
+from dataclasses import replace
+from typing import Any
 
 from steropes.errors import DataError
-from steropes.studies.execution.schema_generation import field_descriptions
+from steropes.studies.execution.setting_fields import SettingField, setting_fields
 from steropes.studies.execution.setting_types import (
     LONGEST,
     ConceptId,
@@ -27,8 +28,8 @@ __all__ = [
     "ALL_DRUGS",
     "EXPOSURE",
     "PRE_EXPOSURE",
-    "analysis_setting_descriptions",
-    "analysis_setting_types",
+    "analysis_fields",
+    "case_series_fields",
     "case_series_settings",
 ]
 
@@ -37,8 +38,8 @@ INDICATION, OTHERS = "indication", "other drug"
 
 
 def case_series_settings(
-    outcome: int,
-    exposure: int | None = None,
+    outcome: ConceptId,
+    exposure: ConceptId | None = None,
     *,
     risk_start: Offset = 0,
     risk_end: Offset = 0,
@@ -57,14 +58,18 @@ def case_series_settings(
     Parameters
     ----------
     outcome : int
-        Id of the outcome.
+        Id of the outcome: a condition, or a cohort.
     exposure : int, optional
-        Id of the exposure of interest. Without it all drugs are in the model, with one penalised
-        column each (Suchard and others 2013).
-    risk_start, risk_end : int, default 0
-        First and last day at risk, relative to the first or last day of an era.
-    risk_start_at, risk_end_at : {"start", "end"}, default "start" and "end"
-        The day of the era that each is relative to.
+        Id of the exposure of interest: a drug, or a cohort. Without it all drugs are in the model,
+        with one penalised column each (Suchard and others 2013).
+    risk_start : int, default 0
+        First day at risk, relative to an era's start.
+    risk_end : int, default 0
+        Last day at risk, relative to an era's end.
+    risk_start_at : {"start", "end"}, default "start"
+        Whether ``risk_start`` is relative to the era's first or last day.
+    risk_end_at : {"start", "end"}, default "end"
+        Whether ``risk_end`` is relative to the era's first or last day.
     first_only : bool, default False
         Only the first era counts (except of ``others``).
     by_concept : bool, default False
@@ -157,23 +162,21 @@ def _drug_by_drug(exposure: int | None, risk: dict[str, Any], first_only: bool) 
     )
 
 
-def analysis_setting_types() -> dict[str, Any]:
-    """List the settings of an analysis in a grid, with their types.
+def case_series_fields() -> dict[str, SettingField]:
+    """List all settings of a case series of one exposure, by the names of their arguments.
 
-    They are the arguments of `case_series_settings` except the question (exposure and outcome) and
-    the settings that all analyses of a grid share.
+    They are the arguments of `case_series_settings`, which include the fields of `CaseRules` and
+    `CaseSeriesSettings` that it does not set itself.
     """
-    asked = {"outcome", "exposure", "more", "return"}
-    shared = {"cases", "windows", "thresholds", "min_cell", "schema", "time_zone", "unblind"}
-    found: dict[str, Any] = {}
-    for part in (case_series_settings, CaseRules, CaseSeriesSettings):
-        words = get_type_hints(part, include_extras=True)
-        found = {k: v for k, v in words.items() if k not in asked | shared} | found
-    return {k: v for k, v in found.items() if get_origin(v) is not ClassVar}
+    found = setting_fields(case_series_settings)
+    for declared in (CaseRules, CaseSeriesSettings):
+        found = {**found, **{k: v for k, v in setting_fields(declared).items() if k not in found}}
+    seeds = "Seed of the sample of cases, the folds and the bootstrap."  # One argument sets both.
+    found["seed"] = replace(found["seed"], description=seeds)
+    return {k: v for k, v in found.items() if k not in ("cases", "windows")}
 
 
-def analysis_setting_descriptions() -> dict[str, str]:
-    """Describe the settings of an analysis in a grid by the docstrings that declare them."""
-    of_model, of_cases = field_descriptions(CaseSeriesSettings), field_descriptions(CaseRules)
-    described = of_model | of_cases | field_descriptions(case_series_settings)
-    return {name: described[name] for name in analysis_setting_types()}
+def analysis_fields() -> dict[str, SettingField]:
+    """List the settings of an analysis in a grid, which leaves out those of questions and grids."""
+    others = ("outcome", "exposure", "thresholds", "min_cell", "schema", "time_zone", "unblind")
+    return {name: f for name, f in case_series_fields().items() if name not in others}

@@ -20,7 +20,7 @@ from steropes.studies.sccs.grid_settings import (
     SeriesQuestion,
 )
 from steropes.studies.sccs.sccs_positive_controls import SeriesPositives
-from steropes.studies.sccs.sccs_presets import analysis_setting_descriptions, analysis_setting_types
+from steropes.studies.sccs.sccs_presets import analysis_fields
 from steropes.studies.sccs.sccs_thresholds import Thresholds
 
 __all__ = ["case_series_grid_schema", "read_case_series_grid"]
@@ -28,9 +28,9 @@ __all__ = ["case_series_grid_schema", "read_case_series_grid"]
 
 def _analysis_table() -> type[Settings]:
     """Create the class of an analysis in a specification; omitted settings are None."""
-    described = analysis_setting_descriptions()
-    words = {name: hint | None for name, hint in analysis_setting_types().items()}
-    listed = "\n".join(f"{name}\n    {text}" for name, text in described.items())
+    known = analysis_fields()
+    words = {name: f.hint | None for name, f in known.items()}
+    listed = "\n".join(f"{name}\n    {f.description}" for name, f in known.items())
     body = {
         "__annotations__": {"id": Count, "description": Name, **words},
         "__doc__": f"Settings of an analysis.\n\nAttributes\n----------\n{listed}",

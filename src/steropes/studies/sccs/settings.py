@@ -197,10 +197,11 @@ class CaseRules(Settings):
         Only a person's first recorded outcome counts.
     naive_days : int, default 0
         Initial days of observation that do not count, nor outcomes in them.
-    min_age, max_age : int, optional
-        Limits of completed years of age; time before and after does not count. A missing month or
-        day of birth is taken as the first; people born on 29 February have birthdays on 1 March in
-        other years.
+    min_age : int, optional
+        Time before this age in completed years does not count. A missing month or day of birth is
+        taken as the first; people born on 29 February have birthdays on 1 March in other years.
+    max_age : int, optional
+        Time after this age in completed years does not count.
     sexes : tuple of int
         Concept ids of sexes (8507 male, 8532 female); empty for all.
     restrict_to_exposure : int, optional
@@ -247,11 +248,17 @@ class CaseSeriesSettings(Settings):
     Parameters
     ----------
     cases : CaseRules
+        Rules that select the cases and their time.
     windows : tuple of ExposureWindow
+        Windows around eras, each with a covariate.
     control : ExposureWindow, optional
         Control interval of a self-controlled risk interval design.
-    age, season, calendar : Spline, optional
-        Effects of time.
+    age : Spline, optional
+        Adjust for age by a spline.
+    season : Spline, optional
+        Adjust for season by a cyclic spline.
+    calendar : Spline, optional
+        Adjust for calendar time by a spline.
     spline_cases : int, default 10000
         Largest number of unexposed cases, evenly spaced, used to fit the splines.
     end_of_observation_days : int, default 30
@@ -269,6 +276,7 @@ class CaseSeriesSettings(Settings):
     variance : float, optional
         Variance of the prior. None chooses it by cross-validation over people.
     folds : int, default 10
+        Folds of the cross-validation over people.
     seed : int, default 1
         Seed of the folds and of the bootstrap.
     bootstrap : int, default 0
