@@ -1,20 +1,27 @@
-"""Plots of models and curves. Each function draws on Matplotlib axes and returns them.
+"""Plots of models, curves and studies. Each function draws on Matplotlib axes and returns them.
 
 The functions draw numbers from tables. Matplotlib is imported at the first plot.
 """
 
 from .curve_plots import incidence_curves, survival_curves
-from .diagnostic_plots import calibration, schoenfeld_residuals
-from .interval_plots import forest, profile_curve
+from .diagnostic_plots import calibration, control_estimates, schoenfeld_residuals
+from .interval_plots import forest, profile_curve, ratio_forest
 from .selection_plots import coefficient_paths, cross_validation_curve
+from .study_plots import attrition, covariate_balance, love_plot, score_overlap
 
 __all__ = [
+    "attrition",
     "calibration",
     "coefficient_paths",
+    "control_estimates",
+    "covariate_balance",
     "cross_validation_curve",
     "forest",
     "incidence_curves",
+    "love_plot",
     "profile_curve",
+    "ratio_forest",
     "schoenfeld_residuals",
+    "score_overlap",
     "survival_curves",
 ]

@@ -1,4 +1,4 @@
-"""Plots of goodness of fit: effects over time, and calibration."""
+"""Plots of goodness of fit, calibration of risks, and systematic error of control outcomes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .plot_style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["calibration", "schoenfeld_residuals"]
+__all__ = ["calibration", "control_estimates", "schoenfeld_residuals"]
 
 
 def schoenfeld_residuals(
@@ -183,4 +183,78 @@ def calibration(table: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     ax.scatter(x, y, s=60 * size / size.max(), color=curve_colour(0), zorder=3, lw=0)
     ax.set(xlim=(0, end), ylim=(0, end), xlabel="Predicted risk", ylabel="Observed risk")
     ax.set_aspect("equal")
+    return remove_clutter(ax)
+
+
+def control_estimates(
+    table: pd.DataFrame,
+    *,
+    mean: float | None = None,
+    sd: float | None = None,
+    true_ratio: float = 1.0,
+    level: float = 0.95,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the standard errors of control outcomes against their estimated ratios.
+
+    An estimate below the dashed lines has an interval that excludes the true ratio. With the
+    systematic error, the solid lines are the same after calibration.
+
+    Parameters
+    ----------
+    table : DataFrame
+        ``log_rr`` and ``se_log_rr`` of each control. Rows with missing values are left out.
+    mean, sd : float, optional
+        Mean and standard deviation of the systematic error on the log scale, such as those of
+        `steropes.studies.fit_systematic_error`.
+    true_ratio : float
+        The known ratio of the controls; 1, the default, for negative controls.
+    level : float
+        Confidence level of the intervals.
+    ax : matplotlib Axes, optional
+        Axes to draw on. Default: those of a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes with the plot.
+
+    Raises
+    ------
+    DataError
+        If the table lacks columns or has no estimates.
+
+    References
+    ----------
+    Schuemie and others (2014), Statistics in Medicine 33:209–218.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from steropes import plots
+    >>> controls = pd.DataFrame({"log_rr": [0.1, 0.3, -0.1], "se_log_rr": [0.2, 0.1, 0.15]})
+    >>> plots.control_estimates(controls, mean=0.1, sd=0.1).get_ylabel()
+    'Standard error'
+    """
+    require_columns(table, ("log_rr", "se_log_rr"), "control_estimates")
+    known = table[["log_rr", "se_log_rr"]].astype(float)
+    known = known[np.isfinite(known).all(axis=1)]
+    if known.empty:
+        raise DataError("No control has an estimate.")
+    y, s = known["log_rr"].to_numpy(), known["se_log_rr"].to_numpy()
+    truth, z = np.log(true_ratio), float(stats.norm.ppf(0.5 + level / 2))
+    reach = max(float(np.log(4)), 1.1 * float(np.abs(y).max()))
+    se = np.linspace(0, 1.1 * float(s.max()), 100)
+    ax = get_axes(ax, (7.0, 4.2))
+    ax.axvline(true_ratio, color=FAINT, lw=1, zorder=0)
+    for side in (-z, z):
+        ax.plot(np.exp(truth + side * se), se, color=MUTED, lw=1, ls=(0, (4, 3)))
+        if mean is not None and sd is not None:
+            after = truth + mean + side * np.hypot(se, sd)
+            ax.plot(np.exp(after), se, color=curve_colour(1), lw=1.5)
+    ax.plot(np.exp(y), s, "o", ms=5, color=curve_colour(0), mew=0)
+    ax.set_xscale("log")
+    ax.set(xlim=(np.exp(-reach), np.exp(reach)), ylim=(0, se[-1]))
+    ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    ax.set(xlabel="Estimated ratio (log scale)", ylabel="Standard error")
     return remove_clutter(ax)

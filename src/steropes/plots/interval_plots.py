@@ -26,7 +26,7 @@ from .plot_style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["forest", "profile_curve"]
+__all__ = ["forest", "profile_curve", "ratio_forest"]
 
 
 def profile_curve(
@@ -240,6 +240,62 @@ def forest(
     remove_clutter(ax)
     ax.tick_params(axis="y", length=0, pad=7)
     ax.spines["left"].set_visible(False)
+    return ax
+
+
+def ratio_forest(
+    table: pd.DataFrame,
+    *,
+    columns: tuple[str, str, str] = ("rr", "ci_95_lb", "ci_95_ub"),
+    ratio: str = "Ratio",
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw ratios with their limits on a log scale, one per line, such as those of a study.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Indexed by the labels of the lines. A missing ratio leaves its line empty; a limit of zero
+        or infinity becomes an arrow.
+    columns : (str, str, str)
+        Columns of the ratio, its lower and its upper limit. The default are those of
+        ``GridResults.estimates()``; a study of one question has ``("hr", "lower", "upper")``.
+    ratio : str
+        The label of the axis, such as "Hazard ratio".
+    ax : matplotlib Axes, optional
+        Axes to draw on. Default: those of a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes with the plot.
+
+    Raises
+    ------
+    DataError
+        If the table has no rows, lacks columns or has negative numbers.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from steropes import plots
+    >>> estimates = pd.DataFrame(
+    ...     {"hr": [1.35, 1.00], "lower": [1.11, 0.77], "upper": [1.67, 1.30]},
+    ...     index=["crude", "matched"],
+    ... )
+    >>> columns = ("hr", "lower", "upper")
+    >>> ax = plots.ratio_forest(estimates, columns=columns, ratio="Hazard ratio")
+    >>> ax.get_xlabel()
+    'Hazard ratio (log scale)'
+    """
+    require_columns(table, columns, "ratio_forest")
+    values = table[list(columns)].astype(float)
+    if (values < 0).any(axis=None):
+        raise DataError("Ratios and their limits cannot be negative.")
+    with np.errstate(divide="ignore"):
+        logs = np.log(values).set_axis(["coef", "lower", "upper"], axis=1)
+    ax = forest(logs, exponentiate=True, ax=ax)
+    ax.set_xlabel(f"{ratio} (log scale)")
     return ax
 
 

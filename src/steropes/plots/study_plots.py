@@ -1,0 +1,313 @@
+"""Plots of comparative studies: score overlap, covariate balance and attrition."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from ..errors import DataError
+from .plot_style import (
+    FAINT,
+    INK,
+    MUTED,
+    curve_colour,
+    get_axes,
+    remove_clutter,
+    require_columns,
+    shorten_label,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["attrition", "covariate_balance", "love_plot", "score_overlap"]
+
+ARMS = ("target", "comparator")
+# Preference scores of people who could well have been given either drug (Walker and others 2013).
+EQUIPOISE = (0.3, 0.7)
+
+
+def score_overlap(
+    table: pd.DataFrame, *, names: Sequence[str] = ("Target", "Comparator"), ax: Axes | None = None
+) -> Axes:
+    """Draw the densities of the preference score in both arms.
+
+    Scores from 0.3 to 0.7, shaded, are those of people in equipoise.
+
+    Parameters
+    ----------
+    table : DataFrame
+        ``preference_score``, ``target_density`` and ``comparator_density``, such as the rows of
+        one analysis in the result table ``cm_preference_score_dist``.
+    names : (str, str)
+        Names of the target and of the comparator.
+    ax : matplotlib Axes, optional
+        Axes to draw on. Default: those of a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes with the plot.
+
+    Raises
+    ------
+    DataError
+        If the table lacks columns or has no densities.
+
+    References
+    ----------
+    Walker and others (2013), Comparative Effectiveness Research 3:11–20.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from steropes import plots
+    >>> score = np.linspace(0, 1, 101)
+    >>> densities = pd.DataFrame({
+    ...     "preference_score": score,
+    ...     "target_density": 6 * score * (1 - score),
+    ...     "comparator_density": 12 * score * (1 - score) ** 2,
+    ... })
+    >>> ax = plots.score_overlap(densities, names=("Celecoxib", "Diclofenac"))
+    >>> ax.get_xlabel()
+    'Preference score'
+    """
+    columns = ("preference_score", *(f"{arm}_density" for arm in ARMS))
+    require_columns(table, columns, "score_overlap")
+    x, *densities = (table[name].to_numpy(float) for name in columns)
+    if not len(x) or not all(np.isfinite(d).all() for d in densities):
+        raise DataError("There are no densities: an arm has too few people.")
+    ax = get_axes(ax, (7.0, 3.6))
+    ax.axvspan(*EQUIPOISE, color=FAINT, alpha=0.5, lw=0)
+    for i, (name, density) in enumerate(zip(names, densities, strict=True)):
+        ax.fill_between(x, density, color=curve_colour(i), alpha=0.15, lw=0)
+        ax.plot(x, density, color=curve_colour(i), lw=1.8, label=shorten_label(name))
+    ax.set(xlim=(0, 1), xlabel="Preference score", ylabel="Density", yticks=[])
+    ax.set_ylim(0, 1.05 * max(float(d.max()) for d in densities))
+    ax.legend(frameon=False)
+    return remove_clutter(ax)
+
+
+def covariate_balance(
+    table: pd.DataFrame, *, threshold: float = 0.1, ax: Axes | None = None
+) -> Axes:
+    """Draw absolute standardised differences after adjustment against those before.
+
+    Covariates below the diagonal became more alike; those above the dashed horizontal line count as
+    unbalanced.
+
+    Parameters
+    ----------
+    table : DataFrame
+        ``std_diff_before`` and ``std_diff_after``, such as the rows of one analysis in the result
+        table ``cm_shared_covariate_balance``. Rows with missing differences are left out.
+    threshold : float
+        Largest absolute difference that counts as balanced, default 0.1.
+    ax : matplotlib Axes, optional
+        Axes to draw on. Default: those of a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes with the plot.
+
+    Raises
+    ------
+    DataError
+        If the table lacks columns or has no differences.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from steropes import plots
+    >>> differences = pd.DataFrame({
+    ...     "std_diff_before": [0.31, -0.22, 0.05], "std_diff_after": [0.04, -0.11, 0.01],
+    ... })
+    >>> plots.covariate_balance(differences).get_ylabel()
+    'Standardised difference after'
+    """
+    before, after = (_differences(table)[c].abs().to_numpy() for c in ("before", "after"))
+    ax = get_axes(ax, (5.2, 5.2))
+    end = 1.05 * max(float(before.max()), float(after.max()), threshold)
+    ax.plot([0, end], [0, end], color=MUTED, lw=0.9, ls=(0, (4, 3)), zorder=0)
+    for draw in (ax.axhline, ax.axvline):
+        draw(threshold, color=MUTED, lw=0.9, ls=(0, (4, 3)), zorder=0)
+    ax.plot(before, after, "o", ms=4, color=curve_colour(0), alpha=0.6, mew=0)
+    ax.set(xlim=(0, end), ylim=(0, end), xlabel="Standardised difference before")
+    ax.set_ylabel("Standardised difference after")
+    ax.set_aspect("equal")
+    return remove_clutter(ax)
+
+
+def love_plot(
+    table: pd.DataFrame, *, threshold: float = 0.1, most: int = 20, ax: Axes | None = None
+) -> Axes:
+    """Draw the most unequal covariates with their differences before and after adjustment.
+
+    Half of the covariates are the most unequal ones after adjustment, and the others those before.
+
+    Parameters
+    ----------
+    table : DataFrame
+        ``covariate_name``, ``std_diff_before`` and ``std_diff_after``, with signs.
+    threshold : float
+        Largest absolute difference that counts as balanced, default 0.1.
+    most : int
+        Largest number of covariates to draw, default 20.
+    ax : matplotlib Axes, optional
+        Axes to draw on. Default: those of a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes with the plot.
+
+    Raises
+    ------
+    DataError
+        If the table lacks columns or has no differences.
+
+    References
+    ----------
+    Love (2004), Graphical display of covariate balance.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from steropes import plots
+    >>> differences = pd.DataFrame({
+    ...     "covariate_name": ["age", "sex"],
+    ...     "std_diff_before": [0.31, -0.22], "std_diff_after": [0.04, -0.11],
+    ... })
+    >>> [label.get_text() for label in plots.love_plot(differences).get_yticklabels()]
+    ['age', 'sex']
+    """
+    require_columns(table, ("covariate_name",), "love_plot")
+    chosen = most_unequal(_differences(table), most)
+    names = table["covariate_name"].loc[chosen.index].astype(str)
+    y = np.arange(len(chosen))
+    ax = get_axes(ax, (7.0, 1.1 + 0.26 * len(chosen)))
+    ax.hlines(y, chosen["before"], chosen["after"], color=FAINT, lw=2, zorder=1)
+    ax.plot(chosen["before"], y, "o", ms=5, mfc="white", mec=MUTED, mew=1.4, label="before")
+    ax.plot(chosen["after"], y, "o", ms=5, color=curve_colour(0), label="after")
+    ax.axvline(0, color=MUTED, lw=0.9, zorder=0)
+    for limit in (-threshold, threshold):
+        ax.axvline(limit, color=MUTED, lw=0.9, ls=(0, (4, 3)), zorder=0)
+    reach = 1.08 * max(threshold, float(chosen.abs().max(axis=None)))
+    ax.set(xlim=(-reach, reach), ylim=(len(chosen) - 0.4, -0.6))
+    ax.set_yticks(y, [shorten_label(name) for name in names])
+    ax.set_xlabel("Standardised difference")
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False, borderpad=0)
+    remove_clutter(ax).tick_params(axis="y", length=0, pad=7)
+    ax.spines["left"].set_visible(False)
+    return ax
+
+
+def most_unequal(differences: pd.DataFrame, most: int) -> pd.DataFrame:
+    """Choose the covariates that differ most after adjustment, then before it.
+
+    Parameters
+    ----------
+    differences : DataFrame
+        ``before`` and ``after``, without missing values.
+    most : int
+        Largest number of covariates.
+
+    Returns
+    -------
+    DataFrame
+        The chosen rows, in decreasing order of the absolute difference before adjustment.
+    """
+    size = differences.abs()
+    worst = size["after"].nlargest(most // 2).index
+    first = size["before"].drop(worst).nlargest(most - len(worst)).index
+    order = size.loc[[*worst, *first], "before"].sort_values(ascending=False).index
+    return differences.loc[order]
+
+
+def _differences(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the differences ``before`` and ``after`` of the covariates that have both."""
+    columns = ("std_diff_before", "std_diff_after")
+    require_columns(table, columns, "A plot of balance")
+    found = pd.DataFrame(
+        {when: table[c].astype(float) for when, c in zip(("before", "after"), columns, strict=True)}
+    )
+    found = found[np.isfinite(found).all(axis=1)]
+    if found.empty:
+        raise DataError("No covariate has a difference both before and after adjustment.")
+    return found
+
+
+def attrition(
+    table: pd.DataFrame, *, names: Sequence[str] = ("Target", "Comparator"), ax: Axes | None = None
+) -> Axes:
+    """Draw the people that each rule leaves in both arms as a flow diagram.
+
+    Parameters
+    ----------
+    table : DataFrame
+        A row for each rule, in the order in which they were applied: ``rule``, ``target`` and
+        ``comparator``, such as the attrition of a study. Minus n stands for fewer than n people.
+    names : (str, str)
+        Names of the target and of the comparator.
+    ax : matplotlib Axes, optional
+        Axes to draw on. Default: those of a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes with the plot.
+
+    Raises
+    ------
+    DataError
+        If the table lacks columns or has no rows.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from steropes import plots
+    >>> rules = pd.DataFrame({
+    ...     "rule": ["new users", "no prior outcome"], "target": [1844, 1800],
+    ...     "comparator": [850, 830],
+    ... })
+    >>> ax = plots.attrition(rules)
+    >>> print(*(text.get_text() for text in ax.texts if text.get_text()), sep=", ")
+    Target, Comparator, new users, 1,844, 850, no prior outcome, −44, 1,800, −20, 830
+    """
+    require_columns(table, ("rule", *ARMS), "attrition")
+    if table.empty:
+        raise DataError("The attrition has no rules.")
+    ax = get_axes(ax, (7.0, 0.7 + 0.75 * len(table)))
+    ax.set(xlim=(0, 1), ylim=(len(table) - 0.5, -0.9))
+    ax.axis("off")
+    for k, (x, name) in enumerate(zip((0.1, 0.9), names, strict=True)):
+        ax.text(x, -0.6, shorten_label(name, 24), ha="center", va="center", color=curve_colour(k))
+    people = [table[arm].to_numpy(float) for arm in ARMS]
+    for i, rule in enumerate(table["rule"]):
+        ax.text(0.5, i, shorten_label(rule, 60), ha="center", va="center", fontsize=9, wrap=True)
+        for k, x in enumerate((0.1, 0.9)):
+            if i:
+                ax.annotate(
+                    "", (x, i - 0.27), (x, i - 0.73), arrowprops={"arrowstyle": "->", "ec": MUTED}
+                )
+                gone = people[k][i - 1] - people[k][i]
+                if gone > 0 and min(people[k][i - 1], people[k][i]) >= 0:
+                    ax.text(
+                        x + 0.015, i - 0.5, f"−{gone:,.0f}", va="center", color=MUTED, fontsize=9
+                    )
+            box = {"boxstyle": "round,pad=0.5", "fc": "white", "ec": curve_colour(k)}
+            ax.text(x, i, _count(people[k][i]), ha="center", va="center", bbox=box, color=INK)
+    return ax
+
+
+def _count(n: float) -> str:
+    """Format a count, where -n stands for fewer than n; a dash if it is missing."""
+    if math.isnan(n):
+        return "–"
+    return f"{n:,.0f}" if n >= 0 else f"<{-n:,.0f}"
