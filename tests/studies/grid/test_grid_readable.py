@@ -162,7 +162,7 @@ def test_judging_anew_keeps_what_a_table_of_numbers_does_not_hold(results):
     notes = t["note"].assign(convergence_diagnostic="FAIL")
     found = calibrated_tables(
         t["cm_result"], t["cm_diagnostics_summary"], t["cm_interaction_result"],
-        t["cm_target_comparator_outcome"], notes, DiagnosticThresholds(),
+        t["cm_target_comparator_outcome"], notes, t["further_diagnostic"], DiagnosticThresholds(),
     )  # fmt: skip
     assert found.checks["unblind"].eq(0).all()
     assert list(found.checks) == list(t["cm_diagnostics_summary"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -244,6 +244,8 @@ class ComparativeStudy:
         Notes on the database, such as people whose observation periods were joined.
     rules : DisclosureRules
         What may be released of it.
+    further : mapping of str to float
+        Values of further diagnostics by key.
     """
 
     settings: StudySettings
@@ -262,6 +264,7 @@ class ComparativeStudy:
     beside: Beside | None = None
     data_notes: tuple[DataNote, ...] = ()
     rules: DisclosureRules = field(default_factory=DisclosureRules)
+    further: Mapping[str, float] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         from steropes.studies.diagnostics.study_verdicts import NOT_SHOWN
@@ -329,6 +332,7 @@ class ComparativeStudy:
             converged=converged,
             unconverged=unconverged,
             thresholds=self.settings.thresholds,
+            further=self.further,
         )
 
     @property
@@ -432,6 +436,7 @@ def comparative_study(
         ),
         data_notes=found.notes,
         rules=rules,
+        further=main.diagnostics.further,
     )
 
 

@@ -27,6 +27,7 @@ from steropes.studies.comparative.tied_scores import tied_share
 from steropes.studies.covariates.feature_extraction import Features
 from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics, DiagnosticThresholds
 from steropes.studies.diagnostics.convergence import convergence, quiet_fits
+from steropes.studies.diagnostics.diagnostic_catalogue import ComparedPeople, further
 from steropes.studies.outcomes.absolute_effects import AbsoluteEffect, absolute_effect
 from steropes.studies.outcomes.effect_estimate import (
     Estimate,
@@ -254,47 +255,53 @@ class Prepared:
         balance: Balance | None,
         estimate: Estimate,
     ) -> Diagnostics:
-        analysis, shared = self.analysis, self.shared
+        """Evaluate the diagnostics of the estimate, except the systematic error."""
+        analysis, scores, wide = self.analysis, self.shared.scores, self.shared.balance
         converged, unconverged = convergence(
-            propensity_model=None if shared.scores is None else shared.scores.converged,
+            propensity_model=None if scores is None else scores.converged,
             outcome_model=estimate.converged if math.isfinite(estimate.log_rr) else None,
         )
-
-        def of(found: Balance | None, what: str) -> float:
-            return float("nan") if found is None else getattr(found, what)
-
-        counts = arm_counts(compared)
-        lost = [float("nan")] * 2
-        if analysis.adjusts:
-            for k, arm in enumerate((1, 0)):
-                before = int((people["treated"] == arm).sum())
-                left = int((compared["treated"] == arm).sum())
-                lost[k] = 1 - left / before if before else float("nan")
         nan = float("nan")
-        tied = nan
-        if analysis.match and shared.scores is not None and len(compared):
-            rows = shared.population.people["row"].to_numpy()
-            place = np.searchsorted(rows, compared["row"].to_numpy())
-            tied = tied_share(shared.scores.score[place])[1]
-        wide = shared.balance
+        lost = _shares_lost(people, compared) if analysis.adjusts else [nan, nan]
+        counts = arm_counts(compared)
+        measured = ComparedPeople(compared, balance, scores)
         return Diagnostics(
-            largest_difference=of(balance, "largest"),
-            difference_p=of(balance, "smallest_p"),
-            shared_difference=of(wide, "largest"),
-            shared_p=of(wide, "smallest_p"),
+            largest_difference=balance.largest if balance else nan,
+            difference_p=balance.smallest_p if balance else nan,
+            shared_difference=wide.largest if wide else nan,
+            shared_p=wide.smallest_p if wide else nan,
             worst_covariate=wide.worst()[0] if wide else "",
-            equipoise=nan if shared.scores is None else shared.scores.equipoise(),
+            equipoise=nan if scores is None else scores.equipoise(),
             detectable=detectable_ratio(compared, analysis.outcome_model.kind),
             generalizability=nan if wide is None else wide.generalizability(adjusted.estimand),
             attrition=lost[0],
             comparator_attrition=lost[1],
-            tied=tied,
+            tied=self._share_tied(compared),
             fewest=float(min(v for k, v in counts.items() if k.endswith("outcomes"))),
             converged=converged,
             unconverged=unconverged,
             adjusted=None if analysis.unadjusted else not analysis.crude,
             thresholds=self.thresholds,
+            further={d.key: d.measure(measured) for d in further() if d.measure is not None},
         )
+
+    def _share_tied(self, compared: pd.DataFrame) -> float:
+        """Compute the share of matched people with a tied score; NaN without matching."""
+        scores = self.shared.scores
+        if not self.analysis.match or scores is None or not len(compared):
+            return float("nan")
+        rows = self.shared.population.people["row"].to_numpy()
+        place = np.searchsorted(rows, compared["row"].to_numpy())
+        return tied_share(scores.score[place])[1]
+
+
+def _shares_lost(people: pd.DataFrame, compared: pd.DataFrame) -> list[float]:
+    """Compute the share of the target and of the comparator that the adjustment drops."""
+    lost = []
+    for arm in (1, 0):
+        before, left = (int((table["treated"] == arm).sum()) for table in (people, compared))
+        lost.append(1 - left / before if before else float("nan"))
+    return lost
 
 
 def adjusted_people(

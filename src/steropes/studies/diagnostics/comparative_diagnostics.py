@@ -1,21 +1,21 @@
-"""Whether a result may be looked at: diagnostics, their thresholds, and what follows from them."""
+"""The diagnostics of an estimate, their thresholds, and the uses that they allow."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
+from steropes.studies.diagnostics import diagnostic_catalogue as catalogue
+from steropes.studies.diagnostics.diagnostic_catalogue import Verdict
 from steropes.studies.execution.setting_types import Positive
 from steropes.studies.execution.settings_classes import Settings
 
 __all__ = ["DiagnosticThresholds", "Diagnostics", "Verdict"]
 
-Verdict = Literal["PASS", "FAIL", "NOT EVALUATED"]
-
 
 class DiagnosticThresholds(Settings):
-    """What a diagnostic must reach for a result to be shown; None leaves it out.
+    """Limits that diagnostics must reach for a result to be shown; None leaves one out.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class DiagnosticThresholds(Settings):
         Largest standardised difference after adjustment.
     balance_p : float, optional
         Smallest p value, over all covariates, that differences are within ``balance``; with it
-        the largest difference itself has no say.
+        the largest difference itself does not count.
     equipoise : float, default 0.2
         Smallest share of people in equipoise.
     generalizability : float, default 999
@@ -39,7 +39,7 @@ class DiagnosticThresholds(Settings):
     tied : float, default 0.1
         Largest share of matched people whose score others have too.
 
-    The last two are told beside a result and do not hide it.
+    The last two are reported with a result and do not hide it.
     """
 
     detectable: Positive | None = 10.0
@@ -79,6 +79,8 @@ class Diagnostics:
     adjusted : bool or None
         Whether anything adjusts the estimate; None where a crude comparison is what was asked.
     thresholds : DiagnosticThresholds
+    further : mapping of str to float
+        Values of further diagnostics by key.
     """
 
     largest_difference: float = math.nan
@@ -98,106 +100,89 @@ class Diagnostics:
     unconverged: str = ""
     adjusted: bool | None = None
     thresholds: DiagnosticThresholds = field(default_factory=DiagnosticThresholds)
+    further: Mapping[str, float] = field(default_factory=dict)
+
+    def verdict(self, key: str) -> Verdict:
+        """Return the verdict on a diagnostic."""
+        chosen = catalogue.diagnostic(key).chosen(self.thresholds)
+        value = getattr(self, chosen.value) if chosen.value else self.further.get(key)
+        return chosen.verdict(value, self.thresholds)
 
     @property
     def balance_verdict(self) -> Verdict:
-        """Of the outcome's own balance."""
-        return self._balanced(self.largest_difference, self.difference_p)
+        """Verdict on the balance among the people of the outcome."""
+        return self.verdict("balance")
 
     @property
     def shared_balance_verdict(self) -> Verdict:
-        """Of the shared balance."""
-        return self._balanced(self.shared_difference, self.shared_p)
+        """Verdict on the balance among all who could be at risk."""
+        return self.verdict("shared balance")
 
     @property
     def equipoise_verdict(self) -> Verdict:
-        """Of the equipoise."""
-        return _verdict(self.equipoise, self.thresholds.equipoise, least=True)
+        """Verdict on the equipoise."""
+        return self.verdict("equipoise")
 
     @property
     def detectable_verdict(self) -> Verdict:
-        """Of the minimum detectable ratio; an infinite one, as without any outcome, fails."""
-        if math.isinf(self.detectable) and self.thresholds.detectable is not None:
-            return "FAIL"
-        return _verdict(self.detectable, self.thresholds.detectable, strict=True)
+        """Verdict on the minimum detectable ratio, which is infinite without any outcome."""
+        return self.verdict("detectable")
 
     @property
     def generalizability_verdict(self) -> Verdict:
-        """Of the generalisability."""
-        return _verdict(self.generalizability, self.thresholds.generalizability, strict=True)
+        """Verdict on the generalisability."""
+        return self.verdict("generalizability")
 
     @property
     def attrition_verdict(self) -> Verdict:
-        """Of the share of the target that was dropped."""
-        return _verdict(self.attrition, self.thresholds.attrition)
+        """Verdict on the share of the target that was dropped."""
+        return self.verdict("attrition")
 
     @property
     def systematic_error_verdict(self) -> Verdict:
-        """Of the expected absolute systematic error."""
-        return _verdict(abs(self.systematic_error), self.thresholds.systematic_error, strict=True)
+        """Verdict on the expected absolute systematic error."""
+        return self.verdict("systematic error")
 
     @property
     def precision_verdict(self) -> Verdict:
-        """Whether both arms have enough people with the outcome."""
-        return _verdict(self.fewest, self.thresholds.outcomes, least=True)
+        """Verdict on the number of people with the outcome in each arm."""
+        return self.verdict("precision")
 
     @property
     def tied_verdict(self) -> Verdict:
-        """Whether a draw among equal scores can have decided who was matched."""
-        return _verdict(self.tied, self.thresholds.tied)
+        """Verdict on tied scores, among which a draw can have decided who was matched."""
+        return self.verdict("ties")
 
     @property
     def convergence_verdict(self) -> Verdict:
         """Verdict on the convergence of the fits behind the estimate."""
-        return _held(self.converged)
+        return self.verdict("convergence")
 
     @property
     def adjustment_verdict(self) -> Verdict:
         """Verdict on the adjustment: a crude estimate answers no question about confounded arms."""
-        return _held(self.adjusted)
+        return self.verdict("adjustment")
 
     @property
     def unblind_for_calibration(self) -> bool:
         """Whether a negative control's estimate may serve to calibrate others.
 
-        Crude estimates may: controls tell how wrong a crude analysis is.
+        Crude estimates may: controls show the error of a crude analysis.
         """
-        return "FAIL" not in (
-            self.convergence_verdict,
-            self.balance_verdict,
-            self.shared_balance_verdict,
-            self.equipoise_verdict,
-            self.generalizability_verdict,
-            self.attrition_verdict,
-        )
+        return self._passes("calibration")
 
     @property
     def unblind_for_evidence_synthesis(self) -> bool:
         """Whether the estimate may be combined with those of other databases."""
-        return self.unblind_for_calibration and "FAIL" not in (
-            self.systematic_error_verdict,
-            self.adjustment_verdict,
-        )
+        return self._passes("calibration", "synthesis")
 
     @property
     def unblind(self) -> bool:
-        """Whether the estimate may be looked at."""
-        return self.unblind_for_evidence_synthesis and self.detectable_verdict != "FAIL"
+        """Whether the estimate may be shown."""
+        return self._passes("calibration", "synthesis", "viewing")
 
-    def _balanced(self, largest: float, p: float) -> Verdict:
-        if self.thresholds.balance_p is not None:
-            return _verdict(p, self.thresholds.balance_p, least=True)
-        return _verdict(largest, self.thresholds.balance, strict=True)
-
-
-def _held(fact: bool | None) -> Verdict:
-    return "NOT EVALUATED" if fact is None else "PASS" if fact else "FAIL"
-
-
-def _verdict(
-    value: float, threshold: float | None, *, least: bool = False, strict: bool = False
-) -> Verdict:
-    if threshold is None or math.isnan(value):
-        return "NOT EVALUATED"
-    good = value >= threshold if least else value < threshold if strict else value <= threshold
-    return "PASS" if good else "FAIL"
+    def _passes(self, *guards: str) -> bool:
+        """Check that no diagnostic that guards one of these uses fails."""
+        return all(
+            self.verdict(d.key) != "FAIL" for d in catalogue.DIAGNOSTICS if d.guards in guards
+        )

@@ -11,13 +11,15 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from steropes.studies.diagnostics import diagnostic_catalogue as catalogue
+from steropes.studies.diagnostics.diagnostic_catalogue import Diagnostic
 from steropes.studies.disclosure import Bound
 from steropes.studies.disclosure.rounding import significant, smd_unit, to_unit
-from steropes.studies.report.digits import Relation, limit_text, passes
+from steropes.studies.report.digits import passes
 
 if TYPE_CHECKING:
     from steropes.studies.comparative.one_question import ComparativeStudy
-    from steropes.studies.diagnostics.comparative_diagnostics import Verdict
+    from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics, Verdict
     from steropes.studies.disclosure.study import Published
 
 __all__ = [
@@ -32,6 +34,7 @@ __all__ = [
 
 NOT_SHOWN = "not shown: a diagnostic failed"
 NO_NOTE = "no finite estimate, and not shown: a diagnostic failed"
+OF_GRIDS = ("shared balance", "adjustment")  # One question has one outcome, and adjusts.
 LONE_CRUDE = "a crude estimate is not shown where no adjusted one stands beside it"
 EFFECT = ("hr", "lower", "upper", "p", "log_hr", "se")
 OUTCOMES = ("events", "rate", "rate_lower", "rate_upper")
@@ -44,8 +47,7 @@ class Judged:
     Attributes
     ----------
     key : str
-        "balance", "equipoise", "detectable", "generalizability", "attrition", "convergence",
-        "systematic error", "precision" or "ties".
+        As in `DIAGNOSTICS`.
     name : str
     value : float, Bound or None
         Rounded as far as small cells ask for; None where it could not be evaluated. Where rounding
@@ -89,102 +91,55 @@ def judge(
     fewest : int or Bound
         Events of the matched arm with fewer of them, as they are published.
     """
-    d, t = study.diagnostics, study.settings.thresholds
-    largest = None if study.balance is None else _largest(study)
-    by_p = t.balance_p is not None
+    d = study.diagnostics
+    by_p = study.settings.thresholds.balance_p is not None
+    released: dict[str, float | Bound | None] = {
+        "balance": _known(_few(study, d.difference_p)) if by_p else _largest(study),
+        "equipoise": equipoise_share(study),
+        "detectable": detectable,
+        "generalizability": _known(_shift(study, d.generalizability)),
+        "attrition": _lost(study),
+        "precision": None if math.isnan(d.fewest) else fewest,
+        "ties": None if math.isnan(d.tied) else _tied(study, d.tied),
+    }
+    smaller = min(study.pairs, len(study.people))
+    for name, value in d.further.items():
+        released[name] = _known(study.rules.stepped(value, smaller))
+    about = {
+        "balance": d.worst_covariate if d.worst_covariate in named else "",
+        "convergence": d.unconverged,
+    }
     return [
-        _judged(
-            "balance",
-            "p value of the standardised differences after matching"
-            if by_p
-            else "largest standardised difference after matching",
-            _known(_few(study, d.difference_p)) if by_p else largest,
-            ("at least", t.balance_p) if by_p else ("below", t.balance),
-            d.balance_verdict,
-            about=d.worst_covariate if d.worst_covariate in named else "",
-        ),
-        _judged(
-            "equipoise",
-            "equipoise",
-            equipoise_share(study),
-            ("at least", t.equipoise),
-            d.equipoise_verdict,
-        ),
-        _judged(
-            "detectable",
-            "minimum detectable hazard ratio",
-            detectable,
-            ("below", t.detectable),
-            d.detectable_verdict,
-        ),
-        _judged(
-            "generalizability",
-            "generalisability: largest difference of the target to before matching",
-            _known(_shift(study, d.generalizability)),
-            ("below", t.generalizability),
-            d.generalizability_verdict,
-        ),
-        _judged(
-            "attrition",
-            "share of the target that matching left out",
-            _lost(study),
-            ("at most", t.attrition),
-            d.attrition_verdict,
-        ),
-        Judged(
-            "convergence",
-            "convergence of the fits",
-            None,
-            "every fit ends at its optimum",
-            d.convergence_verdict,
-            about=d.unconverged,
-        ),
-        Judged(
-            "systematic error",
-            "expected absolute systematic error",
-            None,
-            "needs negative controls: steropes grid",
-            d.systematic_error_verdict,
-        ),
-        _judged(
-            "precision",
-            "precision: outcomes in the arm with fewer of them",
-            None if math.isnan(d.fewest) else fewest,
-            ("at least", t.outcomes),
-            d.precision_verdict,
-            hides=False,
-        ),
-        _judged(
-            "ties",
-            "share of matched people whose score others have too",
-            None if math.isnan(d.tied) else _tied(study, d.tied),
-            ("at most", t.tied),
-            d.tied_verdict,
-            hides=False,
-        ),
+        _judged(one.chosen(d.thresholds), d, released.get(one.key), about.get(one.key, ""))
+        for one in catalogue.DIAGNOSTICS
+        if one.key not in OF_GRIDS
     ]
 
 
 def _judged(
-    key: str,
-    name: str,
-    value: float | Bound | None,
-    rule: tuple[Relation, float | None],
-    verdict: Verdict,
-    *,
-    hides: bool = True,
-    about: str = "",
+    declared: Diagnostic, d: Diagnostics, value: float | Bound | None, about: str
 ) -> Judged:
-    """Make a diagnostic whose value agrees with its verdict, however it was rounded."""
-    relation, threshold = rule
-    if threshold is None:
-        return Judged(key, name, value, "no threshold", verdict, hides, about)
-    if verdict != "NOT EVALUATED" and isinstance(value, float) and math.isfinite(value):
+    """Judge a diagnostic, with a value that agrees with the verdict however it was rounded."""
+    verdict, threshold = d.verdict(declared.key), declared.limit(d.thresholds)
+    if declared.need:
+        threshold = None
+    known = isinstance(value, float) and math.isfinite(value)
+    if known and verdict != "NOT EVALUATED" and threshold is not None:
+        assert declared.relation is not None
+        assert isinstance(value, float)
         passed = verdict == "PASS"
-        if passes(value, relation, threshold) != passed:
-            value = Bound(threshold, above=passed == (relation == "at least"))
-    said = f"{relation} {limit_text(threshold)}"
-    return Judged(key, name, value, said, verdict, hides, about, threshold)
+        if passes(value, declared.relation, threshold) != passed:
+            value = Bound(threshold, above=passed == (declared.relation == "at least"))
+    return Judged(
+        declared.key,
+        declared.name,
+        value,
+        declared.rule(d.thresholds),
+        verdict,
+        declared.guards != "nothing",
+        about,
+        threshold,
+    )
 
 
 def _largest(study: ComparativeStudy) -> float | None:

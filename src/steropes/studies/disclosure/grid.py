@@ -10,7 +10,6 @@ import pandas as pd
 
 from steropes.studies.database.data_notes import released_notes
 from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
-from steropes.studies.disclosure.cells import share_unit
 from steropes.studies.disclosure.counts_in_text import released_notes_column
 from steropes.studies.disclosure.effect_secrecy import released_controls, released_truth
 from steropes.studies.disclosure.grid_counts import ARMS, KEY, GridCounts, released_counts
@@ -80,6 +79,7 @@ def release_grid(
         effects.interactions,
         tables["cm_target_comparator_outcome"],
         exact["note"],
+        exact["further_diagnostic"],
         thresholds,
     )
     unnamed = hidden_names(tables[BALANCES[0]], covariates)
@@ -87,6 +87,7 @@ def release_grid(
         "cm_result": calibrated.results,
         "cm_interaction_result": calibrated.interactions,
         "cm_diagnostics_summary": _checks(calibrated.checks, counts, effects, rules),
+        "further_diagnostic": _further(exact["further_diagnostic"], counts, rules),
         "cm_attrition": counts.attrition,
         "cm_likelihood_profile": effects.profiles,
         "subgroup": effects.subgroups,
@@ -128,14 +129,27 @@ def _laid_out(tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     return {name: tables[name][list(columns)] for name, columns in TABLES.items()}
 
 
+def _further(table: pd.DataFrame, counts: GridCounts, rules: DisclosureRules) -> pd.DataFrame:
+    """Round further diagnostics as shares of the smaller arm are rounded."""
+    people = _smaller_arm(counts)
+    sizes = [people[key] for key in table[KEY].itertuples(index=False, name=None)]
+    values = [rules.stepped(x, n) for x, n in zip(table["value"].astype(float), sizes, strict=True)]
+    return table.assign(value=values)
+
+
+def _smaller_arm(counts: GridCounts) -> dict[tuple[int, ...], int]:
+    """Count the people of the smaller arm of each result."""
+    return {
+        tuple(int(line[k]) for k in KEY): min(int(line[f"{arm}_subjects"]) for arm in ARMS)
+        for line in counts.exact.to_dict("records")
+    }
+
+
 def _checks(
     table: pd.DataFrame, counts: GridCounts, effects: GridEffects, rules: DisclosureRules
 ) -> pd.DataFrame:
     """Round diagnostics whose digits would reveal counts; verdicts are those of exact numbers."""
-    people = {
-        tuple(int(line[k]) for k in KEY): min(int(line[f"{arm}_subjects"]) for arm in ARMS)
-        for line in counts.exact.to_dict("records")
-    }
+    people = _smaller_arm(counts)
 
     def released(line: dict[Any, Any]) -> dict[Any, Any]:
         """Round the diagnostics of one result."""
@@ -148,8 +162,7 @@ def _checks(
         for name in ("sdm_family_wise_min_p", "shared_sdm_family_wise_min_p"):
             line[name] = significant(float(line[name]), 2)
         for name in ("equipoise", "attrition_fraction"):
-            share = to_unit(float(line[name]), share_unit(max(n, 1), rules.least))
-            line[name] = share if n > rules.least else math.nan
+            line[name] = rules.stepped(float(line[name]), n)
         if s.closed or s.events:
             line["mdrr"] = math.nan
         elif s.step:  # It depends on the share of the people who are in the target arm.

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from steropes.studies.disclosure.cells import share_unit
 from steropes.studies.disclosure.effect_secrecy import (
     Secrecy,
     effect_columns,
@@ -22,7 +20,6 @@ from steropes.studies.disclosure.rounding import (
     effect_step,
     in_ratio,
     significant,
-    to_unit,
     withheld,
 )
 from steropes.studies.disclosure.rules import DisclosureRules
@@ -220,13 +217,6 @@ def _absolute(
     return each_row(table, released)
 
 
-def _shares(line: dict[Any, Any], n: int, least: int) -> Iterator[tuple[str, float]]:
-    """Shares of people, rounded to a unit no smaller than ``least`` of them."""
-    for name in ("tied", "target_lost", "comparator_lost"):
-        x = number(line[name])
-        yield name, to_unit(x, share_unit(n, least)) if n > least else math.nan
-
-
 def _notes(
     table: pd.DataFrame,
     counts: GridCounts,
@@ -244,7 +234,8 @@ def _notes(
         """Round or remove the numbers of one note."""
         key = _key(line)
         s, effect = secrecy[key], effects[key]
-        line |= dict(_shares(line, fewest[key], rules.least))
+        for name in ("tied", "target_lost", "comparator_lost"):
+            line[name] = rules.stepped(number(line[name]), fewest[key])
         if s.closed:
             if not line["note"]:
                 line["note"] = WITHHELD

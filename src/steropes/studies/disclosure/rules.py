@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import tomllib
 from collections.abc import Iterable
@@ -12,6 +13,7 @@ from typing import Any, Literal, get_args
 from steropes.errors import DataError
 from steropes.studies.disclosure import cells
 from steropes.studies.disclosure.cells import LEAST, Bound
+from steropes.studies.disclosure.rounding import to_unit
 
 __all__ = ["ENVIRONMENT", "DisclosureRules", "RuleSet", "site_rules"]
 
@@ -130,6 +132,16 @@ class DisclosureRules:
         if self.rounds:
             return [self.count(n) for n in counts]
         return cells.falling(first, counts, self.least)
+
+    def stepped(self, x: float, of: int) -> float:
+        """Round a number made of shares to steps that hide ``least`` of so many people.
+
+        It is missing where these are few.
+        """
+        if self.open:
+            return x
+        unit = cells.share_unit(max(of, 1), self.least)
+        return to_unit(x, unit) if of > self.least else math.nan
 
     def fraction(self, n: int, of: int) -> float | Bound:
         """A share of ``of`` people."""

@@ -90,6 +90,7 @@ def checks(study: ComparativeStudy, public: Published) -> list[Check]:
             found.insert(len(found) - 1, _balance(study, public))
         found.append(_ties(study, public))
         found += [_convergence(public), _folds(study)]
+    found += [Check.of(v, _further(v)) for v in public.verdicts if v.key in study.further]
     if study.pairs:
         found += _precision(study, public)
     return [c for c in found if c is not None]
@@ -121,6 +122,11 @@ def _blinding(study: ComparativeStudy, public: Published) -> list[Check]:
             "shown if it had not been asked for (--unblind).",
         )
     ]
+
+
+def _further(v: Judged) -> str:
+    """Report a further diagnostic in a sentence."""
+    return f"{title_case(v.name)}: {shown_value(v.value, v.threshold)} ({v.rule} is needed)."
 
 
 def failure(v: Judged) -> str:

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from steropes.studies.database.data_notes import table_sentences
+from steropes.studies.diagnostics import diagnostic_catalogue as catalogue
 from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.execution.runner import GridResults
 from steropes.studies.report.adjustment_section import Adjustment, adjustments
 from steropes.studies.report.characteristics_section import characteristics_table
 from steropes.studies.report.controls_section import Controls, controls
-from steropes.studies.report.diagnostic_limits import diagnostic_limits, tie_limit
 from steropes.studies.report.digits import limit_text
 from steropes.studies.report.formatting import TEST_OF_HAZARDS
 from steropes.studies.report.outcome_section import OutcomeSection, outcome_section
@@ -88,8 +88,7 @@ def _page(view: View) -> str:
         unblind=view.unblind,
         data_notes=_data_notes(view, None),
         comparisons=sections,
-        diagnostic_names=[limit.name for limit in diagnostic_limits(thresholds).values()],
-        ties_name=tie_limit(thresholds).name,
+        diagnostic_names=[d.chosen(thresholds).heading for d in catalogue.DIAGNOSTICS],
         least_outcomes="" if least is None else limit_text(least),
         stabilized=any(a.stabilizes for a in view.analyses),
         test_of_hazards=TEST_OF_HAZARDS,

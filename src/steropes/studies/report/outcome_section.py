@@ -9,9 +9,11 @@ from typing import Any
 import pandas as pd
 
 from steropes.studies.comparative.estimands import estimand_name
+from steropes.studies.diagnostics import diagnostic_catalogue as catalogue
+from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
+from steropes.studies.diagnostics.diagnostic_catalogue import Diagnostic
 from steropes.studies.diagnostics.study_verdicts import NOT_SHOWN
 from steropes.studies.report.canvas import Picture
-from steropes.studies.report.diagnostic_limits import Limit, diagnostic_limits, tie_limit
 from steropes.studies.report.digits import counted, effect, number
 from steropes.studies.report.flow_diagram import attrition_diagram
 from steropes.studies.report.forest_plot import Row, forest
@@ -65,6 +67,9 @@ def outcome_section(view: View, comparison: Comparison, outcome: int) -> Outcome
         "cm_diagnostics_summary", target_comparator_id=comparison.id, outcome_id=outcome
     )
     notes = view.rows("note", target_comparator_id=comparison.id, outcome_id=outcome)
+    further = view.rows(
+        "further_diagnostic", target_comparator_id=comparison.id, outcome_id=outcome
+    )
     of = of.merge(notes.drop(columns=["note", "interval", "unconverged", "database_id"]), on=KEY)
     lines = {int(line["analysis_id"]): line for line in of.to_dict("records")}
     units = list(dict.fromkeys(view.unit(a) for a in lines))
@@ -86,7 +91,7 @@ def outcome_section(view: View, comparison: Comparison, outcome: int) -> Outcome
         ratio=title_case(units[0]) if len(units) == 1 else "Estimate",
         forest=view.collect(picture),
         estimates=_estimates(view, lines),
-        diagnostics=_diagnostics(view, checks, lines),
+        diagnostics=_diagnostics(view, checks, further, lines),
         people=_people(view, comparison, outcome, lines),
         absolute_effects=_absolute_effects(view, comparison, outcome, lines),
         subgroups=subgroups(view, comparison, outcome, visible),
@@ -134,33 +139,44 @@ def _estimates(view: View, lines: dict[int, dict[str, Any]]) -> Rows:
     return rows
 
 
-def _diagnostics(view: View, checks: pd.DataFrame, lines: dict[int, dict[str, Any]]) -> Rows:
+def _diagnostics(
+    view: View,
+    checks: pd.DataFrame,
+    further: pd.DataFrame,
+    lines: dict[int, dict[str, Any]],
+) -> Rows:
     """Return the diagnostics of all analyses, with their limits."""
     thresholds = view.results.spec.thresholds
-    limits, ties = diagnostic_limits(thresholds), tie_limit(thresholds)
-    needed = (of.rule for of in limits.values())
-    rows: list[tuple[str | Cell, ...]] = [("To pass", "", *needed, "", "", "", ties.rule)]
+    shown = [d.chosen(thresholds) for d in catalogue.DIAGNOSTICS]
+    needed = ("" if d.key == "precision" else d.sign(thresholds) for d in shown)
+    rows: list[tuple[str | Cell, ...]] = [("To pass", "", *needed)]
     for line in checks.to_dict("records"):
-        note = lines[int(line["analysis_id"])]
-        width = note["limit_ratio"] if _visible(view, note) else math.nan
+        analysis = int(line["analysis_id"])
+        found = {**lines[analysis], **line}
+        if not _visible(view, found):
+            found["limit_ratio"] = math.nan
+        own = further[further["analysis_id"] == analysis].set_index("diagnostic")
+        for d in shown:
+            if d.measure is not None and d.key in own.index:
+                found[d.key], found[f"{d.key} verdict"] = own.loc[d.key, ["value", "verdict"]]
         rows.append(
             (
-                view.label(int(line["analysis_id"])),
+                view.label(analysis),
                 "yes" if line["unblind"] else Cell("no", "FAIL"),
-                *(_checked(line[of.value], line[key], of) for key, of in limits.items()),
-                verdict_cell(math.nan, _told(note["convergence_diagnostic"])),
-                verdict_cell(math.nan, _told(note["adjustment_diagnostic"])),
-                verdict_cell(width, _told(note["precision_diagnostic"])),
-                _checked(note["tied"], note["tied_diagnostic"], ties),
+                *(_checked(found, d, thresholds) for d in shown),
             )
         )
     return rows
 
 
-def _checked(value: Any, said: Any, of: Limit) -> Cell:
-    """Format a value with its verdict."""
-    x = math.nan if value is None else float(value)
-    return verdict_cell(x, _told(said), relation=of.relation, limit=of.threshold)
+def _checked(found: dict[Any, Any], d: Diagnostic, thresholds: DiagnosticThresholds) -> Cell:
+    """Format the value of a diagnostic with its verdict."""
+    value = found.get(d.column or d.key)
+    verdict = _told(found.get(d.verdict_column or f"{d.key} verdict"))
+    x = math.nan if value is None or d.relation is None else float(value)
+    if d.key == "precision" or d.relation is None:  # the number shown is not the one judged
+        return verdict_cell(x, verdict)
+    return verdict_cell(x, verdict, relation=d.relation, limit=d.limit(thresholds))
 
 
 def _told(said: Any) -> str:

@@ -40,6 +40,7 @@ def calibrate_grid(store: ResultStore, thresholds: DiagnosticThresholds) -> None
         store.table("cm_interaction_result"),
         store.table("cm_target_comparator_outcome"),
         store.table("note"),
+        store.table("further_diagnostic"),
         thresholds,
     )
     store.replace("cm_result", found.results)
@@ -53,6 +54,7 @@ def calibrated_tables(
     interactions: pd.DataFrame,
     truth: pd.DataFrame,
     notes: pd.DataFrame,
+    further: pd.DataFrame,
     thresholds: DiagnosticThresholds,
 ) -> Calibrated:
     """Calibrate estimates, and judge them by the systematic error of the controls.
@@ -62,10 +64,10 @@ def calibrated_tables(
 
     Parameters
     ----------
-    results, checks, interactions, truth, notes : DataFrame
+    results, checks, interactions, truth, notes, further : DataFrame
         ``cm_result``, ``cm_diagnostics_summary``, ``cm_interaction_result``,
-        ``cm_target_comparator_outcome`` and ``note``; what an earlier calibration filled in is made
-        anew.
+        ``cm_target_comparator_outcome``, ``note`` and ``further_diagnostic``; what an earlier
+        calibration filled in is made anew.
     thresholds : DiagnosticThresholds
     """
     results, interactions = results.copy(), interactions.copy()
@@ -75,6 +77,11 @@ def calibrated_tables(
     columns = list(checks.columns)
     facts = notes[[*KEY, "convergence_diagnostic", "adjustment_diagnostic"]]
     checks = checks.assign(ease=math.nan).merge(facts, on=KEY, how="left")
+    own = {
+        key: dict(zip(of["diagnostic"], of["value"], strict=True))
+        for key, of in further.groupby(KEY)
+    }
+    checks["further"] = [own.get(key, {}) for key in checks[KEY].itertuples(index=False, name=None)]
     passed = [_read(line, thresholds).unblind_for_calibration for line in checks.to_dict("records")]
     usable = checks[KEY].assign(usable=passed).merge(truth, on=KEY[:2], how="left")
     known = results.merge(usable, on=KEY, how="left")
@@ -154,5 +161,6 @@ def _read(line: dict[Any, Any], thresholds: DiagnosticThresholds) -> Diagnostics
         detectable=math.inf if pd.isna(mdrr) else float(mdrr),
         converged=FACTS.get(line["convergence_diagnostic"]),
         adjusted=FACTS.get(line["adjustment_diagnostic"]),
+        further=line["further"],
         thresholds=thresholds,
     )

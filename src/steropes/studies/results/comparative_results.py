@@ -15,10 +15,12 @@ from typing import Any
 from steropes.studies.comparative.outcome_analysis import AnalysisResult
 from steropes.studies.comparative.settings import Question, StudyAnalysis
 from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics
+from steropes.studies.diagnostics.diagnostic_catalogue import DIAGNOSTICS
 from steropes.studies.outcomes.e_values import E_VALUE_FORMS
 from steropes.studies.outcomes.two_group_tests import TRANSFORM
 from steropes.studies.results.ratios import ratio_of
 from steropes.studies.results.shared_tables import Rows, balance_rows, comparison_id
+from steropes.studies.results.table_layouts import TABLES
 
 __all__ = [
     "outcome_tables",
@@ -74,6 +76,7 @@ def outcome_tables(
         "cm_follow_up_dist": [{**key, **result.follow_up}],
         "cm_attrition": _attrition(result, key),
         "cm_diagnostics_summary": [{**key, **diagnostics_row(result.diagnostics)}],
+        "further_diagnostic": further_rows(result.diagnostics, key),
         "cm_kaplan_meier_dist": _curves(result, key),
         "cm_likelihood_profile": [
             {"log_rr": float(a), "log_likelihood": float(b), "gradient": float(c), **key}
@@ -90,27 +93,28 @@ def outcome_tables(
 
 
 def diagnostics_row(d: Diagnostics) -> dict[str, Any]:
-    """The columns of ``cm_diagnostics_summary``."""
-    return {
-        "max_sdm": d.largest_difference,
-        "sdm_family_wise_min_p": d.difference_p,
-        "balance_diagnostic": d.balance_verdict,
-        "shared_max_sdm": d.shared_difference,
-        "shared_sdm_family_wise_min_p": d.shared_p,
-        "shared_balance_diagnostic": d.shared_balance_verdict,
-        "equipoise": d.equipoise,
-        "equipoise_diagnostic": d.equipoise_verdict,
-        "generalizability_max_sdm": d.generalizability,
-        "generalizability_diagnostic": d.generalizability_verdict,
-        "mdrr": d.detectable if math.isfinite(d.detectable) else math.nan,
-        "mdrr_diagnostic": d.detectable_verdict,
-        "attrition_fraction": d.attrition,
-        "attrition_diagnostic": d.attrition_verdict,
-        "ease": d.systematic_error,
-        "ease_diagnostic": d.systematic_error_verdict,
+    """Return the columns of ``cm_diagnostics_summary``."""
+    row: dict[str, Any] = {}
+    for declared in DIAGNOSTICS:
+        if declared.verdict_column not in TABLES["cm_diagnostics_summary"]:
+            continue
+        for one in (declared, declared.variant):
+            if one is not None:
+                row[one.column] = getattr(d, one.value)
+        row[declared.verdict_column] = d.verdict(declared.key)
+    row["mdrr"] = d.detectable if math.isfinite(d.detectable) else math.nan
+    return row | {
         "unblind_for_evidence_synthesis": int(d.unblind_for_evidence_synthesis),
         "unblind": int(d.unblind),
     }
+
+
+def further_rows(d: Diagnostics, key: dict[str, Any]) -> Rows:
+    """Return the rows of ``further_diagnostic``."""
+    return [
+        {**key, "diagnostic": name, "value": value, "verdict": d.verdict(name)}
+        for name, value in d.further.items()
+    ]
 
 
 def _result(result: AnalysisResult, key: dict[str, Any]) -> dict[str, Any]:

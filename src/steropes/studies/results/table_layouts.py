@@ -93,6 +93,8 @@ _COLUMNS = {
     + "tied:f tied_diagnostic:t target_lost:f comparator_lost:f "
     + "worst_covariate:t"
     + _DB,
+    # ours: diagnostics beyond those of the results model
+    "further_diagnostic": _TC + _O + _A + "diagnostic:t value:f verdict:t" + _DB,
     "absolute_effect": _TC
     + _O
     + _A
@@ -147,6 +149,7 @@ _LAST = {
     "preference_score_after": "preference_score",
     "cm_attrition": "exposure_id, sequence_number",
     "cm_interaction_result": "interaction_covariate_id",
+    "further_diagnostic": "diagnostic",
     "subgroup": "interaction_covariate_id, level",
     "cm_kaplan_meier_dist": "time_day",
     "cm_likelihood_profile": "log_rr",

@@ -1,0 +1,90 @@
+"""A further diagnostic, declared once, is judged and shown wherever diagnostics are."""
+
+import dataclasses
+
+import pytest
+
+from steropes.studies import StudySettings, comparative_study, run_grid
+from steropes.studies.comparative.study_specification import study_specification
+from steropes.studies.database.omop import OmopDatabase
+from steropes.studies.diagnostics import diagnostic_catalogue
+from steropes.studies.diagnostics.diagnostic_catalogue import DIAGNOSTICS, Diagnostic
+from steropes.studies.report.grid_page import grid_page
+from steropes.studies.report.study_report import study_page
+from steropes.studies.report.study_terminal import print_study
+
+MALE = 8507001
+NAME = "difference of the shares of men"
+
+
+def difference_of_men(compared):
+    if compared.balance is None:
+        return float("nan")
+    table = compared.balance.table.set_index("covariate_id")
+    if MALE not in table.index:
+        return 0.0
+    men = table.loc[MALE]
+    return abs(men["target_mean_after"] - men["comparator_mean_after"])
+
+
+MEN = Diagnostic("men", NAME, "Men", "at most", 0.05, measure=difference_of_men)
+SETTINGS = StudySettings(1, 2, 3, tie_orders=0, min_people=3, folds=3, caliper=9.0)
+
+
+@pytest.fixture
+def people(omop):
+    """40 people of each drug, of whom 12 of the target and 20 of the comparator are men."""
+    for i in range(80):
+        arm, men = (("target", 12), ("comparator", 20))[i % 2]
+        sex = 8507 if i // 2 < men else 8532
+        person = omop.person(**{arm: 0}, sex=sex, outcome=5 + i if i % 3 else None)
+        if i % 5 == 0:
+            omop.condition(person, 70, -5)
+    omop.concept(70, "thing")
+    return omop.write()
+
+
+@pytest.fixture
+def declared(monkeypatch):
+    monkeypatch.setattr(diagnostic_catalogue, "DIAGNOSTICS", (*DIAGNOSTICS, MEN))
+
+
+def diagnostics_of(study):
+    return {line["key"]: line for line in study.to_dict()["diagnostics"]}
+
+
+def test_it_is_judged_and_shown_by_a_study_of_one_question(people, declared, capsys):
+    study = comparative_study(people, SETTINGS)
+    found = diagnostics_of(study)["men"]
+    assert study.diagnostics.further == {"men": pytest.approx(8 / 40)}
+    assert (found["verdict"], found["rule"], found["value"]) == ("FAIL", "at most 0.05", 0.2)
+    assert not study.diagnostics.unblind
+    assert study.to_dict()["blinded"]
+    print_study(study, [])
+    terminal = " ".join(capsys.readouterr().out.split())
+    assert "Difference of the shares of men: 0.20 (at most 0.05 is needed)" in terminal
+    assert "Difference of the shares of men" in study_page(study)
+
+
+def test_it_is_judged_stored_and_shown_by_a_grid(people, declared, tmp_path):
+    with OmopDatabase(people) as db:
+        spec = study_specification(SETTINGS, db.tables)
+    spec = dataclasses.replace(spec, analysis=spec.analysis[:1])
+    results = run_grid(people, spec, tmp_path)
+    (line,) = results.tables["further_diagnostic"].to_dict("records")
+    assert (line["diagnostic"], line["value"], line["verdict"]) == ("men", 0.2, "FAIL")
+    assert results.tables["cm_diagnostics_summary"]["unblind"].tolist() == [0]
+    page = grid_page(results)
+    assert "<th>Men" in page or ">Men<" in page
+
+
+def test_one_that_guards_nothing_hides_nothing(people, monkeypatch):
+    harmless = dataclasses.replace(MEN, guards="nothing")
+    monkeypatch.setattr(diagnostic_catalogue, "DIAGNOSTICS", (*DIAGNOSTICS, harmless))
+    study = comparative_study(people, SETTINGS)
+    found = diagnostics_of(study)
+    assert (found["men"]["verdict"], found["men"]["hides"]) == ("FAIL", False)
+    with_it = study.diagnostics.unblind
+    monkeypatch.setattr(diagnostic_catalogue, "DIAGNOSTICS", DIAGNOSTICS)
+    assert found.keys() - diagnostics_of(study).keys() == {"men"}
+    assert with_it == study.diagnostics.unblind
