@@ -18,7 +18,7 @@ def tune_path(monkeypatch: pytest.MonkeyPatch, **values: Any) -> None:
 
 
 def tune_solver(monkeypatch: pytest.MonkeyPatch, part: str, **values: Any) -> None:
-    """Change some fields of a part of the default `SolverPolicy`, "hessian" or "working_set"."""
+    """Change some fields of a part of the default `SolverPolicy`, such as "hessian"."""
     default = solver_policies.DEFAULT
     changed = replace(default, **{part: replace(getattr(default, part), **values)})
     monkeypatch.setattr(solver_policies, "DEFAULT", changed)

@@ -27,8 +27,10 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
         "hessian.max_double_columns": 0, "hessian.single_rows_per_column": 1,
     }}),
     (0.5, {
-        "solve.solver_policy": {"hessian.min_pairs": 0.0, "hessian.rows_per_column": 1},
-        "solve.data_term.row_subsampling": {"ENOUGH": 1},
+        "solve.solver_policy": {
+            "hessian.min_pairs": 0.0, "hessian.rows_per_column": 1,
+            "data.effective_rows_per_column": 1,
+        },
     }),
     # Hessians by columns, of ridges alone; at the end of all models.
     (0.15, {"solve.solver_policy": {"hessian.min_wide_columns": 6, "hessian.entries_ridge": 0.1}}),
@@ -36,36 +38,48 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
         "working_set.min_violators": 1, "working_set.min_batch": 3, "working_set.batch_share": 0.5,
     }}),
     (0.5, {
-        "solve.solver_policy": {"hessian.dear_columns": 4},
-        "solve.proximal_newton.descent_state": {"MANY": 4},
+        "solve.solver_policy": {
+            "hessian.dear_columns": 4, "hessian.patient_columns": 4,
+            "hessian.max_early_own_columns": 4,
+        },
         "select.path_policy": {"check_columns": 4, "screening_many_columns": 4},
     }),
     (0.5, {"select.path_policy": {"max_lanes": 2}}),
     (0.5, {"select.path_policy": {"small": 0}}),
     (0.7, {"select.path_policy": {"large": 0, "many_nonzero": 0}}),
-    (0.7, {"solve.data_term.column_cache": {"MANY": 0}}),
-    (0.5, {"solve.data_term.local_term": {"SINGLE": 1e-9, "MANY_LANES": 1}}),
+    (0.7, {"solve.solver_policy": {"data.min_cached_entries": 0}}),
+    (0.5, {"solve.solver_policy": {
+        "data.single_precision_tol": 1e-9, "data.single_precision_lanes": 1,
+    }}),
     (0.8, {
         "solve.subproblem.coordinate_sweeps": {"PANEL": 7},
-        "solve.subproblem.minimise": {"SWEEPS": -1, "SWEEPS_ALONE": -1},
+        "solve.solver_policy": {
+            "subproblem.max_sweeps": -1, "subproblem.max_sweeps_alone": -1,
+        },
     }),
-    (0.5, {"solve.subproblem.minimise": {"DEAR": 2}}),
+    (0.5, {"solve.solver_policy": {"subproblem.dear_support": 2}}),
     (0.5, {
-        "solve.subproblem.minimise": {"WORTH": 2.0},
-        "solve.subproblem.quadratic_model": {"WHOLE": 1.0},
+        "solve.solver_policy": {
+            "subproblem.max_support_share": 2.0, "subproblem.max_part_share": 1.0,
+        },
     }),
     (0.8, {"solve.subproblem.preconditioners.partial_cholesky": {
         "TILE": 5, "STRIPES": 3, "SOME": 2,
     }}),
-    (0.5, {"solve.subproblem.preconditioners.factor_preconditioner": {"MOST": 12}}),
-    (0.8, {"solve.subproblem.preconditioners.inactive_columns": {
-        "KEPT": 2, "UNITS": 0.0, "TOGETHER": 3,
+    (0.5, {"solve.solver_policy": {"subproblem.preconditioner.max_factor_columns": 12}}),
+    (0.8, {
+        "solve.solver_policy": {
+            "subproblem.preconditioner.kept_corrections": 2,
+            "subproblem.preconditioner.kept_unit_share": 0.0,
+        },
+        "solve.subproblem.preconditioners.inactive_columns": {"TOGETHER": 3},
+    }),
+    (0.5, {"solve.solver_policy": {
+        "subproblem.preconditioner.min_lacking": 2, "subproblem.preconditioner.spare_share": 0.3,
     }}),
-    (0.5, {"solve.subproblem.preconditioners.factor_preconditioner": {"FEW": 2, "SPARE": 0.3}}),
-    (0.5, {"solve.subproblem.reduced_matrix": {"FEW": 1}}),
+    (0.5, {"solve.solver_policy": {"subproblem.max_eliminated": 1}}),
     (0.8, {
         "solve.subproblem.dense_products": {"STRIPE": 5, "CHUNKS": 3, "ROWS": 3},
-        "solve.subproblem.shared_matrix": {"STRIPE": 5},
         "solve.quasi_newton.growable_matrix": {"STRIPE": 5},
         "design.row_matrix": {"STRIPE": 5, "SOME": 11},
     }),

@@ -7,20 +7,16 @@ import pytest
 
 from steropes.backends.thread_pool import ThreadPool
 from steropes.solve.subproblem import LowRank
-from steropes.solve.subproblem.conjugate_gradients import ITERATIONS, support_steps
+from steropes.solve.subproblem.conjugate_gradients import support_steps
 from steropes.solve.subproblem.preconditioners.block_preconditioner import (
-    MOST,
     BlockPreconditioner,
     ColumnBlocks,
 )
-from steropes.solve.subproblem.preconditioners.correlated_pairs import PAIRS, STRONG
-from steropes.solve.subproblem.preconditioners.preconditioner_cache import (
-    FEW,
-    MANY,
-    WORTH,
-    PreconditionerCache,
-)
+from steropes.solve.subproblem.preconditioners.preconditioner_cache import PreconditionerCache
 from steropes.solve.subproblem.shared_matrix import SharedMatrix
+from steropes.solve.subproblem.subproblem_policy import SubproblemPolicy
+
+POLICY = SubproblemPolicy().preconditioner
 
 
 def chains(rng, n, lengths):
@@ -46,7 +42,7 @@ def strong(shared):
     """Whether the correlation of two columns is strong, (k, k)."""
     A = shared.times(np.eye(shared.k))
     size = np.sqrt(np.diag(A))
-    return np.abs(A / size / size[:, None]) > STRONG
+    return np.abs(A / size / size[:, None]) > POLICY.strong_correlation
 
 
 def solved(shared, blocks, at, support, ridge, R):
@@ -94,10 +90,12 @@ def test_blocks_do_not_depend_on_threads_and_grow(rng):
 
 
 def test_a_block_is_no_larger_than_it_may_be(rng):
-    X = rng.normal(size=(500, 1)) + 0.05 * rng.normal(size=(500, 3 * MOST + 7))
-    assert len(X.T) ** 2 // 2 > PAIRS * len(X.T)  # more pairs than there is room for
+    X = rng.normal(size=(500, 1)) + 0.05 * rng.normal(size=(500, 3 * POLICY.max_block_columns + 7))
+    assert len(X.T) ** 2 // 2 > POLICY.pairs_per_column * len(
+        X.T
+    )  # more pairs than there is room for
     count = np.bincount(ColumnBlocks(shared_of(X)).of)
-    assert 1 < count.max() <= MOST
+    assert 1 < count.max() <= POLICY.max_block_columns
 
 
 @pytest.mark.parametrize("B", [1, 4])
@@ -182,7 +180,7 @@ def steps(shared, factors, support, residual):
 def test_chains_take_few_iterations_and_no_factor(rng):
     X, _ = chains(rng, 5000, [6] * 60)
     shared = shared_of(X - X.mean(axis=0))
-    assert shared.k > FEW
+    assert shared.k > POLICY.min_factor_columns
     factors = PreconditionerCache(shared)
     support = rng.random((shared.k, 3)) < 0.8
     residual = rng.normal(size=support.shape) * np.sqrt(shared.diagonal)[:, None]
@@ -193,7 +191,7 @@ def test_chains_take_few_iterations_and_no_factor(rng):
 
 
 def test_columns_correlated_beyond_blocks_use_a_factor(rng):
-    k = FEW + 50
+    k = POLICY.min_factor_columns + 50
     size = np.logspace(0, -3, k)  # of what joins them
     X = (rng.normal(size=(3000, k)) * size) @ rng.normal(size=(k, k))
     shared = shared_of(X)
@@ -202,9 +200,10 @@ def test_columns_correlated_beyond_blocks_use_a_factor(rng):
     lost = 0
     while not factors.blocks_failed_at:  # what is lost may come to what a factor costs
         _, before = steps(shared, factors, support, residual)
-        assert before > MANY
-        lost += before - MANY
-    assert lost <= k // WORTH + ITERATIONS
+        assert before > POLICY.enough_iterations
+        lost += before - POLICY.enough_iterations
+    most = k // POLICY.columns_per_lost_iteration + SubproblemPolicy().max_iterations
+    assert lost <= most
     assert PreconditionerCache(shared, factors).blocks_failed_at  # and the next matrix's as well
     _, after = steps(shared, factors, support, residual)
     assert factors.factor is not None

@@ -9,8 +9,10 @@ from steropes.backends import get_backend
 from steropes.design import as_design
 from steropes.likelihoods import CoxLikelihood, LogisticLikelihood
 from steropes.solve import Batch
-from steropes.solve.data_term import LocalTerm, column_cache, local_term
+from steropes.solve.data_term import LocalTerm
 from steropes.solve.data_term.working_columns import WorkingColumns
+from steropes.solve.solver_policy import DataTermPolicy
+from tuning import tune_solver
 
 N, P, B = 300, 30, 5
 
@@ -18,7 +20,7 @@ N, P, B = 300, 30, 5
 @pytest.fixture
 def of_what(monkeypatch):
     """Which columns rows were made of to see what they say, problems of any size counting."""
-    monkeypatch.setattr(column_cache, "MANY", 0)
+    tune_solver(monkeypatch, "data", min_cached_entries=0)
     asked, rows_of = [], WorkingColumns.rows_of
 
     def noted(self, columns):
@@ -51,9 +53,9 @@ def test_gradients_and_diagonals_are_those_of_all_rows(rng, of_what, monkeypatch
     def check(at):
         g, relative = it.gradient(), it.relative(at)
         with monkeypatch.context() as m:
-            m.setattr(column_cache, "MANY", np.inf)
-            it._gradient.clear()
-            it._diagonals.clear()
+            for cache in (it._gradient, it._diagonals):
+                m.setattr(cache, "policy", DataTermPolicy(min_cached_entries=10**9))
+                cache.clear()
             np.testing.assert_allclose(g, it.gradient(), rtol=1e-12, atol=1e-12)
             np.testing.assert_allclose(relative, it.relative(at), rtol=1e-12)
 
@@ -99,7 +101,7 @@ def test_a_fit_is_the_same_with_and_without(rng, monkeypatch):
     l1 = np.full(P, 1.0)
     found = []
     for many in (0, np.inf):
-        monkeypatch.setattr(column_cache, "MANY", many)
+        tune_solver(monkeypatch, "data", min_cached_entries=many)
         it = term(np.random.default_rng(3), "logistic", X)
         batch = Batch(it)
         for factor in (8.0, 4.0, 2.0, 1.0):
@@ -132,7 +134,7 @@ def test_gradients_of_all_columns_fill_the_cache(rng, of_what, monkeypatch, fami
 
 
 def test_single_precision_gradients_are_not_cached(rng, monkeypatch):
-    monkeypatch.setattr(local_term, "MANY_LANES", 1)
+    tune_solver(monkeypatch, "data", single_precision_lanes=1)
     it = term(rng, "logistic", indicators(rng, N, P))
     it.join(np.arange(10))
     g = it.gradients(1e-2)

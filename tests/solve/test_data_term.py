@@ -13,6 +13,7 @@ from steropes.solve import Batch
 from steropes.solve.data_term import LocalTerm
 from steropes.solve.optimality.certificate import violations
 from steropes.solve.proximal_newton.elastic_net_penalty import continuation_factors
+from tuning import tune_solver
 
 PENALTIES = {"lasso": (2.0, 0.0), "ridge": (0.0, 3.0), "both": (1.5, 0.5)}
 
@@ -68,12 +69,10 @@ def test_a_path_of_penalties_on_a_dense_term_is_its_cold_starts(rng):
 
 def test_a_continuation_does_not_change_the_solution(monkeypatch, rng):
     """A fit that goes by way of stronger penalties ends where the direct one does."""
-    from steropes.solve.proximal_newton import descent_state as driver
-
     X, y, w = data(rng, 400, 200, 1)
     l1, l2 = penalty("lasso", X.shape[1])
     direct = Batch(DenseTerm(X, y, w)).solve(0.5 * l1, l2, tol=1e-9)[0]
-    monkeypatch.setattr(driver, "MANY", 1)
+    tune_solver(monkeypatch, "working_set", min_violators=1)
     batch = Batch(DenseTerm(X, y, w))
     detour = batch.solve(0.5 * l1, l2, tol=1e-9)[0]
     assert detour.converged
@@ -90,11 +89,9 @@ def test_a_continuation_starts_with_large_ratios(strongest):
 
 
 def test_steps_of_a_continuation_count_towards_max_iter(monkeypatch, rng):
-    from steropes.solve.proximal_newton import descent_state as driver
-
     X, y, w = data(rng, 400, 200, 1)
     l1, l2 = penalty("lasso", X.shape[1])
-    monkeypatch.setattr(driver, "MANY", 1)
+    tune_solver(monkeypatch, "working_set", min_violators=1)
     for most in (1, 3):
         fit = Batch(DenseTerm(X, y, w)).solve(0.5 * l1, l2, tol=1e-9, max_iter=most)[0]
         assert fit.n_iter == most

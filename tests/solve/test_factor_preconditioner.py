@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from steropes.backends.thread_pool import ThreadPool
-from steropes.solve.subproblem.conjugate_gradients import ITERATIONS
 from steropes.solve.subproblem.preconditioners.factor_preconditioner import FactorPreconditioner
 from steropes.solve.subproblem.preconditioners.partial_cholesky import Cholesky
 from steropes.solve.subproblem.preconditioners.preconditioner_cache import PreconditionerCache
@@ -173,9 +172,10 @@ def test_factors_are_reused_and_remade_for_another_matrix(rng):
     nothing, h, one = np.zeros((k, 1)), np.diag(shared.G)[:, None], np.arange(1)
     found, expected = (x.inverse(at, support, nothing, h)(R, one) for x in (other, factors))
     np.testing.assert_allclose(found, expected, rtol=1e-12)
-    other.record_iterations(ITERATIONS - 1, at, support, size, nothing)
+    most = shared.policy.max_iterations
+    other.record_iterations(most - 1, at, support, size, nothing)
     assert other.inherited
-    other.record_iterations(ITERATIONS, at, support, size, nothing)
+    other.record_iterations(most, at, support, size, nothing)
     assert not other.inherited
     found = other.inverse(at, support, nothing, h)(R, one)
     np.testing.assert_allclose(found, np.linalg.solve(2.0 * shared.G, R), rtol=0.05, atol=1e-4)

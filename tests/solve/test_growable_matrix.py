@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from steropes.backends.thread_pool import ThreadPool
-from steropes.solve.quasi_newton.growable_matrix import SPARE, GrowingMatrix
+from steropes.solve.quasi_newton.growable_matrix import GrowingMatrix
 
 
 def symmetric(rng, k, dtype):
@@ -35,7 +35,7 @@ def test_there_is_room_for_more_without_another_matrix(rng):
     grown = GrowingMatrix(H[:90, :90].copy(), ThreadPool(1))
     grown.grow(rows_from(H, 90, 100))
     before = grown.rows.ctypes.data
-    grown.grow(rows_from(H, 100, int(100 * (1 + SPARE))))
+    grown.grow(rows_from(H, 100, int(100 * (1 + grown.policy.spare_share))))
     assert grown.rows.ctypes.data == before
 
 

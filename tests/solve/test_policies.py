@@ -9,14 +9,14 @@ from steropes.design import as_design
 from steropes.likelihoods import LogisticLikelihood
 from steropes.solve import Batch
 from steropes.solve.data_term import LocalTerm
-from steropes.solve.proximal_newton.damping import DAMPEST, Damping
+from steropes.solve.proximal_newton.damping import Damping
 from steropes.solve.proximal_newton.descent_state import DescentState
 from steropes.solve.proximal_newton.elastic_net_penalty import ElasticNetPenalty
 from steropes.solve.proximal_newton.working_set import most_urgent
 from steropes.solve.quasi_newton.bfgs import BfgsPairs
-from steropes.solve.quasi_newton.convergence_rate import LOOSEST, TIGHTEST, Rates
+from steropes.solve.quasi_newton.convergence_rate import Rates
 from steropes.solve.quasi_newton.hessians import Hessians
-from steropes.solve.solver_policy import WorkingSetPolicy
+from steropes.solve.solver_policy import StepPolicy, WorkingSetPolicy
 from steropes.solve.subproblem import QuadraticModel, SharedMatrix
 
 
@@ -41,6 +41,15 @@ def test_a_hessian_is_worth_the_steps_that_it_saves(rate, cost, worth):
     for violation in (1.0, rate):
         rates.record(np.array([violation]), todo, fresh=False)
     assert rates.worth_hessian(np.array([rate**2]), 1e-8, cost) is worth
+
+
+def test_many_columns_wait_for_two_steps_before_another_hessian():
+    rates, todo = Rates(1), np.ones(1, bool)
+    rates.record(np.ones(1), todo, fresh=False)
+    assert rates.worth_hessian(np.array([0.95]), 1e-8, 1.0)
+    assert not rates.worth_hessian(np.array([0.95]), 1e-8, 1.0, patient=True)
+    rates.record(np.array([0.95]), todo, fresh=False)
+    assert rates.worth_hessian(np.array([0.94]), 1e-8, 1.0, patient=True)
 
 
 def test_a_fresh_hessian_makes_what_was_before_it_irrelevant():
@@ -79,7 +88,7 @@ def test_damping_grows_where_steps_fail_and_shrinks_where_they_go_well():
     assert damping.level[0] == pytest.approx(1.0)
     for _ in range(10):
         damping.failed(one)
-    assert damping.level[0] >= DAMPEST
+    assert damping.level[0] >= damping.policy.max_damping
     assert damping.hopeless(np.array([True, True])).tolist() == [True, False]
 
 
@@ -109,12 +118,13 @@ def test_a_bfgs_pair_along_rounding_error_is_ignored():
 
 def test_models_are_solved_as_accurately_as_the_hessian_is():
     rates, todo = Rates(1), np.ones(1, bool)
-    assert rates.reach(np.array([3.0]), False) == LOOSEST  # nothing is known yet
+    tightest, loosest = StepPolicy().single_near_shares
+    assert rates.reach(np.array([3.0]), False) == loosest  # nothing is known yet
     rates.record(np.array([3.0]), todo, False)
     assert rates.reach(np.array([0.3]), False) == pytest.approx(0.01)
-    assert rates.reach(np.array([1e-6]), False) == TIGHTEST
-    assert rates.reach(np.array([2.9]), False) == LOOSEST
-    assert rates.reach(np.array([0.3]), True) == LOOSEST  # of a Hessian that is gone
+    assert rates.reach(np.array([1e-6]), False) == tightest
+    assert rates.reach(np.array([2.9]), False) == loosest
+    assert rates.reach(np.array([0.3]), True) == loosest  # of a Hessian that is gone
 
 
 def test_replicates_that_lag_have_hessians_of_their_own_where_these_cost_little():

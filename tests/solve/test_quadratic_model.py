@@ -6,10 +6,10 @@ import pytest
 from steropes.backends.thread_pool import ThreadPool
 from steropes.solve.subproblem import LowRank, QuadraticModel, SharedMatrix
 from steropes.solve.subproblem import minimise as search_module
-from steropes.solve.subproblem import shared_matrix as shared_module
 from steropes.solve.subproblem.conjugate_gradients import support_steps
 from steropes.solve.subproblem.coordinate_sweeps import SingleSweeps
 from steropes.solve.subproblem.preconditioners.partial_cholesky import Cholesky
+from steropes.solve.subproblem.subproblem_policy import SubproblemPolicy
 
 
 def by_descent(H, g, beta, l1, l2, sweeps=20_000):
@@ -91,9 +91,10 @@ def test_a_long_single_model_ends_at_the_minimum_of_a_short_one(free, rng, monke
     monkeypatch.setattr(SingleSweeps, "run", lambda *given: (swept.append(1), run(*given)))
 
     def minimum(long):
-        monkeypatch.setattr(shared_module, "LONG", long)
         swept.clear()
-        step = QuadraticModel(SharedMatrix(G, np.arange(600) < free, ThreadPool(2))).minimize(
+        policy = SubproblemPolicy(min_panel_columns=long)
+        shared = SharedMatrix(G, np.arange(600) < free, ThreadPool(2), policy)
+        step = QuadraticModel(shared).minimize(
             sigma, g, beta, l1, l2, np.ones((600, 1)), np.full(1, 1e-9), None, True
         )
         return step, len(swept)
@@ -239,14 +240,12 @@ def test_low_rank_terms_are_part_of_the_model(rng):
         np.testing.assert_allclose(step[:, b], best, atol=1e-9)
 
 
-def test_a_model_that_few_coordinates_matter_to_is_solved_over_all(monkeypatch, rng):
-    """What lies outside of the part that is looked at joins it where it wants to move."""
-    from steropes.solve.subproblem import quadratic_model as model_module
-
+def test_a_model_that_few_coordinates_matter_to_is_solved_over_all(rng):
+    """Coordinates outside of the first search join it where they violate their conditions."""
     k, B = 120, 3
     G, sigma, g, beta, l1, l2 = model(rng, k, B, correlated=0.5)
-    monkeypatch.setattr(model_module, "NEAR", 5.0)  # nobody is looked at for their slope
-    step = QuadraticModel(SharedMatrix(G, np.zeros(k, bool), ThreadPool(1))).minimize(
+    policy = SubproblemPolicy(near_share=5.0)  # no slope includes a coordinate at first
+    step = QuadraticModel(SharedMatrix(G, np.zeros(k, bool), ThreadPool(1), policy)).minimize(
         sigma, g, 0 * beta, l1, l2, np.ones((k, B)), np.full(B, 1e-8)
     )
     for b in range(B):
@@ -261,8 +260,8 @@ def test_sweeps_alone_and_newton_steps_end_at_one_minimum(monkeypatch, rng):
     both = QuadraticModel(SharedMatrix(G, np.zeros(80, bool), ThreadPool(1))).minimize(*arguments)
     monkeypatch.setattr(search_module.Minimiser, "_newton", lambda self, live, violation: None)
     monkeypatch.setattr(search_module.Minimiser, "_minimise_exactly", lambda self, lanes: None)
-    monkeypatch.setattr(search_module, "ROUNDS", 20_000)
-    sweeps = QuadraticModel(SharedMatrix(G, np.zeros(80, bool), ThreadPool(1))).minimize(*arguments)
+    shared = SharedMatrix(G, np.zeros(80, bool), ThreadPool(1), SubproblemPolicy(max_rounds=20_000))
+    sweeps = QuadraticModel(shared).minimize(*arguments)
     np.testing.assert_allclose(both, sweeps, atol=1e-7)
 
 

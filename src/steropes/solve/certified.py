@@ -14,8 +14,6 @@ from .proximal_newton.batch import Batch
 
 __all__ = ["certified_fit"]
 
-ROUNDS = 3  # Times at most that steps continue after the certificate contradicts them.
-
 
 def certified_fit(
     problem: SolverProblem,
@@ -41,7 +39,7 @@ def certified_fit(
     """
     fit = batch.solve(l1, l2, tol, max_iter, callback, look)[0]
     taken = fit.n_iter
-    for _ in range(ROUNDS):
+    for _ in range(3):  # Each time from a Hessian at the end of the last fit.
         content = fit.converged
         fit = _certified(problem, fit, l1, l2, tol, taken)
         if fit.converged or not content or taken >= max_iter:

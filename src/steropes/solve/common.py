@@ -1,4 +1,4 @@
-"""What batches of one model share: the working set, and a Hessian over it."""
+"""A working set and a Hessian that several batches of one model share."""
 
 from __future__ import annotations
 
@@ -12,13 +12,7 @@ __all__ = ["Common"]
 
 @dataclass
 class Common:
-    """A working set and its Hessian.
-
-    Attributes
-    ----------
-    active : WorkingSet
-    hessian : SharedHessian
-    """
+    """A working set and its Hessian."""
 
     active: WorkingSet
     hessian: SharedHessian

@@ -1,12 +1,12 @@
-"""The record of an optimisation: where it ended, how, and how far from an optimum."""
+"""The result of an optimisation: its end, its cost and its distance from an optimum."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
+from ..backends.protocols import Array
 from ..likelihoods.nuisance import Nuisance
 from .data_term import DataTerm
 from .proximal_newton.iterate import Iterate
@@ -25,23 +25,23 @@ class Fit:
     loss : float
         Negative log-likelihood, without the constants that do not depend on β.
     objective : float
-        Loss and penalty, the prior's smooth term among it where it has one.
+        Loss plus penalty, including the prior's smooth term, if any.
     optimality : float
         The certificate, computed from the exact gradient at ``beta`` over all p columns: the
-        largest violation of the optimality (KKT) conditions, each in units of the column's
-        λ_j where it has a Laplace part, otherwise of its score's standard error √(H_jj), at the
-        last Hessian computed, or at ``beta`` where `steropes.solve.certified` was asked.
+        largest violation of the optimality (KKT) conditions, in units of the column's λ_j or,
+        without a Laplace part, of its score's standard error √(H_jj). H is the last Hessian
+        computed, or that at ``beta`` after `steropes.solve.certified`.
     tol : float
-        What was asked for.
+        The requested tolerance.
     n_iter : int
-        Newton steps.
+        Number of Newton steps.
     n_hessian : int
-        Gram matrices computed for the batch that the replicate was in.
+        Number of Gram matrices computed for the replicate's batch.
     nuisance : Nuisance or None
-        The likelihood's own parameters, where it has some.
+        The likelihood's nuisance parameters, if any.
     eta : (rows of η, 1) array or None
-        Linear predictors at ``beta`` that the certificate was made of, where it was X's own; for
-        whoever looks at the fit next, and not to be kept.
+        Linear predictors at ``beta`` from the certificate, for the next check of the fit only; they
+        are as long as X.
     """
 
     beta: np.ndarray
@@ -52,7 +52,7 @@ class Fit:
     n_iter: int
     n_hessian: int = 0
     nuisance: Nuisance | None = field(default=None, repr=False)
-    eta: Any = field(default=None, repr=False)
+    eta: Array = field(default=None, repr=False)
 
     @property
     def converged(self) -> bool:
@@ -63,7 +63,7 @@ class Fit:
 def fits(
     term: DataTerm, point: Iterate, certificate: np.ndarray, tol: float, n_hessian: int
 ) -> list[Fit]:
-    """The records of replicates where they are, with their certificates (lanes,)."""
+    """Return the results of replicates at their points, with their certificates (lanes,)."""
     beta = point.beta / term.scale[:, None]
     return [
         Fit(

@@ -7,12 +7,10 @@ from collections.abc import Callable
 import numpy as np
 
 from ...design.protocols import AnyRows
+from ..solver_policy import DataTermPolicy
 from .working_columns import WorkingColumns
 
 __all__ = ["ColumnCache"]
-
-MANY = 1_000_000  # Entries of the working set above which a lookup of cached sums is worthwhile.
-SOME = 0.5  # Share of new columns above which all sums are computed again.
 
 
 class ColumnCache:
@@ -24,10 +22,11 @@ class ColumnCache:
     Parameters
     ----------
     active : WorkingColumns
+    policy : DataTermPolicy
     """
 
-    def __init__(self, active: WorkingColumns) -> None:
-        self.active = active
+    def __init__(self, active: WorkingColumns, policy: DataTermPolicy) -> None:
+        self.active, self.policy = active, policy
         self._version = -1
         self._W = np.empty(0, np.int64)
         self._values = np.empty((0, 0))
@@ -54,13 +53,14 @@ class ColumnCache:
         active, W = self.active, self.active.W
         if self._of_all is not None:
             return self._of_all[W]
-        if len(self._W) == 0 or active.rows.layout != "rows" or active.rows.entries < MANY:
+        few = len(self._W) == 0 or active.rows.entries < self.policy.min_cached_entries
+        if few or active.rows.layout != "rows":
             return make(active.rows)
         place = np.full(len(active.inside), -1, np.int64)
         place[self._W] = np.arange(len(self._W))
         at = place[W]
         new = at < 0
-        if np.count_nonzero(new) > SOME * len(W):
+        if np.count_nonzero(new) > self.policy.max_new_share * len(W):
             return make(active.rows)
         values = np.empty((len(W), self._values.shape[1]))
         values[~new] = self._values[at[~new]]

@@ -10,6 +10,7 @@ from ...backends.cpu import CpuBackend, Lines
 from ...backends.cpu.block_cholesky import column_squares, strong_column_pairs
 from ...backends.thread_pool import ThreadPool, balanced_chunks
 from ..subproblem.preconditioners.correlated_pairs import collect_pairs
+from ..subproblem.subproblem_policy import PreconditionerPolicy
 
 __all__ = ["Correlations", "Piece", "correlations", "strong_pairs"]
 
@@ -52,7 +53,7 @@ class Piece(NamedTuple):
 
 def strong_pairs(
     piece: Piece, v: np.ndarray, terms: tuple[np.ndarray, np.ndarray], size: np.ndarray,
-    known: int, backend: CpuBackend,
+    known: int, backend: CpuBackend, policy: PreconditionerPolicy,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """Find strongly correlated pairs within one piece; see `ReducedMatrix.strong_pairs`.
 
@@ -72,7 +73,7 @@ def strong_pairs(
         return count
 
     stripes = [(a, min(a + STRIPE, k)) for a in range(first, k, STRIPE)]
-    pairs, strength = collect_pairs(some, stripes, backend.pool, (k - first) * k)
+    pairs, strength = collect_pairs(some, stripes, backend.pool, (k - first) * k, policy)
     return piece.at[pairs], strength
 
 

@@ -12,6 +12,7 @@ from ...backends.cpu.column_descent import add_columns, column_sums, sweep_colum
 from ...backends.thread_pool import balanced_chunks
 from ...design.column_storage import DenseBlock, SparseBlock
 from ...design.protocols import ColumnStore
+from ..subproblem.subproblem_policy import PreconditionerPolicy
 from .column_correlations import Piece, correlations, strong_pairs
 
 __all__ = ["ColumnHessian", "StoredColumns"]
@@ -206,14 +207,14 @@ class ColumnHessian:
     # -- blocks of correlated columns ----------------------------------------------------------
 
     def strong_pairs(
-        self, Y: np.ndarray, size: np.ndarray, known: int
+        self, Y: np.ndarray, size: np.ndarray, known: int, policy: PreconditionerPolicy
     ) -> tuple[np.ndarray, np.ndarray]:
         """Find strongly correlated pairs under the surrogate less Y'Y (M, k).
 
         See `ReducedMatrix.strong_pairs`. Only columns of the same stored block are compared.
         """
         found = [
-            strong_pairs(piece, self.v, self._terms(Y, piece.at), size, known, self.backend)
+            strong_pairs(piece, self.v, self._terms(Y, piece.at), size, known, self.backend, policy)
             for piece in self.columns.pieces
             if piece.sparse
         ]

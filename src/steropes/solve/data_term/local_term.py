@@ -15,18 +15,15 @@ from ...likelihoods import Likelihood
 from ...likelihoods.curvature import AnyCurvature, ProfiledCurvature
 from ...likelihoods.nuisance import Nuisance
 from ...priors import Prior
+from .. import solver_policy as policies
 from ..hessian import centred, diagonal, eta_product, hessian
 from .column_cache import ColumnCache
 from .column_hessian import ColumnHessian
 from .protocols import Accuracy, CurvatureAt, Trial
-from .row_subsampling import enough, thinned
+from .row_subsampling import effective_rows, thinned
 from .working_columns import WorkingColumns
 
 __all__ = ["LocalTerm"]
-
-# Tolerance, in λ, from which gradients over all columns are computed in single precision.
-SINGLE = 1e-4
-MANY_LANES = 8  # Number of replicates from which their residuals no longer fit the cache.
 
 
 class LocalTerm:
@@ -55,6 +52,7 @@ class LocalTerm:
         B: int = 1,
         active: WorkingColumns | None = None,
     ) -> None:
+        self.policy = policies.DEFAULT.data
         self.design, self.likelihood = design, likelihood
         self.backend = backend = likelihood.backend
         self.p, self.B, self.lanes = design.p, B, backend.lanes(B)
@@ -80,8 +78,9 @@ class LocalTerm:
         self.eta: Array = None
         self.r: Array = None
         self._loss = np.zeros(self.lanes)
-        self._gradient = ColumnCache(self.active)
-        self._diagonals = ColumnCache(self.active)  # Diagonals relative to one curvature.
+        self._gradient = ColumnCache(self.active, self.policy)
+        # Diagonals are relative to one curvature.
+        self._diagonals = ColumnCache(self.active, self.policy)
         self._whose: weakref.ref[LocalCurvature] | None = None
         self.place(np.zeros((design.p, self.lanes)))
 
@@ -196,7 +195,11 @@ class LocalTerm:
         if len(outside) == 0:
             return g
         r, xp = self.r, self.backend.xp
-        single = self.lanes >= MANY_LANES and tol >= SINGLE and self.backend.single_precision_sums
+        single = (
+            self.lanes >= self.policy.single_precision_lanes
+            and tol >= self.policy.single_precision_tol
+            and self.backend.single_precision_sums
+        )
         dtype = np.float32 if single else np.float64
         if self.order is not None:
             whole = xp.zeros((self.design.n, self.lanes), dtype)
@@ -226,7 +229,8 @@ class LocalTerm:
         curvature = likelihood.curvature(
             self.eta[:, lane : lane + 1], bound, exact=accuracy == "exact"
         )
-        if thin > 1 and not enough(curvature.v, len(self.W)):
+        needed = self.policy.effective_rows_per_column * len(self.W)
+        if thin > 1 and effective_rows(curvature.v) < needed:
             return None
         return LocalCurvature(self.active, curvature, w[:, 0])
 

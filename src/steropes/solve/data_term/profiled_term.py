@@ -22,11 +22,6 @@ from .working_columns import WorkingColumns
 
 __all__ = ["ProfiledTerm"]
 
-PAIR = 0.04  # Time of a product of two entries, relative to a step's time per entry.
-WHOLE_PAIR = 0.007  # Time of a product of two entries of complete rows, in the same unit.
-LOGARITHMS = 40.0  # Time of one row's likelihood evaluation, in the same unit.
-LEAST = 0.7  # Fixed cost of any Hessian, in steps.
-
 
 class ProfiledTerm(LocalTerm):
     """Replicates of one model with nuisance parameters; see `LocalTerm` for the rest."""
@@ -53,8 +48,10 @@ class ProfiledTerm(LocalTerm):
         """
         a_row, K = self.entries / self.rows, max(p.nuisance.K for p in self.points)
         groups = pooled_groups(self.active.rows, K) if coarse else K
-        pairs = PAIR * a_row**2 + WHOLE_PAIR * groups / self.rows * len(self.W) ** 2
-        return (LEAST + pairs / (LOGARITHMS + a_row)) / self.B
+        cost = self.policy
+        pairs = cost.pair_cost * a_row**2
+        pairs += cost.whole_pair_cost * groups / self.rows * len(self.W) ** 2
+        return (cost.fixed_cost + pairs / (cost.row_cost + a_row)) / self.B
 
     # -- the points ----------------------------------------------------------------------------
 

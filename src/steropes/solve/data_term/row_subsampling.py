@@ -11,9 +11,7 @@ import numpy as np
 
 from ...backends.protocols import Array, Backend
 
-__all__ = ["enough", "thinned"]
-
-ENOUGH = 10  # A subsample needs this many effective rows or events for each column.
+__all__ = ["effective_rows", "thinned"]
 
 
 def thinned(w: Array, thin: int, backend: Backend) -> Array:
@@ -24,12 +22,9 @@ def thinned(w: Array, thin: int, backend: Backend) -> Array:
     return w
 
 
-def enough(v: Array, k: int) -> bool:
-    """Return whether a subsample with curvatures v has enough effective rows for k columns.
-
-    The effective number is (Σv)² / Σv², which is small where a few rows outweigh the others.
-    """
+def effective_rows(v: Array) -> float:
+    """Return (Σv)² / Σv² of curvatures v, which is small if a few rows outweigh the others."""
     most = float(v.max())
     if not 0 < most < np.inf:
-        return False
-    return float((v / most).sum()) ** 2 >= ENOUGH * k * float(((v / most) ** 2).sum())
+        return 0.0
+    return float((v / most).sum()) ** 2 / float(((v / most) ** 2).sum())

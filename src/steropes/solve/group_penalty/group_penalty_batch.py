@@ -14,17 +14,12 @@ from ..data_term import DataTerm
 from ..fit import Fit, fits
 from ..optimality.certificate import units
 from ..proximal_newton.batch import Batch, Callback
+from ..proximal_newton.line_search import backtrack, rounding_slack
 from ..quasi_newton.hessian_modification import make_positive_definite
 from ..quasi_newton.shared_hessian import SharedHessian
 from .group_penalty_model import minimise_group_model
 
 __all__ = ["GroupPenaltyBatch"]
-
-ARMIJO = 1e-4  # Sufficient decrease, as a share of the predicted one.
-ROUNDING = 2e-14  # Relative rounding error of a sum over rows.
-HALVINGS = 40  # Largest number of halvings of a step.
-MOST_SHARE = 0.1  # Each model is minimised to at most this share of the replicate's violation.
-LEAST = 64  # Up to this many columns may join at a time, or as many as there are.
 
 
 class GroupPenaltyBatch(Batch):
@@ -119,10 +114,10 @@ class GroupPenaltyBatch(Batch):
                 self.trace.record(*now, len(W), nonzero, self.shared.count, 1.0)
             end = point.beta[W]
             for b in np.flatnonzero(todo):
-                share = min(MOST_SHARE, float(violation[b]))
+                share = min(self.policy.group_penalty.max_share, float(violation[b]))
                 to = minimise_group_model(
                     self._hessian(int(b)), g[:, b], beta[:, b], part, held[W, b], unit[:, b],
-                    max(share * float(violation[b]), 0.1 * tol),
+                    max(share * float(violation[b]), 0.1 * tol), self.policy.group_penalty,
                 )  # fmt: skip
                 end[:, b] = to * term.scale[W]
             self._search(end, todo, stuck)
@@ -133,23 +128,15 @@ class GroupPenaltyBatch(Batch):
         old = point.beta[W]
         D = end - old
         change = self._penalty_value(end) - self._penalty_value(old)
-        slope = np.minimum(
-            (term.gradient() * D).sum(axis=0) + change - term.nuisance_decrement, 0.0
-        )
-        slack = ROUNDING * (np.abs(point.objective) + term.total * term.dispersion)
+        slope = (term.gradient() * D).sum(axis=0) + change - term.nuisance_decrement
         trial = term.along(D, todo)
-        t, waiting = np.ones(term.lanes), todo.copy()
-        for _ in range(HALVINGS):
-            value = trial.loss(t) + self._penalty_value(old + t * D)
-            good = value <= point.objective + ARMIJO * t * slope + slack
-            waiting &= ~(good & np.isfinite(value))
-            if not waiting.any():
-                break
-            t[waiting] *= 0.5
-        if waiting.any():
-            t[waiting] = 0.0
-            stuck |= waiting
-            trial.loss(t)
+
+        def value_at(t: np.ndarray) -> np.ndarray:
+            return trial.loss(t) + self._penalty_value(old + t * D)
+
+        slack = rounding_slack(term, point.objective)
+        t = backtrack(value_at, point.objective, slope, slack, todo)
+        stuck |= t == 0.0
         trial.commit()
         # Coefficients that are equal in the model are exactly equal.
         now = np.where(t == 1.0, end, old + t * D)
@@ -188,7 +175,7 @@ class GroupPenaltyBatch(Batch):
         """Add the most urgent violators together with their groups or chains."""
         outside = np.where(self.term.inside, 0.0, urgency.max(axis=1, initial=0.0))
         chosen = np.flatnonzero(outside > tol)
-        most = max(LEAST, len(self.term.W))
+        most = max(self.policy.group_penalty.min_batch, len(self.term.W))
         chosen = chosen[np.argsort(-outside[chosen], kind="stable")[:most]]
         return self.term.join(self.group_penalty.closed(chosen)) > 0
 

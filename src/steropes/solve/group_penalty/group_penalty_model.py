@@ -11,19 +11,17 @@ from scipy import linalg
 
 from ...backends.cpu.group_descent import group_sweeps
 from ...priors import GroupPenalty
+from ..solver_policy import DEFAULT, GroupPenaltyPolicy
 from .ill_scaled_group import group_minimum, is_ill_scaled
 
 __all__ = ["minimise_group_model"]
 
-ROUNDS = 200  # Largest number of rounds of sweeps and a Newton step.
-SWEEPS = 3  # Number of sweeps in a round.
-HALVINGS = 20  # Largest number of halvings of a Newton step.
 RIDGE = 1e-13  # Ridge, relative to a unit diagonal, that makes a matrix positive definite.
 
 
 def minimise_group_model(
     H: np.ndarray, g: np.ndarray, beta: np.ndarray, penalty: GroupPenalty, held: np.ndarray,
-    unit: np.ndarray, tolerance: float,
+    unit: np.ndarray, tolerance: float, policy: GroupPenaltyPolicy = DEFAULT.group_penalty,
 ) -> np.ndarray:  # fmt: skip
     """Minimise g'd + ½ d'Hd + P(β + d) and return β + d, (k,).
 
@@ -45,15 +43,15 @@ def minimise_group_model(
     c = s0 - A @ theta
     blocks = _Blocks(A, penalty, held)
     s = s0.copy()
-    for _ in range(ROUNDS):
-        group_sweeps(A, s, theta, *blocks.arrays, SWEEPS)
+    for _ in range(policy.max_rounds):
+        group_sweeps(A, s, theta, *blocks.arrays, policy.sweeps)
         for x, lam in blocks.ill_scaled:
             theta[x] = group_minimum(A[np.ix_(x, x)], A[x] @ theta + c[x], theta[x], lam)
         s = A @ theta + c
         v = blocks.violations(s, theta)
         if not (v > tolerance * unit).any():
             break
-        theta = _newton_step(A, c, theta, penalty, held)
+        theta = _newton_step(A, c, theta, penalty, held, policy.max_halvings)
         s = A @ theta + c
         v = blocks.violations(s, theta)
         if not (v > tolerance * unit).any():
@@ -99,8 +97,9 @@ class _Blocks:
 
 
 def _newton_step(
-    A: np.ndarray, c: np.ndarray, theta: np.ndarray, penalty: GroupPenalty, held: np.ndarray
-) -> np.ndarray:
+    A: np.ndarray, c: np.ndarray, theta: np.ndarray, penalty: GroupPenalty, held: np.ndarray,
+    halvings: int,
+) -> np.ndarray:  # fmt: skip
     """Take a Newton step on nonzero groups; single coefficients may not cross zero."""
     plain = GroupPenalty(penalty.l1, penalty.groups)
     size = plain.norms(theta[:, None])[:, 0]
@@ -125,7 +124,7 @@ def _newton_step(
 
     before, t = value(theta), 1.0
     crossing = single[at] & (plain.l1[at] > 0)
-    for _ in range(HALVINGS):
+    for _ in range(halvings):
         now = theta.copy()
         now[at] += t * step
         over = crossing & (now[at] * theta[at] < 0)

@@ -13,7 +13,6 @@ from scipy import linalg
 __all__ = ["group_minimum", "is_ill_scaled"]
 
 ILL_SCALED = 1e8  # Ratio of diagonal entries at which eigenvalues have lost half of their digits.
-HALVINGS = 200  # Largest number of bisections of an interval of the norm's logarithm.
 
 
 def is_ill_scaled(h: np.ndarray) -> bool:
@@ -45,7 +44,7 @@ def group_minimum(H: np.ndarray, s: np.ndarray, theta: np.ndarray, lam: float) -
         high = low + 1.0
         while np.linalg.norm(at(np.exp(high))) > np.exp(high):
             low, high = high, high + 2.0 * (high - low)
-        for _ in range(HALVINGS):
+        for _ in range(200):  # It ends earlier if no double lies between.
             middle = 0.5 * (low + high)
             if not low < middle < high:
                 break

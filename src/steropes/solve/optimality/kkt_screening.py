@@ -1,4 +1,4 @@
-"""How far columns outside of a working set are from staying there."""
+"""Violations of the optimality conditions by columns outside of the working set."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from ...backends.tall_reductions import column_max, row_max
 
 __all__ = ["outside_violations"]
 
-AT_ONCE = 1 << 15  # numbers that are looked at together: what is made of them stays in the cache
+AT_ONCE = 1 << 15  # Number of entries processed together, which stay in the cache.
 
 
 def outside_violations(
     g: np.ndarray, l1: np.ndarray, inside: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Violations of the optimality conditions by columns whose coefficients are zero.
+    """Compute the violations of columns with coefficients of zero.
 
     Parameters
     ----------
@@ -26,9 +26,9 @@ def outside_violations(
     Returns
     -------
     (p,) array
-        The largest of each column, in units of its λ, or of 1 where it has none; zero inside.
+        The largest violation of each column, in units of λ, or of 1 without λ; zero inside.
     (B,) array
-        The largest of each replicate.
+        The largest violation of each replicate.
     """
     p, B = g.shape
     urgency, largest = np.zeros(p), np.zeros(B)

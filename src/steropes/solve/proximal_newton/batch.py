@@ -1,12 +1,12 @@
-"""Proximal Newton for a batch of replicates that share X, and mostly the curvature too.
+"""Proximal Newton steps for a batch of replicates that share X and most of their curvature.
 
 Each step minimises a quadratic model with the exact gradient of each replicate and one shared
-Hessian over the working set, and searches along the line; what a replicate's gradients say of its
-own Hessian is kept as BFGS terms. All columns are looked at now and then: those that violate the
-optimality conditions join the working set, and at the end the look is the certificate.
+Hessian over the working set, followed by a line search. BFGS terms correct the shared Hessian for
+each replicate. All columns are checked from time to time: those that violate the optimality
+conditions join the working set, and the last check is the certificate.
 
-A fit that starts from nothing goes there by way of stronger penalties, each solved loosely: from
-the end of one, the next one's columns are told far better than from zero.
+A fit from zero passes through a sequence of stronger penalties, each solved loosely, because the
+end of one predicts the columns of the next far better than zero does.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ..optimality.score_units import local_score_variances, smaller_variances
 from ..quasi_newton.hessians import Hessians
 from ..quasi_newton.shared_hessian import SharedHessian
 from ..solver_policy import SolverPolicy
-from .descent_state import EARLY_LOOKS, DescentState
+from .descent_state import DescentState
 from .elastic_net_penalty import ElasticNetPenalty, continuation_factors
 from .iterate import Iterate
 from .path_derivative import Response
@@ -36,10 +36,6 @@ from .step import commit, propose, search
 from .working_set import most_urgent
 
 __all__ = ["Batch"]
-
-SHARE = 0.1  # of the violation that is left to models of a single fit on its way,
-SHARED = 0.03  # to those of replicates,
-DEAR_SHARE = 0.2  # and to dear ones; more would look like the data's
 
 Callback = Callable[[int, float], None]
 
@@ -51,10 +47,10 @@ class Batch:
     ----------
     term : DataTerm
     shared : SharedHessian, optional
-        To share with other batches of the same model, whose terms share a working set.
+        A Hessian shared with other batches of the same model, whose terms share a working set.
     per_replicate_subproblems : bool
-        Whether replicates are of different outcomes: their supports have little in common, and
-        the one Hessian, of all columns, is kept whatever it is worth to each.
+        Whether replicates have different outcomes. Their supports have little in common, and the
+        shared Hessian is never recomputed.
     policy : SolverPolicy, optional
         Tuning parameters, by default `steropes.solve.solver_policy.DEFAULT`.
 
@@ -74,27 +70,27 @@ class Batch:
         self.term = term
         self.policy = policies.DEFAULT if policy is None else policy
         self._growth = self.policy.working_set
-        self.hessians = Hessians(term, shared, per_replicate_subproblems, self.policy.hessian)
+        self.hessians = Hessians(term, shared, per_replicate_subproblems, self.policy)
         self.alone, self.shared = self.hessians.alone, self.hessians.shared
         self.point = Iterate.zero(term.p, term.lanes)
-        self.penalty: ElasticNetPenalty | None = None  # of the last fit
+        self.penalty: ElasticNetPenalty | None = None  # That of the last fit.
         self.certificate = np.full(term.lanes, np.inf)
         self.added_columns = False
-        self._here: np.ndarray | None = None  # scores' variances where replicates stopped
-        self.trace: FitTrace | None = None  # where steps are recorded, if anyone wants to know
-        self._left_out = False  # whether columns that look urgent had to wait
+        self._here: np.ndarray | None = None  # Variances of the scores where replicates stopped.
+        self.trace: FitTrace | None = None  # The record of the steps, if one is wanted.
+        self._left_out = False  # Whether violating columns had to wait.
 
-    # -- where the replicates are ----------------------------------------------------------------
+    # -- the points ------------------------------------------------------------------------------
 
     @property
     def beta(self) -> np.ndarray:
-        """Coefficients of the scaled columns, (p, B); a copy."""
+        """A copy of the coefficients of the scaled columns, (p, B)."""
         return self.point.beta[:, : self.term.B].copy()
 
     def start_at(self, beta: np.ndarray, like: Nuisance | None = None) -> None:
-        """Start from these coefficients, (p, B), of the scaled columns.
+        """Move to coefficients (p, B) of the scaled columns.
 
-        Nuisance parameters stay where they are, or start near those of ``like``.
+        Nuisance parameters keep their values, or start near those of ``like``.
         """
         self.point.place(np.broadcast_to(beta, (self.term.p, self.term.B)))
         self.hessians.left()
@@ -104,33 +100,33 @@ class Batch:
     def set_prior(self, prior: Prior | None, group_penalty: GroupPenalty | None) -> None:
         """Apply the prior's non-separable terms at the current point.
 
-        ``group_penalty`` is the penalty of groups or chains of coefficients, over all columns.
+        ``group_penalty`` is the penalty of groups or chains of all columns' coefficients.
         """
         if prior is not None and self.term.set_prior(prior):
-            self.start_at(self.beta)  # The gradients there have changed.
+            self.start_at(self.beta)  # The gradients have changed.
 
     def gradients(self, tol: float = 0.0) -> np.ndarray:
-        """Gradient of the loss over all columns, (p, B); ``tol`` as in `DataTerm.gradients`."""
+        """Return gradients over all columns, (p, B); ``tol`` is as in `DataTerm.gradients`."""
         if self.point.gradients is None:
             self.point.gradients = self.term.gradients(tol)
         return self.point.gradients[:, : self.term.B]
 
     def watch(self, trace: FitTrace) -> None:
-        """Record steps there from now on."""
+        """Record all further steps in a trace."""
         self.trace = trace
 
     def prepare(self, columns: np.ndarray, whole: bool = False) -> np.ndarray:
-        """Let columns into the working set; return the Hessian over it where the points are.
+        """Add columns to the working set and return the Hessian over it at the points.
 
-        Of a working set too wide for models with a matrix it is the diagonal alone, (k,), unless
-        it has to be ``whole``.
+        If the working set is too wide for a matrix, only the diagonal (k,) is returned, unless the
+        matrix must be ``whole``.
         """
         self.term.join(columns)
-        if self.shared.thinned:  # good enough for steps, not for what is made of it
+        if self.shared.thinned:  # Good enough for steps only.
             self.hessians.thinned_at_most(0)
             self.shared.forget()
         self.hessians.follow()
-        if self.shared.at is None:  # forgotten: its diagonal was enough until now
+        if self.shared.at is None:  # Only its diagonal is left.
             self.refresh()
         if self.shared.G is not None:
             return self.shared.G
@@ -138,11 +134,11 @@ class Batch:
         return self.shared.at.matrix() if whole else self.shared.h
 
     def refresh(self) -> None:
-        """Compute the shared Hessian again, where the first replicate is."""
+        """Recompute the shared Hessian at the point of the first replicate."""
         self.hessians.compute(0)
 
     def uncentred(self) -> np.ndarray:
-        """See `CurvatureAt.uncentred`, of the shared Hessian's curvature."""
+        """Return `CurvatureAt.uncentred` of the shared Hessian's curvature."""
         assert self.shared.at is not None
         return self.shared.at.uncentred()
 
@@ -157,21 +153,20 @@ class Batch:
         callback: Callback | None = None,
         look: str = "during",
     ) -> list[Fit]:
-        """Fit all replicates with penalties λ (p,) or (p, B) and κ alike, in X's units.
+        """Fit all replicates with penalties λ and κ, (p,) or (p, B), in X's units.
 
-        Starts from where the last call ended, so a path of penalties is a row of calls.
+        Each call starts at the end of the last one, so a path of penalties is a sequence of calls.
 
         Parameters
         ----------
         tol : float
             Largest KKT violation, in the units of `steropes.solve.optimality.certificate`.
         max_iter : int
-            Newton steps.
+            Largest number of Newton steps.
         callback : callable, optional
-            Called with the step and the largest violation after each step.
+            Called with the step and the largest violation before each step.
         look : {"during", "after"}
-            When all columns are looked at for those that are missing from the working set: when
-            the fit is under way, or only at its end.
+            Whether all columns are checked for missing ones during the fit or only at its end.
         """
         term = self.term
         penalty = ElasticNetPenalty.of(l1, l2, term.scale, term.B, term.lanes)
@@ -183,7 +178,7 @@ class Batch:
         far = self.alone and self.penalty is None
         thin = self.term.B == 1 and (far or tol >= self._growth.subsampled_violation)
         self.hessians.thinned_at_most(np.inf if thin else 0)
-        for factor in self._way(penalty):
+        for factor in self._continuation(penalty):
             left = max_iter - int(self.point.steps.max())
             self._descend(
                 penalty.times(factor), self._growth.path_violation, left, callback, True, factor
@@ -192,13 +187,13 @@ class Batch:
         everything = (
             self.alone and penalty.lasso and len(term.W) == term.p > self._growth.min_violators
         )
-        if everything:  # there is no search half way, and the Hessian after the first one is near
+        if everything:  # There is no check half way, so the second Hessian is near the optimum.
             self.hessians.thinned_at_most(min(self.hessians.thinner, 1))
         self._descend(penalty, tol, left, callback, look == "after" or everything)
         return fits(term, self.point, self.certificate, tol, self.shared.count)
 
-    def _way(self, penalty: ElasticNetPenalty) -> list[float]:
-        """Factors of the penalties on the way, largest first; none where the way is short."""
+    def _continuation(self, penalty: ElasticNetPenalty) -> list[float]:
+        """Return the factors of the stronger penalties, largest first; none for a short way."""
         if not self.alone or self.penalty is not None or not (penalty.l1 > 0).any():
             return []
         term, beta = self.term, self.point.beta[:, :1]
@@ -207,13 +202,13 @@ class Batch:
         urgency = urgency / np.where(l1 > 0, l1, 1.0)
         if np.count_nonzero(urgency > 1) < self._growth.min_violators:
             return []
-        if term.p <= 3 * self._growth.min_violators:  # the others cost less than a search
+        if term.p <= 3 * self._growth.min_violators:  # Other columns cost less than checks.
             near = urgency > self._growth.near
             few = np.count_nonzero(near) < self._growth.most * term.p
             term.join(np.flatnonzero(near) if few else np.arange(term.p))
             self.shared.forget()
             return []
-        return continuation_factors(float(urgency.max()))
+        return continuation_factors(float(urgency.max()), self._growth)
 
     def _descend(
         self,
@@ -228,9 +223,9 @@ class Batch:
         self.penalty, point, self._here = penalty, self.point, None
         self.hessians.set_penalty(penalty)
         point.objective = self.term.loss + penalty.value(point.beta[self.term.W], self.term.W)
-        run = DescentState(tol, complete, self.term.lanes)
+        run = DescentState(tol, complete, self.term.lanes, self.policy)
         if point.gradients is not None:
-            self._admit(run)  # who is missing is known without another look
+            self._admit(run)  # Missing columns are known without another check.
         while True:
             violation, unit = self._violation()
             todo = (violation > run.aim) & ~run.stuck
@@ -254,52 +249,55 @@ class Batch:
                 now = float(point.objective[0]), float(violation[0])
                 self.trace.record(*now, len(self.term.W), nonzero, self.shared.count, factor)
             if not self.alone and not run.complete:
-                # Those that are ready for a look go on with the others: a step costs all the same.
+                # Replicates at the aim continue with the others, as a step costs the same.
                 todo = (violation > run.tol) & ~run.stuck
             self.hessians.renew(run, violation, todo)
             self._step(run, violation, unit, todo)
             run.steps += 1
 
     def _look_instead(self, run: DescentState, violation: np.ndarray, todo: np.ndarray) -> bool:
-        """Whether to look for missing columns now, where steps would go on by another Hessian.
+        """Return whether to check all columns now instead of computing another Hessian.
 
-        It would be of the columns that there are, and those that join need one again.
+        Columns that join afterwards would need yet another one.
         """
         far = run.near or violation.max() > self._growth.path_violation
         return self.alone and not far and self.hessians.wanting(run, violation, todo)
 
     def _next_level(self, run: DescentState, added: bool) -> None:
-        """How far to go before the next look, after one that found missing columns or none."""
+        """Set the aim for the next check after one that found missing columns or none."""
         if run.complete or self._left_out:
             run.complete = run.complete and not self._left_out
             return
         if added and self.alone:
-            run.level = min(run.level + 1, len(EARLY_LOOKS) - 1)
+            run.next_check()
         else:
             run.complete = True
-        if run.tol < self._growth.subsampled_violation:  # the last penalty is in sight
+        if run.tol < self._growth.subsampled_violation:  # This is the last penalty.
             self.hessians.thinned_at_most(0 if self.shared.known or run.near else 1)
             if run.near and self.shared.thinned:
-                self.shared.forget()  # it would be a step in vain
+                self.shared.forget()  # A step with it would be in vain.
 
     def _step(
         self, run: DescentState, violation: np.ndarray, unit: np.ndarray, todo: np.ndarray
     ) -> None:
-        """Propose, search, commit; and take note of those whose step failed."""
+        """Propose, search and commit a step, and record the replicates that did not move."""
         assert self.penalty is not None
         term, point, penalty = self.term, self.point, self.penalty
         fresh = self.hessians.fresh
         reach = run.rates.reach(violation, fresh)
         run.rates.record(violation, todo, fresh)
-        # A shared Hessian bounds the rate at which the steps contract; solving the models more
-        # exactly than that would be in vain. A single fit's Hessian improves as it goes.
+        # Models are solved no more accurately than their Hessian allows the steps to contract. A
+        # shared Hessian bounds that rate; the Hessian of a single fit improves.
+        policy = self.policy.step
         if term.B > 1:
-            share = DEAR_SHARE if len(term.W) > self.policy.hessian.dear_columns else SHARED
+            dear = len(term.W) > self.policy.hessian.dear_columns
+            share = policy.dear_share if dear else policy.shared_share
         else:
-            share = reach if run.near and not self.shared.thinned else SHARE
-        # From far away the largest violation is of what all columns have in common, soon gone.
+            share = reach if run.near and not self.shared.thinned else policy.single_share
+        # Far from the optimum, the largest violation is common to all columns and soon gone.
         far = violation if term.B == 1 else np.minimum(violation, self._growth.path_violation)
-        tolerance = np.maximum(share * far, 0.3 * (run.aim if self.alone else run.tol))
+        aim = run.aim if self.alone else run.tol
+        tolerance = np.maximum(share * far, policy.aim_share * aim)
         curvatures = self.hessians.curvatures()
         proposal = propose(term, point, penalty, curvatures, run.damping, todo, unit, tolerance)
         trial, t = search(term, point, penalty, proposal, todo)
@@ -317,20 +315,21 @@ class Batch:
                 self.hessians.again(int(np.flatnonzero(failed)[0]))
 
     def response(self, l1: np.ndarray, l2: np.ndarray) -> Response:
-        """How the points move on as penalties a little unlike those of the last fit move optima.
+        """Return how the points move when the penalties change a little from those of the last fit.
 
-        They are as `solve` takes them.
+        Penalties are as in `solve`.
         """
         assert self.penalty is not None
         then = ElasticNetPenalty.of(l1, l2, self.term.scale, self.term.B, self.term.lanes)
         _, unit = self._violation()
         self.hessians.left()
-        return Response(self.term, self.point, self.penalty, then, self.hessians.curvatures(), unit)
+        curvatures, policy = self.hessians.curvatures(), self.policy.step
+        return Response(self.term, self.point, self.penalty, then, curvatures, unit, policy)
 
     # -- the working set -------------------------------------------------------------------------
 
     def _violation(self) -> tuple[np.ndarray, np.ndarray]:
-        """Largest violation within W for each lane, and the units of W."""
+        """Compute the largest violation within W for each lane, and the units of W."""
         assert self.penalty is not None
         term, W = self.term, self.term.W
         self.hessians.follow()
@@ -340,9 +339,9 @@ class Batch:
         return _certain(np.maximum(column_max(v), term.nuisance_error)), unit
 
     def _stale_units(self, run: DescentState) -> bool:
-        """Whether replicates are not yet at the aim in the units of where they are.
+        """Return whether replicates have not reached the aim in the units of their own points.
 
-        Single fits are certified by themselves.
+        Single fits are certified instead.
         """
         if self.alone or self.hessians.lasso or not len(self.term.W):
             return False
@@ -350,7 +349,7 @@ class Batch:
         return bool(((self._violation()[0] > run.aim) & ~run.stuck).any())
 
     def _look(self, run: DescentState) -> bool:
-        """Compute the certificate over all columns; let violators in and say if any did."""
+        """Compute the certificate over all columns; add violators and return whether any were."""
         assert self.penalty is not None
         if self.point.gradients is None:
             self.point.gradients = self.term.gradients(run.tol)
@@ -368,7 +367,7 @@ class Batch:
         return self._readmit(run.tol) or added
 
     def _readmit(self, tol: float) -> bool:
-        """Let nuisance parameters in that should leave their bounds, and say if any did."""
+        """Release nuisance parameters that should leave their bounds; return whether any were."""
         assert self.penalty is not None
         back, W = self.term.readmit(tol), self.term.W
         if not back.any():
@@ -379,14 +378,15 @@ class Batch:
         return True
 
     def _admit(self, run: DescentState) -> None:
-        """Let violators in before the first step, where the gradients are known."""
+        """Add violating columns before the first step if the gradients are known."""
         assert self.penalty is not None
         assert self.point.gradients is not None
         g, inside = self.point.gradients, self.term.inside
         self._join_urgent(outside_violations(g, self.penalty.l1, inside)[0], run.tol)
 
     def _join_urgent(self, urgency: np.ndarray, tol: float) -> bool:
-        urgency[~(urgency > tol)] = 0.0  # no column is called for by what is no number
+        """Add the columns with the largest violations (p,) above ``tol``; return if any were."""
+        urgency[~(urgency > tol)] = 0.0  # Values that are not a number select no column.
         chosen = most_urgent(urgency, len(self.term.W), self._growth)
         self._left_out = len(chosen) < int(np.count_nonzero(urgency))
         if len(chosen) > self._growth.renewing_share * len(self.term.W):
@@ -395,8 +395,8 @@ class Batch:
 
 
 def _certain(violation: np.ndarray) -> np.ndarray:
-    """Violations (lanes,), infinite where there are no numbers: nothing is known to be fulfilled.
+    """Replace violations (lanes,) that are not a number by infinity, as nothing is known there.
 
-    Thresholds so far out that they have no curvature have no gradient either.
+    Thresholds that are so far out that they have no curvature have no gradient either.
     """
     return np.where(np.isnan(violation), np.inf, violation)

@@ -7,15 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..quasi_newton.convergence_rate import Rates
+from ..solver_policy import DEFAULT, SolverPolicy
 from .damping import Damping
 
-__all__ = ["EARLY_LOOKS", "DescentState"]
-
-# KKT violations at which all columns are checked before the working set is final.
-EARLY_LOOKS = (0.3, 0.01)
-MANY = 1000  # Up to this many columns, a slow replicate may have its own Hessian at once.
-# With more columns, it may after the shared Hessian has been computed more often than this.
-RENEWALS = 2
+__all__ = ["DescentState"]
 
 
 @dataclass
@@ -25,25 +20,31 @@ class DescentState:
     tol: float
     complete: bool  # whether the working set has been checked against all columns
     lanes: int
-    level: int = 0  # Index into `EARLY_LOOKS`.
+    policy: SolverPolicy = DEFAULT
+    level: int = 0  # Index into `WorkingSetPolicy.early_checks`.
     stuck: np.ndarray = field(init=False)  # Replicates for which no step lowers the objective.
     steps: int = 0
     renewed: int = 0  # Number of Hessians computed.
 
     def __post_init__(self) -> None:
         self.stuck = np.zeros(self.lanes, bool)
-        self.rates = Rates(self.lanes)
-        self.damping = Damping(self.lanes)
+        self.rates = Rates(self.lanes, self.policy)
+        self.damping = Damping(self.lanes, self.policy.step)
 
     @property
     def near(self) -> bool:
         """Whether the aim is the final tolerance or the one before it."""
-        return self.complete or self.level == len(EARLY_LOOKS) - 1
+        return self.complete or self.level == len(self.policy.working_set.early_checks) - 1
 
     @property
     def aim(self) -> float:
         """The violation to reach before the next check of all columns."""
-        return self.tol if self.complete else max(self.tol, EARLY_LOOKS[self.level])
+        checks = self.policy.working_set.early_checks
+        return self.tol if self.complete else max(self.tol, checks[self.level])
+
+    def next_check(self) -> None:
+        """Make the aim finer for the next check of all columns."""
+        self.level = min(self.level + 1, len(self.policy.working_set.early_checks) - 1)
 
     def resume(self) -> None:
         """Continue after columns have joined, when failed replicates may make progress again."""
@@ -61,4 +62,6 @@ class DescentState:
         Ten of these, of thousands of columns, cost more than the steps that they save, unless
         another shared Hessian does not help either.
         """
-        return k <= MANY or self.renewed > RENEWALS or self.rates.stand(violation, todo)
+        few = k <= self.policy.hessian.max_early_own_columns
+        patient = self.renewed > self.policy.hessian.patient_renewals
+        return few or patient or self.rates.stand(violation, todo)

@@ -9,13 +9,9 @@ import numpy as np
 
 from ...backends.tall_reductions import column_sum, row_any
 from ...priors import INFINITE_PENALTY
+from ..solver_policy import DEFAULT, WorkingSetPolicy
 
 __all__ = ["ElasticNetPenalty", "continuation_factors"]
-
-# Ratio of successive penalties of a continuation while it is close to the requested one.
-SOFTER = 1.7
-SLOWLY = 3  # Number of penalties with that ratio.
-FAST = 6.0  # Ratio of the earlier penalties, under which few columns are nonzero.
 
 
 @dataclass(frozen=True)
@@ -57,7 +53,7 @@ class ElasticNetPenalty:
 
     def value(self, beta: np.ndarray, W: np.ndarray) -> np.ndarray:
         """Evaluate at coefficients (k, lanes) of the columns W, with others zero, (lanes,)."""
-        with np.errstate(over="ignore"):  # an infinite value makes the line search step back
+        with np.errstate(over="ignore"):  # An infinite value shortens the step.
             return column_sum(self.l1[W] * np.abs(beta) + 0.5 * self.l2[W] * beta * beta)
 
 
@@ -72,14 +68,17 @@ def _in_lanes(penalty: np.ndarray, unit: np.ndarray, B: int, lanes: int) -> np.n
     return out
 
 
-def continuation_factors(strongest: float) -> list[float]:
+def continuation_factors(
+    strongest: float, policy: WorkingSetPolicy = DEFAULT.working_set
+) -> list[float]:
     """Return decreasing factors of stronger penalties that lead to the requested one.
 
     ``strongest`` is the factor at which all coefficients would be zero.
     """
     factors: list[float] = []
-    factor = SOFTER
+    factor = policy.near_ratio
     while factor < strongest:
         factors.append(factor)
-        factor *= SOFTER if len(factors) < SLOWLY else FAST
+        near = len(factors) < policy.near_penalties
+        factor *= policy.near_ratio if near else policy.far_ratio
     return factors[::-1]

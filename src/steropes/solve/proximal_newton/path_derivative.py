@@ -1,12 +1,12 @@
-"""How optima move with their penalties, to first order.
+"""The derivative of the replicates' optima with respect to their penalties.
 
-Where λ and κ depend on a number v, the coefficients of an optimum that are not zero satisfy
+If λ and κ depend on a number v, the nonzero coefficients of an optimum satisfy
 
     (H + κ) dβ/dv = −(dλ/dv sign β + dκ/dv β),
 
-and those that are zero stay there (Bertrand, Klopfenstein, Massias, Blondel, Vaiter, Gramfort and
-Salmon 2022, JMLR 23:149, on derivatives of held-out scores). The models of a step know H nearly:
-its error is taken out by more steps, from the gradients where the first one led.
+and the others stay zero (Bertrand, Klopfenstein, Massias, Blondel, Vaiter, Gramfort and Salmon
+2022, JMLR 23:149, on derivatives of held-out scores). The Hessian of the quadratic models is only
+approximate. Further steps, from the gradients at the end of the first, remove its error.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 
 from ...backends.tall_reductions import column_max, column_sum
 from ..data_term import DataTerm
+from ..solver_policy import DEFAULT, StepPolicy
 from .damping import Damping
 from .elastic_net_penalty import ElasticNetPenalty
 from .iterate import Iterate
@@ -22,51 +23,50 @@ from .step import Curvatures, minima
 
 __all__ = ["Response"]
 
-DONE = 0.05  # of the violations at first: with so much left they are there
-INFINITE_PENALTY = 1e6  # times λ: nothing moves that
-PRECISION = 0.3  # of the largest that is left: to what a step is solved
+FIXED = 1e6  # Multiple of λ that keeps a coefficient at zero.
 
 
 class Response:
     """First-order movement of nearly optimal points when their penalties change.
 
-    The losses are tilted so that their optima are exactly at the starting points, whatever these
-    violate.
+    The losses are tilted so that their optima are exactly at the starting points, whatever
+    violations these have.
 
     Parameters
     ----------
     term, point
-        Where the replicates are; the objective is no longer known once they move.
+        The current points. Their objective is no longer known once they move.
     now, then : ElasticNetPenalty
-        Which differ little.
+        The penalties, which differ little.
     curvatures : Curvatures
     unit : (k, lanes) array
         Size of one unit of violation of each column of the working set.
+    policy : StepPolicy
     """
 
     def __init__(
         self, term: DataTerm, point: Iterate, now: ElasticNetPenalty,
         then: ElasticNetPenalty, curvatures: Curvatures, unit: np.ndarray,
+        policy: StepPolicy = DEFAULT.step,
     ) -> None:  # fmt: skip
         W, beta = term.W, point.beta[term.W]
         self.term, self.point, self.curvatures, self.unit = term, point, curvatures, unit
+        self.policy = policy
         self.l2, self.free = then.l2[W], now.free[W]
         self.lasso = now.lasso
-        there = (beta != 0) | (now.l1[W] == 0)
-        self.held = np.where(
-            there, 0.0, INFINITE_PENALTY * now.l1[W]
-        )  # λ of those that are zero and stay so
-        # Slopes of the penalties then that do not move, and what makes the start an optimum now.
+        moving = (beta != 0) | (now.l1[W] == 0)
+        self.held = np.where(moving, 0.0, FIXED * now.l1[W])  # λ of coefficients that stay zero.
+        # The constant part of the new penalties' slopes, and the tilt that makes the start optimal.
         tilt = (then.l1[W] - now.l1[W]) * np.sign(beta) - now.l2[W] * beta - term.gradient()
-        self.tilt = np.where(there, tilt, -term.gradient())
+        self.tilt = np.where(moving, tilt, -term.gradient())
         self.first = np.sqrt(column_sum(self._violation() ** 2))
-        self.enough = DONE * self.first
+        self.enough = policy.derivative_share * self.first
 
     @property
     def diverged(self) -> bool:
-        """Whether violations have grown, as they do where the shared Hessian is far off.
+        """Whether violations have grown, because the shared Hessian is too inaccurate.
 
-        The points are then not where the optima move.
+        The points are then not on the path of the optima.
         """
         size = np.sqrt(column_sum(self._violation() ** 2))
         return bool((size > self.first).any())
@@ -78,12 +78,12 @@ class Response:
         todo: np.ndarray = np.sqrt(column_sum(v * v)) > self.enough
         if not todo.any():
             return False
-        aim = PRECISION * column_max(v)
+        aim = self.policy.derivative_step_share * column_max(v)
         live = [int(b) for b in np.flatnonzero(todo[: term.B])]
-        # A linear system: models at zero of coefficients that have a penalty in ℓ2, or stay there.
+        # A linear system: models at zero of coefficients that have a ridge or stay zero.
         models = self._slopes(), np.zeros(self.l2.shape), self.held, self.l2
-        D, _ = minima(term, models, self.free, self.curvatures, Damping(term.lanes), live,
-                      self.unit, aim, linear=self.lasso)  # fmt: skip
+        D, _ = minima(term, models, self.free, self.curvatures, Damping(term.lanes, self.policy),
+                      live, self.unit, aim, linear=self.lasso)  # fmt: skip
         trial = term.along(D, todo)
         trial.loss(np.ones(term.lanes))
         trial.commit()
@@ -91,11 +91,12 @@ class Response:
         return True
 
     def _slopes(self) -> np.ndarray:
-        """What is to be zero, (k, lanes): signs are those of the start."""
+        """Compute the slopes (k, lanes) that vanish at the new optima, for the signs at first."""
         beta = self.point.beta[self.term.W]
         slopes: np.ndarray = self.term.gradient() + self.tilt + self.l2 * beta
         slopes[self.held > 0] = 0.0
         return slopes
 
     def _violation(self) -> np.ndarray:
+        """Return the size of the slopes in units of violation."""
         return np.abs(self._slopes() / self.unit)

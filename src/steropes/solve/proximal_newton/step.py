@@ -1,10 +1,9 @@
-"""One step of the replicates: propose, search, commit."""
+"""The phases of a step of the replicates: propose directions, search along them, commit."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -16,30 +15,26 @@ from ..subproblem import LowRank, QuadraticModel
 from .damping import Damping
 from .elastic_net_penalty import ElasticNetPenalty
 from .iterate import Iterate
+from .line_search import backtrack, rounding_slack
 
-__all__ = ["Proposal", "commit", "minima", "propose", "search"]
-
-ARMIJO = 1e-4
-FREE_REACH = 5.0  # times `DataTerm.trust_radius`: the furthest that a column without penalty goes
-ROUNDING = 2e-14  # relative noise of a sum over rows
-HALVINGS = 40
+__all__ = ["Curvatures", "Proposal", "commit", "minima", "propose", "search"]
 
 
 @dataclass
 class Curvatures:
-    """What is known of the replicates' Hessians.
+    """The Hessians that the replicates' quadratic models use.
 
     Attributes
     ----------
     shared : SharedHessian
     sigma : (k, lanes) array
-        A replicate's Hessian is diag(σ) G diag(σ) and BFGS terms.
+        A replicate's Hessian is diag(σ) G diag(σ) plus BFGS terms.
     bfgs : BfgsPairs
     own : dict of int to callable
-        What gives the models of replicates that have a Hessian of their own.
+        Functions that return the models of replicates with their own Hessian.
     per_replicate_subproblems : bool
-        Whether the models are minimised one by one: supports that have little in common are
-        small next to all of them together.
+        Whether models are minimised one by one, because their supports have little in common and
+        are small compared with all of them together.
     """
 
     shared: SharedHessian
@@ -51,17 +46,17 @@ class Curvatures:
 
 @dataclass
 class Proposal:
-    """Directions and what the models say of them.
+    """Directions of the replicates.
 
     Attributes
     ----------
     D : (k, lanes) array
     slope : (lanes,) array
-        Derivative of the objective along them, or more.
+        Derivative of the objective along them, or an upper bound.
     shared : list of int
-        Replicates whose direction is by the shared Hessian.
+        Replicates that used the shared Hessian.
     held : (lanes,) bool array
-        Replicates that the model would have go further than columns without penalty may.
+        Replicates with a step that was shortened, as unpenalised columns would go too far.
     """
 
     D: np.ndarray
@@ -80,9 +75,9 @@ def propose(
     live = [b for b in range(term.B) if todo[b]]
     D, shared = minima(term, models, penalty.free[W], curvatures, damping, live, unit, tolerance)
     furthest = column_max(np.abs(D[penalty.free[W]]))
-    limit = FREE_REACH * term.trust_radius * damping.room
+    limit = damping.policy.free_reach * term.trust_radius * damping.room
     held = furthest > limit
-    if held.any():  # an intercept that starts far off
+    if held.any():  # An intercept may start far from its optimum.
         D *= np.minimum(1.0, limit / np.maximum(furthest, limit))
     slope = (
         column_sum(gW * D)
@@ -97,77 +92,81 @@ def minima(
     damping: Damping, live: list[int], unit: np.ndarray, tolerance: np.ndarray,
     linear: bool = False,
 ) -> tuple[np.ndarray, list[int]]:  # fmt: skip
-    """Minima of the models of some replicates, (k, lanes), and who went by the shared Hessian.
+    """Return the minima (k, lanes) of some replicates' models, and who used the shared Hessian.
 
-    ``models`` are gradients, coefficients and penalties, (k, lanes) each. ``linear`` is whether
-    those at zero that have a λ stay there, and nobody else has one.
+    Parameters
+    ----------
+    models : tuple of (k, lanes) arrays
+        Gradients, coefficients, λ and κ.
+    live : list of int
+        The replicates.
+    linear : bool
+        Whether zero coefficients with a λ stay zero and no others have a λ, so that the minimum is
+        the solution of a linear system.
     """
     k, lanes = len(free), term.lanes
     gW, beta, l1, l2 = models
     D = np.zeros((k, lanes))
-    shared: list[int] = []
+    if k == 0:  # Only nuisance parameters move.
+        return D, []
 
     def minimum(
-        model: QuadraticModel, sigma: Any, at: list[int], low: LowRank | None, alone: bool = True
-    ) -> Any:
+        model: QuadraticModel, sigma: np.ndarray, at: list[int], low: LowRank | None,
+        alone: bool = True,
+    ) -> np.ndarray:  # fmt: skip
         factors = columns(sigma, at)
         h = model.diagonal(factors, low)
         g, b, first, second = (columns(x, at) for x in (gW, beta, l1, l2))
         mu = damping.added(at, h, g, b, first, second, term.trust_radius)
         if mu is not None:  # ½ μ d² as a ridge: ½ μ (β + d)² − μ β d
-            mu[model.f] = 0.0  # their coordinates are others
+            mu[model.f] = 0.0  # Coordinates of eliminated columns differ.
             g, second = g - mu * b, second + mu
-        with np.errstate(over="ignore", invalid="ignore"):  # where next to no curvature is left
+        with np.errstate(over="ignore", invalid="ignore"):  # There may be hardly any curvature.
             some = factors, g, b, first, second, columns(unit, at), tolerance[at]
             D = (model.on_support if linear else model.minimize)(*some, low, alone)
-        return np.where(column_all(np.isfinite(D)), D, 0.0)  # a step of zero has failed
+        return np.where(column_all(np.isfinite(D)), D, 0.0)  # A step of zero counts as failed.
 
-    if k == 0:
-        pass  # only nuisance parameters move
+    own = [b for b in live if b in curvatures.own]
+    shared = [b for b in live if b not in curvatures.own]
+    ones = np.ones((k, lanes))
+
+    def with_own_hessian(b: int) -> np.ndarray:
+        return minimum(curvatures.own[b](), ones, [b], None)
+
+    for b, step in zip(own, term.pool.map(with_own_hessian, [(b,) for b in own]), strict=True):
+        D[:, [b]] = step
+    if not shared:
+        return D, shared
+    model, sigma = curvatures.shared.model(free), curvatures.sigma
+    low = curvatures.bfgs.terms(curvatures.shared.version, model, sigma)
+    if curvatures.per_replicate_subproblems:
+
+        def separately(b: int) -> np.ndarray:
+            return minimum(model.of_lane(b), sigma, [b], low.lanes([b]))
+
+        steps = term.pool.map(separately, [(b,) for b in shared])
+        D[:, shared] = np.concatenate(steps, axis=1)
     else:
-        own = [b for b in live if b in curvatures.own]
-        shared = [b for b in live if b not in curvatures.own]
-        ones = np.ones((k, lanes))
-
-        def by_its_own(b: int) -> np.ndarray:
-            return minimum(curvatures.own[b](), ones, [b], None)
-
-        for b, step in zip(own, term.pool.map(by_its_own, [(b,) for b in own]), strict=True):
-            D[:, [b]] = step
-        if shared:
-            model, sigma = curvatures.shared.model(free), curvatures.sigma
-            low = curvatures.bfgs.terms(curvatures.shared.version, model, sigma)
-            if curvatures.per_replicate_subproblems:
-
-                def alone(b: int) -> np.ndarray:
-                    return minimum(model.of_lane(b), sigma, [b], low.lanes([b]))
-
-                D[:, shared] = np.concatenate(term.pool.map(alone, [(b,) for b in shared]), axis=1)
-            else:
-                D[:, shared] = minimum(model, sigma, shared, low.lanes(shared), term.B == 1)
+        D[:, shared] = minimum(model, sigma, shared, low.lanes(shared), term.B == 1)
     return D, shared
 
 
 def search(
     term: DataTerm, point: Iterate, penalty: ElasticNetPenalty, proposal: Proposal, todo: np.ndarray
 ) -> tuple[Trial, np.ndarray]:
-    """Shorten the steps until each lowers its objective; the lengths are (lanes,), 0 for none."""
+    """Shorten the steps until each lowers its objective.
+
+    Returns the trial and the step lengths (lanes,), zero where there was no descent.
+    """
     W = term.W
     D, beta = proposal.D, point.beta[W]
-    slack = ROUNDING * (np.abs(point.objective) + term.total * term.dispersion)
+    slack = rounding_slack(term, point.objective)
     trial = term.along(D, todo)
-    t = np.ones(term.lanes)  # replicates that are done have no direction
-    waiting = todo.copy()
-    for _ in range(HALVINGS):
-        value = trial.loss(t) + penalty.value(beta + t * D, W)
-        good = value <= point.objective + ARMIJO * t * np.minimum(proposal.slope, 0.0) + slack
-        waiting &= ~(good & np.isfinite(value))
-        if not waiting.any():
-            break
-        t[waiting] *= 0.5
-    if waiting.any():  # no descent along the model's step: those stay where they are
-        t[waiting] = 0.0
-        trial.loss(t)
+
+    def value_at(t: np.ndarray) -> np.ndarray:
+        return trial.loss(t) + penalty.value(beta + t * D, W)
+
+    t = backtrack(value_at, point.objective, proposal.slope, slack, todo)
     return trial, np.where(todo, t, 0.0)
 
 
@@ -175,11 +174,11 @@ def commit(
     term: DataTerm, point: Iterate, penalty: ElasticNetPenalty, proposal: Proposal, trial: Trial,
     t: np.ndarray, curvatures: Curvatures,
 ) -> None:  # fmt: skip
-    """Move the points: the only part of a step that changes them."""
+    """Move the points by the steps; no other phase changes them."""
     W = term.W
     beta, D, old = point.beta[W], proposal.D, term.gradient()
     now = beta + t * D
-    now[(t == 1.0) & (beta + D == 0.0)] = 0.0  # zero exactly where the model put it there
+    now[(t == 1.0) & (beta + D == 0.0)] = 0.0  # Exactly zero where the model's minimum is.
     trial.commit()
     point.move(W, now, term.loss + penalty.value(now, W))
     lanes = [b for b in proposal.shared if t[b] > 0]

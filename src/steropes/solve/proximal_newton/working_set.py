@@ -1,7 +1,8 @@
-"""The columns that join the working set.
+"""The choice of columns that join the working set.
 
-Columns join by urgency, the size of their slope in units of λ, and no more at once than a share
-of those that are there: of correlated columns many look urgent until the first of them have moved.
+Those with the largest slopes in units of λ join first, and no more at once than a share of the
+working set: of many correlated columns that seem urgent, most no longer are once the first ones
+have moved.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ __all__ = ["most_urgent"]
 
 
 def most_urgent(urgency: np.ndarray, k: int, policy: WorkingSetPolicy) -> np.ndarray:
-    """The columns with the largest urgency (p,), of those where it is positive, ascending.
+    """Return the columns with the largest positive urgency (p,), ascending.
 
     Parameters
     ----------
     k : int
-        Columns in the working set.
+        Size of the working set.
     policy : WorkingSetPolicy
     """
     wanted = np.flatnonzero(urgency > 0)

@@ -5,36 +5,39 @@ from __future__ import annotations
 import numpy as np
 
 from ...backends.tall_reductions import column_sum
+from ..solver_policy import DEFAULT, HessianPolicy
 from ..subproblem import LowRank, QuadraticModel
 
 __all__ = ["BfgsPairs"]
 
-# The number of updates that a replicate keeps.
-MOST_PAIRS = 12
-LEAST = 1e-300  # curvature along a step that has a reciprocal
-NOTHING = 1e-10  # of the curvature along a step's coordinates, where these cancel one another
+LEAST = 1e-300  # Smallest curvature along a step that has a finite reciprocal.
+# Share of the coordinates' own curvature below which that along a step is rounding error.
+CANCELLED = 1e-10
 
 
 class BfgsPairs:
-    """BFGS pairs of each replicate, dropped when the Hessian that they go with is replaced."""
+    """BFGS pairs of each replicate, dropped when the Hessian that they update is replaced."""
 
-    def __init__(self) -> None:
-        self.pairs: list[tuple[np.ndarray, np.ndarray]] = []  # steps, changes of the gradient
+    def __init__(self, policy: HessianPolicy = DEFAULT.hessian) -> None:
+        self.policy = policy
+        self.pairs: list[tuple[np.ndarray, np.ndarray]] = []  # Steps and changes of the gradient.
         self._terms: LowRank | None = None
-        self._built = 0  # pairs that are among the terms
-        self._version = -1  # of the working set
+        self._built = 0  # Number of pairs that the terms include.
+        self._version = -1  # Of the working set.
 
     def _check(self, version: int) -> None:
+        """Drop all pairs if they belong to another version of the Hessian."""
         if self._version != version:
             self._version = version
             self._drop(len(self.pairs))
 
     def _drop(self, count: int) -> None:
+        """Drop the oldest pairs."""
         self.pairs = self.pairs[count:]
         self._terms, self._built = None, 0
 
     def terms(self, version: int, model: QuadraticModel, sigma: np.ndarray) -> LowRank:
-        """Return the terms beside a model, for replicates with factors σ (k, B)."""
+        """Return the low-rank terms to add to a model, for replicates with factors σ (k, B)."""
         self._check(version)
         low = LowRank.none(*sigma.shape) if self._terms is None else self._terms
         for step, change in self.pairs[self._built :]:
@@ -43,10 +46,11 @@ class BfgsPairs:
         return low
 
     def add(self, version: int, step: np.ndarray, change: np.ndarray, lanes: list[int]) -> None:
-        """Keep steps (k, B) of some replicates with the changes of their gradients."""
+        """Add the steps (k, B) of some replicates with the changes of their gradients."""
         self._check(version)
-        if len(self.pairs) >= MOST_PAIRS:  # the oldest ones were of another point
-            self._drop(MOST_PAIRS // 2)
+        most = self.policy.max_bfgs_pairs
+        if len(self.pairs) >= most:  # The oldest ones come from distant points.
+            self._drop(most // 2)
         s, y = np.zeros(step.shape), np.zeros(step.shape)
         s[:, lanes], y[:, lanes] = step[:, lanes], change[:, lanes]
         self.pairs.append((s, y))
@@ -55,12 +59,12 @@ class BfgsPairs:
 def _bfgs(
     model: QuadraticModel, sigma: np.ndarray, step: np.ndarray, change: np.ndarray, low: LowRank
 ) -> LowRank:
-    """Terms that make the Hessians agree with the change of the gradients along a step."""
+    """Return the two terms with which the Hessians reproduce the change of the gradients."""
     s, y = model.step(step, sigma), model.gradient(change, sigma)
     Hs = model.product(s, sigma) + low.product(s)
     sHs, sy = column_sum(s * Hs), column_sum(s * y)
     good = (sHs > LEAST) & (sy > np.maximum(1e-8 * sHs, LEAST))
     size = column_sum(s * s * np.abs(model.diagonal(sigma, low)))
-    some = good & (sHs > NOTHING * size)  # else it is rounding, and there is none to take out
+    some = good & (sHs > CANCELLED * size)  # Otherwise there is no curvature to remove.
     c = [1 / np.where(good, sy, np.inf), -1 / np.where(some, sHs, np.inf)]
     return LowRank(np.stack([y, Hs]), np.stack(c))

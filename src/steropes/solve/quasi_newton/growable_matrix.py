@@ -1,47 +1,48 @@
-"""A symmetric matrix to which rows and columns are added, a few at a time."""
+"""A symmetric matrix to which rows and columns are appended a few at a time."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from ...backends.thread_pool import ThreadPool
+from ..solver_policy import DEFAULT, HessianPolicy
 
 __all__ = ["GrowingMatrix"]
 
-SPARE = 0.5  # rows and columns that there is room for, for each that there is,
-LEAST = 256  # but no more than so many,
-MORE = 4  # or so many for each that joined the last time: pages are large, and used a bit are taken
-STRIPE = 256  # rows that are copied at once
+STRIPE = 256  # Number of rows that one task copies.
 
 
 class GrowingMatrix:
     """A (k, k) matrix in the corner of a larger one.
 
-    A Hessian grows by a few columns many times; to copy it each time costs more than the columns,
-    most of it for memory that has not been touched before.
+    A Hessian grows many times by a few columns. Copying it each time would cost more than the
+    columns, mostly for memory that has not been touched before.
 
     Parameters
     ----------
     H : (k, k) array
-        It is kept.
+        It is kept, not copied.
     pool : ThreadPool
+    policy : HessianPolicy
     """
 
-    def __init__(self, H: np.ndarray, pool: ThreadPool) -> None:
-        self._room, self.k, self._pool = H, len(H), pool
+    def __init__(
+        self, H: np.ndarray, pool: ThreadPool, policy: HessianPolicy = DEFAULT.hessian
+    ) -> None:
+        self._room, self.k, self._pool, self.policy = H, len(H), pool, policy
 
     @property
     def matrix(self) -> np.ndarray:
-        """It, (k, k); of no contiguous memory where there is room behind it."""
+        """The matrix, (k, k), which is not contiguous if there is room behind it."""
         return self._room[: self.k, : self.k]
 
     @property
     def rows(self) -> np.ndarray:
-        """Its rows with what is behind them, (k, at least k), contiguous."""
+        """The rows including the room behind them, (k, at least k), contiguous."""
         return self._room[: self.k]
 
     def grow(self, H: np.ndarray) -> None:
-        """Add what a larger matrix (k', k') has in its rows from k on."""
+        """Append the rows from k on of a larger matrix (k', k')."""
         first, self.k = self.k, len(H)
         if self.k > len(self._room):
             self._move(first, H.dtype)
@@ -54,8 +55,11 @@ class GrowingMatrix:
         self._pool.map(stripe, _stripes(k), k * (k - first))
 
     def _move(self, first: int, dtype: np.dtype) -> None:
-        spare = max(LEAST, MORE * (self.k - first))
-        old, room = self._room, _with_room(self.k, dtype, spare)
+        """Copy the first rows and columns to an array with room for k and some more."""
+        policy = self.policy
+        most = max(policy.min_spare, policy.spare_per_new * (self.k - first))
+        size = self.k + min(int(policy.spare_share * self.k), most)
+        old, room = self._room, np.empty((size, size), dtype)
 
         def stripe(a: int, b: int) -> None:
             room[a:b, :first] = old[a:b, :first]
@@ -64,11 +68,6 @@ class GrowingMatrix:
         self._room = room
 
 
-def _with_room(k: int, dtype: np.dtype, most: int | None = None) -> np.ndarray:
-    """An empty matrix for k rows and columns and some more."""
-    size = k + int(SPARE * k) if most is None else k + min(int(SPARE * k), most)
-    return np.empty((size, size), dtype)
-
-
 def _stripes(n: int) -> list[tuple[int, int]]:
+    """Divide n rows into tasks."""
     return [(a, min(a + STRIPE, n)) for a in range(0, n, STRIPE)]

@@ -1,4 +1,4 @@
-"""Heuristics for row subsampling, precision and representation of the Hessian."""
+"""Rules for the rows, the precision and the representation of a Hessian."""
 
 from __future__ import annotations
 
@@ -12,36 +12,35 @@ __all__ = ["in_single_precision", "one_row_in", "too_wide"]
 
 
 def one_row_in(term: DataTerm, penalty: ElasticNetPenalty, policy: HessianPolicy) -> int:
-    """The rows of which one goes into a Hessian far from the end, 1 for all."""
+    """Return m if one row in m suffices for a Hessian far from the optimum, 1 for all rows."""
     if not penalty.l1[term.W].any():
         return 1
     if (term.entries / term.rows) ** 2 * term.rows < policy.min_pairs:
         return 1
-    return int(
-        np.clip(
-            term.effective_rows // (policy.rows_per_column * max(len(term.W), 1)),
-            1,
-            policy.max_subsampling,
-        )
-    )
+    rows = term.effective_rows // (policy.rows_per_column * max(len(term.W), 1))
+    return int(np.clip(rows, 1, policy.max_subsampling))
 
 
 def in_single_precision(term: DataTerm, lasso: bool, policy: HessianPolicy) -> bool:
-    """Whether a Hessian may be rounded to single precision.
+    """Return whether a Hessian may be rounded to single precision.
 
-    Under an ℓ1 penalty, which a matrix that is nearly singular does no harm, if the rows are
-    enough to tell the columns apart; small ones cost little in any precision.
+    It may under an ℓ1 penalty, to which a nearly singular matrix does no harm, if there are enough
+    rows to distinguish the columns. Small ones cost little in any precision.
     """
     k = len(term.W)
     return lasso and k > policy.max_double_columns and term.rows > policy.single_rows_per_column * k
 
 
 def too_wide(term: DataTerm, lasso: bool, free: bool, grouped: bool, policy: HessianPolicy) -> bool:
-    """Whether there are too many columns for a Gram matrix; models are by columns then.
+    """Return whether there are too many columns for a Gram matrix, so that an operator is used.
 
-    ``free`` is whether many have no penalty: then only the largest matrix is too large, as it is
-    solved with exactly. ``grouped`` is whether the curvature has rank-one terms, which descent by
-    columns sees one of.
+    Parameters
+    ----------
+    free : bool
+        Whether many columns have no penalty. Their systems are solved exactly, so only the largest
+        matrices are too large.
+    grouped : bool
+        Whether the curvature has rank-one terms, of which descent by columns sees only one.
     """
     k = len(term.W)
     if k <= policy.min_wide_columns or not term.columnar:

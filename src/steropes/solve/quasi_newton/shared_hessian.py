@@ -1,12 +1,14 @@
-"""One Hessian over the working set, which replicates and batches of a model share."""
+"""A Hessian over the working set that replicates and batches of a model share."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from ...backends.thread_pool import ThreadPool
+from .. import solver_policy as policies
 from ..data_term import CurvatureAt, DataTerm
 from ..optimality.certificate import floored_curvature
+from ..solver_policy import SolverPolicy
 from ..subproblem import ColumnMatrix, ColumnOperator, QuadraticModel, ReducedMatrix, SharedMatrix
 from .growable_matrix import GrowingMatrix
 from .hessian_modification import make_positive_definite
@@ -15,32 +17,41 @@ __all__ = ["SharedHessian"]
 
 
 class SharedHessian:
-    """The Hessian of one replicate at a point where it once was, over the working set.
+    """The Hessian of one replicate at an earlier point, over the working set.
+
+    Parameters
+    ----------
+    pool : ThreadPool
+    policy : SolverPolicy, optional
+        By default `steropes.solve.solver_policy.DEFAULT`.
 
     Attributes
     ----------
     ridge : (p,) array or None
-        What the models have on their diagonals, for a loss that is not convex: where its Hessian
-        is not positive with that, G is made so.
+        The ridge that models add to the diagonal. If the loss is not convex and its Hessian with
+        the ridge is not positive definite, G is modified.
     h : (k,) array
-        Its diagonal; of a matrix by columns at most, where it need not be exact.
+        The diagonal. Of a column operator it is an upper bound where it need not be exact.
     at : CurvatureAt or None
-        Whose Hessian it is.
+        The curvature from which the Hessian is computed.
     weight : float
-        Total row weight of that replicate.
+        Total row weight of the replicate.
     version : int
-        Counts the Hessians, and the changes of the working set.
+        Number of Hessians and of changes of the working set.
     count : int
-        Hessians computed so far.
+        Number of Hessians computed.
     thinned : bool
-        Whether it is of a part of the rows.
+        Whether only a part of the rows was used.
+    grouped : bool
+        Whether the curvature has rank-one terms.
     """
 
-    def __init__(self, pool: ThreadPool) -> None:
+    def __init__(self, pool: ThreadPool, policy: SolverPolicy | None = None) -> None:
         self.pool = pool
+        self.policy = policies.DEFAULT if policy is None else policy
         self._exact: GrowingMatrix | None = None
-        self._columns: ColumnOperator | None = None  # where the working set is too wide for it
-        self._positive: np.ndarray | None = None  # made of it where it is not
+        self._columns: ColumnOperator | None = None  # If the working set is too wide for a matrix.
+        self._positive: np.ndarray | None = None  # The modified matrix, if the loss is not convex.
         self.ridge: np.ndarray | None = None
         self.h = np.empty(0)
         self.at: CurvatureAt | None = None
@@ -48,30 +59,30 @@ class SharedHessian:
         self.version = 0
         self.count = 0
         self.thinned = False
-        self.grouped = False  # whether the curvature has rank-one terms
-        self._model: tuple[int, QuadraticModel] | None = None  # of a version
-        self._information: tuple[int, np.ndarray] | None = None  # the same
+        self.grouped = False
+        self._model: tuple[int, QuadraticModel] | None = None  # With its version.
+        self._information: tuple[int, np.ndarray] | None = None  # With its version.
 
     @property
     def known(self) -> bool:
-        """Whether there is one."""
+        """Whether a Hessian is available."""
         return self._exact is not None or self._columns is not None
 
     @property
     def by_columns(self) -> bool:
-        """Whether it is known by its columns alone."""
+        """Whether it is available as a column operator only."""
         return self._columns is not None
 
     @property
     def G(self) -> np.ndarray | None:
-        """The Hessian, (k, k), where it is an array."""
+        """The Hessian, (k, k), if it is an array."""
         if self._exact is None or self._positive is not None:
             return self._positive
         return self._exact.matrix
 
     @property
     def information(self) -> np.ndarray:
-        """The diagonal h, at least what is rounding of it; see `floored_curvature`."""
+        """The diagonal h, raised above its rounding error; see `floored_curvature`."""
         if not self.known or self.at is None:
             return self.h
         if self._information is None or self._information[0] != self.version:
@@ -82,33 +93,35 @@ class SharedHessian:
         self, term: DataTerm, at: CurvatureAt, lane: int, rough: bool, matrix: bool = True,
         exactly: np.ndarray | None = None,
     ) -> None:  # fmt: skip
-        """Take the curvature of a replicate as it stands, as an array or by its columns.
+        """Compute the Hessian from a replicate's curvature, as an array or a column operator.
 
-        ``exactly`` are the places of columns whose diagonal has to be exact; None for all.
+        ``exactly`` lists the places of columns whose diagonal must be exact; None means all.
         """
-        self._exact = self._positive = self._columns = None  # two need not be held
+        self._exact = self._positive = self._columns = None  # Freed before the next is allocated.
         self.at, self.weight = at, max(float(term.total[lane]), 1e-300)
         self.grouped = at.grouped
         if matrix:
-            self._exact = GrowingMatrix(at.matrix(rough=rough), self.pool)
-            self._made(term)
+            H = at.matrix(rough=rough)
+            self._exact = GrowingMatrix(H, self.pool, self.policy.hessian)
+            self._update_diagonal(term)
         else:
             self._take_columns(exactly)
-        self._changed()
+        self._count_change()
 
     def follow(self, term: DataTerm, rough: bool, exactly: np.ndarray | None = None) -> None:
-        """Grow with the working set, at the point where the Hessian was taken."""
+        """Extend the Hessian to the current working set, at the point where it was computed."""
         if self.at is None or len(self.h) == len(term.W):
             return
         if self._exact is not None:
             self._exact.grow(self.at.matrix(self._exact.k, rough))
-            self._made(term)
-            self._changed()
+            self._update_diagonal(term)
+            self._count_change()
         elif self._columns is not None:
             self._take_columns(exactly)
-            self._changed()
+            self._count_change()
 
     def _take_columns(self, exactly: np.ndarray | None) -> None:
+        """Use the column operator of the current working set."""
         assert self.at is not None
         self._columns = columns = self.at.by_columns()
         assert columns is not None
@@ -121,14 +134,14 @@ class SharedHessian:
         self.h = floored_curvature(h, self.at.uncentred())
 
     def forget(self) -> None:
-        """Drop the matrix, which is to be computed again anyway; its diagonal stays."""
+        """Drop a Hessian that will be computed again; its diagonal remains."""
         self._exact = self._positive = self._columns = self.at = None
 
-    def _made(self, term: DataTerm) -> None:
+    def _update_diagonal(self, term: DataTerm) -> None:
+        """Modify the matrix if the loss is not convex, and take the diagonal."""
         assert self._exact is not None
         assert self.at is not None
-        H = self._exact.matrix
-        G = self.usable(term, self.at, H, self.ridge)
+        G = self.usable(term, self.at, self._exact.matrix, self.ridge)
         self._positive = None if self.at.convex else G
         self.h = np.diagonal(G).astype(np.float64)
 
@@ -136,30 +149,33 @@ class SharedHessian:
     def usable(
         term: DataTerm, at: CurvatureAt, H: np.ndarray, ridge: np.ndarray | None
     ) -> np.ndarray:
-        """The Hessian of a loss that is perhaps not convex as one for a model."""
+        """Return a Hessian that a model can use, modified if the loss is not convex."""
         if at.convex:
             return H
         added = np.zeros(len(H)) if ridge is None else ridge[term.W]
         return make_positive_definite(H, added, at.uncentred())
 
-    def _changed(self) -> None:
+    def _count_change(self) -> None:
+        """Count a computation and a new version."""
         self.count += 1
         self.version += 1
 
     def model(self, free: np.ndarray) -> QuadraticModel:
-        """The quadratic model, ``free`` (k,) being the columns without penalty."""
+        """Return the quadratic model; ``free`` (k,) marks the columns without penalty."""
         if not self.known:
             raise RuntimeError("there is no Hessian to make a model of")
         version, model = (-1, None) if self._model is None else self._model
         if model is None or version != self.version or not np.array_equal(model.free, free):
-            last = None if model is None else model.factors  # still near enough, perhaps
-            model = QuadraticModel(self._coordinates(free), last)
+            last = None if model is None else model.factors  # They may still be good enough.
+            model = QuadraticModel(self._matrix(free), last)
             self._model = self.version, model
         return model
 
-    def _coordinates(self, free: np.ndarray) -> ReducedMatrix:
+    def _matrix(self, free: np.ndarray) -> ReducedMatrix:
+        """Return the Hessian as the matrix of a quadratic model."""
+        policy = self.policy.subproblem
         if self._columns is not None:
-            return ColumnMatrix(self._columns, free)
+            return ColumnMatrix(self._columns, free, policy)
         assert self._exact is not None
         rows = self._exact.rows if self._positive is None else self._positive
-        return SharedMatrix(rows, free, self.pool)
+        return SharedMatrix(rows, free, self.pool, policy)

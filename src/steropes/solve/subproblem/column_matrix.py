@@ -12,13 +12,12 @@ from ...backends.thread_pool import ThreadPool
 from .coordinate_sweeps import own_terms
 from .low_rank import LowRank
 from .preconditioners.correlated_pairs import allocate_squares
-from .reduced_matrix import ReducedMatrix, Sweeps
+from .reduced_matrix import ROUNDING, ReducedMatrix, Sweeps
+from .subproblem_policy import PreconditionerPolicy, SubproblemPolicy
 
 __all__ = ["ColumnMatrix", "ColumnOperator"]
 
-SOLVABLE = 100  # Support size from which exact solutions are too expensive.
 REGULAR = 1e-8  # Added to a unit diagonal to make a singular part regular.
-ROUNDING = 1e-7  # Share of a column's curvature below which the remainder is rounding error.
 
 
 class ColumnOperator(Protocol):
@@ -56,7 +55,7 @@ class ColumnOperator(Protocol):
         """
 
     def strong_pairs(
-        self, Y: np.ndarray, size: np.ndarray, known: int
+        self, Y: np.ndarray, size: np.ndarray, known: int, policy: PreconditionerPolicy
     ) -> tuple[np.ndarray, np.ndarray]:
         """Find strong pairs under this matrix less Y'Y (M, k); see `ReducedMatrix.strong_pairs`."""
 
@@ -76,9 +75,12 @@ class ColumnMatrix(ReducedMatrix):
     columns : ColumnOperator
     free : (k,) bool array
         Columns without any penalty.
+    policy : SubproblemPolicy, optional
     """
 
-    def __init__(self, columns: ColumnOperator, free: np.ndarray) -> None:
+    def __init__(
+        self, columns: ColumnOperator, free: np.ndarray, policy: SubproblemPolicy | None = None
+    ) -> None:
         self.columns = columns
 
         def rows(f: np.ndarray) -> np.ndarray:
@@ -86,7 +88,8 @@ class ColumnMatrix(ReducedMatrix):
             one[f, np.arange(len(f))] = 1.0
             return columns.times(one).T
 
-        super().__init__(columns.h, free, rows, columns.pool)
+        policy = SubproblemPolicy() if policy is None else policy
+        super().__init__(columns.h, free, rows, columns.pool, policy)
 
     @property
     def dense(self) -> None:
@@ -95,7 +98,7 @@ class ColumnMatrix(ReducedMatrix):
     @property
     def solvable(self) -> int:
         """See `ReducedMatrix.solvable`."""
-        return SOLVABLE
+        return self.policy.max_exact_support_by_columns
 
     @property
     def rounding(self) -> float:
@@ -135,7 +138,7 @@ class ColumnMatrix(ReducedMatrix):
 
     def strong_pairs(self, size: np.ndarray, known: int) -> tuple[np.ndarray, np.ndarray]:
         """See `ReducedMatrix.strong_pairs`."""
-        return self.columns.strong_pairs(self.Y, size, known)
+        return self.columns.strong_pairs(self.Y, size, known, self.policy.preconditioner)
 
     def correlations(self, of: np.ndarray) -> tuple[np.ndarray, ...]:
         """See `ReducedMatrix.correlations`."""

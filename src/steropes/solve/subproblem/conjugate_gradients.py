@@ -13,9 +13,7 @@ from ...backends.tall_reductions import column_any, column_sum, columns
 from .low_rank import LowRank
 from .reduced_matrix import ReducedMatrix
 
-__all__ = ["ITERATIONS", "support_steps"]
-
-ITERATIONS = 16  # Largest number of conjugate gradient iterations.
+__all__ = ["support_steps"]
 
 
 def support_steps(
@@ -53,7 +51,7 @@ def support_steps(
     rz = column_sum(r * z)
     aim = np.square(exact) * rz
     iterations = 0
-    while iterations < ITERATIONS:
+    while iterations < shared.policy.max_iterations:
         go = (rz > aim) & column_any(np.abs(r) > enough)
         if not go.all():
             P[:, at], HP[:, at] = p, Hp

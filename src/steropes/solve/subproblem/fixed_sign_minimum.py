@@ -14,9 +14,8 @@ from scipy import linalg
 from .low_rank import LowRank
 from .reduced_matrix import ReducedMatrix
 
-__all__ = ["WORK", "cholesky_solve", "fixed_sign_minimum"]
+__all__ = ["cholesky_solve", "fixed_sign_minimum"]
 
-WORK = 2e9  # Total cubed size of the systems that are solved in a row.
 SINGULAR = 1e-7  # Smallest pivot, relative to a unit diagonal, of a matrix that counts as regular.
 
 
@@ -50,7 +49,7 @@ def fixed_sign_minimum(
     y, slope = y.copy(), slope.copy()
     added = shared.rounding
     signs = np.sign(y)
-    left = WORK
+    left = shared.policy.max_exact_work
     first = np.flatnonzero((y != 0) | (l1 == 0))
     # The matrix of the first support, of which later ones are subsets.
     A = _matrix(shared, low, l2, first)

@@ -29,27 +29,6 @@ from .reduced_matrix import Part, ReducedMatrix
 
 __all__ = ["Minimiser", "ModelBatch"]
 
-EXACT = 5  # Rounds after which slopes are recomputed to remove accumulated rounding errors.
-ROUNDS = 40  # Largest number of rounds of a sweep and a Newton step.
-READY = 0.02  # A Newton step that starts from a smaller violation is solved to the tolerance.
-# A Newton step is taken if more sweeps than this would be needed at the last contraction.
-SWEEPS = 6
-SWEEPS_ALONE = 2  # The same for a single replicate, whose sweeps share no work with others.
-SLOW = 0.5  # If a round with a Newton step contracts less than this, the system is solved exactly.
-DEAR = 150  # Supports above this size are expensive to solve exactly.
-# If the violation is below this share of the first one, an expensive solution is skipped.
-EASY = 0.7
-PATIENCE = 2  # Slow rounds in a row after which an expensive system is solved exactly after all.
-# Coordinates below this share of the largest violation wait for the next Newton step.
-RESTS = 0.3
-WORTH = 0.35  # Share of the coordinates above which products use the whole matrix.
-CUTS = 5  # Times that a Newton step is shortened.
-SHORTER = 0.4  # Factor of each shortening.
-# If what stops at zero is larger than the step by this factor, its product is recomputed.
-FAR = 4.0
-CLOSE = 0.5  # Share of the tolerance below which a residual is small enough.
-ROUGH, FINE = 0.2, 1e-3  # Bounds of the relative residual to which a Newton step is solved.
-
 
 @dataclass
 class ModelBatch:
@@ -109,7 +88,7 @@ class Minimiser:
         alone: bool = False,
     ) -> None:
         self.shared, self.m, self.factors, self.at = shared, models, factors, at
-        self.alone = alone
+        self.alone, self.policy = alone, shared.policy
         self._part: Part | None = None  # The submatrix of the supports.
         if start is None:
             self.y = models.y.copy()
@@ -123,38 +102,38 @@ class Minimiser:
 
     def run(self) -> np.ndarray:
         """Return y − y₀ at the minimum, or where further rounds are not worthwhile."""
-        m = self.m
+        m, policy = self.m, self.policy
         first = self._violation()
         violation = np.full(self.y.shape[1], np.inf)  # At least one sweep is made.
         settled = violation  # The violation before the last Newton step.
         share, stalls = 0.0, np.zeros(len(first), np.int64)
-        for r in range(ROUNDS):
+        for r in range(policy.max_rounds):
             live = violation > m.tolerance
             if not live.any():
                 break
             self._sweep(live, share * np.where(np.isfinite(violation), violation, 0.0))
-            if r % EXACT == EXACT - 1:
+            if (r + 1) % policy.refresh_rounds == 0:
                 self._refresh()
             before, violation = violation, self._violation()
             live = violation > m.tolerance
             if not live.any():
                 break
-            most = SWEEPS if len(live) > 1 else SWEEPS_ALONE
+            most = policy.max_sweeps if len(live) > 1 else policy.max_sweeps_alone
             if (_sweeps_left(before[live], violation[live], m.tolerance[live]) > most).any():
-                stalled = live & (violation > SLOW * settled)
+                stalled = live & (violation > policy.slow_contraction * settled)
                 settled = violation
                 stalls = np.where(stalled, stalls + 1, 0)
                 dear = self._expensive(stalled)
                 if not self._exactly_solvable(stalled):
                     self._newton(live, violation)
-                elif dear and (violation <= EASY * first)[live].all():
+                elif dear and (violation <= policy.sufficient_share * first)[live].all():
                     break  # The rest costs more than another step of the driver.
-                elif dear and stalls.max() < PATIENCE:
+                elif dear and stalls.max() < policy.slow_rounds:
                     self._newton(live, violation)
                 else:
                     self._minimise_exactly(stalled)
                 violation = self._violation()
-                share = RESTS
+                share = policy.resting_share
         return self.y - self.m.y
 
     def _zero_flat_coordinates(self) -> None:
@@ -195,9 +174,11 @@ class Minimiser:
 
         Its accuracy depends on how well the signs are known.
         """
-        lanes = np.flatnonzero(live)
-        through = np.clip(CLOSE * self.m.tolerance[lanes] / violation[lanes], FINE, ROUGH)
-        exact = np.where(violation[lanes] < READY, through, ROUGH)
+        lanes, policy = np.flatnonzero(live), self.policy
+        rough, fine = policy.rough_residual, policy.fine_residual
+        wanted = policy.residual_share * self.m.tolerance[lanes] / violation[lanes]
+        through = np.clip(wanted, fine, rough)
+        exact = np.where(violation[lanes] < policy.ready_violation, through, rough)
         step, change = self._support_step(lanes, exact)
         if len(lanes) < self.y.shape[1]:
             p, Hp = np.zeros(self.y.shape), np.zeros(self.y.shape)
@@ -207,7 +188,7 @@ class Minimiser:
 
     def _support_step(self, lanes: np.ndarray, exact: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Compute Newton steps (k, len(lanes)) of some replicates and changes of the slopes."""
-        m, y = self.m, self.y
+        m, y, policy = self.m, self.y, self.policy
         own, l1, l2, h = (columns(x, lanes) for x in (y, m.l1, m.l2, self.h))
         support = ((own != 0) | (l1 == 0)) & (h > 0)
         union = np.flatnonzero(row_any(support))
@@ -216,7 +197,7 @@ class Minimiser:
         size = row_min(np.abs(y)) * np.sqrt(np.maximum(row_max(self.h), 0.0))
         mine = self.at, support, size, l2
         self.factors.prepare(*mine, alone=self.alone)
-        self._part = part = self.shared.taken(union, self._part, WORTH)
+        self._part = part = self.shared.taken(union, self._part, policy.max_support_share)
         whole = len(part.at) == len(y)
 
         def here(x: np.ndarray) -> np.ndarray:
@@ -226,13 +207,13 @@ class Minimiser:
         support, l2, low = here(support), here(l2), m.low.lanes(lanes)
         step, change, iterations = support_steps(
             part.shared, low if whole else low.only(part.at), l2, support,
-            -here(slopes + l1 * np.sign(own)), CLOSE * m.tolerance[lanes] * here(unit),
+            -here(slopes + l1 * np.sign(own)),
+            policy.residual_share * m.tolerance[lanes] * here(unit),
             self.factors.inverse(here(self.at), support, l2, here(h)), exact,
         )  # fmt: skip
         # Iterations are converted to those of a rough solution, as they are proportional to digits.
-        self.factors.record_iterations(
-            round(iterations * np.log(ROUGH) / np.log(exact.min())), *mine
-        )
+        rough = iterations * np.log(policy.rough_residual) / np.log(exact.min())
+        self.factors.record_iterations(round(rough), *mine)
         if whole:
             return step, change
         p = np.zeros(own.shape)
@@ -249,7 +230,7 @@ class Minimiser:
 
     def _expensive(self, lanes: np.ndarray) -> bool:
         """Return whether exact solutions take longer than the rest of a driver's step."""
-        return self._size(lanes) > DEAR
+        return self._size(lanes) > self.policy.dear_support
 
     def _minimise_exactly(self, lanes: np.ndarray) -> None:
         """Minimise some replicates' models exactly for their current signs."""
@@ -282,12 +263,13 @@ class Minimiser:
         chosen = np.zeros(y.shape)
         change = np.zeros(y.shape)  # Change of the slopes.
         waiting = live.copy()
-        for _ in range(CUTS):
+        for _ in range(self.policy.max_cuts):
             new = y + step * p
             new[(new * y < 0) & (m.l1 > 0)] = 0.0
             D, whole = np.where(waiting, new - y, 0.0), np.where(waiting, step, 0.0)
             stopped = np.where(new == 0.0, D - whole * p, 0.0)
-            if np.abs(stopped).max(initial=0.0) > FAR * np.abs(D).max(initial=0.0):
+            largest = self.policy.max_cancellation * np.abs(D).max(initial=0.0)
+            if np.abs(stopped).max(initial=0.0) > largest:
                 # The difference of two long steps would consist of rounding errors.
                 HD = self._product(D, everyone)
             else:
@@ -301,7 +283,7 @@ class Minimiser:
             waiting &= ~good
             if not waiting.any():
                 break
-            step = step * SHORTER
+            step = step * self.policy.cut_factor
         gone = chosen == -y
         self.y = y + chosen
         self.y[gone] = 0.0

@@ -16,12 +16,6 @@ from .reduced_matrix import Part, ReducedMatrix
 
 __all__ = ["QuadraticModel"]
 
-# Coordinates at zero are included from the start if their slope exceeds this share of λ.
-NEAR = 0.9
-ROUNDS = 8  # Times at most that violating coordinates are added and the search is repeated.
-WHOLE = 0.6  # Share of the coordinates above which a submatrix is no cheaper than the whole matrix.
-PRECISION = 0.1  # Relative residual of a system whose solution is needed to first order only.
-
 
 class QuadraticModel:
     """Models  g'd + ½ d'Hd + Σ l1|β+d| + ½ Σ l2 (β+d)²  with H = ΣGΣ and low-rank terms.
@@ -126,11 +120,12 @@ class QuadraticModel:
     ) -> np.ndarray:  # fmt: skip
         """Approximate the steps of `minimize` from β = 0 if columns with a λ stay at zero.
 
-        The linear system is solved to a relative residual of `PRECISION`, or to the tolerance.
+        The linear system is solved to ``policy.linear_residual``, or to the tolerance.
         """
         models, own = self._models(sigma, g, beta, l1, l2, unit, tolerance, low)
         search = Minimiser(self.shared, models, self.factors, np.arange(len(g)), alone=alone)
-        return self.shared.back(search.linear_step(PRECISION) / own, sigma)
+        step = search.linear_step(self.shared.policy.linear_residual)
+        return self.shared.back(step / own, sigma)
 
     def _models(
         self, sigma: np.ndarray, g: np.ndarray, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray,
@@ -154,13 +149,15 @@ class QuadraticModel:
 
     def _search(self, m: ModelBatch, alone: bool) -> np.ndarray:
         """Minimise over relevant coordinates, adding others until none violates its condition."""
-        k = len(m.g)
-        live = (m.y != 0) | (m.l1 == 0) | (np.abs(m.g + m.l2 * m.y) > NEAR * m.l1)
+        k, policy = len(m.g), self.shared.policy
+        near = np.abs(m.g + m.l2 * m.y) > policy.near_share * m.l1
+        live = (m.y != 0) | (m.l1 == 0) | near
         some = row_any(live)
         D = np.zeros(m.g.shape)
         started = False
-        for _ in range(ROUNDS):
-            self._part = self.shared.taken(np.flatnonzero(some), self._part, WHOLE)
+        for _ in range(policy.max_searches):
+            wanted = np.flatnonzero(some)
+            self._part = self.shared.taken(wanted, self._part, policy.max_part_share)
             at, shared = self._part
             start = D[at] if started else None
             search = Minimiser(shared, m.only(at), self.factors, at, start, alone)

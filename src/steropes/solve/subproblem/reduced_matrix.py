@@ -12,11 +12,12 @@ from scipy import linalg
 
 from ...backends.thread_pool import ThreadPool
 from .low_rank import LowRank
+from .subproblem_policy import SubproblemPolicy
 
-__all__ = ["MatrixEntries", "Part", "ReducedMatrix", "Sweeps"]
+__all__ = ["ROUNDING", "MatrixEntries", "Part", "ReducedMatrix", "Sweeps"]
 
-FEW = 32  # Largest number of unpenalised columns that are eliminated.
-SPARE = 1.3  # A larger submatrix is reused if it has at most this many coordinates per wanted one.
+# Share of `ReducedMatrix.whole` below which single precision leaves only rounding error.
+ROUNDING = 1e-7
 
 
 class Sweeps(Protocol):
@@ -42,7 +43,7 @@ class MatrixEntries(Protocol):
 
     Attributes
     ----------
-    k, diagonal, whole, pool
+    k, diagonal, whole, pool, policy
         As in `ReducedMatrix`.
     """
 
@@ -50,6 +51,7 @@ class MatrixEntries(Protocol):
     diagonal: np.ndarray
     whole: np.ndarray
     pool: ThreadPool
+    policy: SubproblemPolicy
 
     def lower_part(self, at: np.ndarray, size: np.ndarray, out: np.ndarray) -> None:
         """Fill ``out`` (n, m) with rows ``at`` and the first m columns, in units of ``size``.
@@ -82,6 +84,8 @@ class ReducedMatrix(ABC):
     rows : callable
         Takes row numbers f and returns these rows of G in double precision, (len(f), k).
     pool : ThreadPool
+    policy : SubproblemPolicy
+        Tuning parameters of everything that uses the matrix.
 
     Attributes
     ----------
@@ -100,11 +104,12 @@ class ReducedMatrix(ABC):
 
     def __init__(
         self, whole: np.ndarray, free: np.ndarray, rows: Callable[[np.ndarray], np.ndarray],
-        pool: ThreadPool,
+        pool: ThreadPool, policy: SubproblemPolicy,
     ) -> None:  # fmt: skip
         self.whole, self.free, self.pool, self.k = whole, free, pool, len(whole)
+        self.policy = policy
         f = np.flatnonzero(free)
-        if len(f) > FEW or len(f) == self.k:
+        if len(f) > policy.max_eliminated or len(f) == self.k:
             f = f[:0]
         self.L, Y = np.empty((0, 0)), np.zeros((0, self.k))
         if len(f):
@@ -184,7 +189,7 @@ class ReducedMatrix(ABC):
         mine = self.eliminated.copy()
         mine[at] = True
         at = np.flatnonzero(mine)
-        if last is not None and len(last.at) <= SPARE * len(at):
+        if last is not None and len(last.at) <= self.policy.reusable_share * len(at):
             mine[last.at] = False
             if not mine.any():
                 return last

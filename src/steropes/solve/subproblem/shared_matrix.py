@@ -10,20 +10,17 @@ from ...backends.tall_reductions import column_max, row_any
 from ...backends.thread_pool import ThreadPool
 from . import dense_products
 from .coordinate_sweeps import PanelSweeps, SingleSweeps
+from .dense_products import STRIPE
 from .low_rank import LowRank
 from .preconditioners.correlated_pairs import allocate_squares, collect_pairs
 from .reduced_matrix import ReducedMatrix, Sweeps
+from .subproblem_policy import SubproblemPolicy
 
 __all__ = ["SharedMatrix", "as_precision"]
 
-STRIPE = 256  # Number of matrix rows in one task.
-MOST = 0.7  # Share of nonzero coordinates up to which a product reads only their rows.
-SOLVABLE = 794  # Support size from which exact solutions are too expensive.
 REGULAR = 1e-8  # Added to a unit diagonal to make a singular matrix regular.
 # The same in single precision, whose rounding can make the matrix indefinite.
 REGULAR_SINGLE = 1e-5
-LONG = 3000  # Coordinates of one replicate from which its changes are propagated by all threads.
-ALONE = 0.9  # The same share for a single replicate.
 
 
 def as_precision(x: np.ndarray, dtype: np.dtype | type) -> tuple[np.ndarray, np.ndarray]:
@@ -43,13 +40,18 @@ class SharedMatrix(ReducedMatrix):
     free : (k,) bool array
         Columns without any penalty.
     pool : ThreadPool
+    policy : SubproblemPolicy, optional
     """
 
-    def __init__(self, G: np.ndarray, free: np.ndarray, pool: ThreadPool) -> None:
+    def __init__(
+        self, G: np.ndarray, free: np.ndarray, pool: ThreadPool,
+        policy: SubproblemPolicy | None = None,
+    ) -> None:  # fmt: skip
         self.rows = G
         self.G = G = G[:, : len(G)]
         whole = np.diagonal(G).astype(np.float64)
-        super().__init__(whole, free, lambda f: G[f].astype(np.float64), pool)
+        policy = SubproblemPolicy() if policy is None else policy
+        super().__init__(whole, free, lambda f: G[f].astype(np.float64), pool, policy)
 
     @property
     def dense(self) -> SharedMatrix:
@@ -59,7 +61,7 @@ class SharedMatrix(ReducedMatrix):
     @property
     def solvable(self) -> int:
         """See `ReducedMatrix.solvable`."""
-        return SOLVABLE
+        return self.policy.max_exact_support
 
     @property
     def rounding(self) -> float:
@@ -68,7 +70,7 @@ class SharedMatrix(ReducedMatrix):
 
     def sweeps(self, low: LowRank) -> Sweeps:
         """See `ReducedMatrix.sweeps`."""
-        if low.U.shape[2] == 1 and self.k < LONG:
+        if low.U.shape[2] == 1 and self.k < self.policy.min_panel_columns:
             return SingleSweeps(self, low)
         return PanelSweeps(self, low)
 
@@ -78,7 +80,9 @@ class SharedMatrix(ReducedMatrix):
         z, size = as_precision(x, G.dtype)
         z[f] = 0.0
         some = np.flatnonzero(row_any(z))
-        if len(some) > (MOST if x.shape[1] > 1 else ALONE) * self.k:
+        policy = self.policy
+        share = policy.max_read_share if x.shape[1] > 1 else policy.max_read_share_alone
+        if len(some) > share * self.k:
             out = dense_products.times(self.rows, z, self.pool)
         else:
             out = dense_products.transposed_times(self.rows, z[some], self.pool, (0, self.k), some)
@@ -178,7 +182,8 @@ class SharedMatrix(ReducedMatrix):
             return count
 
         stripes = [(a, min(a + STRIPE, self.k)) for a in range(known, self.k, STRIPE)]
-        return collect_pairs(some, stripes, self.pool, (self.k - known) * self.k // 2)
+        work = (self.k - known) * self.k // 2
+        return collect_pairs(some, stripes, self.pool, work, self.policy.preconditioner)
 
     def correlations(self, of: np.ndarray) -> tuple[np.ndarray, ...]:
         """Return nothing, because entries can be looked up."""

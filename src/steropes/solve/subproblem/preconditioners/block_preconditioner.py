@@ -12,14 +12,12 @@ import numpy as np
 from ....backends.cpu.block_cholesky import factor_blocks, merge, solve_blocks
 from ....backends.tall_reductions import columns
 from ....backends.thread_pool import balanced_chunks
-from ..reduced_matrix import ReducedMatrix
+from ..reduced_matrix import ROUNDING, ReducedMatrix
 
 __all__ = ["BlockPreconditioner", "ColumnBlocks"]
 
-MOST = 64  # Largest number of columns in a block.
 # Smallest unexplained share of a column within its block, which keeps equal columns regular.
 LEAST = 1e-4
-ROUNDING = 1e-7  # Share of a column's curvature below which the remainder is rounding error.
 CHUNKS = 8  # Number of groups of blocks that are factored in parallel.
 
 
@@ -50,13 +48,18 @@ class ColumnBlocks:
             count[:known] = np.bincount(last.of, minlength=known)
         size = np.where(_firm(shared), shared.diagonal, np.inf) ** -0.5
         pairs, strength = shared.strong_pairs(size, known)
-        merge(pairs, np.argsort(-strength, kind="stable"), self.of, count, MOST)
+        merge(pairs, np.argsort(-strength, kind="stable"), self.of, count, _max_columns(shared))
         self.correlations = shared.correlations(self.of)
         self._of_columns = shared.dense is None
 
     def covers(self, shared: ReducedMatrix) -> bool:
         """Return whether the blocks cover all coordinates of a matrix of the same kind."""
         return len(self.of) >= shared.k and self._of_columns == (shared.dense is None)
+
+
+def _max_columns(shared: ReducedMatrix) -> int:
+    """Return the largest number of columns in a block."""
+    return shared.policy.preconditioner.max_block_columns
 
 
 def _firm(shared: ReducedMatrix) -> np.ndarray:
@@ -101,14 +104,15 @@ class BlockPreconditioner:
             there = np.add.reduceat(support[where], first, axis=0, dtype=np.int64)
         room = there * (there + 1) // 2
         places = np.cumsum(room).reshape(room.shape) - room
-        self.L, self._local = np.empty(int(room.sum())), np.empty(MOST, np.int64)
+        most = _max_columns(shared)
+        self.L, self._local = np.empty(int(room.sum())), np.empty(most, np.int64)
         ridge = np.ascontiguousarray(ridge)
         begins, squares = shared.squares(at[where], self.starts, blocks.correlations)
 
         def factor(c0: int, c1: int) -> None:
             factor_blocks(
                 squares, begins, self.starts, c0, c1, where, support, ridge, LEAST, places, self.L,
-                np.empty(MOST, np.int64),
+                np.empty(most, np.int64),
             )  # fmt: skip
 
         work = np.concatenate([[0], np.cumsum((there.astype(float) ** 3).sum(axis=1))])

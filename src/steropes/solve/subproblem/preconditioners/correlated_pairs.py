@@ -7,17 +7,15 @@ from collections.abc import Callable
 import numpy as np
 
 from ....backends.thread_pool import ThreadPool
+from ..subproblem_policy import PreconditionerPolicy
 
-__all__ = ["STRONG", "allocate_squares", "collect_pairs"]
-
-STRONG = 0.2  # Two columns whose correlation exceeds this are joined in a block.
-PAIRS = 32  # Room for pairs, per column; with more pairs the least correlation is raised.
-EQUAL = 0.99  # The least correlation is not raised beyond this.
+__all__ = ["allocate_squares", "collect_pairs"]
 
 
 def collect_pairs(
-    some: Callable[..., int], stripes: list[tuple[int, int]], pool: ThreadPool, work: int
-) -> tuple[np.ndarray, np.ndarray]:
+    some: Callable[..., int], stripes: list[tuple[int, int]], pool: ThreadPool, work: int,
+    policy: PreconditionerPolicy,
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """Collect pairs (n, 2) and their strengths (n,) over all stripes.
 
     Parameters
@@ -28,11 +26,11 @@ def collect_pairs(
     """
 
     def found(a: int, b: int) -> tuple[np.ndarray, np.ndarray]:
-        room, least = PAIRS * (b - a), STRONG
+        room, least = policy.pairs_per_column * (b - a), policy.strong_correlation
         pairs, strength = np.empty((room, 2), np.int64), np.empty(room)
         while True:
             count = some(a, b, least, pairs, strength)
-            if count <= room or least > EQUAL:
+            if count <= room or least > policy.max_correlation:
                 count = min(count, room)
                 return pairs[:count].copy(), strength[:count].copy()
             least **= 0.5  # Too many pairs make no useful blocks, so only the strongest are kept.

@@ -14,26 +14,15 @@ from typing import NamedTuple
 import numpy as np
 
 from ....backends.tall_reductions import column_any, row_any
-from ..reduced_matrix import MatrixEntries
+from ..reduced_matrix import ROUNDING, MatrixEntries
 from ..shared_matrix import as_precision
 from .inactive_columns import InactiveColumns, InactiveColumnsCache
 from .partial_cholesky import Cholesky
 
 __all__ = ["FactorPreconditioner"]
 
-# Largest number of columns in a factor, those with the most curvature; others use the diagonal.
-MOST = 20_000
 JITTER = 1e-5  # Added to the factor's unit diagonal, because nested columns may be equal.
-# Share of a column's curvature below which single precision leaves only rounding error.
-ROUNDING = 1e-7
-# Share of the common columns that are not eliminated, as their small coefficients may vanish.
-LIKELY = 0.1
-SPARE = 0.1  # Extra room for columns, relative to the number of columns.
-SAME = 1e-3  # Relative change of the diagonal beyond which the factor belongs to another matrix.
-LACKS = 0.15  # Largest share of the eliminated columns that a replicate may lack.
 LEAST = 1e-3  # Smallest unexplained share of a column, below which rounding dominates.
-EXACT = 0.8  # For one replicate alone, at least this share of its support must be eliminated.
-FEW = 16  # A replicate may lack this many columns in any case, or a quarter of them.
 
 
 class System(NamedTuple):
@@ -70,28 +59,30 @@ class FactorPreconditioner:
     def __init__(
         self, shared: MatrixEntries, support: np.ndarray, size: np.ndarray, ridge: np.ndarray
     ) -> None:
+        self.policy = policy = shared.policy.preconditioner
+        most = policy.max_factor_columns
         some = row_any(support)
         # The remainder of a column after elimination may be rounding error and is no usable unit.
         some &= shared.diagonal + ridge > ROUNDING * shared.whole
-        if np.count_nonzero(some) > MOST:
+        if np.count_nonzero(some) > most:
             h = np.where(some, shared.diagonal, -np.inf)
-            some[np.argpartition(-h, MOST)[MOST:]] = False
+            some[np.argpartition(-h, most)[most:]] = False
         core = np.flatnonzero(some & support.all(axis=1))
         core = core[np.argsort(-size[core], kind="stable")]
         # A single replicate has all columns of its support.
-        likely = LIKELY if support.shape[1] > 1 else 0.0
-        core = core[: len(core) - int(likely * len(core))]
+        doubtful = policy.doubtful_share if support.shape[1] > 1 else 0.0
+        core = core[: len(core) - int(doubtful * len(core))]
         some[core] = False
         self.at, self.m = np.concatenate([core, np.flatnonzero(some)]), len(core)
         n, m = len(self.at), self.m
-        self._room = np.zeros((n + int(SPARE * n) + 1, m), np.float32)
+        self._room = np.zeros((n + int(policy.spare_share * n) + 1, m), np.float32)
         self._size = np.sqrt(shared.diagonal + ridge)[self.at]
         A = self._room[:n]
         shared.lower_part(self.at, self._size, A)
         A[np.arange(m), np.arange(m)] = 1.0 + JITTER
         self.factor = Cholesky(A, shared.pool)
         self._rest = _unexplained_share(A[m:])
-        self._corrections = InactiveColumnsCache(self.factor)
+        self._corrections = InactiveColumnsCache(self.factor, self.policy)
         self._arrays_shared = False  # Whether others use the same arrays.
 
     @classmethod
@@ -107,7 +98,7 @@ class FactorPreconditioner:
     def fork(self) -> FactorPreconditioner:
         """Return a copy for another user, which can be extended independently."""
         out = copy.copy(self)
-        out._corrections = InactiveColumnsCache(out.factor)
+        out._corrections = InactiveColumnsCache(out.factor, out.policy)
         out._arrays_shared = self._arrays_shared = True
         return out
 
@@ -119,7 +110,8 @@ class FactorPreconditioner:
         With ``alone`` it must be exact except for a few columns.
         """
         core, live = self.at[: self.m], column_any(support)
-        if alone and self.m < EXACT * np.count_nonzero(support):
+        most = self.policy.max_factor_columns
+        if alone and self.m < self.policy.min_exact_share * np.count_nonzero(support):
             return False
         lacking = (~support[core][:, live]).sum(axis=0).max(initial=0)
         if lacking > self._most_lacking:
@@ -128,9 +120,9 @@ class FactorPreconditioner:
         missing[self.at] = False
         new = np.flatnonzero(missing)
         new = new[shared.diagonal[new] + ridge[new] > ROUNDING * shared.whole[new]]
-        if len(new) == 0 or len(self.at) == MOST:
+        if len(new) == 0 or len(self.at) == most:
             return True
-        if len(self.at) + len(new) > min(len(self._room), MOST):
+        if len(self.at) + len(new) > min(len(self._room), most):
             return False
         if self.was_made_of(shared, ridge):
             self._extend(shared, new, ridge)
@@ -139,12 +131,13 @@ class FactorPreconditioner:
     def was_made_of(self, shared: MatrixEntries, ridge: np.ndarray) -> bool:
         """Return whether the factor was made of this matrix, or of one with the same diagonal."""
         h = (shared.diagonal + ridge)[self.at]
-        return bool((np.abs(h - self._size**2) <= SAME * h).all())
+        return bool((np.abs(h - self._size**2) <= self.policy.same_diagonal * h).all())
 
     @property
     def _most_lacking(self) -> float:
         """The largest number of eliminated columns that a replicate may lack."""
-        return max(LACKS * self.m, min(FEW, self.m // 4))
+        least = min(self.policy.min_lacking, self.m // 4)
+        return max(self.policy.max_lacking_share * self.m, least)
 
     def _extend(self, shared: MatrixEntries, new: np.ndarray, ridge: np.ndarray) -> None:
         """Add columns to those that are not eliminated."""
@@ -152,7 +145,7 @@ class FactorPreconditioner:
         if self._arrays_shared:
             self._room, self._arrays_shared = self._room.copy(), False
             self.factor = copy.copy(self.factor)
-            self._corrections = InactiveColumnsCache(self.factor)
+            self._corrections = InactiveColumnsCache(self.factor, self.policy)
         at, size = self.at, self._size
         self.at = np.concatenate([at, new])
         self._size = np.concatenate([size, np.sqrt(shared.diagonal + ridge)[new]])

@@ -11,13 +11,11 @@ from __future__ import annotations
 import numpy as np
 from scipy import linalg
 
+from ..subproblem_policy import PreconditionerPolicy
 from .partial_cholesky import Cholesky
 
 __all__ = ["InactiveColumns", "InactiveColumnsCache"]
 
-KEPT = 24  # Number of replicates' bases that are kept.
-# Number of columns of L⁻¹ that are kept beyond those in use, relative to the eliminated columns.
-UNITS = 0.25
 TOGETHER = 64  # Number of basis columns that start at the same row.
 
 Block = tuple[int, np.ndarray]  # Columns as their first row and the rows from there on.
@@ -85,10 +83,11 @@ class InactiveColumnsCache:
     Parameters
     ----------
     factor : Cholesky
+    policy : PreconditionerPolicy, optional
     """
 
-    def __init__(self, factor: Cholesky) -> None:
-        self.factor = factor
+    def __init__(self, factor: Cholesky, policy: PreconditionerPolicy | None = None) -> None:
+        self.factor, self.policy = factor, PreconditionerPolicy() if policy is None else policy
         # The block that holds each column, and its place in it.
         self._units: dict[int, tuple[Block, int]] = {}
         self._known: dict[bytes, InactiveColumns] = {}
@@ -113,7 +112,7 @@ class InactiveColumnsCache:
             correction.follow(self.factor.L)
         # The latest are last, since finished replicates may return.
         known = {key: x for key, x in self._known.items() if key not in used} | used
-        self._known = dict(list(known.items())[-max(KEPT, len(used)) :])
+        self._known = dict(list(known.items())[-max(self.policy.kept_corrections, len(used)) :])
         return [self._known[keys[b]] if b in keys else None for b in range(there.shape[1])]
 
     def _solve(self, at: np.ndarray) -> None:
@@ -121,7 +120,8 @@ class InactiveColumnsCache:
         missing = np.array([j for j in at.tolist() if j not in self._units], np.intp)
         if not len(missing):
             return
-        if len(self._units) + len(missing) > UNITS * self.factor.m + len(at):
+        most = self.policy.kept_unit_share * self.factor.m + len(at)
+        if len(self._units) + len(missing) > most:
             self._units, missing = {}, at
         block = self.factor.units(missing)
         self._units |= {int(j): (block, i) for i, j in enumerate(missing)}

@@ -12,18 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ....backends.tall_reductions import columns
-from ..conjugate_gradients import ITERATIONS
 from ..reduced_matrix import MatrixEntries, ReducedMatrix
 from .block_preconditioner import BlockPreconditioner, ColumnBlocks
 from .factor_preconditioner import FactorPreconditioner, System
 
 __all__ = ["Inverse", "PreconditionerCache"]
-
-FEW = 256  # Number of coordinates up to which a factor costs nothing either.
-MANY = 6  # Number of iterations with blocks that is as good as with a factor.
-WORTH = 200  # A factor is tried after one lost iteration for each of this many columns.
-# Blocks are tried again once there are this many times as many columns as when they failed.
-AGAIN = 2
 
 
 class PreconditionerCache:
@@ -54,6 +47,7 @@ class PreconditionerCache:
         other_replicate: PreconditionerCache | None = None,
     ) -> None:  # fmt: skip
         self.whole, self._other_replicate = whole, other_replicate
+        self.policy = whole.policy.preconditioner
         self.factor: FactorPreconditioner | None = None
         if last is not None and last.factor is not None:
             self.factor = last.factor if takes else last.factor.fork()
@@ -63,13 +57,14 @@ class PreconditionerCache:
         self._blocks: ColumnBlocks | None = None if last is None else last._blocks
         self.blocks_failed_at: int = 0 if last is None else last.blocks_failed_at
         self._lost: int = 0 if last is None else last._lost  # Iterations lost with blocks.
-        if self.blocks_failed_at and whole.k > AGAIN * self.blocks_failed_at:
+        if self.blocks_failed_at and whole.k > self.policy.retry_growth * self.blocks_failed_at:
             self.blocks_failed_at, self._lost, self.factor, self.inherited = 0, 0, None, False
 
     @property
     def _by_blocks(self) -> bool:
         """Whether blocks are used instead of a factor."""
-        return self.whole.dense is None or (self.whole.k > FEW and not self.blocks_failed_at)
+        many = self.whole.k > self.policy.min_factor_columns
+        return self.whole.dense is None or (many and not self.blocks_failed_at)
 
     def prepare(
         self, at: np.ndarray, support: np.ndarray, size: np.ndarray, l2: np.ndarray,
@@ -110,8 +105,8 @@ class PreconditionerCache:
     ) -> None:  # fmt: skip
         """Record a step's iterations; drop blocks or an old factor that take too many."""
         if self._by_blocks:
-            self._lost += max(iterations - MANY, 0)
-            if self._lost > self.whole.k // WORTH:
+            self._lost += max(iterations - self.policy.enough_iterations, 0)
+            if self._lost > self.whole.k // self.policy.columns_per_lost_iteration:
                 self.blocks_failed_at = self.whole.k
             return
         ridge = np.zeros(self.whole.k)
@@ -119,7 +114,7 @@ class PreconditionerCache:
         dense = self.whole.dense
         same = self.factor and dense is not None and self.factor.was_made_of(dense, ridge)
         old = self.inherited and not same
-        if iterations == ITERATIONS and old:
+        if iterations == self.whole.policy.max_iterations and old:
             self.factor = None
             self.prepare(at, support, size, l2)
 
