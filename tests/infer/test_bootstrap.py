@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -269,7 +270,8 @@ def test_one_hessian_of_all_columns_finds_the_same_draws(number, rng, monkeypatc
     as_they_come = model.bootstrap(5, random_state=3).coef
     monkeypatch.setattr(bootstrap, "MIN_COLUMNS", 2)
     # After a few steps draws go on by themselves.
-    monkeypatch.setattr(bootstrap, "MAX_STEPS", 2 if number % 3 == 0 else 60)
+    few = replace(bootstrap.BOOTSTRAP, max_shared_steps=2 if number % 3 == 0 else 60)
+    monkeypatch.setattr(bootstrap, "BOOTSTRAP", few)
     drawn = model.bootstrap(5, random_state=3)
     assert drawn.converged.all()
     np.testing.assert_allclose(drawn.coef, as_they_come, rtol=1e-3, atol=2e-3)

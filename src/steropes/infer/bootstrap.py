@@ -20,20 +20,15 @@ from ..fit import Problem, Replicates, certified_fit_under_prior
 from ..fit.replicates import lanes_of_draws
 from ..solve import Fit
 from .bootstrap_draws import Draws
+from .inference_policy import BLOCKS, BOOTSTRAP
 from .information_matrix import Information
 from .score_contributions import UnitScores
 from .unidentified_coefficients import UnidentifiedCoefficients
 
 __all__ = ["Choose", "DrawnFits", "acceleration", "fit_draws", "fit_draws_reselecting"]
 
-# The largest KKT violation of a draw, in units of λ or of standard errors.
-TOL = 1e-4
 # Between these numbers of columns, draws under a Laplace prior share one Hessian over all columns.
 MIN_COLUMNS, MAX_COLUMNS = 200, 10_000
-# After this many steps with the shared Hessian, a draw is refitted with Hessians of its own.
-MAX_STEPS = 60
-# The number of coefficients whose influences are computed together.
-BLOCK = 64
 
 Progress = Callable[[str, float], None]
 # Chooses the prior's variance, given the problem of a draw and a random generator for its folds.
@@ -93,7 +88,7 @@ def fit_draws(
         common.active.join(np.arange(len(beta)))
     full = problem.batch(common=common)
     full.start_at((beta * scale)[:, None])
-    full.solve(l1, l2, tol=TOL, look="after")  # only computes the Hessian
+    full.solve(l1, l2, tol=BOOTSTRAP.tol, look="after")  # only computes the Hessian
     start, like = full.beta, full.term.nuisance(0)
     del full
     loose = UnidentifiedCoefficients(problem, beta, problem.unbounded(problem.prior))
@@ -109,8 +104,10 @@ def fit_draws(
     )
     out = DrawnFits(np.empty((n, len(beta))), np.zeros(n, bool))
     look = "during" if l1.any() and not separate else "after"
-    steps = MAX_STEPS if separate else 200
-    for group in replicates.solve_under_prior(problem.prior, TOL, lambda _: start, look, steps):
+    steps = BOOTSTRAP.max_shared_steps if separate else 200
+    for group in replicates.solve_under_prior(
+        problem.prior, BOOTSTRAP.tol, lambda _: start, look, steps
+    ):
         for k, fit in zip(group.numbers, group.fits, strict=True):
             if separate and not fit.converged:
                 fit = _fit_alone(problem, draws.one(k), fit, l1, l2)
@@ -128,7 +125,7 @@ def _fit_alone(
     """Continue the fit of one draw with Hessians of its own."""
     batch = problem.batch(weights[:, None])
     batch.start_at((fit.beta * problem.design.scale)[:, None], fit.nuisance)
-    return batch.solve(l1, l2, tol=TOL)[0]
+    return batch.solve(l1, l2, tol=BOOTSTRAP.tol)[0]
 
 
 def fit_draws_reselecting(
@@ -171,7 +168,7 @@ def fit_draws_reselecting(
             out.converged[k] = True
             continue
         fit, part = certified_fit_under_prior(
-            part, chosen.batch, chosen.prior, max(tol, TOL), max_iter, None, "after"
+            part, chosen.batch, chosen.prior, max(tol, BOOTSTRAP.tol), max_iter, None, "after"
         )
         free = part.unbounded(chosen.prior)
         loose = UnidentifiedCoefficients(problem, fit.beta, free)
@@ -219,8 +216,8 @@ def acceleration(
     scores = UnitScores(problem, beta, unit)
     out = np.zeros(len(beta))
     some = np.flatnonzero(directions.any(axis=0))
-    for a in range(0, len(some), BLOCK):
-        at = some[a : a + BLOCK]
+    for a in range(0, len(some), BLOCKS.columns):
+        at = some[a : a + BLOCKS.columns]
         influence = scores.along(directions[:, at])
         size = np.sqrt((influence**2).sum(axis=0))
         size = np.where(size > 0, size, 1.0)

@@ -25,6 +25,7 @@ from ..likelihoods.curvature import ProfiledCurvature
 from ..likelihoods.nuisance_hessian import Block
 from ..solve import Fit
 from ..solve.hessian import cross, hessian
+from .inference_policy import BLOCKS
 
 __all__ = [
     "CumulativeInformation",
@@ -32,9 +33,6 @@ __all__ = [
     "profiled_scores",
     "robust_covariance",
 ]
-
-# The largest number of entries of a (thresholds × functions) array in memory.
-BATCH = 1 << 21
 
 
 @dataclass
@@ -132,7 +130,7 @@ class CumulativeInformation:
         """Compute the variance of α_k − x'β, (rows, thresholds), for scaled columns X (rows, p)."""
         a = (X - self.center) @ self.root
         out = np.empty((len(a), len(thresholds)))
-        step = max(1, BATCH // max(len(self.scale), len(a)))
+        step = max(1, BLOCKS.threshold_functions // max(len(self.scale), len(a)))
         for m in range(0, len(thresholds), step):
             k = thresholds[m : m + step]
             b = self.J[k] @ self.root
@@ -232,7 +230,7 @@ def profiled_scores(
     J = np.concatenate([J, np.zeros((1, p))])  # index −1 and K: no threshold
     half_s, half_d = 0.5 * ev.s, 0.5 * (ev.la - ev.lb)
     inner = (levels.low >= 0) & (levels.up < likelihood.K)
-    step = max(256, BATCH // max(p, 1))
+    step = max(256, BLOCKS.threshold_functions // max(p, 1))
     for i0 in range(0, likelihood.n, step):
         i = slice(i0, min(i0 + step, likelihood.n))
         up, low = J[levels.up[i]], J[levels.low[i]]

@@ -8,11 +8,9 @@ import numpy as np
 
 from ..likelihoods.cumulative import CODES, quantile_function
 from ..likelihoods.cumulative.cumulative_kernels import cdf, mean_terms
+from .inference_policy import BLOCKS
 
 __all__ = ["densities", "means", "probabilities", "quantile_levels", "threshold_at"]
-
-# The largest number of entries of a (thresholds × rows) array in memory.
-BATCH = 1 << 22
 
 
 def threshold_at(values: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -72,7 +70,7 @@ def means(
     n, K = len(eta), len(alpha)
     mean = np.full(n, values[-1])
     variance = None if information is None else np.empty(n)
-    step = max(1, min(4096, BATCH // K))
+    step = max(1, min(4096, BLOCKS.threshold_rows // K))
 
     def part(i0: int, i1: int) -> None:
         slope = np.empty((K, i1 - i0) if information is not None else (0, 0))

@@ -18,11 +18,9 @@ from scipy import sparse
 
 from ..design.protocols import PlainDesign
 from .cumulative_information import CumulativeInformation, SubsetFit, evaluate_at_optimum
+from .inference_policy import BLOCKS
 
 __all__ = ["RobustInformation"]
-
-# The largest number of entries of a (rows × functions) array in memory.
-BATCH = 1 << 22
 
 
 class RobustInformation:
@@ -133,7 +131,7 @@ class RobustInformation:
     def _step(self) -> int:
         """Return how many functions are processed at once."""
         largest = max(self.units, *(max(part.K, len(part.up)) for part in self.parts))
-        return max(1, BATCH // largest)
+        return max(1, BLOCKS.row_functions // largest)
 
 
 class _Part:
@@ -163,7 +161,7 @@ class _Part:
             shape = (int(cluster.max()) + 1, n)
             self.groups = sparse.csr_array((np.ones(n), (code, np.arange(n))), shape=shape)
         self.B = np.empty((likelihood.n, design.p))
-        J, step = _padded(self.J), max(256, BATCH // max(design.p, 1))
+        J, step = _padded(self.J), max(256, BLOCKS.row_functions // max(design.p, 1))
         for i0 in range(0, likelihood.n, step):
             i = slice(i0, min(i0 + step, likelihood.n))
             psi = ev.s[i, None] * rows.between(i.start, i.stop) - self._thresholds(J, i)

@@ -13,12 +13,10 @@ from ..fit import Problem
 from ..likelihoods.fine_gray_likelihood import FineGrayLikelihood
 from .baseline_hazard import fitted_state
 from .hazard_with_variance import HazardWithVariance, relative_hazard
+from .inference_policy import BLOCKS
 from .score_contributions import UnitScores
 
 __all__ = ["IncidenceErrors"]
-
-# The largest number of array entries that are processed together.
-ENTRIES = 10_000_000
 
 
 class IncidenceErrors:
@@ -74,7 +72,7 @@ class IncidenceErrors:
         means = state.integrated_until(run, times)
         base = self._baseline(run, times)
         scale = self.problem.design.scale
-        step = max(1, ENTRIES // max(1, T * len(base)))
+        step = max(1, BLOCKS.fine_gray_entries // max(1, T * len(base)))
         for a in range(0, len(Z), step):
             z = Z[a : a + step]
             d = z[:, None, :] * hazard[:, None] - means  # (rows, T, p)

@@ -7,12 +7,10 @@ import numpy as np
 from ..fit import Problem
 from ..likelihoods.independent_rows import IndependentRowsLikelihood
 from ..solve.linear_predictor import linear_predictor
+from .inference_policy import BLOCKS
 from .response_distributions import ResponseDistribution
 
 __all__ = ["outcome_and_predictor", "predictor_scores", "row_scores"]
-
-# The number of columns processed together, which bounds the memory for rows × columns.
-COLUMNS = 64
 
 
 def outcome_and_predictor(problem: Problem, beta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -67,11 +65,11 @@ def row_scores(problem: Problem, slope: np.ndarray, columns: np.ndarray) -> np.n
     design, backend = problem.design, problem.likelihood.backend
     center = np.asarray(design.center)
     out = np.empty((design.n, len(columns)))
-    for a in range(0, len(columns), COLUMNS):
-        some = columns[a : a + COLUMNS]
+    for a in range(0, len(columns), BLOCKS.columns):
+        some = columns[a : a + BLOCKS.columns]
         D = np.zeros((design.p, backend.lanes(len(some))))
         D[some, np.arange(len(some))] = design.scale[some]
         X = backend.to_host(design.matmul(D, backend))[:, : len(some)]
-        out[:, a : a + COLUMNS] = X + center[some]
+        out[:, a : a + BLOCKS.columns] = X + center[some]
     with np.errstate(invalid="ignore"):  # 0 · ∞ if the mean of a row overflows
         return out * slope[:, None]

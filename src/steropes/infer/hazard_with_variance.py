@@ -14,12 +14,11 @@ import numpy as np
 from ..errors import DataError
 from ..fit import Problem
 from .baseline_hazard import fitted_state
+from .inference_policy import BLOCKS
 from .protocols import cox_likelihood
 
 __all__ = ["HazardWithVariance", "relative_hazard"]
 
-# The number of columns processed together.
-COLUMNS = 64
 # Log hazards are capped at this value, where survival is zero and squares are still finite.
 MAX_LOG_HAZARD = 300.0
 # The largest range of the logarithms of hazard steps whose squares can be added accurately.
@@ -135,8 +134,8 @@ class HazardWithVariance:
         design, likelihood = problem.design, cox_likelihood(problem)
         backend, p = likelihood.backend, design.p
         out = np.empty((rows, p))
-        for a in range(0, p, COLUMNS):
-            some = np.arange(a, min(a + COLUMNS, p))
+        for a in range(0, p, BLOCKS.columns):
+            some = np.arange(a, min(a + BLOCKS.columns, p))
             D = np.zeros((p, backend.lanes(len(some))))
             D[some, np.arange(len(some))] = design.scale[some]
             Z = design.matmul(D, backend)

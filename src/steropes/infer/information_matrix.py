@@ -21,13 +21,9 @@ from ..solve.separation.separating_direction import (
     separating_direction,
     separating_direction_without_fit,
 )
+from .inference_policy import IDENTIFICATION
 
 __all__ = ["Information", "refuse_collinear", "refuse_separated", "refuse_undetermined"]
-
-# A column is collinear if the other columns leave less than this share of its information.
-MIN_INFORMATION = 1e-10
-# The largest share of a column's information that may be rounding error before it is inverted.
-MAX_ROUNDING = 1e-2
 
 
 class Information:
@@ -106,7 +102,7 @@ class Information:
             return
         raw = self.likelihood.backend.to_host(self.rows.diagonal(curvature.v))
         left = np.abs(np.diag(self.H)) + self.kappa
-        lost = np.finfo(float).eps * raw > MAX_ROUNDING * left
+        lost = np.finfo(float).eps * raw > IDENTIFICATION.max_rounding_share * left
         if lost.any():
             bad = [self.design.names[j] for j in self.columns[lost]]
             raise DataError(
@@ -238,7 +234,7 @@ def refuse_collinear(
         Number of rows with a positive weight.
     """
     h = np.diag(H)
-    empty = ~(h > MIN_INFORMATION * np.where(raw > 0, raw, 1.0)) | ~(raw > 0)
+    empty = ~(h > IDENTIFICATION.min_information * np.where(raw > 0, raw, 1.0)) | ~(raw > 0)
     if empty.any():
         bad = [names[j] for j in free[empty]]
         raise SeparationError(
@@ -251,7 +247,7 @@ def refuse_collinear(
     C = H / size / size[:, None]
     # Columns with little remaining information are pivoted last; among equals the last columns go
     # last, so that these are reported.
-    _, pivot, rank, _ = linalg.lapack.dpstrf(C, tol=MIN_INFORMATION, lower=1)
+    _, pivot, rank, _ = linalg.lapack.dpstrf(C, tol=IDENTIFICATION.min_information, lower=1)
     if rank < len(free):
         pivot = pivot - 1
         loose, kept = pivot[rank:], pivot[:rank]

@@ -18,21 +18,10 @@ from ..errors import DataError
 from ..fit import Problem, Replicates
 from ..priors import INFINITE_PENALTY
 from ..solve import Batch
+from .inference_policy import PROFILE
 
 __all__ = ["ProfileFits", "ProfilePoint", "hessian_of_support"]
 
-# The largest KKT violation of a point, in units of λ or of standard errors.
-TOL = 1e-6
-# A value at which the direct fit fails is approached in at most this many steps.
-MAX_PIECES = 16
-# The largest change of η that is allowed: exp overflows at about 709.
-MAX_PREDICTOR_CHANGE = 500.0
-# Entries beyond OUTLIER_FACTOR times this quantile of a column's nonzero sizes are outliers, which
-# do not limit the range over which a profile is searched.
-BULK_QUANTILE = 0.9
-OUTLIER_FACTOR = 10.0
-# This share of its diagonal is added to a Hessian so that it has an inverse.
-RELATIVE_RIDGE = 1e-10
 
 # Maps a penalised loss to the log-likelihood under the prior of the other coefficients, and to the
 # derivative of that map.
@@ -92,7 +81,7 @@ class ProfileFits:
         self.common = problem.common()
         self.full = problem.batch(common=self.common)
         self.full.start_at((beta * self.scale)[:, None])
-        self.objective = self.full.solve(l1, l2, tol=TOL, look="after")[0].objective
+        self.objective = self.full.solve(l1, l2, tol=PROFILE.fit_tol, look="after")[0].objective
         self.values: dict[int, list[ProfilePoint]] = {}
         self._columns: dict[int, np.ndarray] = {}
         self._errors: dict[int, float] = {}
@@ -193,7 +182,7 @@ class ProfileFits:
 
     def is_representable(self, j: int, value: float) -> bool:
         """Return whether exp of the linear predictors is finite with column j at a value."""
-        return not abs(value - self.beta[j]) > self.largest_change(j, MAX_PREDICTOR_CHANGE)
+        return not abs(value - self.beta[j]) > self.largest_change(j, PROFILE.max_predictor_change)
 
     def fit(self, columns: Sequence[int], values: Sequence[float]) -> list[ProfilePoint]:
         """Fix each of some columns at a value and fit all other coefficients.
@@ -209,7 +198,8 @@ class ProfileFits:
             if not self.is_representable(j, v):
                 raise DataError(
                     f"{self.problem.design.names[j]!r} can't be held at {v:g}: it moves a linear "
-                    f"predictor by more than {MAX_PREDICTOR_CHANGE:g}, further than exp can hold."
+                    f"predictor by more than {PROFILE.max_predictor_change:g}, further than exp "
+                    "can hold."
                 )
         lanes = np.arange(count)
         l1, l2 = (np.repeat(x[:, None], count, axis=1) for x in (self.l1, self.l2))
@@ -230,7 +220,7 @@ class ProfileFits:
             numbers = replicates.groups[group]
             return np.stack([self._starting_point(columns[k], values[k]) for k in numbers], axis=1)
 
-        for group in replicates.solve(l1, l2, TOL, start, "during"):
+        for group in replicates.solve(l1, l2, PROFILE.fit_tol, start, "during"):
             gradients = group.batch.gradients()
             for b, k in enumerate(group.numbers):
                 j, fit = columns[k], group.fits[b]
@@ -248,7 +238,7 @@ class ProfileFits:
         """Fix a column at a value that is far from those done, in several steps towards it."""
         (found,) = self.fit([j], [value])
         pieces = 2
-        while not found.converged and pieces <= MAX_PIECES:
+        while not found.converged and pieces <= PROFILE.max_pieces:
             done = np.array([v.value for v in self.values.get(j, [])] or [float(self.beta[j])])
             nearest = float(done[np.abs(done - value).argmin()])
             for at in np.linspace(nearest, value, pieces + 1)[1:]:
@@ -345,7 +335,7 @@ def hessian_of_support(
         return support, G[at]
     H = G[np.ix_(at, at)].astype(np.float64)
     own, kappa = np.diag(H), l2[support] / scale[support] ** 2
-    return support, H + np.diag(kappa + np.where(own > 0, RELATIVE_RIDGE * own, 1.0))
+    return support, H + np.diag(kappa + np.where(own > 0, PROFILE.relative_ridge * own, 1.0))
 
 
 def _clip_outliers(column: np.ndarray, free_level: bool) -> np.ndarray:
@@ -357,7 +347,11 @@ def _clip_outliers(column: np.ndarray, free_level: bool) -> np.ndarray:
     middle = float(np.median(column)) if free_level else 0.0
     sizes = np.abs(column - middle)
     some = sizes[sizes > 0]
-    limit = OUTLIER_FACTOR * float(np.quantile(some, BULK_QUANTILE)) if len(some) else 0.0
+    limit = (
+        PROFILE.outlier_factor * float(np.quantile(some, PROFILE.bulk_quantile))
+        if len(some)
+        else 0.0
+    )
     if not (sizes > limit).any():
         return column
     return np.clip(column - middle, -limit, limit)

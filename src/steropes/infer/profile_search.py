@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from .inference_policy import PROFILE
 from .profile_fits import ProfileFits, ProfilePoint
 
 __all__ = [
-    "MAX_FLAT_CHANGE",
     "Limit",
     "Maximum",
     "find_limit",
@@ -26,32 +26,8 @@ __all__ = [
     "run_searches",
 ]
 
-# A point is the maximum if its slope times the standard error is below this value.
-SLOPE_TOL = 1e-4
-# A limit is found if the log-likelihood is this close to the requested drop.
-LIMIT_TOL = 1e-8
-# The relative rounding error of the log-likelihood.
-ROUNDING = 1e-13
-# A step outward is at most this multiple of the distance covered so far.
-EXPANSION = 3.0
-# The largest number of steps of a search.
-MAX_STEPS = 100
-# Steps shorter than this many standard errors are not taken, and limits so close are equal.
-MIN_STEP = 1e-4
-# No search goes beyond this multiple of the distance at which a profile counts as unbounded.
-MAX_DISTANCE = 10.0
-# The relative rounding error of a distance that has been added to a value and subtracted again.
-DISTANCE_ROUNDING = 1e-12
-# A side has no limit if the profile falls by less than this over the whole distance.
-UNBOUNDED_FALL = 1e-6
-# A tabulated profile is flat at an end if it changes by less than this over its outermost tenth and
-# its last slope would change it by less over a range as long again. Such a change of the
-# log-likelihood moves no limit visibly.
-MAX_FLAT_CHANGE = 1e-4
 # The largest errors of linear and of cubic interpolation between neighbouring points.
 LINEAR_ERROR, CUBIC_ERROR = 1e-3, 1e-5
-# The largest number of points of a refined grid.
-MAX_POINTS = 3000
 # The relative positions at which a cubic is compared with its chord.
 SAMPLES = np.linspace(0.0, 1.0, 11)[1:-1]
 
@@ -113,14 +89,14 @@ def find_maximum(start: float, step: float, far: float) -> Search:
         Distance from the start at which a profile that still rises counts as unbounded.
     """
     (p,) = yield [start]
-    if not abs(p.g) * step > SLOPE_TOL:
+    if not abs(p.g) * step > PROFILE.slope_tol:
         return Maximum(p, 0)
     side, h = (1 if p.g > 0 else -1), min(step, far)  # exp may overflow beyond far
     while True:
         (q,) = yield [p.value + side * h]
         if not q.converged:
             h *= 0.25
-            if h < MIN_STEP * step:
+            if h < PROFILE.min_step * step:
                 return Maximum(p, 0)
             continue
         if q.g * side <= 0:
@@ -128,12 +104,12 @@ def find_maximum(start: float, step: float, far: float) -> Search:
         p, h = q, 2.0 * h
         if abs(p.value - start) + h >= far:
             return Maximum(p, side)
-    for _ in range(MAX_STEPS):
+    for _ in range(PROFILE.max_steps):
         share = p.g / (p.g - q.g) if p.g != q.g else 0.5
         (r,) = yield [p.value + min(max(share, 0.02), 0.98) * (q.value - p.value)]
         if not r.converged:
             break
-        if abs(r.g) * step <= SLOPE_TOL:
+        if abs(r.g) * step <= PROFILE.slope_tol:
             return Maximum(r, 0)
         if r.g * side > 0:
             p = r
@@ -159,7 +135,7 @@ class Limit:
 
 
 def find_limit(
-    top: Maximum, side: int, drop: float, step: float, far: float, exact: float = LIMIT_TOL
+    top: Maximum, side: int, drop: float, step: float, far: float, exact: float = PROFILE.limit_tol
 ) -> Search:
     """Search on one side for the value where the profile is ``drop`` below its maximum.
 
@@ -173,28 +149,35 @@ def find_limit(
         return Limit(side * np.inf, p.value)
     inner, outer, at = p, None, p.value + side * min(goal * step, far)
     wall = p.value  # the last value at which a fit did not converge
-    for _ in range(MAX_STEPS):
+    for _ in range(PROFILE.max_steps):
         (q,) = yield [at]
         if not q.converged:
-            if abs(at - inner.value) < MIN_STEP * step:
+            if abs(at - inner.value) < PROFILE.min_step * step:
                 return Limit(np.nan, inner.value)
             wall, at = at, 0.5 * (inner.value + at)
             continue
         above = q.f - (p.f - drop)
-        if abs(above) <= max(exact, ROUNDING * abs(p.f)):
+        if abs(above) <= max(exact, PROFILE.rounding * abs(p.f)):
             return Limit(q.value, q.value)
         if above > 0:
             inner = q
         else:
             outer = q
-        distance = abs(inner.value - p.value) * (1.0 + DISTANCE_ROUNDING)
+        distance = abs(inner.value - p.value) * (1.0 + PROFILE.distance_rounding)
         fall = -q.g * side
-        at_limit = distance >= MAX_DISTANCE * far
-        if outer is None and distance >= far and (fall * distance < UNBOUNDED_FALL or at_limit):
+        at_limit = distance >= PROFILE.max_distance * far
+        if (
+            outer is None
+            and distance >= far
+            and (fall * distance < PROFILE.unbounded_fall or at_limit)
+        ):
             return Limit(side * np.inf, inner.value)
         root = np.sqrt(2.0 * max(p.f - q.f, 0.0))
         ahead = (goal - root) * root / fall if fall > 0 and root > 0 else np.inf
-        room = min(EXPANSION * max(distance, step), far if distance < far else MAX_DISTANCE * far)
+        room = min(
+            PROFILE.expansion * max(distance, step),
+            far if distance < far else PROFILE.max_distance * far,
+        )
         at = _inside_bracket(
             q.value + side * ahead, inner.value, outer, p.value + side * room, side
         )
@@ -202,7 +185,7 @@ def find_limit(
             break
     if outer is None and (inner.value - wall) * side >= 0:
         return Limit(side * np.inf, inner.value)
-    bracketed = outer is not None and abs(outer.value - inner.value) <= MIN_STEP * step
+    bracketed = outer is not None and abs(outer.value - inner.value) <= PROFILE.min_step * step
     return Limit(inner.value if bracketed else np.nan, inner.value)
 
 
@@ -230,7 +213,9 @@ def is_flat_at_end(curve: Callable[[float], float], end: float, other: float, sl
         The derivative at ``end``.
     """
     change = abs(float(curve(end)) - float(curve(end + 0.1 * (other - end))))
-    return change <= MAX_FLAT_CHANGE and abs(slope * (other - end)) <= MAX_FLAT_CHANGE
+    return (
+        change <= PROFILE.max_flat_change and abs(slope * (other - end)) <= PROFILE.max_flat_change
+    )
 
 
 def refine_grid(values: list[ProfilePoint]) -> Search:
@@ -242,7 +227,7 @@ def refine_grid(values: list[ProfilePoint]) -> Search:
     """
     parts = [(p, q, np.inf) for p, q in zip(values[:-1], values[1:], strict=True)]
     done: list[tuple[ProfilePoint, ProfilePoint]] = []
-    while parts and len(done) + len(parts) < MAX_POINTS:
+    while parts and len(done) + len(parts) < PROFILE.max_points:
         todo = []
         for p, q, off in parts:
             m = _number_of_pieces(p, q, off)

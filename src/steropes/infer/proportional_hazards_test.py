@@ -25,14 +25,12 @@ from ..errors import DataError, listed
 from ..fit import Problem
 from ..solve.hessian import hessian
 from .baseline_hazard import fitted_state
+from .inference_policy import IDENTIFICATION
 from .protocols import cox_likelihood
 
 __all__ = ["proportionality_test"]
 
 TRANSFORMS = "'km', 'identity', 'log', 'rank' or a function"
-
-# The smallest share of its information that a change must keep given all other parameters.
-MIN_INFORMATION = 1e-10
 
 
 def proportionality_test(
@@ -108,14 +106,18 @@ def proportionality_test(
 def _inverse(V: np.ndarray) -> np.ndarray:
     """Invert the information on β; a pseudo-inverse if only a prior identifies some columns."""
     size = np.sqrt(np.where(np.diag(V) > 0, np.diag(V), 1.0))
-    return linalg.pinvh(V / size / size[:, None], rtol=MIN_INFORMATION) / size / size[:, None]
+    return (
+        linalg.pinvh(V / size / size[:, None], rtol=IDENTIFICATION.min_information)
+        / size
+        / size[:, None]
+    )
 
 
 def _refuse_unchanging(left: np.ndarray, size: np.ndarray, names: Sequence[str]) -> None:
     """Raise an error if the information on the changes given the effects is singular."""
     bad = [name for name, s in zip(names, size, strict=True) if not s > 0]
     if not bad:
-        _, pivot, rank, _ = linalg.lapack.dpstrf(left, tol=MIN_INFORMATION, lower=1)
+        _, pivot, rank, _ = linalg.lapack.dpstrf(left, tol=IDENTIFICATION.min_information, lower=1)
         bad = [names[j] for j in sorted(pivot[rank:] - 1)]
     if bad:
         raise DataError(

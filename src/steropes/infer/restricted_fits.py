@@ -15,6 +15,7 @@ from ..priors import INFINITE_PENALTY
 from ..solve import Batch
 from ..solve.hessian import hessian
 from ..solve.linear_predictor import bound_weights, linear_predictor
+from .inference_policy import RESTRICTED
 from .profile_fits import hessian_of_support
 
 __all__ = [
@@ -25,20 +26,10 @@ __all__ = [
     "score_statistic",
 ]
 
-# The largest final step or KKT violation, in standard errors or units of λ.
-TOL = 1e-8
-# A fit that cannot improve is accepted below this Newton decrement, which is twice the distance of
-# the log-likelihood from its maximum.
-MAX_DECREMENT = 1e-7
-# The relative rounding error of the log-likelihood.
-ROUNDING = 1e-13
 OVERFLOW_MESSAGE = (
     "The hypothesis is so far from the estimate that the likelihood overflows there: it moves "
     "linear predictors so far that exp overflows. Check the value and its unit."
 )
-# The largest number of Newton steps, and of halvings of each step.
-MAX_STEPS = 100
-MAX_HALVINGS = 40
 
 
 class RestrictedFit:
@@ -97,7 +88,7 @@ def fit_with_fixed_values(
         _start_at(batch, begin)
     l1, l2 = l1.copy(), l2.copy()
     l1[columns], l2[columns] = INFINITE_PENALTY, 0.0
-    fit = batch.solve(l1, l2, tol=TOL)[0]
+    fit = batch.solve(l1, l2, tol=RESTRICTED.tol)[0]
     if not fit.converged:
         raise DataError(
             f"The restricted fit stopped with a KKT violation of {fit.optimality:.2g}; the "
@@ -186,12 +177,12 @@ def fit_under_equations(
     if not np.isfinite(loss):
         raise DataError(OVERFLOW_MESSAGE)
     noise = _score_variance(problem, loss)
-    for _ in range(MAX_STEPS):
+    for _ in range(RESTRICTED.max_steps):
         step = -Z @ _solve(Z.T @ H @ Z, Z.T @ g)
         decrement = float(-g @ step)
-        if not decrement > TOL**2 * noise:
+        if not decrement > RESTRICTED.tol**2 * noise:
             break
-        for halving in range(MAX_HALVINGS):
+        for halving in range(RESTRICTED.max_halvings):
             new, *_ = _derivatives(problem, b + 0.5**halving * step, False)
             if new <= loss:
                 break
@@ -199,7 +190,7 @@ def fit_under_equations(
             break
         b = b + 0.5**halving * step
         loss, g, H = _derivatives(problem, b, True)
-    if not decrement <= MAX_DECREMENT * noise + ROUNDING * abs(loss):
+    if not decrement <= RESTRICTED.max_decrement * noise + RESTRICTED.rounding * abs(loss):
         raise DataError(
             f"The fit under the hypothesis stopped short of its optimum (Newton decrement "
             f"{decrement / noise:.2g}); the restriction may leave other coefficients without a "

@@ -16,14 +16,10 @@ from ..fit import Problem
 from ..likelihoods.curvature import GroupedCurvature
 from ..solve.hessian import hessian
 from .bootstrap_draws import rows_across_clusters
+from .inference_policy import BLOCKS
 from .score_contributions import UnitScores
 
 __all__ = ["refuse_single_unit", "robust_covariance", "score_products"]
-
-# The number of columns processed together.
-COLUMNS = 64
-# The largest number of bytes of scores in memory.
-MAX_BYTES = 2e9
 
 
 def robust_covariance(
@@ -113,7 +109,7 @@ def _by_rows(problem: Problem, scores: UnitScores) -> np.ndarray:
 def _by_blocks(problem: Problem, scores: UnitScores) -> np.ndarray:
     """Compute the products of scores for one block of columns at a time."""
     p = problem.design.p
-    blocks = [np.arange(a, min(a + COLUMNS, p)) for a in range(0, p, COLUMNS)]
+    blocks = [np.arange(a, min(a + BLOCKS.columns, p)) for a in range(0, p, BLOCKS.columns)]
     held: dict[int, np.ndarray] = {}
 
     def block(i: int) -> np.ndarray:
@@ -122,7 +118,7 @@ def _by_blocks(problem: Problem, scores: UnitScores) -> np.ndarray:
             D = np.zeros((p, len(blocks[i])))
             D[blocks[i], np.arange(len(blocks[i]))] = 1.0
             U = scores.along(D)
-            if 8.0 * scores.size * COLUMNS * (len(held) + 1) > MAX_BYTES:
+            if 8.0 * scores.size * BLOCKS.columns * (len(held) + 1) > BLOCKS.max_score_bytes:
                 return U
             held[i] = U
         return held[i]

@@ -21,11 +21,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from .hazard_with_variance import HazardWithVariance, relative_hazard
+from .inference_policy import BLOCKS
 
 __all__ = ["Averages", "Population", "standardized_averages"]
-
-# The largest number of array entries that are processed together.
-ENTRIES = 4_000_000
 
 
 @dataclass
@@ -129,7 +127,7 @@ def _linearize(
         }
         hazard = {r: state.until(r, grid)[0] for r in runs}
         A = {r: np.zeros(U) for r in runs}
-        step = max(1, ENTRIES // len(rows))
+        step = max(1, BLOCKS.standardized_entries // len(rows))
         for a in range(0, U, step):
             at = slice(a, min(a + step, U))
             H = np.zeros((len(rows), at.stop - a))

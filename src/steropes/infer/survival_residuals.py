@@ -11,9 +11,9 @@ from scipy.special import xlogy
 
 from ..fit import Problem
 from .baseline_hazard import fitted_state
+from .inference_policy import BLOCKS
 from .information_matrix import Information
 from .protocols import cox_likelihood, event_likelihood
-from .robust_covariance import COLUMNS
 from .score_contributions import UnitScores
 
 __all__ = [
@@ -76,8 +76,8 @@ def influences(problem: Problem, beta: np.ndarray, columns: np.ndarray) -> np.nd
     directions = Information(problem, beta, l1, l2).influence()[:, columns]
     scores = UnitScores(problem, beta)
     out = np.empty((problem.design.n, len(columns)))
-    for a in range(0, len(columns), COLUMNS):
-        out[:, a : a + COLUMNS] = scores.along(directions[:, a : a + COLUMNS])
+    for a in range(0, len(columns), BLOCKS.columns):
+        out[:, a : a + BLOCKS.columns] = scores.along(directions[:, a : a + BLOCKS.columns])
     return out
 
 
@@ -98,14 +98,14 @@ def row_scores(
     """
     design, scores = problem.design, UnitScores(problem, beta)
     out = np.empty((design.n, len(columns)))
-    for a in range(0, len(columns), COLUMNS):
-        some = columns[a : a + COLUMNS]
+    for a in range(0, len(columns), BLOCKS.columns):
+        some = columns[a : a + BLOCKS.columns]
         unit = np.zeros((design.p, len(some)))
         unit[some, np.arange(len(some))] = 1.0
         # The inverse of moving a baseline from the columns' centres to X = 0: I − N has the
         # inverse I + N, because N maps effects to the baseline only and N² = 0.
         along = 2.0 * unit - design.uncentered_coefficients(unit)
-        out[:, a : a + COLUMNS] = scores.along(design.scale[:, None] * along)
+        out[:, a : a + BLOCKS.columns] = scores.along(design.scale[:, None] * along)
     return out if weighted else _per_copy(out, problem.weights)
 
 
@@ -143,12 +143,12 @@ def schoenfeld(
     by = np.lexsort((row, time, stratum))
     by = by[problem.weights[row[by]] > 0]
     out = np.empty((len(by), len(columns)))
-    for a in range(0, len(columns), COLUMNS):
-        some = columns[a : a + COLUMNS]
+    for a in range(0, len(columns), BLOCKS.columns):
+        some = columns[a : a + BLOCKS.columns]
         D = np.zeros((design.p, backend.lanes(len(some))))
         D[some, np.arange(len(some))] = design.scale[some]
         Z = design.matmul(D, backend)
         Z = Z if likelihood.order is None else Z[likelihood.order]
         all_of_them = backend.to_host(likelihood.schoenfeld_residuals(eta, weights, Z))
-        out[:, a : a + COLUMNS] = all_of_them[by, : len(some)]
+        out[:, a : a + BLOCKS.columns] = all_of_them[by, : len(some)]
     return out, time[by], stratum[by], row[by]

@@ -11,11 +11,9 @@ import numpy as np
 from scipy.special import ndtri
 
 from .hazard_with_variance import MAX_LOG_HAZARD, HazardWithVariance
+from .inference_policy import BLOCKS
 
 __all__ = ["cumulative_hazards", "log_hazards", "log_log_limits", "time_grid"]
-
-# The largest number of array entries that are processed together.
-ENTRIES = 5_000_000
 
 
 def time_grid(state: HazardWithVariance, stratum: int) -> np.ndarray:
@@ -81,7 +79,7 @@ def log_hazards(
         with np.errstate(divide="ignore"):  # before the first event
             logs.append(np.log(hazard) + state.shift[r])
         parts.append((spread / some**2, state.integrated_until(r, times) / some[:, None]))
-    step = max(1, ENTRIES // max(1, T * p))
+    step = max(1, BLOCKS.survival_entries // max(1, T * p))
     for a in range(0, n if runs else 0, step):
         at = slice(a, a + step)
         d, variance = np.zeros((len(Z[at]), T, p)), np.zeros((len(Z[at]), T))

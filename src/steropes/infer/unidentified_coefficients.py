@@ -26,13 +26,9 @@ from ..solve.separation.separating_direction import (
     separating_direction,
     unidentifiable_columns,
 )
+from .inference_policy import IDENTIFICATION
 
 __all__ = ["UnidentifiedCoefficients"]
-
-# A column diverges along a direction if its part is above this share of the largest one.
-MIN_SHARE = 1e-3
-# The largest number of separating directions that are removed one after another.
-MAX_DIRECTIONS = 8
 
 
 class UnidentifiedCoefficients:
@@ -89,7 +85,7 @@ class UnidentifiedCoefficients:
         unknown = unidentifiable_columns(part, self.free, partners=True)
         out[unknown] = np.nan
         rest = np.setdiff1d(self.free, unknown)
-        for _ in range(MAX_DIRECTIONS):
+        for _ in range(IDENTIFICATION.max_directions):
             found = self._direction(part, fit, rest) if len(rest) else None
             if found is None:
                 break
@@ -98,7 +94,7 @@ class UnidentifiedCoefficients:
             whole[rest], unit[rest] = direction, size
             whole = design.uncentered_coefficients(whole / design.scale) * design.scale
             share = np.abs(whole * unit)
-            moved = np.flatnonzero(share > MIN_SHARE * share.max())
+            moved = np.flatnonzero(share > IDENTIFICATION.min_direction_share * share.max())
             out[moved] = np.inf * np.sign(whole[moved])
             rest = np.setdiff1d(rest, moved)
         return out if (out != 0).any() else None

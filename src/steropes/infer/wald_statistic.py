@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 from scipy import linalg
 
-__all__ = ["wald_statistic"]
+from .inference_policy import IDENTIFICATION
 
-# An equation must keep this share of its variance given the other equations. Below it, rounding in
-# the covariance matrix dominates.
-SINGULAR = 1e-12
+__all__ = ["wald_statistic"]
 
 
 def wald_statistic(gap: np.ndarray, V: np.ndarray) -> tuple[float, int]:
@@ -34,7 +32,7 @@ def wald_statistic(gap: np.ndarray, V: np.ndarray) -> tuple[float, int]:
     """
     size = np.sqrt(np.diag(V))
     C, d = V / size / size[:, None], gap / size
-    L, pivot, rank, _ = linalg.lapack.dpstrf(C, tol=SINGULAR, lower=1)
+    L, pivot, rank, _ = linalg.lapack.dpstrf(C, tol=IDENTIFICATION.singular_share, lower=1)
     if not np.isfinite(d).all():  # the difference overflows
         return np.inf, int(rank)
     first = pivot[:rank] - 1

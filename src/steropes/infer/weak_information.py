@@ -13,18 +13,13 @@ import numpy as np
 from ..errors import DataError, listed
 from ..fit import Problem
 from .baseline_hazard import fitted_state
+from .inference_policy import IDENTIFICATION
 
 __all__ = [
-    "WEAK_INFORMATION",
     "has_tiny_weights",
     "refuse_weak_information",
     "weak_information_error",
 ]
-
-# The check is skipped if all positive weights are at least this large.
-TINY_WEIGHT = 1e-6
-# The smallest information accepted on a column of size one; its standard error is about 30,000.
-WEAK_INFORMATION = 1e-9
 
 
 def refuse_weak_information(problem: Problem, beta: np.ndarray, free: np.ndarray) -> None:
@@ -42,7 +37,7 @@ def refuse_weak_information(problem: Problem, beta: np.ndarray, free: np.ndarray
     ------
     DataError
         Some row has a tiny positive weight, and the information on a column is below
-        `WEAK_INFORMATION`.
+        `IDENTIFICATION.weak_information`.
     """
     if len(free) == 0 or not has_tiny_weights(problem.weights):
         return
@@ -51,13 +46,15 @@ def refuse_weak_information(problem: Problem, beta: np.ndarray, free: np.ndarray
     rows = problem.design.by_rows(free, likelihood.order, likelihood.backend)
     v = likelihood.curvature(eta, weights).v
     h = likelihood.backend.to_host(rows.diagonal(v))
-    if (h < WEAK_INFORMATION).any():
-        raise weak_information_error([problem.design.names[j] for j in free[h < WEAK_INFORMATION]])
+    if (h < IDENTIFICATION.weak_information).any():
+        raise weak_information_error(
+            [problem.design.names[j] for j in free[h < IDENTIFICATION.weak_information]]
+        )
 
 
 def has_tiny_weights(weights: np.ndarray) -> bool:
-    """Return whether some positive weight is below `TINY_WEIGHT`."""
-    return bool(((weights > 0) & (weights < TINY_WEIGHT)).any())
+    """Return whether some positive weight is below `IDENTIFICATION.tiny_weight`."""
+    return bool(((weights > 0) & (weights < IDENTIFICATION.tiny_weight)).any())
 
 
 def weak_information_error(names: list[str]) -> DataError:

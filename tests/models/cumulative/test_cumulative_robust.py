@@ -1,5 +1,7 @@
 """Robust intervals of predictions: the sandwich for α and β together, against a dense one."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from dense_hessian import dense_negative_hessian
@@ -7,6 +9,7 @@ from scipy import sparse, stats
 
 from steropes import DataError, Normal
 from steropes.infer import cumulative_robust_variances as module
+from steropes.infer.inference_policy import BLOCKS
 from steropes.likelihoods.cumulative import CODES, Thresholds
 from steropes.models.cumulative import Censored, CumulativeProbabilityModel, DivideAndCombine
 
@@ -162,7 +165,8 @@ def test_sparse_x_and_small_batches_change_nothing(data, monkeypatch):
         ]
 
     before = all_of(Model().fit(X, y), X)
-    monkeypatch.setattr(module, "BATCH", 500)
+    small = replace(BLOCKS, threshold_functions=500, threshold_rows=500, row_functions=500)
+    monkeypatch.setattr(module, "BLOCKS", small)
     S = sparse.csc_array(X)
     for a, b in zip(before, all_of(Model().fit(S, y), S), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-7)

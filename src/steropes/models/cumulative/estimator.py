@@ -15,7 +15,8 @@ from ...data.vector_checks import MAX_OFFSET_RANGE
 from ...design import Design
 from ...errors import DataError
 from ...fit import Problem
-from ...infer.weak_information import WEAK_INFORMATION, has_tiny_weights, weak_information_error
+from ...infer.inference_policy import IDENTIFICATION
+from ...infer.weak_information import has_tiny_weights, weak_information_error
 from ...likelihoods.cumulative import (
     CODES,
     CumulativeLikelihood,
@@ -350,9 +351,9 @@ class CumulativeProbabilityModel(
         if self.prior_ is not None or not has_tiny_weights(problem.weights):
             return
         h = 1.0 / (np.diag(self._covariances().beta_covariance()) * problem.design.scale**2)
-        if not (h > WEAK_INFORMATION).all():
+        if not (h > IDENTIFICATION.weak_information).all():
             raise weak_information_error(
-                [problem.names[j] for j in np.flatnonzero(~(h > WEAK_INFORMATION))]
+                [problem.names[j] for j in np.flatnonzero(~(h > IDENTIFICATION.weak_information))]
             )
 
     def score(

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.errors import DataError
-from steropes.infer.profile_search import MAX_FLAT_CHANGE
+from steropes.infer.inference_policy import PROFILE
 from steropes.studies.evidence.profile_interpolation import Profile
 from steropes.studies.normal_quantile import Z
 
@@ -111,7 +111,7 @@ def combine_profiles(profiles: Sequence[Profile]) -> Combined:
     values = total(grid)
     at, top = int(np.argmax(values)), float(values.max())
     level = [
-        total.open(side) and top - values[end] <= MAX_FLAT_CHANGE
+        total.open(side) and top - values[end] <= PROFILE.max_flat_change
         for side, end in ((-1, 0), (1, -1))
     ]
     if all(level):

@@ -1,0 +1,209 @@
+"""Tuning parameters of profiles, restricted fits, the bootstrap, identification and memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = [
+    "BLOCKS",
+    "BOOTSTRAP",
+    "IDENTIFICATION",
+    "PROFILE",
+    "RESTRICTED",
+    "BlockPolicy",
+    "BootstrapPolicy",
+    "IdentificationPolicy",
+    "ProfilePolicy",
+    "RestrictedFitPolicy",
+]
+
+
+@dataclass(frozen=True)
+class ProfilePolicy:
+    """Searches along profile likelihoods, which trade fits for accuracy of the limits.
+
+    Distances are in standard errors unless stated otherwise.
+
+    Attributes
+    ----------
+    fit_tol : float
+        Largest KKT violation of a point, in units of λ or of standard errors.
+    max_pieces : int
+        A value at which the direct fit fails is approached in at most this many steps.
+    max_predictor_change : float
+        Largest change of η that is allowed: exp overflows at about 709.
+    bulk_quantile : float
+        Quantile of the sizes of a column's nonzero entries by which outliers are defined.
+    outlier_factor : float
+        Entries beyond this multiple of that quantile are outliers, which do not limit the
+        range over which a profile is searched.
+    relative_ridge : float
+        This share of its diagonal is added to a Hessian so that it has an inverse.
+    slope_tol : float
+        A point is the maximum if its slope times the standard error is below this value.
+    limit_tol : float
+        A limit is found if the log-likelihood is this close to the requested drop.
+    rounding : float
+        Relative rounding error of the log-likelihood.
+    expansion : float
+        A step outward is at most this multiple of the distance covered so far.
+    max_steps : int
+        Largest number of steps of a search.
+    min_step : float
+        Steps shorter than this many standard errors are not taken, and limits so close are
+        equal.
+    max_distance : float
+        No search goes beyond this multiple of the distance at which a profile counts as
+        unbounded.
+    distance_rounding : float
+        Relative rounding error of a distance that has been added to a value and subtracted
+        again.
+    unbounded_fall : float
+        A side has no limit if the profile falls by less than this over the whole distance.
+    max_flat_change : float
+        A tabulated profile is flat at an end if it changes by less than this over its
+        outermost tenth and its last slope would change it by less over a range as long
+        again. Such a change of the log-likelihood moves no limit visibly.
+    max_points : int
+        Largest number of points of a refined grid.
+    """
+
+    fit_tol: float = 1e-6
+    max_pieces: int = 16
+    max_predictor_change: float = 500.0
+    bulk_quantile: float = 0.9
+    outlier_factor: float = 10.0
+    relative_ridge: float = 1e-10
+    slope_tol: float = 1e-4
+    limit_tol: float = 1e-8
+    rounding: float = 1e-13
+    expansion: float = 3.0
+    max_steps: int = 100
+    min_step: float = 1e-4
+    max_distance: float = 10.0
+    distance_rounding: float = 1e-12
+    unbounded_fall: float = 1e-6
+    max_flat_change: float = 1e-4
+    max_points: int = 3000
+
+
+@dataclass(frozen=True)
+class RestrictedFitPolicy:
+    """Newton fits under linear restrictions.
+
+    Attributes
+    ----------
+    tol : float
+        Largest final step or KKT violation, in standard errors or units of λ.
+    max_decrement : float
+        A fit that cannot improve is accepted below this Newton decrement, which is twice
+        the distance of the log-likelihood from its maximum.
+    rounding : float
+        Relative rounding error of the log-likelihood.
+    max_steps : int
+        Largest number of Newton steps.
+    max_halvings : int
+        Most halvings of a step.
+    """
+
+    tol: float = 1e-8
+    max_decrement: float = 1e-7
+    rounding: float = 1e-13
+    max_steps: int = 100
+    max_halvings: int = 40
+
+
+@dataclass(frozen=True)
+class BootstrapPolicy:
+    """Accuracy of bootstrap draws, whose fits share a Hessian.
+
+    Attributes
+    ----------
+    tol : float
+        Largest KKT violation of a draw, in units of λ or of standard errors.
+    max_shared_steps : int
+        After this many steps with the shared Hessian, a draw is refitted with Hessians of
+        its own.
+    """
+
+    tol: float = 1e-4
+    max_shared_steps: int = 60
+
+
+@dataclass(frozen=True)
+class IdentificationPolicy:
+    """Information below which a coefficient, or a combination of them, counts as not determined.
+
+    Attributes
+    ----------
+    min_information : float
+        A column is collinear if the other columns leave less than this share of its
+        information.
+    max_rounding_share : float
+        Largest share of a column's information that may be rounding error before it is
+        inverted.
+    min_direction_share : float
+        A column diverges along a direction if its part is above this share of the largest
+        one.
+    max_directions : int
+        Largest number of separating directions that are removed one after another.
+    singular_share : float
+        An equation must keep this share of its variance given the other equations. Below
+        it, rounding in the covariance matrix dominates.
+    tiny_weight : float
+        The check for weak information is skipped if all positive weights are at least this
+        large.
+    weak_information : float
+        Smallest information accepted on a column of size one; its standard error is about
+        30,000.
+    """
+
+    min_information: float = 1e-10
+    max_rounding_share: float = 1e-2
+    min_direction_share: float = 1e-3
+    max_directions: int = 8
+    singular_share: float = 1e-12
+    tiny_weight: float = 1e-6
+    weak_information: float = 1e-9
+
+
+@dataclass(frozen=True)
+class BlockPolicy:
+    """Sizes of blocks in which arrays are processed; they bound the memory and change no result.
+
+    Attributes
+    ----------
+    columns : int
+        Coefficients or columns that are processed together, which bounds the memory for
+        rows times columns.
+    max_score_bytes : float
+        Largest number of bytes of scores in memory.
+    threshold_functions : int
+        Largest number of entries of a (thresholds × functions) array in memory.
+    threshold_rows : int
+        Largest number of entries of a (thresholds × rows) array in memory.
+    row_functions : int
+        Largest number of entries of a (rows × functions) array in memory.
+    fine_gray_entries : int
+        Largest number of array entries for standard errors of Fine–Gray curves.
+    standardized_entries : int
+        Largest number of array entries for standardised curves.
+    survival_entries : int
+        Largest number of array entries for standard errors of Cox curves.
+    """
+
+    columns: int = 64
+    max_score_bytes: float = 2e9
+    threshold_functions: int = 1 << 21
+    threshold_rows: int = 1 << 22
+    row_functions: int = 1 << 22
+    fine_gray_entries: int = 10_000_000
+    standardized_entries: int = 4_000_000
+    survival_entries: int = 5_000_000
+
+
+PROFILE = ProfilePolicy()
+RESTRICTED = RestrictedFitPolicy()
+BOOTSTRAP = BootstrapPolicy()
+IDENTIFICATION = IdentificationPolicy()
+BLOCKS = BlockPolicy()
