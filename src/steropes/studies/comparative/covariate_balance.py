@@ -31,8 +31,26 @@ class Balance:
         then the shifts by adjustment of each arm and of both, ``target_smd``, ``comparator_smd``
         and ``both_smd``.
     threshold : float
+        The largest difference under the null hypothesis of the p-values.
     people : dict of str to (int, int)
         Numbers of target and comparator people with positive weight ``before`` and ``after``.
+
+    See Also
+    --------
+    covariate_balance : Compute it.
+    table_one : Tabulate selected covariates.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from steropes.studies import FeatureRules, compare_cohorts, covariate_balance
+    >>> from steropes.studies import drug_era_cohorts, extract_features, synthetic_database
+    >>> db = synthetic_database(200)
+    >>> comparison = compare_cohorts(db, drug_era_cohorts(db, {1: 1118084, 2: 1124300}), 1, 2)
+    >>> features = extract_features(db, comparison.entries, FeatureRules(analyses=(1, 3, 210)))
+    >>> balance = covariate_balance(features, comparison.entries["treated"], np.ones(features.n))
+    >>> len(balance.table) == len(features.columns), balance.people["before"]
+    (True, (80, 118))
     """
 
     table: pd.DataFrame
@@ -44,7 +62,15 @@ class Balance:
         return f"Balance({len(self.table):,} covariates, largest difference {smd:.3f}: {name})"
 
     def worst(self) -> tuple[str, float]:
-        """Return the covariate with the largest difference after adjustment, and its difference."""
+        """Return the covariate with the largest difference after adjustment.
+
+        Returns
+        -------
+        name : str
+            Its name; empty if no difference is known.
+        difference : float
+            Its standardised difference.
+        """
         smd = self.table["smd_after"].abs()
         if not smd.notna().any():
             return "", float("nan")
@@ -91,7 +117,18 @@ class Balance:
         return pd.DataFrame(rows, columns=[*columns, "largest_after", "p_after", "worst"])
 
     def generalizability(self, estimand: str) -> float:
-        """Return the largest shift of a covariate in the estimand's population by adjustment."""
+        """Compute the largest shift of a covariate in the estimand's population by adjustment.
+
+        Parameters
+        ----------
+        estimand : {"att", "atu", "ate", "ato"}
+            The population: the target for "att", the comparator for "atu", otherwise both arms.
+
+        Returns
+        -------
+        float
+            Largest absolute standardised difference between before and after.
+        """
         column = {"att": "target_smd", "atu": "comparator_smd"}.get(estimand, "both_smd")
         return float(self.table[column].abs().max())
 
@@ -128,6 +165,7 @@ def covariate_balance(
     Returns
     -------
     Balance
+        Means and differences of every covariate.
 
     Raises
     ------

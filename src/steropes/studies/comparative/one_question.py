@@ -118,6 +118,13 @@ class StudySettings(Settings):
         Schema of the CDM tables.
     time_zone : str, default "UTC"
         Time zone that determines the dates of stored instants.
+
+    Examples
+    --------
+    >>> import steropes
+    >>> settings = steropes.StudySettings(target=1118084, comparator=1124300, outcome=192671)
+    >>> settings.washout_days, settings.caliper
+    (365, 0.2)
     """
 
     target: ConceptId
@@ -209,6 +216,7 @@ class ComparativeStudy:
     Attributes
     ----------
     settings : StudySettings
+        The settings of the study.
     names : dict
         Names of the ``target``, ``comparator`` and ``outcome`` concepts.
     source : str or None
@@ -246,6 +254,21 @@ class ComparativeStudy:
         What may be released of it.
     further : mapping of str to float
         Values of further diagnostics by key.
+
+    See Also
+    --------
+    comparative_study : Run a study.
+
+    Examples
+    --------
+    >>> import steropes
+    >>> from steropes.studies import DEMO, synthetic_database
+    >>> settings = steropes.StudySettings(**DEMO, folds=5, tie_orders=0)
+    >>> study = steropes.comparative_study(synthetic_database(600), settings)
+    >>> study.hazard_ratios.index.tolist()
+    ['crude', 'matched', 'matched, stratified']
+    >>> study.pairs == len(study.matched) // 2
+    True
     """
 
     settings: StudySettings
@@ -341,20 +364,41 @@ class ComparativeStudy:
         return self.settings.unblind or self.diagnostics.unblind
 
     def curves(self) -> dict[str, Any]:
-        """Kaplan–Meier curves of the matched ``target`` and ``comparator`` people, if any."""
+        """Estimate the Kaplan–Meier curves of the matched people.
+
+        Returns
+        -------
+        dict of str to KaplanMeier
+            Curves of the ``target`` and the ``comparator``, if anybody is matched.
+        """
         return arm_curves(self.matched)
 
     def to_dict(self) -> dict[str, Any]:
-        """Every number of the study as plain Python values, ready for JSON; no small cells."""
+        """Return every number of the study as plain values, without small counts.
+
+        Returns
+        -------
+        dict
+            Values that can be written as JSON.
+        """
         from steropes.studies.report.study_numbers import study_numbers
 
         return study_numbers(self)
 
     def write(self, folder: str | Path) -> list[Path]:
-        """Write ``report.html`` and ``study.json`` to ``folder/release``; returns the two paths.
+        """Write the report and the numbers of the study for release.
 
-        The same is there as ``tables/*.csv`` and ``figures/*.svg``, with ``manifest.json``, which
-        lists the files and the rules that were applied. All files appear, complete, or none.
+        Parameters
+        ----------
+        folder : str or Path
+            Folder in which the folder ``release`` is made: ``report.html``, ``study.json``, the
+            same as ``tables/*.csv`` and ``figures/*.svg``, and ``manifest.json``, which lists the
+            files and the rules that were applied. All files appear, complete, or none.
+
+        Returns
+        -------
+        list of Path
+            The paths of ``report.html`` and ``study.json``.
         """
         from steropes.studies.report.study_report import write_report
 
@@ -383,16 +427,36 @@ def comparative_study(
         An OMOP CDM v5.x: whatever `OmopDatabase` opens (a DuckDB file, a folder of Parquet files,
         a URL, an open connection), or one that is open. It is only read.
     settings : StudySettings
+        Drugs, outcome and all rules of the study.
     disclosure : str, optional
         The rules of disclosure that the owner of the data asks for: "ohdsi" (the default),
         "opensafely" or "none"; see `site_rules`.
     progress : callable, optional
         Called with a line of text as each step begins.
 
+    Returns
+    -------
+    ComparativeStudy
+        The study with its tables, diagnostics and estimates.
+
     Raises
     ------
     DataError
         A file, concept or setting that cannot be used, or a drug that nobody took.
+
+    See Also
+    --------
+    case_series : Self-controlled case series.
+    run_grid : Many questions, outcomes and analyses.
+
+    Examples
+    --------
+    >>> import steropes
+    >>> from steropes.studies import DEMO, synthetic_database
+    >>> settings = steropes.StudySettings(**DEMO, folds=5, tie_orders=0)
+    >>> study = steropes.comparative_study(synthetic_database(600), settings)
+    >>> study.names["target"], study.matching_done
+    ('celecoxib', True)
     """
     say = progress or (lambda line: None)
     rules = site_rules(disclosure, settings.min_cell)

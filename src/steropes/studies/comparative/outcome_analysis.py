@@ -78,28 +78,53 @@ class AnalysisResult:
     Attributes
     ----------
     question : Question
+        The question.
     outcome : int
+        Id of the outcome's cohort.
     analysis : StudyAnalysis
+        The analysis.
     names : dict of str
-        Of ``target``, ``comparator`` and ``outcome``.
+        Names of ``target``, ``comparator`` and ``outcome``.
     people : DataFrame
-        Who was compared, as in ``StudyPopulation.people``, with ``score``, ``preference``,
-        ``set`` and ``weight`` where there are such.
+        The people who were compared, as in ``StudyPopulation.people``, with ``score``,
+        ``preference``, ``set`` and ``weight`` if the analysis has them.
     attrition : DataFrame
+        People that each rule leaves.
     estimand : str
+        The population whose effect is estimated: "att", "atu", "ate" or "ato".
     estimate : Estimate
+        The effect on the log scale.
     absolute : AbsoluteEffect
         Differences of risks and of restricted means.
-    counts, follow_up : dict
-        Subjects, days, outcomes; distribution of follow-up.
+    counts : dict
+        Numbers of people, days and outcomes of each arm.
     informative : (int, int)
-        Outcomes of target and comparator that say something of the effect.
+        Outcomes of target and comparator that contribute to the estimate.
+    follow_up : dict
+        Distribution of the days at risk.
     curves : DataFrame
-        Kaplan–Meier curves, as ``curve_table`` makes them.
+        Kaplan–Meier curves; see `curve_table`.
     balance : Balance or None
-        Of the people of this outcome.
+        Balance of the people of this outcome.
     shared : Shared
+        Scores, adjustment and balance that do not depend on the outcome.
     diagnostics : Diagnostics
+        Diagnostics of the estimate.
+
+    See Also
+    --------
+    Workbench.run : Run an analysis.
+
+    Examples
+    --------
+    >>> from steropes.studies import StudyAnalysis, Question, Workbench
+    >>> from steropes.studies import read_cohorts, condition_cohorts, synthetic_database
+    >>> db = synthetic_database(200)
+    >>> cohorts = read_cohorts(db) + condition_cohorts(db, {3: 192671})
+    >>> crude = StudyAnalysis(1, features=None, propensity=None, unadjusted=True)
+    >>> result = Workbench(db, cohorts).run(Question(1, 2, (3,)), 3, crude)
+    >>> result.names["outcome"], result.estimand
+    ('Gastrointestinal hemorrhage', 'ate')
     """
 
     question: Question

@@ -30,6 +30,7 @@ def match_pairs(score: ArrayLike, treated: ArrayLike, width: float) -> NDArray:
     Parameters
     ----------
     score : array_like, shape (n,)
+        Scores.
     treated : array_like, shape (n,)
         1 or 0.
     width : float
@@ -50,6 +51,12 @@ def match_pairs(score: ArrayLike, treated: ArrayLike, width: float) -> NDArray:
     On a line, the closest treated-comparator pair is always a pair of neighbours: a third person
     between the two would make a closer pair with one of them. So a linked list of the scores in
     order and a heap of its treated-comparator neighbours suffice, O(n log n) in all.
+
+    Examples
+    --------
+    >>> from steropes.studies import match_pairs
+    >>> match_pairs([0.1, 0.5, 0.12, 0.9], [1, 1, 0, 0], width=0.1).tolist()
+    [0, -1, 0, -1]
     """
     score = np.asarray(score, dtype=float)
     arm = np.asarray(treated).astype(np.int8)

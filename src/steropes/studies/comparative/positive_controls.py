@@ -31,14 +31,38 @@ class PositiveControls(Synthesis):
 
     Parameters
     ----------
-    ratios, min_outcomes, min_for_model, variance, folds, seed, precision, tries
-        How outcomes are added; see ``Synthesis``.
+    ratios : tuple of float, default (1.5, 2, 4)
+        Ratios of the positive controls that are made of each negative control.
+    min_outcomes : int, default 25
+        Required number of treated people with the outcome of a negative control.
+    min_for_model : int, default 100
+        From this number on, rates are modelled; with fewer all people have the same rate.
+    variance : float, optional
+        Variance of the model's Laplace prior. Default: chosen by cross-validation.
+    folds : int, default 10
+        Folds of that cross-validation.
+    seed : int, default 1
+        Seed of the folds and of the added outcomes.
+    precision : float, default 0.01
+        Largest difference between the log ratios that are reached and requested.
+    tries : int, default 100
+        Largest number of draws to reach that precision; the closest is used.
     cohorts : ComparisonRules, optional
+        People to whom outcomes are added. Default: those of the analyses, which must then agree.
     at_risk : TimeAtRisk, optional
-        To whom and in which time outcomes are added. Default: those of the analyses, which must
-        then agree.
+        Time in which outcomes are added. Default: that of the analyses, which must then agree.
     features : FeatureRules, optional
         Covariates of the model of the rates. Default: those of the first analysis that has any.
+
+    References
+    ----------
+    Schuemie, Hripcsak, Ryan, Madigan and Suchard (2018), PNAS 115:2571.
+
+    Examples
+    --------
+    >>> from steropes.studies import PositiveControls
+    >>> PositiveControls(ratios=(2.0,)).min_outcomes
+    25
     """
 
     cohorts: ComparisonRules | None = None
@@ -46,12 +70,17 @@ class PositiveControls(Synthesis):
     features: FeatureRules | None = None
 
     def analysis(self, analyses: tuple[StudyAnalysis, ...]) -> StudyAnalysis:
-        """The settings of population and covariates, as an analysis.
+        """Return the settings of population and covariates as an analysis.
 
-        Raises
-        ------
-        DataError
-            They were not given, and the analyses differ in them.
+        Parameters
+        ----------
+        analyses : tuple of StudyAnalysis
+            Analyses of the grid, from which missing settings are taken.
+
+        Returns
+        -------
+        StudyAnalysis
+            An analysis without a propensity model.
         """
         found: dict[str, Any] = {}
         for name, what in (("cohorts", "who is compared"), ("at_risk", "the time at risk")):

@@ -39,6 +39,15 @@ class Propensity:
         ``coef``.
     folds : int
         Folds of the cross-validation: as many as asked for, or the people of the smaller arm.
+
+    Examples
+    --------
+    >>> import steropes
+    >>> from steropes.studies import DEMO, synthetic_database
+    >>> settings = steropes.StudySettings(**DEMO, folds=5, tie_orders=0)
+    >>> propensity = steropes.comparative_study(synthetic_database(600), settings).propensity
+    >>> propensity.converged, propensity.coefficients.columns.tolist()
+    (True, ['name', 'coef'])
     """
 
     model: LogisticRegression
@@ -61,7 +70,18 @@ class Propensity:
         return bool(self.model.converged_)
 
     def equipoise(self, low: float = 0.3, high: float = 0.7) -> float:
-        """Share of people whose preference score is from ``low`` to ``high``."""
+        """Compute the share of people in equipoise.
+
+        Parameters
+        ----------
+        low, high : float, default 0.3 and 0.7
+            Limits of the preference score, inclusive.
+
+        Returns
+        -------
+        float
+            Share of people with a preference score from ``low`` to ``high``.
+        """
         return float(np.mean((self.preference >= low) & (self.preference <= high)))
 
 
@@ -75,7 +95,31 @@ def too_few(treated: ArrayLike) -> str:
 
 
 def auc(score: ArrayLike, treated: ArrayLike) -> float:
-    """Compute the area under the ROC curve; ties count half."""
+    """Compute the area under the ROC curve; ties count half.
+
+    Parameters
+    ----------
+    score : array_like, shape (n,)
+        Scores of people.
+    treated : array_like, shape (n,)
+        1 for the target arm.
+
+    Returns
+    -------
+    float
+        Probability that a person of the target arm has a larger score than one of the comparator.
+
+    Raises
+    ------
+    DataError
+        An arm is empty, or a score is missing.
+
+    Examples
+    --------
+    >>> from steropes.studies import auc
+    >>> auc([0.1, 0.4, 0.35, 0.8], [0, 0, 1, 1])
+    0.75
+    """
     from sklearn.metrics import roc_auc_score
 
     treated = np.asarray(treated).astype(bool)
@@ -85,10 +129,32 @@ def auc(score: ArrayLike, treated: ArrayLike) -> float:
 
 
 def preference_score(logit: ArrayLike, treated: ArrayLike) -> NDArray:
-    """Propensity score adjusted for how common the target drug is (Walker et al. 2013).
+    """Adjust the propensity score for how common the target drug is.
 
     Its logit is that of the propensity score minus that of the target's share, so 0.5 means "as
     likely as anybody to get the target drug".
+
+    Parameters
+    ----------
+    logit : array_like, shape (n,)
+        Logits of propensity scores.
+    treated : array_like, shape (n,)
+        1 for the target arm.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        Preference scores, between 0 and 1.
+
+    References
+    ----------
+    Walker, Patrick, Lauer and others (2013), Comparative Effectiveness Research 3:11.
+
+    Examples
+    --------
+    >>> from steropes.studies import preference_score
+    >>> preference_score([0.0, 1.0], [1, 0]).round(2).tolist()
+    [0.5, 0.73]
     """
     from scipy.special import expit
     from scipy.special import logit as log_odds

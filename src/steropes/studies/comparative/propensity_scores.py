@@ -50,8 +50,19 @@ class PropensityRules(Settings):
     include, exclude : tuple of int
         The only covariate ids to use (if any are given), and those to leave out.
     tidy : TidyRules
+        Rules that filter and scale the covariates.
     seed : int, default 1
         Seed of the folds and of the sample.
+
+    References
+    ----------
+    King and Zeng (2001), Political Analysis 9:137–163.
+
+    Examples
+    --------
+    >>> from steropes.studies import PropensityRules
+    >>> PropensityRules(variance=0.01).folds
+    10
     """
 
     variance: Positive | None = None
@@ -81,8 +92,24 @@ class PropensityScores:
     tidied : Tidied
         Covariates of the people to whom the model was fitted.
     model : LogisticRegression
+        The fitted model.
     sampled : bool
         Whether the model was fitted to a sample.
+
+    See Also
+    --------
+    fit_scores : Fit them.
+
+    Examples
+    --------
+    >>> from steropes.studies import FeatureRules, PropensityRules, compare_cohorts, fit_scores
+    >>> from steropes.studies import extract_features, read_cohorts, synthetic_database
+    >>> db = synthetic_database(400)
+    >>> entries = compare_cohorts(db, read_cohorts(db), 1, 2).entries
+    >>> features = extract_features(db, entries, FeatureRules(analyses=(1, 210)))
+    >>> scores = fit_scores(features, entries["treated"], PropensityRules(variance=0.1))
+    >>> scores.converged, scores.sampled
+    (True, False)
     """
 
     score: NDArray
@@ -109,7 +136,18 @@ class PropensityScores:
         return 0 if choice is None else int(choice.folds)
 
     def equipoise(self, low: float = 0.3, high: float = 0.7) -> float:
-        """Compute the share of people with a preference score from ``low`` to ``high``."""
+        """Compute the share of people in equipoise.
+
+        Parameters
+        ----------
+        low, high : float, default 0.3 and 0.7
+            Limits of the preference score, inclusive.
+
+        Returns
+        -------
+        float
+            Share of people with a preference score from ``low`` to ``high``.
+        """
         return float(np.mean((self.preference >= low) & (self.preference <= high)))
 
 
@@ -129,13 +167,30 @@ def fit_scores(
     treated : array_like, shape (n,)
         1 for the target arm.
     rules : PropensityRules, optional
+        Settings of the model. Default: those of ``PropensityRules()``.
     ids : array_like, shape (n,), optional
         Person ids, which determine the sample, unlike the order of rows. Default: row numbers.
+
+    Returns
+    -------
+    PropensityScores
+        Scores of all people.
 
     Raises
     ------
     DataError
         An arm has fewer than two people, no covariate is left, or one all but defines the arm.
+
+    Examples
+    --------
+    >>> from steropes.studies import FeatureRules, PropensityRules, compare_cohorts, fit_scores
+    >>> from steropes.studies import extract_features, read_cohorts, synthetic_database
+    >>> db = synthetic_database(400)
+    >>> entries = compare_cohorts(db, read_cohorts(db), 1, 2).entries
+    >>> features = extract_features(db, entries, FeatureRules(analyses=(1, 210)))
+    >>> scores = fit_scores(features, entries["treated"], PropensityRules(variance=0.1))
+    >>> scores.score.shape == (len(entries),)
+    True
     """
     rules = rules or PropensityRules()
     t = np.asarray(treated).astype(np.int64)

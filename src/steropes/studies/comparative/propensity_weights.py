@@ -48,6 +48,11 @@ def propensity_weights(
     largest : float, optional
         Truncate larger weights to this value.
 
+    Returns
+    -------
+    ndarray, shape (n,)
+        Weights.
+
     Raises
     ------
     DataError
@@ -57,6 +62,12 @@ def propensity_weights(
     ----------
     Robins, Hernán and Brumback (2000), Epidemiology 11:550; Li, Thomas and Li (2019), Am J
     Epidemiol 188:250, for overlap weights.
+
+    Examples
+    --------
+    >>> from steropes.studies import propensity_weights
+    >>> propensity_weights([0.5, 0.8, 0.2, 0.75], [1, 1, 0, 0], stabilized=False).round(2).tolist()
+    [1.0, 1.0, 0.25, 3.0]
     """
     e, t = np.asarray(score, dtype=float), np.asarray(treated).astype(bool)
     if e.shape != t.shape:

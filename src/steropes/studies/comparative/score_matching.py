@@ -39,6 +39,16 @@ class Match(Settings):
         Covariate ids on which matched people must agree.
     seed : int, default 1
         Determines, with the person id, who is matched among people with equal scores.
+
+    References
+    ----------
+    Austin (2011), Pharmaceutical Statistics 10:150–161.
+
+    Examples
+    --------
+    >>> from steropes.studies import Match
+    >>> Match(caliper=0.1, max_ratio=3).scale
+    'standardized logit'
     """
 
     caliper: Positive = 0.2
@@ -69,6 +79,7 @@ def match_scores(
     treated : array_like, shape (n,)
         1 for the target arm.
     rule : Match, optional
+        Rules of matching. Default: those of ``Match()``.
     ids : array_like, shape (n,), optional
         Unique ids of the people. Default: row numbers.
     labels : array_like of int, shape (n,), optional
@@ -83,6 +94,13 @@ def match_scores(
     ------
     DataError
         A score is missing, or 0 or 1 on the logit scale, or ids are not unique.
+
+    Examples
+    --------
+    >>> from steropes.studies import Match, match_scores
+    >>> rule = Match(caliper=0.1, scale="propensity score")
+    >>> match_scores([0.3, 0.6, 0.32, 0.9], [1, 1, 0, 0], rule).tolist()
+    [0, -1, 0, -1]
     """
     rule = rule or Match()
     e, t = np.asarray(score, dtype=float), np.asarray(treated).astype(np.int8)
@@ -108,6 +126,24 @@ def matched_weights(sets: ArrayLike, treated: ArrayLike) -> NDArray:
     """Weight the arms of each matched set equally; unmatched people have weight 0.
 
     In a set with m people of an arm, each of them has weight 1 / m.
+
+    Parameters
+    ----------
+    sets : array_like of int, shape (n,)
+        Matched set of each person; negative if unmatched.
+    treated : array_like, shape (n,)
+        1 for the target arm.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        Weights, 0 for unmatched people.
+
+    Examples
+    --------
+    >>> from steropes.studies import matched_weights
+    >>> matched_weights([0, 0, 0, -1], [1, 0, 0, 1]).tolist()
+    [1.0, 0.5, 0.5, 0.0]
     """
     s, t = np.asarray(sets), np.asarray(treated).astype(np.int64)
     key = s * 2 + t

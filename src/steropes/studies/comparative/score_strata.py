@@ -23,10 +23,17 @@ class Stratify(Settings):
     Parameters
     ----------
     strata : int, default 10
+        Number of strata.
     base : "all", "target" or "comparator"
         The arm or arms that define the quantiles; the effect is that in these people.
     exact : tuple of int
         Covariate ids on which the people of a stratum must agree as well.
+
+    Examples
+    --------
+    >>> from steropes.studies import Stratify
+    >>> Stratify(5, base="target").strata
+    5
     """
 
     strata: Annotated[int, Whole(1, 1000)] = 10
@@ -44,10 +51,34 @@ def score_strata(
 
     Parameters
     ----------
-    score, treated : array_like, shape (n,)
+    score : array_like, shape (n,)
+        Propensity scores.
+    treated : array_like, shape (n,)
+        1 for the target arm.
     rule : Stratify
+        Number of strata, and whose quantiles divide them.
     labels : array_like of int, shape (n,), optional
         People with different labels are in different strata.
+
+    Returns
+    -------
+    ndarray of int, shape (n,)
+        Stratum of each person, from 0.
+
+    Raises
+    ------
+    DataError
+        A score is missing, or the arm that defines the quantiles is empty.
+
+    References
+    ----------
+    Rosenbaum and Rubin (1984), JASA 79:516–524.
+
+    Examples
+    --------
+    >>> from steropes.studies import Stratify, score_strata
+    >>> score_strata([0.1, 0.2, 0.6, 0.7], [0, 1, 0, 1], Stratify(2)).tolist()
+    [0, 0, 1, 1]
     """
     e, t = require_numbers("strata, scores", score), np.asarray(treated).astype(bool)
     base = {"all": e, "target": e[t], "comparator": e[~t]}[rule.base]

@@ -33,6 +33,17 @@ class Trim(Settings):
         Keep preference scores in this closed interval, such as (0.3, 0.7).
     max_weight : float, optional
         Drop people with a larger weight.
+
+    References
+    ----------
+    Crump, Hotz, Imbens and Mitnik (2009), Biometrika 96:187–199. Stürmer, Rothman, Avorn and Glynn
+    (2010), American Journal of Epidemiology 172:843–854.
+
+    Examples
+    --------
+    >>> from steropes.studies import Trim
+    >>> Trim(fraction=0.05).method
+    'symmetric'
     """
 
     fraction: Annotated[float, Number(0, 0.5)] | None = None
@@ -56,9 +67,12 @@ def trim(
 
     Parameters
     ----------
-    score, treated : array_like, shape (n,)
-        Propensity scores; 1 for the target arm.
+    score : array_like, shape (n,)
+        Propensity scores.
+    treated : array_like, shape (n,)
+        1 for the target arm.
     rule : Trim
+        The rules.
     weight : array_like, shape (n,), optional
         Weights, for ``max_weight``.
 
@@ -66,6 +80,13 @@ def trim(
     -------
     list of (str, ndarray of bool)
         The text of each rule, and a mask of the people left after it.
+
+    Examples
+    --------
+    >>> from steropes.studies import Trim, trim
+    >>> [(text, mask)] = trim([0.02, 0.3, 0.6, 0.99], [0, 1, 0, 1], Trim(fraction=0.05))
+    >>> mask.tolist()
+    [False, True, True, False]
     """
     e, t = require_numbers("trimming, scores", score), np.asarray(treated).astype(bool)
     require_weights(weight, len(e))

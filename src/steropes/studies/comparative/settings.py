@@ -41,6 +41,12 @@ class Outcome(Settings):
     true_ratio : float, optional
         The effect that is known: 1 for a negative control, more for a positive one. Without it
         the outcome is one of interest.
+
+    Examples
+    --------
+    >>> from steropes.studies import Outcome
+    >>> Outcome(3).of_interest, Outcome(4, true_ratio=1.0).of_interest
+    (True, False)
     """
 
     id: Count
@@ -70,6 +76,12 @@ class Question(Settings):
         A cohort that people must be in on the day they start.
     exclude : tuple of int
         Concepts that are no covariates, with their descendants; the study drugs above all.
+
+    Examples
+    --------
+    >>> from steropes.studies import Question
+    >>> [outcome.id for outcome in Question(1, 2, (3, 4)).outcomes]
+    [3, 4]
     """
 
     target: Count
@@ -98,10 +110,13 @@ class StudyAnalysis(Settings):
     Parameters
     ----------
     id : int
+        Number of the analysis in result tables.
     description : str
+        Description in result tables.
     cohorts : ComparisonRules
         Who is compared.
     at_risk : TimeAtRisk
+        Time at risk of the outcome.
     features : FeatureRules, optional
         The covariates; none makes an analysis without.
     propensity : PropensityRules, optional
@@ -113,14 +128,23 @@ class StudyAnalysis(Settings):
     truncate : float, optional
         Largest weight, after stabilisation; larger ones are set to it.
     match : Match, optional
+        Rules of matching; None does not match.
     stratify : Stratify, optional
         Only one of matching and stratification.
     outcome_model : OutcomeModel
+        Model of the outcome.
     competing : int, optional
         Cohort of a competing outcome, for Fine–Gray models.
     unadjusted : bool, default False
         Whether a crude comparison is what is asked. The estimate of an analysis that adjusts for
         nothing is not shown otherwise, as confounding alone may explain it.
+
+    Examples
+    --------
+    >>> from steropes.studies import Match, OutcomeModel, StudyAnalysis
+    >>> analysis = StudyAnalysis(1, match=Match(), outcome_model=OutcomeModel(stratified=True))
+    >>> analysis.adjusts, analysis.estimates()
+    (True, 'att')
     """
 
     id: Count
@@ -186,7 +210,18 @@ class StudyAnalysis(Settings):
         return by_score and self.estimand != "ato"
 
     def estimates(self, reversed_match: bool = False) -> Estimand:
-        """The estimand: whose effect the estimate is."""
+        """Return the estimand, the population whose effect is estimated.
+
+        Parameters
+        ----------
+        reversed_match : bool, default False
+            Whether target people were matched to comparator people.
+
+        Returns
+        -------
+        str
+            "att", "atu", "ate" or "ato".
+        """
         if self.match:
             return "atu" if reversed_match else "att"
         if self.stratify:

@@ -55,6 +55,22 @@ def table_one(balance: Balance) -> pd.DataFrame:
         ``section``, ``characteristic``, ``target_before``, ``comparator_before``,
         ``smd_before`` and the same three ``_after``: percentages of 0/1 covariates, means of the
         others. Covariates that nobody has are left out.
+
+    References
+    ----------
+    Austin and Stuart (2015), Statistics in Medicine 34:3661–3679 (standardised differences).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from steropes.studies import FeatureRules, compare_cohorts, covariate_balance, table_one
+    >>> from steropes.studies import extract_features, read_cohorts, synthetic_database
+    >>> db = synthetic_database(200)
+    >>> entries = compare_cohorts(db, read_cohorts(db), 1, 2).entries
+    >>> features = extract_features(db, entries, FeatureRules(analyses=(1, 3, 210)))
+    >>> table = table_one(covariate_balance(features, entries["treated"], np.ones(len(entries))))
+    >>> sorted(set(table["section"]))
+    ['Age group', 'Gender', 'Medical history: cardiovascular disease', 'Medical history: general']
     """
     known = balance.table.set_index("covariate_id")
     rows = []

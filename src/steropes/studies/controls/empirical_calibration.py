@@ -35,9 +35,18 @@ class SystematicError:
 
     Attributes
     ----------
-    mean, sd : float
+    mean : float
+        Mean μ of the error.
+    sd : float
+        Standard deviation σ of the error.
     controls : int
         Number of estimates in the fit.
+
+    Examples
+    --------
+    >>> from steropes.studies import SystematicError
+    >>> round(SystematicError(mean=0.1, sd=0.2, controls=30).expected_absolute, 3)
+    0.179
     """
 
     mean: float
@@ -83,10 +92,17 @@ def fit_systematic_error(
 
     Parameters
     ----------
-    log_rr, se : array_like, shape (n,)
-        Estimates of the controls.
+    log_rr : array_like, shape (n,)
+        Log ratios of the controls.
+    se : array_like, shape (n,)
+        Their standard errors.
     true_log_rr : array_like, shape (n,), optional
         True effects of the controls. Default: no effect (negative controls).
+
+    Returns
+    -------
+    SystematicError
+        Mean and standard deviation of the error.
 
     Raises
     ------
@@ -96,6 +112,13 @@ def fit_systematic_error(
     References
     ----------
     Schuemie and others (2014), Stat Med 33:209.
+
+    Examples
+    --------
+    >>> from steropes.studies import fit_systematic_error
+    >>> error = fit_systematic_error([0.1, -0.2, 0.4, 0.3], [0.1, 0.1, 0.1, 0.1])
+    >>> round(error.mean, 3), round(error.sd, 3)
+    (0.15, 0.206)
     """
     y, s = np.asarray(log_rr, dtype=float), np.asarray(se, dtype=float)
     t = np.zeros_like(y) if true_log_rr is None else np.asarray(true_log_rr, dtype=float)
@@ -134,7 +157,34 @@ def _largest(profile: Callable[[float], Any], slope: Callable[[float], float], t
 
 
 def calibrate(log_rr: float, se: float, error: SystematicError) -> Calibrated:
-    """Calibrate an estimate: subtract the mean of the error and add its variance."""
+    """Calibrate an estimate: subtract the mean of the error and add its variance.
+
+    Parameters
+    ----------
+    log_rr : float
+        Log ratio.
+    se : float
+        Its standard error.
+    error : SystematicError
+        Distribution of the systematic error.
+
+    Returns
+    -------
+    Calibrated
+        Named tuple of the calibrated log ratio, its standard error, 95 % limits and p-values; NaN
+        if there is no estimate.
+
+    References
+    ----------
+    Schuemie and others (2014), Stat Med 33:209.
+
+    Examples
+    --------
+    >>> from steropes.studies import SystematicError, calibrate
+    >>> found = calibrate(0.5, 0.2, SystematicError(mean=0.1, sd=0.15, controls=30))
+    >>> round(found.log_rr, 3), round(found.se, 3)
+    (0.4, 0.25)
+    """
     from scipy.special import ndtr, ndtri
 
     if not (math.isfinite(log_rr) and math.isfinite(se) and se > 0):
@@ -158,8 +208,10 @@ def leave_one_out(log_rr: ArrayLike, se: ArrayLike) -> pd.DataFrame:
 
     Parameters
     ----------
-    log_rr, se : array_like, shape (n,)
-        Estimates of the controls; NaN or infinite if there is none.
+    log_rr : array_like, shape (n,)
+        Log ratios of the controls; NaN or infinite if there is none.
+    se : array_like, shape (n,)
+        Their standard errors.
 
     Returns
     -------
@@ -174,6 +226,13 @@ def leave_one_out(log_rr: ArrayLike, se: ArrayLike) -> pd.DataFrame:
     ------
     DataError
         The arrays differ in length.
+
+    Examples
+    --------
+    >>> from steropes.studies import leave_one_out
+    >>> table = leave_one_out([0.1, -0.2, 0.4, 0.3], [0.1, 0.1, 0.1, 0.1])
+    >>> table[["covers", "calibrated_covers"]].mean().to_dict()
+    {'covers': 0.25, 'calibrated_covers': 0.75}
     """
     y, s = np.asarray(log_rr, dtype=float), np.asarray(se, dtype=float)
     if y.ndim != 1 or y.shape != s.shape:

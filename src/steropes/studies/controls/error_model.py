@@ -36,12 +36,23 @@ class ErrorModel:
 
     Attributes
     ----------
-    intercept, slope : float
-        a and b.
-    sd, sd_slope : float
-        c and d.
+    intercept : float
+        a, the mean at no effect.
+    slope : float
+        b, the change of the mean with t.
+    sd : float
+        c, the standard deviation at no effect.
+    sd_slope : float
+        d, the change of the standard deviation with ``|t|``.
     controls : int
         Number of estimates in the fit.
+
+    Examples
+    --------
+    >>> from steropes.studies import ErrorModel
+    >>> model = ErrorModel(intercept=0.1, slope=1.0, sd=0.15, sd_slope=0.05, controls=60)
+    >>> round(model.mean_at(0.5), 3), round(model.sd_at(0.5), 3)
+    (0.6, 0.175)
     """
 
     intercept: float
@@ -51,11 +62,33 @@ class ErrorModel:
     controls: int
 
     def mean_at(self, t: float) -> float:
-        """Return the mean of estimates at a true log ratio."""
+        """Compute the mean of estimates at a true log ratio.
+
+        Parameters
+        ----------
+        t : float
+            The true log ratio.
+
+        Returns
+        -------
+        float
+            The mean a + b t.
+        """
         return self.intercept + self.slope * t
 
     def sd_at(self, t: float) -> float:
-        """Return the standard deviation of the systematic error at a true log ratio."""
+        """Compute the standard deviation of the systematic error at a true log ratio.
+
+        Parameters
+        ----------
+        t : float
+            The true log ratio.
+
+        Returns
+        -------
+        float
+            The standard deviation c + d ``|t|``, at least zero.
+        """
         return max(self.sd + self.sd_slope * abs(t), 0.0)
 
 
@@ -69,7 +102,17 @@ def fit_error_model(log_rr: ArrayLike, se: ArrayLike, true_log_rr: ArrayLike) ->
 
     Parameters
     ----------
-    log_rr, se, true_log_rr : array_like, shape (n,)
+    log_rr : array_like, shape (n,)
+        Log ratios of the controls.
+    se : array_like, shape (n,)
+        Their standard errors.
+    true_log_rr : array_like, shape (n,)
+        Their true log ratios, 0 for negative controls.
+
+    Returns
+    -------
+    ErrorModel
+        The fitted model.
 
     Raises
     ------
@@ -79,6 +122,17 @@ def fit_error_model(log_rr: ArrayLike, se: ArrayLike, true_log_rr: ArrayLike) ->
     References
     ----------
     Schuemie, Hripcsak, Ryan, Madigan and Suchard (2018), PNAS 115:2571.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from steropes.studies import fit_error_model
+    >>> rng = np.random.default_rng(1)
+    >>> true = np.repeat(np.log([1.0, 1.5, 2.0, 4.0]), 20)
+    >>> log_rr = rng.normal(0.1 + true, 0.2)
+    >>> model = fit_error_model(log_rr, np.full(80, 0.1), true)
+    >>> model.controls, round(model.slope, 1)
+    (80, 1.0)
     """
     y, s, t = (np.asarray(v, dtype=float) for v in (log_rr, se, true_log_rr))
     good = np.isfinite(y) & np.isfinite(s) & (s > 0) & np.isfinite(t)
@@ -155,10 +209,35 @@ def _descend(
 
 
 def calibrate_interval(log_rr: float, se: float, model: ErrorModel) -> Calibrated:
-    """Return the calibrated estimate, the true effects compatible with it, and its p-value.
+    """Calibrate an estimate and its interval by negative and positive controls.
 
     The limits are the t at which the estimate is 1.96 standard deviations from its mean; the
     calibrated estimate is the t at which it equals its mean. The p-value is that of no effect.
+
+    Parameters
+    ----------
+    log_rr : float
+        Log ratio.
+    se : float
+        Its standard error.
+    model : ErrorModel
+        The model of the systematic error.
+
+    Returns
+    -------
+    Calibrated
+        Named tuple of the calibrated log ratio, its standard error, 95 % limits and p-values.
+
+    References
+    ----------
+    Schuemie, Hripcsak, Ryan, Madigan and Suchard (2018), PNAS 115:2571.
+
+    Examples
+    --------
+    >>> from steropes.studies import ErrorModel, calibrate_interval
+    >>> model = ErrorModel(intercept=0.1, slope=1.0, sd=0.15, sd_slope=0.05, controls=60)
+    >>> round(calibrate_interval(0.5, 0.2, model).log_rr, 3)
+    0.4
     """
     if not (math.isfinite(log_rr) and math.isfinite(se) and se > 0):
         return Calibrated(*(math.nan,) * 6)
@@ -198,7 +277,12 @@ def leave_one_group_out(
 
     Parameters
     ----------
-    log_rr, se, true_log_rr : array_like, shape (n,)
+    log_rr : array_like, shape (n,)
+        Log ratios of the controls; NaN or infinite if there is none.
+    se : array_like, shape (n,)
+        Their standard errors.
+    true_log_rr : array_like, shape (n,)
+        Their true log ratios, 0 for negative controls.
     group : array_like, shape (n,)
         The negative control that each control is or was made from.
 
@@ -208,6 +292,19 @@ def leave_one_group_out(
         One row per control, in order: ``log_rr``, ``lower``, ``upper``, ``se``, ``p``, the same
         with the prefix ``calibrated_``, and whether each interval includes the true effect,
         ``covers`` and ``calibrated_covers``; NaN without an estimate, or without other controls.
+
+    Raises
+    ------
+    DataError
+        The arrays differ in length.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from steropes.studies import leave_one_group_out
+    >>> log_rr, se, zero = [0.1, -0.2, 0.4, 0.3], np.full(4, 0.1), np.zeros(4)
+    >>> leave_one_group_out(log_rr, se, zero, [1, 2, 3, 4])["calibrated_covers"].tolist()
+    [1.0, 0.0, 1.0, 1.0]
     """
     y, s, t = (np.asarray(v, dtype=float) for v in (log_rr, se, true_log_rr))
     of = np.asarray(group)

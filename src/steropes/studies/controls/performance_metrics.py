@@ -21,13 +21,32 @@ class ControlEstimates:
 
     Attributes
     ----------
-    log_rr, se, lower, upper : ndarray, shape (n,)
-        On the log scale; NaN or infinite if there is no estimate.
+    log_rr : ndarray, shape (n,)
+        Log ratios; NaN or infinite if there is no estimate.
+    se : ndarray, shape (n,)
+        Their standard errors.
+    lower : ndarray, shape (n,)
+        Lower 95 % limits on the log scale.
+    upper : ndarray, shape (n,)
+        Upper 95 % limits on the log scale.
     true_log_rr : ndarray, shape (n,)
+        True log ratios.
     target : ndarray, shape (n,)
         The target ratio: 1 for negative controls.
     group : ndarray, shape (n,)
         The negative control that each control is or was made from.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from steropes.studies import ControlEstimates
+    >>> log_rr, se = np.array([0.1, -0.2, 0.4]), np.full(3, 0.1)
+    >>> lower, upper = log_rr - 1.96 * se, log_rr + 1.96 * se
+    >>> controls = ControlEstimates(
+    ...     log_rr, se, lower, upper, np.zeros(3), np.ones(3), np.arange(3)
+    ... )
+    >>> controls.usable.tolist()
+    [True, True, True]
     """
 
     log_rr: NDArray
@@ -48,6 +67,11 @@ class ControlEstimates:
             ``log_rr``, ``se_log_rr``, ``ci_95_lb``, ``ci_95_ub``, ``true_effect_size``;
             ``outcome_id``, ``negative_control_id`` and ``target_ratio``, the last two missing for
             negative controls.
+
+        Returns
+        -------
+        ControlEstimates
+            The estimates.
         """
         with np.errstate(divide="ignore"):
             lower, upper = (np.log(found[c].to_numpy(float)) for c in ("ci_95_lb", "ci_95_ub"))
@@ -67,7 +91,13 @@ class ControlEstimates:
         return np.isfinite(self.log_rr) & np.isfinite(self.se) & (self.se > 0)
 
     def calibrated(self) -> ControlEstimates:
-        """Calibrate each control by the controls of all other groups."""
+        """Calibrate each control by the controls of all other groups.
+
+        Returns
+        -------
+        ControlEstimates
+            Calibrated estimates.
+        """
         t = leave_one_group_out(self.log_rr, self.se, self.true_log_rr, self.group)
         return ControlEstimates(
             t["calibrated_log_rr"].to_numpy(),
@@ -83,6 +113,11 @@ class ControlEstimates:
 def control_performance(found: ControlEstimates) -> dict[str, float]:
     """Compute performance metrics over all controls.
 
+    Parameters
+    ----------
+    found : ControlEstimates
+        Estimates of the controls.
+
     Returns
     -------
     dict
@@ -92,6 +127,22 @@ def control_performance(found: ControlEstimates) -> dict[str, float]:
         controls whose interval excludes 1, and ``type_2``, the share of positive ones whose
         interval does not; ``without``, the share without an estimate, which the other metrics leave
         out. NaN if a metric has no controls.
+
+    References
+    ----------
+    Schuemie, Cepeda, Suchard and others (2020), Harvard Data Science Review 2(1) (the metrics).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from steropes.studies import ControlEstimates, control_performance
+    >>> log_rr, se = np.array([0.1, -0.2, 0.4]), np.full(3, 0.1)
+    >>> lower, upper = log_rr - 1.96 * se, log_rr + 1.96 * se
+    >>> controls = ControlEstimates(
+    ...     log_rr, se, lower, upper, np.zeros(3), np.ones(3), np.arange(3)
+    ... )
+    >>> round(control_performance(controls)["coverage"], 2)
+    0.33
     """
     good = found.usable
     y, s, t = found.log_rr[good], found.se[good], found.true_log_rr[good]

@@ -58,6 +58,16 @@ class Synthesis(Settings):
         Largest difference between the log ratios that are reached and requested.
     tries : int, default 100
         Largest number of draws to reach that precision; the closest is used.
+
+    References
+    ----------
+    Schuemie, Hripcsak, Ryan, Madigan and Suchard (2018), PNAS 115:2571.
+
+    Examples
+    --------
+    >>> from steropes.studies import Synthesis
+    >>> Synthesis(ratios=(2.0, 4.0)).precision
+    0.01
     """
 
     ratios: Ratios = (1.5, 2.0, 4.0)

@@ -17,6 +17,8 @@ __all__ = ["DiagnosticThresholds", "Diagnostics", "Verdict"]
 class DiagnosticThresholds(Settings):
     """Limits that diagnostics must reach for a result to be shown; None leaves one out.
 
+    ``outcomes`` and ``tied`` are reported with a result and do not hide it.
+
     Parameters
     ----------
     detectable : float, default 10
@@ -39,7 +41,11 @@ class DiagnosticThresholds(Settings):
     tied : float, default 0.1
         Largest share of matched people whose score others have too.
 
-    The last two are reported with a result and do not hide it.
+    Examples
+    --------
+    >>> from steropes.studies import DiagnosticThresholds
+    >>> DiagnosticThresholds(balance=0.05).equipoise
+    0.2
     """
 
     detectable: Positive | None = 10.0
@@ -59,15 +65,29 @@ class Diagnostics:
 
     Attributes
     ----------
-    largest_difference, difference_p : float
-        Of the people of this outcome, after adjustment.
-    shared_difference, shared_p : float
-        The same among all who could be at risk, whatever the outcome.
+    largest_difference : float
+        Largest standardised difference of a covariate between the people of this outcome, after
+        adjustment.
+    difference_p : float
+        Smallest p-value of these differences.
+    shared_difference : float
+        Largest difference among all who could be at risk, whatever the outcome.
+    shared_p : float
+        Smallest p-value of these differences.
     worst_covariate : str
-        The covariate behind the largest difference.
-    equipoise, detectable, generalizability, attrition, systematic_error : float
+        The covariate with the largest difference.
+    equipoise : float
+        Share of people in equipoise.
+    detectable : float
+        Minimum detectable ratio.
+    generalizability : float
+        Largest standardised difference between the population of the estimand before and after.
+    attrition : float
+        Share of the target that adjustment drops.
     comparator_attrition : float
-        As ``attrition``, the share of the comparator that adjustment drops; without a verdict.
+        Share of the comparator that adjustment drops; it has no verdict.
+    systematic_error : float
+        Expected absolute systematic error.
     tied : float
         Share of matched people whose score others have too: who of them was matched is a draw.
     fewest : float
@@ -77,10 +97,15 @@ class Diagnostics:
     unconverged : str
         Names of the fits that did not.
     adjusted : bool or None
-        Whether anything adjusts the estimate; None where a crude comparison is what was asked.
+        Whether anything adjusts the estimate; None if a crude comparison was requested.
     thresholds : DiagnosticThresholds
-    further : mapping of str to float
-        Values of further diagnostics by key.
+        Thresholds of the verdicts.
+
+    Examples
+    --------
+    >>> from steropes.studies import Diagnostics
+    >>> Diagnostics(largest_difference=0.25).balance_verdict
+    'FAIL'
     """
 
     largest_difference: float = math.nan

@@ -70,6 +70,23 @@ def combine_archives(paths: Sequence[str | Path], *, unblind: bool = False) -> p
     ------
     DataError
         A file is not such an archive, or two archives are of one database.
+
+    See Also
+    --------
+    combine_profiles : Combine likelihood profiles.
+    random_effects : Combine likelihoods with effects that differ.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from steropes import DataError
+    >>> from steropes.studies import combine_archives
+    >>> try:
+    ...     combine_archives([Path(tempfile.gettempdir()) / "nothing.zip"])
+    ... except DataError:
+    ...     print("a file is no archive")
+    a file is no archive
     """
     if not paths:
         raise DataError("name the archives to combine")

@@ -52,16 +52,35 @@ def combine_normal(log_rr: ArrayLike, se: ArrayLike, *, random: bool = False) ->
 
     Parameters
     ----------
-    log_rr, se : array_like, shape (k,)
-        One per database; those without a finite value are left out.
+    log_rr : array_like, shape (k,)
+        Log ratio of each database; those without a finite value are left out.
+    se : array_like, shape (k,)
+        Their standard errors.
     random : bool, default False
         Let the effect differ between databases, with the variance τ² of DerSimonian and Laird
         (1986).
+
+    Returns
+    -------
+    Combined
+        Named tuple of the combined log ratio, its standard error and 95 % limits, the number of
+        databases, I² and τ.
 
     Raises
     ------
     DataError
         There is no usable estimate, or the arrays differ in length.
+
+    References
+    ----------
+    DerSimonian and Laird (1986), Controlled Clinical Trials 7:177–188.
+
+    Examples
+    --------
+    >>> from steropes.studies import combine_normal
+    >>> found = combine_normal([0.2, 0.4], [0.1, 0.1])
+    >>> round(found.log_rr, 3), round(found.se, 4)
+    (0.3, 0.0707)
     """
     y, s = (
         np.atleast_1d(np.asarray(log_rr, dtype=float)),
@@ -96,11 +115,23 @@ def combine_profiles(profiles: Sequence[Profile]) -> Combined:
     Parameters
     ----------
     profiles : sequence of Profile
+        Log-likelihood of each database at points of the log ratio.
+
+    Returns
+    -------
+    Combined
+        Named tuple of the combined log ratio, its standard error and 95 % limits, the number of
+        databases, I² and τ.
 
     Raises
     ------
+    DataError
         There is no profile, the profiles are flat, or a maximum or limit lies beyond the points at
         which a profile is stored.
+
+    References
+    ----------
+    Schuemie, Chen, Madigan and Suchard (2022), Statistical Methods in Medical Research 31:438–450.
     """
     from scipy.optimize import minimize_scalar
 

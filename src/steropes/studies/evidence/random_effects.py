@@ -81,9 +81,18 @@ def random_effects(
         Log-likelihood of each database as a function of the log ratio. For an estimate y with
         standard error s it is ``lambda b: -((b - y) / s)**2 / 2``. A callable is assumed to be
         known everywhere, a ``Profile`` where it is stored.
-    mean_sd, tau_sd : float
+    mean_sd : float, default 2
+        Standard deviation of the prior on μ.
     points : int, default 401
         Size of the grid of effects.
+    tau_sd : float, default 0.5
+        Scale of the prior on τ.
+
+    Returns
+    -------
+    RandomEffects
+        Named tuple with the mean effect, the spread τ, the prediction for a further database and
+        their 95 % intervals.
 
     Raises
     ------
@@ -95,6 +104,15 @@ def random_effects(
     ----------
     Higgins, Thompson and Spiegelhalter (2009), JRSS A 172:137. Schuemie and others (2021), J Am
     Med Inform Assoc 28:1351, for likelihoods that are not normal.
+
+    Examples
+    --------
+    >>> from steropes.studies import random_effects
+    >>> def likelihood(y, s):
+    ...     return lambda b: -(((b - y) / s) ** 2) / 2
+    >>> found = random_effects([likelihood(0.2, 0.1), likelihood(0.4, 0.1)])
+    >>> round(found.log_rr, 2)
+    0.29
     """
     if not likelihoods:
         raise DataError("no database has a likelihood")

@@ -29,15 +29,37 @@ class AbsoluteEffect:
     Attributes
     ----------
     horizon : float
-        τ, in days at risk; NaN if there is none.
-    target_risk, comparator_risk : float
-        Probability of the outcome by τ.
-    risk_difference, risk_se : float
-        Target minus comparator.
-    target_days, comparator_days : float
-        Mean number of days free of the outcome within the first τ days.
-    days_difference, days_se : float
-        Target minus comparator.
+        The horizon τ, in days at risk; NaN if there is none.
+    target_risk : float
+        Probability of the outcome by τ in the target arm.
+    comparator_risk : float
+        The same in the comparator arm.
+    risk_difference : float
+        Risk of the target minus that of the comparator.
+    risk_se : float
+        Standard error of that difference.
+    target_days : float
+        Mean number of days free of the outcome within the first τ days in the target arm.
+    comparator_days : float
+        The same in the comparator arm.
+    days_difference : float
+        Days of the target minus those of the comparator.
+    days_se : float
+        Standard error of that difference.
+
+    See Also
+    --------
+    absolute_effect : Estimate it.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from steropes.studies import absolute_effect
+    >>> people = pd.DataFrame({"treated": [1, 1, 1, 0, 0, 0], "time": [5, 8, 9, 3, 6, 9],
+    ...                        "event": [1, 0, 1, 1, 1, 0]})
+    >>> effect = absolute_effect(people, horizon=6)
+    >>> round(effect.target_risk, 3), round(effect.comparator_risk, 3)
+    (0.333, 0.667)
     """
 
     horizon: float = math.nan
@@ -51,7 +73,13 @@ class AbsoluteEffect:
     days_se: float = math.nan
 
     def row(self) -> dict[str, float]:
-        """Return the numbers by the columns of the result table, with 95 % limits."""
+        """Return the numbers by the columns of the result table, with 95 % limits.
+
+        Returns
+        -------
+        dict of str to float
+            Risks, days free of the outcome, and their differences.
+        """
         found = {
             "horizon_day": self.horizon,
             "target_risk": self.target_risk,
@@ -85,8 +113,8 @@ def absolute_effect(
     clusters : array_like, shape (n,), optional
         Clusters of dependent rows, such as matched sets. Default: independent rows.
     horizon : float, optional
-        τ. Default: the 90 % quantile of all follow-up, but at most the last time at which both arms
-        have somebody left.
+        The horizon τ. Default: the 90 % quantile of all follow-up, but at most the last time at
+        which both arms have somebody left.
 
     Returns
     -------
@@ -96,6 +124,15 @@ def absolute_effect(
     References
     ----------
     Andersen, Borgan, Gill and Keiding (1993), Statistical Models Based on Counting Processes, IV.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from steropes.studies import absolute_effect
+    >>> people = pd.DataFrame({"treated": [1, 1, 1, 0, 0, 0], "time": [5, 8, 9, 3, 6, 9],
+    ...                        "event": [1, 0, 1, 1, 1, 0]})
+    >>> round(absolute_effect(people, horizon=6).risk_difference, 3)
+    -0.333
     """
     require_people(people, "treated", "time", "event")
     require_weights(weights, len(people))

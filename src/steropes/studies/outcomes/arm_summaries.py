@@ -34,13 +34,28 @@ class ArmCurve(KaplanMeier):
 
 
 def incidence_rates(people: pd.DataFrame) -> pd.DataFrame:
-    """People, person-years, events and events per 1,000 person-years in each arm.
+    """Tabulate people, person-years, events and rates in each arm.
+
+    Parameters
+    ----------
+    people : DataFrame
+        ``treated``, ``time`` (days) and ``event``.
 
     Returns
     -------
     DataFrame
         Rows ``target`` and ``comparator``; columns ``people``, ``person_years``, ``events``,
-        ``rate``, and its exact Poisson 95 % limits ``rate_lower`` and ``rate_upper``.
+        ``rate`` (events per 1,000 person-years), and its exact Poisson 95 % limits ``rate_lower``
+        and ``rate_upper``.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from steropes.studies import incidence_rates
+    >>> people = pd.DataFrame({"treated": [1, 1, 0, 0], "time": [365.25, 365.25, 365.25, 365.25],
+    ...                        "event": [1, 1, 1, 0]})
+    >>> incidence_rates(people)["rate"].tolist()
+    [1000.0, 500.0]
     """
     from scipy.stats import chi2
 

@@ -37,11 +37,12 @@ class Estimate:
 
     Attributes
     ----------
-    log_rr, se, lower, upper : float
-        On the log scale, with 95 % limits. For a profile interval ``se`` is its width over
-        2 × 1.96. NaN, with infinite limits, if there is no estimate.
-    p, one_sided_p : float
-        P-values from ``log_rr / se``: two-sided, and of the hypothesis of a ratio of at most one.
+    log_rr : float
+        Log ratio; NaN if there is no estimate.
+    se : float
+        Its standard error; for a profile interval the width over 2 × 1.96.
+    lower, upper : float
+        Limits of the 95 % interval on the log scale; infinite if there is no estimate.
     llr : float
         Log-likelihood at the estimate minus that at no effect.
     interval : str
@@ -67,6 +68,17 @@ class Estimate:
         Whether all fits converged.
     note : str
         The reason why there is no estimate; empty if there is one.
+
+    See Also
+    --------
+    estimate_effect : Estimate it.
+
+    Examples
+    --------
+    >>> from steropes.studies import Estimate
+    >>> estimate = Estimate(log_rr=0.693, se=0.2, lower=0.301, upper=1.085)
+    >>> round(estimate.p, 4), round(estimate.e_value, 2)
+    (0.0005, 3.41)
     """
 
     log_rr: float = math.nan
@@ -157,6 +169,7 @@ def estimate_effect(
         As in ``StudyPopulation.people``: ``person_id``, ``treated``, ``time``, ``event``,
         ``outcomes``, ``days_at_risk``.
     model : OutcomeModel, optional
+        Settings of the model. Default: those of ``OutcomeModel()``.
     weights : array_like, shape (n,), optional
         Propensity weights, for ``weighted``.
     sets : array_like of int, shape (n,), optional
@@ -164,10 +177,25 @@ def estimate_effect(
     features : Features, optional
         Covariates of the same people.
 
+    Returns
+    -------
+    Estimate
+        The effect on the log scale, with its interval and profile.
+
     Raises
     ------
     DataError
         The model needs weights, sets or covariates that are missing.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from steropes.studies import OutcomeModel, estimate_effect
+    >>> people = pd.DataFrame({"treated": [1, 1, 1, 0, 0, 0], "time": [5, 8, 9, 3, 6, 9],
+    ...                        "event": [1, 0, 1, 1, 1, 0]})
+    >>> estimate = estimate_effect(people, OutcomeModel(interval="wald"))
+    >>> round(estimate.log_rr, 3)
+    -0.101
     """
     model = model or OutcomeModel()
     for needed, given, name in (

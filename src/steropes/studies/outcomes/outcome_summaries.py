@@ -92,6 +92,34 @@ def detectable_ratio(
     For hazards it is exp(√((z₁₋α/₂ + z_power)² / (E q (1 − q)))), with E people with the outcome
     and a share q of people in the target arm (Schoenfeld 1983). For odds the standard error is
     √(1 / (E (1 − E/n))) instead. Infinite without an outcome or with one arm only.
+
+    Parameters
+    ----------
+    people : DataFrame
+        ``treated`` and ``event``.
+    kind : str, default "cox"
+        Kind of the outcome model: odds for "logistic", otherwise hazards or rates.
+    alpha : float, default 0.05
+        Two-sided significance level.
+    power : float, default 0.8
+        Probability of detection.
+
+    Returns
+    -------
+    float
+        The ratio.
+
+    References
+    ----------
+    Schoenfeld (1983), Biometrics 39:499–503.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from steropes.studies import detectable_ratio
+    >>> people = pd.DataFrame({"treated": [1, 0] * 100, "event": [1, 1, 0, 0] * 50})
+    >>> round(detectable_ratio(people), 2)
+    1.75
     """
     from scipy.special import ndtri
 
@@ -118,6 +146,7 @@ def curve_table(people: pd.DataFrame, weights: ArrayLike | None = None) -> pd.Da
     people : DataFrame
         ``time``, ``event``, ``treated``.
     weights : array_like, shape (n,), optional
+        Weights of people. Default 1.
 
     Returns
     -------
@@ -125,6 +154,15 @@ def curve_table(people: pd.DataFrame, weights: ArrayLike | None = None) -> pd.Da
         ``time_day``, and for each arm ``_survival``, ``_survival_lb``, ``_survival_ub`` (missing
         after its end) and ``_at_risk`` (missing between those days); then the number of people
         with the outcome on that day, ``_events``, and with that time or a later one, ``_here``.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from steropes.studies import curve_table
+    >>> people = pd.DataFrame({"treated": [1, 1, 1, 0, 0, 0], "time": [5, 8, 9, 3, 6, 9],
+    ...                        "event": [1, 0, 1, 1, 1, 0]})
+    >>> curve_table(people)["target_survival"].round(2).tolist()
+    [1.0, 1.0, 0.67, 0.67, 0.67, 0.0]
     """
     if people.empty:
         return pd.DataFrame()

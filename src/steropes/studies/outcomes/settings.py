@@ -66,6 +66,12 @@ class OutcomeModel(Settings):
     horizon : int, optional
         Day at risk for differences of risks and of restricted mean times. Default: the 90 %
         quantile of all follow-up, but at most the last day on which both arms have somebody left.
+
+    Examples
+    --------
+    >>> from steropes.studies import OutcomeModel
+    >>> OutcomeModel(weighted=True).interval_used
+    'robust'
     """
 
     kind: Kind = "cox"
