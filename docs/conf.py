@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+import sys
+from pathlib import Path
 from typing import Any
 
 import steropes
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 project = "steropes"
 author = "the steropes developers"
@@ -74,6 +78,9 @@ def escape_bars(app: Any, what: str, name: str, item: Any, options: Any, lines: 
 
 
 def setup(app: Any) -> None:
-    """Register the rules above."""
+    """Register the rules above, and write the page that is generated from the settings."""
+    from specification_keys import write_page
+
+    app.connect("builder-inited", write_page)
     app.connect("autodoc-skip-member", skip_inherited)
     app.connect("autodoc-process-docstring", escape_bars)

@@ -42,6 +42,7 @@ class FederatedPlan:
     Attributes
     ----------
     model : {"linear", "logistic", "poisson", "cox", "fine_gray", "conditional", "sccs"}
+        Model to fit.
     columns : tuple of str
         Names of the covariates in the table of each site.
     sites : tuple of str
@@ -68,6 +69,7 @@ class FederatedPlan:
         Grid to which times are rounded up, in survival models with a common baseline. If empty, the
         union of the sites' event times is used, which requires ``per_site``.
     prior : {"none", "laplace", "normal"}, default="none"
+        Prior of the coefficients.
     variance : float, default=1.0
         Variance of the prior of each coefficient, unless ``folds`` choose it.
     folds : int, default=0
@@ -91,6 +93,7 @@ class FederatedPlan:
     tol : float, default=1e-8
         Largest KKT violation, in standard errors of the score or in units of λ.
     max_rounds : int, default=60
+        Largest number of rounds.
     per_site : bool, default=False
         Whether numbers of single sites are disclosed, and not only totals. Surrogates, profiles and
         a common baseline without ``times`` require it, and also the consent of each owner.

@@ -27,7 +27,7 @@ class ConceptSet(Settings):
     Parameters
     ----------
     include : tuple of int
-        Concept ids.
+        Concepts of the set.
     exclude : tuple of int
         Concept ids to leave out, with their descendants if ``descendants`` is set.
     descendants : bool, default True

@@ -53,21 +53,23 @@ Definition = Annotated[str, BeforeValidator(definition_text)]
 
 
 class CohortSources(Settings):
-    """Where the cohorts of a grid come from; each may be given by one of the four ways.
+    """Sources of the cohorts of a grid; each cohort comes from one of them.
 
     Parameters
     ----------
-    table, schema : str
-        An existing cohort table, and its schema (default: that of the CDM); "" for none.
+    table : str
+        Name of an existing cohort table; "" for none.
+    schema : str
+        Schema of the cohort table. Default: that of the CDM tables.
     drugs : dict of int to ConceptSet
         Cohorts of drug eras, by id.
     conditions : dict of int to ConceptSet
         Cohorts of condition records, by id.
     definitions : dict of int to str
-        Cohorts as ATLAS defines them (`circe_cohorts`), by id: a JSON file, or its text. What is in
-        a file is read once, here.
+        Cohort definitions from ATLAS (`circe_cohorts`), by id: a JSON file, or its text. Files are
+        read once, when the settings are created.
     names : dict of int to str
-        Names of cohorts.
+        Names of cohorts, by id, for reports.
     """
 
     table: str = ""

@@ -52,7 +52,7 @@ class Number:
         if isinstance(value, bool) or not isinstance(value, self.abstract):
             raise ValueError(f"must be a {self.words}, not {value!r}")
         if not (math.isfinite(value) and self.low <= value <= self.high):
-            raise ValueError(f"must be a {self.words}{self._limits}, not {value!r}")
+            raise ValueError(f"must be a {self.words}{self.limits}, not {value!r}")
         return self.kind(value)
 
     def require(self, name: str, value: Any) -> Any:
@@ -63,7 +63,7 @@ class Number:
             raise DataError(f"{name} {error}") from None
 
     @property
-    def _limits(self) -> str:
+    def limits(self) -> str:
         """The limits in words; empty without limits."""
         low, high = (_short(x) for x in (self.low, self.high))
         if low and high:

@@ -27,16 +27,16 @@ __all__ = ["CohortSources", "ControlSet", "GridSpec", "RiskWindow", "grid_schema
 
 
 class ControlSet(Settings):
-    """Outcomes whose effect is known: to be none, and what is made of those.
+    """Outcomes that neither exposure causes, and the positive controls made from them.
 
     Parameters
     ----------
     cohorts : tuple of int
         Ids of cohorts that are defined elsewhere.
     concepts : tuple of int
-        Condition concepts; each, with its descendants, becomes a cohort with its own id.
+        Condition concepts. Each becomes, with its descendants, a cohort with the same id.
     positive : PositiveControls, optional
-        Make positive controls of all negative ones, of the ratios that are listed.
+        Positive controls to create from all negative ones, or only their ratios.
     """
 
     cohorts: Listed[Count] = ()
@@ -56,12 +56,13 @@ class RiskWindow(Settings):
     Parameters
     ----------
     id : int
-        From 1 to 99. Analysis 7 by window 2 becomes analysis 702.
+        From 1 to 99. Analysis 7 with window 2 becomes analysis 702.
     description : str
-        Joins that of the analysis.
+        Text to append to the description of the analysis.
     at_risk : TimeAtRisk
+        Time at risk that replaces that of the analysis.
     analyses : tuple of int
-        Ids of the analyses that it is for. Default: all.
+        Ids of the analyses to repeat. Default: all.
     """
 
     id: Annotated[int, Whole(1, 99)]
@@ -71,27 +72,30 @@ class RiskWindow(Settings):
 
 
 class GridSpec(Settings):
-    """Questions × outcomes × analyses.
+    """Specification of a comparative grid: questions × outcomes × analyses.
 
     Parameters
     ----------
     cohorts : CohortSources
+        Sources of the cohorts.
     question : tuple of Question
+        Cohorts to compare, with their outcomes.
     analysis : tuple of StudyAnalysis
+        Analyses, each of which answers all questions.
     controls : ControlSet
-        Negative controls of every question, besides those that it lists itself.
+        Negative controls of every question, in addition to those listed in the questions.
     thresholds : DiagnosticThresholds
+        Thresholds of the diagnostics, which decide what is shown.
     database_id : str, default "database"
-        What result tables call the database.
+        Name of the database in result tables.
     schema : str, default "main"
-        Of the CDM tables.
+        Schema of the CDM tables.
     min_cell : int, optional
-        A larger smallest count than that of the rules of disclosure that apply (5 by default).
+        Smallest count to publish, if larger than that of the disclosure rules (5 by default).
     window : tuple of RiskWindow
-        Several times at risk: each analysis is run once by each of them that is for it, instead
-        of by a time at risk of its own.
+        Times at risk by which analyses are repeated instead of having one each.
     time_zone : str, default "UTC"
-        The time zone whose date counts where the database stores instants; see `OmopDatabase`.
+        Time zone that determines the dates of stored instants; see `OmopDatabase`.
     """
 
     cohorts: CohortSources

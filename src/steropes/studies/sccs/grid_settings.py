@@ -34,7 +34,10 @@ class SeriesQuestion(Settings):
 
     Parameters
     ----------
-    exposure, outcome : int
+    exposure : int
+        Id of the exposure: a drug, or a cohort.
+    outcome : int
+        Id of the outcome: a condition, or a cohort.
     true_ratio : float, optional
         Known effect: 1 for a negative control. Without it the question is of interest.
     """

@@ -35,17 +35,21 @@ class SeriesPositives(Settings):
     Attributes
     ----------
     ratios : tuple of float, default (1.5, 2, 4)
+        Rate ratios to create from each negative control.
     min_outcomes : int, default 25
         Required number of outcomes of a negative control in exposed time.
-    risk_start, risk_end : int, default 0
-        First and last exposed day, relative to the first day of an era, and to its last
-        (``risk_end_at="end"``, the default) or first day (``"start"``).
-    risk_end_at : {"end", "start"}
+    risk_start : int, default 0
+        First exposed day, relative to the first day of an era.
+    risk_end : int, default 0
+        Last exposed day, relative to the day of the era that ``risk_end_at`` names.
+    risk_end_at : {"end", "start"}, default "end"
+        Whether ``risk_end`` is relative to the era's last or first day.
     precision : float, default 0.01
         Largest difference between the log ratios that are reached and requested.
     tries : int, default 100
         Largest number of draws to reach that precision; the closest is used.
     seed : int, default 1
+        Seed of the draws.
     """
 
     ratios: Ratios = (1.5, 2.0, 4.0)

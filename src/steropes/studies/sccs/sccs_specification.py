@@ -28,12 +28,13 @@ __all__ = ["case_series_grid_schema", "read_case_series_grid"]
 
 def _analysis_table() -> type[Settings]:
     """Create the class of an analysis in a specification; omitted settings are None."""
+    own = "id\n    Id of the analysis in result tables.\ndescription\n    Name in reports."
     known = analysis_fields()
     words = {name: f.hint | None for name, f in known.items()}
     listed = "\n".join(f"{name}\n    {f.description}" for name, f in known.items())
     body = {
         "__annotations__": {"id": Count, "description": Name, **words},
-        "__doc__": f"Settings of an analysis.\n\nAttributes\n----------\n{listed}",
+        "__doc__": f"Settings of an analysis.\n\nAttributes\n----------\n{own}\n{listed}",
         "__module__": __name__,
         "description": "case series",
         **dict.fromkeys(words),
@@ -52,12 +53,26 @@ class CaseSeriesSpecification(Settings):
     Attributes
     ----------
     question : tuple of SeriesQuestion
+        Exposures and outcomes.
+    analysis : tuple of SeriesAnalysis
+        Analyses, each of which answers all questions.
     controls : tuple of int
         Outcomes that are negative controls of every exposure.
     positive : SeriesPositives, optional
         Positive controls to create, or only their ratios.
-    thresholds, cohorts, database_id, schema, min_cell, time_zone
-        As in `CaseSeriesGrid`.
+    thresholds : Thresholds
+        Thresholds of the diagnostics, which decide what is shown.
+    cohorts : CohortSources, optional
+        Sources of cohorts. Outcomes and exposures with ids that it defines are cohorts; with a
+        table, all are.
+    database_id : str, default "database"
+        Name of the database in result tables.
+    schema : str, default "main"
+        Schema of the CDM tables.
+    min_cell : int, optional
+        Smallest count to publish, if larger than that of the disclosure rules (5 by default).
+    time_zone : str, default "UTC"
+        Time zone that determines the dates of stored instants; see `OmopDatabase`.
     """
 
     question: Listed[SeriesQuestion]

@@ -182,10 +182,10 @@ class CaseRules(Settings):
     outcome : int
         Id of the outcome: a condition, or a cohort.
     outcomes_from : str, default "condition_occurrence"
-        "condition_occurrence", "condition_era", "drug_era" (the first day of an era, with the
-        start of a treatment as a proxy of the condition), or "cohort".
+        Source of outcomes: "condition_occurrence", "condition_era", "drug_era" (the first day of an
+        era, with the start of a treatment as a proxy of the condition), or "cohort".
     exposures_from : str, default "drug_era"
-        "drug_era", or "cohort".
+        Source of exposures: "drug_era", or "cohort".
     descendants : bool, default True
         Also include the descendants of concepts in ``concept_ancestor``.
     nesting_cohort : int, optional
