@@ -6,7 +6,7 @@ import pandas as pd
 
 from steropes.errors import DataError
 from steropes.studies import StudySettings
-from steropes.studies.comparative.one_question import StudyCovariates
+from steropes.studies.comparative.question_analyses import StudyCovariates
 from steropes.studies.comparative.question_cohorts import (
     QuestionCohorts,
     attrition_table,

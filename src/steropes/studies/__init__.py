@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
     )
     from .comparative.covariate_balance import Balance, covariate_balance
     from .comparative.demo import DEMO, demo_database
-    from .comparative.one_question import ComparativeStudy, StudySettings, comparative_study
+    from .comparative.one_question import ComparativeStudy, comparative_study
     from .comparative.outcome_analysis import AnalysisResult
     from .comparative.pair_matching import match_pairs
     from .comparative.positive_controls import PositiveControls
@@ -40,6 +40,7 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
     from .comparative.score_strata import Stratify, score_strata
     from .comparative.score_trimming import Trim, trim
     from .comparative.settings import Outcome, Question, StudyAnalysis
+    from .comparative.study_settings import StudySettings
     from .comparative.table_one import table_one
     from .controls import (
         ControlEstimates,
@@ -126,7 +127,7 @@ _WHERE = {
     "read_cohorts": "cohorts",
     "study_population": "cohorts",
     "ComparativeStudy": "comparative.one_question",
-    "StudySettings": "comparative.one_question",
+    "StudySettings": "comparative.study_settings",
     "comparative_study": "comparative.one_question",
     "find_concepts": "database.concept_search",
     "ControlEstimates": "controls",

@@ -12,7 +12,8 @@ from steropes.studies.cli.core_commands import print_environment
 from steropes.studies.cli.grid_commands import DATABASE, Disclosure, Quiet, add_commands
 from steropes.studies.cli.kernel_warming import compile_kernels
 from steropes.studies.cli.setting_options import options_of
-from steropes.studies.comparative.one_question import StudySettings, comparative_study
+from steropes.studies.comparative.one_question import comparative_study
+from steropes.studies.comparative.study_settings import StudySettings
 from steropes.studies.disclosure import site_rules
 from steropes.studies.execution.setting_fields import setting_fields
 from steropes.studies.federation.federate_commands import federate_app

@@ -1,209 +1,48 @@
-"""The comparative study of one question, run as a specification of one question is."""
+"""Comparative studies of one question, run by the steps of a grid."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_frame import People
-from steropes.studies.comparative.covariate_balance import Balance, covariate_balance
-from steropes.studies.comparative.outcome_analysis import AnalysisResult, Prepared
 from steropes.studies.comparative.propensity_model import Propensity
-from steropes.studies.comparative.propensity_scores import PropensityScores
+from steropes.studies.comparative.question_analyses import (
+    QuestionAnalyses,
+    StudyCovariates,
+    hazard_table,
+    tie_orders,
+)
 from steropes.studies.comparative.question_cohorts import (
     attrition_table,
-    emptied_arm,
-    in_roles,
-    make_question_cohorts,
 )
-from steropes.studies.comparative.score_matching import match_scores
 from steropes.studies.comparative.sensitivity_analyses import (
     Beside,
     adjustment_table,
     follow_up_table,
 )
-from steropes.studies.comparative.settings import StudyAnalysis
+from steropes.studies.comparative.study_settings import StudySettings
 from steropes.studies.comparative.study_specification import (
     ALTERNATIVES,
     CRUDE,
     MAIN,
-    MATCHED,
-    OUTCOME,
     ROLES,
 )
-from steropes.studies.comparative.tied_scores import TieOrders, tied_share, try_tie_orders
-from steropes.studies.covariates.analysis_catalogue import ANALYSES
-from steropes.studies.covariates.feature_extraction import Features
-from steropes.studies.covariates.preprocessing import Tidied
-from steropes.studies.database.data_notes import DataNote, distinct
+from steropes.studies.comparative.tied_scores import TieOrders, tied_share
+from steropes.studies.database.data_notes import DataNote
 from steropes.studies.database.omop import OmopDatabase, opened
-from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics, DiagnosticThresholds
+from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics
 from steropes.studies.diagnostics.convergence import convergence
 from steropes.studies.disclosure import Bound, DisclosureRules, site_rules
-from steropes.studies.execution.setting_types import (
-    ConceptId,
-    Count,
-    Days,
-    Folds,
-    Listed,
-    Name,
-    Positive,
-    RiskDays,
-    Share,
-    TimeZone,
-    Whole,
-    YesNo,
-)
-from steropes.studies.execution.settings_classes import Settings
 from steropes.studies.outcomes.arm_summaries import arm_curves, incidence_rates
 from steropes.studies.outcomes.outcome_summaries import detectable_ratio
-from steropes.studies.outcomes.two_group_cox import TwoGroupCox
-from steropes.studies.results.ratios import ratio_of
 
-__all__ = ["ComparativeStudy", "StudyCovariates", "StudySettings", "comparative_study"]
-
-DEMOGRAPHIC = {1: "sex", 3: "age", 6: "index year"}
-
-
-class StudySettings(Settings):
-    """Everything that decides the result of a study, besides the database.
-
-    Parameters
-    ----------
-    target : int
-        Concept id of the drug of interest: an ingredient, or a class of them.
-    comparator : int
-        Concept id of the drug to compare it with.
-    outcome : int
-        Concept id of the outcome, a condition.
-    washout_days : int, default 365
-        Days of observation required before the start.
-    risk_days : int, optional
-        Last day at risk, counted from the start. Default: the end of observation.
-    descendants : bool, default True
-        Also include the descendants of all these concepts and of those in ``exclude``. A vocabulary
-        without the links for it is refused.
-    window_days : int, default 365
-        Covariates are records from this many days before the start up to the start.
-    min_people : int, default 10
-        Covariates of fewer people are dropped.
-    min_share : float, default 0.001
-        Covariates of a smaller share of people are dropped.
-    exclude : tuple of int
-        Concepts to leave out of the covariates.
-    caliper : float, default 0.2
-        Distances within a matched pair are below it, in standard deviations of the logit of the
-        propensity score.
-    folds : int, default 10
-        Folds of the cross-validation that chooses the prior's variance.
-    seed : int, default 1
-        Seed of the folds and of the choice among people with equal scores.
-    tie_orders : int, default 20
-        Number of other orders of people with equal scores under which matching is repeated.
-    min_cell : int, optional
-        Smallest count to publish, if larger than that of the disclosure rules (5 by default).
-    thresholds : DiagnosticThresholds
-        Thresholds of the diagnostics, which decide whether the estimate is shown.
-    unblind : bool, default False
-        Show the estimate and the outcomes of the arms even if a diagnostic fails.
-    schema : str, default "main"
-        Schema of the CDM tables.
-    time_zone : str, default "UTC"
-        Time zone that determines the dates of stored instants.
-
-    Examples
-    --------
-    >>> import steropes
-    >>> settings = steropes.StudySettings(target=1118084, comparator=1124300, outcome=192671)
-    >>> settings.washout_days, settings.caliper
-    (365, 0.2)
-    """
-
-    target: ConceptId
-    comparator: ConceptId
-    outcome: ConceptId
-    washout_days: Days = 365
-    risk_days: RiskDays | None = None
-    descendants: YesNo = True
-    window_days: Days = 365
-    min_people: Count = 10
-    min_share: Share = 0.001
-    exclude: Listed[ConceptId] = ()
-    caliper: Positive = 0.2
-    folds: Folds = 10
-    seed: Count = 1
-    tie_orders: Annotated[int, Whole(0, 10_000)] = 20
-    min_cell: Count | None = None
-    thresholds: DiagnosticThresholds = field(default_factory=DiagnosticThresholds)
-    unblind: YesNo = False
-    schema: Name = "main"
-    time_zone: TimeZone = "UTC"
-
-    def __post_init__(self) -> None:
-        if self.target == self.comparator:
-            raise DataError(f"target and comparator are the same concept, {self.target}")
-
-
-@dataclass(frozen=True, repr=False)
-class StudyCovariates:
-    """The covariates of the propensity model of a study.
-
-    Attributes
-    ----------
-    columns : DataFrame
-        One row a covariate: ``covariate_id``, ``name``, ``domain``, ``concept_id``, ``people``.
-    dropped : DataFrame
-        One row a domain: ``domain``, ``kept``, ``rare`` (too few people), ``redundant``
-        (everybody has it, or it follows from the others of its kind).
-    features : Features
-        Their values, of everybody whom the model was fitted to, in the order of ``columns``.
-    """
-
-    columns: pd.DataFrame
-    dropped: pd.DataFrame
-    features: Features
-
-    def __repr__(self) -> str:
-        return f"StudyCovariates({len(self.columns):,} columns)"
-
-    @classmethod
-    def of(cls, tidied: Tidied) -> StudyCovariates:
-        """Read them off the covariates that the model was fitted to."""
-        columns = tidied.features.columns.assign(
-            domain=[_domain(a) for a in tidied.features.columns["analysis_id"]]
-        )
-        gone = tidied.dropped.assign(
-            domain=[_domain(c % 1000) for c in tidied.dropped["covariate_id"]]
-        )
-        order = dict.fromkeys(_domain(a) for a in ANALYSES)
-        lines = []
-        for domain in (d for d in order if d in {*columns["domain"], *gone["domain"]}):
-            why = gone.loc[gone["domain"] == domain, "why"]
-            kept = int((columns["domain"] == domain).sum())
-            counts = {w: int((why == w).sum()) for w in ("rare", "redundant")}
-            lines.append({"domain": domain, "kept": kept, **counts})
-        shown = ["covariate_id", "name", "domain", "concept_id", "people"]
-        table = pd.DataFrame(lines, columns=["domain", "kept", "rare", "redundant"])
-        return cls(columns[shown], table, tidied.features)
-
-    @property
-    def entries(self) -> int:
-        """Values that are not zero, of all covariates."""
-        return len(self.features.rows)
-
-
-def _domain(analysis: int) -> str:
-    """The kind of the covariates of an analysis."""
-    found = ANALYSES[int(analysis)]
-    return DEMOGRAPHIC.get(found.id, found.domain.lower())
+__all__ = ["ComparativeStudy", "comparative_study"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -465,14 +304,14 @@ def comparative_study(
         names = {role: db.concept_name(getattr(settings, role)) for role in ROLES}
         source = db.source_name()
         versions = db.provenance()
-        found = _Found.of(db, settings, say)
+        found = QuestionAnalyses.run(db, settings, say)
     people = found.people()
     matched = people[people["matched_set"] >= 0]
     main = found.results[MAIN]
-    hazards = _hazard_ratios(found, settings)
+    hazards = hazard_table(found, settings)
     ties = None
     if found.propensity is not None:
-        ties = _ties(people, found, settings, hazards, say)
+        ties = tie_orders(people, found, settings, hazards, say)
     return ComparativeStudy(
         settings=settings,
         names=names,
@@ -502,199 +341,3 @@ def comparative_study(
         rules=rules,
         further=main.diagnostics.further,
     )
-
-
-@dataclass(frozen=True, repr=False, eq=False)
-class _Found:
-    """The results of the analyses of a study, and why it ended early.
-
-    Attributes
-    ----------
-    results : dict of int to AnalysisResult
-        By the id of the analysis.
-    notes : tuple of DataNote
-    ended : str
-    """
-
-    results: dict[int, AnalysisResult]
-    notes: tuple[DataNote, ...]
-    ended: str
-
-    @classmethod
-    def of(cls, db: OmopDatabase, settings: StudySettings, say: Callable[[str], None]) -> _Found:
-        """Run the analyses of the specification, as those of grids are."""
-        say("finding new users")
-        made = make_question_cohorts(db, settings)
-        bench, spec = made.bench, made.spec
-        (question,) = spec.questions
-        main, *others = spec.analyses
-        comparison = bench.comparison(question, main)
-        say("collecting covariates")
-        bench.features(question, main)
-        say("fitting the propensity model and matching")
-        prepared = bench.prepared(question, main)
-        say("estimating hazard ratios")
-        results = {main.id: prepared.answer(OUTCOME)}
-        for analysis in others:
-            results[analysis.id] = _alternative(prepared, analysis).answer(OUTCOME)
-        features = prepared.shared.features
-        notes = (*comparison.notes, *(features.notes if features else ()))
-        ended = emptied_arm(db, settings, results[CRUDE]) or prepared.shared.note
-        return cls(results, distinct((*made.notes, *in_roles(notes))), ended)
-
-    @property
-    def scores(self) -> PropensityScores | None:
-        """The propensity scores of everybody at risk of any outcome."""
-        return None if self.ended else self.results[MAIN].shared.scores
-
-    def people(self) -> pd.DataFrame:
-        """Everybody at risk of the outcome, with their scores and matched sets."""
-        people = pd.DataFrame(self.results[CRUDE].people)
-        found = people[["person_id", "treated", "start", "time", "event"]].copy()
-        found[["propensity", "preference"]] = np.nan
-        found["matched_set"] = -1
-        if self.scores is not None:
-            place = self._place(people)
-            found["propensity"] = self.scores.score[place]
-            found["preference"] = self.scores.preference[place]
-        matched = self.results[MAIN].people
-        if self.scores is not None and "set" in matched:
-            at = np.searchsorted(people["row"].to_numpy(), matched["row"].to_numpy())
-            sets = found["matched_set"].to_numpy().copy()
-            sets[at] = matched["set"].to_numpy()
-            found["matched_set"] = sets
-        return found.reset_index(drop=True)
-
-    def _place(self, people: pd.DataFrame) -> NDArray:
-        """Rows of people among those who have scores."""
-        rows = self.results[MAIN].shared.population.people["row"].to_numpy()
-        return np.searchsorted(rows, people["row"].to_numpy())
-
-    @property
-    def covariates(self) -> StudyCovariates | None:
-        """Those of the propensity model."""
-        return None if self.scores is None else StudyCovariates.of(self.scores.tidied)
-
-    @property
-    def propensity(self) -> Propensity | None:
-        """The propensity model, with the scores of the people of the study."""
-        scores = self.scores
-        if scores is None:
-            return None
-        place = self._place(pd.DataFrame(self.results[CRUDE].people))
-        return Propensity(
-            model=scores.model,
-            logit=scores.logit[place],
-            score=scores.score[place],
-            preference=scores.preference[place],
-            auc=scores.auc,
-            coefficients=scores.coefficients.rename(columns={"coefficient": "coef"})[
-                ["name", "coef"]
-            ],
-            folds=scores.folds,
-        )
-
-    @property
-    def balance(self) -> pd.DataFrame | None:
-        """Balance of the covariates of the model, the most unequal before matching first."""
-        if self.scores is None:
-            return None
-        people = self.people()
-        matched = (people["matched_set"] >= 0).to_numpy()
-        found = self.results[MAIN].balance or self._matched_balance(matched)
-        table = found.table
-        of_model = self.scores.tidied.features.columns["covariate_id"]
-        table = table[table["covariate_id"].isin(of_model)]
-        columns = {
-            f"{arm}_{when}": table[f"{arm}_mean_{when}"]
-            for when in ("before", "after")
-            for arm in ("target", "comparator")
-        }
-        smd = {f"smd_{when}": table[f"smd_{when}"] for when in ("before", "after")}
-        made = pd.DataFrame({**columns, **smd, "moved": table["target_smd"]})
-        if not matched.any():
-            made[[c for c in made if c.endswith("after") or c == "moved"]] = np.nan
-        made.index = pd.Index(list(table["name"]), name="covariate")
-        return made
-
-    def _matched_balance(self, matched: NDArray) -> Balance:
-        """Balance where there is no estimate, of those who are matched nevertheless."""
-        people = self.results[CRUDE].people
-        features = self.results[MAIN].shared.features
-        assert features is not None
-        return covariate_balance(
-            features.take(people["row"].to_numpy()),
-            people["treated"].to_numpy(),
-            matched.astype(float) if matched.any() else np.ones(len(people)),
-        )
-
-
-def _alternative(prepared: Prepared, analysis: StudyAnalysis) -> Prepared:
-    """Another analysis of the same scores, without a balance of its own."""
-    shared = replace(prepared.shared, features=None, adjusted=None, balance=None)
-    if analysis.propensity is None:
-        shared = replace(shared, scores=None, note="")
-    return replace(prepared, analysis=analysis, shared=shared)
-
-
-def _hazard_ratios(found: _Found, settings: StudySettings) -> pd.DataFrame:
-    """Without adjustment, among the matched, and within matched pairs."""
-    lines = {"crude": CRUDE, "matched": MATCHED, "matched, stratified": MAIN}
-    table = pd.DataFrame.from_dict(
-        {name: _hazard_line(found.results[a]) for name, a in lines.items()}, orient="index"
-    ).rename_axis("analysis")
-    matched = found.results[MAIN].people
-    if found.scores is None or "set" not in matched or matched.empty:
-        why = found.ended or (
-            f"no pair lies within the caliper of {settings.caliper:g} standard deviations, so the "
-            "two groups are not comparable or the caliper is too small"
-        )
-        none = {**dict.fromkeys(("hr", "lower", "upper", "p", "log_hr", "se"), math.nan)}
-        for name in ("matched", "matched, stratified"):
-            for column, value in {**none, "people": 0, "events": 0, "note": why}.items():
-                table.loc[name, column] = value
-    return table.astype({"converged": object, "people": int, "events": int})
-
-
-def _hazard_line(result: AnalysisResult) -> dict[str, Any]:
-    """The hazard ratio of an analysis, or why there is none."""
-    e = result.estimate
-    none = bool(e.note)
-    log_hr, lower, upper = (math.nan if none else x for x in (e.log_rr, e.lower, e.upper))
-    return {
-        "people": len(result.people),
-        "events": sum(result.counts[f"{arm}_outcomes"] for arm in ("target", "comparator")),
-        "hr": ratio_of(log_hr),
-        "lower": ratio_of(lower),
-        "upper": ratio_of(upper),
-        "p": math.nan if none else e.p,
-        "log_hr": log_hr,
-        "se": math.nan if none else e.se,
-        "note": e.note,
-        "converged": None if none else e.converged,
-    }
-
-
-def _ties(
-    people: pd.DataFrame,
-    found: _Found,
-    settings: StudySettings,
-    hazards: pd.DataFrame,
-    say: Callable[[str], None],
-) -> TieOrders:
-    """What other orders of equal scores would have given, if there is an estimate at all."""
-    orders = 0 if hazards.loc["matched, stratified", "note"] else settings.tie_orders
-    if orders:
-        say("trying other orders of people with equal scores")
-    rule = found.results[MAIN].analysis.match
-    assert rule is not None
-    score, treated = people["propensity"].to_numpy(), people["treated"].to_numpy()
-    ids, time, event = (people[c].to_numpy() for c in ("person_id", "time", "event"))
-
-    def estimate(seed: int) -> float:
-        sets = match_scores(score, treated, replace(rule, seed=seed), ids=ids)
-        kept = sets >= 0
-        groups = TwoGroupCox.of(time[kept], event[kept], treated[kept], strata=sets[kept])
-        return math.exp(groups.maximum())
-
-    return try_tie_orders(score, estimate, settings.seed, orders)

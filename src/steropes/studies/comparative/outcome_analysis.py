@@ -1,7 +1,6 @@
-"""One outcome of a question by one analysis, from what all outcomes share to the estimate.
+"""One outcome of a question by one analysis, from the steps that outcomes share to the estimate.
 
-Nothing here asks the database: what is needed is in memory, so that outcomes can be answered by
-several processes at once.
+Nothing here queries the database, so that several processes can analyse outcomes at once.
 """
 
 from __future__ import annotations
@@ -48,19 +47,19 @@ __all__ = ["AnalysisResult", "Prepared", "Shared", "adjusted_people", "balance_o
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Shared:
-    """What all outcomes of a question and an analysis have in common.
+    """Results that all outcomes of a question and an analysis share.
 
     Attributes
     ----------
     population : StudyPopulation
-        Who could be at risk, whatever the outcome.
+        All people who could be at risk, whatever the outcome.
     scores : PropensityScores or None
     adjusted : Adjusted or None
     balance : Balance or None
     features : Features or None
         Covariates of all entries of the comparison.
     note : str
-        Why there are no scores or no adjustment, where there should be; empty otherwise.
+        Reason why scores or the adjustment are missing; empty otherwise.
     """
 
     population: StudyPopulation
@@ -153,14 +152,14 @@ class AnalysisResult:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Prepared:
-    """A question and an analysis, with all that its outcomes share.
+    """A question and an analysis, with the results that its outcomes share.
 
     Attributes
     ----------
     question : Question
     analysis : StudyAnalysis
     cohorts : CohortTable
-        Holds the outcomes.
+        Cohorts of the outcomes.
     comparison : Comparison
     shared : Shared
     thresholds : DiagnosticThresholds
@@ -174,7 +173,7 @@ class Prepared:
     thresholds: DiagnosticThresholds
 
     def packed(self) -> Prepared:
-        """The same with the cohorts of its outcomes alone, to be sent to other processes."""
+        """Return a copy with the cohorts of its outcomes only, for other processes."""
         needed = {o.id for o in self.question.outcomes}
         if self.analysis.competing is not None:
             needed.add(self.analysis.competing)
@@ -183,7 +182,7 @@ class Prepared:
     def answer(self, outcome: int) -> AnalysisResult:
         """Answer the question for one outcome.
 
-        What cannot be estimated is told in ``estimate.note``.
+        ``estimate.note`` contains the reason if there is no estimate.
 
         Raises
         ------
@@ -198,29 +197,10 @@ class Prepared:
         adjusted, note = adjusted_people(people, population.attrition, shared, analysis)
         compared = people.iloc[adjusted.kept].reset_index(drop=True)
         note = shared.note or note or reason_without_estimate(compared)
-        features = shared.features
-        of_compared = None
-        if features is not None and (
-            analysis.adjusts
-            or analysis.outcome_model.covariates
-            or analysis.outcome_model.interactions
-        ):
-            of_compared = features.take(compared["row"].to_numpy())
-        estimate = Estimate(note=note)
-        if not note:
-            with quiet_fits():
-                estimate = estimate_effect(
-                    compared,
-                    analysis.outcome_model,
-                    weights=adjusted.weights,
-                    sets=adjusted.sets,
-                    features=of_compared,
-                )
-        if estimate.note:
-            estimate = replace(estimate, note=self._explained(estimate.note, outcome, adjusted))
+        estimate = self._estimate(compared, adjusted, outcome, note)
         balance = None
-        if features is not None and analysis.adjusts and not note:
-            balance = balance_of(features, people, adjusted, self.thresholds)
+        if shared.features is not None and analysis.adjusts and not note:
+            balance = balance_of(shared.features, people, adjusted, self.thresholds)
         weights = _curve_weights(compared, adjusted)
         absolute = AbsoluteEffect()
         if not note:
@@ -254,8 +234,30 @@ class Prepared:
             diagnostics=self._diagnose(people, compared, adjusted, balance, estimate),
         )
 
+    def _estimate(
+        self, compared: pd.DataFrame, adjusted: Adjusted, outcome: int, note: str
+    ) -> Estimate:
+        """Estimate the effect, unless a note gives the reason why it cannot be estimated."""
+        analysis, features = self.analysis, self.shared.features
+        model, of_compared = analysis.outcome_model, None
+        if features is not None and (analysis.adjusts or model.covariates or model.interactions):
+            of_compared = features.take(compared["row"].to_numpy())
+        estimate = Estimate(note=note)
+        if not note:
+            with quiet_fits():
+                estimate = estimate_effect(
+                    compared,
+                    model,
+                    weights=adjusted.weights,
+                    sets=adjusted.sets,
+                    features=of_compared,
+                )
+        if estimate.note:
+            return replace(estimate, note=self._explained(estimate.note, outcome, adjusted))
+        return estimate
+
     def _explained(self, note: str, outcome: int, adjusted: Adjusted) -> str:
-        """Why there is no estimate, with the rule or the cohort that is behind it."""
+        """Add to a reason without estimate the rule or the cohort that causes it."""
         reasons = []
         for arm in ("target", "comparator"):
             left = adjusted.attrition[f"{arm}_people"].to_numpy()
@@ -332,7 +334,7 @@ def _shares_lost(people: pd.DataFrame, compared: pd.DataFrame) -> list[float]:
 def adjusted_people(
     people: pd.DataFrame, attrition: pd.DataFrame, shared: Shared, analysis: StudyAnalysis
 ) -> tuple[Adjusted, str]:
-    """The adjusted population, and why it could not be adjusted."""
+    """Adjust a population; return it and the reason if it could not be adjusted."""
     rows = shared.population.people["row"].to_numpy()
     place = np.searchsorted(rows, people["row"].to_numpy())
     plain = Adjusted(np.arange(len(people)), None, None, attrition, analysis.estimates())

@@ -21,7 +21,7 @@ from steropes.studies.execution.analysis_cache import Workbench
 from steropes.studies.execution.specification import GridSpec
 
 if TYPE_CHECKING:
-    from steropes.studies.comparative.one_question import StudySettings
+    from steropes.studies.comparative.study_settings import StudySettings
 
 __all__ = ["QuestionCohorts", "attrition_table", "emptied_arm", "in_roles", "make_question_cohorts"]
 

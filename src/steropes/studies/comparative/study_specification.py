@@ -20,7 +20,7 @@ from steropes.studies.execution.specification import GridSpec
 from steropes.studies.outcomes.settings import OutcomeModel
 
 if TYPE_CHECKING:
-    from steropes.studies.comparative.one_question import StudySettings
+    from steropes.studies.comparative.study_settings import StudySettings
 
 __all__ = ["ALTERNATIVES", "CRUDE", "LARGEST_WEIGHT", "MAIN", "MATCHED", "study_specification"]
 

@@ -20,7 +20,8 @@ from steropes.studies.normal_quantile import Z
 from steropes.studies.report.digits import deciding, deciding_p, decimals, limit_text
 
 if TYPE_CHECKING:
-    from steropes.studies.comparative.one_question import ComparativeStudy, StudySettings
+    from steropes.studies.comparative.one_question import ComparativeStudy
+    from steropes.studies.comparative.study_settings import StudySettings
 
 __all__ = [
     "TEST_OF_HAZARDS",

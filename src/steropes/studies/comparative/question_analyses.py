@@ -1,0 +1,296 @@
+"""The analyses of a one-question study, and the tables that are read from their results."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from steropes.studies.comparative.covariate_balance import Balance, covariate_balance
+from steropes.studies.comparative.outcome_analysis import AnalysisResult, Prepared
+from steropes.studies.comparative.propensity_model import Propensity
+from steropes.studies.comparative.propensity_scores import PropensityScores
+from steropes.studies.comparative.question_cohorts import (
+    emptied_arm,
+    in_roles,
+    make_question_cohorts,
+)
+from steropes.studies.comparative.score_matching import match_scores
+from steropes.studies.comparative.settings import StudyAnalysis
+from steropes.studies.comparative.study_settings import StudySettings
+from steropes.studies.comparative.study_specification import (
+    CRUDE,
+    MAIN,
+    MATCHED,
+    OUTCOME,
+)
+from steropes.studies.comparative.tied_scores import TieOrders, try_tie_orders
+from steropes.studies.covariates.analysis_catalogue import ANALYSES
+from steropes.studies.covariates.feature_extraction import Features
+from steropes.studies.covariates.preprocessing import Tidied
+from steropes.studies.database.data_notes import DataNote, distinct
+from steropes.studies.database.omop import OmopDatabase
+from steropes.studies.outcomes.two_group_cox import TwoGroupCox
+from steropes.studies.results.ratios import ratio_of
+
+DEMOGRAPHIC = {1: "sex", 3: "age", 6: "index year"}
+
+__all__ = ["QuestionAnalyses", "StudyCovariates", "hazard_table", "tie_orders"]
+
+
+@dataclass(frozen=True, repr=False)
+class StudyCovariates:
+    """The covariates of the propensity model of a study.
+
+    Attributes
+    ----------
+    columns : DataFrame
+        One row a covariate: ``covariate_id``, ``name``, ``domain``, ``concept_id``, ``people``.
+    dropped : DataFrame
+        One row a domain: ``domain``, ``kept``, ``rare`` (too few people), ``redundant``
+        (everybody has it, or it follows from the others of its kind).
+    features : Features
+        Their values, of everybody whom the model was fitted to, in the order of ``columns``.
+    """
+
+    columns: pd.DataFrame
+    dropped: pd.DataFrame
+    features: Features
+
+    def __repr__(self) -> str:
+        return f"StudyCovariates({len(self.columns):,} columns)"
+
+    @classmethod
+    def of(cls, tidied: Tidied) -> StudyCovariates:
+        """Describe the covariates to which the model was fitted."""
+        columns = tidied.features.columns.assign(
+            domain=[_domain(a) for a in tidied.features.columns["analysis_id"]]
+        )
+        gone = tidied.dropped.assign(
+            domain=[_domain(c % 1000) for c in tidied.dropped["covariate_id"]]
+        )
+        order = dict.fromkeys(_domain(a) for a in ANALYSES)
+        lines = []
+        for domain in (d for d in order if d in {*columns["domain"], *gone["domain"]}):
+            why = gone.loc[gone["domain"] == domain, "why"]
+            kept = int((columns["domain"] == domain).sum())
+            counts = {w: int((why == w).sum()) for w in ("rare", "redundant")}
+            lines.append({"domain": domain, "kept": kept, **counts})
+        shown = ["covariate_id", "name", "domain", "concept_id", "people"]
+        table = pd.DataFrame(lines, columns=["domain", "kept", "rare", "redundant"])
+        return cls(columns[shown], table, tidied.features)
+
+    @property
+    def entries(self) -> int:
+        """Number of nonzero values of all covariates."""
+        return len(self.features.rows)
+
+
+def _domain(analysis: int) -> str:
+    """Return the kind of the covariates of an analysis."""
+    found = ANALYSES[int(analysis)]
+    return DEMOGRAPHIC.get(found.id, found.domain.lower())
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class QuestionAnalyses:
+    """The results of the analyses of a study, and the reason if it ended early.
+
+    Attributes
+    ----------
+    results : dict of int to AnalysisResult
+        By the id of the analysis.
+    notes : tuple of DataNote
+    ended : str
+    """
+
+    results: dict[int, AnalysisResult]
+    notes: tuple[DataNote, ...]
+    ended: str
+
+    @classmethod
+    def run(
+        cls, db: OmopDatabase, settings: StudySettings, say: Callable[[str], None]
+    ) -> QuestionAnalyses:
+        """Run the analyses of the specification by the steps of grids."""
+        say("finding new users")
+        made = make_question_cohorts(db, settings)
+        bench, spec = made.bench, made.spec
+        (question,) = spec.questions
+        main, *others = spec.analyses
+        comparison = bench.comparison(question, main)
+        say("collecting covariates")
+        bench.features(question, main)
+        say("fitting the propensity model and matching")
+        prepared = bench.prepared(question, main)
+        say("estimating hazard ratios")
+        results = {main.id: prepared.answer(OUTCOME)}
+        for analysis in others:
+            results[analysis.id] = _alternative(prepared, analysis).answer(OUTCOME)
+        features = prepared.shared.features
+        notes = (*comparison.notes, *(features.notes if features else ()))
+        ended = emptied_arm(db, settings, results[CRUDE]) or prepared.shared.note
+        return cls(results, distinct((*made.notes, *in_roles(notes))), ended)
+
+    @property
+    def scores(self) -> PropensityScores | None:
+        """Propensity scores of all people who could be at risk, whatever the outcome."""
+        return None if self.ended else self.results[MAIN].shared.scores
+
+    def people(self) -> pd.DataFrame:
+        """Tabulate the people at risk of the outcome, with their scores and matched sets."""
+        people = pd.DataFrame(self.results[CRUDE].people)
+        found = people[["person_id", "treated", "start", "time", "event"]].copy()
+        found[["propensity", "preference"]] = np.nan
+        found["matched_set"] = -1
+        if self.scores is not None:
+            place = self._place(people)
+            found["propensity"] = self.scores.score[place]
+            found["preference"] = self.scores.preference[place]
+        matched = self.results[MAIN].people
+        if self.scores is not None and "set" in matched:
+            at = np.searchsorted(people["row"].to_numpy(), matched["row"].to_numpy())
+            sets = found["matched_set"].to_numpy().copy()
+            sets[at] = matched["set"].to_numpy()
+            found["matched_set"] = sets
+        return found.reset_index(drop=True)
+
+    def _place(self, people: pd.DataFrame) -> NDArray:
+        """Return the positions of people among those who have scores."""
+        rows = self.results[MAIN].shared.population.people["row"].to_numpy()
+        return np.searchsorted(rows, people["row"].to_numpy())
+
+    @property
+    def covariates(self) -> StudyCovariates | None:
+        """The covariates of the propensity model; None if there is none."""
+        return None if self.scores is None else StudyCovariates.of(self.scores.tidied)
+
+    @property
+    def propensity(self) -> Propensity | None:
+        """The propensity model, with the scores of the people of the study."""
+        scores = self.scores
+        if scores is None:
+            return None
+        place = self._place(pd.DataFrame(self.results[CRUDE].people))
+        return Propensity(
+            model=scores.model,
+            logit=scores.logit[place],
+            score=scores.score[place],
+            preference=scores.preference[place],
+            auc=scores.auc,
+            coefficients=scores.coefficients.rename(columns={"coefficient": "coef"})[
+                ["name", "coef"]
+            ],
+            folds=scores.folds,
+        )
+
+    @property
+    def balance(self) -> pd.DataFrame | None:
+        """Balance of the covariates of the model, the most unequal before matching first."""
+        if self.scores is None:
+            return None
+        people = self.people()
+        matched = (people["matched_set"] >= 0).to_numpy()
+        found = self.results[MAIN].balance or self._matched_balance(matched)
+        table = found.table
+        of_model = self.scores.tidied.features.columns["covariate_id"]
+        table = table[table["covariate_id"].isin(of_model)]
+        columns = {
+            f"{arm}_{when}": table[f"{arm}_mean_{when}"]
+            for when in ("before", "after")
+            for arm in ("target", "comparator")
+        }
+        smd = {f"smd_{when}": table[f"smd_{when}"] for when in ("before", "after")}
+        made = pd.DataFrame({**columns, **smd, "moved": table["target_smd"]})
+        if not matched.any():
+            made[[c for c in made if c.endswith("after") or c == "moved"]] = np.nan
+        made.index = pd.Index(list(table["name"]), name="covariate")
+        return made
+
+    def _matched_balance(self, matched: NDArray) -> Balance:
+        """Compute the balance of the matched where there is no estimate."""
+        people = self.results[CRUDE].people
+        features = self.results[MAIN].shared.features
+        assert features is not None
+        return covariate_balance(
+            features.take(people["row"].to_numpy()),
+            people["treated"].to_numpy(),
+            matched.astype(float) if matched.any() else np.ones(len(people)),
+        )
+
+
+def _alternative(prepared: Prepared, analysis: StudyAnalysis) -> Prepared:
+    """Prepare another analysis of the same scores, without its covariate balance."""
+    shared = replace(prepared.shared, features=None, adjusted=None, balance=None)
+    if analysis.propensity is None:
+        shared = replace(shared, scores=None, note="")
+    return replace(prepared, analysis=analysis, shared=shared)
+
+
+def hazard_table(found: QuestionAnalyses, settings: StudySettings) -> pd.DataFrame:
+    """Tabulate the hazard ratios: crude, among the matched, and within matched pairs."""
+    lines = {"crude": CRUDE, "matched": MATCHED, "matched, stratified": MAIN}
+    table = pd.DataFrame.from_dict(
+        {name: _hazard_line(found.results[a]) for name, a in lines.items()}, orient="index"
+    ).rename_axis("analysis")
+    matched = found.results[MAIN].people
+    if found.scores is None or "set" not in matched or matched.empty:
+        why = found.ended or (
+            f"no pair lies within the caliper of {settings.caliper:g} standard deviations, so the "
+            "two groups are not comparable or the caliper is too small"
+        )
+        none = {**dict.fromkeys(("hr", "lower", "upper", "p", "log_hr", "se"), math.nan)}
+        for name in ("matched", "matched, stratified"):
+            for column, value in {**none, "people": 0, "events": 0, "note": why}.items():
+                table.loc[name, column] = value
+    return table.astype({"converged": object, "people": int, "events": int})
+
+
+def _hazard_line(result: AnalysisResult) -> dict[str, Any]:
+    """Return the hazard ratio of an analysis, or the reason why there is none."""
+    e = result.estimate
+    none = bool(e.note)
+    log_hr, lower, upper = (math.nan if none else x for x in (e.log_rr, e.lower, e.upper))
+    return {
+        "people": len(result.people),
+        "events": sum(result.counts[f"{arm}_outcomes"] for arm in ("target", "comparator")),
+        "hr": ratio_of(log_hr),
+        "lower": ratio_of(lower),
+        "upper": ratio_of(upper),
+        "p": math.nan if none else e.p,
+        "log_hr": log_hr,
+        "se": math.nan if none else e.se,
+        "note": e.note,
+        "converged": None if none else e.converged,
+    }
+
+
+def tie_orders(
+    people: pd.DataFrame,
+    found: QuestionAnalyses,
+    settings: StudySettings,
+    hazards: pd.DataFrame,
+    say: Callable[[str], None],
+) -> TieOrders:
+    """Repeat the main analysis under other orders of equal scores, if it has an estimate."""
+    orders = 0 if hazards.loc["matched, stratified", "note"] else settings.tie_orders
+    if orders:
+        say("trying other orders of people with equal scores")
+    rule = found.results[MAIN].analysis.match
+    assert rule is not None
+    score, treated = people["propensity"].to_numpy(), people["treated"].to_numpy()
+    ids, time, event = (people[c].to_numpy() for c in ("person_id", "time", "event"))
+
+    def estimate(seed: int) -> float:
+        """Match under another order, and estimate the hazard ratio within pairs."""
+        sets = match_scores(score, treated, replace(rule, seed=seed), ids=ids)
+        kept = sets >= 0
+        groups = TwoGroupCox.of(time[kept], event[kept], treated[kept], strata=sets[kept])
+        return math.exp(groups.maximum())
+
+    return try_tie_orders(score, estimate, settings.seed, orders)
