@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -23,7 +24,15 @@ from steropes.studies.covariates.preprocessing import NothingLeftError, tidy
 from steropes.studies.execution.setting_types import Count, Folds, Listed, Number, Positive, Whole
 from steropes.studies.execution.settings_classes import Settings
 
-__all__ = ["InjectedOutcomes", "Ratios", "Synthesis", "Tries", "add_outcomes", "outcome_rates"]
+__all__ = [
+    "InjectedOutcomes",
+    "Ratios",
+    "Synthesis",
+    "Tries",
+    "add_outcomes",
+    "closest_draw",
+    "outcome_rates",
+]
 
 
 def _distinct_ratios(ratios: tuple[float, ...]) -> tuple[float, ...]:
@@ -87,11 +96,13 @@ class InjectedOutcomes:
     Attributes
     ----------
     person : ndarray of int, shape (m,)
-        Positions of the treated people with an injected outcome, ascending.
+        The people with an injected outcome, ascending: positions among the treated, or person ids
+        of a case series.
     day : ndarray of int, shape (m,)
-        Day at risk of the outcome; the first is 1.
+        Day at risk of the outcome, of which the first is 1; in a case series its day since
+        1970-01-01.
     ratio : float
-        The rate among the treated with injection relative to the expected rate without it.
+        The rate with injection relative to the expected rate without it.
     """
 
     person: NDArray
@@ -170,19 +181,47 @@ def add_outcomes(
     extra = (ratio - 1) * np.asarray(rate, dtype=float)
     if not (extra > 0).all() or not np.isfinite(extra).all():
         raise DataError("outcomes can be injected only at positive rates and for ratios above one")
-    seed = zlib.crc32(repr((rule.seed, float(ratio), *key)).encode())
-    best: InjectedOutcomes | None = None
-    for attempt in range(rule.tries):
-        draw = np.random.Generator(np.random.Philox(key=[seed, attempt]))
+
+    def inject(draw: np.random.Generator) -> InjectedOutcomes:
+        """Draw the outcomes once."""
         day = np.ceil(draw.standard_exponential(len(t)) / extra)
         # An injected outcome replaces a later one and is dropped after an earlier one.
         new = (day < t) | ((day == t) & ~had)
         expected = float((np.asarray(rate) * np.where(new, day, t)).sum())
         reached = float((new | had).sum()) / expected
-        found = InjectedOutcomes(np.flatnonzero(new), day[new].astype(np.int64), reached)
+        return InjectedOutcomes(np.flatnonzero(new), day[new].astype(np.int64), reached)
+
+    return closest_draw(inject, ratio, rule.precision, rule.tries, (rule.seed, float(ratio), *key))
+
+
+def closest_draw(
+    inject: Callable[[np.random.Generator], InjectedOutcomes],
+    ratio: float,
+    precision: float,
+    tries: int,
+    key: tuple[int | float, ...],
+) -> InjectedOutcomes:
+    """Repeat a draw until its log ratio is within ``precision``, or return the closest of all.
+
+    Parameters
+    ----------
+    inject : callable
+        Makes one draw with a generator.
+    ratio : float
+        The requested ratio.
+    precision : float
+    tries : int
+        Largest number of draws.
+    key : tuple of numbers
+        Seed of the draws; the result depends only on it and on the draws.
+    """
+    seed = zlib.crc32(repr(key).encode())
+    best: InjectedOutcomes | None = None
+    for attempt in range(tries):
+        found = inject(np.random.Generator(np.random.Philox(key=[seed, attempt])))
         if best is None or _miss(found, ratio) < _miss(best, ratio):
             best = found
-        if _miss(best, ratio) <= rule.precision:
+        if _miss(best, ratio) <= precision:
             break
     assert best is not None
     return best

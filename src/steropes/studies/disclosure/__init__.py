@@ -1,9 +1,9 @@
-"""Disclosure control: the only way by which numbers of people leave a study.
+"""Disclosure control of all numbers that leave a study.
 
-Exact results go in, and what may be released comes out: ``study`` for one question, ``grid`` for
-grids of comparisons, ``series`` for case series. The rules that apply are in ``rules``; what they
-do to counts, shares, estimates and curves is in ``cells``, ``rounding`` and ``curves``; ``folder``
-writes the folder ``release`` with its manifest.
+The tables for release are made from the exact ones by ``study`` for one question, ``grid`` for
+comparative grids and ``series`` for case series. ``rules`` has the rule sets; ``cells``,
+``rounding``, ``effect_secrecy`` and ``curves`` apply them to counts, shares, effects and curves.
+``release_folder`` writes the folder ``release`` with its manifest.
 """
 
 from steropes.studies.disclosure.cells import (

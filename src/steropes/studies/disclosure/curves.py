@@ -1,4 +1,4 @@
-"""Curves and histograms in which no step, bar or bump is of few people."""
+"""Curves and histograms without steps or bars of few people."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["coarse_curve", "coarse_steps", "merged_histogram", "time_unit"]
 
 # Days between the times at which a curve may step: weeks, months, quarters and years.
 SPACINGS = (7, 30, 90, 180, 365)
-MOST_STEPS = 60  # of a curve; more cannot be told apart in a picture
+MOST_STEPS = 60  # A picture cannot distinguish more steps of a curve.
 
 
 def time_unit(last: float) -> float:
@@ -27,7 +27,7 @@ def time_unit(last: float) -> float:
 def coarse_steps(
     events: NDArray, at_risk: NDArray, first: float, least: int, total: float
 ) -> list[int]:
-    """Times of a grid between which enough people had the event and enough have left.
+    """Choose times of a grid between which enough people have the event and enough leave.
 
     Parameters
     ----------
@@ -44,8 +44,8 @@ def coarse_steps(
     Returns
     -------
     list of int
-        Positions in the grid; empty where there are not enough events for one step. After the last
-        step there are either no events or enough of them.
+        Positions in the grid; empty with too few events for one step. No events follow the last
+        step, or enough of them.
     """
     chosen: list[int] = []
     had, left = 0.0, first
@@ -53,7 +53,7 @@ def coarse_steps(
         if events[i] - had >= least and left - at_risk[i] >= least:
             chosen.append(i)
             had, left = events[i], at_risk[i]
-    if chosen and events[-1] > had:  # too few for a step of their own
+    if chosen and events[-1] > had:  # The remaining events join the last step.
         enough = np.flatnonzero(events >= events[-1])
         chosen[-1] = int(enough[0])
     while chosen and 0 < total - events[chosen[-1]] < least:
@@ -62,10 +62,10 @@ def coarse_steps(
 
 
 def coarse_curve(curve: KaplanMeier, least: int) -> KaplanMeier | None:
-    """A Kaplan–Meier curve on a grid of days, each of whose steps holds ``least`` events or more.
+    """Reduce a Kaplan–Meier curve to steps of at least ``least`` events on a grid of days.
 
-    ``events`` are those since the step before, and ``at_risk`` those still there on the day of the
-    step. None where there are not enough events for one step.
+    ``events`` are those since the previous step, and ``at_risk`` the people on the day of the step.
+    None with too few events for one step.
     """
     at = np.flatnonzero(curve.events > 0)
     if least <= 1 or len(at) == 0:
@@ -91,19 +91,19 @@ def coarse_curve(curve: KaplanMeier, least: int) -> KaplanMeier | None:
 
 
 def merged_histogram(people: NDArray, mass: NDArray, least: int) -> NDArray:
-    """Mass of the bars of a histogram, spread evenly over neighbours that together hold enough.
+    """Spread the mass of bars evenly over neighbours with enough people.
 
     Parameters
     ----------
     people, mass : ndarray, shape (m,)
-        How many people are in each bar, and their weights.
+        Number of people in each bar, and the sum of their weights.
     least : int
 
     Returns
     -------
     ndarray, shape (m,)
-        Every run of bars over which mass is spread holds ``least`` people or more, so that nobody
-        stands alone at an end of the distribution.
+        Mass of each bar. Mass is spread over runs of bars with at least ``least`` people, so that
+        no end of the distribution shows a single person.
     """
     if least <= 1:
         return mass

@@ -1,4 +1,4 @@
-"""Counts of a grid: those of all outcomes and analyses together, for they can be subtracted."""
+"""Released counts of a comparative grid: of all analyses, as they can be subtracted."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ KEY = ["target_comparator_id", "outcome_id", "analysis_id"]
 
 @dataclass(frozen=True, eq=False)
 class GridCounts:
-    """Released counts of a grid, and which of them are not the exact ones.
+    """Released counts of a grid, and a mark of those that are not exact.
 
     Attributes
     ----------
     results : DataFrame
-        Rows of ``cm_result`` with released subjects, outcomes and days. Minus n stands for "fewer
-        than n", as in R's results model.
+        Rows of ``cm_result`` with released subjects, outcomes and days. Minus n means "fewer than
+        n", as in R's results model.
     exact : DataFrame
         The same rows with exact counts.
     hidden : DataFrame of bool
@@ -52,10 +52,11 @@ def released_counts(
 ) -> GridCounts:
     """Release the counts of results and of the attrition.
 
-    The people of one cohort who are left by any rule, in any analysis and for any outcome are sets
-    that overlap, so that the difference of two counts may be of few people: no two released counts
-    of a cohort lie that near to each other. The same holds for the people of a cohort who had an
-    outcome, over analyses, and for how many a rule dropped, over the analyses of an outcome.
+    The people of a cohort whom the rules of different analyses and outcomes leave are overlapping
+    sets, and the difference of two counts may be that of few people. Therefore the difference of
+    two released counts of a cohort is never small. The same holds for the people of a cohort with
+    an outcome, over analyses, and for the people that a rule drops, over the analyses of an
+    outcome.
 
     Parameters
     ----------
@@ -64,7 +65,7 @@ def released_counts(
     exposures : DataFrame
         ``cm_target_comparator``.
     order : sequence of int
-        Analyses whose counts have precedence, the first ones first.
+        Ids of the analyses in decreasing precedence of their counts.
     rules : DisclosureRules
     """
     results, attrition = results.reset_index(drop=True), attrition.reset_index(drop=True)
@@ -105,11 +106,12 @@ def released_counts(
 
 
 def _place(results: pd.DataFrame, i: int, cohort: int) -> tuple[int, ...]:
+    """Identify a result and a cohort."""
     return (*(int(results.at[i, k]) for k in KEY), int(cohort))
 
 
 def _last_rows(attrition: pd.DataFrame) -> dict[tuple[int, ...], int]:
-    """The row of the last rule of each result and cohort."""
+    """Find the row of the last rule of each result and cohort."""
     found: dict[tuple[int, ...], int] = {}
     for r, key in zip(
         attrition.index, attrition[[*KEY, "exposure_id"]].itertuples(index=False), strict=True
@@ -125,14 +127,15 @@ def _before(
     i: int,
     cohort: int,
 ) -> int:
+    """Count the people of a cohort before the last rule."""
     return int(attrition.at[last_rows[_place(results, i, cohort)] - 1, "subjects"])
 
 
 def _odd_drops(attrition: pd.DataFrame, rank: dict[int, int], rules: DisclosureRules) -> Any:
-    """Rows whose rule dropped nearly as many as in another analysis of the same outcome.
+    """Find rows whose rule dropped nearly as many people as in another analysis of the outcome.
 
-    The difference of two differences is then of few people. Returns the places (result and cohort)
-    whose last row is one of these, and under "rows" the rows.
+    The difference of such two differences is small. Returns the places (result and cohort) whose
+    last row is one of these, and under "rows" the rows.
     """
     blocked: dict[Any, Any] = {"rows": set()}
     if rules.rounds or attrition.empty:
@@ -161,7 +164,7 @@ def _outcomes(
     rules: DisclosureRules,
     told: dict[tuple[str, int], int | Bound],
 ) -> None:
-    """People with the outcome, of each cohort and outcome, over all analyses."""
+    """Release the people with each outcome of each cohort, over all analyses."""
     groups: dict[tuple[int, int], list[tuple[str, int]]] = {}
     for i in first:
         for arm in ARMS:
@@ -187,6 +190,7 @@ def _together(
     left: list[int | Bound],
     rules: DisclosureRules,
 ) -> GridCounts:
+    """Assemble the released counts."""
     released, hidden = results.copy(), {}
     for arm in ARMS:
         for what in ("subjects", "outcomes"):

@@ -1,4 +1,4 @@
-"""Survival curves and follow-up of a grid, without steps or quantiles of few people."""
+"""Released survival curves and follow-up of a comparative grid."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def released_curves(
     secrecy: dict[tuple[int, int, int], Secrecy],
     rules: DisclosureRules,
 ) -> pd.DataFrame:
-    """Release Kaplan–Meier curves whose steps hold enough events, at the ends of intervals.
+    """Release Kaplan–Meier curves with enough events in each step, at the ends of intervals.
 
-    There is none where the outcomes of an arm are hidden, which its steps would count.
+    A curve is withheld if the outcomes of an arm are suppressed, because its steps count them.
     """
     columns = [c for c in table if c not in MORE]
     if rules.open or table.empty:
@@ -55,7 +55,7 @@ def _curves(
     rules: DisclosureRules,
     key: dict[str, int],
 ) -> list[dict[str, Any]]:
-    """The rows of one result: the steps of both arms, and the marks of people at risk."""
+    """Return the rows of one result: the steps of both arms and the people at risk."""
     t = of["time_day"].to_numpy(float)
     with_events = t[(of[[f"{arm}_events" for arm in ARMS]].to_numpy(float) > 0).any(axis=1)]
     unit = time_unit(float(with_events.max(initial=0.0)))
@@ -92,7 +92,7 @@ def _arm(
     hidden: pd.Series,
     rules: DisclosureRules,
 ) -> tuple[list[int], dict[str, NDArray], float]:
-    """Steps of an arm (positions in the grid), its values there, and the day on which it ends."""
+    """Return steps of an arm (positions in the grid), its values there, and its last day."""
     until = np.searchsorted(t, grid, side="right") - 1
     events = np.cumsum(of[f"{arm}_events"].to_numpy(float))[until]
     here = np.append(of[f"{arm}_here"].to_numpy(float), 0.0)
@@ -103,7 +103,7 @@ def _arm(
         name: of[f"{arm}_survival{name}"].ffill().to_numpy(float)[until[steps]]
         for name in ("", "_lb", "_ub")
     }
-    if hidden[f"{arm}_subjects"]:  # without censoring, a risk is a count over that of people
+    if hidden[f"{arm}_subjects"]:  # Without censoring, a risk is a share of these people.
         step = log_unit(int(people), rules.least)
         values = {
             name: np.array([1.0 - in_ratio(1.0 - s, step) for s in curve.tolist()])
@@ -122,7 +122,7 @@ def _arm(
 def _at_risk(
     marks: pd.DataFrame, arm: str, line: pd.Series, hidden: pd.Series, rules: DisclosureRules
 ) -> dict[float, float]:
-    """People at risk at the marks, as far as their number at the start is told."""
+    """Count the people at risk at the marks; none if their number at the start is suppressed."""
     if hidden[f"{arm}_subjects"] and not rules.rounds:
         return {}
     days = marks["time_day"].to_numpy(float).tolist()
@@ -134,9 +134,9 @@ def _at_risk(
 def released_follow_up(
     table: pd.DataFrame, counts: GridCounts, rules: DisclosureRules
 ) -> pd.DataFrame:
-    """Release the quantiles of follow-up in whole days, of arms that are large enough.
+    """Release the quantiles of follow-up of large arms, in whole days.
 
-    Extremes, and the first and last day on which people start, are each of somebody.
+    Extremes, and the first and last day on which people start, are those of single people.
     """
     if rules.open or table.empty:
         return table

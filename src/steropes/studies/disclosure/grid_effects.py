@@ -39,7 +39,7 @@ class GridEffects:
     ----------
     results, interactions, subgroups, profiles, absolute, notes : DataFrame
     secrecy : dict
-        By (comparison, outcome, analysis).
+        Secrecy of each result, by (comparison, outcome, analysis).
     """
 
     results: pd.DataFrame
@@ -89,10 +89,12 @@ def released_grid_effects(
 
 
 def _key(line: Any) -> tuple[int, int, int]:
+    """Return comparison, outcome and analysis of a row."""
     return int(line[KEY[0]]), int(line[KEY[1]]), int(line[KEY[2]])
 
 
 def _secrecy(line: pd.Series, hidden: pd.Series, rules: DisclosureRules) -> Secrecy:
+    """Decide with which precision the effect of a result may be released."""
     arms = [
         (int(line[f"{a}_outcomes"]), int(line[f"{a}_subjects"]), int(line[f"{a}_informative"]))
         for a in ARMS
@@ -113,10 +115,10 @@ def _subgroups(
     secrecy: dict[tuple[int, int, int], Secrecy],
     rules: DisclosureRules,
 ) -> tuple[pd.DataFrame, dict[tuple[int, ...], bool]]:
-    """Effects within levels; and of which covariates the interaction may be told.
+    """Release the effects within levels, and find the interactions that may be released.
 
-    Both levels add up to what is told of all, so that neither count is told if one is small, or
-    near to that of another analysis; nor then the effects.
+    Both levels add up to a released count, so that both counts and the effects are withheld if one
+    is small or near the count of another analysis.
     """
     if table.empty:
         return table, {}
@@ -167,10 +169,10 @@ def _profiles(
     results: pd.DataFrame,
     secrecy: dict[tuple[int, int, int], Secrecy],
 ) -> pd.DataFrame:
-    """Likelihood profiles; none where a number of events is hidden, which its slopes count.
+    """Release likelihood profiles, except those whose slopes would count suppressed events.
 
-    Where only numbers of people are hidden, a profile is moved to the rounded estimate and has
-    three significant digits and no slopes: it then says no more of them than the estimate.
+    If only numbers of people are suppressed, a profile is moved to the rounded estimate and has
+    three significant digits and no slopes: it then reveals no more than the estimate.
     """
     if table.empty:
         return table
@@ -199,7 +201,7 @@ def _profiles(
 def _absolute(
     table: pd.DataFrame, secrecy: dict[tuple[int, int, int], Secrecy], rules: DisclosureRules
 ) -> pd.DataFrame:
-    """Risks and means, which count events; rounded like ratios where people are hidden."""
+    """Release risks and means, rounded like ratios if numbers of people are suppressed."""
 
     def released(line: dict[Any, Any]) -> dict[Any, Any] | None:
         """Round one row, or omit it."""
@@ -224,6 +226,7 @@ def _notes(
     secrecy: dict[tuple[int, int, int], Secrecy],
     rules: DisclosureRules,
 ) -> pd.DataFrame:
+    """Release the numbers that accompany each result."""
     fewest = {
         _key(line): min(int(line[f"{arm}_subjects"]) for arm in ARMS)
         for _, line in counts.exact.iterrows()

@@ -1,4 +1,4 @@
-"""Covariates and scores of a grid: rounded shares, densities without tails."""
+"""Released covariates and scores of a comparative grid."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
     "released_scores",
 ]
 
-POINTS = 100  # of a density
+POINTS = 100  # The number of points of a density.
 WHEN = ("before", "after")
 
 
@@ -31,10 +31,10 @@ def released_balance(
 ) -> pd.DataFrame:
     """Release means and standardised differences of covariates.
 
-    A share is rounded to a unit no smaller than ``least`` people (`share_unit`). That of fewer
-    people is a bound, minus that unit; where nearly everybody has the covariate it is missing. The
-    mean of both arms is a bound or missing with that of one arm, which would follow from it; and a
-    standardised difference is missing where one of its two means is, for that mean would be the
+    A share is rounded to a unit no smaller than ``least`` people (`share_unit`). The share of fewer
+    people becomes a bound, minus that unit, and is missing if fewer people lack the covariate. The
+    mean of both arms, from which that of one arm follows, is a bound or missing if that of one arm
+    is. A standardised difference is missing if one of its two means is, because this mean is the
     root of a quadratic equation in the other.
     """
     if table.empty or rules.open:
@@ -50,10 +50,12 @@ def released_balance(
 
 
 def _sizes(table: pd.DataFrame) -> list[str]:
+    """List the columns of numbers of people, which are not released."""
     return [c for c in table if "_people_" in str(c)]
 
 
 def _covariate(line: dict[Any, Any], binary: bool, rules: DisclosureRules) -> dict[Any, Any]:
+    """Release the means and differences of one covariate."""
     least = rules.least
     moved = {"target": False, "comparator": False, "both": False}
     sizes: list[int] = []
@@ -77,7 +79,7 @@ def _covariate(line: dict[Any, Any], binary: bool, rules: DisclosureRules) -> di
         smd = float(line[f"std_diff_{when}"])
         line[f"std_diff_{when}"] = math.nan if closed else to_unit(smd, unit)
         spread = float(line[f"std_diff_var_{when}"])
-        # nearly the sum of one over each arm's people
+        # This is nearly the sum of the reciprocals of the numbers of people.
         spread = in_ratio(spread, log_unit(fewest, least), 2)
         line[f"std_diff_var_{when}"] = math.nan if closed else spread
         moved |= {arm: moved[arm] or hidden[arm] for arm in n}
@@ -93,7 +95,7 @@ def _covariate(line: dict[Any, Any], binary: bool, rules: DisclosureRules) -> di
 
 
 def _hidden(mean: float, n: int, binary: bool, least: int) -> bool:
-    """Whether few people have a covariate, or are without it."""
+    """Check whether few people have a covariate, or few do not."""
     if n < least:
         return True
     if not binary:
@@ -103,12 +105,13 @@ def _hidden(mean: float, n: int, binary: bool, least: int) -> bool:
 
 
 def _share(mean: float, n: int, binary: bool, rules: DisclosureRules) -> float:
+    """Round the mean of a covariate; minus a unit for few people with it."""
     least = rules.least
     if n < least:
         return math.nan
     if 0 < mean * n < least - 1e-9:
         return -share_unit(n, least)
-    if not binary:  # often a whole number over n, which many digits would give away
+    if not binary:  # Often a whole number over n, which many digits would reveal.
         return significant(to_unit(mean, share_unit(n, 1)))
     if 0 < (1 - mean) * n < least - 1e-9:
         return math.nan
@@ -173,7 +176,7 @@ def released_scores(
 
 
 def _fewest(mean: float, n: int, binary: bool) -> int:
-    """The people of an arm with a covariate, or without it if they are fewer."""
+    """Count the people of an arm with a covariate, or those without it if they are fewer."""
     if not binary:
         return n
     return max(0, min(round(mean * n), n - round(mean * n)))
@@ -182,9 +185,9 @@ def _fewest(mean: float, n: int, binary: bool) -> int:
 def released_families(
     table: pd.DataFrame, balance: pd.DataFrame, covariates: pd.DataFrame, rules: DisclosureRules
 ) -> pd.DataFrame:
-    """Release the balance of families of covariates, naming none of few people.
+    """Release the balance of families of covariates, without names of covariates of few people.
 
-    The largest differences are those of covariates whose difference is told.
+    The largest differences are those of covariates with a released difference.
     """
     if table.empty or rules.open:
         return table
@@ -203,7 +206,7 @@ def released_families(
 
 
 def hidden_names(balance: pd.DataFrame, covariates: pd.DataFrame) -> set[tuple[int, str]]:
-    """Analysis and name of the covariates whose difference after adjustment is not told."""
+    """Return analysis and name of covariates whose difference after adjustment is withheld."""
     gone = balance[balance["std_diff_after"].isna()]
     named = gone[["covariate_id", "analysis_id"]].merge(
         covariates[["covariate_id", "analysis_id", "covariate_name"]],
@@ -217,7 +220,7 @@ def hidden_names(balance: pd.DataFrame, covariates: pd.DataFrame) -> set[tuple[i
 def released_densities(
     bars: pd.DataFrame, rules: DisclosureRules
 ) -> dict[str, list[dict[str, Any]]]:
-    """Densities of the preference score before and after adjustment, from its histogram."""
+    """Compute densities of the preference score before and after adjustment, from histograms."""
     names = ("cm_preference_score_dist", "preference_score_after")
     tables: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     key = ["target_comparator_id", "analysis_id", "database_id"]

@@ -1,4 +1,4 @@
-"""Estimates, shares and differences without the digits that would give a count away."""
+"""Rounding of estimates, shares and differences whose digits would reveal a count."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ __all__ = [
     "withheld",
 ]
 
-DIGITS = 3  # of an estimate that is shown to readers
-STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # of a log ratio; the finest is one percent
-UNITS = (0.01, 0.02, 0.05, 0.1, 0.2)  # of a standardised difference
+DIGITS = 3  # Significant digits of a released estimate.
+STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # Steps of a log ratio; the finest is 1 %.
+UNITS = (0.01, 0.02, 0.05, 0.1, 0.2)  # Units of a standardised difference.
 
 
 def significant(x: float, digits: int = DIGITS) -> float:
-    """A number with so many significant digits; what is not finite stays."""
+    """Round a finite number to significant digits."""
     return float(f"{x:.{digits}g}") if math.isfinite(x) else x
 
 
 def to_unit(x: float, unit: float) -> float:
-    """A number to the nearest multiple of a unit; NaN where the unit is infinite."""
+    """Round a number to a multiple of a unit; NaN for an infinite unit."""
     if math.isinf(unit):
         return math.nan
     if not math.isfinite(x) or unit <= 0:
@@ -40,12 +40,12 @@ def to_unit(x: float, unit: float) -> float:
 
 
 def whole_days(x: float) -> float:
-    """A quantile of days without its fraction, which tells the number of people modulo ten."""
+    """Round a quantile of days, whose fraction reveals the number of people modulo ten."""
     return float(math.floor(x + 0.5)) if math.isfinite(x) else x
 
 
 def in_ratio(x: float, step: float, digits: int = DIGITS) -> float:
-    """A number rounded to a step of its logarithm and to some digits; its sign stays."""
+    """Round a number to a step of its logarithm and to significant digits; its sign stays."""
     if not math.isfinite(x) or x == 0:
         return x
     if math.isinf(step):
@@ -54,10 +54,10 @@ def in_ratio(x: float, step: float, digits: int = DIGITS) -> float:
 
 
 def smd_unit(p: float, q: float, people: int, least: int) -> float:
-    """Unit of a standardised difference that hides ``least`` − 1 people of the smaller arm.
+    """Choose a unit of a standardised difference that hides ``least`` − 1 people of an arm.
 
     A difference of k people among n moves it by k / (n s), where s is the root of the mean of the
-    two variances p (1 − p) and q (1 − q). Infinite where no unit would leave anything to read.
+    two variances p (1 − p) and q (1 − q). Infinite if no unit leaves a useful number.
     """
     spread = math.sqrt((max(p * (1 - p), 0.0) + max(q * (1 - q), 0.0)) / 2)
     if spread == 0:
@@ -67,9 +67,9 @@ def smd_unit(p: float, q: float, people: int, least: int) -> float:
 
 
 def log_unit(fewest: int, least: int) -> float:
-    """Unit of the logarithm of a ratio of counts that hides ``least`` people of the smallest count.
+    """Choose a unit of a log ratio of counts that hides ``least`` people of the smallest count.
 
-    Infinite, so that nothing is released, where the count is smaller than that.
+    Infinite, so that nothing is released, if the count is smaller than ``least``.
     """
     if least <= 1:
         return 0.0
@@ -79,12 +79,12 @@ def log_unit(fewest: int, least: int) -> float:
 
 
 def withheld(counts: Iterable[tuple[int, int]], least: int) -> bool:
-    """Whether an estimate has to be withheld, since its few events follow from its error.
+    """Check whether an estimate must be withheld, because its error reveals few events.
 
     Parameters
     ----------
     counts : iterable of (events, people)
-        Of each arm, stratum level or window that the estimate is made of.
+        Counts of each arm, level or window that the estimate depends on.
     least : int
     """
     return any(0 < e < least or 0 < n - e < least or 0 < n < least for e, n in counts)
@@ -93,7 +93,7 @@ def withheld(counts: Iterable[tuple[int, int]], least: int) -> bool:
 def effect_step(
     se: float, least: int, *, events: Iterable[int] = (), people: Iterable[int] = ()
 ) -> float:
-    """Step to which a log ratio and its limits are rounded where a count of theirs is hidden.
+    """Choose the step to which a log ratio and its limits are rounded for suppressed counts.
 
     Parameters
     ----------
@@ -101,17 +101,17 @@ def effect_step(
         Standard error of the log ratio.
     least : int
     events : iterable of int
-        Numbers of events that are released as bounds. With e events the relative error of e that
-        follows from limits rounded to a step s is at least s / (2 se), which has to be ``least`` /
-        e: no fewer than ``least`` counts on either side of e remain possible.
+        Numbers of events that are released as bounds. Limits that are rounded to a step s leave a
+        relative error of at least s / (2 se) of e events. This error must be ``least`` / e or more,
+        so that at least ``least`` counts on either side of e remain possible.
     people : iterable of int
-        Numbers of people that are released as bounds: a ratio of rates is inversely proportional
+        Numbers of people that are released as bounds; a ratio of rates is inversely proportional
         to them.
 
     Returns
     -------
     float
-        0 where nothing is hidden.
+        0 if no count is suppressed.
     """
     needed = [2 * se * least / e for e in events if e > 0]
     needed += [least / n for n in people if n > 0]
@@ -125,7 +125,7 @@ def effect_step(
 
 @dataclass(frozen=True)
 class Effect:
-    """A log ratio with 95 % limits, as it is released; all else follows from these three numbers.
+    """A released log ratio with 95 % limits, from which standard error and p-values follow.
 
     Attributes
     ----------
@@ -150,12 +150,12 @@ class Effect:
 
     @property
     def se(self) -> float:
-        """Width of the interval over 2 × 1.96; infinite where a limit is."""
+        """Width of the interval over 2 × 1.96; infinite if a limit is."""
         return (self.upper - self.lower) / (2 * Z)
 
     @property
     def p(self) -> float:
-        """Two-sided p value of the normal approximation, to two significant digits."""
+        """Two-sided p-value of the normal approximation, to two significant digits."""
         from scipy.special import ndtr
 
         if not (math.isfinite(self.log_rr) and math.isfinite(self.se) and self.se > 0):
@@ -164,7 +164,7 @@ class Effect:
 
     @property
     def one_sided_p(self) -> float:
-        """P value that the ratio is no larger than one, to two significant digits."""
+        """One-sided p-value against a ratio of at most one, to two significant digits."""
         from scipy.special import ndtr
 
         if not (math.isfinite(self.log_rr) and math.isfinite(self.se) and self.se > 0):

@@ -26,7 +26,7 @@ from steropes.studies.disclosure.series_counts import (
 from steropes.studies.disclosure.study import WITHHELD
 from steropes.studies.report.digits import decimals, limit_text
 from steropes.studies.sccs.intervals import PROBE
-from steropes.studies.sccs.results import covariate_ids, exact_tables
+from steropes.studies.sccs.results import ESTIMATE, covariate_ids, exact_tables
 from steropes.studies.sccs.sccs_diagnostics import NOT_EVALUATED, PASS, Diagnostics, Verdict
 
 if TYPE_CHECKING:
@@ -34,9 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SeriesRelease", "release_study"]
 
-# Names of the numbers of a rate ratio in ``CaseSeries.estimates`` and in the tables.
-NAMES = {"lower": "ci_95_lb", "upper": "ci_95_ub", "se": "se_log_rr"}
-COLUMNS = {column: name for name, column in NAMES.items()}
+COLUMNS = {column: name for name, column in ESTIMATE.items()}
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -114,7 +112,7 @@ def _estimates(
     """Return the released rate ratios; a withheld one has a note."""
     table = study.estimates.copy()
     for name, c in {} if rules.open else counts.items():
-        line = table.loc[name].rename(NAMES).to_dict()
+        line = table.loc[name].rename(ESTIMATE).to_dict()
         for column, value in effect_columns(line, c.secrecy, rules).items():
             table.loc[name, COLUMNS.get(column, column)] = value
         if c.secrecy.closed and not line["note"]:

@@ -1,4 +1,4 @@
-"""The steps from cohorts to what outcomes share, each done once for all analyses that share it."""
+"""A cache of cohorts, covariates, scores and balance, which outcomes and analyses share."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class Workbench:
-    """Runs analyses on the cohorts of one database, and remembers what they share.
+    """Analyses on the cohorts of one database, with a cache of the parts that they share.
 
     Parameters
     ----------
@@ -52,17 +52,17 @@ class Workbench:
         self._question: Question | None = None
 
     def forget(self) -> None:
-        """Let go of everything remembered."""
+        """Empty the cache."""
         self._known.clear()
 
     def turn_to(self, question: Question) -> None:
-        """Forget everything remembered for another question."""
+        """Empty the cache if it is that of another question."""
         if self._question is not question:
             self.forget()
         self._question = question
 
     def comparison(self, question: Question, analysis: StudyAnalysis) -> Comparison:
-        """The two cohorts after the rules that hold whatever the outcome."""
+        """Return both cohorts after the rules that do not depend on the outcome."""
         q = question
         return self._once(
             ("comparison", q.target, q.comparator, q.nesting, analysis.cohorts),
@@ -72,13 +72,13 @@ class Workbench:
         )
 
     def features(self, question: Question, analysis: StudyAnalysis) -> Features | None:
-        """Covariates of all entries; None if the analysis uses none."""
+        """Return the covariates of all entries; None if the analysis uses none."""
         if analysis.features is None or not self._uses_features(analysis):
             return None
         return self.all_features(question, analysis)
 
     def all_features(self, question: Question, analysis: StudyAnalysis) -> Features:
-        """Covariates of all entries, whether the analysis uses any or not."""
+        """Return the covariates of all entries, even if the analysis uses none."""
         rules = analysis.features or FeatureRules()
         exclude = tuple(sorted({*rules.exclude, *question.exclude}))
         made = replace(rules, exclude=exclude)
@@ -89,7 +89,7 @@ class Workbench:
         )
 
     def shared(self, question: Question, analysis: StudyAnalysis) -> Shared:
-        """Population, scores, adjustment and balance that do not depend on the outcome."""
+        """Return population, scores, adjustment and balance, which do not depend on the outcome."""
         a = analysis
         asked = (question.target, question.comparator, question.nesting, question.exclude)
         made = (a.cohorts, a.at_risk, a.features, a.propensity, self._uses_features(a))
@@ -97,7 +97,7 @@ class Workbench:
         return self._once(("shared", asked, made, done), lambda: self._shared(question, analysis))
 
     def prepared(self, question: Question, analysis: StudyAnalysis) -> Prepared:
-        """A question and an analysis, with all that its outcomes share.
+        """Return a question and an analysis with everything that its outcomes share.
 
         Raises
         ------

@@ -146,7 +146,7 @@ def _specification(
 
 
 def _blocked(question: Question, refused: dict[int, str]) -> str:
-    """Why a question cannot be asked at all; nothing if it can."""
+    """Return the reason why a question cannot be asked; "" if it can."""
     needed = [question.target, question.comparator, question.nesting]
     outcomes = [o.id for o in question.outcomes if o.of_interest]
     if outcomes and all(o in refused for o in outcomes):
@@ -156,7 +156,7 @@ def _blocked(question: Question, refused: dict[int, str]) -> str:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class _Group:
-    """A question and an analysis; which outcomes cannot be answered; why none of them can."""
+    """A question and an analysis, with the reasons why outcomes, or all of them, are refused."""
 
     bench: Workbench
     spec: GridSpec
@@ -166,13 +166,13 @@ class _Group:
     blocked: str
 
     def prepared(self) -> Prepared:
-        """With what all outcomes share."""
+        """Return everything that all outcomes share."""
         if self.blocked:
             raise DataError(self.blocked)
         return self.bench.prepared(self.question, self.analysis)
 
     def shared_rows(self, prepared: Prepared) -> Tables:
-        """The rows that all outcomes share, with the notes on the data of both cohorts."""
+        """Return the rows that all outcomes share, with the notes on the data of both cohorts."""
         spec = self.spec
         key = {
             "target_comparator_id": comparison_id(self.question),
@@ -187,7 +187,7 @@ class _Group:
         }
 
     def refusal(self, outcome: int, why: str) -> Tables:
-        """The rows of what could not be answered: they say why."""
+        """Return the rows of an outcome without a result, with the reason."""
         key = {
             "target_comparator_id": comparison_id(self.question),
             "outcome_id": outcome,
@@ -234,14 +234,14 @@ class _Group:
 
 
 def _left(question: Question, analysis: StudyAnalysis, done: set[str]) -> list[tuple[str, int]]:
-    """Steps of a question and an analysis that are not done, with their outcomes; −1 is shared."""
+    """List the open steps of a question and an analysis with their outcomes; −1 is shared."""
     name = f"{comparison_id(question)} {analysis.id}"
     steps = [(name, -1), *((f"{name} {o.id}", o.id) for o in question.outcomes)]
     return [s for s in steps if s[0] not in done]
 
 
 def _answers(tasks: list[_Task], parallel: Any, jobs: int) -> Iterator[Tables | str]:
-    """What is found of each task, in their order."""
+    """Yield the rows, or the reason for none, of each task in order."""
     if parallel is None:
         yield from map(_answer, tasks)
         return
@@ -253,7 +253,7 @@ def _answers(tasks: list[_Task], parallel: Any, jobs: int) -> Iterator[Tables | 
 
 
 def _answer(task: _Task) -> Tables | str:
-    """The rows of an outcome, or why there are none."""
+    """Return the rows of an outcome, or the reason why it has none."""
     try:
         result = task.prepared.answer(task.outcome)
     except REFUSED as error:

@@ -1,4 +1,4 @@
-"""Comparative grids: every question by every analysis for every outcome, once each."""
+"""Grids of comparative studies: all questions, outcomes and analyses of one specification."""
 
 from __future__ import annotations
 

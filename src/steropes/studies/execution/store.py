@@ -1,9 +1,9 @@
-"""One DuckDB file that results go into as they come, and that tells what is done.
+"""A DuckDB file of results, and of the steps that are complete.
 
-What belongs to one step is written in one transaction. A process that is killed leaves whole steps
-behind, and the next one goes on from there; at the end the file is written anew, sorted, so that
-its rows are the same however often the work was interrupted. (DuckDB puts something random into
-every file; the archive that `archive_of` makes of its tables is the same to the byte.)
+The rows of a step are written in one transaction. A process that is killed leaves complete steps,
+and the next one continues after them. At the end the file is written anew, sorted, so that its rows
+do not depend on interruptions. (Every DuckDB file contains random bytes; the archive that
+`archive_of` makes of its tables is the same to the byte.)
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ class ResultStore:
     Parameters
     ----------
     path : str or Path
-        Made if it is not there.
+        Created if it does not exist.
     signature : str
-        What the results are of: a file with another one is refused.
+        Hash of everything that results depend on; a file with another one is refused.
     tables : mapping of str to mapping of str to str, optional
         Columns and types of each table. Default: those of comparative studies.
     keys : mapping of str to tuple of str, optional
-        By what the rows of each table are sorted.
+        Columns that sort the rows of each table.
 
     Raises
     ------
     DataError
-        The file is not a result file, or holds the results of something else.
+        The file is not a result file, or contains results of something else.
     """
 
     def __init__(
@@ -85,12 +85,12 @@ class ResultStore:
 
     @property
     def done(self) -> set[str]:
-        """The steps that are done."""
+        """Names of the complete steps."""
         rows = self._db.execute("SELECT step FROM progress WHERE kind = 'done'").fetchall()
         return {step for (step,) in rows}
 
     def add(self, step: str, tables: Mapping[str, list[dict[str, Any]]]) -> None:
-        """Write what a step found, and that it is done, together."""
+        """Write the rows of a step and mark it as complete, in one transaction."""
         self._db.execute("BEGIN")
         try:
             for table, rows in tables.items():
@@ -102,20 +102,20 @@ class ResultStore:
             raise
 
     def table(self, name: str) -> pd.DataFrame:
-        """The rows of a table, sorted by its key."""
+        """Return the rows of a table, sorted by its key."""
         order = ", ".join(f"{c} NULLS FIRST" for c in self.keys[name])
         found: pd.DataFrame = self._db.execute(f"SELECT * FROM {name} ORDER BY {order}").df()
         return found
 
     def replace(self, name: str, rows: pd.DataFrame) -> None:
-        """Put other rows in a table's place."""
+        """Replace the rows of a table."""
         self._db.execute("BEGIN")
         self._db.execute(f"DELETE FROM {name}")
         self._insert(name, rows.to_dict("records"))
         self._db.execute("COMMIT")
 
     def finish(self) -> None:
-        """Write the file anew, every table sorted by its key, without the record of the steps."""
+        """Write the file anew, each table sorted by its key, without the record of the steps."""
         duckdb = need("duckdb")
         part = self.path.with_suffix(".part")
         part.unlink(missing_ok=True)
@@ -136,13 +136,14 @@ class ResultStore:
     # -- parts -----------------------------------------------------------------------------------
 
     def _make(self, db: Any) -> None:
+        """Create the tables."""
         db.execute("CREATE TABLE progress (kind VARCHAR, step VARCHAR)")
         for name, columns in self.tables.items():
             listed = ", ".join(f"{c} {kind}" for c, kind in columns.items())
             db.execute(f"CREATE TABLE {name} ({listed})")
 
     def _recognise(self) -> None:
-        """Refuse a file of something else."""
+        """Raise if the file contains something else."""
         names = {
             n for (n,) in self._db.execute("SELECT table_name FROM duckdb_tables()").fetchall()
         }
@@ -158,6 +159,7 @@ class ResultStore:
             )
 
     def _insert(self, table: str, rows: list[dict[str, Any]]) -> None:
+        """Insert rows into a table."""
         if not rows:
             return
         frame = pd.DataFrame(rows, columns=list(self.tables[table]))
@@ -168,7 +170,7 @@ class ResultStore:
 
 
 def archive_of(tables: Mapping[str, pd.DataFrame]) -> bytes:
-    """Make a zip archive of the tables as CSV files, as R's package does; the same bytes each time.
+    """Make a zip archive of the tables as CSV files, the same bytes for the same tables.
 
     Numbers have up to 17 digits; missing ones are empty.
     """

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from steropes.studies.report.canvas import Axes, Canvas, Picture, log_ticks
-from steropes.studies.report.digits import effect
+from steropes.studies.report.digits import decimals, effect
 
 __all__ = ["Row", "forest"]
 
@@ -27,6 +27,10 @@ class Row:
         Another estimate of the same with its limits, such as the calibrated one.
     note : str
         Text that replaces a missing estimate.
+    shade : int, default 5
+        Strength of the colour, from 1 to 5.
+    remark : str
+        Text that follows the numbers in the description.
     """
 
     label: str
@@ -35,11 +39,25 @@ class Row:
     upper: float = math.nan
     second: tuple[float, float, float] = (math.nan, math.nan, math.nan)
     note: str = "no estimate"
+    shade: int = 5
+    remark: str = ""
 
     @property
     def known(self) -> bool:
         """Whether there is an estimate."""
         return math.isfinite(self.ratio)
+
+    @property
+    def ends(self) -> tuple[float, ...]:
+        """The limits, or the ratio alone without limits."""
+        return (self.ratio,) if math.isnan(self.lower) else (self.lower, self.upper, *self.second)
+
+    @property
+    def text(self) -> str:
+        """The estimate with its limits, if it has any, or the note."""
+        if not self.known:
+            return self.note
+        return effect(self.ratio, self.lower, self.upper) or decimals(self.ratio)
 
 
 def forest(
@@ -62,14 +80,13 @@ def forest(
     known = [r for r in rows if r.known]
     if not known:
         return None
-    ends = [v for r in known for v in (r.lower, r.upper, *r.second) if math.isfinite(v) and v > 0]
-    low = max(min(*ends, 0.8 * reference), LEAST)
-    high = min(max(*ends, 1.25 * reference), MOST)
+    ends = [v for r in known for v in r.ends if math.isfinite(v) and v > 0]
+    low = max(min([*ends, 0.8 * reference]), LEAST)
+    high = min(max([*ends, 1.25 * reference]), MOST)
     said = f"{unit[:1].upper()}{unit[1:]} with 95% limits. " + "; ".join(
-        f"{r.label}: {effect(r.ratio, r.lower, r.upper)}"
-        + (f", {second} {effect(*r.second)}" if math.isfinite(r.second[0]) else "")
-        if r.known
-        else f"{r.label}: {r.note}"
+        f"{r.label}: {r.text}"
+        + (f", {second} {effect(*r.second)}" if r.known and math.isfinite(r.second[0]) else "")
+        + r.remark
         for r in rows
     )
     both = any(math.isfinite(r.second[0]) for r in known)
@@ -95,7 +112,7 @@ def forest(
 
 def _row(c: Canvas, axes: Axes, r: Row, top: float, both: bool) -> float:
     """Draw a row; returns its height."""
-    shown = effect(r.ratio, r.lower, r.upper) if r.known else r.note
+    shown = r.text
     kind = "" if r.known else "faint"
     if c.narrow:
         y = c.lines(0, top + 14, r.label, c.width - 10, "strong")
@@ -110,7 +127,8 @@ def _row(c: Canvas, axes: Axes, r: Row, top: float, both: bool) -> float:
         y = top + 12
         end = max(last + 8, y + (22 if both else 16))
     if r.known:
-        _mark(c, axes, r.ratio, r.lower, r.upper, y, "target")
+        shade = f" shade{r.shade}" if r.shade < 5 else ""
+        _mark(c, axes, r.ratio, r.lower, r.upper, y, f"target{shade}")
         if math.isfinite(r.second[0]):
             _mark(c, axes, *r.second, y + 10, "second")
     return end - top
@@ -119,16 +137,18 @@ def _row(c: Canvas, axes: Axes, r: Row, top: float, both: bool) -> float:
 def _mark(
     c: Canvas, axes: Axes, ratio: float, lower: float, upper: float, y: float, kind: str
 ) -> None:
+    """Draw an estimate and, if they are known, its limits."""
     low, high = axes.xs
     ends = []
-    for value, side in ((lower, -1), (upper, 1)):
+    for value, side in () if math.isnan(lower) else ((lower, -1), (upper, 1)):
         at = math.log(value) if 0 < value < math.inf else side * math.inf
         x = axes.x(min(max(at, low), high))
         if not low <= at <= high:
             points = [(x - 6 * side, y - 4), (x, y), (x - 6 * side, y + 4)]
-            c.curve(points, f"curve {'target' if kind == 'target' else 'comparator'}")
+            c.curve(points, f"curve {kind if kind.startswith('target') else 'comparator'}")
         ends.append(x)
-    c.line(ends[0], y, ends[1], y, kind)
+    if ends:
+        c.line(ends[0], y, ends[1], y, kind)
     centre = math.log(ratio) if ratio > 0 else -math.inf
     if low <= centre <= high:
         c.dot(axes.x(centre), y, kind)

@@ -16,7 +16,7 @@ from steropes.studies.execution.store import ResultStore
 from steropes.studies.results.comparative_results import diagnostics_row
 from steropes.studies.results.ratios import ratio_of
 
-__all__ = ["Calibrated", "calibrate_grid", "calibrated_tables"]
+__all__ = ["Calibrated", "calibrate_grid", "calibrate_group", "calibrated_tables"]
 
 KEY = ["target_comparator_id", "outcome_id", "analysis_id"]
 FACTS = {"PASS": True, "FAIL": False}
@@ -87,17 +87,9 @@ def calibrated_tables(
     known = results.merge(usable, on=KEY, how="left")
     assert len(known) == len(results)
     for rows in _groups(known, GROUP):
-        of = known.loc[rows]
-        controls = of[of["usable"] & of["true_effect_size"].notna() & of["se_log_rr"].gt(0)]
-        negative = controls[controls["true_effect_size"] == 1]
-        if len(negative) < LEAST_CONTROLS:
-            continue
-        error = fit_systematic_error(negative["log_rr"], negative["se_log_rr"])
-        model = fit_error_model(
-            controls["log_rr"], controls["se_log_rr"], np.log(controls["true_effect_size"])
+        checks.loc[rows, "ease"] = calibrate_group(
+            results, rows, known["usable"], known["true_effect_size"]
         )
-        _fill(results, rows, model)
-        checks.loc[rows, "ease"] = error.expected_absolute
     known = interactions.merge(usable, on=KEY, how="left")
     for rows in _groups(known, [*GROUP, "interaction_covariate_id"]):
         of = known.loc[rows]
@@ -109,6 +101,40 @@ def calibrated_tables(
             )
     judged = [{**line, **_judged(line, thresholds)} for line in checks.to_dict("records")]
     return Calibrated(results, pd.DataFrame(judged, columns=columns), interactions)
+
+
+def calibrate_group(
+    results: pd.DataFrame, rows: pd.Index, usable: pd.Series, truth: pd.Series
+) -> float:
+    """Calibrate the results of one exposure and analysis by its control outcomes.
+
+    Parameters
+    ----------
+    results : DataFrame
+        ``log_rr`` and ``se_log_rr``; the calibrated columns are filled in.
+    rows : Index
+        Rows of the group.
+    usable : Series of bool
+        Whether each result passes the diagnostics that a control must pass.
+    truth : Series of float
+        Known ratios; missing for outcomes of interest.
+
+    Returns
+    -------
+    float
+        The expected absolute systematic error; NaN with too few negative controls, in which case
+        nothing is calibrated.
+    """
+    of, truth = results.loc[rows], truth.loc[rows]
+    known = usable.loc[rows] & truth.notna() & of["se_log_rr"].gt(0) & np.isfinite(of["log_rr"])
+    negative = of[known & (truth == 1)]
+    if len(negative) < LEAST_CONTROLS:
+        return math.nan
+    error = fit_systematic_error(negative["log_rr"], negative["se_log_rr"])
+    controls = of[known]
+    model = fit_error_model(controls["log_rr"], controls["se_log_rr"], np.log(truth[known]))
+    _fill(results, rows, model)
+    return error.expected_absolute
 
 
 def _groups(table: pd.DataFrame, by: list[str]) -> list[pd.Index]:

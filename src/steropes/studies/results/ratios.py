@@ -1,4 +1,4 @@
-"""Ratios of their logarithms, as tables have them."""
+"""Ratios from their logarithms."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import math
 
 __all__ = ["ratio_of"]
 
-LARGEST = 709.0  # whose exponential a float holds
+LARGEST = 709.0  # The exponential of larger numbers is no finite float.
 
 
 def ratio_of(log_ratio: float) -> float:
-    """e to the power of a log ratio; infinite where no float holds it, NaN of NaN."""
+    """Compute the exponential of a log ratio; infinite if it overflows, NaN for NaN."""
     return math.inf if log_ratio > LARGEST else math.exp(log_ratio)

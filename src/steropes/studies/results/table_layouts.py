@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-__all__ = ["EXACT", "EXACT_KEYS", "KEYS", "TABLES"]
+__all__ = ["EXACT", "EXACT_KEYS", "KEYS", "TABLES", "typed"]
 
 _TYPES = {"i": "BIGINT", "f": "DOUBLE", "t": "VARCHAR", "d": "DATE"}
+
+
+def typed(columns: str) -> dict[str, str]:
+    """Parse columns that are written as "name:type", with a letter for the type."""
+    return {name: _TYPES[kind] for name, _, kind in (c.partition(":") for c in columns.split())}
+
+
 _EFFECT = "rr:f ci_95_lb:f ci_95_ub:f p:f "
 _COUNTS = (
     "target_subjects:i comparator_subjects:i target_days:i comparator_days:i target_outcomes:i "
@@ -132,10 +139,7 @@ _COLUMNS = {
     "cohort": "cohort_id:i name:t",
     "database": "database_id:t name:t cdm:t vocabulary:t release:t source_release:t",
 }
-TABLES: dict[str, dict[str, str]] = {
-    table: {c.split(":")[0]: _TYPES[c.split(":")[1]] for c in columns.split()}
-    for table, columns in _COLUMNS.items()
-}
+TABLES: dict[str, dict[str, str]] = {t: typed(columns) for t, columns in _COLUMNS.items()}
 _LAST = {
     "cm_covariate_analysis": "covariate_analysis_id",
     "cm_covariate": "covariate_id",
@@ -177,18 +181,14 @@ _MADE = ("cm_preference_score_dist", "preference_score_after")  # of the histogr
 _HISTOGRAM = _TC + _A + "adjusted:i arm:t bar:i people:i mass:f squares:f" + _DB
 
 
-def _typed(columns: str) -> dict[str, str]:
-    return {c.split(":")[0]: _TYPES[c.split(":")[1]] for c in columns.split()}
-
-
 # The tables of results.duckdb, which hold exact numbers.
 EXACT: dict[str, dict[str, str]] = {
     **{
-        table: columns | _typed(_MORE.get(table, ""))
+        table: columns | typed(_MORE.get(table, ""))
         for table, columns in TABLES.items()
         if table not in _MADE
     },
-    "preference_histogram": _typed(_HISTOGRAM),
+    "preference_histogram": typed(_HISTOGRAM),
 }
 EXACT_KEYS: dict[str, tuple[str, ...]] = {
     **{table: key for table, key in KEYS.items() if table in EXACT},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,18 +11,23 @@ import pandas as pd
 
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_table import CohortTable
-from steropes.studies.controls import calibrate_interval, fit_error_model, fit_systematic_error
-from steropes.studies.controls.empirical_calibration import LEAST_CONTROLS
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.execution.store import ResultStore
-from steropes.studies.results.ratios import ratio_of
+from steropes.studies.results.calibrated_results import calibrate_group
 from steropes.studies.sccs.grid_settings import CaseSeriesGrid, SeriesQuestion
-from steropes.studies.sccs.sccs_diagnostics import FAIL, NOT_EVALUATED, PASS
+from steropes.studies.sccs.sccs_diagnostics import (
+    DIAGNOSTICS,
+    FAIL,
+    NOT_EVALUATED,
+    OF_EXPOSURE,
+    PASS,
+)
 from steropes.studies.sccs.sccs_positive_controls import add_to_exposed_time
 
-__all__ = ["CHECKS", "calibrate_series", "calibrated_series", "with_positives"]
+__all__ = ["calibrate_series", "calibrated_series", "with_positives"]
 
-CHECKS = ("time_stability", "event_exposure", "event_observation", "rare_outcome")
+# Diagnostics that a control must not fail to be used for calibration.
+OF_CONTROLS = [f"{d.column}_diagnostic" for d in DIAGNOSTICS if d.name not in OF_EXPOSURE]
 
 
 def with_positives(
@@ -77,31 +83,17 @@ def calibrated_series(
     exposure = tables["sccs_exposure"].set_index("exposures_outcome_set_id")
     eras = results["exposures_outcome_set_id"].map(exposure["era_id"])
     truth = results["exposures_outcome_set_id"].map(exposure["true_effect_size"])
-    usable = ~checks[[f"{c}_diagnostic" for c in CHECKS]].eq(FAIL).any(axis=1)
+    usable = ~checks[OF_CONTROLS].eq(FAIL).any(axis=1)
     key = ["analysis_id", "exposures_outcome_set_id"]
     ended = tables["note"].set_index(key)["convergence_diagnostic"]
     usable &= ended.reindex(pd.MultiIndex.from_frame(checks[key])).ne(FAIL).to_numpy()
     drugs = _drugs(results, tables["sccs_covariate"]).fillna(eras)
     groups = results.groupby([eras, results["analysis_id"], drugs]).groups
     for rows in groups.values():
-        of = results.loc[rows]
-        se, log_rr = of["se_log_rr"].astype(float), of["log_rr"].astype(float)
-        good = (truth.loc[rows] == 1) & usable.loc[rows] & (se > 0) & np.isfinite(log_rr)
-        if good.sum() < LEAST_CONTROLS:
-            continue
-        error = fit_systematic_error(log_rr[good], se[good])
-        known = truth.loc[rows].notna() & usable.loc[rows] & (se > 0) & np.isfinite(log_rr)
-        true = np.log(truth.loc[rows][known])
-        model = fit_error_model(log_rr[known], se[known], true)
-        for row in rows:
-            c = calibrate_interval(float(log_rr[row]), float(se[row]), model)
-            for name, x in (("rr", c.log_rr), ("ci_95_lb", c.lower), ("ci_95_ub", c.upper)):
-                results.loc[row, f"calibrated_{name}"] = ratio_of(x)
-            results.loc[row, ["calibrated_p", "calibrated_one_sided_p"]] = [c.p, c.one_sided_p]
-            results.loc[row, ["calibrated_log_rr", "calibrated_se_log_rr"]] = [c.log_rr, c.se]
-        checks.loc[rows, "ease"] = error.expected_absolute
-        passed = error.expected_absolute < grid.thresholds.ease
-        checks.loc[rows, "ease_diagnostic"] = PASS if passed else FAIL
+        ease = calibrate_group(results, rows, usable, truth)
+        if math.isfinite(ease):
+            checks.loc[rows, "ease"] = ease
+            checks.loc[rows, "ease_diagnostic"] = PASS if ease < grid.thresholds.ease else FAIL
     evaluated = results["log_rr"].notna()
     fit = usable & checks["ease_diagnostic"].ne(FAIL) & evaluated
     checks["unblind_for_evidence_synthesis"] = fit.astype(int)

@@ -29,8 +29,8 @@ from steropes.studies.report.forest_plot import Row, forest
 from steropes.studies.report.formatting import title_case
 from steropes.studies.report.page_parts import Cell, Finding, KeyNumber, Rows, verdict_cell
 from steropes.studies.report.rendering import render
+from steropes.studies.sccs.sccs_diagnostics import CONVERGENCE, DIAGNOSTICS, Diagnostic
 from steropes.studies.sccs.sccs_presets import EXPOSURE
-from steropes.studies.sccs.sccs_thresholds import Thresholds
 from steropes.studies.sccs.settings import Spline
 
 if TYPE_CHECKING:
@@ -40,15 +40,6 @@ __all__ = ["case_series_grid_page", "member_name", "series_controls", "write_cas
 
 NO_BREAK = "\N{NO-BREAK SPACE}"
 KEY = ["analysis_id", "exposures_outcome_set_id"]
-CHECKS = {
-    "convergence": ("Converged", ""),
-    "time_stability": ("Time stability, p", "time_stability_p"),
-    "event_exposure": ("Before exposure", "event_exposure"),
-    "event_observation": ("End of observation", "event_observation"),
-    "rare_outcome": ("Share with the outcome", "rare_outcome_prevalence"),
-    "mdrr": ("Detectable ratio", "mdrr"),
-    "ease": ("Systematic error", "ease"),
-}
 
 
 def write_case_series_grid(
@@ -106,7 +97,7 @@ def case_series_grid_page(results: CaseSeriesGridResults, *, unblind: bool = Fal
         title="Case series of " + ", ".join(names.get(e, str(e)) for e in exposures),
         database=results.grid.database_id,
         top_numbers=_key_numbers(results),
-        diagnostic_names=[name for name, _ in CHECKS.values()],
+        diagnostic_names=[d.heading for d in (CONVERGENCE, *DIAGNOSTICS)],
         exposures=[_exposure(results, e, names, unblind) for e in exposures],
         has_controls=any(q.true_ratio is not None for q in results.grid.questions),
         settings=_settings(results),
@@ -225,55 +216,29 @@ def _diagnostics(results: CaseSeriesGridResults, of: pd.DataFrame, labels: dict[
     )
     ended = results.tables["note"][[*KEY, "convergence_diagnostic"]]
     checks = checks.merge(ended, on=KEY, how="left")
-    limits = _limits(results.grid.thresholds)
-    lines: list[tuple[str | Cell, ...]] = [("To pass", *(limits[check][0] for check in CHECKS))]
+    thresholds = results.grid.thresholds
+    every = (CONVERGENCE, *DIAGNOSTICS)
+    rules = [d.rule.format(*map(limit_text, d.limits(thresholds))) for d in every]
+    lines: list[tuple[str | Cell, ...]] = [("To pass", *rules)]
     lines += [
-        (
-            _label(line, labels),
-            *(_verdict(line, check, value, limits) for check, (_, value) in CHECKS.items()),
-        )
+        (_label(line, labels), *(_verdict(line, d, d.limits(thresholds)) for d in every))
         for line in checks.to_dict("records")
     ]
     return lines
 
 
-def _limits(t: Thresholds) -> dict[str, tuple[str, tuple[float, ...]]]:
-    """Return the threshold of each diagnostic as text and as numbers."""
-
-    def meets(bounds: tuple[float, float]) -> tuple[str, tuple[float, ...]]:
-        """Describe bounds that an interval must overlap."""
-        return f"overlaps {limit_text(bounds[0])} to {limit_text(bounds[1])}", bounds
-
-    return {
-        "convergence": ("", ()),
-        "time_stability": (f"> {limit_text(t.time_alpha)}", (t.time_alpha,)),
-        "event_exposure": meets(t.pre_exposure),
-        "event_observation": meets(t.end_of_observation),
-        "rare_outcome": (f"≤ {limit_text(t.prevalence)} if it counts once", ()),
-        "mdrr": (f"< {limit_text(t.detectable)}", (t.detectable,)),
-        "ease": (f"< {limit_text(t.ease)}", (t.ease,)),
-    }
-
-
-def _verdict(
-    line: dict[str, Any],
-    check: str,
-    value: str,
-    limits: dict[str, tuple[str, tuple[float, ...]]],
-) -> Cell:
+def _verdict(line: dict[str, Any], diagnostic: Diagnostic, limits: tuple[float, ...]) -> Cell:
     """Format a value or an interval with its verdict."""
-    bounds = limits[check][1]
-    verdict = line[f"{check}_diagnostic"]
+    verdict = line[f"{diagnostic.column}_diagnostic"]
     verdict = verdict if isinstance(verdict, str) else "NOT EVALUATED"
-    if not value:
-        return verdict_cell(math.nan, verdict)
-    if value in line:
-        limit = bounds[0] if bounds else None
-        relation: Relation = "above" if check == "time_stability" else "below"
-        digits = 3 if value.endswith("_p") else 2
-        return verdict_cell(line[value], verdict, digits, relation, limit)
-    ends = (float(line[f"{value}_{end}"]) for end in ("lb", "ub"))
-    low, high = (deciding(x, *bounds) if math.isfinite(x) else "–" for x in ends)
+    values = {name: float(line[name]) for name in diagnostic.numbers}
+    if len(values) < 2:
+        name, value = next(iter(values.items()), ("", math.nan))
+        # The prevalence of an outcome that may recur passes, however large it is.
+        limit = limits[0] if limits and diagnostic.name != "rarity" else None
+        relation: Relation = "above" if diagnostic.name == "time stability" else "below"
+        return verdict_cell(value, verdict, 3 if name.endswith("_p") else 2, relation, limit)
+    low, high = (deciding(x, *limits) if math.isfinite(x) else "–" for x in values.values())
     if verdict == "NOT EVALUATED":
         return Cell("–", "faint")
     return Cell(f"{low} to {high}", verdict, verdict.lower())

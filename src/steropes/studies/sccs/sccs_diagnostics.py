@@ -8,7 +8,7 @@ rate is constant apart from effects in the model, and that an outcome that count
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -26,9 +26,82 @@ from steropes.studies.sccs.intervals import PROBE, Intervals
 from steropes.studies.sccs.sccs_model import CaseSeriesModel
 from steropes.studies.sccs.sccs_thresholds import Thresholds
 
-__all__ = ["Diagnostics", "Verdict", "diagnose", "findings_of", "own_verdicts", "time_stability"]
+__all__ = [
+    "CONVERGENCE",
+    "DIAGNOSTICS",
+    "Diagnostic",
+    "Diagnostics",
+    "Verdict",
+    "diagnose",
+    "findings_of",
+    "own_verdicts",
+    "time_stability",
+]
 
 PASS, FAIL, NOT_EVALUATED = "PASS", "FAIL", "NOT EVALUATED"
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """A diagnostic as result tables and pages name it.
+
+    Attributes
+    ----------
+    name : str
+        Key in ``Diagnostics.verdicts``.
+    column : str
+        First part of its columns in R's results model.
+    heading : str
+        Heading of its column on a page.
+    numbers : dict of str to str
+        Columns of its numbers, with the attributes of `Verdict` that they contain.
+    threshold : str
+        Attribute of `Thresholds`; empty without a threshold.
+    rule : str
+        The condition for passing, with a place for each number of the threshold.
+    """
+
+    name: str
+    column: str
+    heading: str
+    numbers: dict[str, str] = field(default_factory=dict)
+    threshold: str = ""
+    rule: str = ""
+
+    def limits(self, thresholds: Thresholds) -> tuple[float, ...]:
+        """Return the numbers of the threshold."""
+        found = getattr(thresholds, self.threshold) if self.threshold else ()
+        return found if isinstance(found, tuple) else (found,)
+
+
+CONVERGENCE = Diagnostic("convergence", "convergence", "Converged")
+# The other diagnostics, which are columns of R's results model.
+DIAGNOSTICS = (
+    Diagnostic(
+        "time stability", "time_stability", "Time stability, p", {"time_stability_p": "p"},
+        "time_alpha", "> {}",
+    ),
+    Diagnostic(
+        "pre-exposure", "event_exposure", "Before exposure",
+        {"event_exposure_lb": "lower", "event_exposure_ub": "upper"},
+        "pre_exposure", "overlaps {} to {}",
+    ),
+    Diagnostic(
+        "end of observation", "event_observation", "End of observation",
+        {"event_observation_lb": "lower", "event_observation_ub": "upper"},
+        "end_of_observation", "overlaps {} to {}",
+    ),
+    Diagnostic(
+        "rarity", "rare_outcome", "Share with the outcome", {"rare_outcome_prevalence": "value"},
+        "prevalence", "≤ {} if it counts once",
+    ),
+    Diagnostic(
+        "detectable ratio", "mdrr", "Detectable ratio", {"mdrr": "value"}, "detectable", "< {}"
+    ),
+    Diagnostic("EASE", "ease", "Systematic error", {"ease": "value"}, "ease", "< {}"),
+)  # fmt: skip
+# Diagnostics that concern an exposure rather than the use of its controls.
+OF_EXPOSURE = ("detectable ratio", "EASE")
 
 
 @dataclass(frozen=True)
@@ -38,23 +111,23 @@ class Verdict:
     Attributes
     ----------
     name : str
-    value, lower, upper : float
-        The value, with its interval if it has one.
-    p : float
     verdict : {"PASS", "FAIL", "NOT EVALUATED"}
     finding : str
         The result as a sentence.
+    value, lower, upper : float
+        The value, with its interval if it has one.
+    p : float
     limits : tuple of float
         The thresholds; numbers are shown with enough digits to distinguish them.
     """
 
     name: str
-    value: float
-    lower: float
-    upper: float
-    p: float
     verdict: str
     finding: str
+    value: float = math.nan
+    lower: float = math.nan
+    upper: float = math.nan
+    p: float = math.nan
     limits: tuple[float, ...] = ()
 
 
@@ -91,9 +164,10 @@ class Diagnostics:
 
 def own_verdicts(diagnostics: list[Diagnostics]) -> list[str]:
     """List the diagnostics that differ between exposures of a study."""
-    always = ("detectable ratio", "EASE")
     first = diagnostics[0].verdicts
-    return [k for k in first if k in always or any(d.verdicts[k] != first[k] for d in diagnostics)]
+    return [
+        k for k in first if k in OF_EXPOSURE or any(d.verdicts[k] != first[k] for d in diagnostics)
+    ]
 
 
 def findings_of(diagnostics: list[Diagnostics]) -> list[tuple[str, str]]:
@@ -189,48 +263,50 @@ def _convergence(model: CaseSeriesModel, censoring: CensorModel | None) -> Verdi
         failed = f"{missed[:1].upper()}{missed[1:]} did not converge."
         finding = "All fits converged." if held else failed
     verdict = NOT_EVALUATED if held is None else PASS if held else FAIL
-    nan = math.nan
-    return Verdict("convergence", nan, nan, nan, nan, verdict, finding)
+    return Verdict("convergence", verdict, finding)
 
 
 def _stability(monthly: pd.DataFrame, limits: Thresholds) -> Verdict:
     """Check whether the rate is stable over calendar time."""
     ratio, p = time_stability(monthly, limits.time_ratio)
     if math.isnan(ratio):
-        nan = math.nan
-        return Verdict(
-            "time stability", nan, nan, nan, nan, NOT_EVALUATED,
+        finding = (
             "The stability of the outcome's rate over calendar time cannot be evaluated: all time "
-            "lies within one month.",
-        )  # fmt: skip
+            "lies within one month."
+        )
+        return Verdict("time stability", NOT_EVALUATED, finding)
     passed = p > limits.time_alpha
     how = "is stable" if passed else "is not stable"
-    return Verdict(
-        "time stability", ratio, math.nan, math.nan, p, PASS if passed else FAIL,
+    finding = (
         f"The rate of the outcome {how} over calendar time (observed and expected events of a "
         f"month differ {deciding(ratio, limits.time_ratio)}-fold on average; p of a difference "
-        f"of more than {limit_text(limits.time_ratio)}-fold: {deciding_p(p, limits.time_alpha)}).",
-        (limits.time_ratio,),
-    )  # fmt: skip
+        f"of more than {limit_text(limits.time_ratio)}-fold: {deciding_p(p, limits.time_alpha)})."
+    )
+    return _judged("time stability", passed, finding, (limits.time_ratio,), value=ratio, p=p)
 
 
-def _meets(name: str, text: str, line: pd.Series | None, bounds: tuple[float, float]) -> Verdict:
+def _judged(
+    name: str, passed: bool, finding: str, limits: tuple[float, ...], **numbers: float
+) -> Verdict:
+    """Make the verdict of a diagnostic that was evaluated."""
+    return Verdict(name, PASS if passed else FAIL, finding, limits=limits, **numbers)
+
+
+def _overlaps(name: str, text: str, line: pd.Series | None, bounds: tuple[float, float]) -> Verdict:
     """Check whether the interval of a rate ratio overlaps the bounds."""
-    nan = math.nan
     if line is None or not np.isfinite([line["lower"], line["upper"]]).any():
-        return Verdict(name, nan, nan, nan, nan, NOT_EVALUATED, f"{text}: no estimate.")
+        return Verdict(name, NOT_EVALUATED, f"{text}: no estimate.")
     if line["interval"] != "profile":  # Limits of a shrunken estimate are not informative.
         finding = f"{text}: under the prior, without a profile interval."
-        return Verdict(name, nan, nan, nan, nan, NOT_EVALUATED, finding)
-    low, high = float(line["lower"]), float(line["upper"])
+        return Verdict(name, NOT_EVALUATED, finding)
+    rr, low, high, p = (float(line[c]) for c in ("rr", "lower", "upper", "p"))
     passed = low <= bounds[1] and high >= bounds[0]
-    return Verdict(
-        name, float(line["rr"]), low, high, float(line["p"]), PASS if passed else FAIL,
-        f"{text}: rate ratio {decimals(line['rr'])} ({deciding(low, *bounds)} to "
+    finding = (
+        f"{text}: rate ratio {decimals(rr)} ({deciding(low, *bounds)} to "
         f"{deciding(high, *bounds)}); the interval {'overlaps' if passed else 'does not overlap'} "
-        f"{limit_text(bounds[0])} to {limit_text(bounds[1])}.",
-        bounds,
-    )  # fmt: skip
+        f"{limit_text(bounds[0])} to {limit_text(bounds[1])}."
+    )
+    return _judged(name, passed, finding, bounds, value=rr, lower=low, upper=high, p=p)
 
 
 def _pre_exposure(
@@ -242,17 +318,17 @@ def _pre_exposure(
     before = {name: column for name, column in pairs if column.pre_exposure}
     own = [name for name, column in before.items() if column.eras == of.eras]
     found = [
-        _meets("pre-exposure", text, model.estimates.loc[name], limits.pre_exposure)
+        _overlaps("pre-exposure", text, model.estimates.loc[name], limits.pre_exposure)
         for name in own or before
     ]
     ranked = sorted(found, key=lambda v: (FAIL, PASS, NOT_EVALUATED).index(v.verdict))
-    return ranked[0] if ranked else _meets("pre-exposure", text, None, limits.pre_exposure)
+    return ranked[0] if ranked else _overlaps("pre-exposure", text, None, limits.pre_exposure)
 
 
 def _probe(model: CaseSeriesModel, limits: Thresholds) -> Verdict:
     """Evaluate the window at the end of observation."""
     line = model.estimates.loc[PROBE] if PROBE in model.estimates.index else None
-    return _meets(
+    return _overlaps(
         "end of observation", "Events just before observation ends", line,
         limits.end_of_observation,
     )  # fmt: skip
@@ -264,12 +340,11 @@ def _rarity(population: Population, limits: Thresholds) -> Verdict:
     passed = not population.first_only or share <= limits.prevalence
     once = "counts once per person" if population.first_only else "may recur"
     percent = f"{100 * share:.2g}" if share < 0.095 else f"{100 * share:.0f}"
-    return Verdict(
-        "rarity", share, math.nan, math.nan, math.nan, PASS if passed else FAIL,
+    finding = (
         f"The outcome {once}, and {percent}% of people have it "
-        f"(limit for outcomes that count once: {limit_text(100 * limits.prevalence)}%).",
-        (limits.prevalence,),
-    )  # fmt: skip
+        f"(limit for outcomes that count once: {limit_text(100 * limits.prevalence)}%)."
+    )
+    return _judged("rarity", passed, finding, (limits.prevalence,), value=share)
 
 
 def _detectable(intervals: Intervals, name: str, limits: Thresholds) -> Verdict:
@@ -277,28 +352,22 @@ def _detectable(intervals: Intervals, name: str, limits: Thresholds) -> Verdict:
     line = intervals.statistics.loc[name]
     share = line["compared_days"] / line["compared_total"] if line["compared_total"] else 0.0
     ratio = minimal_detectable_ratio(float(share), int(line["compared_events"]))
-    passed = ratio < limits.detectable
     text = deciding(ratio, limits.detectable) if math.isfinite(ratio) else "none"
-    return Verdict(
-        "detectable ratio", ratio, math.nan, math.nan, math.nan, PASS if passed else FAIL,
+    finding = (
         f"Rate ratio that is detectable with a power of 80%: {text} "
-        f"(limit {limit_text(limits.detectable)}).",
-        (limits.detectable,),
-    )  # fmt: skip
+        f"(limit {limit_text(limits.detectable)})."
+    )
+    passed = ratio < limits.detectable
+    return _judged("detectable ratio", passed, finding, (limits.detectable,), value=ratio)
 
 
 def _ease(ease: float, limits: Thresholds) -> Verdict:
     """Check whether the expected absolute systematic error is small enough."""
-    nan = math.nan
     if math.isnan(ease):
-        return Verdict(
-            "EASE", nan, nan, nan, nan, NOT_EVALUATED,
-            "Systematic error is unknown: there are too few negative controls.",
-        )  # fmt: skip
-    passed = ease < limits.ease
-    return Verdict(
-        "EASE", ease, nan, nan, nan, PASS if passed else FAIL,
+        finding = "Systematic error is unknown: there are too few negative controls."
+        return Verdict("EASE", NOT_EVALUATED, finding)
+    finding = (
         f"Expected absolute systematic error {deciding(ease, limits.ease)} "
-        f"(limit {limit_text(limits.ease)}).",
-        (limits.ease,),
-    )  # fmt: skip
+        f"(limit {limit_text(limits.ease)})."
+    )
+    return _judged("EASE", ease < limits.ease, finding, (limits.ease,), value=ease)

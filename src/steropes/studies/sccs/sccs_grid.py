@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.database.descendants import Descendants
 from steropes.studies.database.omop import OmopDatabase
+from steropes.studies.diagnostics.comparative_blinding import without_effects
 from steropes.studies.diagnostics.study_verdicts import NOT_SHOWN
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.disclosure.series import release_series
@@ -29,7 +29,6 @@ from steropes.studies.execution.store import ResultStore
 from steropes.studies.execution.study_design import DesignResults, run_design
 from steropes.studies.sccs.era_sources import concept_members
 from steropes.studies.sccs.grid_controls import (
-    CHECKS,
     calibrate_series,
     calibrated_series,
     with_positives,
@@ -41,7 +40,7 @@ from steropes.studies.sccs.grid_settings import (
 )
 from steropes.studies.sccs.results import exact_tables
 from steropes.studies.sccs.sccs_cohorts import attempted_cohorts
-from steropes.studies.sccs.sccs_diagnostics import FAIL, NOT_EVALUATED
+from steropes.studies.sccs.sccs_diagnostics import DIAGNOSTICS, FAIL, NOT_EVALUATED
 from steropes.studies.sccs.sccs_results_schema import EXACT, EXACT_KEYS, TABLES
 from steropes.studies.sccs.sccs_specification import read_case_series_grid
 from steropes.studies.sccs.sccs_study import CaseSeries, case_series
@@ -104,17 +103,12 @@ class CaseSeriesGridResults(DesignResults[CaseSeriesGrid]):
         named = t["sccs_covariate"][[*key, "covariate_id", "covariate_name"]]
         found = found.merge(named, on=[*key, "covariate_id"], how="left")
         found = found[found["true_effect_size"].isna()].reset_index(drop=True)
-        if not unblind:
-            hidden = [
-                c for c in found if any(p in c for p in ("rr", "ci_95", "llr")) or c.endswith("p")
-            ]
-            found = found.astype({"covariate_outcomes": "Int64"})  # They determine the effect.
-            failed = found["unblind"] == 0
-            # A note that all or no outcomes fell in the time at risk reveals the effect too.
-            found.loc[failed & found["log_rr"].notna(), "note"] = NOT_SHOWN
-            found.loc[failed, hidden] = np.nan
-            found.loc[failed, "covariate_outcomes"] = pd.NA
-        return found
+        if unblind:
+            return found
+        # A note that all or no outcomes fell in the time at risk reveals the effect too.
+        reveals = (found["unblind"] == 0) & found["log_rr"].notna()
+        found.loc[reveals, "note"] = NOT_SHOWN
+        return without_effects(found, ("covariate_outcomes",))
 
 
 def run_case_series_grid(
@@ -410,7 +404,7 @@ def _refusal(
     key = {"analysis_id": analysis.id, "exposures_outcome_set_id": question.number}
     line = {**key, "covariate_id": 1000, "database_id": grid.database_id}
     nobody = {c: 0 for c in TABLES["sccs_result"] if c.endswith(COUNTED)}
-    unknown = {f"{c}_diagnostic": NOT_EVALUATED for c in (*CHECKS, "ease", "mdrr")}
+    unknown = {f"{d.column}_diagnostic": NOT_EVALUATED for d in DIAGNOSTICS}
     none = {"mdrr": math.inf, "unblind": 0, "unblind_for_evidence_synthesis": 0}
     return {
         "sccs_result": [{**line, **nobody}],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -11,7 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steropes.studies.cohorts.cohort_table import CohortTable
-from steropes.studies.controls.signal_injection import Ratios, Tries
+from steropes.studies.controls.signal_injection import (
+    InjectedOutcomes,
+    Ratios,
+    Tries,
+    closest_draw,
+)
 from steropes.studies.database.dates import age_sql
 from steropes.studies.database.observation_periods import joined_periods, joined_spells
 from steropes.studies.database.omop import OmopDatabase, Workspace
@@ -127,16 +131,17 @@ def add_to_exposed_time(
     expected = rate[exposed.group] * days
     made = []
     for ratio in rule.ratios:
-        person, on, reached = _drawn(exposed, expected, ratio, before, rule, question.number)
+        added = _drawn(exposed, expected, ratio, before, rule, question.number)
         outcome = FIRST + zlib.crc32(repr((question.number, ratio)).encode())
-        subject = np.concatenate((found["person_id"].astype(np.int64), person))
-        start = np.concatenate((found["on_day"].astype("datetime64[D]"), on))
+        subject = np.concatenate((found["person_id"].astype(np.int64), added.person))
+        days_added = added.day.astype("datetime64[D]")
+        start = np.concatenate((found["on_day"].astype("datetime64[D]"), days_added))
         row = {
             "outcome": outcome,
             "target_ratio": ratio,
-            "true_effect_size": reached,
+            "true_effect_size": added.ratio,
             "outcomes_before": before,
-            "outcomes_added": len(person),
+            "outcomes_added": len(added.person),
         }
         names = {outcome: f"{name}, {ratio:g} times"}
         definition = np.full(len(subject), outcome)
@@ -185,22 +190,16 @@ def _drawn(
     before: int,
     rule: SeriesPositives,
     number: int,
-) -> tuple[NDArray, NDArray, float]:
-    """Draw people and days of the injected outcomes; return them with the ratio reached."""
-    seed = zlib.crc32(repr((rule.seed, ratio, number)).encode())
-    best: tuple[float, NDArray, NDArray, float] | None = None
+) -> InjectedOutcomes:
+    """Draw people and days of the injected outcomes."""
     days = exposed.last - exposed.first + 1
-    for attempt in range(rule.tries):
-        draw = np.random.Generator(np.random.Philox(key=[seed, attempt]))
+
+    def inject(draw: np.random.Generator) -> InjectedOutcomes:
+        """Draw the outcomes once; a person has at most one on a day."""
         counts = draw.poisson((ratio - 1) * expected)
         span = np.repeat(np.arange(len(counts)), counts)
         on = exposed.first[span] + np.floor(draw.random(len(span)) * days[span]).astype(np.int64)
         pairs = np.unique(np.column_stack([exposed.person[span], on]), axis=0)
-        reached = (before + len(pairs)) / before
-        miss = abs(math.log(reached / ratio))
-        if best is None or miss < best[0]:
-            best = miss, pairs[:, 0], pairs[:, 1].astype("datetime64[D]"), reached
-        if miss <= rule.precision:
-            break
-    assert best is not None
-    return best[1:]
+        return InjectedOutcomes(pairs[:, 0], pairs[:, 1], (before + len(pairs)) / before)
+
+    return closest_draw(inject, ratio, rule.precision, rule.tries, (rule.seed, ratio, number))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from steropes.studies.results.table_layouts import typed
+
 __all__ = ["EXACT", "EXACT_KEYS", "KEYS", "TABLES"]
 
-_TYPES = {"i": "BIGINT", "f": "DOUBLE", "t": "VARCHAR"}
 _AS = "analysis_id:i exposures_outcome_set_id:i "
 _DB = " database_id:t"
 _CALIBRATED = (
@@ -58,10 +59,7 @@ _COLUMNS = {
     "note": _AS + "note:t convergence_diagnostic:t unconverged:t sampling:t" + _DB,
     "data_note": _AS + "topic:t note:t counted:t count:i warning:i" + _DB,
 }
-TABLES: dict[str, dict[str, str]] = {
-    table: {c.split(":")[0]: _TYPES[c.split(":")[1]] for c in columns.split()}
-    for table, columns in _COLUMNS.items()
-}
+TABLES: dict[str, dict[str, str]] = {t: typed(columns) for t, columns in _COLUMNS.items()}
 _FIRST = ("exposures_outcome_set_id", "analysis_id", "covariate_id", "covariate_analysis_id")
 _LAST = (
     "era_type", "era_id", "sequence_number", "log_rr", "spline_type", "knot_month", "parameter_id",
@@ -73,11 +71,6 @@ KEYS: dict[str, tuple[str, ...]] = {
 }
 
 
-def _typed(columns: str) -> dict[str, str]:
-    """Parse columns written as "name:type"."""
-    return {c.split(":")[0]: _TYPES[c.split(":")[1]] for c in columns.split()}
-
-
 # Columns and a table that disclosure control needs and that are not released.
 _MORE = {"sccs_time_trend": "observed_outcomes:i"}
 _COUNTS = (
@@ -85,8 +78,8 @@ _COUNTS = (
     "compared_events:i" + _DB
 )
 EXACT: dict[str, dict[str, str]] = {
-    **{table: columns | _typed(_MORE.get(table, "")) for table, columns in TABLES.items()},
-    "covariate_count": _typed(_COUNTS),
+    **{table: columns | typed(_MORE.get(table, "")) for table, columns in TABLES.items()},
+    "covariate_count": typed(_COUNTS),
 }
 EXACT_KEYS: dict[str, tuple[str, ...]] = {
     **KEYS,
