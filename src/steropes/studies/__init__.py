@@ -61,7 +61,7 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
     from .database.omop import OmopDatabase
     from .database.synthetic_database import synthetic_database
     from .diagnostics.comparative_diagnostics import Diagnostics, DiagnosticThresholds
-    from .evidence import combine_normal, combine_profiles, random_effects
+    from .evidence import Profile, combine_normal, combine_profiles, random_effects
     from .evidence.archives import combine_archives
     from .execution.analysis_cache import Workbench
     from .execution.runner import GridResults, run_grid
@@ -153,6 +153,7 @@ _WHERE = {
     "Diagnostics": "diagnostics.comparative_diagnostics",
     "incidence_rates": "outcomes.arm_summaries",
     "environment": "cli.environment",
+    "Profile": "evidence",
     "combine_normal": "evidence",
     "combine_profiles": "evidence",
     "random_effects": "evidence",
@@ -252,6 +253,7 @@ __all__ = [
     "Owner",
     "OwnerRules",
     "PositiveControls",
+    "Profile",
     "Propensity",
     "PropensityRules",
     "PropensityScores",
