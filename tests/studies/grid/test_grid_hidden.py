@@ -10,7 +10,7 @@ from tests.studies.test_features import made
 from steropes.studies import (
     covariate_balance,
 )
-from steropes.studies.diagnostics.comparative_blinding import blinded
+from steropes.studies.diagnostics.result_blinding import blinded
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.disclosure.grid_shared import hidden_names, released_balance
 from steropes.studies.execution.runner import run_grid

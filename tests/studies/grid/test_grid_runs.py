@@ -98,7 +98,7 @@ def test_results_of_something_else_are_not_added_to(database, spec, results, tmp
         run_grid(database, other, results.path.parent)
     (tmp_path / "results.duckdb").write_text("no")
     with pytest.raises(DataError, match="cannot open"):
-        ResultStore(tmp_path / "results.duckdb", "x")
+        ResultStore(tmp_path / "results.duckdb", "x", {}, {})
 
 
 def test_one_bad_result_does_not_stop_the_others(database, spec, tmp_path):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from steropes.studies.diagnostics.comparative_blinding import blinded
+from steropes.studies.diagnostics.result_blinding import blinded
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.execution.grid_steps import ComparativeDesign
 from steropes.studies.execution.setting_types import Whole

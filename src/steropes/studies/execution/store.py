@@ -21,7 +21,6 @@ import pandas as pd
 from steropes.errors import DataError
 from steropes.studies._extras import need
 from steropes.studies.report.plain_text import csv_text
-from steropes.studies.results.table_layouts import KEYS, TABLES
 
 __all__ = ["ResultStore", "archive_of"]
 
@@ -35,9 +34,9 @@ class ResultStore:
         Created if it does not exist.
     signature : str
         Hash of everything that results depend on; a file with another one is refused.
-    tables : mapping of str to mapping of str to str, optional
-        Columns and types of each table. Default: those of comparative studies.
-    keys : mapping of str to tuple of str, optional
+    tables : mapping of str to mapping of str to str
+        Columns and types of each table.
+    keys : mapping of str to tuple of str
         Columns that sort the rows of each table.
 
     Raises
@@ -50,8 +49,8 @@ class ResultStore:
         self,
         path: str | Path,
         signature: str,
-        tables: Mapping[str, Mapping[str, str]] = TABLES,
-        keys: Mapping[str, tuple[str, ...]] = KEYS,
+        tables: Mapping[str, Mapping[str, str]],
+        keys: Mapping[str, tuple[str, ...]],
     ) -> None:
         self.path, self.signature = Path(path), signature
         self.tables, self.keys = tables, keys
