@@ -8,7 +8,12 @@ import pytest
 from steropes.select import path_policy as path_policies
 from steropes.solve import solver_policy as solver_policies
 
-__all__ = ["tune_path", "tune_solver"]
+__all__ = ["tune", "tune_path", "tune_solver"]
+
+
+def tune(monkeypatch: pytest.MonkeyPatch, module: Any, policy: str, **values: Any) -> None:
+    """Change some fields of a policy as a module sees it."""
+    monkeypatch.setattr(module, policy, replace(getattr(module, policy), **values))
 
 
 def tune_path(monkeypatch: pytest.MonkeyPatch, **values: Any) -> None:

@@ -21,7 +21,7 @@ import numpy as np
 __all__ = ["as_if_large", "drawn"]
 
 # Share of the problems, and module, names and values of what changes in those; in modules of
-# policies the names are fields of the default one.
+# policies the names are fields of the default one, and "POLICY.field" is that of a module.
 GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
     (0.8, {"solve.solver_policy": {
         "hessian.max_double_columns": 0, "hessian.single_rows_per_column": 1,
@@ -81,7 +81,7 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
     (0.8, {
         "solve.subproblem.dense_products": {"STRIPE": 5, "CHUNKS": 3, "ROWS": 3},
         "solve.quasi_newton.growable_matrix": {"STRIPE": 5},
-        "design.row_matrix": {"STRIPE": 5, "SOME": 11},
+        "design.row_matrix": {"STORAGE.mirrored_rows": 5, "STORAGE.squared_rows": 11},
     }),
     (0.8, {"backends.cpu.cpu_policy": {
         "frequent_share": 0.1, "min_frequent_columns": 2, "min_pairs_per_entry": 0,
@@ -93,7 +93,7 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
             "gram_stripe_bytes": 64, "gram_entries": 1, "max_dense_gram_values": 0,
             "max_group_lines": 16, "max_group_entries": 64,
         },
-        "likelihoods.cumulative.cumulative_rows": {"ROWS": 11},
+        "likelihoods.cumulative.cumulative_rows": {"CHUNK_SIZES.rows": 11},
     }),
     (0.8, {
         "solve.hessian.profiled_hessian": {
@@ -102,11 +102,14 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
         "solve.hessian.grouped_hessian": {"DENSE_SUMS": 100},
         "solve.hessian.channel_hessian": {"ROWS": 7},
         "solve.optimality.certificate": {"COLUMNS": 3, "ENTRIES": 64},
-        "likelihoods.pooled_logistic_likelihood": {"PEOPLE": 11},
-        "likelihoods.nuisance_hessian": {"AT_ONCE": 3},
+        "likelihoods.pooled_logistic_likelihood": {"CHUNK_SIZES.people": 11},
+        "likelihoods.nuisance_hessian": {"CHUNK_SIZES.right_hand_sides": 3},
     }),
-    (0.5, {"fit.multiple_outcomes": {"MIN_NEAR_COLUMNS": 1}}),
-    (0.5, {"design.packed_block": {"LEAST": 1, "SHARE": 10.0, "AT_ONCE": 7}}),
+    (0.5, {"fit.multiple_outcomes": {"OUTCOMES.min_near_columns": 1}}),
+    (0.5, {"design.packed_block": {
+        "STORAGE.min_packed_entries": 1, "STORAGE.max_band_share": 10.0,
+        "STORAGE.packed_at_once": 7,
+    }}),
     (0.5, {"backends.thread_pool": {"FEW": 0, "MANY": 0, "SHORT": 0.0, "WORTH": 0.0}}),
     (0.3, {
         "solve.solver_policy": {"hessian.min_wide_columns": 6, "hessian.max_matrix_columns": 6},
@@ -144,6 +147,9 @@ def as_if_large(seed: int) -> Iterator[None]:
             module = import_module(name)
             if name.endswith("_policy"):
                 constant, value = "DEFAULT", _changed(module.DEFAULT, constant, value)
+            elif "." in constant:  # a field of a policy that the module imports
+                constant, _, field = constant.partition(".")
+                value = _changed(getattr(module, constant), field, value)
             before.append((module, constant, getattr(module, constant)))  # it has to be there
             setattr(module, constant, value)
         yield

@@ -11,6 +11,7 @@ from steropes.design import as_design, copy_shared_arrays
 from steropes.design import packed_block as module
 from steropes.design.column_storage import SparseBlock
 from steropes.design.packed_block import BAND, PackedBlock
+from tuning import tune
 
 
 def block(rng, n, counts, values=False, dtype=np.int32):
@@ -30,7 +31,7 @@ def block(rng, n, counts, values=False, dtype=np.int32):
 @pytest.mark.parametrize("values", [False, True])
 @pytest.mark.parametrize("at_once", [1, 50, 1 << 20])
 def test_row_numbers_come_back(n, values, at_once, rng, monkeypatch):
-    monkeypatch.setattr(module, "AT_ONCE", at_once)
+    tune(monkeypatch, module, "STORAGE", packed_at_once=at_once)
     b = block(rng, n, [3, 0, 1, 2000, 0, 700, 0], values)
     for made in (PackedBlock(b), pickle.loads(pickle.dumps(PackedBlock(b)))):
         assert made.entries == b.entries
@@ -78,6 +79,6 @@ def test_what_is_asked_of_a_fit_afterwards_is_the_same(rng, monkeypatch):
         return limits.to_numpy(), np.asarray(draws.coef)
 
     plain = asked(False)
-    monkeypatch.setattr(module, "LEAST", 1)
+    tune(monkeypatch, module, "STORAGE", min_packed_entries=1)
     for before, after in zip(plain, asked(True), strict=True):
         np.testing.assert_array_equal(before, after)

@@ -17,13 +17,20 @@ from steropes import (
     SeparationError,
 )
 from steropes.errors import DataError
-from steropes.federated import FederatedPlan, FederatedSite, OwnerRules, WaitingError
+from steropes.federated import (
+    FederatedPlan,
+    FederatedSite,
+    OwnerRules,
+    WaitingError,
+    concurrent_fits,
+)
 from steropes.studies import (
     federate_answer,
     federate_finish,
     federate_init,
     federate_step,
 )
+from tuning import tune
 
 PRIORS = {"laplace": Laplace(), "normal": Normal()}
 SMALL = {"north": 140, "south": 160, "west": 100}
@@ -195,7 +202,7 @@ def test_the_walk_of_a_ridge_over_more_columns_than_a_message_has(rng, monkeypat
 def test_folds_that_have_not_come_to_their_end_are_told(monkeypatch):
     tables = tables_of("logistic")
     plan = plan_of("logistic", tables, search=(0.1, 0.5))
-    monkeypatch.setattr("steropes.federated.concurrent_fits.ITERATIONS", 0)
+    tune(monkeypatch, concurrent_fits, "CONVERGENCE", max_iterations=0)
     with pytest.warns(NotConvergedWarning, match=r"fits stopped before .*fold 0, 1, 2 at variance"):
         run(plan, tables)
 

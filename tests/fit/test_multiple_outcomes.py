@@ -15,6 +15,7 @@ from steropes.likelihoods.multi_outcome import MultiOutcomeLikelihood
 from steropes.models.fit_inputs import FitInputs
 from steropes.solve.data_term import WorkingColumns
 from steropes.solve.optimality.certificate import certificate
+from tuning import tune
 
 N = 400
 
@@ -83,7 +84,7 @@ def test_a_working_copy_that_is_wrong_shows_in_each_outcome(monkeypatch, rng):
 
 @pytest.mark.parametrize("family", [LogisticRegression, CoxRegression])
 def test_a_hessian_of_few_rows_changes_no_optimum(family, monkeypatch, rng):
-    monkeypatch.setattr(mean_curvature, "ROWS_PER_COLUMN", 5)
+    tune(monkeypatch, mean_curvature, "OUTCOMES", rows_per_column=5)
     sampled = []
     real = systematic_sample
 
@@ -126,7 +127,7 @@ def test_a_loose_tolerance_is_kept_in_each_outcome(rng):
 def test_columns_that_join_a_sampled_hessian_are_as_if_they_had_been_there(
     family, monkeypatch, rng
 ):
-    monkeypatch.setattr(mean_curvature, "ROWS_PER_COLUMN", 2)
+    tune(monkeypatch, mean_curvature, "OUTCOMES", rows_per_column=2)
     X, given = drawn(rng, family)
     model = family()
     model._names = [f"x{j}" for j in range(32)]
@@ -152,7 +153,7 @@ def test_groups_side_by_side_are_the_same_groups(monkeypatch, rng):
     given |= {f"{name} again": {**part, "y": 1 - part["y"]} for name, part in given.items()}
     tables = []
     for least, n_jobs in ((1 << 16, 1), (0, 1), (0, 2), (0, 3)):
-        monkeypatch.setattr(multiple_outcomes, "MIN_ROWS_FOR_THREADS", least)
+        tune(monkeypatch, multiple_outcomes, "OUTCOMES", min_rows_for_threads=least)
         model = LogisticRegression(prior=Laplace(0.05), n_jobs=n_jobs)
         tables.append(fit_many(model, sparse.csc_array(X), given))
         assert tables[-1].equals(tables[0])
@@ -162,7 +163,7 @@ def test_groups_side_by_side_are_the_same_groups(monkeypatch, rng):
 def test_an_interrupt_stops_groups_that_are_under_way(eager_threads, monkeypatch, rng):
     X, given = drawn(rng, LogisticRegression)
     given |= {f"{name} again": part for name, part in given.items()}
-    monkeypatch.setattr(multiple_outcomes, "MIN_ROWS_FOR_THREADS", 0)
+    tune(monkeypatch, multiple_outcomes, "OUTCOMES", min_rows_for_threads=0)
     here, begun, steps = threading.get_ident(), threading.Event(), []
     heed = multiple_outcomes._Group._stop_if_cancelled
 

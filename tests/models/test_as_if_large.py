@@ -22,9 +22,7 @@ def _thresholds():
 def _value(module, name):
     """The value of a constant, or of a field of a module's default policy."""
     home = import_module(module)
-    if not module.endswith("_policy"):
-        return getattr(home, name)
-    value = home.DEFAULT
+    value = home.DEFAULT if module.endswith("_policy") else home
     for part in name.split("."):
         value = getattr(value, part)
     return value

@@ -20,7 +20,9 @@ from steropes import (
     Normal,
     NotConvergedWarning,
 )
+from steropes.fit import solve_with_prior
 from steropes.infer.bootstrap_draws import Draws
+from tuning import tune
 
 
 def test_orthogonal_columns_have_the_roots_of_a_quadratic():
@@ -114,7 +116,7 @@ def test_a_weight_is_a_repeated_row_and_units_mean_little():
 
 def test_a_row_that_is_cut_short_is_not_called_converged(monkeypatch):
     X, y, _ = _data()
-    monkeypatch.setattr("steropes.fit.solve_with_prior.MAX_DESCENTS", 2)
+    tune(monkeypatch, solve_with_prior, "REPLICATES", max_descents=2)
     with pytest.warns(NotConvergedWarning):
         model = LogisticRegression(prior=BrokenAdaptiveRidge(0.2)).fit(X, y)
     assert model.optimality_ > 1e-4

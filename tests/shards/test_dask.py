@@ -16,6 +16,7 @@ from steropes import CrossValidation, DataError, Laplace, ShardedDesign, Surv
 from steropes.fit import dask_transfer
 from steropes.fit import parallel_tasks as tasks
 from steropes.models.cumulative import CumulativeProbabilityModel
+from tuning import tune
 
 distributed = pytest.importorskip("distributed")
 CUTS = (0, 90, 200, 260, 400)
@@ -120,7 +121,7 @@ def test_a_fit_goes_on_when_workers_die(data, lost):
 
 def test_what_was_asked_while_no_worker_was_there_is_asked_again(data, monkeypatch):
     """Dask forgets, for those that come later, that others than the one asked would do."""
-    monkeypatch.setattr(dask_transfer, "POLL_SECONDS", 0.2)
+    tune(monkeypatch, dask_transfer, "TRANSFER", poll_seconds=0.2)
     X, y = data
     here = fit(ShardedDesign.from_blocks(blocks_of(X)), y).coef_
     with cluster(1) as those, distributed.Client(those) as client:
@@ -134,8 +135,7 @@ def test_what_was_asked_while_no_worker_was_there_is_asked_again(data, monkeypat
 
 
 def test_a_cluster_without_workers_is_said_to_be_so(data, monkeypatch):
-    monkeypatch.setattr(dask_transfer, "WORKER_TIMEOUT", 0.1)
-    monkeypatch.setattr(dask_transfer, "POLL_SECONDS", 0.1)
+    tune(monkeypatch, dask_transfer, "TRANSFER", worker_timeout=0.1, poll_seconds=0.1)
     X, _ = data
     with (
         cluster(0) as those,

@@ -24,11 +24,9 @@ from ..backends.protocols import Backend
 from .channel_rows import ChannelRows
 from .column_storage import DenseBlock, power_of_two
 from .protocols import PlainDesign
+from .storage_policy import SCALES
 
 __all__ = ["ChannelDesign", "ChannelRows"]
-
-# A remainder of a function below this relative size is rounding.
-SPANNED = 1e-12
 
 
 class ChannelDesign:
@@ -107,7 +105,7 @@ class ChannelDesign:
             return (f / own[:, None] if len(own) else np.zeros((self.M, self.C))), None
         held = np.linalg.lstsq(basis, f, rcond=None)[0]
         rest = f - basis @ held
-        rest[:, np.abs(rest).max(axis=0) <= SPANNED * np.abs(f).max(axis=0)] = 0.0
+        rest[:, np.abs(rest).max(axis=0) <= SCALES.spanned_share * np.abs(f).max(axis=0)] = 0.0
         return held, rest
 
     def _beside_baseline(self, left: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..backends.cpu import NO_DATA, Lines
 from ..errors import DataError
+from .storage_policy import STORAGE
 
 __all__ = [
     "Block",
@@ -25,10 +26,6 @@ __all__ = [
 
 
 WRONG = "X is not a valid sparse matrix: "
-# The number of rows that a reduction treats as one long row.
-TOGETHER = 64
-# Selected columns are copied if they are fewer than one in this number.
-FEW_OF = 8
 
 
 def power_of_two(size: np.ndarray) -> np.ndarray:
@@ -202,9 +199,9 @@ class SparseBlock:
 def _extent(x: np.ndarray) -> np.ndarray:
     """Compute the largest |x| of each column, (p,)."""
     n, p = x.shape
-    if x.flags.c_contiguous and p and n > TOGETHER:  # NumPy is slow at short rows
-        whole = n - n % TOGETHER
-        long = x[:whole].reshape(-1, TOGETHER * p)
+    if x.flags.c_contiguous and p and n > STORAGE.reduction_rows:  # NumPy is slow at short rows
+        whole = n - n % STORAGE.reduction_rows
+        long = x[:whole].reshape(-1, STORAGE.reduction_rows * p)
         ends = np.stack([long.max(axis=0), -long.min(axis=0)])
         return np.maximum(ends.reshape(-1, p).max(axis=0), _extent(x[whole:]))
     return np.maximum(x.max(axis=0, initial=0.0), -x.min(axis=0, initial=0.0))
@@ -271,7 +268,7 @@ class DenseBlock:
 
     def times(self, local: np.ndarray, d: np.ndarray) -> np.ndarray:
         """Multiply selected columns with d (len(local), B), copying them only if they are few."""
-        if len(local) * FEW_OF < self.p:
+        if len(local) * STORAGE.copied_one_in < self.p:
             return self.taken(local) @ d
         whole = np.zeros((self.p, d.shape[1]))
         whole[local] = d

@@ -14,13 +14,9 @@ import numpy as np
 
 from .column_storage import Block, ConstantBlock, DenseBlock, SparseBlock, power_of_two
 from .design_matrix import Design
+from .storage_policy import SCALES
 
 __all__ = ["Moments", "moments_of", "pooled", "rescaled"]
-
-# The largest ratio of two scales, or distance of two centres in sizes, that needs no rescaling.
-NEAR = 8.0
-# A spread below this share of the mean is rounding.
-CONSTANT = 1e-13
 
 
 @dataclass(frozen=True)
@@ -54,7 +50,7 @@ class Moments:
         spread = np.sqrt(about)
         size = np.where(self.dense, np.sqrt(about + self.mean**2), spread)
         if center:
-            flat = spread <= CONSTANT * np.abs(self.mean)
+            flat = spread <= SCALES.constant_share * np.abs(self.mean)
             size = np.where(self.dense & ~flat, spread, size)
         return np.where(self.ones, 1.0, power_of_two(size))
 
@@ -66,8 +62,8 @@ class Moments:
         near = True
         for center in (False, True):
             ratio = self.scale(center) / other.scale(center)
-            near &= bool(((ratio >= 1 / NEAR) & (ratio <= NEAR)).all())
-        apart = np.abs(self.center() - other.center()) <= NEAR * other.scale(True)
+            near &= bool(((ratio >= 1 / SCALES.near) & (ratio <= SCALES.near)).all())
+        apart = np.abs(self.center() - other.center()) <= SCALES.near * other.scale(True)
         return near and bool(apart.all()) and np.array_equal(self.constant, other.constant)
 
     def center(self) -> np.ndarray:
@@ -78,7 +74,7 @@ class Moments:
     def constant(self) -> np.ndarray:
         """Whether each column is dense and constant, (p,)."""
         spread = np.sqrt(self.squares / max(self.n, 1))
-        return self.dense & (spread <= CONSTANT * np.abs(self.mean))
+        return self.dense & (spread <= SCALES.constant_share * np.abs(self.mean))
 
 
 def moments_of(design: Design, counted: np.ndarray | None = None) -> Moments:

@@ -17,13 +17,10 @@ from .column_checks import column_word, refuse_empty, refuse_extreme, refuse_twi
 from .column_storage import Block, DenseBlock
 from .design_matrix import Design
 from .from_sparse import blocks_of_sparse, runs, sparse_blocks
+from .storage_policy import STORAGE
 
 __all__ = ["as_design", "column_names", "has_names", "null_design"]
 
-# The share of nonzeros below which a large dense input is stored as sparse.
-SPARSE_BELOW = 0.15
-# The number of entries below which a dense input stays dense.
-LARGE = 1_000_000
 # The columns of OHDSI's long tables.
 LONG = {"rowid", "covariateid"}
 
@@ -149,7 +146,7 @@ def _from_dense(X: Any, names: list[str] | None) -> list[Block]:
             X = X.astype(np.float64)
     if X.dtype.kind == "f":
         _refuse_not_finite(X, place)
-    if X.size >= LARGE and np.count_nonzero(X) < SPARSE_BELOW * X.size:
+    if X.size >= STORAGE.min_sparse_entries and np.count_nonzero(X) < STORAGE.sparse_below * X.size:
         return blocks_of_sparse(sparse.csc_array(X), names)
     return [DenseBlock.standardized(X, center=False)]
 
@@ -178,11 +175,13 @@ def _from_frame(frame: nw.DataFrame, names: list[str]) -> list[Block]:
         _sparse_column(name, column.to_native()) if held_sparse else _column(name, column)
         for name, column, held_sparse in zip(names, frame.iter_columns(), is_sparse, strict=True)
     ]
-    if n * p < LARGE * 10 and not is_sparse.any():
+    if n * p < STORAGE.min_sparse_entries * 10 and not is_sparse.any():
         return [DenseBlock.standardized(np.column_stack(columns), center=False)]
     few = is_sparse.copy()
-    if n * p >= LARGE * 10:
-        few |= [isinstance(x, np.ndarray) and _nonzero_share(x) < SPARSE_BELOW for x in columns]
+    if n * p >= STORAGE.min_sparse_entries * 10:
+        few |= [
+            isinstance(x, np.ndarray) and _nonzero_share(x) < STORAGE.sparse_below for x in columns
+        ]
     blocks: list[Block] = []
     for a, b in runs(few):
         part = columns[a:b]

@@ -10,16 +10,11 @@ from scipy import sparse
 from ..errors import DataError
 from .column_checks import column_word, refuse_empty
 from .column_storage import Block, DenseBlock, SparseBlock, check_indices, check_pointers
+from .storage_policy import STORAGE
 
 __all__ = ["blocks_of_sparse", "runs", "sparse_blocks"]
 
-# The maximum number of blocks of a matrix with mixed columns before indicators become valued.
-MOST_RUNS = 64
-# The share of nonzeros from which a column with values takes less memory if stored as dense.
-FULL = 2 / 3
 PLAIN, VALUED, DENSE = 0, 1, 2
-# The number of entries compared at once, which limits temporary memory.
-PIECE = 1 << 18
 
 
 def blocks_of_sparse(X: Any, names: list[str] | None, copy: bool = True) -> list[Block]:
@@ -125,9 +120,9 @@ def sparse_blocks(n: int, indptr: np.ndarray, indices: np.ndarray, data: np.ndar
     ones = data == 1
     not_ones = np.concatenate([[0], np.cumsum(~ones)])
     kind = np.where(np.diff(not_ones[indptr]) == 0, PLAIN, VALUED)
-    kind[(kind == VALUED) & (np.diff(indptr) >= FULL * n)] = DENSE
+    kind[(kind == VALUED) & (np.diff(indptr) >= STORAGE.dense_share * n)] = DENSE
     parts = runs(kind)
-    if len(parts) > MOST_RUNS:
+    if len(parts) > STORAGE.max_runs:
         kind[kind == PLAIN] = VALUED
         parts = runs(kind)
     blocks: list[Block] = []
@@ -154,4 +149,7 @@ def runs(kind: np.ndarray) -> list[tuple[int, int]]:
 
 def _all_ones(data: np.ndarray) -> bool:
     """Return whether all values are one."""
-    return all(bool((data[a : a + PIECE] == 1).all()) for a in range(0, len(data), PIECE))
+    return all(
+        bool((data[a : a + STORAGE.compared_entries] == 1).all())
+        for a in range(0, len(data), STORAGE.compared_entries)
+    )

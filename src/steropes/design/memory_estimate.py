@@ -21,6 +21,7 @@ from ..backends import get_backend
 from ..backends.blas_threads import single_threaded_blas
 from ..backends.cpu import NO_DATA, Lines
 from ..errors import DataError
+from .cost_model import COSTS
 
 __all__ = [
     "Columns",
@@ -32,42 +33,8 @@ __all__ = [
     "too_large",
 ]
 
-# The default size of the working set if the prior sets coefficients to zero.
-WORKING_SET = 1000
-# The number of steps of a fit without a warm start.
-STEPS = 15
-# The number of Hessians that such a fit computes.
-HESSIANS = 6
-# The number of passes over all entries: scales, gradients of all columns and the certificate.
-PASSES = 35
-# The cost of a row's likelihood in a step, in exponentials.
-EXPONENTIALS = 40
-# The number of variances that a cross-validation evaluates.
-VARIANCES = 12
-# The number of steps of the folds at each variance.
-STEPS_EACH = 3
-# The number of steps of a bootstrap draw.
-STEPS_DRAW = 8
-# The number of replicates that are solved together.
-GROUP = 8
-# The cost of an entry for one of these replicates, relative to a single fit.
-LANES = 0.5
-# The number of arrays with an entry per row that a fit holds at its peak.
-VECTORS = 14
-# The number of such arrays for each further replicate.
-LANE_VECTORS = 6
-# The number of copies of all dense columns: centred, and for gradients of all columns.
-COPIES = 2
-# The memory of any fit in bytes.
-LEAST = 1e7
-# The bytes of index data for a row of the working set.
-ROW = 24
-# The number of entries in a timing trial.
-TRIAL = 200_000
 # The rows and columns of a dense timing trial.
 DENSE_TRIAL = (3000, 64)
-# The number of columns above which a fit without an ℓ1 penalty may use no Hessian.
-WIDEST = 6000
 
 
 @dataclass(frozen=True)
@@ -172,19 +139,22 @@ def estimate(
 ) -> Estimate:  # fmt: skip
     """See `Estimated.estimate`; ``clock`` times the trials."""
     n, p = columns.n, len(columns.entries)
-    k = working_set if working_set is not None else (min(p, WORKING_SET) if sparse else p)
+    k = working_set if working_set is not None else (min(p, COSTS.working_set) if sparse else p)
     k = min(k, p)
     most = np.argsort(-columns.entries, kind="stable")[:k]
     full = columns.entries >= n  # dense columns store no row numbers
-    parts = {**_parts(columns, max(folds, min(draws, GROUP)), folds, k), "base": LEAST}
-    parts["dense"] = 8.0 * n * (COPIES * float(full.sum()) + float(full[most].sum()))
+    parts = {
+        **_parts(columns, max(folds, min(draws, COSTS.lanes)), folds, k),
+        "base": COSTS.min_bytes,
+    }
+    parts["dense"] = 8.0 * n * (COSTS.dense_copies * float(full.sum()) + float(full[most].sum()))
     work = _Work.of(columns, most, _trials(threads, clock))
-    seconds = work.read + STEPS * work.step + HESSIANS * work.hessian
+    seconds = work.read + COSTS.steps * work.step + COSTS.hessians * work.hessian
     if folds:
-        steps = STEPS_EACH * (work.step + folds * work.lane)
-        groups = -(-folds // GROUP)
-        seconds += VARIANCES * (steps + 2 * work.hessian + groups * work.look)
-    seconds += draws * STEPS_DRAW * work.lane
+        steps = COSTS.steps_per_variance * (work.step + folds * work.lane)
+        groups = -(-folds // COSTS.lanes)
+        seconds += COSTS.variances * (steps + 2 * work.hessian + groups * work.look)
+    seconds += draws * COSTS.steps_per_draw * work.lane
     x = float(np.where(full, 8.0 * n, np.where(columns.values, 12.0, 4.0) * columns.entries).sum())
     return Estimate(sum(parts.values()), x, seconds, k, parts)
 
@@ -222,35 +192,36 @@ class _Work:
         numbers = float(n) * float(dense.sum())
         total = float(columns.entries.sum())
         products = 3 * (active * unit.entry + numbers * unit.number)
-        rows = EXPONENTIALS * n * unit.exponential
+        rows = COSTS.exponentials * n * unit.exponential
         pairs = active * active / max(n, 1) / 2 + active * float(dense.sum())
         squares = numbers * float(dense.sum()) / 2
         return cls(
-            PASSES * total * unit.entry, products + rows, LANES * products + rows,
-            pairs * unit.pair + squares * unit.square, GROUP * LANES * total * unit.entry,
+            COSTS.passes * total * unit.entry, products + rows, COSTS.lane_cost * products + rows,
+            pairs * unit.pair + squares * unit.square,
+            COSTS.lanes * COSTS.lane_cost * total * unit.entry,
         )  # fmt: skip
 
 
 def least_memory(design: Any, sparse: bool) -> float:
     """Compute the minimum memory of a fit in bytes in addition to X."""
     columns: Columns = design.stored()
-    needed = _parts(columns, 0, 0, 0 if sparse else len(columns.entries), LANE_VECTORS)
-    if len(columns.entries) > WIDEST:  # such a fit stores no Hessian
+    needed = _parts(columns, 0, 0, 0 if sparse else len(columns.entries), COSTS.lane_vectors)
+    if len(columns.entries) > COSTS.max_hessian_columns:  # such a fit stores no Hessian
         needed["hessian"] = 0.0
     return sum(needed.values())
 
 
 def _parts(
-    columns: Columns, lanes: int, folds: int, k: int, vectors: int = VECTORS
+    columns: Columns, lanes: int, folds: int, k: int, vectors: int = COSTS.vectors
 ) -> dict[str, float]:
     """Compute the bytes for a working set of the k columns with the most entries."""
     n = columns.n
     most = np.argsort(-columns.entries, kind="stable")[:k]
     entries, values = columns.entries[most], columns.values[most]
     cost = np.where(entries >= n, 8.0 * n, np.where(values, 10.0, 2.0) * entries)
-    beside = LANE_VECTORS * min(lanes, GROUP) + 4 * folds
+    beside = COSTS.lane_vectors * min(lanes, COSTS.lanes) + 4 * folds
     return {
-        "rows": float(cost.sum()) + ROW * n,
+        "rows": float(cost.sum()) + COSTS.row_bytes * n,
         "vectors": 8.0 * n * (vectors + beside),
         "hessian": 16.0 * k * k,
     }
@@ -283,7 +254,7 @@ def _trials(threads: int | None, clock: Callable[[], float]) -> _Units:
     backend = get_backend("cpu", threads)
     rng = np.random.default_rng(0)
     width, a_row = 500, 20
-    rows = TRIAL // a_row
+    rows = COSTS.trial_entries // a_row
     places = np.sort(rng.integers(0, width // a_row, (rows, a_row)) + np.arange(a_row) * 25, axis=1)
     at = np.arange(rows, dtype=np.int64) * a_row
     lines = Lines(at, at + a_row, places.ravel().astype(np.uint16), NO_DATA, width)
@@ -299,9 +270,9 @@ def _trials(threads: int | None, clock: Callable[[], float]) -> _Units:
 
     gram = seconds(lambda: backend.gram(lines, v, np.zeros((width, width))))
     return _Units(
-        entry=seconds(lambda: backend.gather(lines, D)) / TRIAL,
+        entry=seconds(lambda: backend.gather(lines, D)) / COSTS.trial_entries,
         number=seconds(lambda: X @ x) / X.size,
-        pair=gram / (TRIAL * a_row / 2),
+        pair=gram / (COSTS.trial_entries * a_row / 2),
         square=seconds(lambda: X.T @ (X * 0.5)) / squares,
         exponential=seconds(lambda: np.exp(-np.abs(X))) / X.size,
     )  # fmt: skip

@@ -15,18 +15,13 @@ import numpy as np
 from ..backends.cpu import Lines
 from ..backends.cpu.sparse_products import cut_lines
 from .column_storage import SparseBlock
+from .storage_policy import STORAGE
 
 __all__ = ["PackedBlock"]
 
 BITS = 16
 # The number of rows in a band.
 BAND = 1 << BITS
-# The number of entries from which packing is worthwhile.
-LEAST = 1 << 20
-# The maximum number of bands over all columns, as a share of the entries.
-SHARE = 0.1
-# The number of entries processed together, so that they stay in the cache.
-AT_ONCE = 1 << 20
 
 
 class PackedBlock(SparseBlock):
@@ -44,8 +39,8 @@ class PackedBlock(SparseBlock):
     def __init__(self, block: SparseBlock) -> None:
         indices, indptr = block.indices[: int(block.indptr[-1])], block.indptr.copy()
         low = np.empty(len(indices), np.uint16)
-        for a in range(0, len(indices), AT_ONCE):
-            part = slice(a, a + AT_ONCE)
+        for a in range(0, len(indices), STORAGE.packed_at_once):
+            part = slice(a, a + STORAGE.packed_at_once)
             low[part] = indices[part]  # the lower 16 bits
         own: dict[str, Any] = {
             "n": block.n, "indptr": indptr, "data": block.data.copy(),
@@ -58,7 +53,10 @@ class PackedBlock(SparseBlock):
     def is_for(block: SparseBlock) -> bool:
         """Return whether packing a block saves memory."""
         entries, bands = int(block.indptr[-1]), -(-block.n // BAND)
-        return entries >= LEAST and bands * block.p <= SHARE * entries
+        return (
+            entries >= STORAGE.min_packed_entries
+            and bands * block.p <= STORAGE.max_band_share * entries
+        )
 
     @property
     def indices(self) -> np.ndarray:
@@ -91,7 +89,9 @@ class PackedBlock(SparseBlock):
         out = np.empty(len(low), self.__dict__["_dtype"])
         cuts = self.__dict__["_cuts"]
         bands = BAND * np.arange(len(cuts) - 1, dtype=out.dtype)
-        edges = np.searchsorted(self.indptr, np.arange(AT_ONCE, len(low), AT_ONCE))
+        edges = np.searchsorted(
+            self.indptr, np.arange(STORAGE.packed_at_once, len(low), STORAGE.packed_at_once)
+        )
         edges = np.unique(np.concatenate([[0], edges, [self.p]]))
         for a, b in zip(edges[:-1], edges[1:], strict=True):
             part = slice(int(self.indptr[a]), int(self.indptr[b]))

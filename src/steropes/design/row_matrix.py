@@ -14,17 +14,9 @@ from ..backends.protocols import Backend
 from ..backends.tall_reductions import transposed_product
 from .column_storage import ConstantBlock, DenseBlock, SparseBlock
 from .protocols import ColumnStore
+from .storage_policy import STORAGE
 
 __all__ = ["RowMatrix"]
-
-# The number of rows of a triangle that are mirrored together.
-STRIPE = 256
-# The number of rows of dense columns that are squared together, so that they stay in the cache.
-SOME = 8192
-# The number of dense columns (such as an intercept) up to which a product is added in place.
-THIN = 4
-# The largest sum that is computed in single precision.
-LARGEST = 1e30
 
 
 class RowMatrix:
@@ -132,7 +124,7 @@ class RowMatrix:
         if self.dense is None:
             return out
         d = D[self.dense_at]
-        if self.backend.on_host and d.shape[1] > 1 and len(d) <= THIN:
+        if self.backend.on_host and d.shape[1] > 1 and len(d) <= STORAGE.thin_columns:
             # Added in place, because a separate product takes longer than the sparse columns.
             dgemm(1.0, d.T, self.dense.T, beta=1.0, c=out.T, overwrite_c=True)
         else:
@@ -154,7 +146,7 @@ class RowMatrix:
         """See `RowsLike.gram`."""
         xp = self.backend.xp
         # Single precision is used only for sums that cannot overflow.
-        rough = rough and self.n * float(v.max() if len(v) else 0.0) < LARGEST
+        rough = rough and self.n * float(v.max() if len(v) else 0.0) < STORAGE.max_single_precision
         G = xp.zeros((self.k, self.k), np.float32 if rough else np.float64)
         S, D = self.sparse_at, self.dense_at
         lines, dense = self.lines, self.dense
@@ -189,7 +181,9 @@ class RowMatrix:
             square += tril(square, -1).T
 
         k = len(G)
-        stripes = [(a, min(a + STRIPE, k)) for a in range(first, k, STRIPE)]
+        stripes = [
+            (a, min(a + STORAGE.mirrored_rows, k)) for a in range(first, k, STORAGE.mirrored_rows)
+        ]
         if self.backend.on_host:
             self.backend.pool.map(stripe, stripes, (k - first) ** 2)
             return
@@ -209,8 +203,10 @@ class RowMatrix:
             out = self.backend.xp.zeros((self.k, V.shape[1]))
         if self.dense is not None:
             h = self.backend.xp.zeros((len(self.dense_at), V.shape[1]))
-            for i in range(0, self.n, SOME):  # the squares stay in the cache
-                h += (self.dense[i : i + SOME] ** 2).T @ V[i : i + SOME]
+            for i in range(0, self.n, STORAGE.squared_rows):  # the squares stay in the cache
+                h += (self.dense[i : i + STORAGE.squared_rows] ** 2).T @ V[
+                    i : i + STORAGE.squared_rows
+                ]
             out[self.dense_at] = h
         return out
 

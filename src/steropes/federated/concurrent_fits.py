@@ -15,7 +15,8 @@ import numpy as np
 
 from ..errors import SeparationError
 from ..solve import Batch
-from .federated_model import ITERATIONS, FederatedModel
+from .federated_model import FederatedModel
+from .federated_policy import CONVERGENCE, EVALUATION
 from .message_exchange import Exchange
 from .pooled_evaluations import Evaluations, KnownPoint, sums_over_sites
 from .risk_set_evaluations import RiskSetRequest, StoredRiskSets, risk_sets_over_sites
@@ -52,14 +53,12 @@ class _SumsNeeded(Exception):
 
 # The shorter steps that are evaluated; few, as there are many lanes and steps rarely fail.
 SHORTER_STEPS = (0.5,)
-# A Hessian covers all columns up to this number of them.
-MAX_FULL_HESSIAN = 100
 
 
 class _LaneEvaluations(Evaluations):
     """Evaluations of one lane, which raise `_SumsNeeded` for unknown sums."""
 
-    shorter, whole = SHORTER_STEPS, MAX_FULL_HESSIAN
+    shorter, whole = SHORTER_STEPS, EVALUATION.max_hessian_of_lane
 
     def _ask(self, theta: np.ndarray, columns: np.ndarray, more: list[np.ndarray]) -> KnownPoint:
         """Raise `_SumsNeeded`."""
@@ -69,7 +68,7 @@ class _LaneEvaluations(Evaluations):
 class _LaneRiskSets(StoredRiskSets):
     """Evaluations of one lane with shared risk sets, which raise `_SumsNeeded` for unknown sums."""
 
-    shorter, whole = SHORTER_STEPS, MAX_FULL_HESSIAN
+    shorter, whole = SHORTER_STEPS, EVALUATION.max_hessian_of_lane
 
     def _ask(self, theta: np.ndarray, columns: np.ndarray, more: list[np.ndarray]) -> KnownPoint:
         """Raise `_SumsNeeded`."""
@@ -133,7 +132,8 @@ class Lane:
         try:
             batch.start_at((self.theta * model.scale)[:, None])
             divergence_check = model.divergence_check(term, self.l1, self.l2)
-            fit = batch.solve(self.l1, self.l2, self.tol, ITERATIONS, divergence_check)[0]
+            most = CONVERGENCE.max_iterations
+            fit = batch.solve(self.l1, self.l2, self.tol, most, divergence_check)[0]
             divergence_check(0, 0.0)
             self.theta, self.optimality = fit.beta, fit.optimality
             self.evaluations.value(self.theta)

@@ -12,26 +12,12 @@ from ..likelihoods.linear_likelihood import normal_score
 from ..priors import Prior
 from ..solve.data_term import ShardedFamily
 from .federated_plan import FederatedPlan
+from .federated_policy import CONVERGENCE
 from .pooled_description import PooledDescription
 from .pooled_evaluations import Evaluations
 from .sites_as_shards import FederatedTerm, SiteShards
 
-__all__ = ["ITERATIONS", "DivergenceCheck", "FederatedModel"]
-
-# The smallest residual standard deviation, as a share of the outcome's.
-MIN_RESIDUAL_SHARE = 1e-3
-# A coefficient has no information if that on its standardised column is below this many rows'.
-NO_INFORMATION = 1e-6
-# Coefficients with information up to this multiple of NO_INFORMATION may diverge with others.
-NEARLY_FACTOR = 100.0
-# A slope above this many rows' is caused by a step that was too long, not by divergence.
-MAX_SLOPE = 1e-3
-# The relative rounding error of sums whose centres are far from a site's rows.
-ROUNDING = 1e-12
-# The error names coefficients above this share of the largest diverging one.
-NAMED_SHARE = 0.3
-# The largest number of iterations of a fit.
-ITERATIONS = 200
+__all__ = ["DivergenceCheck", "FederatedModel"]
 
 
 @dataclass(frozen=True)
@@ -43,7 +29,8 @@ class _Linear:
     def __call__(self, loss: np.ndarray, total: np.ndarray) -> np.ndarray:
         """Compute the residual variance from the loss and the total weight."""
         return np.maximum(
-            2.0 * loss / np.maximum(total, 1e-300), MIN_RESIDUAL_SHARE**2 * self.variance
+            2.0 * loss / np.maximum(total, 1e-300),
+            CONVERGENCE.min_residual_share**2 * self.variance,
         )
 
 
@@ -194,15 +181,17 @@ class DivergenceCheck:
         values, vectors = np.linalg.eigh(H / size / size[:, None])
         own = 1.0 / np.maximum((vectors**2 / np.maximum(values, 1e-300)).sum(axis=1), 1e-300)
         slope = np.abs(self.back.T @ self.term.gradient()[place, 0])
-        none = NO_INFORMATION * self.weight + ROUNDING * np.diag(told)
-        calm = slope <= MAX_SLOPE * self.weight * np.sqrt(none / (NO_INFORMATION * self.weight))
+        none = CONVERGENCE.no_information * self.weight + CONVERGENCE.sum_rounding * np.diag(told)
+        calm = slope <= CONVERGENCE.max_slope * self.weight * np.sqrt(
+            none / (CONVERGENCE.no_information * self.weight)
+        )
         if not (calm & (own * size**2 <= none)).any():
             return
-        worn = calm & (own * size**2 <= NEARLY_FACTOR * none)
+        worn = calm & (own * size**2 <= CONVERGENCE.nearly_factor * none)
         # Coefficients in units of the columns' standard deviations.
         far = np.abs(self.own @ self.term.beta[self.free, 0])[worn]
         worn = self.free[worn]
-        named = [self.names[j] for j in worn[far >= NAMED_SHARE * far.max()]][:8]
+        named = [self.names[j] for j in worn[far >= CONVERGENCE.named_share * far.max()]][:8]
         raise SeparationError(
             "The likelihood seems to have no finite maximum: the coefficients of "
             f"{', '.join(map(repr, named))} diverge (they separate the outcome over all sites). "

@@ -9,7 +9,8 @@ from ..errors import DataError
 from ..infer.information_matrix import refuse_collinear
 from ..solve import Batch
 from ..solve.optimality.certificate import floored_curvature, units, violations
-from .federated_model import ITERATIONS, FederatedModel
+from .federated_model import FederatedModel
+from .federated_policy import CONVERGENCE
 from .federated_result import FederatedResult
 from .message_exchange import Exchange
 from .pooled_description import PooledDescription, describe
@@ -63,7 +64,7 @@ def _fit(exchange: Exchange) -> FederatedResult:
         at = np.argsort(term.W)[np.searchsorted(np.sort(term.W), free)]
         refuse_collinear(model.names, free, G[np.ix_(at, at)], raw[at], model.rows)
     divergence_check = model.divergence_check(term, l1, l2)
-    fit = batch.solve(l1, l2, plan.tol, ITERATIONS, divergence_check)[0]
+    fit = batch.solve(l1, l2, plan.tol, CONVERGENCE.max_iterations, divergence_check)[0]
     divergence_check(0, 0.0)
     return _result(exchange, model, evaluations, fit.beta, l1, l2, chosen)
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 
 from ..errors import DataError
 from .federated_plan import FederatedPlan
+from .federated_policy import ADMISSION
 from .federated_result import FederatedResult
 from .fit_in_rounds import fit_in_rounds
 from .message_exchange import Exchange, Round, SiteLeft, same_request
@@ -148,12 +149,6 @@ class LeadProgram:
             self.found = event
 
 
-# The number of rounds whose next request is kept.
-MAX_REQUESTS = 32
-# The number of paused programs that are kept.
-MAX_PROGRAMS = 2
-
-
 class HonestRequests:
     """The requests of an honest lead, as functions of the rounds before them.
 
@@ -200,9 +195,9 @@ class HonestRequests:
             program.resume(done)
         self._programs[keys[-1]] = program
         self._requests[keys[-1]] = program.request
-        while len(self._requests) > MAX_REQUESTS:
+        while len(self._requests) > ADMISSION.max_requests:
             self._requests.popitem(last=False)
-        while len(self._programs) > MAX_PROGRAMS:
+        while len(self._programs) > ADMISSION.max_programs:
             self._programs.popitem(last=False)
         return program.request
 

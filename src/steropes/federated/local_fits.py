@@ -24,6 +24,7 @@ from ..models.base import PenalizedModel
 from ..priors import Normal, Prior
 from ..select import CrossValidation
 from .federated_plan import FederatedPlan
+from .federated_policy import CONVERGENCE
 from .site_rows import SiteRows
 from .site_sums import column_moments
 
@@ -33,10 +34,6 @@ __all__ = ["LocalEstimate", "local_estimate", "local_profiles"]
 OUTER_DISTANCES = np.array([0.125, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0])
 # The points of a flat or monotone profile, as shares of the range on each side.
 RANGE_SHARES = np.append(np.geomspace(0.001, 0.01, 4), np.arange(1, 41) / 40)
-# The variance of a weak prior on the coefficient of a column with standard deviation one.
-WEAK_VARIANCE = 100.0
-# A profile is not extended beyond this change of η between two rows.
-MAX_PREDICTOR_CHANGE = 30.0
 
 
 @dataclass(frozen=True)
@@ -130,11 +127,13 @@ def local_profiles(rows: SiteRows, plan: FederatedPlan) -> tuple[dict[str, np.nd
         if held:
             notes.append(
                 f"for the profile of {name!r}, {', '.join(map(repr, held))} had normal priors with "
-                f"standard deviations of {WEAK_VARIANCE**0.5:g} / the column's: the site's rows "
-                "alone are separated"
+                f"standard deviations of {CONVERGENCE.weak_variance**0.5:g} / the column's: the "
+                "site's rows alone are separated"
             )
         most = (
-            np.inf if plan.model == "linear" else MAX_PREDICTOR_CHANGE / _extent(rows, plan, name)
+            np.inf
+            if plan.model == "linear"
+            else CONVERGENCE.max_predictor_change / _extent(rows, plan, name)
         )
         with warnings.catch_warnings():  # a flat side is covered as far as numbers have digits
             warnings.simplefilter("ignore", MonotoneLikelihoodWarning)
@@ -189,7 +188,7 @@ def _for_profile(
     except SeparationError as error:
         others = tuple(c for c in error.columns if c != name and c in plan.columns)
     spread = np.sqrt(column_moments(rows)[1])
-    variance = WEAK_VARIANCE / np.where(spread > 0, spread, 1.0) ** 2
+    variance = CONVERGENCE.weak_variance / np.where(spread > 0, spread, 1.0) ** 2
     for held in (others, tuple(c for c in plan.columns if c != name)):
         free = tuple(c for c in plan.columns if c != name and c not in held)
         try:

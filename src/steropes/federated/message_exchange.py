@@ -15,6 +15,7 @@ import numpy as np
 from ..errors import DataError
 from .answer_layout import Totals, refuse_contents, total_of
 from .federated_plan import PER_SITE, FederatedPlan
+from .federated_policy import ADMISSION
 from .messages import Ask, Message, Value
 
 __all__ = [
@@ -26,9 +27,6 @@ __all__ = [
     "check_answer",
     "same_request",
 ]
-
-# The largest relative difference of requests that two machines compute from the same totals.
-SAME_REQUEST = 1e-6
 
 
 class WaitingError(Exception):
@@ -268,5 +266,5 @@ def _close(a: np.ndarray, b: np.ndarray) -> bool:
     if b.dtype.kind in "iu":
         return bool((a == b).all())
     size = max(float(np.max(np.abs(b), initial=0.0)), 1e-300)
-    off = np.abs(a - b) <= SAME_REQUEST * np.maximum(np.abs(b), 1e-3 * size)
+    off = np.abs(a - b) <= ADMISSION.same_request * np.maximum(np.abs(b), 1e-3 * size)
     return bool(np.all(off | (a == b)))

@@ -19,12 +19,11 @@ import numpy as np
 from ..errors import DataError
 from .answer_layout import Totals
 from .federated_plan import FederatedPlan
+from .federated_policy import EVALUATION
 from .site_rows import SiteRows
 
 __all__ = ["PooledCensoring", "censoring_counts", "leaving_times", "pooled_censoring"]
 
-# A weight below this share of the weight at the same time is rounding error.
-ROUNDING = 1e-12
 # The names of a site's contributions; the last two exist only with late entry.
 COUNTS = ("leave", "censored", "enter", "cases")
 
@@ -146,10 +145,10 @@ def _observation(
     """
     total = float(leave.sum())
     early = total - float(enter.sum())  # before all times
-    early = early if early > ROUNDING * total else 0.0
+    early = early if early > EVALUATION.weight_rounding * total else 0.0
     came = np.cumsum(np.append(early, enter))[:-1]  # before each time
     stay = came - np.cumsum(leave)
-    stay = np.where(stay > ROUNDING * came, stay, 0.0)
+    stay = np.where(stay > EVALUATION.weight_rounding * came, stay, 0.0)
     before, after = stay + censored, stay + enter
     known = (before > 0) & (after > 0)
     log = np.log(np.where(known, after, 1.0)) - np.log(np.where(known, before, 1.0))

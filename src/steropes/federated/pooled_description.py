@@ -11,17 +11,11 @@ from ..design.column_storage import power_of_two
 from ..errors import DataError
 from .answer_layout import Totals
 from .federated_plan import FederatedPlan
+from .federated_policy import EVALUATION
 from .message_exchange import Exchange
 from .pooled_censoring import PooledCensoring, pooled_censoring
 
 __all__ = ["PooledDescription", "describe"]
-
-# A standard deviation within sites below this share of the overall one may be rounding error.
-MIN_WITHIN_SHARE = 1e-6
-# A variance between sites below this share of the squared mean may be rounding error.
-MIN_BETWEEN_SHARE = 1e-12
-# A column is centred if at least this share of its values is nonzero.
-CENTER_SHARE = 0.5
 
 
 @dataclass(frozen=True)
@@ -121,15 +115,17 @@ def _columns(
     mean, filled = totals["first"] / weight, totals["filled"] / weight
     within = np.maximum(totals["within"] / weight, 0.0)
     between = totals["between"] / weight - mean**2
-    between = np.where(between > MIN_BETWEEN_SHARE * mean**2, between, 0.0)
+    between = np.where(between > EVALUATION.min_between_share * mean**2, between, 0.0)
     spread = np.sqrt(within + between)
     constant = [c for j, c in enumerate(plan.columns) if spread[j] <= 1e-13 * abs(mean[j])]
     if constant and plan.prior == "none":
         raise DataError(f"the column {constant[0]!r} has the same value at all sites: leave it out")
-    centred = filled >= CENTER_SHARE
+    centred = filled >= EVALUATION.center_share
     size = np.where(centred, spread, np.sqrt(spread**2 + mean**2))
     if not plan.shares_risk_sets and not plan.intercepts:  # sites are not compared
-        size = np.where(np.sqrt(within) > MIN_WITHIN_SHARE * spread, np.sqrt(within), size)
+        size = np.where(
+            np.sqrt(within) > EVALUATION.min_within_share * spread, np.sqrt(within), size
+        )
     return np.where(centred, mean, 0.0), power_of_two(size), mean
 
 
@@ -150,7 +146,7 @@ def _outcome(plan: FederatedPlan, totals: Totals, weight: float) -> tuple[np.nda
         return np.empty(0), within
     middle = total / weight
     between = totals.number("outcome_between") / weight - middle**2
-    variance = within + (between if between > MIN_BETWEEN_SHARE * middle**2 else 0.0)
+    variance = within + (between if between > EVALUATION.min_between_share * middle**2 else 0.0)
     if plan.model == "linear":
         return np.array([middle]), variance
     if plan.model == "poisson":

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..errors import DataError
 from .federated_plan import FederatedPlan
+from .federated_policy import EVALUATION
 from .message_exchange import Exchange
 from .pooled_description import PooledDescription
 from .pooled_risk_sets import RiskSums
@@ -23,12 +24,6 @@ __all__ = ["Evaluations", "KnownPoint", "SummedEvaluations", "SumsAt", "sums_ove
 
 # The lengths of shorter steps that are evaluated in addition to the full one.
 SHORTER_STEPS = (0.5, 0.25, 0.125)
-# Coefficients whose relative difference is below this value are the same point.
-SAME_POINT = 1e-12
-# A Hessian covers all columns up to this number of them.
-MAX_FULL_HESSIAN = 400
-# A Hessian covers columns whose slope exceeds this share of λ, since they may become nonzero soon.
-LIKELY_SHARE = 0.6
 
 
 @dataclass
@@ -81,7 +76,7 @@ class Evaluations(ABC):
     """
 
     shorter: tuple[float, ...] = SHORTER_STEPS
-    whole = MAX_FULL_HESSIAN
+    whole = EVALUATION.max_full_hessian
 
     def __init__(self, plan: FederatedPlan, center: np.ndarray, l1: np.ndarray) -> None:
         self.plan, self.center, self.l1 = plan, center, l1
@@ -128,7 +123,7 @@ class Evaluations(ABC):
         if self._last is not None and np.array_equal(self._last.theta, theta):
             return self._last
         for at in reversed(self.known):
-            if np.all(np.abs(at.theta - theta) <= SAME_POINT * np.abs(theta)):
+            if np.all(np.abs(at.theta - theta) <= EVALUATION.same_point * np.abs(theta)):
                 self._last = at
                 return at
         return None
@@ -147,7 +142,7 @@ class Evaluations(ABC):
         likely = self.wanted
         if self.base is not None and self.base.gradient is not None:
             slope, l1 = np.abs(self.base.gradient[self.head :]), self.l1[self.head :]
-            urgent = np.flatnonzero(slope >= LIKELY_SHARE * l1)
+            urgent = np.flatnonzero(slope >= EVALUATION.likely_share * l1)
             by = np.argsort(-(slope / np.where(l1 > 0, l1, 1.0))[urgent], kind="stable")
             likely = np.union1d(self.wanted, urgent[by[: max(self.whole, len(self.wanted))]])
         return likely.astype(np.int64)

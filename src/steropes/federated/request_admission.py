@@ -14,18 +14,14 @@ from .answer_layout import layout, numbers_in
 from .answer_ledger import Answered, PlanRecord, count_disclosed, grids, refuse_differences
 from .data_owner import Owner
 from .federated_plan import PER_SITE, FederatedPlan
+from .federated_policy import ADMISSION, EVALUATION
 from .messages import Message
 from .owner_rules import OwnerRules
-from .pooled_evaluations import MAX_FULL_HESSIAN, SHORTER_STEPS
+from .pooled_evaluations import SHORTER_STEPS
 from .site_rows import SiteRows
 from .small_cells import Factor, SiteCells
 
 __all__ = ["Admission", "RefusedError"]
-
-# The smallest number of evaluations of a fit.
-MIN_ROUNDS = 3
-# The smallest number of variances of a search.
-MIN_VARIANCES = 5
 
 
 class RefusedError(Exception):
@@ -232,7 +228,7 @@ class Admission:
         """Return sentences on small cells of the columns that a request combines."""
         plan = self.plan
         pairs: tuple[str, ...] = ()
-        if request.ask != "profile" and len(plan.columns) <= MAX_FULL_HESSIAN:
+        if request.ask != "profile" and len(plan.columns) <= EVALUATION.max_full_hessian:
             pairs = plan.columns
         elif "columns" in request.arrays:
             at = request.numbers("columns", 0, len(plan.columns))
@@ -246,15 +242,15 @@ class Admission:
         if request.ask != "describe":
             return 0
         p, T = len(self.plan.columns), len(self.plan.times)
-        q, points = min(p, MAX_FULL_HESSIAN), 1 + len(SHORTER_STEPS)
+        q, points = min(p, EVALUATION.max_full_hessian), 1 + len(SHORTER_STEPS)
         one = points * (1 + p) + q * (q + 1) // 2 + T * (2 * points + 2 * p)
         plan = self.plan
         fits = (
-            (1 + plan.folds * plan.repeats) * (len(plan.search) or MIN_VARIANCES)
+            (1 + plan.folds * plan.repeats) * (len(plan.search) or ADMISSION.min_variances)
             if plan.folds
             else 1
         )
-        return MIN_ROUNDS * one * fits
+        return ADMISSION.min_rounds * one * fits
 
     def _determinable_tables(self, cells: SiteCells, numbers: int) -> list[str]:
         """Return sentences on tables whose small cells so many numbers could determine."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from .answer_layout import Totals
 from .federated_plan import FederatedPlan
+from .federated_policy import EVALUATION
 from .message_exchange import Exchange
 from .pooled_description import PooledDescription
 from .pooled_evaluations import Evaluations, KnownPoint
@@ -16,11 +17,6 @@ from .pooled_risk_sets import HeldOut, HessianWeights, PooledRiskSets, RiskSums
 from .site_sums import unpack_lower
 
 __all__ = ["RiskSetEvaluations", "RiskSetRequest", "StoredRiskSets", "risk_sets_over_sites"]
-
-# A Hessian whose weights have a larger relative error is not used for the certificate.
-MAX_WEIGHT_ERROR = 10.0
-# The largest relative error of a Hessian's weights for standard errors.
-EXACT_WEIGHT_ERROR = 1e-9
 
 
 @dataclass(frozen=True)
@@ -133,7 +129,7 @@ class StoredRiskSets(Evaluations):
         seem small.
         """
         found, at = super().hessian(theta, columns), self.find(theta)
-        if at is None or at.off <= MAX_WEIGHT_ERROR:
+        if at is None or at.off <= EVALUATION.max_weight_error:
             return found
         self._ask(theta, at.columns, [])
         return super().hessian(theta, columns)
@@ -182,7 +178,7 @@ class RiskSetEvaluations(StoredRiskSets):
         """See `Evaluations.exact_hessian`; uses the exact weights of the point."""
         found = self.hessian(theta, columns)
         at = self.find(theta)
-        if at is None or at.off <= EXACT_WEIGHT_ERROR:
+        if at is None or at.off <= EVALUATION.exact_weight_error:
             return found
         self._ask(theta, at.columns, [])
         return self.hessian(theta, columns)

@@ -14,11 +14,9 @@ from scipy.special import expit
 
 from ..errors import DataError
 from .federated_plan import FederatedPlan
+from .federated_policy import CONVERGENCE
 
 __all__ = ["maximize_intercept", "refuse_no_intercept"]
-
-# The largest number of Newton steps; a step that leaves the bracket is replaced by a bisection.
-MAX_STEPS = 100
 
 
 def refuse_no_intercept(plan: FederatedPlan, y: np.ndarray, w: np.ndarray, where: str) -> None:
@@ -54,7 +52,7 @@ def maximize_intercept(plan: FederatedPlan, y: np.ndarray, w: np.ndarray, eta: n
     middle = float(np.log(share / (1 - share)))
     low, high = middle - eta.max() - 1.0, middle - eta.min() + 1.0
     a = middle - float(w @ eta / w.sum())
-    for _ in range(MAX_STEPS):
+    for _ in range(CONVERGENCE.max_intercept_steps):
         p = expit(a + eta)
         off = float(w @ p) - target
         low, high = (low, a) if off > 0 else (a, high)

@@ -9,6 +9,7 @@ from scipy import sparse
 
 from ..errors import DataError
 from ..likelihoods.fine_gray_likelihood import FAINT
+from .federated_policy import EVALUATION
 from .pooled_censoring import PooledCensoring
 from .pooled_risk_sets import HeldOut, HessianWeights, RiskSums
 from .risk_intervals import RiskIntervals
@@ -16,9 +17,6 @@ from .site_rows import INTERRUPTED, SiteRows
 from .site_sums import linear_predictor
 
 __all__ = ["SiteRiskSets", "event_times"]
-
-# The number of columns summed at once.
-COLUMNS_AT_ONCE = 64
 
 
 def event_times(rows: SiteRows) -> np.ndarray:
@@ -133,8 +131,8 @@ class SiteRiskSets:
         r = rates[0]
         p, T = self.rows.design.p, len(self.times)
         S1, E1, covariates = np.zeros((T, p)), np.zeros((T, p)), np.zeros(p)
-        for a in range(0, p, COLUMNS_AT_ONCE):
-            at = np.arange(a, min(a + COLUMNS_AT_ONCE, p))
+        for a in range(0, p, EVALUATION.columns_at_once):
+            at = np.arange(a, min(a + EVALUATION.columns_at_once, p))
             z = self._columns(at)
             S1[:, at], E1[:, at] = self._at_risk(r * z, stay), self.tied @ (r * z)
             covariates[at] = weighted @ z

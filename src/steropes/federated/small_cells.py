@@ -19,15 +19,12 @@ from scipy import sparse
 from ..design.column_storage import DenseBlock, SparseBlock
 from ..errors import listed
 from .federated_plan import SURVIVAL, UNCONDITIONAL, FederatedPlan
+from .federated_policy import ADMISSION
 from .owner_rules import OwnerRules
 from .site_rows import SiteRows
 
 __all__ = ["Factor", "SiteCells"]
 
-# The largest number of factors that a sentence names.
-MAX_NAMED = 5
-# The number of covariates whose cells with the outcomes are counted at once.
-COLUMNS_AT_ONCE = 300
 # The multiplier of the hash of values: an odd number that spreads bits well.
 MIXING = np.uint64(0x9E3779B97F4A7C15)
 
@@ -133,8 +130,8 @@ class SiteCells:
         rest = [f for f in self.covariates if f.name not in wanted]
         groups = [(free, [*self.outcomes, *(self.others if wanted else ())])]
         groups += [
-            (rest[i : i + COLUMNS_AT_ONCE], self.outcomes)
-            for i in range(0, len(rest), COLUMNS_AT_ONCE)
+            (rest[i : i + ADMISSION.covariates_at_once], self.outcomes)
+            for i in range(0, len(rest), ADMISSION.covariates_at_once)
         ]
         single: list[tuple[str, ...]] = []
         both: list[tuple[str, ...]] = []
@@ -142,13 +139,15 @@ class SiteCells:
             for small in self._small_pairs(covariates, others, among, k == 0):
                 (both if len(small) == 2 else single).append(small)
         if single:
-            names = listed(list(dict.fromkeys(name for (name,) in single)), MAX_NAMED)
+            names = listed(list(dict.fromkeys(name for (name,) in single)), ADMISSION.max_named)
             return [
                 f"fewer than {least} people have one of the values of {names}: leave the column "
                 "out of the plan, merge it with others, or make a grid of times coarser"
             ]
         if both:
-            named = "; ".join(f"{one!r} and {other!r}" for one, other in both[:MAX_NAMED])
+            named = "; ".join(
+                f"{one!r} and {other!r}" for one, other in both[: ADMISSION.max_named]
+            )
             return [
                 f"fewer than {least} people have some value of one and some value of the other of "
                 f"{named}: leave columns out of the plan, merge them, or make a grid of times "

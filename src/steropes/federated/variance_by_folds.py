@@ -20,6 +20,7 @@ from ..select.silent_folds import ROUNDING, nothing_held_out, nothing_to_train
 from .concurrent_fits import Lane, advance_together, hessian_of
 from .federated_model import FederatedModel
 from .federated_plan import SURVIVAL, WITHIN
+from .federated_policy import CONVERGENCE, EVALUATION
 from .message_exchange import Exchange
 from .pooled_evaluations import KnownPoint
 
@@ -27,16 +28,6 @@ __all__ = ["Chosen", "choose_variance"]
 
 # The tolerances of the fits, in units of λ and in standard errors of the score.
 LASSO_TOL, RIDGE_TOL = 1e-7, 1e-8
-# A fold's fit is incomplete if its certificate exceeds this multiple of the tolerance.
-INCOMPLETE_FACTOR = 10.0
-# The tolerance of the initial fit without penalised columns.
-START_TOL = 1e-6
-# The approximate largest number of numbers in a message.
-MAX_NUMBERS = 300_000
-# The largest number of variances that are fitted together.
-MAX_AHEAD = 8
-# The largest number of variances of a search.
-MAX_VARIANCES = 60
 
 
 @dataclass
@@ -88,7 +79,7 @@ class _SitesPath(VariancePath):
         q = len(model.names)
         size = min(q, 100) ** 2 / 2 + 3 * q + len(model.described.times) * (2 * q + 8)
         size *= self.K + 1
-        self.ahead = int(np.clip(MAX_NUMBERS / size, 1, MAX_AHEAD))
+        self.ahead = int(np.clip(EVALUATION.max_numbers / size, 1, EVALUATION.max_ahead))
         self.begin = model.start
         l1, l2 = model.penalties(prior.with_variance(1.0))
         self.short = ShortFits()
@@ -101,7 +92,9 @@ class _SitesPath(VariancePath):
         lane: list[Lane] = []
 
         def gradient(free: np.ndarray) -> np.ndarray:
-            lane.append(Lane(model, free, np.zeros_like(l2), -1, model.start, START_TOL))
+            lane.append(
+                Lane(model, free, np.zeros_like(l2), -1, model.start, CONVERGENCE.start_tol)
+            )
             while not lane[0].done:
                 advance_together(self.exchange, lane)
             return lane[0].evaluations.value(lane[0].theta)[1]
@@ -115,7 +108,7 @@ class _SitesPath(VariancePath):
 
         begin = v = first_variance(l1, l2, gradient, information)
         self.begin = lane[0].theta
-        for _ in range(MAX_VARIANCES):
+        for _ in range(EVALUATION.max_variances):
             self.walked.append(readable(v))
             v *= self.policy.step_ratio
         return begin
@@ -130,7 +123,9 @@ class _SitesPath(VariancePath):
             advance_together(self.exchange, [lane for each in self.lanes.values() for lane in each])
         if not self.scores:
             self._refuse_uninformative(own)
-        self.short.note(variance, range(self.K), own[1:], INCOMPLETE_FACTOR * own[0].tol)
+        self.short.note(
+            variance, range(self.K), own[1:], CONVERGENCE.incomplete_factor * own[0].tol
+        )
         theta = own[0].theta
         parts = np.array([lane.known.held_out for lane in own[1:]])
         scores = self.model.family.score_of(parts.T)

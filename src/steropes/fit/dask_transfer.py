@@ -6,17 +6,12 @@ from collections.abc import Sequence
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any
 
+from .fit_policy import TRANSFER
+
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-__all__ = ["MAX_ROUNDS", "POLL_SECONDS", "scatter_to_worker", "wait_for_result", "worker_addresses"]
-
-# The number of attempts to send data while workers are lost and replaced.
-MAX_ROUNDS = 20
-# The seconds between checks that a pending result can still arrive.
-POLL_SECONDS = 5.0
-# The seconds to wait for a first worker.
-WORKER_TIMEOUT = 60.0
+__all__ = ["scatter_to_worker", "wait_for_result", "worker_addresses"]
 
 
 def scatter_to_worker(client: Client, value: Any, to: Sequence[str] | None = None) -> Any:
@@ -37,9 +32,9 @@ def scatter_to_worker(client: Client, value: Any, to: Sequence[str] | None = Non
     RuntimeError
         There is no worker within the timeout.
     """
-    for left in reversed(range(MAX_ROUNDS)):
+    for left in reversed(range(TRANSFER.max_rounds)):
         try:
-            return client.scatter([value], workers=to, hash=False, timeout=POLL_SECONDS)[0]
+            return client.scatter([value], workers=to, hash=False, timeout=TRANSFER.poll_seconds)[0]
         except (OSError, KeyError):  # the worker was lost meanwhile, or is no longer registered
             to = None
             if not left:
@@ -67,7 +62,7 @@ def wait_for_result(client: Client, future: Future, address: str | None = None) 
     """
     while True:
         try:
-            return future.result(timeout=POLL_SECONDS)
+            return future.result(timeout=TRANSFER.poll_seconds)
         except CancelledError:
             return None
         except TimeoutError:
@@ -89,11 +84,11 @@ def worker_addresses(client: Client) -> list[str]:
     there = _addresses(client)
     if not there:
         try:
-            client.wait_for_workers(1, timeout=WORKER_TIMEOUT)
+            client.wait_for_workers(1, timeout=TRANSFER.worker_timeout)
         except TimeoutError as error:
             raise RuntimeError(
-                f"The Dask cluster has no workers, and none started in {WORKER_TIMEOUT:.0f} "
-                "seconds; start some and fit again."
+                "The Dask cluster has no workers, and none started in "
+                f"{TRANSFER.worker_timeout:.0f} seconds; start some and fit again."
             ) from error
         there = _addresses(client)
     return there

@@ -18,15 +18,9 @@ from ..likelihoods.curvature import GroupedCurvature
 from ..solve.data_term import WorkingColumns
 from ..solve.data_term.local_term import LocalCurvature
 from ..solve.hessian import diagonal, hessian
+from .fit_policy import OUTCOMES
 
 __all__ = ["MeanCurvature"]
-
-# The number of sampled rows for each column that may be nonzero in one outcome.
-ROWS_PER_COLUMN = 24
-# All rows are used if the sample would exceed this share of them.
-MAX_SHARE = 0.5
-# A column needs this many nonzero rows in the sample for its correlations to be used in full.
-FULL_ROWS = 16.0
 
 
 class MeanCurvature(LocalCurvature):
@@ -45,7 +39,7 @@ class MeanCurvature(LocalCurvature):
     def __init__(
         self, likelihood: Likelihood, v: np.ndarray, active: WorkingColumns, columns: int
     ) -> None:
-        self.likelihood, self.rows_enough = likelihood, ROWS_PER_COLUMN * max(columns, 1)
+        self.likelihood, self.rows_enough = likelihood, OUTCOMES.rows_per_column * max(columns, 1)
         curvature = _as_curvature(likelihood, v)
         super().__init__(active, curvature, curvature.v)
 
@@ -54,7 +48,7 @@ class MeanCurvature(LocalCurvature):
         rows, backend = self.active.rows, self.active.backend
         assert rows.layout == "rows"  # as for all families of which several outcomes are fitted
         sparse = 2 * len(rows.sparse_at) > rows.k
-        if not (backend.on_host and sparse and self.rows_enough < MAX_SHARE * rows.n):
+        if not (backend.on_host and sparse and self.rows_enough < OUTCOMES.max_row_share * rows.n):
             return super().matrix(first, rough)
         at, v = systematic_sample(self.curvature.v, self.rows_enough)
         if not len(at):
@@ -68,7 +62,7 @@ class MeanCurvature(LocalCurvature):
         informative_rows[rows.dense_at] = len(at)
         known = (now > 0) & (exact > 0)
         size = np.sqrt(np.where(known, exact, 0.0) / np.where(known, now, 1.0))
-        size *= np.sqrt(np.minimum(1.0, informative_rows / FULL_ROWS))
+        size *= np.sqrt(np.minimum(1.0, informative_rows / OUTCOMES.full_rows))
         H[first:] *= size.astype(H.dtype)
         H[first:] *= size[first:].astype(H.dtype)[:, None]
         new = np.arange(first, len(H))

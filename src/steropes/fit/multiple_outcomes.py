@@ -17,39 +17,16 @@ from ..solve.data_term.working_set_term import WorkingSetTerm
 from ..solve.optimality.certificate import certificates
 from ..solve.quasi_newton.hessian_form import in_single_precision
 from ..solve.quasi_newton.shared_hessian import SharedHessian
+from .fit_policy import OUTCOMES, REPLICATES
 from .mean_curvature import MeanCurvature
 from .problem import Problem
-from .replicates import LANES
 
 __all__ = ["OutcomeFit", "fit_outcomes"]
 
 T = TypeVar("T")
 
-# The largest number of columns near λ for which a group of outcomes shares a Hessian.
-MAX_COLUMNS = 10_000
-# A column may become nonzero if its slope is above this share of λ.
-NEAR_LAMBDA = 0.9
-# The number of steps before the Hessian is recomputed.
-FIRST_STEPS = 2
-# The number of times that missing columns are added before an outcome is left unconverged.
-MAX_ROUNDS = 4
-# The accuracy of the slopes at the start, as a share of λ.
-SLOPE_ERROR = 1e-3
-# Groups run in threads only for at least so many rows; otherwise they wait for the interpreter.
-MIN_ROWS_FOR_THREADS = 1 << 16
-# The number of arrays as long as the linear predictors in each lane.
-ARRAYS_PER_LANE = 10
-# The largest number of bytes of groups that run in parallel.
-MAX_BYTES = 2e9
-# The factors of the intermediate penalties, used if at least MIN_NEAR_COLUMNS columns are near λ.
+# The factors of the intermediate penalties.
 PENALTY_FACTORS = (8.0, 2.8, 1.6)
-MIN_NEAR_COLUMNS = 500
-# The tolerance under the intermediate penalties, as a share of λ.
-INTERMEDIATE_TOL = 0.5
-# The tolerance before all columns are first checked, as a share of λ.
-PRELIMINARY_TOL = 0.05
-# After this many steps an outcome is better fitted alone, with Hessians of its own.
-MAX_STEPS = 40
 
 
 @dataclass(frozen=True)
@@ -111,7 +88,8 @@ def fit_outcomes(
     backend = problems[0].likelihood.backend
     starts = np.array(backend.pool.map(_initial_intercept, [(p,) for p in problems]))
     order, stop = np.argsort(starts, kind="stable"), Event()
-    groups = [(order[a : a + LANES].tolist(),) for a in range(0, len(problems), LANES)]
+    lanes = REPLICATES.lanes
+    groups = [(order[a : a + lanes].tolist(),) for a in range(0, len(problems), lanes)]
 
     def fitted(numbers: list[int]) -> dict[int, T]:
         group = _Group([problems[k] for k in numbers], l1, l2, tol, stop)
@@ -119,11 +97,12 @@ def fit_outcomes(
         return {outcome.number: use(outcome) for outcome in found}
 
     rows = max(len(p.likelihood.row_of_x) for p in problems)
-    held = 8.0 * rows * LANES * ARRAYS_PER_LANE * min(backend.pool.n_threads, len(groups))
+    at_once = min(backend.pool.n_threads, len(groups))
+    held = 8.0 * rows * lanes * OUTCOMES.arrays_per_lane * at_once
     try:
-        if rows >= MIN_ROWS_FOR_THREADS and held <= MAX_BYTES and backend.on_host:
+        if rows >= OUTCOMES.min_rows_for_threads and held <= OUTCOMES.max_bytes and backend.on_host:
             # Groups of frequent outcomes take longest and start first.
-            parts = backend.pool.map(fitted, groups[::-1], rows * LANES * problems[0].design.p)
+            parts = backend.pool.map(fitted, groups[::-1], rows * lanes * problems[0].design.p)
         else:
             parts = [fitted(*group) for group in groups]
     except BaseException:
@@ -166,19 +145,21 @@ class _Group:
         way = self._penalty_factors(slopes)
         for factor in way:
             self._add_near_columns(slopes, factor)
-            left -= self._descend(min(left, FIRST_STEPS), factor, INTERMEDIATE_TOL)
+            left -= self._descend(
+                min(left, OUTCOMES.first_steps), factor, OUTCOMES.intermediate_tol
+            )
             self.hessian.forget()
             slopes = self._relative_slopes()
-        if np.count_nonzero(active.inside | (slopes > NEAR_LAMBDA)) > MAX_COLUMNS:
+        if np.count_nonzero(active.inside | (slopes > OUTCOMES.near_share)) > OUTCOMES.max_columns:
             return
         self._add_near_columns(slopes)
-        self._descend(min(left, FIRST_STEPS))
+        self._descend(min(left, OUTCOMES.first_steps))
         self._recompute_hessian()
-        left = min(left, MAX_STEPS) - FIRST_STEPS
-        if way and self.tol < PRELIMINARY_TOL:
-            left -= self._descend(max(left, 0), tol=PRELIMINARY_TOL)
+        left = min(left, OUTCOMES.max_steps) - OUTCOMES.first_steps
+        if way and self.tol < OUTCOMES.preliminary_tol:
+            left -= self._descend(max(left, 0), tol=OUTCOMES.preliminary_tol)
             self._add_columns(np.asarray(self._relative_slopes() > 1.0))
-        for _ in range(MAX_ROUNDS):
+        for _ in range(OUTCOMES.max_rounds):
             left -= self._descend(max(left, 0))
             beta = np.stack([fit.beta for fit in self.fits], axis=1)
             values, violations, eta = certificates(
@@ -195,7 +176,9 @@ class _Group:
 
     def _relative_slopes(self) -> np.ndarray:
         """Compute the largest slope of each column over the outcomes, in units of λ, (p,)."""
-        slopes = np.abs(self.term.all_gradients(SLOPE_ERROR)).max(axis=1) * self.design.scale
+        slopes = (
+            np.abs(self.term.all_gradients(OUTCOMES.slope_error)).max(axis=1) * self.design.scale
+        )
         return np.where(self.l1 > 0, slopes / np.where(self.l1 > 0, self.l1, 1.0), np.inf)
 
     def _penalty_factors(self, slopes: np.ndarray) -> list[float]:
@@ -205,13 +188,13 @@ class _Group:
         start, most no longer are once the first ones are nonzero.
         """
         penalised = np.isfinite(slopes)
-        if np.count_nonzero(penalised & (slopes > NEAR_LAMBDA)) < MIN_NEAR_COLUMNS:
+        if np.count_nonzero(penalised & (slopes > OUTCOMES.near_share)) < OUTCOMES.min_near_columns:
             return []
         return [f for f in PENALTY_FACTORS if f < slopes[penalised].max()]
 
     def _add_near_columns(self, slopes: np.ndarray, factor: float = 1.0) -> None:
         """Add the columns that are near λ under a penalty stronger by ``factor``."""
-        self.active.join(np.flatnonzero(slopes > NEAR_LAMBDA * factor))
+        self.active.join(np.flatnonzero(slopes > OUTCOMES.near_share * factor))
         self._share_hessian()
 
     def _add_columns(self, missing: np.ndarray) -> bool:
@@ -252,7 +235,7 @@ class _Group:
         term.set_relative(np.clip(np.where(ratio > 0, ratio, 1.0), 1e-4, 1e4))
         unit = (self.l1 / self.design.scale)[active.W, None]
         slope = np.abs(term.gradient()[:, : term.B])
-        may = (slope > NEAR_LAMBDA * unit) | (self.batch.beta[active.W] != 0)
+        may = (slope > OUTCOMES.near_share * unit) | (self.batch.beta[active.W] != 0)
         columns = int(may.sum(axis=0).max())
         curvature = MeanCurvature(self.likelihood, V @ share, active, columns)
         rough = in_single_precision(term, bool((self.l1 > 0).any()), self.batch.policy.hessian)

@@ -26,13 +26,12 @@ from typing import Any, Generic, TypeVar
 import joblib
 from joblib.parallel import get_active_backend
 
-from .dask_transfer import MAX_ROUNDS, POLL_SECONDS, scatter_to_worker
+from .dask_transfer import scatter_to_worker
+from .fit_policy import REPLICATES, TRANSFER
 from .result_folder import ResultFolder
 
 __all__ = ["has_parallel_backend", "run_tasks"]
 
-# The number of tasks per worker in one call if the backend returns results only at its end (Ray).
-TASKS_PER_WORKER = 4
 
 # The data that this process has received as a worker.
 _worker_data: dict[str, Any] = {}
@@ -110,8 +109,12 @@ def _compute(
     how = "generator_unordered" if at_once else "list"
     with _distributed(common) as put, joblib.Parallel(n_jobs=jobs, return_as=how) as parallel:
         todo = list(range(len(tasks)))
-        wave = len(tasks) if at_once else max(TASKS_PER_WORKER * backend.effective_n_jobs(jobs), 1)
-        for _ in range(MAX_ROUNDS):
+        wave = (
+            len(tasks)
+            if at_once
+            else max(REPLICATES.tasks_per_worker * backend.effective_n_jobs(jobs), 1)
+        )
+        for _ in range(TRANSFER.max_rounds):
             place, lost = put(), []
             for a in range(0, len(todo), wave):
                 # Tasks are wrapped in tuples: joblib would scatter a large array and lose it with
@@ -251,7 +254,7 @@ class _OnDask(_RemoteData):
         while any(client.who_has([future]).values()):
             with suppress(TimeoutError):
                 try:
-                    return future.result(timeout=POLL_SECONDS)
+                    return future.result(timeout=TRANSFER.poll_seconds)
                 except CancelledError:
                     break
         raise _DataLost

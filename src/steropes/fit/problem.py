@@ -24,14 +24,10 @@ from ..solve.data_term import (
 from ..solve.group_penalty.group_penalty_batch import GroupPenaltyBatch
 from ..solve.information_determinant import LogDeterminant
 from ..solve.quasi_newton.shared_hessian import SharedHessian
+from .fit_policy import REPLICATES
 from .shifted_smooth_term import ShiftedSmoothTerm
 
 __all__ = ["Problem"]
-
-# The largest number of columns under a prior that couples coefficients.
-MAX_COUPLED_COLUMNS = 10_000
-# The intercept does not start at zero if some offset is larger than this value.
-FAR_OFFSET = 30.0
 
 
 @dataclass
@@ -177,10 +173,11 @@ class Problem:
         inner = self._likelihood_term(w, offset, B, active)
         if self.prior is None or self.prior.plain or self.group_penalty(self.prior) is not None:
             return inner
-        if type(self.prior).smooth is not Prior.smooth and self.design.p > MAX_COUPLED_COLUMNS:
+        most = REPLICATES.max_coupled_columns
+        if type(self.prior).smooth is not Prior.smooth and self.design.p > most:
             raise DataError(
                 f"{type(self.prior).__name__} couples coefficients, so that its Hessian is a "
-                f"matrix over all columns, of which at most {MAX_COUPLED_COLUMNS:,} are possible. "
+                f"matrix over all columns, of which at most {most:,} are possible. "
                 f"X has {self.design.p:,}; use Normal() or Laplace(), or leave out rare columns."
             )
         return SmoothPenaltyTerm(
@@ -230,7 +227,7 @@ class Problem:
             return 0.0
         # If the offset is over rows of η, the first ones are those of X.
         counted = self.offset[: len(self.weights)][self.weights > 0]
-        if np.abs(counted).max(initial=0.0) < FAR_OFFSET:
+        if np.abs(counted).max(initial=0.0) < REPLICATES.far_offset:
             return 0.0
         middle, largest = float(np.median(counted)), float(counted.max())
         start = -(middle if largest - middle < 600 else largest)  # exp of the difference is finite

@@ -15,24 +15,21 @@ import numpy as np
 from ..likelihoods.nuisance import Nuisance
 from ..priors import Prior
 from ..solve import Batch, Common, Fit
+from .fit_policy import REPLICATES
 from .problem import Problem
 from .solve_with_prior import solve_under_prior
 
 __all__ = ["Group", "Replicates", "lanes_of_draws"]
 
-# The number of replicates that are fitted together.
-LANES = 8
 # The number for at most SMALL_ROWS rows, where the fixed costs of a step dominate.
 SMALL_ROWS, SMALL_DATA_LANES = 2048, 40
-# The number of arrays as long as the linear predictors in each replicate.
-ARRAYS_PER_LANE = 4
 
 Weights = Callable[[list[int]], np.ndarray]
 
 
 def lanes_of_draws(problem: Problem) -> int:
     """Return how many of hundreds of replicates are fitted together."""
-    return SMALL_DATA_LANES if problem.likelihood.n_eta <= SMALL_ROWS else LANES
+    return SMALL_DATA_LANES if problem.likelihood.n_eta <= SMALL_ROWS else REPLICATES.lanes
 
 
 @dataclass(frozen=True)
@@ -87,13 +84,15 @@ class Replicates:
         offsets: Weights | None = None,
         like: Nuisance | None = None,
         per_replicate_subproblems: bool = False,
-        lanes: int = LANES,
+        lanes: int = REPLICATES.lanes,
     ) -> None:
         self.per_replicate_subproblems = per_replicate_subproblems
         self.problem, self.common = problem, common
         self.weights, self.offsets, self.like = weights, offsets, like
         self.groups = [list(range(a, min(a + lanes, count))) for a in range(0, count, lanes)]
-        self.keep = max(0, int(memory // (8 * ARRAYS_PER_LANE * problem.likelihood.n_eta * lanes)))
+        self.keep = max(
+            0, int(memory // (8 * REPLICATES.arrays_per_lane * problem.likelihood.n_eta * lanes))
+        )
         self._batches: dict[int, Batch] = {}
 
     def solve(

@@ -18,12 +18,11 @@ from ..priors import INFINITE_PENALTY, Penalty, Prior
 from ..solve import Batch, Fit
 from ..solve.certified import certified_fit
 from ..solve.optimality.certificate import certificate
+from .fit_policy import REPLICATES
 from .problem import Problem
 
 __all__ = ["PriorSolution", "certified_fit_under_prior", "solve_under_prior"]
 
-# The largest number of descents under an adaptive prior.
-MAX_DESCENTS = 500
 
 Callback = Callable[[int, float], None]
 
@@ -75,7 +74,7 @@ def solve_under_prior(
         return solved
     taken = np.array([fit.n_iter for fit in solved.fits])
     before: np.ndarray | None = None
-    for _ in range(MAX_DESCENTS):
+    for _ in range(REPLICATES.max_descents):
         beta = np.stack([fit.beta for fit in solved.fits], axis=1)
         solved = _solve_reweighted(problem, batch, prior, beta, before, (tol, max_iter, callback))
         steps = np.array([fit.n_iter for fit in solved.fits])

@@ -28,11 +28,9 @@ from ..errors import DataError
 from .base import Likelihood, Part
 from .curvature import AnyCurvature, GroupedCurvature, OperatorCurvature
 from .informative_strata import gather_strata, parts_of_strata, within_strata
+from .likelihood_policy import CHUNK_SIZES
 
 __all__ = ["ConditionalLogisticLikelihood"]
-
-# The number of chunks is fixed, so that no result depends on the number of threads.
-CHUNKS = 16
 
 
 class ConditionalLogisticLikelihood(Likelihood):
@@ -60,7 +58,9 @@ class ConditionalLogisticLikelihood(Likelihood):
         self.case = case if self.order is None else case[self.order]
         self.delta = backend.asarray(self.case[:, None].astype(np.float64))
         work = cases[kept] * (sizes - cases)[kept] + 20.0 * sizes[kept]
-        self._chunks = balanced_chunks(np.concatenate([[0.0], np.cumsum(work)]), CHUNKS)
+        self._chunks = balanced_chunks(
+            np.concatenate([[0.0], np.cumsum(work)]), CHUNK_SIZES.strata_chunks
+        )
         self._work = int(work.sum())
         # The recursions are sequential over rows and run on the host for every device.
         self._pool = backend.pool

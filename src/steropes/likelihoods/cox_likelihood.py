@@ -23,8 +23,9 @@ from .base import Part
 from .cox_residuals import CoxResiduals
 from .cox_shares import Ties, WeightsOfShares
 from .curvature import AnyCurvature, GroupedCurvature
-from .event_time_bins import BINS, merge_hazards
+from .event_time_bins import merge_hazards
 from .informative_strata import parts_of_strata
+from .likelihood_policy import HAZARD_BINS
 from .risk_set_scaling import scale_small_risk_sets
 from .risk_set_stream import risk_set_lines
 from .sharded_partial_likelihood import ShardedPartialLikelihood
@@ -103,7 +104,7 @@ class CoxLikelihood(CoxResiduals):
     def curvature(self, eta: Array, weights: WeightsOfShares, exact: bool = False) -> AnyCurvature:
         """See `Likelihood.curvature`; event times are merged into bins unless ``exact``."""
         r, S, h = self._lifted(eta, weights)
-        if exact or self.risk.m <= 1.5 * BINS:
+        if exact or self.risk.m <= 1.5 * HAZARD_BINS.min_bins:
             return self._exact(r, S, h, weights)
         host = self.backend.to_host
         whole, h = host(self.whole_of(S)), host(self.over_shares(h))

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..backends.protocols import Array, Backend
 from .base import Likelihood
+from .likelihood_policy import HAZARD_BINS
 from .risk_sets import RiskSets, sort_survival
 
 __all__ = ["CoxShares", "Ties", "WeightsOfShares"]
@@ -20,8 +21,6 @@ Ties = Literal["efron", "breslow"]
 
 # The largest |η| for which exp(η) is summed without a shift.
 SAFE = 100.0
-# The mean number of events per stratum from which a subset of the rows represents all rows.
-FEW_STRATA = 1000
 
 
 @dataclass
@@ -86,7 +85,7 @@ class CoxShares(Likelihood):
         self.risk = RiskSets(time, event, entry, start, backend)
         self.stratum = self.risk.stratum
         self.interval_of, self.stratum_of = np.zeros_like(self.labels), self.labels
-        if FEW_STRATA * (len(start) - 1) <= (events := int(event.sum())):
+        if HAZARD_BINS.events_per_stratum * (len(start) - 1) <= (events := int(event.sum())):
             self.effective_rows = events
         self.delta = backend.asarray(event[:, None])
         ev = self.risk.event_start

@@ -5,18 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from ..backends.cpu.event_merging import merge_events
+from .likelihood_policy import HAZARD_BINS
 
-__all__ = ["BINS", "merge", "merge_hazards"]
-
-# The minimum number of bins over all strata.
-BINS = 300
-# The number of bins per stratum, as long as there are many more rows than bins.
-A_STRATUM = 3
-# The minimum number of rows per bin when the number of bins grows with the strata.
-ROWS_A_BIN = 100
+__all__ = ["merge", "merge_hazards"]
 
 
-def merge(mass: np.ndarray, start: np.ndarray, bins: int = BINS) -> np.ndarray:
+def merge(mass: np.ndarray, start: np.ndarray, bins: int = HAZARD_BINS.min_bins) -> np.ndarray:
     """Move the weight of event times to the middle event time of each bin, within strata.
 
     The Hessian of a partial likelihood is Σ_g mass_g Var_g(x) over the event times' risk sets.
@@ -73,6 +67,9 @@ def merge_hazards(
     mass = h * S
     mass *= kappa
     kappa *= filled
-    bins = max(BINS, min(A_STRATUM * (len(start) - 1), n // ROWS_A_BIN))
+    bins = max(
+        HAZARD_BINS.min_bins,
+        min(HAZARD_BINS.bins_per_stratum * (len(start) - 1), n // HAZARD_BINS.rows_per_bin),
+    )
     merged = merge(mass[:, 0], start, bins)
     return np.divide(merged, kappa[:, 0], out=merged, where=merged > 0)

@@ -26,7 +26,8 @@ from .base import Bound, Part
 from .censoring_distribution import CensoringDistribution
 from .cox_likelihood import CoxLikelihood
 from .curvature import SubdistributionCurvature
-from .event_time_bins import BINS, merge_hazards
+from .event_time_bins import merge_hazards
+from .likelihood_policy import HAZARD_BINS
 from .observation_distribution import ObservationDistribution
 from .risk_set_scaling import TINY
 from .risk_set_stream import risk_set_lines
@@ -276,7 +277,7 @@ class FineGrayLikelihood(CoxLikelihood):
         """See `Likelihood.curvature`; event times are merged into bins unless ``exact``."""
         host = self.backend.to_host
         r, S, h = self._lifted(eta, weights)
-        if not exact and self.risk.m > 1.5 * BINS:
+        if not exact and self.risk.m > 1.5 * HAZARD_BINS.min_bins:
             squares = host(self._squares(r, weights))
             h = merge_hazards(host(h), host(S), squares, self.risk.groups_start, len(r))
             h = self.backend.asarray(h[:, None])

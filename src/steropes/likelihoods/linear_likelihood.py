@@ -13,17 +13,9 @@ from ..backends.protocols import Array, Backend
 from .base import Part
 from .curvature import GroupedCurvature
 from .independent_rows import IndependentRowsLikelihood
+from .likelihood_policy import RESIDUALS
 
 __all__ = ["LinearLikelihood", "normal_score"]
-
-# Certificates assume residuals of at least this share of the outcome's spread.
-LEAST = 1e-3
-# A spread below this share of the outcome's size is rounding.
-EQUAL = 1e-13
-# A variance of the training outcomes below this share of their mean square is zero.
-SAME = 1e-12
-# Residual variances below this share of the outcome's variance are raised to it in scores.
-PERFECT = 1e-8
 
 
 class LinearLikelihood(IndependentRowsLikelihood):
@@ -60,7 +52,7 @@ class LinearLikelihood(IndependentRowsLikelihood):
         size = float(np.abs(own).max())
         if offset is not None:
             size = max(size, float(np.abs(offset[used]).max()))
-        self.spread = spread if spread > EQUAL * size else size
+        self.spread = spread if spread > RESIDUALS.equal_share * size else size
 
     def evaluate(self, eta: Array, weights: Array) -> tuple[Array, Array]:
         """See `Likelihood.evaluate`."""
@@ -84,11 +76,13 @@ class LinearLikelihood(IndependentRowsLikelihood):
 
     def dispersion(self, loss: Array, total: Array) -> Array:
         """Return the residual variance, bounded below where rounding makes it unreliable."""
-        return np.maximum(self.score_variance(loss, total), (LEAST * self.spread) ** 2)
+        return np.maximum(
+            self.score_variance(loss, total), (RESIDUALS.min_residual_share * self.spread) ** 2
+        )
 
     def score_variance(self, loss: Array, total: Array) -> Array:
         """Return the residual variance, bounded below by rounding only."""
-        least = np.maximum((EQUAL * self.spread) ** 2, 1e-300)
+        least = np.maximum((RESIDUALS.equal_share * self.spread) ** 2, 1e-300)
         return np.maximum(2.0 * loss / np.maximum(total, 1e-300), least)
 
     def combine_outcomes(self, likelihoods: Sequence[Any], lanes: int) -> Self:
@@ -135,9 +129,11 @@ def normal_score(parts: np.ndarray) -> np.ndarray:
     spread = np.maximum(sum_yy / total - (sum_y / total) ** 2, 0.0)
     # If the training rows were fitted exactly, any held-out residual would be infinitely unlikely
     # and the score would depend on rounding.
-    variance = np.maximum(2.0 * train / total, PERFECT * spread + 1e-300)
+    variance = np.maximum(2.0 * train / total, RESIDUALS.perfect_share * spread + 1e-300)
     score = -held_out / variance - 0.5 * n * np.log(2 * np.pi * variance)
     # Constant training outcomes have no variance and exclude any other value.
     size = np.maximum(sum_yy / total, 2.0 * held_out / np.maximum(n, 1e-300))
-    same = (spread <= SAME * size) & (2.0 * train / total <= SAME**2 * size)
+    same = (spread <= RESIDUALS.same_share * size) & (
+        2.0 * train / total <= RESIDUALS.same_share**2 * size
+    )
     return np.where(same, -np.inf, score)

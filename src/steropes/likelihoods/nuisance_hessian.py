@@ -15,11 +15,9 @@ from scipy import sparse
 from scipy.sparse import linalg as splinalg
 
 from ..backends.cpu import tridiagonal
+from .likelihood_policy import CHUNK_SIZES
 
 __all__ = ["Block", "Chain", "SparseBlock"]
-
-# The number of right-hand sides solved together for the diagonal of an inverse.
-AT_ONCE = 256
 
 
 class Block(Protocol):
@@ -117,8 +115,8 @@ class SparseBlock:
     def inverse_diagonal(self) -> np.ndarray:
         """See `Block.inverse_diagonal`; one solve per parameter, in batches."""
         out = np.empty(self.K)
-        for k0 in range(0, self.K, AT_ONCE):
-            k1 = min(k0 + AT_ONCE, self.K)
+        for k0 in range(0, self.K, CHUNK_SIZES.right_hand_sides):
+            k1 = min(k0 + CHUNK_SIZES.right_hand_sides, self.K)
             B = np.zeros((self.K, k1 - k0))
             B[np.arange(k0, k1), np.arange(k1 - k0)] = 1.0
             out[k0:k1] = self.lu.solve(B)[np.arange(k0, k1), np.arange(k1 - k0)]

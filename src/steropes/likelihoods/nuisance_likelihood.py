@@ -26,21 +26,11 @@ import numpy as np
 from ..backends.protocols import Array
 from .base import Bound, Likelihood
 from .curvature import AnyCurvature
+from .likelihood_policy import NUISANCE
 from .nuisance import Nuisance, NuisancePoint
 from .sharded_thresholds import ShardedThresholds
 
 __all__ = ["NuisanceLikelihood", "gone", "profiled"]
-
-# The decrement below which nuisance parameters are at their optimum given η.
-SETTLED = 1e-11
-# The maximum number of Newton steps of the nuisance parameters given η.
-STEPS = 100
-# The maximum number of step halvings of a line search.
-HALVINGS = 60
-# The relative rounding error of a sum over rows.
-ROUNDING = 2e-14
-# The largest decrease that a Newton step can predict, relative to loss plus weight.
-FLAT = 1e4
 
 
 def gone(fall: float, loss: float, weight: float) -> bool:
@@ -55,7 +45,7 @@ def gone(fall: float, loss: float, weight: float) -> bool:
     weight : float
         Total weight of the rows.
     """
-    return not fall <= FLAT * (loss + weight)
+    return not fall <= NUISANCE.max_decrease * (loss + weight)
 
 
 class NuisanceLikelihood(Likelihood):
@@ -121,12 +111,12 @@ class NuisanceLikelihood(Likelihood):
 def profiled(point: NuisancePoint, eta: np.ndarray) -> NuisancePoint:
     """Maximise the likelihood over α at fixed η (n,) by Newton's method."""
     still = np.zeros(len(eta))
-    for _ in range(STEPS):
-        if not np.isfinite(point.loss) or point.unsettled <= SETTLED:
+    for _ in range(NUISANCE.max_steps):
+        if not np.isfinite(point.loss) or point.unsettled <= NUISANCE.settled:
             break
         direction, t = point.direction(still), 1.0
-        slack = ROUNDING * abs(point.loss)
-        for _ in range(HALVINGS):
+        slack = NUISANCE.rounding * abs(point.loss)
+        for _ in range(NUISANCE.max_halvings):
             new = point.nuisance.moved(direction, t).at(eta)
             if new.loss <= point.loss + slack:
                 break

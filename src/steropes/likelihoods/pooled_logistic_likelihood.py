@@ -30,6 +30,7 @@ from ..backends.protocols import Backend
 from ..backends.thread_pool import balanced_chunks
 from .base import Likelihood, Part
 from .curvature import ChannelCurvature
+from .likelihood_policy import CHUNK_SIZES
 
 __all__ = [
     "PooledLogisticLikelihood",
@@ -38,9 +39,6 @@ __all__ = [
     "interval_log_odds",
     "survival_curves",
 ]
-
-# The number of people whose intervals are processed together.
-PEOPLE = 4096
 
 
 class PooledLogisticLikelihood(Likelihood):
@@ -195,8 +193,8 @@ class PooledLogisticLikelihood(Likelihood):
         """Iterate over chunks of m people: slice, at risk, y − p and −log-likelihood, (m, K)."""
         k = np.arange(self.K)
         h, b = self.split(eta[:, :1])
-        for a in range(0, self.n, PEOPLE):
-            at = slice(a, min(a + PEOPLE, self.n))
+        for a in range(0, self.n, CHUNK_SIZES.people):
+            at = slice(a, min(a + CHUNK_SIZES.people, self.n))
             logit = interval_log_odds(np.concatenate([h[:, at, 0].ravel(), b[:, 0]]), self.F)
             e = np.exp(-np.abs(logit))
             p = np.where(logit >= 0, 1.0, e) / (1.0 + e)
@@ -248,7 +246,7 @@ def _pieces(first: int, last: int) -> list[tuple[int, int]]:
 
     Sums over pieces lose far fewer digits than one sum over all people.
     """
-    return [(i, min(i + PEOPLE, last)) for i in range(first, last, PEOPLE)]
+    return [(i, min(i + CHUNK_SIZES.people, last)) for i in range(first, last, CHUNK_SIZES.people)]
 
 
 def events_by_interval(

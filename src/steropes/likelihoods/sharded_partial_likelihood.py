@@ -20,7 +20,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..backends.protocols import Array, Backend
-from .event_time_bins import BINS, merge_hazards
+from .event_time_bins import merge_hazards
+from .likelihood_policy import HAZARD_BINS
 from .risk_set_scaling import scale_small_risk_sets
 from .risk_sets import RiskGroups, RiskSets
 from .shard_risk_sets import Hazards, RiskRows, ShardFineGrayRiskSets, ShardRiskSets
@@ -192,7 +193,7 @@ class ShardedPartialLikelihood:
         weights = whole.weigh(w)
         _, S, h = self._shares(sums, weights)
         factor, S, h = scale_small_risk_sets(S, h)
-        if whole.risk.m <= 1.5 * BINS:
+        if whole.risk.m <= 1.5 * HAZARD_BINS.min_bins:
             rest, own = whole.steps_of(h, weights)
             nodes = whole.nodes(S, h, weights)
         else:

@@ -23,9 +23,9 @@ from ..data.ordered_categories import OrderedCategories, ordered_categories
 from ..design import Design, as_design
 from ..errors import DataError, SeparationError
 from ..fit import Problem
+from ..fit.fit_policy import REPLICATES
 from ..fit.multiple_outcomes import OutcomeFit, fit_outcomes
 from ..fit.parallel_tasks import has_parallel_backend, run_tasks
-from ..fit.replicates import LANES
 from ..fit.result_folder import Packing, ResultFolder
 from ..fit.shards import ShardedDesign
 from ..infer import refuse_separated, refuse_undetermined
@@ -132,7 +132,7 @@ def fit_many(
     here = isinstance(design, ShardedDesign) or not has_parallel_backend()
     if store is not None or not here:
         names = list(own)
-        size = LANES if _can_batch(model, design, len(own)) else 1
+        size = REPLICATES.lanes if _can_batch(model, design, len(own)) else 1
         tasks = [{n: own[n] for n in names[a : a + size]} for a in range(0, len(names), size)]
         settings = numerical_settings(estimator)
         key = type(estimator).__name__, settings, design.names, _checksum(design), level

@@ -258,7 +258,7 @@ def test_merged_curvature_is_near_the_exact_one_and_positive(n_strata, ties):
     strata = rng.integers(0, n_strata, n)
     backend = get_backend("cpu")
     model = CoxLikelihood(time, event, backend, None, strata, ties)
-    assert n_strata == 1 or model.risk.m > 1.5 * event_time_bins.BINS
+    assert n_strata == 1 or model.risk.m > 1.5 * event_time_bins.HAZARD_BINS.min_bins
     eta = (X @ np.full(p, 0.5))[model.order][:, None]
     bound = model.weigh(np.ones((n, 1)))
     rows = steropes.as_design(X).by_rows(np.arange(p), model.order, backend)

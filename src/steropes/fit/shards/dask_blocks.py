@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...errors import DataError
-from ..dask_transfer import MAX_ROUNDS, wait_for_result, worker_addresses
 from ..dask_transfer import scatter_to_worker as scattered
+from ..dask_transfer import wait_for_result, worker_addresses
+from ..fit_policy import TRANSFER
 from .block_sources import BlockRecipe, BlockSummary, Source, summarize_block
 from .row_block import BlockDataMissing, RowBlock
 
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = ["DaskBlocks", "Traffic", "partitions", "summarize_blocks"]
 
-# Larger messages bypass the scheduler.
-MAX_SCHEDULER_BYTES = 1_000_000
 
 _numbers = itertools.count()
 # The blocks of this process as a worker.
@@ -115,7 +114,7 @@ class DaskBlocks:
         dropped, self._dropped = self._dropped, []
         out: dict[int, Any] = {}
         todo = list(range(len(self.rows)))
-        for _ in range(MAX_ROUNDS):
+        for _ in range(TRANSFER.max_rounds):
             futures = [
                 (address, self._submit(task, address, method, common, dropped))
                 for address, task in self._by_worker(todo, own)
@@ -168,7 +167,7 @@ class DaskBlocks:
         size = _size(task.own) + _size(common)
         self.traffic.sent += size
         sent: Any = (task, method, common, dropped)
-        if size > MAX_SCHEDULER_BYTES:
+        if size > TRANSFER.max_scheduler_bytes:
             sent = scattered(self.client, sent)
         return self.client.submit(
             _run_on_worker,
@@ -190,7 +189,7 @@ class DaskBlocks:
                 value = self._recipes[k]
                 self.traffic.made += 1
             sent: Any = (self._tokens[k], key, value)
-            if _size(value) > MAX_SCHEDULER_BYTES:
+            if _size(value) > TRANSFER.max_scheduler_bytes:
                 sent = scattered(self.client, sent, [address])
             future = self.client.submit(
                 _store_on_worker, sent, workers=[address], allow_other_workers=True, pure=False
@@ -269,7 +268,7 @@ def summarize_blocks(
     """Summarise all blocks on the workers; see `summarize_block`."""
     rows: Sequence[np.ndarray | None] = [None] * len(sources) if counted is None else counted
     out: dict[int, BlockSummary] = {}
-    for _ in range(MAX_ROUNDS):
+    for _ in range(TRANSFER.max_rounds):
         futures = {
             k: client.submit(summarize_block, k, scattered(client, source), rows[k], pure=False)
             for k, source in enumerate(sources)

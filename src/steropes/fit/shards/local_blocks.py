@@ -8,14 +8,12 @@ import weakref
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..fit_policy import TRANSFER
 from .block_sources import BlockRecipe
 from .mapped_design import MappedDesign, write_design
 from .row_block import RowBlock
 
 __all__ = ["LocalBlocks"]
-
-# The default memory for columns of the working set if blocks are in files.
-MAX_ACTIVE_BYTES = 2e9
 
 
 class LocalBlocks:
@@ -42,7 +40,7 @@ class LocalBlocks:
         self.rows = rows
         self._maps: list[MappedDesign | None] = []
         self._blocks: list[RowBlock] = []
-        self._allowed = (MAX_ACTIVE_BYTES if memory is None else memory) / len(recipes)
+        self._allowed = (TRANSFER.max_active_bytes if memory is None else memory) / len(recipes)
         if folder is None:
             for recipe in recipes:
                 self._maps.append(None)

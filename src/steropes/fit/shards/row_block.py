@@ -16,12 +16,10 @@ from ...likelihoods.cumulative import ShardLevels
 from ...likelihoods.shard_risk_sets import ShardRiskSets
 from ...solve.data_term import LevelShard, LocalShard, RiskShard, WorkingColumns
 from ...solve.data_term.sharded.shard_messages import Answer, Request
+from ..fit_policy import TRANSFER
 from .symmetric_packing import pack_symmetric
 
 __all__ = ["BlockDataMissing", "RowBlock"]
-
-# The number of column sets of which a block keeps the rows.
-MAX_COLUMN_SETS = 2
 
 
 class BlockDataMissing(KeyError):
@@ -122,7 +120,7 @@ class RowBlock:
             )
             active.set_columns(chosen)
             self._active[key] = active
-            while len(self._active) > MAX_COLUMN_SETS:
+            while len(self._active) > TRANSFER.max_column_sets:
                 del self._active[next(iter(self._active))]
         rows = self._active[key].rows
         assert rows.layout == "rows"  # columns of a plain design

@@ -15,6 +15,7 @@ from ...design.column_checks import refuse_extreme
 from ...design.common_scale import Moments, pooled
 from ...design.memory_estimate import Columns, Estimated
 from ...errors import DataError
+from ..fit_policy import TRANSFER
 from .block_sources import (
     BlockRecipe,
     BlockSummary,
@@ -29,9 +30,6 @@ from .protocols import Blocks
 from .sharded_rows import ShardedRows, split_by_block
 
 __all__ = ["ShardedDesign"]
-
-# The default number of rows of a block.
-ROWS_PER_BLOCK = 250_000
 
 
 @dataclass
@@ -154,7 +152,7 @@ class ShardedDesign(Estimated):
         *,
         columns: Sequence[str] | None = None,
         exclude: Sequence[str] = (),
-        rows: int = ROWS_PER_BLOCK,
+        rows: int = TRANSFER.rows_per_block,
         client: Any = None,
         folder: str | Path | None = None,
         memory: float | None = None,

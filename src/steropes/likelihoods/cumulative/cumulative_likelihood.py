@@ -12,6 +12,7 @@ import numpy as np
 
 from ...backends.protocols import Backend
 from ..curvature import ProfiledCurvature
+from ..likelihood_policy import LEVELS
 from ..nuisance import Nuisance, NuisancePoint
 from ..nuisance_hessian import Block
 from ..nuisance_likelihood import NuisanceLikelihood, gone
@@ -29,15 +30,6 @@ from .outcome_levels import Levels, find_levels, place
 from .shard_levels import ShardedLevels
 
 __all__ = ["CumulativeLikelihood", "LevelsWithMass", "PointOnLevels"]
-
-# The width of a level, in units of the thresholds, below which a shrinking level is dropped.
-EMPTY = 1e-5
-# The share of its width that a level must lose in a step to count as shrinking.
-SHRINKS = 0.3
-# The assumed maximum size of a working set.
-WORKING = 1000
-# The maximum number of times that dropped levels may be restored.
-ROUNDS = 100
 
 
 class CumulativeLikelihood(NuisanceLikelihood):
@@ -71,7 +63,7 @@ class CumulativeLikelihood(NuisanceLikelihood):
 
     def shard_thresholds(self, cuts: np.ndarray, columns: int) -> ShardedLevels | None:
         """See `NuisanceLikelihood.shard_thresholds`."""
-        numbers = (self.levels.M - 1) * min(columns, WORKING) * (len(cuts) - 1)
+        numbers = (self.levels.M - 1) * min(columns, LEVELS.assumed_working_set) * (len(cuts) - 1)
         if self.y.upper is not None or not self.convex or numbers > 2 * self.n:
             return None
         return ShardedLevels(self, cuts)
@@ -152,8 +144,10 @@ class LevelsWithMass(Nuisance):
         new = self.thresholds.moved(direction, t)
         shrunk = None
         if self.loose is not None:
-            shrinks = np.diff(direction, prepend=0.0) < -SHRINKS * self.thresholds.delta
-            shrunk = shrinks & (new.delta < EMPTY) & self.loose[self.keep][:-1]
+            shrinks = (
+                np.diff(direction, prepend=0.0) < -LEVELS.shrinking_share * self.thresholds.delta
+            )
+            shrunk = shrinks & (new.delta < LEVELS.empty_width) & self.loose[self.keep][:-1]
             shrunk[0] = False
         return replace(self, thresholds=new, shrunk=shrunk)
 
@@ -177,7 +171,7 @@ class LevelsWithMass(Nuisance):
 
     def readmitted(self, eta: np.ndarray, tol: float) -> LevelsWithMass | None:
         """See `Nuisance.readmitted`."""
-        if self.keep.all() or self.rounds >= ROUNDS:
+        if self.keep.all() or self.rounds >= LEVELS.max_restorations:
             return None
         at = self.likelihood.place[self.whole.order]
         everything = CumulativeRows(self.whole, self.rows.link, self._weights(), self.rows.backend)

@@ -10,15 +10,13 @@ from scipy import special
 from ...backends.cpu import tridiagonal
 from ...backends.protocols import Backend
 from ..curvature import ProfiledCurvature
+from ..likelihood_policy import CHUNK_SIZES
 from ..nuisance_hessian import Block, Chain, SparseBlock
 from .cumulative_kernels import rows_all, rows_loss
 from .link_functions import CODES
 from .outcome_levels import Levels
 
 __all__ = ["CumulativeRows", "Evaluation", "Thresholds", "quantile_function"]
-
-# The rows of a chunk, fixed so that no sum depends on the number of threads.
-ROWS = 16384
 
 
 def quantile_function(link: str, p: np.ndarray) -> np.ndarray:
@@ -198,7 +196,7 @@ class CumulativeRows:
 
     def _chunks(self) -> list[tuple[int, int]]:
         """Split the rows into chunks of fixed size."""
-        return [(i, min(i + ROWS, self.n)) for i in range(0, self.n, ROWS)]
+        return [(i, min(i + CHUNK_SIZES.rows, self.n)) for i in range(0, self.n, CHUNK_SIZES.rows)]
 
 
 def _log_share(a: np.ndarray, b: np.ndarray) -> np.ndarray:

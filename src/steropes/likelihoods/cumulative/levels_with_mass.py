@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..likelihood_policy import LEVELS
 from .cumulative_rows import Thresholds
 from .outcome_levels import Levels
 
@@ -21,9 +22,6 @@ __all__ = [
     "restrict_levels",
     "transfer_thresholds",
 ]
-
-# Derivatives below this multiple of √Σw are zero.
-LEAST = 1e-7
 
 
 def always_with_mass(levels: Levels) -> np.ndarray:
@@ -73,7 +71,7 @@ def levels_to_restore(keep: np.ndarray, g: np.ndarray, weight_sum: float, tol: f
     """
     out = np.zeros(len(keep), bool)
     run = np.cumsum(keep)[:-1]
-    limit = max(tol, LEAST) * np.sqrt(weight_sum)
+    limit = max(tol, LEVELS.zero_derivative) * np.sqrt(weight_sum)
     for block in np.unique(run[~keep[:-1]]):
         at = np.flatnonzero(run == block)
         # Lowering the first thresholds of the run opens the level after them.

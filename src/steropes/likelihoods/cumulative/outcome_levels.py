@@ -12,12 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...errors import DataError
+from ..likelihood_policy import LEVELS
 from .censored_outcome import Interval
 
-__all__ = ["GROUPS", "Levels", "find_levels", "fold_label", "place"]
-
-# The number of quantile groups of the outcome that are balanced over folds.
-GROUPS = 20
+__all__ = ["Levels", "find_levels", "fold_label", "place"]
 
 
 @dataclass
@@ -74,7 +72,7 @@ def find_levels(y: Interval, used: np.ndarray) -> Levels:
 def fold_label(levels: Levels, n: int) -> np.ndarray:
     """Assign each of n rows of X to a quantile group of the outcome, for balanced folds."""
     label = np.zeros(n, np.int64)
-    label[levels.order] = np.arange(len(levels.order)) * GROUPS // len(levels.order)
+    label[levels.order] = np.arange(len(levels.order)) * LEVELS.fold_groups // len(levels.order)
     return label
 
 
