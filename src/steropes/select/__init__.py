@@ -1,4 +1,4 @@
-"""Choosing the prior's variance by cross-validation, or by information criteria."""
+"""Selection of the prior's variance by cross-validation or by information criteria."""
 
 from .criteria import InformationCriterion, Measured
 from .crossvalidation import CrossValidation

@@ -1,4 +1,4 @@
-"""Priors that differ in more than the variance of the path: each has its own, on the same folds."""
+"""Comparison of priors that differ in other settings, each along its own path of variances."""
 
 from __future__ import annotations
 
@@ -6,31 +6,33 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise, product
 from numbers import Real
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ..errors import DataError
+from ..fit import Problem
 from ..priors import Prior
+from .protocols import VarianceChooser
 from .search import Selection, best_of
 
 __all__ = ["check_compared", "choose_among"]
 
-# A prior to compare, and what the table says of it.
-Candidate = tuple[Prior | None, dict[str, Any]]
+# A prior to compare, and its entries in the table of results.
+Candidate = tuple[Prior | None, dict[str, object]]
 
 
-def choose_among(chooser: Any, problem: Any, choose: Callable[[Any, bool], Selection]) -> Selection:
-    """Choose the prior of a problem, and its variance.
+def choose_among(
+    chooser: VarianceChooser, problem: Problem, choose: Callable[[Problem, bool], Selection]
+) -> Selection:
+    """Choose the prior of a problem and its variance.
 
     Parameters
     ----------
     chooser : CrossValidation or InformationCriterion
-        Its ``search`` and ``compare``.
-    problem : steropes.fit.Problem
+    problem : Problem
     choose : callable
-        Takes a problem, and whether its prior is the only one, and finds the best variance.
+        Takes a problem and whether its prior is the only candidate, and finds the best variance.
     """
     prior = problem.prior
     if prior is not None and prior.adaptive and isinstance(chooser.search, str):
@@ -38,31 +40,31 @@ def choose_among(chooser: Any, problem: Any, choose: Callable[[Any, bool], Selec
             f"A {type(prior).__name__} prior has no path of variances to walk: list those to try "
             f"in {type(chooser).__name__}(search=[…])."
         )
-    found: list[tuple[Selection, dict[str, Any]]] = []
+    found: list[tuple[Selection, dict[str, object]]] = []
     candidates = _candidates(prior, chooser.compare)
-    for one, said in candidates:
-        path = None if one is None else one.for_comparison(said)
+    for one, entries in candidates:
+        path = None if one is None else one.for_comparison(entries)
         selection = choose(replace(problem, prior=path), len(candidates) == 1)
-        if one is not None:  # of the class that the user knows
+        if one is not None:  # Of the class that the user gave.
             selection = replace(selection, prior=replace(one, **selection.prior.get_params()))
-        found.append((selection, said))
+        found.append((selection, entries))
     if len(found) == 1:
         return found[0][0]
     tables = []
-    for selection, said in found:
+    for selection, entries in found:
         table = selection.results.copy()
-        for at, (name, value) in enumerate(said.items()):
+        for at, (name, value) in enumerate(entries.items()):
             table.insert(at, f"prior__{name}" if name in table else name, value)
         tables.append(table)
     best = best_of(np.array([selection.score for selection, _ in found]))
-    columns = max(tables, key=lambda table: table.shape[1]).columns  # some may have slopes
+    columns = max(tables, key=lambda table: table.shape[1]).columns  # Some tables include slopes.
     return replace(found[best][0], results=pd.concat(tables, ignore_index=True)[columns])
 
 
 def _candidates(
-    prior: Prior | None, compare: Mapping[str, Sequence[Any]] | None
+    prior: Prior | None, compare: Mapping[str, Sequence[object]] | None
 ) -> list[Candidate]:
-    """All combinations of what is compared, and of what the prior itself leaves open."""
+    """Return all combinations of the compared settings and of the prior's own alternatives."""
     if prior is None:
         return [(None, {})]
     names = [] if compare is None else list(compare)
@@ -76,22 +78,22 @@ def _candidates(
     _refuse_moved(prior, compare)
     out: list[Candidate] = []
     for places in product(*([range(len(compare[n])) for n in names] if compare else [])):
-        changed: dict[str, Any] = {}
-        said: dict[str, Any] = {}
+        changed: dict[str, object] = {}
+        entries: dict[str, object] = {}
         for name, place in zip(names, places, strict=True):
             assert compare is not None
             changed[name] = value = compare[name][place]
-            said[name] = value if isinstance(value, Real | str) else place
+            entries[name] = value if isinstance(value, Real | str) else place
         one = replace(prior, **changed)
         for each in one.candidates():
             setting = str(one.multi_valued)
             own = {} if each is one else {setting: getattr(each, setting)}
-            out.append((each, {**said, **own}))
+            out.append((each, {**entries, **own}))
     return out
 
 
-def _refuse_moved(prior: Prior, compare: Mapping[str, Sequence[Any]] | None) -> None:
-    """Refuse to compare what the path moves itself."""
+def _refuse_moved(prior: Prior, compare: Mapping[str, Sequence[object]] | None) -> None:
+    """Reject settings that the path of variances changes itself."""
     for name, values in (compare or {}).items():
         unit = [replace(prior, **{name: value}).with_variance(1.0).get_params() for value in values]
         for before, after in pairwise(unit):
@@ -102,14 +104,15 @@ def _refuse_moved(prior: Prior, compare: Mapping[str, Sequence[Any]] | None) -> 
                 )
 
 
-def _same(a: Any, b: Any) -> bool:
+def _same(a: object, b: object) -> bool:
+    """Return whether two values of a setting are equal."""
     if isinstance(a, Mapping) or isinstance(b, Mapping):
         return bool(a == b)
-    return np.shape(a) == np.shape(b) and bool(np.all(np.asarray(a) == np.asarray(b)))
+    return bool(np.array_equal(np.asarray(a), np.asarray(b)))
 
 
-def check_compared(compare: Any) -> None:
-    """Refuse what is no mapping of names to sequences."""
+def check_compared(compare: object) -> None:
+    """Reject a comparison that does not map names to sequences."""
     if compare is None:
         return
     if not isinstance(compare, Mapping) or not compare:

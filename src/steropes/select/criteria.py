@@ -1,4 +1,4 @@
-"""Choosing the prior's variance by an information criterion: the full data alone, no folds."""
+"""Selection of the prior's variance by an information criterion of the full data."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KINDS = ("aic", "bic", "ebic")
 
 @dataclass(frozen=True)
 class Measured:
-    """What a criterion is made of, at a fit.
+    """The parts of a criterion at a fit.
 
     Attributes
     ----------
@@ -37,9 +37,9 @@ class Measured:
     df : float
         Effective number of parameters.
     chosen : float
-        How many of those are of columns that the prior chooses from.
+        Number of these that belong to penalised columns.
     n : float
-        Observations.
+        Number of observations.
     """
 
     log_likelihood: float
@@ -55,27 +55,27 @@ Measure = Callable[[Problem, Fit], Measured]
 class InformationCriterion:
     """Choose the variance of a prior by an information criterion, in place of cross-validation.
 
-    Given to an estimator as ``cv``. It costs one path of fits of the full data. Along the path
+    Passed to an estimator as ``cv``. It costs one path of fits of the full data. Along the path
 
         AIC = −2 ℓ + 2 df,   BIC = −2 ℓ + log(n) df,
         EBIC = BIC + 2 γ log (p choose k),
 
-    with the degrees of freedom of the lasso, the coefficients that are not zero (Zou, Hastie and
-    Tibshirani 2007), or of a ridge, tr[(H + κ)⁻¹ H]; n as in ``bic_``; of p columns under the
-    prior k are in. The smallest criterion is chosen.
+    with the degrees of freedom of the lasso, the number of nonzero coefficients (Zou, Hastie and
+    Tibshirani 2007), or of a ridge, tr[(H + κ)⁻¹ H]; n as in ``bic_``; and k nonzero coefficients
+    of the p columns under the prior. The variance with the smallest criterion is chosen.
 
     Parameters
     ----------
     kind : {"aic", "bic", "ebic"}
-        AIC predicts, and keeps too many columns where there are many to choose from; BIC finds
-        few true ones among some; EBIC among very many.
+        AIC is meant for prediction and keeps too many of many columns. BIC finds the few relevant
+        ones among some columns, EBIC among very many.
     gamma : float
-        Of EBIC, from 0 (BIC) to 1; default 0.5, with which false columns stay out in the end as
-        long as p grows slower than n (Chen and Chen 2008, Theorem 1).
+        Parameter of EBIC, from 0 (BIC) to 1. With the default of 0.5, irrelevant columns are
+        excluded asymptotically if p grows more slowly than n (Chen and Chen 2008, Theorem 1).
     search : "auto" or sequence of float
-        Variances to try. ``"auto"`` walks from the variance at which the first coefficient
-        leaves zero until the criterion has risen for five steps, and then looks more closely
-        around the smallest.
+        Variances to try. ``"auto"`` starts at the variance at which the first coefficient leaves
+        zero, continues until the criterion has risen for five steps, and then refines around the
+        smallest.
     compare : mapping of names to sequences, optional
         As in `CrossValidation`.
 
@@ -199,7 +199,7 @@ class CriterionPath(VariancePath):
         self.penalised = (l1 > 0) | (l2 > 0)
 
     def chosen(self) -> Selection:
-        """The variance with the smallest criterion."""
+        """Find the variance with the smallest criterion."""
         selection = self.search()
         self.full.start_at(selection.beta[:, None])
         selection.batch = self.full
@@ -225,7 +225,7 @@ class CriterionPath(VariancePath):
         return beta, int(np.count_nonzero(beta[self.penalised])), np.array([score])
 
     def walk(self) -> None:
-        """From the first nonzero coefficient until the criterion has risen for some steps."""
+        """Evaluate variances from the first one until the criterion has risen for some steps."""
         v = self.first()
         for _ in range(self.policy.criterion_max_variances):
             self.score(readable(v))
@@ -236,11 +236,11 @@ class CriterionPath(VariancePath):
                 len(mean) > self.policy.criterion_flat_steps
                 and np.ptp(mean[-self.policy.criterion_past :]) < self.policy.criterion_flat
             ):
-                return  # it rises, or the prior no longer matters
+                return  # The criterion rises, or the prior no longer matters.
             v *= self.policy.step_ratio
 
     def refine(self) -> None:
-        """Look more closely on both sides of the smallest criterion."""
+        """Divide the steps on both sides of the smallest criterion."""
         table = self.table()
         x = np.log(table["variance"].to_numpy())
         best = best_of(table["mean"].to_numpy())
@@ -253,7 +253,7 @@ class CriterionPath(VariancePath):
                     self.score(readable(float(np.exp((1 - share) * x[best] + share * x[other]))))
 
     def table(self) -> pd.DataFrame:
-        """One row a variance, in increasing order."""
+        """Return one row for each variance, in increasing order."""
         table = super().table()[["variance", "mean", "nonzero"]]
         found = [self.measured[v] for v in table["variance"]]
         table.insert(1, "criterion", -2.0 * table["mean"])

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..errors import DataError
+from ..fit import Problem
 from .candidates import check_compared, choose_among
 from .cyclops import CyclopsSearch
 from .folds import Seed, random_generator
@@ -20,74 +21,73 @@ __all__ = ["CrossValidation", "check_search"]
 
 @dataclass(frozen=True)
 class CrossValidation:
-    """How to choose the variance of a prior.
+    """Choose the variance of a prior by cross-validation.
 
     Parameters
     ----------
     folds : int, or sequence of (train, test) pairs of row numbers
-        Parts that the rows (or strata, where the likelihood conditions on them) are cut into,
-        with the outcome spread evenly (a row whose weight is zero is in none); or the splits of a
-        scikit-learn splitter, whose train rows must be all that are not test rows. No part may
-        list a row twice; rows that no split tests cause a warning.
+        Number of parts into which the rows are divided (or the strata, if the likelihood
+        conditions on them), with the outcome distributed evenly. Rows with a weight of zero belong
+        to no part. Alternatively the splits of a scikit-learn splitter, in which all rows that are
+        not test rows must be training rows. No part may list a row twice, and rows that no split
+        tests cause a warning.
     repeats : int
-        Times that the rows are cut anew.
+        Number of times that the rows are divided.
     search : "auto", sequence of float, or CyclopsSearch
-        Variances to try. ``"auto"`` walks a path from the variance at which the first
-        coefficient leaves zero to beyond the best one and then refines around the best until
-        the score is flat to 0.01 standard errors. With more than 200 nonzero coefficients each
-        variance costs much more than the one before; there the score's slope is found too, by
-        how the folds' optima move with the variance (Bertrand and others 2022), and the walk goes
-        no farther than to the top. Of a lasso on large data the full data alone tell nearly
-        where that is: where a coefficient that joins gains no more than it costs (Zou and others
-        2007). Then folds are fitted at the first variance, and around that place; give variances
-        for scores along the whole path. Of variances whose scores are equal within
-        rounding the smallest is chosen. `CyclopsSearch` is the R predecessor's search.
+        Variances to try. ``"auto"`` follows a path from the variance at which the first
+        coefficient leaves zero to beyond the best one, and then refines around the best until the
+        score is flat to 0.01 standard errors. With more than 200 nonzero coefficients each
+        variance costs much more than the one before. The search then also computes the slope of
+        the score from the derivative of the folds' optima (Bertrand and others 2022) and goes no
+        farther than to the maximum. With a lasso on large data, the full data predict its place:
+        where a further coefficient gains no more than it costs (Zou and others 2007). Folds are
+        then fitted only at the first variance and around that place; list variances to obtain
+        scores along the whole path. Of variances with equal scores up to rounding, the smallest is
+        chosen. `CyclopsSearch` is the search of the R package Cyclops.
     rule : {"best", "one_standard_error"}
         ``"best"``: the variance with the best mean score (the default). ``"one_standard_error"``:
-        the smallest whose mean score is within one standard error of the best, a simpler model
-        that is about as good (Breiman and others 1984, §3.4.3); ``search="auto"`` looks for it to
-        a tenth in log variance. The standard error is that of the folds of one repeat, √repeats
-        times the column ``se``: repeats say nothing new of other data.
+        the smallest variance with a mean score within one standard error of the best, a simpler
+        model that is about as good (Breiman and others 1984, §3.4.3); ``search="auto"`` locates it
+        to a tenth in log variance. The standard error is that of the folds of one repeat, √repeats
+        times the column ``se``, because repeats add no information about other data.
     scoring : {"held_out", "difference"}
-        ``"held_out"``: the log-likelihood of the held-out rows by themselves, which for every
-        family is a proper score of new data and for Cox's model their own partial likelihood
-        (what Cyclops uses; the default). ``"difference"``: the full data's log-likelihood minus
-        the training rows' (Verweij and van Houwelingen 1993), which for Cox's model compares
-        held-out events with all rows at risk and is less noisy when a fold has few events. For
-        models whose log-likelihood is a sum over rows the two are the same. Constants are in both,
-        as −log y! of counts: no variance changes them, but ``se`` is not that of predictions
-        without them. Matched sets of which one row is there say nothing, whatever its weight.
-        Training rows without an event that could have been another row's are refused, and
-        held-out ones where no fold has one.
+        ``"held_out"``: the log-likelihood of the held-out rows alone, which is a proper score for
+        every family. For Cox's model it is their own partial likelihood, as in Cyclops. This is the
+        default. ``"difference"``: the log-likelihood of the full data minus that of the training
+        rows (Verweij and van Houwelingen 1993). For Cox's model it compares held-out events with
+        all rows at risk and is less noisy if a fold has few events. The two are equal if the
+        log-likelihood is a sum over rows. Both include constants such as −log y! of counts, which
+        do not depend on the variance but contribute to ``se``. Matched sets with a single row
+        contribute nothing. Training rows without an event that could have been another row's are
+        rejected, and so are held-out rows if no fold has such an event.
     groups : (n,) labels, optional
         Rows with the same label are in one fold: all rows of a person, a family or a site. With
         strata that stay whole, a group and a stratum that share rows stay together.
     stratify : bool or (n,) labels
-        Classes that are spread evenly over the folds: True (the default) the outcome's, as the
-        family has them, False none, or labels of your own, such as site and outcome. A group of
-        several classes counts as the rarest of yours, or has the event.
+        Classes that are distributed evenly over the folds: those of the outcome (True, the
+        default), none (False), or labels such as site and outcome. A group with several classes
+        counts as the rarest of the labels, or as having the event.
     compare : mapping of names to sequences, optional
-        Other settings of the prior to choose, by name, each from a few: all combinations are
-        compared on the same folds, each along its own path of variances.
-        ``{"normal_variance": [0.1, 1, 10]}`` of an `ElasticNet` chooses both of its variances:
-        the path moves that of the Laplace part alone then;
-        ``{"variance": [a, b]}`` with arrays or mappings compares the relative variances of
-        groups of columns. ``cv_results_`` has a column for each (``prior__variance`` where there
-        is one of the name), with the place in the sequence where an entry is no number or text.
+        Other settings of the prior to choose, by name, each from a few values. All combinations
+        are compared on the same folds, each along its own path of variances.
+        ``{"normal_variance": [0.1, 1, 10]}`` of an `ElasticNet` chooses both of its variances, as
+        the path then changes that of the Laplace part alone. ``{"variance": [a, b]}`` with arrays
+        or mappings compares relative variances of groups of columns. ``cv_results_`` has a column
+        for each setting (``prior__variance`` for ``variance``), with the position in the sequence
+        unless the value is a number or text.
     random_state : int, numpy Generator or None
-        Seed of the cuts. None takes the estimator's ``random_state``, and draws new folds in
-        each fit where that is None too.
+        Seed of the divisions. None uses the estimator's ``random_state``; if that is None too,
+        each fit draws new folds.
     memory : float
-        Bytes that the states of the replicates may take together; replicates beyond that are
-        worked on in turn.
+        Bytes that the states of the replicates may take together; further replicates are fitted in
+        turn.
     tol : float
-        Largest KKT violation, in units of λ, of the folds' fits; ten times that where more than
-        500 coefficients are nonzero, and thirty times with more than 700 and twenty rows for
-        each of them, but no more than a tenth of λ: λ is small there, and what is left undone
-        moved mean scores near the best by less than a hundredth of their standard error where that
-        was measured, and by a thirtieth in a linear model with nearly as many nonzero coefficients
-        as rows. Data of few rows and columns are fitted more exactly. The final fit uses the
-        estimator's own ``tol``.
+        Largest KKT violation, in units of λ, of the folds' fits. It is ten times as large with more
+        than 500 nonzero coefficients, and thirty times with more than 700 and twenty rows for each,
+        but at most a tenth of λ, because λ is small then. In measurements this changed mean scores
+        near the best by less than a hundredth of their standard error, and by a thirtieth in a
+        linear model with nearly as many nonzero coefficients as rows. Small data are fitted more
+        exactly. The final fit uses the estimator's own ``tol``.
 
     See Also
     --------
@@ -164,7 +164,7 @@ class CrossValidation:
             raise DataError("CyclopsSearch has a rule of its own; leave rule='best'.")
         check_compared(self.compare)
 
-    def run(self, problem: Any, progress: Progress | None = None) -> Selection:
+    def run(self, problem: Problem, progress: Progress | None = None) -> Selection:
         """Evaluate variances; estimators call this method.
 
         Parameters
@@ -189,8 +189,8 @@ class CrossValidation:
         self.check()
         fixed: list[CrossValidation] = []
 
-        def each(part: Any, alone: bool) -> Selection:
-            if not alone and not fixed:  # one seed for all: a generator would cut other folds
+        def each(part: Problem, alone: bool) -> Selection:
+            if not alone and not fixed:  # A generator would draw other folds for each candidate.
                 seed = int(random_generator(self.random_state).integers(2**63))
                 fixed.append(replace(self, random_state=seed))
             return choose(self if alone else fixed[0], part, progress)
@@ -198,7 +198,7 @@ class CrossValidation:
         return choose_among(self, problem, each)
 
 
-def check_search(search: Any) -> None:
+def check_search(search: str | Sequence[float] | np.ndarray | CyclopsSearch) -> None:
     """Reject a search that does not determine which variances to try."""
     if isinstance(search, CyclopsSearch):
         search.check()
@@ -214,5 +214,6 @@ def check_search(search: Any) -> None:
             raise DataError("search must be a non-empty sequence of positive, finite variances.")
 
 
-def _whole(x: Any, least: int) -> bool:
-    return not isinstance(x, bool) and np.isfinite(x) and x == int(x) and x >= least
+def _whole(x: float, least: int) -> bool:
+    """Return whether a number is whole and not too small."""
+    return not isinstance(x, bool) and bool(np.isfinite(x)) and x == int(x) and x >= least

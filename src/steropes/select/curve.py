@@ -1,7 +1,7 @@
-"""What the scores that are there say of the others: where a walk goes next, and a search's gain.
+"""Curves through scores: the next step of a walk, and the gain of a finer search.
 
-Scores are a function of log variance, nearly parabolic around the best. Of some variances the
-slope of that function is known too.
+Scores are a function of log variance that is nearly parabolic around its maximum. At some variances
+the slope of that function is known, too.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from .path_policy import DEFAULT, PathPolicy
 
 __all__ = ["near", "next_step", "passed", "promise", "toward"]
 
-INSIDE = 200  # places between two scores, or three, where the curves are looked at
+INSIDE = 200  # Number of places between scores at which curves are evaluated.
 
 
 def next_step(
     x: np.ndarray, y: np.ndarray, slope: np.ndarray, se: float, policy: PathPolicy = DEFAULT
 ) -> float:
-    """How far from the last variance the walk goes on, in log: a step, two, part of one, or none.
+    """Return the distance from the last variance to the next, in log, or zero at the end.
 
-    Each variance is dearer than all before. Where the scores are below the top and rise about as
-    much as they did, two steps are one. Where a parabola through the last ones is past its top by a
-    clear drop after half a step, no more is needed. Where the slope at the last is known, curves
-    tell where the top is before it is passed: the walk goes to the cubic's, the nearest to the true
-    ones, and ends where no more is to be had. Of two scores close to each other, whose difference
-    is next to what folds' tolerances leave, the slopes alone tell.
+    Each variance costs more than the one before. Two steps are taken at once if the scores are
+    below the maximum and keep rising, and half a step if a parabola through the last scores is then
+    clearly past its maximum. If the slope at the last score is known, the walk goes to the maximum
+    of a cubic, the most accurate of the curves, and ends if that promises no gain. Between two
+    close scores only the slopes are used, because the difference of the scores is no larger than
+    the folds' tolerance.
 
     Parameters
     ----------
@@ -72,9 +72,9 @@ def next_step(
 
 
 def toward(slope: float, bend: float, policy: PathPolicy = DEFAULT) -> float:
-    """How far the top is, in log, where a slope falls by ``bend`` as log variance grows by one.
+    """Return the distance to the maximum, in log, if a slope falls by ``bend`` per unit.
 
-    No less than a fifth of a step, and no more than a slope can tell.
+    It is at least ``policy.least_step`` and at most ``policy.slope_reach`` steps.
     """
     step = float(np.log(policy.step_ratio))
     size = np.clip(
@@ -86,7 +86,7 @@ def toward(slope: float, bend: float, policy: PathPolicy = DEFAULT) -> float:
 
 
 def near(x: np.ndarray, y: np.ndarray, policy: PathPolicy = DEFAULT) -> bool:
-    """Whether the scores alone say that the top is behind, or no more than two steps ahead."""
+    """Return whether the maximum lies behind or a few steps ahead, judging by scores alone."""
     step = np.log(policy.step_ratio)
     if len(x) < 3:
         return False
@@ -100,10 +100,10 @@ def near(x: np.ndarray, y: np.ndarray, policy: PathPolicy = DEFAULT) -> bool:
 def passed(
     x: np.ndarray, y: np.ndarray, slope: np.ndarray, se: float, policy: PathPolicy = DEFAULT
 ) -> bool:
-    """Whether the top is known to be at the last score or before it, without its own slope.
+    """Return whether the maximum is known to be at the last score or before, without its slope.
 
-    A slope costs a third of a variance, and a walk that went to the top by the slope at the one
-    before needs no other to know that it is there, or a little beyond.
+    A slope costs a third of a variance. A walk that reached the maximum by the slope at the last
+    but one score does not need another.
     """
     if not _led(x, slope, len(x) - 1, policy):
         return False
@@ -116,7 +116,7 @@ def passed(
 
 
 def _led(x: np.ndarray, slope: np.ndarray, at: int, policy: PathPolicy) -> bool:
-    """Whether a score is near to one whose slope led up to it."""
+    """Return whether a score is close to one from which a rising slope led to it."""
     return (
         at >= 2
         and slope[at - 1] > 0
@@ -127,13 +127,13 @@ def _led(x: np.ndarray, slope: np.ndarray, at: int, policy: PathPolicy) -> bool:
 def promise(
     x: np.ndarray, y: np.ndarray, slope: np.ndarray, best: int, policy: PathPolicy = DEFAULT
 ) -> tuple[float, float | None]:
-    """What a better place than the best score's may gain over it at most, and where that is.
+    """Return the largest gain over the best score that curves promise, and its place.
 
-    Where the slope there is known, curves to the next one up the slope are asked, and at the end of
-    a walk that a slope led to the best those back to where that is known; elsewhere curves
-    through the best and its neighbours: the parabola, and a cubic through the next one on either
-    side as well. Where one neighbour is much farther than the other the parabola alone has its top
-    next to the best, wherever that of the scores may be.
+    If the slope at the best score is known, the curves connect it with the next score up the slope.
+    At the end of a walk that a slope led to the best score, they go back to that slope. Otherwise
+    they are the parabola through the best score and its neighbours, and cubics through one more
+    score on either side. The parabola alone would have its maximum next to the best score if one
+    neighbour is much farther away than the other.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def promise(
     Returns
     -------
     gain : float
-        Infinite where the best has no neighbour on one side.
+        Infinite if the best score has no neighbour on one side.
     place : float or None
     """
     if np.isfinite(slope[best]):
@@ -175,12 +175,12 @@ def promise(
 def _up_the_slope(
     x: np.ndarray, y: np.ndarray, slope: np.ndarray, best: int
 ) -> tuple[float, float | None]:
-    """`promise` where the slope at the best is known."""
+    """Return `promise` for a best score with a known slope."""
     side = 1 if slope[best] > 0 else -1
     other = best + side
     if other < 0:
         return np.inf, None
-    if other == len(x):  # the walk has seen to what is ahead
+    if other == len(x):  # The walk has already decided against going on.
         return 0.0, None
     nearest = [i for i in (best, other, best - side, other + side) if 0 <= i < len(x)]
     inside = np.linspace(x[best], x[other], INSIDE + 1)[:-1]
@@ -190,7 +190,7 @@ def _up_the_slope(
 def _highest(
     curves: list[KroghInterpolator], inside: np.ndarray, y: float
 ) -> tuple[float, float | None]:
-    """What the highest of some curves has more than a score, and where."""
+    """Return the largest excess of some curves over a score, and its place."""
     values = np.array([curve(inside) for curve in curves])
     return max(
         (float(v.max() - y), float(at))
@@ -201,14 +201,14 @@ def _highest(
 def _ends(
     x: np.ndarray, y: np.ndarray, slope: np.ndarray, degrees: tuple[int, ...]
 ) -> list[KroghInterpolator]:
-    """Curves of some degrees through the last scores."""
+    """Return curves of some degrees through the last scores."""
     return [_curve(x, y, slope, range(len(x) - 1, -1, -1), degree) for degree in degrees]
 
 
 def _curve(
     x: np.ndarray, y: np.ndarray, slope: np.ndarray, order: Iterable[int], degree: int
 ) -> KroghInterpolator:
-    """The polynomial through as much as its degree takes of the scores, and slopes, in an order."""
+    """Interpolate scores and known slopes in an order, as many as the degree allows."""
     at: list[float] = []
     facts: list[float] = []
     for i in order:

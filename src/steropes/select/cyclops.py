@@ -1,43 +1,44 @@
-"""The search of the R predecessor, Cyclops: steps by a factor, then a weighted parabola."""
+"""The search of the R package Cyclops: steps by a factor, then a weighted parabola."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 
 from ..design import Design
 from ..design.column_storage import ConstantBlock, DenseBlock, SparseBlock
+from ..design.protocols import DesignLike
 from ..errors import DataError
 from ..fit import Problem
 
 __all__ = ["CyclopsSearch", "cyclops_variance", "mean_square", "next_variance", "unpublished"]
 
-GAIN = 0.01  # share of the best score that the parabola must promise
-NEAR = np.log(1.5)  # distance in log variance at which its top is where the best score is
-TURN = 1.0  # the first step is up from a variance below this
-SMALLEST = float(np.finfo(float).tiny)  # below it λ = √(2 / variance) is no number
+# The constants of the published search, as in Cyclops.
+GAIN = 0.01  # Share of the best score that the parabola must promise.
+NEAR = np.log(1.5)  # Distance in log variance at which its maximum counts as the best score.
+TURN = 1.0  # The first step goes up from smaller variances and down from others.
+SMALLEST = float(np.finfo(float).tiny)  # Below it, λ = √(2 / variance) overflows.
 
 
 @dataclass(frozen=True)
 class CyclopsSearch:
-    """The automatic search of the R package Cyclops, for studies that follow one made with it.
+    """The automatic search of the R package Cyclops, for studies that replicate its results.
 
-    From ``start`` by ``factor`` in the better direction until the best score is between two
-    others; then to the top of a parabola in log variance through all scores, weighted by the
-    inverse standard deviations of the folds' scores, until that promises less than 1 % of the
-    score or is within a factor 1.5 of the best. Its choice is the top of the last parabola, also
-    where an evaluated variance has a better score; it is evaluated here as well, so that it is
-    in ``cv_results_``. A parabola without a top, or with one beyond all numbers, ends the search
-    at the best variance so far. ``CrossValidation(search="auto")`` costs little more and is far
-    more exact.
+    The search multiplies or divides ``start`` by ``factor`` until the best score is between two
+    others. It then goes to the maximum of a parabola in log variance through all scores, weighted
+    by the inverse standard deviations of the folds' scores, until that promises less than 1 % of
+    the score or is within a factor of 1.5 of the best. The choice is the maximum of the last
+    parabola, even if an evaluated variance has a better score. It is evaluated as well, so that it
+    appears in ``cv_results_``. A parabola without a finite maximum ends the search at the best
+    variance so far. ``CrossValidation(search="auto")`` costs little more and is far more accurate.
 
-    The sizes of scores are part of these rules. As in R, those of counts are without −log y! and
-    without the number of ways in which a stratum's events can fall, those of case series without
-    the logarithms of the intervals' lengths; ``cv_results_`` has them with these constants.
+    The rules depend on the size of the scores. As in R, scores of counts exclude −log y! and the
+    number of arrangements of a stratum's events, and those of case series the logarithms of the
+    intervals' lengths. ``cv_results_`` includes these constants.
 
     Parameters
     ----------
@@ -89,12 +90,34 @@ class CyclopsSearch:
             raise DataError(f"steps must be a whole number from 1, not {self.steps!r}.")
 
 
-def _number(x: Any) -> bool:
+def _number(x: object) -> bool:
+    """Return whether an argument is a real number."""
     return isinstance(x, Real) and not isinstance(x, bool)
 
 
-def cyclops_variance(path: Any, settings: CyclopsSearch) -> float:
-    """The variance that the search ends with, evaluated.
+class ScoredPath(Protocol):
+    """A path that evaluates variances; see `steropes.select.search.VariancePath`."""
+
+    scores: dict[float, np.ndarray]
+
+    @property
+    def design(self) -> DesignLike | None:
+        """The columns whose density determines the first variance."""
+
+    @property
+    def counted(self) -> np.ndarray | None:
+        """The rows with positive weight, or None for all."""
+
+    @property
+    def unpublished(self) -> np.ndarray | float:
+        """The part of each fold's score that Cyclops omits."""
+
+    def score(self, variance: float) -> None:
+        """Evaluate a variance."""
+
+
+def cyclops_variance(path: ScoredPath, settings: CyclopsSearch) -> float:
+    """Return the variance with which the search ends, after evaluating it.
 
     Parameters
     ----------
@@ -124,13 +147,13 @@ def cyclops_variance(path: Any, settings: CyclopsSearch) -> float:
 
 
 def next_variance(tried: dict[float, tuple[float, float]], factor: float) -> tuple[bool, float]:
-    """The variance after those tried, and whether to go on from there.
+    """Return the variance after those tried, and whether to continue from there.
 
     Parameters
     ----------
     tried : dict
         Mean and standard deviation of the folds' scores of each variance, in the order in which
-        they were tried: of equal means the first is the best.
+        they were tried. The first of equal means is the best.
     factor : float
     """
     x = sorted(tried)
@@ -145,12 +168,12 @@ def next_variance(tried: dict[float, tuple[float, float]], factor: float) -> tup
         return True, best * factor
     c0, c1, c2 = _parabola(x, [tried[v] for v in x])
     if not c2 < 0:
-        return False, best  # no top
+        return False, best  # There is no maximum.
     with np.errstate(over="ignore", under="ignore"):
         top = -c1 / c2 / 2
         at = float(np.exp(top))
     if not SMALLEST <= at < np.inf:
-        return False, best  # so flat that its top is no variance
+        return False, best  # Too flat: its maximum is not a finite variance.
     value, highest = c0 - c1 * c1 / c2 / 4, tried[best][0]
     gain = (value - highest) / abs(highest) if highest else 0.0
     more = gain >= GAIN and abs(top - np.log(best)) >= NEAR
@@ -158,7 +181,7 @@ def next_variance(tried: dict[float, tuple[float, float]], factor: float) -> tup
 
 
 def _parabola(x: list[float], scores: list[tuple[float, float]]) -> np.ndarray:
-    """Coefficients of 1, log x, (log x)² by least squares with weights 1 / sd."""
+    """Fit 1, log x and (log x)² by least squares with weights 1 / sd."""
     mean, sd = np.array(scores).T
     least = sd[sd > 0].min(initial=np.inf)
     certain = 100.0 / least if least < np.inf else 1.0
@@ -168,10 +191,10 @@ def _parabola(x: list[float], scores: list[tuple[float, float]]) -> np.ndarray:
     return np.linalg.lstsq(A * root[:, None], mean * root, rcond=None)[0]
 
 
-def mean_square(design: Any, counted: np.ndarray | None = None) -> float:
-    """‖X‖² / (n p) over the columns that are not constant by construction.
+def mean_square(design: DesignLike | None, counted: np.ndarray | None = None) -> float:
+    """Compute ‖X‖² / (n p) over the columns that are not constant by construction.
 
-    Of the rows ``counted`` (n,), bool; None is all.
+    ``counted`` (n,) marks the rows to use; None means all.
     """
     if not isinstance(design, Design):
         raise DataError(
@@ -200,7 +223,7 @@ def mean_square(design: Any, counted: np.ndarray | None = None) -> float:
 def unpublished(
     problem: Problem, train: Callable[[list[int]], np.ndarray], folds: int
 ) -> np.ndarray:
-    """What of each fold's score the published search does not have, (folds,).
+    """Compute the part of each fold's score that Cyclops omits, (folds,).
 
     Parameters
     ----------

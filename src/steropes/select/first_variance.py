@@ -13,9 +13,9 @@ from .path_policy import DEFAULT
 
 __all__ = ["BELOW", "SAMPLE", "first_variance", "own_information"]
 
-ROUNDING = 1e-9  # share of a column's curvature below which it is all the free columns'
-BELOW = 1e-3  # share of the prior's curvature that the data's is where a path of ridge begins
-SAMPLE = 200  # columns whose information stands for all columns'
+ROUNDING = 1e-9  # Share of a column's curvature below which the remainder is rounding error.
+BELOW = 1e-3  # Ratio of the data's curvature to that of the prior where a path of ridges begins.
+SAMPLE = 200  # Number of columns that represent all in the median information.
 
 
 def first_variance(
@@ -24,21 +24,21 @@ def first_variance(
     gradient: Callable[[np.ndarray], np.ndarray],
     information: Callable[[np.ndarray], np.ndarray],
 ) -> float:
-    """The variance at which the first penalised coefficient leaves zero, or nearly so for ridge.
+    """Return the variance at which the first penalised coefficient leaves zero, or nearly so.
 
-    It is made of ratios of a column's data to its penalty, in one unit: neither how X is stored
-    nor the unit of a column (its variance going along) has a part in it.
+    It follows from ratios of a column's data to its penalty. It depends neither on the storage of X
+    nor on the unit of a column, if its variance has the same unit.
 
     Parameters
     ----------
     l1, l2 : (p,) arrays
         λ and κ at variance one.
     gradient : callable
-        Takes λ (p,), infinite but for the columns without penalty, fits those, and returns the
+        Takes λ (p,), infinite for all columns with a penalty, fits the others, and returns the
         gradient of the loss there, (p,), in the units of λ.
     information : callable
-        Takes numbers of columns and returns the curvature of the loss along each where
-        ``gradient`` has fitted, the columns without penalty refitted, in the units of κ.
+        Takes numbers of columns and returns the curvature of the loss along each at that fit, with
+        the columns without penalty eliminated, in the units of κ.
     """
     penalised = (l1 > 0) | (l2 > 0)
     if not penalised.any():
@@ -46,7 +46,7 @@ def first_variance(
     g = np.abs(gradient(np.where(penalised, INFINITE_PENALTY, 0.0)))
     if (l1 > 0).any():
         largest = float((g[l1 > 0] / l1[l1 > 0]).max())
-        # λ ∝ variance^(-1/2): start one step below the threshold.
+        # λ is proportional to variance^(−1/2). The path starts one step beyond the threshold.
         return DEFAULT.step_ratio / largest**2 if largest > 0 else 1.0
     columns = np.flatnonzero(penalised)
     columns = columns[np.unique(np.linspace(0, len(columns) - 1, SAMPLE).astype(int))]
@@ -57,10 +57,10 @@ def first_variance(
 def own_information(
     H: np.ndarray, free: np.ndarray, at: np.ndarray, whole: np.ndarray | None = None
 ) -> np.ndarray:
-    """Diagonal of a Hessian at some places, with the columns at ``free`` eliminated.
+    """Return a Hessian's diagonal at some places, with the columns at ``free`` eliminated.
 
-    What is left by rounding is zero: next to the diagonal, or to ``whole``, what that was before
-    anything was taken from it.
+    Remainders at the level of rounding are zero, relative to the diagonal or to ``whole``, its
+    value before terms that may cancel it were subtracted.
     """
     h = np.diag(H)[at].copy()
     if len(free):

@@ -1,15 +1,16 @@
-"""Folds that cannot be fitted: refused by name before the path, or told of after it."""
+"""Errors for folds that cannot be fitted, and warnings of fits that did not converge."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 
 from ..errors import NotConvergedWarning, SeparationError, listed
+from ..fit import Problem
 from ..likelihoods.nuisance_likelihood import NuisanceLikelihood
 from ..priors import INFINITE_PENALTY
 from ..solve.separation.identifiability import refuse_separated, refuse_unidentifiable_columns
@@ -21,21 +22,23 @@ from ..solve.separation.separating_direction import (
 
 __all__ = ["REMEDY", "ShortFits", "refuse_loose_folds"]
 
-NAMED = 8  # columns, or fits, listed in a message
+NAMED = 8  # Number of fits that a message lists.
 REMEDY = "Use fewer folds, or other ones."
 
 
-def refuse_loose_folds(problem: Any, folds: int, train: Callable[[list[int]], np.ndarray]) -> None:
-    """Raise `SeparationError` where training rows do not determine a column without penalty.
+def refuse_loose_folds(
+    problem: Problem, folds: int, train: Callable[[list[int]], np.ndarray]
+) -> None:
+    """Raise `SeparationError` if training rows do not determine a column without penalty.
 
-    A fold's score would be that of coefficients on their way to infinity: where they happen to
-    stop. All rows are looked at first, for what is wrong with them is no fold's fault.
+    The fold's score would depend on where the diverging coefficients happen to stop. All rows are
+    checked first, so that an error names a fold only if the others are not affected.
 
     Parameters
     ----------
-    problem : steropes.fit.Problem
+    problem : Problem
     folds : int
-        How many there are.
+        Number of folds.
     train : callable
         Takes numbers of folds and returns the row weights of their training rows, (n, b).
     """
@@ -52,10 +55,10 @@ def refuse_loose_folds(problem: Any, folds: int, train: Callable[[list[int]], np
             raise _separated("The likelihood", separated_column_names(problem, free, found), "")
     for k in range(folds):
         weights = train([k])[:, 0]
-        if alone:
+        if alone and problem.fold_label is not None:
             label = problem.fold_label[weights > 0]
             if len(label) and label.min() < label.max():
-                continue  # an intercept by itself is finite
+                continue  # The intercept alone is finite.
         part = replace(problem, weights=weights)
         loose = unidentifiable_columns(part, free)
         if len(loose):
@@ -67,9 +70,9 @@ def refuse_loose_folds(problem: Any, folds: int, train: Callable[[list[int]], np
 
 
 def _refuse_with_nuisance(
-    problem: Any, folds: int, train: Callable[[list[int]], np.ndarray], free: np.ndarray
+    problem: Problem, folds: int, train: Callable[[list[int]], np.ndarray], free: np.ndarray
 ) -> None:
-    """The same where α goes along: the free columns alone are fitted, and looked at there."""
+    """Check models with nuisance parameters at fits of the unpenalised columns alone."""
     if len(free) == 0:
         return
     l1 = np.full(problem.design.p, INFINITE_PENALTY)
@@ -89,6 +92,7 @@ def _refuse_with_nuisance(
 
 
 def _separated(where: str, names: list[str], remedy: str) -> SeparationError:
+    """Return the error for columns along which the likelihood never stops rising."""
     return SeparationError(
         f"{where} has no finite maximum: it keeps rising as the coefficients of "
         f"{listed(names)} go to infinity (the outcome is separated by them).{remedy} "
@@ -98,6 +102,7 @@ def _separated(where: str, names: list[str], remedy: str) -> SeparationError:
 
 
 def _undetermined(k: int, names: list[str]) -> SeparationError:
+    """Return the error for columns that a fold's training rows do not determine."""
     return SeparationError(
         f"The training rows of fold {k} do not determine the coefficients of {listed(names)}, "
         "which have no prior: constant, zero or collinear there. "
@@ -106,33 +111,41 @@ def _undetermined(k: int, names: list[str]) -> SeparationError:
     )
 
 
+class CertifiedFit(Protocol):
+    """A fit with its certificate."""
+
+    @property
+    def optimality(self) -> float:
+        """The largest violation of the optimality conditions."""
+
+
 class ShortFits:
-    """Folds' fits that stopped before their tolerance."""
+    """A record of the folds' fits that stopped before their tolerance."""
 
     def __init__(self) -> None:
         self._at: dict[float, tuple[float, list[int]]] = {}
 
     def note(
-        self, variance: float, numbers: Iterable[int], fits: Iterable[Any], tol: float
+        self, variance: float, numbers: Iterable[int], fits: Iterable[CertifiedFit], tol: float
     ) -> None:
-        """Remember which of the fits of some folds are short of a tolerance."""
+        """Record which fits of some folds have not reached a tolerance."""
         short = [k for k, fit in zip(numbers, fits, strict=True) if not fit.optimality <= tol]
         if short:
             self._at.setdefault(variance, (tol, []))[1].extend(short)
 
     def warn(self) -> None:
-        """Tell which they are, if there are any."""
+        """Warn of the recorded fits, if there are any."""
         if not self._at:
             return
-        said = [
+        fits = [
             f"fold {', '.join(map(str, folds))} at variance {variance:.3g} (to {tol:g})"
             for variance, (tol, folds) in sorted(self._at.items())
         ]
-        more = f" and at {len(said) - NAMED} more variances" if len(said) > NAMED else ""
+        more = f" and at {len(fits) - NAMED} more variances" if len(fits) > NAMED else ""
         count = sum(len(folds) for _, folds in self._at.values())
         warnings.warn(
             f"{count} of the cross-validation's fits stopped before their tolerance: "
-            f"{'; '.join(said[:NAMED])}{more}. Their scores in the table are of coefficients "
+            f"{'; '.join(fits[:NAMED])}{more}. Their scores in the table are of coefficients "
             "that are not optimal.",
             NotConvergedWarning,
             stacklevel=3,

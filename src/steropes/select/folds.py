@@ -1,4 +1,4 @@
-"""Folds as numbers of rows: classes spread evenly, whole strata and groups kept together."""
+"""Division of rows into folds, with even classes and undivided strata and groups."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..errors import DataError
+from .protocols import FoldSettings, Seed
 from .units import classes_of, units_of
 
 __all__ = [
@@ -23,21 +24,9 @@ __all__ = [
     "read_splits",
 ]
 
-# What `random_generator` takes.
-Seed: TypeAlias = (
-    int
-    | np.integer
-    | Sequence[int]
-    | np.random.SeedSequence
-    | np.random.BitGenerator
-    | np.random.Generator
-    | np.random.RandomState
-    | None
-)
-
 
 def random_generator(random_state: Seed) -> np.random.Generator:
-    """NumPy's generator for a seed, or the one given."""
+    """Return NumPy's generator for a seed, or the one given."""
     try:
         return np.random.default_rng(random_state)
     except (TypeError, ValueError) as error:
@@ -48,23 +37,24 @@ def random_generator(random_state: Seed) -> np.random.Generator:
 
 
 def cut(
-    cv: Any, label: np.ndarray | None, together: np.ndarray | None, weights: np.ndarray
+    cv: FoldSettings, label: np.ndarray | None, together: np.ndarray | None, weights: np.ndarray
 ) -> tuple[np.ndarray, list[tuple[int, int]]]:
-    """Cut the rows as a `CrossValidation` asks for.
+    """Divide the rows according to a `CrossValidation`.
 
     Parameters
     ----------
+    cv : CrossValidation
     label, together : (n,) int arrays or None
-        Of the model, as in `make_folds`; the cross-validation may have its own.
+        Those of the model, as in `make_folds`; the cross-validation may specify others.
     weights : (n,) array
-        Those of zero are of rows that are not there: the others are cut as if by themselves.
+        Rows with a weight of zero are absent; the others are divided as if they were alone.
 
     Returns
     -------
     fold : (n, repeats) int array
         The fold of each row in each repeat (or split); −1 of a row without weight.
     pairs : list of (repeat, fold)
-        The parts that are held out in turn.
+        The parts to hold out in turn.
     """
     n, there = len(weights), np.asarray(weights) > 0
     label = classes_of(cv.stratify, label, there)
@@ -88,16 +78,16 @@ def cut(
 
 @dataclass(frozen=True, eq=False)
 class TrainingRows:
-    """Row weights of folds, as `steropes.fit.Replicates` asks for them.
+    """Row weights of folds, for `steropes.fit.Replicates`.
 
-    An object of its own: a method of what holds the replicates would keep both, and all of their
-    arrays, until Python looks for cycles.
+    This is a separate object because a method of the object that holds the replicates would create
+    a reference cycle, which keeps all arrays until Python's collector runs.
 
     Parameters
     ----------
     weights : (n,) array
     fold, pairs
-        As `cut` gives them.
+        As returned by `cut`.
     """
 
     weights: np.ndarray
@@ -105,7 +95,7 @@ class TrainingRows:
     pairs: list[tuple[int, int]]
 
     def __call__(self, numbers: Sequence[int]) -> np.ndarray:
-        """Those of all rows, zero where a row is held out, (n, b)."""
+        """Return the weights of some folds, zero for held-out rows, (n, b)."""
         w = self.weights[:, None]
         held = (self.pairs[k] for k in numbers)
         return np.concatenate([w * (self.fold[:, [r]] != f) for r, f in held], axis=1)
@@ -113,12 +103,12 @@ class TrainingRows:
 
 @dataclass(frozen=True, eq=False)
 class WithAllRows:
-    """The same with one more replicate behind the folds, of all rows."""
+    """Row weights of folds followed by one more replicate with all rows."""
 
     folds: TrainingRows
 
     def __call__(self, numbers: Sequence[int]) -> np.ndarray:
-        """Those of all rows, zero where a row is held out, (n, b)."""
+        """Return the weights of some folds and of all rows, (n, b)."""
         own = [k for k in numbers if k < len(self.folds.pairs)]
         whole = np.tile(self.folds.weights[:, None], (1, len(numbers) - len(own)))
         return np.concatenate([self.folds(own), whole], axis=1)
@@ -138,9 +128,9 @@ def make_folds(
     ----------
     folds, repeats : int
     label : (n,) int array or None
-        Outcome classes to spread evenly over the folds.
+        Outcome classes to distribute evenly over the folds.
     together : (n,) int array or None
-        Codes of strata that are to stay whole in a fold.
+        Codes of strata that stay whole in a fold.
     n : int
         Number of rows.
     random_state : int, Generator or None
@@ -161,9 +151,9 @@ def make_folds(
             unit_label = np.zeros(units, np.int64)
             np.maximum.at(unit_label, together, label)
     if units < folds:
-        what = "rows" if together is None else "strata or groups"
-        raise DataError(f"{folds} folds need at least as many {what}; there are {units}.")
-    number = np.int16 if folds <= np.iinfo(np.int16).max else np.int64  # a byte or two a row
+        parts = "rows" if together is None else "strata or groups"
+        raise DataError(f"{folds} folds need at least as many {parts}; there are {units}.")
+    number = np.int16 if folds <= np.iinfo(np.int16).max else np.int64  # Saves memory.
     out = np.empty((n, repeats), number)
     for r in range(repeats):
         fold = np.empty(units, number)
@@ -173,7 +163,7 @@ def make_folds(
             start = 0
             for value in np.unique(unit_label):
                 at = np.flatnonzero(unit_label == value)
-                # Go on where the last class stopped, so that fold sizes differ by one at most.
+                # Continue where the last class ended, so that fold sizes differ by at most one.
                 fold[at[rng.permutation(len(at))]] = (np.arange(len(at)) + start) % folds
                 start += len(at)
         out[:, r] = fold if of_unit is None else fold[of_unit]
@@ -181,16 +171,16 @@ def make_folds(
 
 
 def read_splits(
-    splits: Iterable[Any], together: np.ndarray | None, there: np.ndarray
+    splits: Iterable[tuple[ArrayLike, ArrayLike]], together: np.ndarray | None, there: np.ndarray
 ) -> np.ndarray:
-    """Turn (train, test) pairs of row numbers into folds: 0 held out, 1 in training.
+    """Convert (train, test) pairs of row numbers to folds: 0 is held out, 1 is in training.
 
     Parameters
     ----------
     splits : iterable of (train, test)
         Row numbers, or masks, of all n rows.
     together : (n,) int array or None
-        Codes of strata that are to be whole.
+        Codes of strata that must be whole.
     there : (n,) bool array
         Rows that count; the others are −1.
 
@@ -199,8 +189,8 @@ def read_splits(
     (n, number of splits) int array
     """
     n, columns = len(there), []
-    for k, (train, test) in enumerate(splits):
-        train, test = (_row_numbers(rows, k, n) for rows in (train, test))
+    for k, parts in enumerate(splits):
+        train, test = (_row_numbers(rows, k, n) for rows in parts)
         if len(test) == 0:
             raise DataError(f"Split {k} has no test rows.")
         column = np.full(n, -1, np.int16)
@@ -230,7 +220,7 @@ def read_splits(
     return fold
 
 
-def _row_numbers(rows: Any, split: int, n: int) -> np.ndarray:
+def _row_numbers(rows: ArrayLike, split: int, n: int) -> np.ndarray:
     """Return one part of a split as distinct row numbers from 0 to n − 1."""
     rows = np.asarray(rows)
     if rows.dtype == bool:
@@ -252,9 +242,9 @@ def _row_numbers(rows: Any, split: int, n: int) -> np.ndarray:
 
 
 def _warn_untested(fold: np.ndarray) -> None:
-    """Warn of rows that no split scores: the choice is made for the others.
+    """Warn of rows that no split scores.
 
-    A single split is a validation set, which leaves the rest out on purpose.
+    A single split is a validation set, which leaves the others out on purpose.
     """
     if fold.shape[1] == 1:
         return

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -20,6 +19,7 @@ from .folds import TrainingRows, WithAllRows, cut
 from .path_extrapolation import Course
 from .path_policy import PathPolicy
 from .path_start import beginning, smooth_curvature
+from .protocols import FoldSettings
 from .search import Progress, Selection, VariancePath, readable, standard_error
 from .silent_folds import refuse_silent_folds
 from .tolerances import Tolerances
@@ -27,10 +27,10 @@ from .variance_prediction import Foreseen, look_ahead
 
 __all__ = ["choose"]
 
-NOTHING = 1e-13  # of the rows' weight: what is left of a score where each held-out event is alone
+NOTHING = 1e-13  # Score, relative to the rows' weight, that is rounding error.
 
 
-def choose(cv: Any, problem: Problem, progress: Progress | None) -> Selection:
+def choose(cv: FoldSettings, problem: Problem, progress: Progress | None) -> Selection:
     """Find the variance with the best cross-validated score."""
     path = FoldsPath(cv, problem, progress)
     selection = path.search()
@@ -41,16 +41,24 @@ def choose(cv: Any, problem: Problem, progress: Progress | None) -> Selection:
 
 
 class FoldsPath(VariancePath):
-    """The path of a likelihood's `Batch`: folds are replicates, up to a dozen of them together."""
+    """A path on this machine, in which folds are replicates, up to a dozen in each batch.
+
+    Parameters
+    ----------
+    cv : CrossValidation
+    problem : Problem
+    progress, policy
+        As in `VariancePath`.
+    """
 
     def __init__(
-        self, cv: Any, problem: Problem, progress: Progress | None,
+        self, cv: FoldSettings, problem: Problem, progress: Progress | None,
         policy: PathPolicy | None = None,
     ) -> None:  # fmt: skip
         super().__init__(cv, problem.prior, progress, policy)
-        self.problem, self.design = problem, problem.design
+        self.cv, self.problem, self.design = cv, problem, problem.design
         if cv.rule == "one_standard_error":
-            self.within = float(np.sqrt(cv.repeats))  # repeats say nothing new of other data
+            self.within = float(np.sqrt(cv.repeats))  # Repeats add no information on other data.
         self.selects = bool(problem.penalties(problem.prior)[0].any())
         size = problem.likelihood.n_eta, problem.design.p
         self.tolerances = Tolerances(cv.tol, self.selects, self.prior.adaptive, *size, self.policy)
@@ -79,11 +87,12 @@ class FoldsPath(VariancePath):
         weights = self.train if self.course is None else WithAllRows(self.train)
         self.folds = Replicates(problem, self.common, count, weights, cv.memory, lanes=lanes)
         self.screening = FoldScreening(problem.design.scale, self.policy)
-        # Of each variance done, coefficients of the full data and of each group of folds.
+        # Coefficients of the full data and of each group of folds at each variance.
         self.ends: dict[float, list[sparse.csc_array]] = {}
-        self.known: dict[float, sparse.csc_array] = {}  # of the full data alone, and farther
-        self.at: float | None = None  # the variance where the full data's batch is,
-        self.folds_at: float | None = None  # and where the folds' are
+        # Coefficients of the full data alone, also at variances without folds.
+        self.known: dict[float, sparse.csc_array] = {}
+        self.at: float | None = None  # The variance of the full data's batch.
+        self.folds_at: float | None = None  # The variance of the folds' batches.
         self.short = ShortFits()
         self.added_columns = (
             True  # Whether folds lately needed a column that screening had not added.
@@ -106,7 +115,10 @@ class FoldsPath(VariancePath):
     def _full_first(
         self, variance: float, prior: Prior, near: float | None
     ) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Coefficients of the full data, (p, 1), and scores by group; folds start from there."""
+        """Fit the full data first, and the folds from there.
+
+        Returns the coefficients (p, 1) of the full data and the scores of each group.
+        """
         known = _nearest(self.known, variance)
         if known is not None and known != self.at:
             self.full.start_at(self.known[known].toarray())
@@ -118,8 +130,8 @@ class FoldsPath(VariancePath):
         ends = [self.known[variance]]
 
         def start(k: int) -> np.ndarray:
-            # A fold starts as far from this full-data optimum as it was from the nearest one;
-            # what is zero in both stays zero.
+            # A fold starts as far from this full-data optimum as it was from the nearest one.
+            # Coefficients that are zero in both stay zero.
             if near is None:
                 return after
             before, known = self.ends[near][0].toarray(), self.ends[near][k + 1].toarray()
@@ -145,7 +157,7 @@ class FoldsPath(VariancePath):
             or abs(np.log(self.at / variance)) > self.policy.max_extrapolation_full
         ):
             return None
-        nonzero = self._nonzero(self.full.beta)  # looked ahead to
+        nonzero = self._nonzero(self.full.beta)  # From the prediction's fits.
         if nonzero <= self.policy.many_nonzero:
             return None
         return self.screening.after(self.full.beta, self.full.gradients()[:, 0], nonzero)
@@ -153,28 +165,28 @@ class FoldsPath(VariancePath):
     def _all_at_once(
         self, variance: float, prior: Prior, ahead: Start
     ) -> tuple[np.ndarray, list[np.ndarray]]:
-        """The same where the full data are one more replicate, and all start from what is ahead.
+        """Fit the full data as one more replicate of the folds, all from extrapolated starts.
 
-        A step of one more costs next to nothing, where one by itself costs a third of all.
+        One more replicate costs next to nothing; a separate fit costs a third of the total.
         """
         self._screen(prior, ahead)
         start, expected = ahead.beta, ahead.nonzero
         while True:
             ends: list[sparse.csc_array] = [None]
-            begin = partial(_whoever, start)
+            begin = partial(_same_start, start)
             scores = self._fit_folds(variance, prior, expected, begin, ends, None)
             start = ends[1].toarray()
             nonzero = self._nonzero(start[:, [-1]])
             if self.tolerances.folds(nonzero) >= self.tolerances.folds(expected):
                 break
-            expected = nonzero  # fewer than thought: they are solved further then
+            expected = nonzero  # Fewer than expected require a smaller tolerance.
         after = ends[1][:, [-1]]
         self.known[variance] = ends[0] = after
         self.ends[variance], self.at = ends, None
         return after.toarray(), scores
 
     def _fit_full(self, prior: Prior) -> int:
-        """Fit all rows as far as their coefficients' number asks for, and return that."""
+        """Fit all rows to a tolerance that depends on the number of coefficients; return that."""
         nonzero = self._nonzero(self.full.beta)
         while True:
             tol = self.tolerances.full(nonzero)
@@ -187,14 +199,14 @@ class FoldsPath(VariancePath):
         self, variance: float, prior: Prior, nonzero: int, start: Callable[[int], np.ndarray],
         ends: list[sparse.csc_array], g_full: np.ndarray | None,
     ) -> list[np.ndarray]:  # fmt: skip
-        """Scores of the folds, by group; where they end is put to ``ends``.
+        """Return the scores of the folds by group, and append their coefficients to ``ends``.
 
         Parameters
         ----------
         nonzero : int
-            Coefficients that are not zero, nearly.
+            Approximate number of nonzero coefficients.
         start : callable
-            As of `Replicates.solve`.
+            As in `Replicates.solve`.
         g_full : (p,) array or None
             Gradient of the full data; None if the full data are the last replicate.
         """
@@ -218,38 +230,33 @@ class FoldsPath(VariancePath):
         return scores
 
     def slope(self, variance: float) -> float | None:
-        """See `VariancePath.slope`: the folds go on a little, to first order."""
-        batches, prior = (
-            self.folds.kept,
-            self.prior.with_variance(variance * np.exp(self.policy.slope_change)),
-        )
+        """Compute the slope by a first-order step of the folds; see `VariancePath.slope`."""
+        policy, batches = self.policy, self.folds.kept
+        prior = self.prior.with_variance(variance * np.exp(policy.slope_change))
         if batches is None or variance != self.folds_at or not prior.plain:
             return None
         penalties = self.problem.separable(prior)
-        self.folds_at = None  # no longer
-        error, per = (
-            standard_error(self.scores[variance]),
-            self.policy.slope_change * len(self.pairs),
-        )
+        self.folds_at = None  # The folds leave their optima.
+        error, per = standard_error(self.scores[variance]), policy.slope_change * len(self.pairs)
         slope = apart = 0.0
         for batch in batches:
             before = self._held_out(batch)
-            enough = self.policy.slope_tolerance * error * len(before) / len(self.pairs)
+            enough = policy.slope_tolerance * error * len(before) / len(self.pairs)
             response, last, now = batch.response(*penalties), 0.0, 0.0
-            for k in range(self.policy.slope_steps):
+            for k in range(policy.slope_steps):
                 if not response.step():
                     last = now
                     break
                 last, now = now, float((self._held_out(batch) - before).sum()) / per
-                if k and abs(now - last) <= max(self.policy.slope_tolerance * abs(now), enough):
+                if k and abs(now - last) <= max(policy.slope_tolerance * abs(now), enough):
                     break
             if response.diverged:
                 return None
             slope, apart = slope + now, apart + now - last
-        if abs(apart) > self.policy.slope_accuracy * max(abs(slope), error):
+        if abs(apart) > policy.slope_accuracy * max(abs(slope), error):
             return None
-        if self.course is not None:  # whose folds are one batch
-            self.course.note_rates(variance, batches[0].beta, self.policy.slope_change)
+        if self.course is not None:  # All folds are in one batch.
+            self.course.note_rates(variance, batches[0].beta, policy.slope_change)
         return slope
 
     def first(self) -> float:
@@ -258,33 +265,24 @@ class FoldsPath(VariancePath):
         return first
 
     def foresee(self, first: float) -> Foreseen | None:
-        """See `VariancePath.foresee`; of a lasso whose best fits have hundreds of coefficients."""
+        """Predict the best variance of a lasso on large data; see `VariancePath.foresee`."""
         problem, w = self.problem, self.problem.weights
         if not (self._large and self.selects and self.prior.plain and len(self.pairs) > 1):
             return None
-        if self.within:  # a simpler model than the best is farther down
+        if self.within:  # The choice is smaller than the best variance.
             return None
 
         def fit(variance: float) -> tuple[float, int]:
             self.tell(variance, 0.0)
             variance = readable(variance)
-            solve_under_prior(
-                problem,
-                self.full,
-                self.prior.with_variance(variance),
-                tol=self.policy.ahead_tolerance,
-            )
+            prior = self.prior.with_variance(variance)
+            solve_under_prior(problem, self.full, prior, tol=self.policy.ahead_tolerance)
             beta, self.at = self.full.beta, variance
             self.known.setdefault(variance, sparse.csc_array(beta))
             return -float(self.full.term.loss[0]), self._nonzero(beta)
 
-        found = look_ahead(
-            first,
-            fit,
-            float((w * w).sum() / w.sum()),
-            self.policy.min_nonzero_for_slope,
-            self.policy,
-        )
+        cost = float((w * w).sum() / w.sum())  # Of a degree of freedom.
+        found = look_ahead(first, fit, cost, self.policy.min_nonzero_for_slope, self.policy)
         if found is None:
             return None
         trained = np.mean([self.train([k]).sum() for k in range(len(self.pairs))])
@@ -297,37 +295,39 @@ class FoldsPath(VariancePath):
         active.join(self.screening.new(len(active.W), active.inside, l1, start))
 
     def _nonzero(self, beta: np.ndarray) -> int:
+        """Count the nonzero penalised coefficients."""
         return int(np.count_nonzero(beta[self.penalised]))
 
     @property
     def _large(self) -> bool:
+        """Whether the data are large enough for predictions and joint fits."""
         return self.problem.likelihood.n_eta * self.problem.design.p > self.policy.large
 
     def _room(self, folds: int) -> bool:
-        """Whether all rows may be one more replicate beside all folds, at next to no cost."""
+        """Return whether all rows can be one more replicate of all folds at next to no cost."""
         problem, lanes = self.problem, self.problem.likelihood.backend.lanes
-        if isinstance(problem.likelihood, NuisanceLikelihood):  # parameters of each cost the same
+        if isinstance(problem.likelihood, NuisanceLikelihood):  # Each replicate costs the same.
             return False
         lasso = self.selects and self.prior.plain
         return self._large and lasso and folds <= self.policy.max_lanes and lanes(folds) > folds
 
     def _held_out(self, batch: Batch) -> np.ndarray:
-        """Log-likelihood of all held-out rows, one score a fold."""
+        """Compute the log-likelihoods of the held-out rows, one score for each fold."""
         difference = self.cv.scoring == "difference"
         scores = batch.term.left_out_score(self.problem.weights, difference)
-        return scores[: len(self.pairs)]  # all rows leave none out
+        return scores[: len(self.pairs)]  # The replicate with all rows has no score.
 
 
-def _whoever(start: np.ndarray, number: int) -> np.ndarray:
-    """Where a group of replicates starts, whatever its number."""
+def _same_start(start: np.ndarray, number: int) -> np.ndarray:
+    """Return the same start for every group of replicates."""
     return start
 
 
-def _nearest(done: dict[float, Any], variance: float) -> float | None:
-    """The variance done that is nearest to this one."""
-    return min(done, key=lambda v: abs(np.log(v / variance))) if done else None
+def _nearest(done: Iterable[float], variance: float) -> float | None:
+    """Return the evaluated variance that is nearest to this one."""
+    return min(done, key=lambda v: abs(np.log(v / variance)), default=None)
 
 
 def _together(count: int, most: int) -> int:
-    """How many folds go together: as many as may, in groups of one size."""
+    """Return how many folds form a group: as many as possible in groups of equal size."""
     return -(-count // -(-count // most))

@@ -1,4 +1,4 @@
-"""Where replicates are heading as their variance grows, from where they have been."""
+"""Extrapolation of the replicates' optima to another variance."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Course:
             del self._stops[far]
 
     def note_rates(self, variance: float, moved: np.ndarray, by: float) -> None:
-        """Take note of where optima noted before go as log variance grows ``by`` a little."""
+        """Record the rates of optima that ``moved`` as log variance grew ``by`` a little."""
         if variance in self._stops:
             stop = self._stops[variance]
             rates = sparse.csc_array((moved - stop.beta.toarray()) / by)

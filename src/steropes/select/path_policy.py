@@ -20,7 +20,8 @@ class PathPolicy:
     Attributes
     ----------
     step_ratio : float
-        Ratio of one variance of the walk to the next. Smaller steps need more fits.
+        Ratio of one variance of the walk to the next. Smaller steps need more fits, larger ones
+        more refinement.
     steps_past_best : int
         Steps beyond the best variance before the walk stops, unless the first drop is clear.
     falling_steps : int
@@ -28,7 +29,8 @@ class PathPolicy:
     flat_share : float
         Share of the range of the scores that replaces ``flat`` if there is one fold.
     flat : float
-        Standard errors of the score within which a search is content.
+        Standard errors of the score within which a search is content. With 0.02 searches took 1.5 %
+        less time.
     clear : float
         Standard errors that make a drop clear.
     half_step : float
@@ -42,6 +44,9 @@ class PathPolicy:
         The same for later steps, where the bend of the scores is known.
     double_share : float
         Share of the last gain that the second half of a double step must be expected to bring.
+        Double steps took 8.9 instead of 10.2 variances on 26 data sets, and lost 0.004 instead of
+        0.0085 standard errors of the best score on average. Three or four steps at once were no
+        gain.
     slope_reach : float
         Steps ahead within which a known slope locates the top.
     slope_within : float
@@ -85,7 +90,8 @@ class PathPolicy:
     slope_change : float
         Change of log variance from which the slope of the scores is computed.
     slope_steps : int
-        Most steps for a slope; two or three are usual.
+        Most steps for a slope; two or three are usual. Slopes before every double step were no
+        gain.
     slope_tolerance : float
         Change of the slope by a step, relative to it or to the standard error, below which the
         steps end.
@@ -93,6 +99,8 @@ class PathPolicy:
         The same above which the slope counts as unknown after the last step.
     ahead_tolerance : float
         Violation, in units of λ, to which the fits of the full data that look ahead are solved.
+        Looking ahead took 4.2 instead of 10.1 variances on 24 data sets and lost 0.0033 instead of
+        0.0027 standard errors of the best score on average.
     ahead_gain : float
         Degrees of freedom gained by a coefficient below which the best variance is extrapolated.
     ahead_slowdown : float
@@ -122,9 +130,11 @@ class PathPolicy:
         Factor of the folds' tolerance there, so that rounding decides between no variances.
     dear_factor : float
         Factor of the folds' tolerance above ``many_nonzero``, as λ is small compared with the error
-        of the score. Without looser folds `claims-cv-large` took 1.5 times as long.
+        of the score. Without looser folds `claims-cv-large` took 1.5 times as long. The same factor
+        at any size saved 8 to 19 %, but changed scores by up to 0.02 standard errors.
     dearest_factor : float
         The same above ``dearest_nonzero``, if there are ``dearest_rows`` rows for each coefficient.
+        It changed the mean scores of `claims-cv-large` by up to 0.008 standard errors.
     dearest_nonzero : int
         Nonzero coefficients above which ``dearest_factor`` applies.
     dearest_rows : int
@@ -136,7 +146,8 @@ class PathPolicy:
     adaptive_factor : float
         The same for adaptive priors, which depend on the coefficients.
     full_factor : float
-        Factor of the folds' tolerance for the full data, from which folds start.
+        Factor of the folds' tolerance for the full data, from which folds start. 0.3 and 1 were no
+        gain.
     criterion_past : int
         Steps beyond the smallest criterion: it jumps where a coefficient joins.
     criterion_refinement : int

@@ -5,17 +5,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from ..design.protocols import DesignLike
 from ..errors import DataError
 from ..priors import Prior
+from ..solve import Batch
 from . import path_policy as policies
 from .curve import near, next_step, passed, promise, toward
 from .cyclops import CyclopsSearch, cyclops_variance
 from .path_policy import PathPolicy
+from .protocols import VarianceChooser
 from .variance_prediction import Foreseen
 
 __all__ = [
@@ -27,10 +29,10 @@ __all__ = [
     "standard_error",
 ]
 
-Progress = Callable[[str, float], None]  # told what is done now, and the share of it that is
+Progress = Callable[[str, float], None]  # Takes a description and the share that is done.
 
-TIE = 1e-6  # of a score: no difference, but what rounding and the folds' tolerance leave
-SQUARES = 1e100  # a score whose square may be beyond all numbers
+TIE = 1e-6  # Relative difference of scores that rounding and the folds' tolerance may cause.
+SQUARES = 1e100  # A score above which squares may overflow.
 
 
 @dataclass
@@ -40,16 +42,17 @@ class Selection:
     Attributes
     ----------
     variance : float
+        The selected variance.
     prior : Prior
-        With that variance.
+        The prior with that variance.
     results : DataFrame
         The table of variances and scores.
     beta : (p,) array
-        The full data's solution, nearly.
+        The approximate solution on the full data.
     score : float
-        The best mean score, which priors on the same folds are compared by.
+        The best mean score, by which priors are compared on the same folds.
     batch : Batch or None
-        The full data's batch, there: a fit to the end goes on with its Hessian.
+        The full data's batch at that solution, with which the final fit continues.
     """
 
     variance: float
@@ -57,46 +60,46 @@ class Selection:
     results: pd.DataFrame
     beta: np.ndarray
     score: float
-    batch: Any = None
+    batch: Batch | None = None
 
 
 class VariancePath(ABC):
-    """Scores of variances, each solved from the nearest one done before.
+    """Scores of variances, each fitted from the nearest variance evaluated before.
 
-    A family of models says in `evaluate` how it is fitted and scored, and in `first` where the
-    path begins.
+    Subclasses implement `evaluate`, the fits and scores at a variance, and `first`, the start of
+    the path.
 
     Parameters
     ----------
-    cv : CrossValidation
+    cv : CrossValidation or InformationCriterion
     prior : Prior or None
-        Whose variance is chosen.
+        The prior with the variance to choose.
     progress : callable or None
-        Called with what is done now and the share of it that is done.
+        Called with a description of the current work and the share of it that is done.
     policy : PathPolicy, optional
         By default `steropes.select.path_policy.DEFAULT`.
     """
 
     def __init__(
-        self, cv: Any, prior: Prior | None, progress: Progress | None,
+        self, cv: VarianceChooser, prior: Prior | None, progress: Progress | None,
         policy: PathPolicy | None = None,
     ) -> None:  # fmt: skip
         if prior is None:
             raise DataError("cv needs a prior whose variance it chooses, such as Laplace().")
-        self.cv, self.prior, self.progress = cv, prior, progress
+        self.plan, self.prior, self.progress = cv.search, prior, progress
         self.policy = policies.DEFAULT if policy is None else policy
-        self.solutions: dict[float, np.ndarray] = {}  # coefficients on the full data
-        self.scores: dict[float, np.ndarray] = {}  # of the folds
+        self.solutions: dict[float, np.ndarray] = {}  # Coefficients on the full data.
+        self.scores: dict[float, np.ndarray] = {}  # Scores of the folds.
         self.nonzero: dict[float, int] = {}
-        self.slopes: dict[float, float] = {}  # of the mean score in log variance, where known
-        self.matters_to = 0.0  # a variance below which flat scores are no end of the walk
-        self.within = 0.0  # standard errors below the best within which the simplest is taken
-        self.selects = True  # whether small variances make coefficients zero
-        self.nothing = 0.0  # a fold's score so near to zero is rounding
-        # Of the published search: whose density it begins with, the rows that count,
-        self.design: Any = None
+        self.slopes: dict[float, float] = {}  # Known slopes of the mean score in log variance.
+        self.matters_to = 0.0  # A variance below which flat scores do not end the walk.
+        self.within = 0.0  # Standard errors below the best that the simplest model may lose.
+        self.selects = True  # Whether small variances make coefficients zero.
+        self.nothing = 0.0  # A fold's score up to this size is rounding error.
+        # Inputs of Cyclops' search; see `ScoredPath`.
+        self.design: DesignLike | None = None
         self.counted: np.ndarray | None = None
-        self.unpublished: Any = 0.0  # and what of each fold's score it does not have
+        self.unpublished: np.ndarray | float = 0.0
 
     @abstractmethod
     def evaluate(self, variance: float) -> tuple[np.ndarray, int, np.ndarray]:
@@ -105,26 +108,27 @@ class VariancePath(ABC):
         Returns
         -------
         beta : (p,) array
-            Of the full data.
+            Coefficients on the full data.
         nonzero : int
-            Penalised coefficients among them that are not zero.
+            Number of nonzero penalised coefficients among them.
         scores : (folds,) array
+            Held-out scores.
         """
 
     def slope(self, variance: float) -> float | None:
-        """Slope of the mean score in log variance, at the one evaluated last; None if not known."""
+        """Return the slope of the mean score at the last variance, or None if it is unknown."""
         return None
 
     @abstractmethod
     def first(self) -> float:
-        """Variance at which the path begins; see `steropes.select.first_variance`."""
+        """Return the first variance of the path; see `steropes.select.first_variance`."""
 
     def foresee(self, first: float) -> Foreseen | None:
-        """Where to go on after the first variance, with the bend of mean scores, if it is known."""
+        """Predict the best variance after the first one, if possible."""
         return None
 
     def score(self, variance: float) -> None:
-        """Evaluate a variance, if that was not done before."""
+        """Evaluate a variance that has not been evaluated before."""
         if variance not in self.scores:
             beta, self.nonzero[variance], scores = self.evaluate(variance)
             if np.isnan(scores).any():
@@ -137,8 +141,8 @@ class VariancePath(ABC):
             self.solutions[variance], self.scores[variance] = beta, scores
 
     def search(self) -> Selection:
-        """Find the best variance, by the walk, by Cyclops' search, or among those given."""
-        plan, last = self.cv.search, None
+        """Find the best variance by a walk, by Cyclops' search, or among those given."""
+        plan, last = self.plan, None
         if isinstance(plan, CyclopsSearch):
             last = cyclops_variance(self, plan)
         elif isinstance(plan, str):
@@ -156,7 +160,7 @@ class VariancePath(ABC):
         return Selection(variance, prior, table, self.solutions[variance], float(mean.max()))
 
     def _refuse_impossible(self, mean: np.ndarray) -> None:
-        """Raise where no variance has a score to be chosen by."""
+        """Raise an error if no variance has a finite mean score."""
         if np.isfinite(mean).any():
             return
         folds = np.array([np.isfinite(s) for s in self.scores.values()]).any(axis=0)
@@ -167,7 +171,7 @@ class VariancePath(ABC):
         )
 
     def _simplest(self, table: pd.DataFrame) -> int:
-        """Where the smallest variance is whose score is as good as the rule asks for."""
+        """Return the place of the smallest variance with a score that satisfies the rule."""
         mean = table["mean"].to_numpy()
         best = best_of(mean)
         if not self.within:
@@ -180,7 +184,7 @@ class VariancePath(ABC):
         return int(np.argmax(mean >= mean[best] - self.within * se))
 
     def narrow(self) -> None:
-        """Evaluate more variances where the scores leave one standard error of the best."""
+        """Refine where the scores fall below the best by more than one standard error."""
         for _ in range(self.policy.max_variances // 2 if self.within else 0):
             table = self.table()
             at = self._simplest(table)
@@ -199,7 +203,7 @@ class VariancePath(ABC):
             self.score(target)
 
     def _simplest_of_all(self, table: pd.DataFrame) -> bool:
-        """Whether variances below the smallest give the same model, without any covariate."""
+        """Return whether smaller variances give the same model, without any covariate."""
         if self.selects:
             return self.nonzero[float(table["variance"].iloc[0])] == 0
         mean, se = table["mean"].to_numpy(), table["se"].to_numpy()
@@ -213,9 +217,9 @@ class VariancePath(ABC):
             self.progress(f"variance {variance:.3g}", done)
 
     def walk(self) -> None:
-        """From the first nonzero coefficient to the best variance, or some steps beyond it.
+        """Evaluate variances from the first to the best one, or some steps beyond it.
 
-        Where the full data alone tell where that is, the walk begins a step before it.
+        If the full data predict the best variance, the walk starts near the prediction.
         """
         v = self.first()
         self.score(readable(v))
@@ -242,7 +246,7 @@ class VariancePath(ABC):
             last = mean[-self.policy.steps_past_best - 1 :]
             if len(mean) > 2 * self.policy.steps_past_best:
                 self._refuse_impossible(table["mean"].to_numpy())
-            alone = np.isnan(se)  # one fold has no standard error
+            alone = np.isnan(se)  # One fold has no standard error.
             if (
                 alone
                 and beyond >= self.policy.falling_steps
@@ -251,7 +255,7 @@ class VariancePath(ABC):
                 break
             flat = len(mean) > 2 * self.policy.steps_past_best and v >= self.matters_to
             if flat and np.ptp(last) <= _small(table, -1, self.policy):
-                break  # the prior no longer matters
+                break  # The prior no longer matters.
             x, own = np.log(table["variance"].to_numpy()), readable(v)
             if passed(x, mean, self._slopes(), se, self.policy):
                 break
@@ -260,11 +264,11 @@ class VariancePath(ABC):
             on = next_step(x, mean, self._slopes(), se, self.policy)
             if on == 0:
                 break
-            # Not of its three digits, of which a path of whole steps would drift away.
+            # The unrounded variance is used, as rounding to three digits would accumulate.
             v *= float(np.exp(on))
 
     def _ask(self, variance: float) -> float | None:
-        """The slope of the scores where the last evaluated is, if it costs less than another."""
+        """Compute the slope of the scores at a variance if it costs less than another variance."""
         if self.nonzero[variance] <= self.policy.min_nonzero_for_slope:
             return None
         slope = self.slope(variance)
@@ -274,9 +278,9 @@ class VariancePath(ABC):
         return slope
 
     def _go_to(self, ahead: float) -> bool:
-        """Go to what is foreseen after the first; whether scores there say that it is right.
+        """Evaluate the predicted variance and return whether score and slope confirm it.
 
-        Elsewhere the score is left, and the walk goes all of its way.
+        Otherwise its score is dropped and the whole path is evaluated.
         """
         if ahead in self.scores:
             return False
@@ -289,7 +293,7 @@ class VariancePath(ABC):
         return False
 
     def _go_back(self, ahead: Foreseen, slope: float | None, first: float) -> None:
-        """Go back to smaller variances, above ``first``, until scores rise with the variance."""
+        """Evaluate smaller variances, above ``first``, until scores rise with the variance."""
         v = ahead.variance
         while slope is not None and slope <= 0:
             v *= float(np.exp(toward(slope, ahead.bend, self.policy)))
@@ -299,12 +303,12 @@ class VariancePath(ABC):
             slope = self._ask(readable(v))
 
     def refine(self) -> None:
-        """Go to the top of a curve through the best scores until it promises no more.
+        """Evaluate the maximum of a curve through the best scores until it promises no gain.
 
-        The score is nearly parabolic in log variance there, so what such curves gain over the
-        best bounds what a finer search could. With the best at the upper end, and no slope known
-        there or next to it, the walk ended because the prior no longer mattered; at the lower end
-        one more step makes a bracket.
+        The score is nearly parabolic in log variance there, so the gain of such curves bounds that
+        of a finer search. If the best score is the last one and no slope is known there or next to
+        it, the walk ended because the prior no longer mattered. If it is the first one, one more
+        step brackets it.
         """
         for _ in range(self.policy.max_variances // 2):
             table = self.table()
@@ -318,13 +322,13 @@ class VariancePath(ABC):
                 if len(x) > 1 and y[0] - y[1] <= _small(table, 0, self.policy):
                     return
                 if self.nonzero[float(table["variance"].iloc[0])] == 0:
-                    return  # smaller variances give the same model, without any covariate
+                    return  # Smaller variances give the same model, without any covariate.
                 self.score(readable(float(np.exp(x[0])) / self.policy.step_ratio))
                 continue
             gain, target = promise(x, y, slope, best, self.policy)
             if gain <= _small(table, best, self.policy) or target is None:
                 return
-            if np.min(np.abs(x - target)) < 0.02:  # next to one done: halve the wider side
+            if np.min(np.abs(x - target)) < 0.02:  # Too close to a known one: halve the wider side.
                 left = x[best] - x[best - 1]
                 right = x[best + 1] - x[best] if best + 1 < len(x) else 0.0
                 if max(left, right) < 0.05:
@@ -333,11 +337,11 @@ class VariancePath(ABC):
             self.score(readable(float(np.exp(target))))
 
     def _slopes(self) -> np.ndarray:
-        """Of all variances, in increasing order, NaN where they are not known."""
+        """Return the slopes at all variances, in increasing order, NaN if unknown."""
         return np.array([self.slopes.get(v, np.nan) for v in sorted(self.scores)])
 
     def table(self) -> pd.DataFrame:
-        """One row a variance, in increasing order."""
+        """Return one row for each variance, in increasing order."""
         rows = []
         for v in sorted(self.scores):
             s = self.scores[v]
@@ -355,7 +359,7 @@ class VariancePath(ABC):
 
 
 def standard_error(s: np.ndarray) -> float:
-    """Of a mean of folds' scores; missing for one, or where a held-out row is impossible (−∞)."""
+    """Compute the standard error of the folds' mean score, NaN for one fold or scores of −∞."""
     if len(s) < 2 or not np.isfinite(s).all():
         return float("nan")
     largest = float(np.abs(s).max())
@@ -364,17 +368,15 @@ def standard_error(s: np.ndarray) -> float:
 
 
 def _small(table: pd.DataFrame, at: int, policy: PathPolicy) -> float:
-    """Difference of scores with which a search is content, at a place of its table."""
+    """Return the difference of scores that a search ignores at a place of its table."""
     se, mean = float(table["se"].iloc[at]), table["mean"].to_numpy()
-    return (
-        policy.flat * se
-        if np.isfinite(se)
-        else policy.flat_share * float(np.ptp(mean[np.isfinite(mean)]))
-    )
+    if np.isfinite(se):
+        return policy.flat * se
+    return policy.flat_share * float(np.ptp(mean[np.isfinite(mean)]))
 
 
 def _comparable(mean: np.ndarray) -> np.ndarray:
-    """Scores with −∞ (a held-out row that is impossible) as one that is worse than all others."""
+    """Replace scores of −∞ (impossible held-out rows) by one that is worse than all others."""
     known = np.isfinite(mean)
     if known.all() or not known.any():
         return mean if known.all() else np.zeros(len(mean))
@@ -383,17 +385,17 @@ def _comparable(mean: np.ndarray) -> np.ndarray:
 
 
 def best_of(mean: np.ndarray) -> int:
-    """Where the best score is, variances ascending: of scores equal up to rounding the first.
+    """Return the place of the best score, for equal scores that of the smallest variance.
 
-    Among models that predict alike the one with the smallest variance is the simplest; and
-    rounding, which differs between storages of X, decides nothing.
+    The smallest variance gives the simplest of equal models. Scores that are equal up to rounding
+    count as equal, because rounding depends on the storage of X.
     """
-    known = mean[np.isfinite(mean)]  # others are −∞, worse than all
+    known = mean[np.isfinite(mean)]  # Others are −∞.
     if len(known) == 0:
         return 0
     return int(np.argmax(mean >= known.max() - TIE * float(np.abs(known).max())))
 
 
 def readable(variance: float) -> float:
-    """Three digits: variances are for people, and rounding noise in scores must not move them."""
+    """Round a variance to three digits, which rounding errors of scores do not change."""
     return float(f"{variance:.3g}")

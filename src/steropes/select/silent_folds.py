@@ -1,42 +1,42 @@
-"""Folds that say nothing of coefficients: their scores are the same whatever the variance."""
+"""Errors for folds without information about the coefficients, whose scores are constant."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from ..errors import DataError
+from ..fit import Problem
 from ..likelihoods import Likelihood
 from ..likelihoods.nuisance_likelihood import NuisanceLikelihood
 from .fold_refusals import REMEDY
 
-__all__ = ["nothing_held_out", "nothing_to_train", "refuse_silent_folds", "says_nothing"]
+__all__ = ["is_constant", "nothing_held_out", "nothing_to_train", "refuse_silent_folds"]
 
-ROUNDING = 1e-9  # of a row's weight: a slope in its own predictor that is none
-SEED = 20  # of linear predictors at which the slopes are looked at
+ROUNDING = 1e-9  # Slope in a row's predictor, relative to its weight, that is rounding error.
+SEED = 20  # Seed of the linear predictors at which slopes are computed.
 WHAT = "no event that could have been that of another row at risk, or of the same stratum"
 
 
 def refuse_silent_folds(
-    problem: Any, folds: int, train: Callable[[list[int]], np.ndarray], alone: bool
+    problem: Problem, folds: int, train: Callable[[list[int]], np.ndarray], alone: bool
 ) -> None:
-    """Raise `DataError` where training rows, or all held-out ones, say nothing of coefficients.
+    """Raise `DataError` if training rows, or all held-out rows, carry no information.
 
     A likelihood that compares rows with one another needs an event that could have been another
-    row's. Without one in the training rows every variance has coefficients of zero; where no fold
-    holds one out every score is zero. Either way the variance would be chosen by nothing.
+    row's. If the training rows have none, all coefficients are zero at every variance; if no fold
+    holds one out, every score is zero. In both cases there would be no reason for the choice.
 
     Parameters
     ----------
     problem : steropes.fit.Problem
     folds : int
-        How many there are.
+        Number of folds.
     train : callable
         Takes numbers of folds and returns the row weights of their training rows, (n, b).
     alone : bool
-        Whether held-out rows are scored by themselves.
+        Whether held-out rows are scored alone.
     """
     likelihood = problem.likelihood
     if isinstance(likelihood, NuisanceLikelihood):
@@ -44,23 +44,23 @@ def refuse_silent_folds(
             _begin(likelihood, train([k])[:, 0], k)
         return
     if not likelihood.shift_invariant:
-        return  # each row says something by itself
-    if says_nothing(likelihood, problem.weights):
+        return  # Each row carries information alone.
+    if is_constant(likelihood, problem.weights):
         raise nothing_to_train(-1)
-    heard = not alone
+    informative = not alone
     for k in range(folds):
         weights = train([k])[:, 0]
-        if says_nothing(likelihood, weights):
+        if is_constant(likelihood, weights):
             raise nothing_to_train(
                 k, " With stratify=True (the default) events are spread evenly over them."
             )
-        heard = heard or not says_nothing(likelihood, problem.weights - weights)
-    if not heard:
+        informative = informative or not is_constant(likelihood, problem.weights - weights)
+    if not informative:
         raise nothing_held_out(", or scoring='difference'")
 
 
 def nothing_to_train(k: int, more: str = "") -> DataError:
-    """What is raised where a fold's training rows, or with k = −1 all rows, say nothing."""
+    """Return the error for a fold's training rows, or with k = −1 for all rows."""
     if k < 0:
         return DataError(f"No variance can be chosen: there is {WHAT}.")
     return DataError(
@@ -70,7 +70,7 @@ def nothing_to_train(k: int, more: str = "") -> DataError:
 
 
 def nothing_held_out(more: str = "") -> DataError:
-    """What is raised where no fold's held-out rows say anything."""
+    """Return the error for held-out rows that carry no information in any fold."""
     return DataError(
         "No variance can be chosen: the rows that a fold holds out say nothing by themselves, in "
         f"any fold: there is {WHAT}. Use fewer folds{more}."
@@ -78,7 +78,7 @@ def nothing_held_out(more: str = "") -> DataError:
 
 
 def _begin(likelihood: NuisanceLikelihood, weights: np.ndarray, k: int) -> None:
-    """Refuse training rows that have no thresholds, by the number of their fold."""
+    """Raise an error with the fold's number for training rows without thresholds."""
     own = weights if likelihood.order is None else weights[likelihood.order]
     try:
         likelihood.begin(np.zeros(likelihood.n_eta), np.ascontiguousarray(own))
@@ -86,11 +86,11 @@ def _begin(likelihood: NuisanceLikelihood, weights: np.ndarray, k: int) -> None:
         raise DataError(f"In the training rows of fold {k}: {error} {REMEDY}") from None
 
 
-def says_nothing(likelihood: Likelihood, weights: np.ndarray) -> bool:
-    """Whether a shift-invariant log-likelihood is the same at all linear predictors.
+def is_constant(likelihood: Likelihood, weights: np.ndarray) -> bool:
+    """Return whether a shift-invariant log-likelihood is the same at all linear predictors.
 
-    Its slopes are looked at where all predictors differ: where rows are compared at all, those of
-    some are far from zero there.
+    Its slopes are computed where all predictors differ: if rows are compared at all, some slopes
+    are far from zero there.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""How far the folds of a path are solved: scores differ by their errors, not by their digits."""
+"""Tolerances of the fits along a path of variances."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class Tolerances:
     Parameters
     ----------
     tol : float
-        The cross-validation's.
+        That of the cross-validation.
     selects, adaptive : bool
-        Whether the prior has a λ; whether its penalties go by the coefficients.
+        Whether the prior has a λ, and whether its penalties depend on the coefficients.
     rows, columns : int
-        Of the model; rows of η.
+        Numbers of rows of η and of columns.
     policy : PathPolicy
     """
 
@@ -32,34 +32,26 @@ class Tolerances:
     policy: PathPolicy
 
     def owed(self, nonzero: int) -> float:
-        """What a fold's fit has to reach, with so many coefficients that are not zero."""
+        """Return the tolerance that a fold's fit must reach with this many nonzero coefficients."""
+        policy = self.policy
         if not self.selects:
-            return self.tol * (
-                self.policy.adaptive_factor if self.adaptive else self.policy.ridge_factor
-            )
-        if nonzero <= self.policy.many_nonzero or self._small:
+            return self.tol * (policy.adaptive_factor if self.adaptive else policy.ridge_factor)
+        if nonzero <= policy.many_nonzero or self._small:
             return self.tol
-        smallest = (
-            nonzero > self.policy.dearest_nonzero and self.rows > self.policy.dearest_rows * nonzero
-        )
-        return max(
-            self.tol,
-            min(
-                self.tol * (self.policy.dearest_factor if smallest else self.policy.dear_factor),
-                self.policy.loosest,
-            ),
-        )
+        dearest = nonzero > policy.dearest_nonzero and self.rows > policy.dearest_rows * nonzero
+        factor = policy.dearest_factor if dearest else policy.dear_factor
+        return max(self.tol, min(self.tol * factor, policy.loosest))
 
     def folds(self, nonzero: int) -> float:
-        """What it is solved to."""
-        return self.owed(nonzero) * (
-            self.policy.small_factor if self.selects and self._small else 1.0
-        )
+        """Return the tolerance to which it is solved, smaller than `owed` for small data."""
+        exact = self.selects and self._small
+        return self.owed(nonzero) * (self.policy.small_factor if exact else 1.0)
 
     def full(self, nonzero: int) -> float:
-        """What the fit of all rows is solved to."""
+        """Return the tolerance of the fit of all rows."""
         return self.policy.full_factor * self.folds(nonzero)
 
     @property
     def _small(self) -> bool:
+        """Whether the data are so small that exact fits cost nothing."""
         return self.rows * self.columns <= self.policy.small

@@ -1,10 +1,9 @@
-"""Groups of rows that stay in one fold, and classes that are spread evenly over the folds."""
+"""Groups of rows that stay in one fold, and classes that are distributed evenly over folds."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
@@ -14,18 +13,20 @@ from ..errors import DataError
 __all__ = ["classes_of", "units_of"]
 
 
-def units_of(groups: Any, together: np.ndarray | None, there: np.ndarray) -> np.ndarray | None:
-    """Codes of the rows that stay whole in a fold, (m,), or None where each is by itself.
+def units_of(
+    groups: ArrayLike | None, together: np.ndarray | None, there: np.ndarray
+) -> np.ndarray | None:
+    """Return codes (m,) of the units that stay whole in a fold, or None if rows are independent.
 
     Parameters
     ----------
     groups : (n,) labels or None
-        The user's.
+        The user's groups.
     together : (n,) int array or None
-        Strata that the model keeps whole. A group and a stratum with a row in common are in one
-        unit, and what they have rows in common with.
+        Strata that the model keeps whole. A group and a stratum with a common row are in one unit,
+        together with all that overlap with them.
     there : (n,) bool array
-        The m rows that count; others join nothing, and have no code.
+        The m rows that count; the others have no code.
     """
     n = int(there.sum())
     together = _of_rows(together, there)
@@ -40,22 +41,25 @@ def units_of(groups: Any, together: np.ndarray | None, there: np.ndarray) -> np.
     return connected_components(links.tocsr(), directed=False)[1][together].astype(np.int64)
 
 
-def classes_of(stratify: Any, label: np.ndarray | None, there: np.ndarray) -> np.ndarray | None:
-    """Codes of the classes to spread evenly over the folds, (m,), or None for none.
+def classes_of(
+    stratify: bool | ArrayLike, label: np.ndarray | None, there: np.ndarray
+) -> np.ndarray | None:
+    """Return codes (m,) of the classes to distribute evenly over the folds, or None for none.
 
     Parameters
     ----------
     stratify : bool or (n,) labels
-        The user's; True for the model's.
+        The user's classes; True for those of the model.
     label : (n,) int array or None
-        The model's.
+        The model's classes.
     there : (n,) bool array
         The m rows that count.
 
     Returns
     -------
     (m,) int array or None
-        Of the user's classes the rarest has the highest code: that of a group of several.
+        The rarest of the user's classes has the highest code, which a group of several classes
+        receives.
     """
     if isinstance(stratify, bool | np.bool_):
         return label[there] if stratify and label is not None else None
@@ -67,17 +71,18 @@ def classes_of(stratify: Any, label: np.ndarray | None, there: np.ndarray) -> np
 
 
 def _of_rows(codes: np.ndarray | None, there: np.ndarray) -> np.ndarray | None:
-    """Codes of some of the rows, 0, 1, … as if there were no others."""
+    """Return codes 0, 1, … of some of the rows, as if there were no others."""
     if codes is None or there.all():
         return codes
     return check_strata(codes[there], int(there.sum()))
 
 
-def _codes(labels: Any, n: int, what: str, one: str) -> np.ndarray:
+def _codes(labels: ArrayLike, n: int, argument: str, one: str) -> np.ndarray:
+    """Return codes of the labels that the user gave for an argument."""
     try:
         code = check_strata(labels, n)
     except DataError as error:
-        words = str(error).replace("strata", what).replace("stratum", one)
+        words = str(error).replace("strata", argument).replace("stratum", one)
         raise DataError(f"CrossValidation: {words}") from None
     assert code is not None
     return code

@@ -1,12 +1,11 @@
-"""Where the best variance is, told from the full data alone, to a step or so.
+"""Prediction of the best variance from fits of the full data, accurate to about one step.
 
-A lasso fit's coefficients are as many degrees of freedom as are not zero (Zou, Hastie and
-Tibshirani 2007, Annals of Statistics 35:2173–2192), and what cross-validated scores are is nearly
-the full data's log-likelihood without these (Stone 1977, Journal of the Royal Statistical
-Society B 39:44–47). So scores are highest about where a coefficient that joins gains as much as
-another degree of freedom costs. Along the path that gain falls from ten and more to one in a way
-that can be gone on with, so that the path can stop before it is there: the last fits are the dear
-ones.
+The degrees of freedom of a lasso fit are its nonzero coefficients (Zou, Hastie and Tibshirani 2007,
+Annals of Statistics 35:2173–2192), and cross-validated scores are approximately the log-likelihood
+of the full data minus these (Stone 1977, Journal of the Royal Statistical Society B 39:44–47).
+Scores are therefore highest about where a further coefficient gains as much as a degree of freedom
+costs. Along the path that gain falls from ten and more to one so regularly that it can be
+extrapolated, and the last fits, which cost most, are not needed.
 """
 
 from __future__ import annotations
@@ -25,15 +24,14 @@ Fit = Callable[[float], tuple[float, int]]
 
 
 class Foreseen(NamedTuple):
-    """What is foreseen of the best variance.
+    """A prediction of the best variance.
 
     Attributes
     ----------
     variance : float
-        Next to the best one, or a step before it.
+        A variance close to the best one, or a step before it.
     bend : float
-        By how much the score's slope falls there as log variance grows by one; of the score of
-        all rows.
+        Fall of the score's slope per unit of log variance there, for the score of all rows.
     """
 
     variance: float
@@ -43,19 +41,20 @@ class Foreseen(NamedTuple):
 def foreseen(
     x: np.ndarray, log_likelihood: np.ndarray, df: np.ndarray, policy: PathPolicy = DEFAULT
 ) -> Foreseen | None:
-    """Where a coefficient is expected to gain no more than it costs.
+    """Extrapolate to the variance at which a coefficient gains no more than it costs.
 
-    It is rather less far than that: the logarithm of the gain falls by less from step to step.
+    The result is rather too small, because the logarithm of the gain falls by less in each step.
 
     Parameters
     ----------
     x, log_likelihood, df : (m,) arrays
-        Of fits of the full data along log variance, ascending.
+        Log variances, ascending, with the log-likelihoods and degrees of freedom of the full
+        data's fits.
 
     Returns
     -------
     Foreseen or None
-        None where the fits do not tell yet.
+        None if more fits are needed.
     """
     if len(x) < 3 or not df[-3] > 0:
         return None
@@ -69,7 +68,7 @@ def foreseen(
         return None
     at = max(middle[1] + ratio[1] / fall, x[0])
     growth = np.log(df[-1] / df[-2]) / (x[-1] - x[-2])
-    # The slope is (gain - 1) d(df)/dx, and the gain one where it is zero.
+    # The slope is (gain − 1) d(df)/dx, and it vanishes where the gain is one.
     there = df[-1] * np.exp(growth * (at - x[-1]))
     return Foreseen(float(np.exp(at)), float(policy.ahead_slowdown * fall * growth * there))
 
@@ -77,18 +76,18 @@ def foreseen(
 def look_ahead(
     first: float, fit: Fit, unit: float, enough: int, policy: PathPolicy = DEFAULT
 ) -> Foreseen | None:
-    """What to go to at once, or None.
+    """Fit the full data along the path until the best variance can be predicted, or return None.
 
     Parameters
     ----------
     first : float
-        Variance at which the path begins.
+        First variance of the path.
     fit : callable
         Takes a variance and returns the full data's log-likelihood and nonzero coefficients.
     unit : float
-        What a degree of freedom costs: 1, and the mean weight of rows with weights.
+        Cost of a degree of freedom: 1, or the mean weight of weighted rows.
     enough : int
-        Nonzero coefficients there from which on it is worth it.
+        Number of nonzero coefficients at the prediction from which it is worthwhile.
     """
     x, value, count, v = [], [], [], first
     for _ in range(policy.ahead_fits):

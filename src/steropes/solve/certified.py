@@ -1,4 +1,4 @@
-"""Fits whose convergence is certified from X itself."""
+"""Fits with a certificate of convergence computed from X itself."""
 
 from __future__ import annotations
 

@@ -28,8 +28,8 @@ class HessianPolicy:
     Attributes
     ----------
     max_subsampling : int
-        Most rows of which one enters a subsampled Hessian. Without subsampled Hessians single fits
-        of `claims-fit` took 1.3 to 1.4 times as long, and ten folds 1.1 times.
+        Largest ratio of all rows to those of a subsampled Hessian. Without subsampled Hessians
+        single fits of `claims-fit` took 1.3 to 1.4 times as long, and ten folds 1.1 times.
     rows_per_column : int
         Rows, or events, that a subsampled Hessian has for each column. Fewer make it cheaper and
         its steps worse. Subsampling until the end cost seven steps for each Hessian saved.
@@ -86,7 +86,7 @@ class HessianPolicy:
         Contraction that is expected of a new Hessian when its cost is compared with the steps that
         it saves. 0.2 and 0.3 were a tenth slower on one data set and alike on the others.
     max_bfgs_pairs : int
-        BFGS pairs of a replicate, of which the older half is dropped when there are more. Without
+        Most BFGS pairs of a replicate; beyond it the older half is dropped. Without
         pairs `cox-fit` took 26 instead of 10 steps, and fifty outcomes 1.9 times as long.
     max_early_own_columns : int
         Working-set size up to which a slow replicate has its own Hessian without waiting for
@@ -154,7 +154,7 @@ class WorkingSetPolicy:
     near_penalties : int
         Number of penalties with the smaller ratio.
     near : float
-        Share of λ above which a column joins at once if there are few columns.
+        Share of λ above which a column joins at once if X has few columns.
     most : float
         Share of such columns above which all columns join.
     path_violation : float

@@ -1,7 +1,7 @@
 """The solver's interface to models and data, and its implementations.
 
 `DataTerm` is the interface. `LocalTerm` and its variants hold their rows on this machine;
-`sharded/` holds the terms whose rows are elsewhere.
+`sharded/` holds the terms with rows elsewhere.
 """
 
 from .local_term import LocalTerm

@@ -186,8 +186,8 @@ class LocalTerm:
         """Compute the gradient over all columns; see `DataTerm.gradients`.
 
         Residuals of several replicates do not stay in the cache. Reading them in single precision
-        halves the traffic. That is done outside of the working set only, whose own gradient stays
-        exact, and where ``tol`` is a thousand times the rounding error.
+        halves the traffic. That is done for columns outside of the working set
+        only, and if ``tol`` is a thousand times the rounding error.
         """
         g = np.empty((self.p, self.lanes))
         g[self.W] = self.gradient()

@@ -162,7 +162,7 @@ class ProfiledTrial:
         self.reached: dict[int, tuple[float, NuisancePoint]] = {}
 
     def loss(self, t: np.ndarray) -> np.ndarray:
-        """Evaluate the losses; only lanes whose step length has changed are evaluated again."""
+        """Evaluate the losses, again only of lanes with another step length."""
         fresh = [b for b in self.lanes if b not in self.reached or self.reached[b][0] != t[b]]
 
         def one(b: int) -> tuple[float, NuisancePoint]:

@@ -56,7 +56,7 @@ class CurvatureAt(Protocol):
     convex: bool
 
     def matrix(self, first: int = 0, rough: bool = False) -> np.ndarray:
-        """Compute the Hessian, (k, k), of which only the rows from ``first`` on are defined.
+        """Compute the Hessian, (k, k); rows before ``first`` are undefined.
 
         With ``rough`` it may be rounded to single precision.
         """
@@ -158,7 +158,7 @@ class DataTerm(Protocol):
         """Add columns to the working set; return how many were new."""
 
     def set_prior(self, prior: Prior) -> bool:
-        """Replace the prior whose smooth term is added to the losses.
+        """Replace the prior that adds a smooth term to the losses.
 
         Returns whether the term includes a prior at all, in which case the points must be placed
         again.

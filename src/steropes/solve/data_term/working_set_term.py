@@ -12,7 +12,7 @@ __all__ = ["WorkingSetTerm"]
 
 
 class WorkingSetTerm(LocalTerm):
-    """Replicates whose working set is managed by the caller.
+    """Replicates with a working set that the caller manages.
 
     Columns outside of the working set count as optimal: their gradient is reported as zero. The
     caller checks them with `all_gradients` or through the certificate.

@@ -23,7 +23,7 @@ __all__ = ["GroupPenaltyBatch"]
 
 
 class GroupPenaltyBatch(Batch):
-    """A `Batch` whose penalty is a `GroupPenalty`; of λ it uses only infinite values.
+    """A `Batch` under a `GroupPenalty`; of λ it uses only infinite values.
 
     Parameters
     ----------

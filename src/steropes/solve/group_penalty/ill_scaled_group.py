@@ -1,4 +1,4 @@
-"""The minimum over a group whose columns have very different units.
+"""The minimum over a group of columns with very different units.
 
 Eigenvalues of the group's block of the Hessian are accurate to the rounding error of the largest,
 which destroys those of columns in small units. A factor of the block, scaled to a unit diagonal,

@@ -16,7 +16,7 @@ from .symmetric_fill import fill_symmetric
 
 __all__ = ["hessian"]
 
-ROWS = 2048  # Number of people whose baseline terms are held at once.
+ROWS = 2048  # Number of people with baseline terms in memory at once.
 PARTS = 8  # Number of partial sums over people, independent of the number of threads.
 
 

@@ -176,7 +176,7 @@ def elsewhere(rows: AnyRows) -> bool:
 def _sums_elsewhere(
     rows: RowsLike, curvature: ProfiledCurvature, at: np.ndarray, runs: np.ndarray
 ) -> np.ndarray:
-    """Request −C of the parameters whose runs begin at ``runs``, except the last two.
+    """Request −C of the parameters with runs that begin at ``runs``, except the last two.
 
     A parameter's rows are its own run and the next one, which are adjacent.
     """

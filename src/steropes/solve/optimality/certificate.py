@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 AT_ONCE = 1 << 15  # Number of entries of many replicates that are processed together.
-COLUMNS = 1024  # Largest number of columns whose curvature is computed at once.
+COLUMNS = 1024  # Largest number of columns in one computation of curvatures.
 ENTRIES = 1 << 22  # Approximate number of their entries.
 FLOOR = 1e-3  # Share of √H below which λ is no usable unit.
 ROUNDING = 1e-11  # Share of Σ v x² below which a column's curvature may consist of rounding errors.

@@ -47,7 +47,7 @@ class Batch:
     ----------
     term : DataTerm
     shared : SharedHessian, optional
-        A Hessian shared with other batches of the same model, whose terms share a working set.
+        A Hessian shared with other batches of the same model and working set.
     per_replicate_subproblems : bool
         Whether replicates have different outcomes. Their supports have little in common, and the
         shared Hessian is never recomputed.
@@ -187,7 +187,7 @@ class Batch:
         everything = (
             self.alone and penalty.lasso and len(term.W) == term.p > self._growth.min_violators
         )
-        if everything:  # There is no check half way, so the second Hessian is near the optimum.
+        if everything:  # Without a check half way the second Hessian is near the optimum.
             self.hessians.thinned_at_most(min(self.hessians.thinner, 1))
         self._descend(penalty, tol, left, callback, look == "after" or everything)
         return fits(term, self.point, self.certificate, tol, self.shared.count)

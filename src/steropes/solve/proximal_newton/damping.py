@@ -39,7 +39,7 @@ class Damping:
         self._times = np.zeros(lanes, np.int64)  # Number of limited whole steps in a row.
 
     def stepped(self, held: np.ndarray, t: np.ndarray) -> None:
-        """Adapt the limits to steps of length t (lanes,), of which some were ``held`` back."""
+        """Adapt the limits after steps of length t (lanes,); ``held`` marks shortened ones."""
         policy = self.policy
         factor = np.where(t == 1.0, 2.0, np.where(t > 0, 0.5, 1.0))
         self.room = np.maximum(1.0, np.where(held, factor, 1.0) * self.room)

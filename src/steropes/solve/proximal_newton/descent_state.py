@@ -52,7 +52,7 @@ class DescentState:
         self.stuck[:] = False
 
     def failed(self, lanes: np.ndarray) -> None:
-        """Record replicates whose step failed although the Hessian was that of their point."""
+        """Record replicates for which a step with the Hessian of their point failed."""
         self.stuck |= self.damping.hopeless(lanes)
         self.damping.failed(lanes)
 

@@ -44,7 +44,7 @@ class ElasticNetPenalty:
 
     @cached_property
     def lasso(self) -> bool:
-        """Whether there is an ℓ1 term."""
+        """Whether the penalty has an ℓ1 term."""
         return bool((self.l1 > 0).any())
 
     def times(self, factor: float) -> ElasticNetPenalty:

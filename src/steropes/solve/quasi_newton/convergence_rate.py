@@ -40,7 +40,7 @@ class Rates:
         return float(np.clip((violation[0] / self.last[0]) ** 2, tightest, loosest))
 
     def slow(self, violation: np.ndarray, todo: np.ndarray) -> np.ndarray:
-        """Return the replicates whose violation the last step reduced by little."""
+        """Return the replicates that the last step brought little."""
         return np.flatnonzero(todo & (violation > self.policy.good_contraction * self.last))
 
     def stand(self, violation: np.ndarray, todo: np.ndarray) -> bool:

@@ -33,7 +33,7 @@ class GrowingMatrix:
 
     @property
     def matrix(self) -> np.ndarray:
-        """The matrix, (k, k), which is not contiguous if there is room behind it."""
+        """The matrix, (k, k), which is not contiguous if it has room behind it."""
         return self._room[: self.k, : self.k]
 
     @property

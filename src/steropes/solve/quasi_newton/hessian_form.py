@@ -24,15 +24,15 @@ def one_row_in(term: DataTerm, penalty: ElasticNetPenalty, policy: HessianPolicy
 def in_single_precision(term: DataTerm, lasso: bool, policy: HessianPolicy) -> bool:
     """Return whether a Hessian may be rounded to single precision.
 
-    It may under an ℓ1 penalty, to which a nearly singular matrix does no harm, if there are enough
-    rows to distinguish the columns. Small ones cost little in any precision.
+    It may under an ℓ1 penalty, to which a nearly singular matrix does no harm, with enough rows
+    to distinguish the columns. Small ones cost little in any precision.
     """
     k = len(term.W)
     return lasso and k > policy.max_double_columns and term.rows > policy.single_rows_per_column * k
 
 
 def too_wide(term: DataTerm, lasso: bool, free: bool, grouped: bool, policy: HessianPolicy) -> bool:
-    """Return whether there are too many columns for a Gram matrix, so that an operator is used.
+    """Return whether a Gram matrix would be too wide, so that an operator is used.
 
     Parameters
     ----------

@@ -223,7 +223,7 @@ class Hessians:
         return free if len(free) <= self.policy.max_exact_diagonal else None
 
     def _by_columns(self) -> bool:
-        """Return whether there are too many columns for a Gram matrix."""
+        """Return whether the working set is too wide for a Gram matrix."""
         penalty, W = self._penalty, self.term.W
         free = penalty is None or bool(
             np.count_nonzero(penalty.free[W]) > self.policy.max_free_share * len(W)

@@ -95,7 +95,7 @@ class SharedHessian:
     ) -> None:  # fmt: skip
         """Compute the Hessian from a replicate's curvature, as an array or a column operator.
 
-        ``exactly`` lists the places of columns whose diagonal must be exact; None means all.
+        ``exactly`` lists the places at which the diagonal must be exact; None means all.
         """
         self._exact = self._positive = self._columns = None  # Freed before the next is allocated.
         self.at, self.weight = at, max(float(term.total[lane]), 1e-300)

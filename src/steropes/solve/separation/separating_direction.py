@@ -356,8 +356,8 @@ def _step_length(
 ) -> float:
     """Return the share of a step to take; a long step must not pass the minimum along it.
 
-    If η starts far out there is hardly any curvature, and a full step could end as far out on the
-    other side, where there is none either.
+    If η starts far out, the loss has hardly any curvature, and a full step could end as far out on
+    the other side.
     """
     t = 1.0
     for _ in range(HALVINGS):

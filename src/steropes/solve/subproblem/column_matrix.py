@@ -66,7 +66,7 @@ class ColumnOperator(Protocol):
 
 
 class ColumnMatrix(ReducedMatrix):
-    """A Hessian G as a column operator, whose products read the columns' entries.
+    """A Hessian G as a column operator; its products read the columns' entries.
 
     With so many columns that G would not fit the memory, this takes no longer than reading G.
 

@@ -255,8 +255,8 @@ class Minimiser:
     def _along(self, p: np.ndarray, Hp: np.ndarray, live: np.ndarray) -> None:
         """Take the longest of some steps along p that lowers each replicate's model.
 
-        ``Hp`` is the product of the models' matrices with p. It is corrected for what stops at
-        zero.
+        ``Hp`` is the product of the models' matrices with p. It is corrected for
+        coordinates that stop at zero.
         """
         m, y, everyone = self.m, self.y, np.arange(self.y.shape[1])
         step = np.where(live, 1.0, 0.0)

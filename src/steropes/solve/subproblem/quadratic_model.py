@@ -30,7 +30,7 @@ class QuadraticModel:
         From an earlier matrix over the same columns (or the first of them), whose model is no
         longer used.
     other_replicate : QuadraticModel, optional
-        A model of another replicate over the same columns, whose blocks can be used.
+        A model of another replicate over the same columns, with usable blocks.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class QuadraticModel:
 
     @property
     def f(self) -> np.ndarray:
-        """The columns that were eliminated, whose coordinates differ."""
+        """The eliminated columns, which have other coordinates."""
         return self.shared.f
 
     def gradient(self, g: np.ndarray, sigma: np.ndarray) -> np.ndarray:
@@ -176,7 +176,7 @@ class QuadraticModel:
         return D
 
     def _solve(self, m: ModelBatch) -> np.ndarray | None:
-        """Compute Newton steps where there is no ℓ1 penalty; None if a matrix is singular."""
+        """Compute Newton steps without an ℓ1 penalty; None if a matrix is singular."""
         everything = np.arange(len(m.g))
         A = self.shared.part(everything, np.float64)
 

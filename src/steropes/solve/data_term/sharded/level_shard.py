@@ -28,7 +28,7 @@ from .shard_messages import (
 __all__ = ["LevelShard"]
 
 PLACES = 2  # Number of points kept: that of the steps and that of a Hessian.
-AT_ONCE = 8  # Number of thresholds whose cross derivatives are computed together.
+AT_ONCE = 8  # Number of thresholds in one computation of cross derivatives.
 
 
 class LevelShard(ShardBase):

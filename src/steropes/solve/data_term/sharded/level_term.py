@@ -36,7 +36,7 @@ __all__ = ["LevelTerm"]
 
 
 class LevelTerm(ShardedTerm):
-    """Replicates of one model whose rows are in shards, with few thresholds.
+    """Replicates of one model with few thresholds and with rows in shards.
 
     Parameters
     ----------

@@ -137,7 +137,7 @@ class LocalShard(ShardBase):
         return term
 
     def _curvature(self, at: At, lane: int, exact: bool, active: WorkingColumns) -> LocalCurvature:
-        """Return the curvature of the one replicate whose coefficients ``at`` contains."""
+        """Return the curvature of the one replicate that ``at`` describes."""
         key = b"%d %d %s " % (lane, exact, at.replicates.encode()) + point_key(at)
         if key in self._curvatures and self._curvatures[key].active is active:
             # Moved to the end as the most recently used.

@@ -37,7 +37,7 @@ __all__ = ["RiskTerm"]
 
 
 class RiskTerm(ShardedTerm):
-    """Replicates of one model whose rows are in shards that share risk sets.
+    """Replicates of one model with rows in shards that share risk sets.
 
     Parameters
     ----------

@@ -79,7 +79,7 @@ class ShardedState:
 
 
 class ShardedTerm:
-    """Replicates of one model whose rows are in shards.
+    """Replicates of one model with rows in shards.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A tiled, multithreaded Cholesky factor whose bits do not depend on the number of threads."""
+"""A tiled, multithreaded Cholesky factor that is the same for any number of threads."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Cholesky:
         self.pool.map(scale, _stripes(b, n))
 
     def append(self, A: np.ndarray, first: int) -> None:
-        """Extend the factor to a larger matrix whose rows from ``first`` on are new.
+        """Extend the factor to a larger matrix with new rows from ``first`` on.
 
         Parameters
         ----------

@@ -31,7 +31,7 @@ class PreconditionerCache:
     takes : bool
         Whether ``last`` no longer needs its factor.
     other_replicate : PreconditionerCache, optional
-        Of another replicate's matrix over the same columns, whose blocks can be used.
+        Of another replicate's matrix over the same columns, with usable blocks.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class PreconditionerCache:
             Size of the coefficients; small ones may soon be zero.
         l2 : (len(at), B) array
         alone : bool
-            Whether there is no other replicate, so that a factor of common columns is not enough.
+            Whether a single replicate needs a factor of more than common columns.
         """
         k = self.whole.k
         if self._by_blocks:
