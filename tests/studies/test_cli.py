@@ -51,7 +51,8 @@ def test_version(capsys):
 
 def test_info_tells_versions_threads_and_extras(capsys, monkeypatch):
     assert run(["info"]) == 0
-    said = dict(re.split(r"  +", line, maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    lines = capsys.readouterr().out.splitlines()
+    said = dict(re.split(r"  +", line.rstrip(), maxsplit=1) for line in lines)
     assert said["numpy"] == np.__version__
     assert int(said["threads"]) >= 1
     assert said["GPU"].startswith(("usable", "not usable: "))

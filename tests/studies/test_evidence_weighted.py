@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import zipfile
 
 import numpy as np
@@ -149,9 +150,9 @@ def test_drugs_outcomes_and_analyses_are_named_alike_whatever_their_capitals(tmp
     assert command(["combine", *map(str, paths)]) == 0
     said = capsys.readouterr().out
     assert "Celecoxib against Diclofenac, Bleed, Crude (comparison 1, outcome 3, ana" in said
-    assert "  fixed, profile, 2 databases: 1." in said
+    assert re.search(r"fixed, profile +2 +1\.", said)
     assert command(["combine", str(paths[0])]) == 0
-    assert "fixed, profile, 1 database: " in capsys.readouterr().out
+    assert re.search(r"fixed, profile +1 +\d", capsys.readouterr().out)
 
 
 def test_an_id_with_several_names_is_told(tmp_path):
@@ -169,8 +170,7 @@ def test_without_names_ids_are_told(tmp_path, capsys):
     assert command(["combine", str(path)]) == 0
     said = capsys.readouterr().out
     assert "comparison, outcome 3, analysis 2 (comparison 1, outcome 3, analysis 2)" in said
-    assert "no finite estimate (" in said
-    assert "to ∞)" in said
+    assert re.search(r"no finite estimate +\S+ to ∞", said)
 
 
 def test_one_database_in_two_archives_is_named_with_them(tmp_path):

@@ -55,9 +55,18 @@ def print_environment(as_json: bool = False) -> None:
     if as_json:
         print(json.dumps(found, indent=2, ensure_ascii=False))
         return
-    width = max(map(len, found))
+    if find_spec("rich") is None:
+        print("\n".join(f"{name}: {value}" for name, value in found.items()))
+        return
+    from rich.table import Table
+    from rich.text import Text
+
+    from steropes.studies.report.terminal_tables import wide_console
+
+    table = Table.grid(padding=(0, 2))
     for name, value in found.items():
-        print(f"{name:{width}}  {value}")
+        table.add_row(name, Text(value))
+    wide_console().print(table)
 
 
 def _missing() -> list[str]:

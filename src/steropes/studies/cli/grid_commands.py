@@ -92,15 +92,12 @@ def run_and_report(
     disclosure: str | None = None,
 ) -> GridResults:
     """Run a grid, write its report, and print a summary."""
-    from steropes.studies.database.data_notes import table_sentences
-    from steropes.studies.diagnostics.study_verdicts import NOT_SHOWN
     from steropes.studies.execution.runner import run_grid
     from steropes.studies.report.atomic_files import output_folder
     from steropes.studies.report.controls_page import write_controls_report
-    from steropes.studies.report.formatting import title_case
     from steropes.studies.report.grid_page import write_grid_report
+    from steropes.studies.report.grid_terminal import print_grid
     from steropes.studies.report.study_terminal import Progress
-    from steropes.studies.report.unusable_values import unusable_words
 
     folder = output_folder(output)
     with Progress(quiet) as progress:
@@ -109,57 +106,12 @@ def run_and_report(
         )
         progress("writing the report")
         pages = [write_grid_report(results, folder, unblind=unblind)]
-        judged = len(results.tables["positive_control"]) > 0
-        if judged:
+        if len(results.tables["positive_control"]):
             pages.append(write_controls_report(results, folder))
     if quiet:
         return results
-    print(results)
-    t = results.tables
-    cohorts = t["cohort"][["cohort_id", "name"]].itertuples(index=False)
-    names = {number: title_case(str(name)) for number, name in cohorts}
-    pairs = {
-        c.target_comparator_id: f"{names[c.target_id]} against {names[c.comparator_id]}"
-        for c in t["cm_target_comparator"].itertuples(index=False)
-    }
-    for line in results.estimates(unblind).itertuples(index=False):
-        effect = (
-            f"{line.rr:.2f} ({line.ci_95_lb:.2f} to {line.ci_95_ub:.2f})"
-            if line.rr == line.rr
-            else line.note or (NOT_SHOWN if not line.unblind else "none")
-        )
-        if line.rr == line.rr and isinstance(line.unconverged, str):
-            effect += f" ({line.unconverged} did not converge)"
-        said = names.get(line.outcome_id, f"outcome {line.outcome_id}")
-        where = pairs[line.target_comparator_id]
-        print(f"  {where}, {said}, analysis {line.analysis_id}: {effect}")
-    for words in [*unusable_words(t), *(said for said, _ in table_sentences(t["data_note"]))]:
-        print(f"  {words}")
-    if judged:
-        _print_performance(results)
-    print(results.rules.sentence())
-    for path in (*pages, folder / "release" / "results.zip"):
-        print(path)
-    print(f"{results.path} (exact numbers, not to be released)")
+    print_grid(results, [*pages, folder / "release" / "results.zip"], unblind)
     return results
-
-
-def _print_performance(results: Any) -> None:
-    """A line for each analysis: how it fared on the controls."""
-    from steropes.studies.results.control_results import analysis_performance
-
-    names = results.tables["cm_analysis"].set_index("analysis_id")["description"]
-    table = analysis_performance(results)
-    every = table[table["ratio"].isna()]
-    calibrated = every[every["calibrated"]].set_index(["target_comparator_id", "analysis_id"])
-    for line in every[~every["calibrated"]].itertuples(index=False):
-        after = calibrated.loc[(line.target_comparator_id, line.analysis_id), "coverage"]
-        print(
-            f"  {names[line.analysis_id]}: coverage {100 * line.coverage:.0f}% (calibrated "
-            f"{100 * after:.0f}%), precision {line.precision:.1f}, squared error {line.mse:.3f}, "
-            f"type 1 {100 * line.type_1:.0f}%, type 2 {100 * line.type_2:.0f}%, "
-            f"auc {line.auc:.2f}"
-        )
 
 
 def concepts(
@@ -173,16 +125,16 @@ def concepts(
     from steropes.studies.database.concept_search import find_concepts
     from steropes.studies.database.omop import OmopDatabase
     from steropes.studies.database.open_database import require_database
+    from steropes.studies.report.terminal_tables import table_of, wide_console
 
     require_database(database)
     with OmopDatabase(database, schema) as db:
         found, name = find_concepts(db, words, domain=domain, limit=limit), db.name
     if found.empty:
         raise DataError(f"no concept of {name} has {words!r} in its name")
-    for line in found.itertuples(index=False):
-        about = ", ".join(str(x) for x in (line.domain, line.vocabulary) if x)
-        kind = f" ({about})" if about else ""
-        print(f"{line.concept_id:>12}  {line.name}{kind}, {line.people} people")
+    heads = ("Id", "Name", "Domain", "Vocabulary", "People")
+    columns = found[["concept_id", "name", "domain", "vocabulary", "people"]].fillna("")
+    wide_console().print(table_of(None, heads, columns.itertuples(index=False), texts=4))
     if "note" in found.attrs:
         print(f"{found.attrs['note']}.")
 
@@ -198,7 +150,7 @@ def combine(
     """Put the results of databases together: fixed and random effects."""
     from steropes.studies.evidence.archives import combine_archives
     from steropes.studies.report.atomic_files import write_files
-    from steropes.studies.report.formatting import decimals
+    from steropes.studies.report.grid_terminal import print_combined
 
     found = combine_archives(archives, unblind=unblind)
     if output is not None:
@@ -206,26 +158,6 @@ def combine(
         write_files(output.parent, {output.name: text})
     if quiet:
         return
-    if found.empty:
-        print("no result passes the diagnostics for evidence synthesis in any database")
-    question: tuple[str, ...] = ()
-    for line in found.itertuples(index=False):
-        pair = f"{line.target} against {line.comparator}" if line.target else "comparison"
-        ids = (
-            f"comparison {line.target_comparator_id}, outcome {line.outcome_id}, analysis "
-            f"{line.analysis_id}"
-        )
-        if question != (pair, line.outcome, line.analysis, ids):
-            question = (pair, line.outcome, line.analysis, ids)
-            print(f"{pair}, {line.outcome}, {line.analysis} ({ids})")
-        limits = f"{decimals(line.ci_95_lb, 3)} to {decimals(line.ci_95_ub, 3)}"
-        ratio = decimals(line.rr, 3) if line.rr == line.rr else "no finite estimate"
-        said = [f"{ratio} ({limits})"] if line.ci_95_lb == line.ci_95_lb else []
-        databases = f"{line.databases} database{'s' * (line.databases != 1)}"
-        print(
-            f"  {line.method}, {databases}: {'; '.join([*said, *([line.note] * bool(line.note))])}"
-        )
-    if len(found):
-        print(f"Disclosure control: {found['disclosure'].iloc[0]}")
+    print_combined(found)
     if output is not None:
         print(output)

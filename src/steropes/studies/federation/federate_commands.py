@@ -200,10 +200,18 @@ def _plan(path: Path, **given: int | None) -> FederatedPlan:
 def _show(found: FederatedResult | FederatedProfiles) -> None:
     """Print a result with its notes and the numbers of rounds and bytes."""
     from steropes.federated import FederatedResult
+    from steropes.studies.report.terminal_tables import table_of, wide_console
 
-    print(found.summary().to_string(float_format=lambda x: f"{x:.6g}"))
+    summary = found.summary()
+    rows = [[_cell(x) for x in line] for line in summary.itertuples()]
+    wide_console().print(table_of(None, ("", *summary.columns), rows))
     if isinstance(found, FederatedResult) and found.variance is not None:
         print(f"variance {found.variance:g}, chosen by {found.plan.folds} folds of each site")
     for note in found.notes:
         print(note)
     print(f"{found.rounds} rounds, {found.bytes} bytes")
+
+
+def _cell(value: object) -> str:
+    """Format a value of a table."""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -19,6 +19,7 @@ from steropes.studies.report.formatting import (
     shown_value,
     title_case,
 )
+from steropes.studies.report.terminal_tables import simple_table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -118,14 +119,14 @@ def print_study(study: ComparativeStudy, paths: list[Path]) -> None:
 
 
 def _attrition(public: Published, target: str, comparator: str) -> Table:
-    table = _table("People left by each rule", ("Rule", target, comparator))
+    table = simple_table("People left by each rule", ("Rule", target, comparator))
     for line in public.attrition:
         table.add_row(title_case(line["rule"]), count(line["target"]), count(line["comparator"]))
     return table
 
 
 def _rates(public: Published, target: str, comparator: str) -> Table:
-    table = _table("Outcome", ("Arm", "People", "Person-years", "Events", "Per 1,000 years"))
+    table = simple_table("Outcome", ("Arm", "People", "Person-years", "Events", "Per 1,000 years"))
     arms = {"target": target, "comparator": comparator}
     for line in public.rates:
         table.add_row(
@@ -139,7 +140,7 @@ def _rates(public: Published, target: str, comparator: str) -> Table:
 
 
 def _hazards(public: Published) -> Table:
-    table = _table("Hazard ratio", ("Among", "Events", "Hazard ratio", "95% interval", "p"))
+    table = simple_table("Hazard ratio", ("Among", "Events", "Hazard ratio", "95% interval", "p"))
     for line in public.hazard_ratios:
         missing = bool(line["note"])
         table.add_row(
@@ -156,13 +157,3 @@ def _hazards(public: Published) -> Table:
 def _missing(note: str) -> str:
     known = {NOT_SHOWN: "not shown", WITHHELD: "not released"}
     return known.get(note, "no estimate")
-
-
-def _table(title: str, heads: tuple[str, ...]) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
-    for i, head in enumerate(heads):
-        table.add_column(head, justify="right" if i else "left")
-    return table

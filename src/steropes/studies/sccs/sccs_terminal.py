@@ -10,6 +10,7 @@ from steropes.studies.database.data_notes import table_sentences
 from steropes.studies.diagnostics.study_verdicts import NOT_SHOWN
 from steropes.studies.disclosure.study import WITHHELD
 from steropes.studies.report.formatting import count, decimals, p_value, title_case
+from steropes.studies.report.terminal_tables import simple_table, table_of, wide_console
 from steropes.studies.sccs.blinding import blinding_text, hidden_covariates, public_estimates
 from steropes.studies.sccs.grid_page import member_name
 from steropes.studies.sccs.sccs_diagnostics import FAIL, findings_of
@@ -85,14 +86,14 @@ def print_series(study: CaseSeries, paths: list[Path]) -> None:
     if study.source:
         console.print(f"[dim]{escape(study.source)}[/]")
     console.print()
-    table = _table("Cases after each rule", ("Rule", "People", "Outcomes", "Days"))
+    table = simple_table("Cases after each rule", ("Rule", "People", "Outcomes", "Days"))
     for _, line in study.release.attrition.iterrows():
         cells = (count(line["subjects"]), count(line["events"]))
         days = "–" if line["days"] is None else count(line["days"])
         table.add_row(title_case(line["rule"]), *cells, days)
     console.print(table)
     interval = f"{100 * study.settings.level:g}% interval"
-    table = _table("Rate ratios", ("Window", "Rate ratio", interval, "p"))
+    table = simple_table("Rate ratios", ("Window", "Rate ratio", interval, "p"))
     public = public_estimates(study)
     for name in shown_estimates(study):
         line = public.loc[name]
@@ -127,36 +128,29 @@ def print_series(study: CaseSeries, paths: list[Path]) -> None:
 
 def print_grid(results: CaseSeriesGridResults, unblind: bool, page: Path) -> None:
     """Print the estimates of the questions of interest, and the paths of the files."""
-    from rich.console import Console
     from rich.markup import escape
 
-    console = Console(highlight=False, soft_wrap=True)
+    console = wide_console()
     console.print(escape(repr(results)))
-    for _, line in results.estimates(unblind).iterrows():
-        shown = line.rename({"ci_95_lb": "lower", "ci_95_ub": "upper"})
-        rr, interval = ratio_text(shown)
-        blind = "not shown: a diagnostic failed" if not line["unblind"] else "none"
-        effect = f"{rr} ({interval})" if rr != "–" else line["note"] or blind
-        if math.isfinite(line["rr"]) and isinstance(line["unconverged"], str):
-            effect += " (did not converge)"
-        where = f"outcome {line['outcome_id']}, analysis {line['analysis_id']}"
-        drug = member_name(line)
-        exposure = f"{line['era_id']} ({drug})" if drug else line["era_id"]
-        console.print(escape(f"  exposure {exposure}, {where}: {effect}"))
+    heads = ("Exposure", "Outcome", "Analysis", "Rate ratio", "95% interval")
+    rows = [_grid_row(line) for _, line in results.estimates(unblind).iterrows()]
+    console.print(table_of("Rate ratios", heads, rows, texts=3))
     for sentence, _ in table_sentences(results.tables["data_note"]):
-        console.print(escape(f"  {sentence}"))
-    console.print(f"[dim]{escape(results.rules.sentence())}[/]")
-    console.print(f"[bold]{escape(str(page))}[/]")
-    console.print(f"[bold]{escape(str(page.parent / 'results.zip'))}[/]")
-    console.print(f"{escape(str(results.path))} (exact numbers, not for release)")
+        console.print(escape(sentence), soft_wrap=True)
+    console.print(f"[dim]{escape(results.rules.sentence())}[/]", soft_wrap=True)
+    for path in (page, page.parent / "results.zip"):
+        console.print(f"[bold]{escape(str(path))}[/]", soft_wrap=True)
+    exact = f"{results.path} (exact numbers, not for release)"
+    console.print(escape(exact), soft_wrap=True)
 
 
-def _table(title: str, heads: tuple[str, ...]) -> Any:
-    """Start a table with left-aligned labels and right-aligned numbers."""
-    from rich import box
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
-    for i, head in enumerate(heads):
-        table.add_column(head, justify="right" if i else "left")
-    return table
+def _grid_row(line: Any) -> tuple[object, ...]:
+    """Return the row of an estimate of a grid."""
+    rr, interval = ratio_text(line.rename({"ci_95_lb": "lower", "ci_95_ub": "upper"}))
+    if rr == "–":
+        rr = line["note"] or ("none" if line["unblind"] else "not shown: a diagnostic failed")
+    if math.isfinite(line["rr"]) and isinstance(line["unconverged"], str):
+        rr += " (did not converge)"
+    drug = member_name(line)
+    exposure = f"{line['era_id']} ({drug})" if drug else line["era_id"]
+    return exposure, line["outcome_id"], line["analysis_id"], rr, interval

@@ -1,0 +1,45 @@
+"""Consoles and tables of commands, printed by rich."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+__all__ = ["simple_table", "table_of", "wide_console"]
+
+WIDE = 200  # Columns of a file or a pipe, which have no width of their own.
+
+
+def wide_console() -> Console:
+    """Create a console that breaks lines at the width of the terminal, if there is one."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=WIDE)
+
+
+def simple_table(title: str | None, heads: Sequence[str], texts: int = 1) -> Table:
+    """Create a table without rows: the first columns have texts, the others numbers."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    for i, head in enumerate(heads):
+        table.add_column(head, justify="left" if i < texts else "right")
+    return table
+
+
+def table_of(
+    title: str | None, heads: Sequence[str], rows: Iterable[Sequence[object]], texts: int = 1
+) -> Table:
+    """Create a table from rows of plain values."""
+    from rich.markup import escape
+
+    table = simple_table(escape(title) if title else None, heads, texts)
+    for row in rows:
+        table.add_row(*(escape(str(cell)) for cell in row))
+    return table
