@@ -23,10 +23,9 @@ from steropes.studies.report.digits import (
     deciding,
     effect,
     limit_text,
-    number,
 )
 from steropes.studies.report.forest_plot import Row, forest
-from steropes.studies.report.formatting import title_case
+from steropes.studies.report.formatting import p_value, title_case
 from steropes.studies.report.page_parts import Cell, Finding, KeyNumber, Rows, verdict_cell
 from steropes.studies.report.rendering import render
 from steropes.studies.sccs.sccs_diagnostics import CONVERGENCE, DIAGNOSTICS, Diagnostic
@@ -149,8 +148,9 @@ def _key_numbers(results: CaseSeriesGridResults) -> list[KeyNumber]:
     """Return the numbers at the top of the page."""
     t = results.tables
     found, checks = t["sccs_result"], t["sccs_diagnostics_summary"]
+    exposures = len({q.exposure for q in results.grid.questions})
     return [
-        (f"{len({q.exposure for q in results.grid.questions}):,}", "exposures"),
+        (f"{exposures:,}", "exposure" if exposures == 1 else "exposures"),
         (f"{len(results.grid.analyses):,}", "analyses"),
         (f"{len(t['sccs_exposures_outcome_set']):,}", "questions, with controls"),
         (f"{int(found['log_rr'].notna().sum())} of {len(found)}", "results have an estimate"),
@@ -176,7 +176,7 @@ def _outcome(
         ratio, calibrated = (effect(*e).replace(" ", NO_BREAK) for e in (plain, after))
         if ratio and isinstance(line["unconverged"], str):
             ratio += " (did not converge)"
-        effects = (ratio or why, number(line["p"], 3), calibrated)
+        effects = (ratio or why, p_value(line["p"]), calibrated)
         counts = (
             counted(line[c]) for c in ("outcome_subjects", "outcome_events", "covariate_subjects")
         )

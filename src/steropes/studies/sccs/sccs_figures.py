@@ -116,7 +116,7 @@ def event_to_end(study: CaseSeries) -> Picture | None:
             c.curve([*axes.at(*corners), *ground], f"area {kind}", closed=True)
             _swatch(c, axes.left, y, kind, label)
             y += 20
-        axes.across("years from an outcome to the end of time that counts")
+        axes.across("years until observation ends")
         axes.up("outcomes")
 
     description = "Outcomes by the remaining time of observation."
