@@ -81,6 +81,16 @@ class Owner:
     def create(cls, folder: str | Path) -> Owner:
         """Create an owner's folder with new keys and the default rules.
 
+        Parameters
+        ----------
+        folder : path
+            The new folder.
+
+        Returns
+        -------
+        Owner
+            The owner, as read from the folder.
+
         Raises
         ------
         DataError
@@ -98,6 +108,16 @@ class Owner:
     @classmethod
     def open(cls, folder: str | Path) -> Owner:
         """Read an owner's folder.
+
+        Parameters
+        ----------
+        folder : path
+            A folder that `create` has made.
+
+        Returns
+        -------
+        Owner
+            The owner.
 
         Raises
         ------
@@ -120,7 +140,19 @@ class Owner:
         return cls(rules, keys, peers, Ledger(path / "ledger.json"), path / "audit.log")
 
     def trust(self, site: str, public: str | Path) -> PublicKeys:
-        """Store the public keys of another site, read from a file, and return them.
+        """Store the public keys of another site, read from a file.
+
+        Parameters
+        ----------
+        site : str
+            Name of the site.
+        public : path
+            File with its public keys.
+
+        Returns
+        -------
+        PublicKeys
+            The keys.
 
         Raises
         ------
@@ -139,6 +171,16 @@ class Owner:
     def public_keys_of(self, site: str) -> PublicKeys:
         """Return the public keys of another site.
 
+        Parameters
+        ----------
+        site : str
+            Name of the site.
+
+        Returns
+        -------
+        PublicKeys
+            Its keys.
+
         Raises
         ------
         DataError
@@ -152,7 +194,13 @@ class Owner:
         return self.peers[site]
 
     def note(self, sentence: str) -> None:
-        """Append a line to the audit log."""
+        """Append a line to the audit log.
+
+        Parameters
+        ----------
+        sentence : str
+            Text of the line.
+        """
         if self.log is None:
             return
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)

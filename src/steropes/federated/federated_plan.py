@@ -42,7 +42,7 @@ class FederatedPlan:
     Attributes
     ----------
     model : {"linear", "logistic", "poisson", "cox", "fine_gray", "conditional", "sccs"}
-        Model to fit.
+        Family of the model.
     columns : tuple of str
         Names of the covariates in the table of each site.
     sites : tuple of str
@@ -290,7 +290,18 @@ class FederatedPlan:
             raise DataError("per_site=true, but the plan asks only for totals: leave it out")
 
     def chooser(self, site: int) -> CrossValidation:
-        """Return the cross-validation that chooses the variance, with a site's own seed."""
+        """Return the cross-validation that chooses the variance, with a site's own seed.
+
+        Parameters
+        ----------
+        site : int
+            Position of the site.
+
+        Returns
+        -------
+        CrossValidation
+            The cross-validation.
+        """
         return CrossValidation(
             self.folds, self.repeats, self.search if self.search else "auto", self.rule,
             random_state=[self.seed, site],
@@ -351,7 +362,13 @@ class FederatedPlan:
         return hashlib.sha256(text.encode()).hexdigest()
 
     def disclosure(self) -> dict[str, Any]:
-        """Return the rules under which results are released, as plain values for JSON."""
+        """Return the rules under which results are released, as plain values for JSON.
+
+        Returns
+        -------
+        dict
+            Plain values that can be written as JSON.
+        """
         told = "numbers of single sites, to which their owners consented"
         said = (
             f"{told if self.per_site else f'totals of {self.min_sites} sites or more'}. Each site "
@@ -363,12 +380,36 @@ class FederatedPlan:
         }  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
+        """Return plain values for JSON.
+
+        Returns
+        -------
+        dict
+            Values that can be written as JSON.
+        """
         return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
 
     @classmethod
     def from_dict(cls, given: Any, where: str = "the plan") -> FederatedPlan:
-        """Create a plan from the result of `to_dict`, or from a file that a person wrote."""
+        """Create a plan from the result of `to_dict`, or from a file that a person wrote.
+
+        Parameters
+        ----------
+        given : mapping
+            The settings.
+        where : str, default="the plan"
+            Source of the settings, for messages.
+
+        Returns
+        -------
+        FederatedPlan
+            The plan.
+
+        Raises
+        ------
+        DataError
+            A setting is unknown, missing or invalid.
+        """
         if not isinstance(given, Mapping):
             raise DataError(f"{where} must be a table of settings")
         known = [f.name for f in fields(cls)]

@@ -46,6 +46,7 @@ class FederatedResult:
     Attributes
     ----------
     plan : FederatedPlan
+        The plan.
     names : list of str
         Names of the coefficients, starting with the common intercept at X = 0, if any.
     coef : (q,) array
@@ -55,6 +56,7 @@ class FederatedResult:
     log_likelihood, optimality : float
         Log-likelihood at the estimate and certificate; NaN if the method has none.
     converged : bool
+        Whether the fit has reached the plan's ``tol``.
     records : list of RoundRecord
         The traffic of each round.
     rows, people : int
@@ -69,6 +71,21 @@ class FederatedResult:
         Variance of the prior, if folds chose it.
     cv_results : DataFrame or None
         Variances that were tried with the scores of the folds, if folds chose it.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd
+    >>> from steropes.studies import FederatedPlan, FederatedSite, federate
+    >>> rng = np.random.default_rng(1)
+    >>> def site(n):
+    ...     x = rng.normal(size=n)
+    ...     return pd.DataFrame({"x": x, "y": (rng.random(n) < 1 / (1 + np.exp(-x))).astype(int)})
+    >>> plan = FederatedPlan(model="logistic", columns=("x",), sites=("north", "south", "west"))
+    >>> found = federate(plan, {s: FederatedSite(s, site(400)) for s in plan.sites})
+    >>> found.rows, found.converged
+    (1200, True)
+    >>> found.revealed().columns.tolist()
+    ['round', 'ask', 'numbers', 'tells']
     """
 
     plan: FederatedPlan
@@ -108,7 +125,15 @@ class FederatedResult:
     def summary(self, level: float = 0.95) -> pd.DataFrame:
         """Tabulate coefficients with Wald tests and confidence limits.
 
-        Entries are NaN if there are no standard errors.
+        Parameters
+        ----------
+        level : float
+            Confidence level of the limits.
+
+        Returns
+        -------
+        DataFrame
+            Indexed by coefficient. Entries are NaN if there are no standard errors.
         """
         q = len(self.names)
         se = np.full(q, np.nan) if self.vcov is None else np.sqrt(np.diag(self.vcov))
@@ -116,7 +141,13 @@ class FederatedResult:
         return coefficient_table(self.coef, se, self.names, level, self.degrees, ratio)
 
     def traffic(self) -> pd.DataFrame:
-        """Tabulate the bytes ``sent`` and ``received`` by ``round``, ``ask`` and ``site``."""
+        """Tabulate the traffic.
+
+        Returns
+        -------
+        DataFrame
+            Bytes ``sent`` and ``received`` by ``round``, ``ask`` and ``site``.
+        """
         lines = [
             {"round": r.round, "ask": r.ask, "site": site, "sent": r.sent, "received": size}
             for r in self.records
@@ -125,9 +156,12 @@ class FederatedResult:
         return pd.DataFrame(lines, columns=["round", "ask", "site", "sent", "received"])
 
     def revealed(self) -> pd.DataFrame:
-        """Tabulate by ``round`` and ``ask`` how many ``numbers`` were disclosed.
+        """Tabulate the disclosed numbers.
 
-        The column ``tells`` describes the numbers in words.
+        Returns
+        -------
+        DataFrame
+            The count ``numbers`` by ``round`` and ``ask``, with their description ``tells``.
         """
         lines = []
         for r in self.records:
@@ -138,7 +172,13 @@ class FederatedResult:
         return pd.DataFrame(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON; missing values are None."""
+        """Return the result as plain values.
+
+        Returns
+        -------
+        dict
+            Values that can be written as JSON; missing values are None.
+        """
         table = self.summary().reset_index(names="name")
         return {
             "plan": self.plan.to_dict(),
@@ -163,7 +203,18 @@ class FederatedResult:
         }
 
     def write(self, path: str | Path) -> Path:
-        """Write the result as JSON and return the path."""
+        """Write the result as JSON.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file.
+
+        Returns
+        -------
+        Path
+            The path of the file.
+        """
         path = Path(path)
         path.write_text(json.dumps(self.to_dict(), indent=1) + "\n", encoding="utf-8")
         return path

@@ -58,6 +58,14 @@ class FederatedSite:
     owner : Owner or OwnerRules, optional
         The owner's rules, keys and ledger. If only rules, or none, are given, the site has new keys
         and a ledger in memory, for analyses whose sites are all in one process.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from steropes.studies import FederatedSite, OwnerRules
+    >>> rows = pd.DataFrame({"x": [0.0, 1.0, 0.0, 1.0], "y": [0, 0, 1, 1]})
+    >>> FederatedSite("north", rows, OwnerRules(least=10))
+    FederatedSite('north')
     """
 
     def __init__(self, name: str, data: Any, owner: Owner | OwnerRules | None = None) -> None:
@@ -71,7 +79,13 @@ class FederatedSite:
         return f"FederatedSite({self.name!r})"
 
     def meet(self, others: Mapping[str, PublicKeys]) -> None:
-        """Add public keys of other sites in the same process; known ones are kept."""
+        """Add public keys of other sites in the same process; known ones are kept.
+
+        Parameters
+        ----------
+        others : mapping of str to PublicKeys
+            Keys by the name of the site.
+        """
         self.owner.peers = {**others, **self.owner.peers}
 
     def answer(
@@ -82,7 +96,9 @@ class FederatedSite:
         Parameters
         ----------
         plan : FederatedPlan
+            The plan.
         request : Message
+            The request of the lead.
         earlier : sequence of Round
             All finished rounds, with the signed answers of all sites.
         place : str
@@ -127,9 +143,20 @@ class FederatedSite:
 
         Parameters
         ----------
+        plan : FederatedPlan
+            The plan.
+        request : Message
+            The request that the site has not answered.
+        place : str
+            Place where messages are exchanged, such as a folder.
         consent : bool, default False
             Consent that this site's own sums can be computed from totals of earlier rounds, which
             contain them, and of later rounds. Required once a total is known.
+
+        Returns
+        -------
+        Message
+            The signed withdrawal.
 
         Raises
         ------
@@ -164,9 +191,24 @@ class FederatedSite:
         return self._read[plan.study]
 
     def folds(self, plan: FederatedPlan) -> np.ndarray:
-        """Return the rows that each fold of a plan leaves out, (n, folds · repeats) bool.
+        """Return the rows that each fold of a plan leaves out.
 
         They are for comparisons at the site and are not sent.
+
+        Parameters
+        ----------
+        plan : FederatedPlan
+            The plan.
+
+        Returns
+        -------
+        (n, folds · repeats) bool array
+            True for rows that the fold leaves out.
+
+        Raises
+        ------
+        DataError
+            The plan has no folds.
         """
         with self._named():
             held_out = self._rows(plan)[0].held_out

@@ -97,11 +97,33 @@ class OwnerRules:
                 raise DataError(f"{name} must be a positive number, not {value!r}")
 
     def small(self, count: int) -> bool:
-        """Return whether a cell has too few people to be disclosed; an empty cell may be."""
+        """Check whether a cell has too few people to be disclosed; an empty cell may be.
+
+        Parameters
+        ----------
+        count : int
+            Number of people.
+
+        Returns
+        -------
+        bool
+            True if the cell is too small.
+        """
         return 0 < count < self.least
 
     def with_plan(self, plan: FederatedPlan) -> OwnerRules:
-        """Return the rules for a plan, which can be stricter than the owner's but not weaker."""
+        """Return the rules for a plan, which can be stricter than the owner's but not weaker.
+
+        Parameters
+        ----------
+        plan : FederatedPlan
+            The plan.
+
+        Returns
+        -------
+        OwnerRules
+            The stricter rules.
+        """
         return replace(
             self,
             least=max(self.least, plan.min_cell),
@@ -111,7 +133,23 @@ class OwnerRules:
 
     @classmethod
     def read(cls, path: Path) -> OwnerRules:
-        """Read rules from a TOML file."""
+        """Read rules from a TOML file.
+
+        Parameters
+        ----------
+        path : Path
+            A TOML file.
+
+        Returns
+        -------
+        OwnerRules
+            The rules.
+
+        Raises
+        ------
+        DataError
+            The file cannot be read, or a rule is unknown or invalid.
+        """
         try:
             given = tomllib.loads(read_bytes(path).decode("utf-8"))
         except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:

@@ -81,6 +81,11 @@ class PositiveControls(Synthesis):
         -------
         StudyAnalysis
             An analysis without a propensity model.
+
+        Raises
+        ------
+        DataError
+            Settings are missing, and the analyses differ in them.
         """
         found: dict[str, Any] = {}
         for name, what in (("cohorts", "who is compared"), ("at_risk", "the time at risk")):

@@ -100,6 +100,8 @@ class Diagnostics:
         Whether anything adjusts the estimate; None if a crude comparison was requested.
     thresholds : DiagnosticThresholds
         Thresholds of the verdicts.
+    further : mapping of str to float
+        Values of further diagnostics by key.
 
     Examples
     --------
@@ -128,7 +130,18 @@ class Diagnostics:
     further: Mapping[str, float] = field(default_factory=dict)
 
     def verdict(self, key: str) -> Verdict:
-        """Return the verdict on a diagnostic."""
+        """Return the verdict on a diagnostic.
+
+        Parameters
+        ----------
+        key : str
+            Name of the diagnostic, such as "balance".
+
+        Returns
+        -------
+        str
+            "PASS", "FAIL" or "NOT EVALUATED".
+        """
         chosen = catalogue.diagnostic(key).chosen(self.thresholds)
         value = getattr(self, chosen.value) if chosen.value else self.further.get(key)
         return chosen.verdict(value, self.thresholds)

@@ -79,14 +79,19 @@ def combine_archives(paths: Sequence[str | Path], *, unblind: bool = False) -> p
     Examples
     --------
     >>> import tempfile
-    >>> from pathlib import Path
-    >>> from steropes import DataError
-    >>> from steropes.studies import combine_archives
-    >>> try:
-    ...     combine_archives([Path(tempfile.gettempdir()) / "nothing.zip"])
-    ... except DataError:
-    ...     print("a file is no archive")
-    a file is no archive
+    >>> from steropes.studies import CohortSources, ConceptSet, GridSpec, Question, StudyAnalysis
+    >>> from steropes.studies import combine_archives, run_grid, synthetic_database
+    >>> sources = CohortSources(table="cohort", conditions={3: ConceptSet((192671,))})
+    >>> crude = StudyAnalysis(1, features=None, propensity=None, unadjusted=True)
+    >>> archives = []
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for name, seed in (("north", 1), ("south", 2)):
+    ...         spec = GridSpec(sources, (Question(1, 2, (3,)),), (crude,), database_id=name)
+    ...         _ = run_grid(synthetic_database(400, seed), spec, f"{folder}/{name}")
+    ...         archives.append(f"{folder}/{name}/release/results.zip")
+    ...     table = combine_archives(archives, unblind=True)
+    >>> table["method"].tolist()
+    ['fixed, profile', 'fixed, normal', 'random, normal', 'random, Bayesian']
     """
     if not paths:
         raise DataError("name the archives to combine")

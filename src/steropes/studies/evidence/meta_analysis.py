@@ -132,6 +132,15 @@ def combine_profiles(profiles: Sequence[Profile]) -> Combined:
     References
     ----------
     Schuemie, Chen, Madigan and Suchard (2022), Statistical Methods in Medical Research 31:438–450.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from steropes.studies import Profile, combine_profiles
+    >>> grid = np.linspace(-2.0, 2.0, 81)
+    >>> north, south = (Profile(grid, -(((grid - y) / 0.2) ** 2) / 2) for y in (0.2, 0.4))
+    >>> round(combine_profiles([north, south]).log_rr, 3)
+    0.3
     """
     from scipy.optimize import minimize_scalar
 

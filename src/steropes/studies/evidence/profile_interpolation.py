@@ -43,6 +43,15 @@ class Profile:
     ------
     DataError
         There are fewer than two points, repeated points, missing numbers, or unequal lengths.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from steropes.studies import Profile
+    >>> grid = np.linspace(-1.0, 1.0, 41)
+    >>> profile = Profile(grid, -(((grid - 0.2) / 0.2) ** 2) / 2, name="north")
+    >>> profile.stored_range(), round(float(profile(0.4)), 3)
+    ('between -1 and 1', -0.5)
     """
 
     def __init__(
@@ -114,19 +123,48 @@ class Profile:
         Parameters
         ----------
         log_rr : array_like
+            Effects on the log scale.
+
+        Returns
+        -------
+        ndarray
+            Log-likelihoods.
         """
         return np.asarray(self._curve(np.clip(log_rr, self.points[0], self.points[-1])))
 
     def falls(self, side: int) -> bool:
-        """Check whether the profile falls outwards at its last point, left (-1) or right (1)."""
+        """Check whether the profile falls outwards at its last point on a side.
+
+        Parameters
+        ----------
+        side : {-1, 1}
+            Left (-1) or right (1).
+
+        Returns
+        -------
+        bool
+            True if it falls.
+        """
         return side * self._slopes[0 if side < 0 else 1] < 0
 
     def described(self) -> str:
-        """Name the profile for messages."""
+        """Name the profile for messages.
+
+        Returns
+        -------
+        str
+            Such as "the profile of north".
+        """
         return f"the profile of {self.name}" if self.name else "a profile"
 
     def stored_range(self) -> str:
-        """Describe the range of its points for messages."""
+        """Describe the range of its points for messages.
+
+        Returns
+        -------
+        str
+            Such as "between -2 and 2".
+        """
         return f"between {self.points[0]:.4g} and {self.points[-1]:.4g}"
 
 

@@ -83,10 +83,10 @@ def random_effects(
         known everywhere, a ``Profile`` where it is stored.
     mean_sd : float, default 2
         Standard deviation of the prior on μ.
-    points : int, default 401
-        Size of the grid of effects.
     tau_sd : float, default 0.5
         Scale of the prior on τ.
+    points : int, default 401
+        Size of the grid of effects.
 
     Returns
     -------

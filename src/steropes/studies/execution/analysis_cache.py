@@ -38,9 +38,26 @@ class Workbench:
     Parameters
     ----------
     db : OmopDatabase
+        The database.
     cohorts : CohortTable
         Targets, comparators, outcomes and nesting cohorts.
     thresholds : DiagnosticThresholds, optional
+        Thresholds of the diagnostics. Default: those of ``DiagnosticThresholds()``.
+
+    See Also
+    --------
+    run_grid : Run many questions and analyses, and store their results.
+
+    Examples
+    --------
+    >>> from steropes.studies import Question, StudyAnalysis, Workbench
+    >>> from steropes.studies import condition_cohorts, read_cohorts, synthetic_database
+    >>> db = synthetic_database(200)
+    >>> bench = Workbench(db, read_cohorts(db) + condition_cohorts(db, {3: 192671}))
+    >>> crude = StudyAnalysis(1, features=None, propensity=None, unadjusted=True)
+    >>> result = bench.run(Question(1, 2, (3,)), 3, crude)
+    >>> result.estimate.interval
+    'profile'
     """
 
     def __init__(
@@ -56,13 +73,32 @@ class Workbench:
         self._known.clear()
 
     def turn_to(self, question: Question) -> None:
-        """Empty the cache if it is that of another question."""
+        """Empty the cache if it is that of another question.
+
+        Parameters
+        ----------
+        question : Question
+            The question that follows.
+        """
         if self._question is not question:
             self.forget()
         self._question = question
 
     def comparison(self, question: Question, analysis: StudyAnalysis) -> Comparison:
-        """Return both cohorts after the rules that do not depend on the outcome."""
+        """Return both cohorts after the rules that do not depend on the outcome.
+
+        Parameters
+        ----------
+        question : Question
+            The question.
+        analysis : StudyAnalysis
+            The analysis.
+
+        Returns
+        -------
+        Comparison
+            Entries of target and comparator.
+        """
         q = question
         return self._once(
             ("comparison", q.target, q.comparator, q.nesting, analysis.cohorts),
@@ -72,13 +108,39 @@ class Workbench:
         )
 
     def features(self, question: Question, analysis: StudyAnalysis) -> Features | None:
-        """Return the covariates of all entries; None if the analysis uses none."""
+        """Return the covariates of all entries; None if the analysis uses none.
+
+        Parameters
+        ----------
+        question : Question
+            The question.
+        analysis : StudyAnalysis
+            The analysis.
+
+        Returns
+        -------
+        Features or None
+            Covariates; None if the analysis uses none.
+        """
         if analysis.features is None or not self._uses_features(analysis):
             return None
         return self.all_features(question, analysis)
 
     def all_features(self, question: Question, analysis: StudyAnalysis) -> Features:
-        """Return the covariates of all entries, even if the analysis uses none."""
+        """Return the covariates of all entries, even if the analysis uses none.
+
+        Parameters
+        ----------
+        question : Question
+            The question.
+        analysis : StudyAnalysis
+            The analysis.
+
+        Returns
+        -------
+        Features
+            Covariates.
+        """
         rules = analysis.features or FeatureRules()
         exclude = tuple(sorted({*rules.exclude, *question.exclude}))
         made = replace(rules, exclude=exclude)
@@ -89,7 +151,20 @@ class Workbench:
         )
 
     def shared(self, question: Question, analysis: StudyAnalysis) -> Shared:
-        """Return population, scores, adjustment and balance, which do not depend on the outcome."""
+        """Return population, scores, adjustment and balance, which do not depend on the outcome.
+
+        Parameters
+        ----------
+        question : Question
+            The question.
+        analysis : StudyAnalysis
+            The analysis.
+
+        Returns
+        -------
+        Shared
+            The shared results.
+        """
         a = analysis
         asked = (question.target, question.comparator, question.nesting, question.exclude)
         made = (a.cohorts, a.at_risk, a.features, a.propensity, self._uses_features(a))
@@ -99,10 +174,22 @@ class Workbench:
     def prepared(self, question: Question, analysis: StudyAnalysis) -> Prepared:
         """Return a question and an analysis with everything that its outcomes share.
 
+        Parameters
+        ----------
+        question : Question
+            The question.
+        analysis : StudyAnalysis
+            The analysis.
+
+        Returns
+        -------
+        Prepared
+            An object that answers the question for each outcome.
+
         Raises
         ------
         DataError
-            Cohorts or settings that cannot be used.
+            Cohorts or settings cannot be used.
         """
         return Prepared(
             question,
@@ -118,10 +205,24 @@ class Workbench:
 
         What cannot be estimated is told in ``estimate.note``.
 
+        Parameters
+        ----------
+        question : Question
+            The question.
+        outcome : int
+            Id of the outcome's cohort.
+        analysis : StudyAnalysis
+            The analysis.
+
+        Returns
+        -------
+        AnalysisResult
+            The result. If there is no estimate, ``estimate.note`` gives the reason.
+
         Raises
         ------
         DataError
-            Cohorts or settings that cannot be used.
+            Cohorts or settings cannot be used.
         """
         return self.prepared(question, analysis).answer(outcome)
 

@@ -70,6 +70,16 @@ class CohortSources(Settings):
         read once, when the settings are created.
     names : dict of int to str
         Names of cohorts, by id, for reports.
+
+    Examples
+    --------
+    >>> from steropes.studies import CohortSources, ConceptSet
+    >>> sources = CohortSources(
+    ...     drugs={1: ConceptSet((1118084,)), 2: ConceptSet((1124300,))},
+    ...     conditions={3: ConceptSet((192671,))},
+    ... )
+    >>> sorted({*sources.drugs, *sources.conditions})
+    [1, 2, 3]
     """
 
     table: str = ""
@@ -90,7 +100,20 @@ class CohortSources(Settings):
             )
 
     def make(self, db: OmopDatabase, wanted: set[int]) -> MadeCohorts:
-        """The cohorts that were asked for; what cannot be made is told and left out."""
+        """The cohorts that were asked for; what cannot be made is told and left out.
+
+        Parameters
+        ----------
+        db : OmopDatabase
+            The database.
+        wanted : set of int
+            Ids of the cohorts.
+
+        Returns
+        -------
+        MadeCohorts
+            The cohorts, and the reasons why some cannot be built.
+        """
         parts: list[CohortTable] = []
         refused: dict[int, str] = {}
         left = set(wanted)
@@ -128,7 +151,20 @@ class CohortSources(Settings):
             )
 
     def compared(self, db: OmopDatabase, cohorts: set[int]) -> OmopDatabase:
-        """The database as far as the people go who are in one of some cohorts."""
+        """The database as far as the people go who are in one of some cohorts.
+
+        Parameters
+        ----------
+        db : OmopDatabase
+            The database.
+        cohorts : set of int
+            Ids of the cohorts.
+
+        Returns
+        -------
+        OmopDatabase
+            The restricted database; the same if the people are not known in advance.
+        """
         people = self._people(db, cohorts)
         return db if people is None else db.narrowed(people)
 

@@ -32,27 +32,46 @@ class GridResults(DesignResults[GridSpec]):
     tables : dict of str to DataFrame
         The tables for release, sorted by their keys.
     spec : GridSpec
+        The specification.
     rules : DisclosureRules
         Disclosure rules that were applied to the tables.
+
+    See Also
+    --------
+    run_grid : Run a grid.
+    analysis_performance : Evaluate the analyses on the controls.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from steropes.studies import CohortSources, ConceptSet, GridSpec, Question, StudyAnalysis
+    >>> from steropes.studies import run_grid, synthetic_database
+    >>> sources = CohortSources(table="cohort", conditions={3: ConceptSet((192671,))})
+    >>> crude = StudyAnalysis(1, features=None, propensity=None, unadjusted=True)
+    >>> spec = GridSpec(sources, (Question(1, 2, (3,)),), (crude,))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     results = run_grid(synthetic_database(400), spec, folder)
+    >>> len(results.tables["cm_result"])
+    1
     """
 
     prefix = "cm"
 
     def estimates(self, unblind: bool = False) -> pd.DataFrame:
-        """The estimates of outcomes of interest, one row each.
+        """Return the estimates of outcomes of interest, one row each.
 
         Parameters
         ----------
         unblind : bool, default False
-            Show those too that fail a diagnostic. Otherwise their effects and the outcomes of
-            their arms are missing; ``tables`` have them, as the results model does, beside the
+            Include estimates that fail a diagnostic. Otherwise their effects and the outcomes of
+            their arms are missing; ``tables`` contain them, as the results model does, with the
             flags ``unblind`` and ``unblind_for_evidence_synthesis``.
 
         Returns
         -------
         DataFrame
-            Of ``cm_result``, with ``unblind``, ``note``, ``interval`` and ``unconverged``, the
-            names of fits that did not converge.
+            The columns of ``cm_result``, with ``unblind``, ``note``, ``interval`` and
+            ``unconverged``, the names of fits that did not converge.
         """
         found = self.tables["cm_result"].merge(
             self.tables["cm_diagnostics_summary"][[*KEY, "unblind"]], on=KEY
@@ -80,6 +99,7 @@ def run_grid(
     database : str, Path, connection or OmopDatabase
         An OMOP CDM: whatever `OmopDatabase` opens, or one that is open.
     spec : GridSpec
+        Cohorts, questions, analyses and controls.
     output : str or Path
         Folder for ``results.duckdb``, which holds exact numbers, and for ``release/results.zip``,
         the tables that may be released as CSV files.
@@ -93,12 +113,30 @@ def run_grid(
     progress : callable, optional
         Called with a line of text before each step.
 
+    Returns
+    -------
+    GridResults
+        The results, which are also in ``output``.
+
     Raises
     ------
     DataError
         A database, a cohort or a setting that cannot be used, or a folder that holds the results
         of something else. What goes wrong with one result is told in the table ``note``, and the
         rest goes on.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from steropes.studies import CohortSources, ConceptSet, GridSpec, Question, StudyAnalysis
+    >>> from steropes.studies import run_grid, synthetic_database
+    >>> sources = CohortSources(table="cohort", conditions={3: ConceptSet((192671,))})
+    >>> crude = StudyAnalysis(1, features=None, propensity=None, unadjusted=True)
+    >>> spec = GridSpec(sources, (Question(1, 2, (3,)),), (crude,))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     results = run_grid(synthetic_database(400), spec, folder)
+    >>> results.estimates(unblind=True)[["analysis_id", "outcome_id"]].to_numpy().tolist()
+    [[1, 3]]
     """
     Whole(1).require("jobs", jobs)
     design = ComparativeDesign(spec, jobs)

@@ -63,6 +63,20 @@ class Settings:
         A table, or the value of the first field alone, stands for an object, and ``false`` for
         None, which TOML lacks.
 
+        Parameters
+        ----------
+        values : mapping or value
+            Values of the fields, or the value of the first field.
+        source : Source
+            The file, for messages.
+        place : tuple
+            Place of the values in the file, for messages.
+
+        Returns
+        -------
+        Settings
+            Settings of this class.
+
         Raises
         ------
         DataError

@@ -37,6 +37,13 @@ class ControlSet(Settings):
         Condition concepts. Each becomes, with its descendants, a cohort with the same id.
     positive : PositiveControls, optional
         Positive controls to create from all negative ones, or only their ratios.
+
+    Examples
+    --------
+    >>> from steropes.studies import ControlSet, PositiveControls
+    >>> controls = ControlSet(concepts=(81151, 78272), positive=PositiveControls(ratios=(2.0,)))
+    >>> controls.concepts
+    (81151, 78272)
     """
 
     cohorts: Listed[Count] = ()
@@ -60,9 +67,16 @@ class RiskWindow(Settings):
     description : str
         Text to append to the description of the analysis.
     at_risk : TimeAtRisk
-        Time at risk that replaces that of the analysis.
+        The time at risk.
     analyses : tuple of int
         Ids of the analyses to repeat. Default: all.
+
+    Examples
+    --------
+    >>> from steropes.studies import RiskWindow, TimeAtRisk
+    >>> window = RiskWindow(2, "first year", TimeAtRisk(end=365, end_anchor="cohort start"))
+    >>> window.at_risk.end
+    365
     """
 
     id: Annotated[int, Whole(1, 99)]
@@ -77,15 +91,15 @@ class GridSpec(Settings):
     Parameters
     ----------
     cohorts : CohortSources
-        Sources of the cohorts.
+        Sources of all cohorts.
     question : tuple of Question
-        Cohorts to compare, with their outcomes.
+        The questions.
     analysis : tuple of StudyAnalysis
-        Analyses, each of which answers all questions.
+        The analyses, each of which answers every question.
     controls : ControlSet
         Negative controls of every question, in addition to those listed in the questions.
     thresholds : DiagnosticThresholds
-        Thresholds of the diagnostics, which decide what is shown.
+        Thresholds of the diagnostics.
     database_id : str, default "database"
         Name of the database in result tables.
     schema : str, default "main"
@@ -96,6 +110,14 @@ class GridSpec(Settings):
         Times at risk by which analyses are repeated instead of having one each.
     time_zone : str, default "UTC"
         Time zone that determines the dates of stored instants; see `OmopDatabase`.
+
+    Examples
+    --------
+    >>> from steropes.studies import CohortSources, ConceptSet, GridSpec, Question, StudyAnalysis
+    >>> sources = CohortSources(table="cohort", conditions={3: ConceptSet((192671,))})
+    >>> spec = GridSpec(sources, (Question(1, 2, (3,)),), (StudyAnalysis(1), StudyAnalysis(2)))
+    >>> [analysis.id for analysis in spec.analyses]
+    [1, 2]
     """
 
     cohorts: CohortSources
@@ -159,7 +181,18 @@ class GridSpec(Settings):
         return tuple(made)
 
     def make_cohorts(self, db: OmopDatabase) -> MadeCohorts:
-        """All cohorts that questions and analyses need, and why some of them cannot be made."""
+        """All cohorts that questions and analyses need, and why some of them cannot be made.
+
+        Parameters
+        ----------
+        db : OmopDatabase
+            The database.
+
+        Returns
+        -------
+        MadeCohorts
+            The cohorts, and the reasons why some cannot be built.
+        """
         return self._sources().make(db, self._wanted())
 
     @property
@@ -181,12 +214,31 @@ class GridSpec(Settings):
         return replace(self.cohorts, conditions={**self.cohorts.conditions, **concepts})
 
     def of_compared(self, db: OmopDatabase, refused: Mapping[int, str]) -> OmopDatabase:
-        """The database as far as the people go who are in a target or comparator that there is."""
+        """The database as far as the people go who are in a target or comparator that there is.
+
+        Parameters
+        ----------
+        db : OmopDatabase
+            The database.
+        refused : mapping of int to str
+            Cohorts that cannot be built.
+
+        Returns
+        -------
+        OmopDatabase
+            The restricted database.
+        """
         compared = {c for q in self.question for c in (q.target, q.comparator)}
         return self.cohorts.compared(db, compared - {*refused})
 
     def to_json(self) -> str:
-        """The specification as JSON text, every setting named."""
+        """The specification as JSON text, every setting named.
+
+        Returns
+        -------
+        str
+            JSON text with every setting.
+        """
         return json.dumps(asdict(self), indent=1, default=str, sort_keys=True) + "\n"
 
 
@@ -243,11 +295,27 @@ def read_spec(source: str | Path | Mapping[str, Any]) -> GridSpec:
         A ``.toml`` or ``.json`` file, or its values. In an ``analysis`` table ``preset =
         "cohort_method"`` starts from the defaults of R's CohortMethod instead of ours.
 
+    Returns
+    -------
+    GridSpec
+        The specification.
+
     Raises
     ------
     DataError
         With the line of what cannot be used: names that there are not, values of another type, ids
         of cohorts that nothing defines.
+
+    Examples
+    --------
+    >>> from steropes.studies import read_spec
+    >>> spec = read_spec({
+    ...     "cohorts": {"table": "cohort"},
+    ...     "question": [{"target": 1, "comparator": 2, "outcomes": [3]}],
+    ...     "analysis": [{"id": 1}],
+    ... })
+    >>> spec.question[0].outcomes[0].id
+    3
     """
     if isinstance(source, Mapping):
         read = Source(json.dumps(source, default=str), "the specification", "json")

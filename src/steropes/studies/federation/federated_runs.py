@@ -54,6 +54,7 @@ def federate(
     Parameters
     ----------
     plan : FederatedPlan
+        Model, columns, sites and method.
     sites : dict of str to FederatedSite or callable
         A callable receives the plan, a request (a ``Message``) and the finished rounds, and returns
         the site's signed answer, for example over a network connection. If it raises a
@@ -93,7 +94,35 @@ def combined(found: LeadResult) -> FederatedResult | FederatedProfiles:
 
 
 def federate_init(folder: str | Path, plan: FederatedPlan) -> Message:
-    """Start an analysis in a shared folder: write the plan and the first request."""
+    """Start an analysis in a shared folder: write the plan and the first request.
+
+    Parameters
+    ----------
+    folder : path
+        The folder, to which all sites have access.
+    plan : FederatedPlan
+        Model, columns, sites and method.
+
+    Returns
+    -------
+    Message
+        The first request.
+
+    Raises
+    ------
+    DataError
+        The folder contains another analysis.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from steropes.studies import FederatedPlan, federate_init
+    >>> plan = FederatedPlan(model="logistic", columns=("x",), sites=("north", "south", "west"))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     request = federate_init(folder, plan)
+    >>> request.ask
+    'describe'
+    """
     start_folder(folder, plan)
     found = federate_step(folder)
     assert isinstance(found, WaitingError)
@@ -106,7 +135,9 @@ def federate_answer(folder: str | Path, site: str, data: Any, owner: Owner | str
     Parameters
     ----------
     folder : path
+        The shared folder.
     site : str
+        Name of the site.
     data : data frame, Arrow table, path to a Parquet or CSV file, or dict
         See `FederatedSite`.
     owner : Owner, or path of an owner's folder
@@ -122,6 +153,22 @@ def federate_answer(folder: str | Path, site: str, data: Any, owner: Owner | str
     DataError
         The request is not one that an honest lead makes, the model cannot use the data, or the rows
         differ from those of the site's earlier answers: nothing is written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import pandas as pd
+    >>> from steropes.studies import FederatedPlan, Owner, federate_answer, federate_init
+    >>> plan = FederatedPlan(model="logistic", columns=("x",), sites=("north", "south", "west"))
+    >>> rows = pd.DataFrame({"x": [0.0, 1.0] * 20, "y": [0, 0, 1, 1] * 10})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     request = federate_init(f"{folder}/shared", plan)
+    ...     owners = {site: Owner.create(f"{folder}/{site}") for site in plan.sites}
+    ...     for owner in owners.values():
+    ...         owner.peers.update({name: other.keys.public for name, other in owners.items()})
+    ...     message = federate_answer(f"{folder}/shared", "north", rows, owners["north"])
+    >>> message.kind
+    'answer'
     """
     plan = read_plan(folder)
     request, rounds = history(folder)
@@ -138,11 +185,36 @@ def federate_withdraw(
 
     Parameters
     ----------
-    folder, site, data, owner
-        As in `federate_answer`.
+    folder : path
+        The shared folder.
+    site : str
+        Name of the site.
+    data : data frame, Arrow table, path to a Parquet or CSV file, or dict
+        The rows of the site; see `FederatedSite`.
+    owner : Owner, or path of an owner's folder
+        The owner of the site.
     consent : bool, default False
         Consent of the owner that the site's own sums can be computed from totals with and without
         them. Needed once a total with them is known.
+
+    Returns
+    -------
+    Message
+        The signed withdrawal, which is written to the folder.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import pandas as pd
+    >>> from steropes.studies import FederatedPlan, Owner, federate_init, federate_withdraw
+    >>> plan = FederatedPlan("logistic", ("x",), ("north", "south", "west", "east"))
+    >>> rows = pd.DataFrame({"x": [0.0, 1.0] * 20, "y": [0, 0, 1, 1] * 10})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     request = federate_init(f"{folder}/shared", plan)
+    ...     owner = Owner.create(f"{folder}/north")
+    ...     message = federate_withdraw(f"{folder}/shared", "north", rows, owner)
+    >>> message.kind
+    'withdrawal'
     """
     plan = read_plan(folder)
     request, _ = history(folder)
@@ -167,6 +239,7 @@ def federate_step(
     Parameters
     ----------
     folder : path
+        The shared folder.
     without : sequence of str
         Sites to continue without that have not answered the last request. The round is repeated
         without them if the owners of the others confirm that they are gone and no total is known
@@ -183,6 +256,17 @@ def federate_step(
     ------
     DataError
         A site refuses, or a file is not a valid answer to its request.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from steropes.studies import FederatedPlan, federate_init, federate_step
+    >>> plan = FederatedPlan(model="logistic", columns=("x",), sites=("north", "south", "west"))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     request = federate_init(folder, plan)
+    ...     waiting = federate_step(folder)
+    >>> sorted(waiting.sites)
+    ['north', 'south', 'west']
     """
     try:
         return combined(run_in_folder(folder, without, peers))
@@ -193,7 +277,39 @@ def federate_step(
 def federate_finish(
     folder: str | Path, output: str | Path | None = None
 ) -> FederatedResult | FederatedProfiles:
-    """Write the result of a folder as JSON, by default to ``result.json`` in it."""
+    """Write the result of a folder as JSON.
+
+    Parameters
+    ----------
+    folder : path
+        The shared folder.
+    output : path, optional
+        The file. Default: ``result.json`` in the folder.
+
+    Returns
+    -------
+    FederatedResult or FederatedProfiles
+        The result.
+
+    Raises
+    ------
+    DataError
+        Some sites have not answered yet.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from steropes import DataError
+    >>> from steropes.studies import FederatedPlan, federate_finish, federate_init
+    >>> plan = FederatedPlan(model="logistic", columns=("x",), sites=("north", "south", "west"))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     request = federate_init(folder, plan)
+    ...     try:
+    ...         federate_finish(folder)
+    ...     except DataError:
+    ...         print("sites have not answered")
+    sites have not answered
+    """
     found = federate_step(folder)
     if isinstance(found, WaitingError):
         raise DataError(

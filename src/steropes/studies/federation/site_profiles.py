@@ -37,6 +37,7 @@ class FederatedProfiles:
     Attributes
     ----------
     plan : FederatedPlan
+        The plan.
     table : DataFrame
         One row per parameter and ``method``: "fixed, profile" (the sum of the profiles), "fixed,
         normal", "random, normal" and "random, Bayesian"; ``sites`` (the number taking part),
@@ -45,8 +46,24 @@ class FederatedProfiles:
         By parameter, a DataFrame of ``site``, ``point``, ``log_likelihood`` (minus its maximum)
         and ``gradient``.
     records : list of RoundRecord
+        The traffic of each round.
     notes : list of str
         Notes of the sites.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd
+    >>> from steropes.studies import FederatedPlan, FederatedSite, OwnerRules, federate
+    >>> rng = np.random.default_rng(1)
+    >>> def site(n):
+    ...     x = rng.normal(size=n)
+    ...     return pd.DataFrame({"x": x, "y": (rng.random(n) < 1 / (1 + np.exp(-x))).astype(int)})
+    >>> plan = FederatedPlan("logistic", ("x",), ("north", "south", "west"), method="profiles",
+    ...                      parameters=("x",), per_site=True)
+    >>> rules = OwnerRules(per_site=("profile",))
+    >>> found = federate(plan, {s: FederatedSite(s, site(400), rules) for s in plan.sites})
+    >>> found.summary()["method"].tolist()
+    ['fixed, profile', 'fixed, normal', 'random, normal', 'random, Bayesian']
     """
 
     plan: FederatedPlan
@@ -69,11 +86,23 @@ class FederatedProfiles:
         return int(sum(r.sent * len(r.received) + sum(r.received.values()) for r in self.records))
 
     def summary(self) -> pd.DataFrame:
-        """Return the table."""
+        """Return the combined effects.
+
+        Returns
+        -------
+        DataFrame
+            A copy of ``table``.
+        """
         return self.table.copy()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON; missing numbers are None."""
+        """Return the result as plain values.
+
+        Returns
+        -------
+        dict
+            Values that can be written as JSON; missing numbers are None.
+        """
         return {
             "plan": self.plan.to_dict(),
             "disclosure": self.plan.disclosure(),
@@ -86,7 +115,18 @@ class FederatedProfiles:
         }
 
     def write(self, path: str | Path) -> Path:
-        """Write it as JSON and return the path."""
+        """Write the result as JSON.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file.
+
+        Returns
+        -------
+        Path
+            The path of the file.
+        """
         path = Path(path)
         path.write_text(json.dumps(self.to_dict(), indent=1) + "\n", encoding="utf-8")
         return path

@@ -42,20 +42,43 @@ def control_estimates(
 
 
 def analysis_performance(results: GridResults) -> pd.DataFrame:
-    """How each analysis fared on the controls, before and after calibration.
+    """Evaluate each analysis on the controls, before and after calibration.
 
-    Calibrated numbers leave the control itself out, and those that come of the same negative one.
+    Calibrated numbers leave out the control itself and those made from the same negative control.
+
+    Parameters
+    ----------
+    results : GridResults
+        Results of a grid with controls.
 
     Returns
     -------
     DataFrame
         ``target_comparator_id``, ``analysis_id``, ``calibrated`` (False, True), ``ratio`` (missing
-        where it is of all) and the metrics of ``controls.control_performance``.
+        for all ratios together) and the metrics of `control_performance`.
 
     Raises
     ------
     DataError
         There are no controls.
+
+    See Also
+    --------
+    control_performance : Definitions of the metrics.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from steropes.studies import CohortSources, ControlSet, GridSpec, Question, StudyAnalysis
+    >>> from steropes.studies import ConceptSet, analysis_performance, run_grid, synthetic_database
+    >>> sources = CohortSources(table="cohort", conditions={3: ConceptSet((192671,))})
+    >>> crude = StudyAnalysis(1, features=None, propensity=None, unadjusted=True)
+    >>> controls = ControlSet(concepts=(81151, 78272, 4113008))
+    >>> spec = GridSpec(sources, (Question(1, 2, (3,)),), (crude,), controls)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     results = run_grid(synthetic_database(600), spec, folder)
+    >>> analysis_performance(results)["calibrated"].tolist()
+    [False, False, True, True]
     """
     parts = []
     for tc in results.tables["cm_target_comparator"]["target_comparator_id"]:

@@ -35,11 +35,17 @@ class SeriesQuestion(Settings):
     Parameters
     ----------
     exposure : int
-        Id of the exposure: a drug, or a cohort.
+        Id of the exposure: a drug concept, or a cohort.
     outcome : int
-        Id of the outcome: a condition, or a cohort.
+        Id of the outcome: a condition concept, or a cohort.
     true_ratio : float, optional
         Known effect: 1 for a negative control. Without it the question is of interest.
+
+    Examples
+    --------
+    >>> from steropes.studies import SeriesQuestion
+    >>> SeriesQuestion(1118084, 192671).true_ratio is None
+    True
     """
 
     exposure: ConceptId
@@ -62,10 +68,18 @@ class SeriesAnalysis(Settings):
     Parameters
     ----------
     id : int
+        Number of the analysis in result tables.
     description : str
+        Description in result tables.
     settings : dict
         Arguments of `case_series_settings`; a spline may be given by its number of knots.
         Thresholds, ``min_cell``, ``schema`` and ``time_zone`` are the grid's.
+
+    Examples
+    --------
+    >>> from steropes.studies import SeriesAnalysis
+    >>> SeriesAnalysis(1, "simple", {"pre_exposure_days": 30}).id
+    1
     """
 
     id: Count
@@ -89,7 +103,27 @@ class SeriesAnalysis(Settings):
     def settings_for(
         self, question: SeriesQuestion, grid: CaseSeriesGrid, made: bool = False
     ) -> CaseSeriesSettings:
-        """Return the settings of one case series; a ``made`` outcome is a cohort."""
+        """Return the settings of one case series; a ``made`` outcome is a cohort.
+
+        Parameters
+        ----------
+        question : SeriesQuestion
+            The question.
+        grid : CaseSeriesGrid
+            The grid, whose thresholds and database settings apply.
+        made : bool, default False
+            Whether the outcome is a positive control, which is a cohort.
+
+        Returns
+        -------
+        CaseSeriesSettings
+            The settings.
+
+        Raises
+        ------
+        DataError
+            A setting of the analysis is invalid.
+        """
         given = dict(self.settings)
         if made:
             given["outcomes_from"] = "cohort"
@@ -111,11 +145,17 @@ class CaseSeriesGrid(Settings):
     Parameters
     ----------
     questions : tuple of SeriesQuestion
+        The questions.
     analyses : tuple of SeriesAnalysis
+        The analyses, each of which answers every question.
     thresholds : Thresholds
+        Thresholds of the diagnostics.
     database_id : str, default "database"
+        Name of the database in result tables.
     schema : str, default "main"
+        Schema of the CDM tables.
     min_cell : int, optional
+        Smallest count to publish, if larger than that of the disclosure rules (5 by default).
     positive : SeriesPositives, optional
         Create positive controls with these ratios from all negative controls.
     cohorts : CohortSources, optional
@@ -123,6 +163,16 @@ class CaseSeriesGrid(Settings):
         table, all are.
     time_zone : str, default "UTC"
         Time zone that determines the dates of instants; see `OmopDatabase`.
+
+    Examples
+    --------
+    >>> from steropes.studies import CaseSeriesGrid, SeriesAnalysis, SeriesQuestion
+    >>> grid = CaseSeriesGrid(
+    ...     (SeriesQuestion(1118084, 192671),),
+    ...     (SeriesAnalysis(1, "simple", {"pre_exposure_days": 30}),),
+    ... )
+    >>> len(grid.questions) * len(grid.analyses)
+    1
     """
 
     questions: Listed[SeriesQuestion]

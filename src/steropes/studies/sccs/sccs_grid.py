@@ -69,8 +69,22 @@ class CaseSeriesGridResults(DesignResults[CaseSeriesGrid]):
     tables : dict of str to DataFrame
         The tables for release, sorted by their keys.
     spec : CaseSeriesGrid
+        The specification.
     rules : DisclosureRules
         Disclosure rules that were applied to the tables.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from steropes.studies import CaseSeriesGrid, SeriesAnalysis, SeriesQuestion
+    >>> from steropes.studies import run_case_series_grid, synthetic_database
+    >>> grid = CaseSeriesGrid(
+    ...     (SeriesQuestion(1118084, 192671),), (SeriesAnalysis(1, "simple", {}),)
+    ... )
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     results = run_case_series_grid(synthetic_database(300), grid, folder)
+    >>> sorted(results.tables)[-1]
+    'sccs_time_trend'
     """
 
     prefix = "sccs"
@@ -90,6 +104,11 @@ class CaseSeriesGridResults(DesignResults[CaseSeriesGrid]):
         ----------
         unblind : bool, default False
             Include estimates that fail a diagnostic.
+
+        Returns
+        -------
+        DataFrame
+            A row for each exposure of interest; effects that fail a diagnostic are missing.
         """
         key = ["analysis_id", "exposures_outcome_set_id"]
         t = self.tables
@@ -127,6 +146,7 @@ def run_case_series_grid(
     database : str, Path, connection or OmopDatabase
         A database that `OmopDatabase` accepts, or an open one.
     grid : CaseSeriesGrid
+        Questions and analyses.
     output : str or Path
         Folder for ``results.duckdb``, with exact numbers, and for ``release/results.zip``, the
         tables for release as CSV files.
@@ -138,11 +158,29 @@ def run_case_series_grid(
     progress : callable, optional
         Called with the description of each step.
 
+    Returns
+    -------
+    CaseSeriesGridResults
+        The results, which are also in ``output``.
+
     Raises
     ------
     DataError
         A setting is invalid, or the folder contains results of something else. Errors of single
         questions are in the table ``note``, and the other questions are answered.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from steropes.studies import CaseSeriesGrid, SeriesAnalysis, SeriesQuestion
+    >>> from steropes.studies import run_case_series_grid, synthetic_database
+    >>> grid = CaseSeriesGrid(
+    ...     (SeriesQuestion(1118084, 192671),), (SeriesAnalysis(1, "simple", {}),)
+    ... )
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     results = run_case_series_grid(synthetic_database(300), grid, folder)
+    >>> results.estimates(unblind=True)["covariate_name"].tolist()
+    ['exposure']
     """
     design = CaseSeriesDesign(grid, cohorts)
     path, tables, rules = run_design(

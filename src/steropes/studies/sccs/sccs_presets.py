@@ -86,6 +86,21 @@ def case_series_settings(
     **more
         Fields of `CaseRules` and `CaseSeriesSettings`.
 
+    Returns
+    -------
+    CaseSeriesSettings
+        The settings.
+
+    Raises
+    ------
+    DataError
+        A setting is unknown or invalid, or requires an exposure.
+
+    References
+    ----------
+    Whitaker, Farrington, Spiessens and Musonda (2006), Statistics in Medicine 25:1768–1797.
+    Suchard, Simpson, Zorych, Ryan and Madigan (2013), ACM TOMACS 23:10.
+
     Examples
     --------
     >>> from steropes.studies import case_series_settings

@@ -88,7 +88,19 @@ class CaseSeriesSpecification(Settings):
 
 
 def case_series_grid_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a specification."""
+    """Return the JSON Schema of a specification.
+
+    Returns
+    -------
+    dict
+        A JSON Schema, for editors and for validation outside of Python.
+
+    Examples
+    --------
+    >>> from steropes.studies import case_series_grid_schema
+    >>> "analysis" in case_series_grid_schema()["properties"]
+    True
+    """
     return schema_of(CaseSeriesSpecification)
 
 
@@ -103,10 +115,34 @@ def read_case_series_grid(path: str | Path) -> CaseSeriesGrid:
     settings of `SeriesPositives`). A table ``[cohorts]`` defines the cohorts, as in the
     specification of a comparative grid (`CohortSources`). `case_series_grid_schema` describes all.
 
+    Parameters
+    ----------
+    path : str or Path
+        A .toml or .json file.
+
+    Returns
+    -------
+    CaseSeriesGrid
+        The grid.
+
     Raises
     ------
     DataError
         A name is unknown or a value is invalid; the message has the line.
+
+    Examples
+    --------
+    >>> import json, tempfile
+    >>> from pathlib import Path
+    >>> from steropes.studies import read_case_series_grid
+    >>> values = {"question": [{"exposure": 1118084, "outcome": 192671}],
+    ...           "analysis": [{"id": 1, "description": "simple"}]}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "grid.json"
+    ...     _ = path.write_text(json.dumps(values))
+    ...     grid = read_case_series_grid(path)
+    >>> grid.questions[0].outcome
+    192671
     """
     path = Path(path)
     source = Source.read(path)

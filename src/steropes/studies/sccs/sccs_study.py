@@ -59,6 +59,7 @@ class CaseSeries:
     Attributes
     ----------
     settings : CaseSeriesSettings
+        The settings of the study.
     outcome : str
         Name of the outcome.
     eras : DataFrame
@@ -85,6 +86,18 @@ class CaseSeries:
         Irregularities of the eras and cohorts; ``data_notes`` adds those of the cases.
     rules : DisclosureRules
         Rules for the release of results.
+
+    See Also
+    --------
+    case_series : Run a case series.
+
+    Examples
+    --------
+    >>> from steropes.studies import case_series, case_series_settings, synthetic_database
+    >>> settings = case_series_settings(exposure=1118084, outcome=192671)
+    >>> series = case_series(synthetic_database(400), settings)
+    >>> series.of_interest
+    ['exposure']
     """
 
     settings: CaseSeriesSettings
@@ -153,21 +166,66 @@ class CaseSeries:
         return [name for name, column in pairs if column.of_interest]
 
     def time_to_event(self, covariate: str | None = None) -> pd.DataFrame:
-        """Count outcomes by week around the first exposure; see `event_timing.time_to_event`."""
+        """Count outcomes by week around the first exposure.
+
+        Parameters
+        ----------
+        covariate : str, optional
+            The exposure, if there are several of interest.
+
+        Returns
+        -------
+        DataFrame
+            ``week`` (−26 … 25; week 0 begins with the exposure), ``outcomes``, ``exposed``
+            (outcomes during any era) and ``observed`` (cases observed in that week).
+        """
         name = self._exposure(covariate)
         return time_to_event(self.population, self.exposures[name])
 
     def age_spans(self) -> pd.DataFrame:
-        """Count cases whose time covers each month of age; see `event_timing.age_spans`."""
+        """Count cases whose time covers each month of age.
+
+        Returns
+        -------
+        DataFrame
+            ``age_month`` (completed months) and ``cases``.
+
+        Raises
+        ------
+        DataError
+            Years of birth are missing.
+        """
         self.population.require_age("age spans need")
         return age_spans(self.population)
 
     def calendar_spans(self) -> pd.DataFrame:
-        """Count cases whose time covers each month; see `event_timing.calendar_spans`."""
+        """Count cases whose time covers each calendar month.
+
+        Returns
+        -------
+        DataFrame
+            ``year``, ``month`` (1 … 12) and ``cases``.
+        """
         return calendar_spans(self.population)
 
     def effect_names(self, effect: TimeEffect) -> list[str]:
-        """Return the names of the columns of one of the splines in ``effects``."""
+        """Return the names of the columns of one of the splines in ``effects``.
+
+        Parameters
+        ----------
+        effect : TimeEffect
+            One of the splines in ``effects``.
+
+        Returns
+        -------
+        list of str
+            Names of the columns.
+
+        Raises
+        ------
+        DataError
+            The effect belongs to another study.
+        """
         assert self.effects is not None
         at = self.intervals.X.shape[1]
         for e in self.effects.effects:
@@ -178,29 +236,71 @@ class CaseSeries:
         raise DataError("the effect belongs to another study")
 
     def effect_coefficients(self, effect: TimeEffect) -> NDArray:
-        """Return the coefficients of one of the splines in ``effects``."""
+        """Return the coefficients of one of the splines in ``effects``.
+
+        Parameters
+        ----------
+        effect : TimeEffect
+            One of the splines in ``effects``.
+
+        Returns
+        -------
+        ndarray
+            Log rate ratios of the columns of the spline.
+        """
         return self.estimates.loc[self.effect_names(effect), "log_rr"].to_numpy(float)
 
     def tables(
         self, analysis_id: int = 1, set_id: int = 1, database_id: str | None = None
     ) -> dict[str, pd.DataFrame]:
-        """Return the tables for release, in the layout of SelfControlledCaseSeries 6."""
+        """Return the tables for release, in the layout of SelfControlledCaseSeries 6.
+
+        Parameters
+        ----------
+        analysis_id : int, default 1
+            Number of the analysis.
+        set_id : int, default 1
+            Number of the set of exposures and outcome.
+        database_id : str, optional
+            Name of the database. Default: its own name.
+
+        Returns
+        -------
+        dict of str to DataFrame
+            Tables by name, after disclosure control.
+        """
         from steropes.studies.disclosure.series import release_series
         from steropes.studies.sccs.results import exact_tables
 
         return release_series(exact_tables(self, analysis_id, set_id, database_id), self.rules)
 
     def page(self) -> str:
-        """Return the report, one self-contained HTML page without small counts."""
+        """Return the report.
+
+        Returns
+        -------
+        str
+            One self-contained HTML page without small counts.
+        """
         from steropes.studies.sccs.sccs_page import series_page
 
         return series_page(self)
 
     def write(self, folder: str | Path) -> list[Path]:
-        """Write the report and the result tables to ``folder/release`` and return the paths.
+        """Write the report and the result tables for release.
 
         The tables follow R's results model. As in R, they contain estimates that fail a diagnostic,
         marked by the flag ``unblind`` of ``sccs_diagnostics_summary``.
+
+        Parameters
+        ----------
+        folder : str or Path
+            Folder in which the folder ``release`` is made.
+
+        Returns
+        -------
+        list of Path
+            Paths of the files.
         """
         from steropes.studies.sccs.sccs_page import write_series
 
@@ -243,6 +343,7 @@ def case_series(
     Returns
     -------
     CaseSeries
+        The study with its estimates, diagnostics and report.
 
     Raises
     ------
@@ -250,11 +351,18 @@ def case_series(
         There are no cases (the message names the rule that left none), eras lie outside of
         observation, exposure covers everybody's time, or a concept is unknown.
 
+    References
+    ----------
+    Farrington (1995), Biometrics 51:228–235. Suchard, Simpson, Zorych, Ryan and Madigan (2013), ACM
+    TOMACS 23:10.
+
     Examples
     --------
-    >>> from steropes.studies import case_series, case_series_settings, demo_database
+    >>> from steropes.studies import case_series, case_series_settings, synthetic_database
     >>> settings = case_series_settings(exposure=1118084, outcome=192671)
-    >>> case_series(demo_database(), settings)  # doctest: +SKIP
+    >>> series = case_series(synthetic_database(400), settings)
+    >>> series.estimates.index.tolist()
+    ['exposure', 'pre-exposure', 'end of observation']
     """
     say = progress or (lambda _: None)
     rules = site_rules(disclosure, settings.min_cell)

@@ -41,6 +41,12 @@ class Thresholds(Settings):
         The minimal detectable rate ratio has to be below it.
     ease : float, default 0.25
         The expected absolute systematic error has to be below it.
+
+    Examples
+    --------
+    >>> from steropes.studies import Thresholds
+    >>> Thresholds(prevalence=0.2).detectable
+    10.0
     """
 
     time_ratio: AtLeastOne = 1.1

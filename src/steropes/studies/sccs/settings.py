@@ -112,6 +112,12 @@ class ExposureWindow(Settings):
     kind : {"exposure", "condition"}, default "exposure"
         Kind of eras: exposures, or conditions (``condition_era``), such as the indication of a drug
         as a confounder.
+
+    Examples
+    --------
+    >>> from steropes.studies import ExposureWindow
+    >>> ExposureWindow("before", (1118084,), start=-30, end=-1, end_at="start").label
+    'before'
     """
 
     label: Name
@@ -150,6 +156,34 @@ def control_window(
     """Define the control interval of a self-controlled risk interval design.
 
     Only days in a window or in the control interval count; days in both count as exposed.
+
+    Parameters
+    ----------
+    label : str, default "Control interval"
+        Name of the interval.
+    eras : sequence of int, optional
+        Ids of the eras: concepts, or cohorts. None means all ids.
+    start, end : int, default -180 and -1
+        Offsets in days of the first and last day from ``start_at`` and ``end_at``.
+    start_at, end_at : {"start", "end"}, default "start"
+        Whether an offset is relative to the era's first or last day.
+    first_only : bool, default False
+        Use only the first era in an observation period.
+
+    Returns
+    -------
+    ExposureWindow
+        The interval.
+
+    References
+    ----------
+    Greene, Kulldorff, Lewis and others (2010), American Journal of Epidemiology 171:177–188.
+
+    Examples
+    --------
+    >>> from steropes.studies import control_window
+    >>> control_window(eras=(1118084,), start=-90).end
+    -1
     """
     return ExposureWindow(
         label, None if eras is None else tuple(eras), start=start, end=end, start_at=start_at,
@@ -168,6 +202,12 @@ class Spline(Settings):
         themselves: ages in days, months since year 0 (12 × year + month − 1), months 0.5 to 12.5.
     penalized : bool, default False
         Apply the prior to the spline.
+
+    Examples
+    --------
+    >>> from steropes.studies import Spline
+    >>> Spline(knots=7).penalized
+    False
     """
 
     knots: Annotated[int | tuple[float, ...], BeforeValidator(_knots)] = 5
@@ -215,6 +255,12 @@ class CaseRules(Settings):
     age_rule : {"birthdays", "365.25 days"}, default "birthdays"
         Whether a year of age is completed on the birthday, or after 365.25 days, rounded, as in
         R's SelfControlledCaseSeries.
+
+    Examples
+    --------
+    >>> from steropes.studies import CaseRules
+    >>> CaseRules(192671, first_outcome_only=True, naive_days=365).outcomes_from
+    'condition_occurrence'
     """
 
     outcome: ConceptId
@@ -248,9 +294,9 @@ class CaseSeriesSettings(Settings):
     Parameters
     ----------
     cases : CaseRules
-        Rules that select the cases and their time.
+        Rules that select the cases.
     windows : tuple of ExposureWindow
-        Windows around eras, each with a covariate.
+        Covariates of the exposures.
     control : ExposureWindow, optional
         Control interval of a self-controlled risk interval design.
     age : Spline, optional
@@ -276,7 +322,7 @@ class CaseSeriesSettings(Settings):
     variance : float, optional
         Variance of the prior. None chooses it by cross-validation over people.
     folds : int, default 10
-        Folds of the cross-validation over people.
+        Folds of that cross-validation.
     seed : int, default 1
         Seed of the folds and of the bootstrap.
     bootstrap : int, default 0
@@ -295,6 +341,17 @@ class CaseSeriesSettings(Settings):
         terminal and in the ``repr``. The exact tables contain them in any case.
     time_zone : str, default "UTC"
         Time zone that determines the dates of instants; see `OmopDatabase`.
+
+    See Also
+    --------
+    case_series_settings : Common designs.
+
+    Examples
+    --------
+    >>> from steropes.studies import CaseRules, CaseSeriesSettings, ExposureWindow
+    >>> window = ExposureWindow("celecoxib", (1118084,), end=30, of_interest=True)
+    >>> CaseSeriesSettings(CaseRules(192671), (window,)).prior
+    'laplace'
     """
 
     cases: CaseRules
