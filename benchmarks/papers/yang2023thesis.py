@@ -66,10 +66,11 @@ def stratified_cox(settings: Settings) -> Iterator[Row]:
         model = CoxRegression(prior=Laplace(1.0), tol=TOL, ties="breslow")
         strata = label if k > 1 else None
         _, seconds = clocked(lambda m=model, X=X, y=y, s=strata: m.fit(X, y, strata=s))
+        strata_word = "strata" if k > 1 else "stratum"
         step = seconds / model.n_iter_
         first = first or step
         known = (n, k) == (1_000_000, 50_000)
-        yield Row(f"fit with {k:,} strata, s: n = {n:,}, p = {p:,}",
+        yield Row(f"fit with {k:,} {strata_word}, s: n = {n:,}, p = {p:,}",
                   {"CPU": 17 * 60, "GPU": 23} if known else None, seconds,
                   f"{model.n_iter_} steps of {step:.2g} s, {step / first:.1f} times those without "
                   "strata")  # fmt: skip

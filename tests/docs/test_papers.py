@@ -88,7 +88,9 @@ EXPECTED = {  # the quantities of each experiment up to the size, in their order
     },
     "yang2023thesis": {
         "segmented scan": ["segmented scan of (3 1) (7 0 4) (1 6 3)"],
-        "stratified Cox": [f"fit with {k} strata, s" for k in ("1", "50", "1,000")],
+        "stratified Cox": [
+            f"fit with {k}, s" for k in ("1 stratum", "50 strata", "1,000 strata")
+        ],
         "propensity score strata": [
             "hazard ratio without adjustment",
             *(f"hazard ratio, {k} strata" for k in (5, 10, 20)),

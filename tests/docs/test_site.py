@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from benchmarks.papers.comparison import PAPERS, experiments
 
 import steropes
 import steropes.plots
@@ -34,11 +35,22 @@ def test_every_page_is_in_the_table_of_contents():
     pages = {page.stem for page in DOCS.glob("*.md")} - {"index"}
     pages |= {f"architecture/{page.stem}" for page in ARCHITECTURE}
     pages.add("specification_keys")  # It is written when the site is built.
+    pages |= {f"papers/{page.stem}" for page in (DOCS / "papers").glob("*.md")}
     listed = set()
     for page in DOCS.glob("*.md"):
         for tree in re.findall(r"```\{toctree\}\n(.*?)```", page.read_text("utf-8"), re.S):
             listed |= set(re.findall(r"^([\w/]+)$", tree, re.M))
     assert pages == listed - {"api/index", "gallery/index"}
+
+
+def test_every_paper_has_a_page_that_names_its_command():
+    pages = {page.stem: page.read_text("utf-8") for page in (DOCS / "papers").glob("*.md")}
+    assert set(pages) == set(PAPERS)
+    for name, text in pages.items():
+        assert f"python -m benchmarks paper {name}" in text
+        headings = {heading.lower() for heading in re.findall(r"^## (.+)$", text, re.M)}
+        assert {experiment.lower() for experiment in experiments(name)} <= headings
+        assert text.count("| quantity | paper | ours |") >= len(experiments(name))
 
 
 @pytest.mark.parametrize("page", [DOCS / "architecture.md", *ARCHITECTURE], ids=lambda p: p.stem)
