@@ -28,7 +28,7 @@ class _User:
 
 
 class _Limit:
-    """A limit of libraries to one thread as long as there are users.
+    """A limit of libraries to one thread while it is in use.
 
     Users are referenced weakly, so that a user with an interrupted exit disappears with its frame.
     """

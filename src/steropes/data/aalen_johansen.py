@@ -221,7 +221,7 @@ def aalen_johansen(
     Raises
     ------
     DataError
-        If the input cannot be used, or there are no events; the message names the row.
+        If the input cannot be used, or has no events; the message names the row.
 
     References
     ----------

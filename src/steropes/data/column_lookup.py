@@ -39,7 +39,7 @@ class ColumnLookup:
         Raises
         ------
         DataError
-            If there is no such column, or ``item`` is neither a name nor a position.
+            If no such column exists, or ``item`` is neither a name nor a position.
         """
         if isinstance(item, str):
             if item not in self._place:

@@ -399,7 +399,7 @@ def product_limit(
         """Sum at each time the weights of people at risk until their ``last`` time, inclusive.
 
         No sum is a difference of larger sums, in which a heavy row would cancel light ones, so
-        that a sum is zero only if nobody is at risk.
+        that a sum is zero only if no one is at risk.
         """
         if enters is None:
             leaves = np.bincount(last + 1, weights=weight, minlength=len(times) + 1)

@@ -114,7 +114,7 @@ def _check_times(time: np.ndarray, entry: np.ndarray | None) -> None:
 
 
 def _plain(y: Any) -> np.ndarray:
-    """Convert to an array; refuse what cannot be a survival outcome."""
+    """Convert to an array; refuse values that cannot be a survival outcome."""
     refuse_lazy_query(y, "y")
     try:
         return np.asarray(y)

@@ -103,7 +103,7 @@ class TimeIntervals:
         ----------
         outcome : SurvivalOutcome
         counted : (n,) bool array, optional
-            The people whose events are validated; default all.
+            The people with events that are validated; default all.
 
         Raises
         ------

@@ -284,7 +284,7 @@ def as_labels(strata: Any, what: str = "strata") -> np.ndarray:
     if isinstance(strata, str | bytes | Mapping | Set) or not isinstance(strata, Iterable):
         raise DataError(f"{what} must have one label a row, not be {type(strata).__name__}.")
     if isinstance(strata, np.ndarray):
-        strata = np.asarray(strata)  # also converts matrices, whose slices are matrices
+        strata = np.asarray(strata)  # also converts matrices: their slices are matrices
     else:
         values = list(strata)
         strata = np.empty(len(values), object)

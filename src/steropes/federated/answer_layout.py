@@ -29,7 +29,7 @@ __all__ = [
     "total_of",
 ]
 
-# The number of sums from which the score of a fold's rows is computed.
+# The number of sums that determine the score of a fold's rows.
 LINEAR_PARTS, PARTS = 6, 1
 
 

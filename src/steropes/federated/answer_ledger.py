@@ -4,7 +4,7 @@ Sums over a table are linear equations in the sizes of its cells. Twenty evaluat
 four 0/1 columns are more equations than the table has cells, so that these can be computed; since
 sizes are not negative, somewhat fewer equations suffice. The ledger counts the numbers that a site
 has helped to disclose, over all plans and sessions, and compares them with the number of different
-combinations of values among its people. If there are few numbers per combination, the cells remain
+combinations of values among its people. With few numbers per combination, the cells remain
 undetermined. Beyond that (`OwnerRules.answers_per_cell`) a site answers only if no cell of the
 table of all columns is too small.
 """
@@ -163,7 +163,7 @@ def count_disclosed(plans: list[PlanRecord], but: str = "") -> int:
 def refuse_differences(
     plans: list[PlanRecord], own: PlanRecord, least: int, sites: int, asked: Sequence[str] = ()
 ) -> list[str]:
-    """Return sentences on plans whose totals differ by too few people, sites or times.
+    """Return sentences on plans with totals that differ by too few people, sites or times.
 
     Parameters
     ----------

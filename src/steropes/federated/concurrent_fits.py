@@ -2,7 +2,7 @@
 
 A lane is one fit, with a penalty and a fold that it leaves out. It runs until it needs sums that
 are not known yet; then one round requests the sums that all lanes need. The number of rounds is
-therefore that of the slowest lane, however many there are. A waiting lane repeats its steps from
+therefore that of the slowest lane, for any number of lanes. A waiting lane repeats its steps from
 the last committed one, which is cheap because all sums are kept.
 """
 
@@ -51,7 +51,7 @@ class _SumsNeeded(Exception):
         self.needs = needs
 
 
-# The shorter steps that are evaluated; few, as there are many lanes and steps rarely fail.
+# The shorter steps that are evaluated; few, because lanes are many and steps rarely fail.
 SHORTER_STEPS = (0.5,)
 
 
@@ -84,7 +84,7 @@ class Lane:
     l1, l2 : (P,) arrays
         Penalties.
     fold : int
-        The fold whose rows are left out, −1 for none.
+        The fold that is left out, −1 for none.
     theta : (P,) array
         Initial coefficients.
     tol : float

@@ -47,8 +47,8 @@ def _first(parts: np.ndarray) -> np.ndarray:
 class FederatedModel:
     """The model of all sites, defined by the plan and the description of the rows.
 
-    The coefficients θ (P,) start with the common intercept at the columns' centres, if there is
-    one, followed by those of the columns.
+    The coefficients θ (P,) start with the common intercept at the columns' centres, if
+    any, followed by those of the columns.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ Model = Literal["linear", "logistic", "poisson", "cox", "fine_gray", "conditiona
 Method = Literal["rounds", "odal", "odac", "adap", "profiles"]
 # Models that condition on strata within a site.
 WITHIN = ("conditional", "sccs")
-# Models whose rows are independent given the covariates.
+# Models with rows that are independent given the covariates.
 UNCONDITIONAL = ("linear", "logistic", "poisson")
 # Models of times to an event.
 SURVIVAL = ("cox", "fine_gray")
@@ -78,15 +78,15 @@ class FederatedPlan:
     repeats, search, rule : int, tuple of float, {"best", "one_standard_error"}
         See `CrossValidation`; an empty ``search`` follows a path.
     groups : str or None
-        Column with labels, such as persons, whose rows stay in one fold.
+        Column with labels, such as persons; rows with one label stay in one fold.
     seed : int, default=0
         Seed of the folds.
     exclude : tuple of str, default=()
         Columns without a prior.
     parameters : tuple of str, default=()
-        Columns whose coefficients are profiled by ``"profiles"``.
+        Columns with coefficients that are profiled by ``"profiles"``.
     lead : str, optional
-        The site whose rows a surrogate uses; by default the first. With ``"all"`` each site
+        The site with the rows that a surrogate uses; by default the first. With ``"all"`` each site
         computes an estimate, and these are averaged.
     order : {1, 2}, default=2
         Whether a surrogate uses the Hessians of other sites (2), or only their gradients.

@@ -32,7 +32,7 @@ class ConvergencePolicy:
         A slope above this many rows' is caused by a step that was too long, not by
         divergence.
     sum_rounding : float
-        Relative rounding error of sums whose centres are far from a site's rows.
+        Relative rounding error of sums with centres that are far from a site's rows.
     named_share : float
         The error names coefficients above this share of the largest diverging one.
     max_iterations : int
@@ -76,12 +76,12 @@ class EvaluationPolicy:
     max_full_hessian : int
         A Hessian covers all columns up to this number of them.
     likely_share : float
-        A Hessian covers columns whose slope exceeds this share of λ, since they may become
+        A Hessian covers columns with slopes above this share of λ, since they may become
         nonzero soon.
     same_point : float
-        Coefficients whose relative difference is below this value are the same point.
+        Coefficients with a relative difference below this value are the same point.
     max_weight_error : float
-        A Hessian whose weights have a larger relative error is not used for the
+        A Hessian with a larger relative error of its weights is not used for the
         certificate.
     exact_weight_error : float
         Largest relative error of a Hessian's weights for standard errors.
@@ -127,7 +127,7 @@ class AdmissionPolicy:
     Attributes
     ----------
     max_requests : int
-        Number of rounds whose next request is kept.
+        Number of rounds for which the next request is kept.
     max_programs : int
         Number of paused programs that are kept.
     same_request : float
@@ -140,7 +140,7 @@ class AdmissionPolicy:
     max_named : int
         Largest number of factors that a sentence names.
     covariates_at_once : int
-        Number of covariates whose cells with the outcomes are counted at once.
+        Number of covariates that are tabulated with the outcomes at once.
     """
 
     max_requests: int = 32

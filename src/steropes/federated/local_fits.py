@@ -47,9 +47,9 @@ class LocalEstimate:
     variance : (q,) array
         Variances of the coefficients.
     usable : bool
-        Whether there is an estimate; otherwise both arrays are zero.
+        Whether an estimate exists; otherwise both arrays are zero.
     note : str
-        The reason if there is none.
+        The reason if it does not.
     """
 
     estimate: np.ndarray
@@ -93,7 +93,7 @@ def _fitted(
 
 
 def local_estimate(rows: SiteRows, plan: FederatedPlan) -> LocalEstimate:
-    """Fit a site's rows alone; for a lasso surrogate with a lasso whose variance folds select."""
+    """Fit a site's rows alone; for a lasso surrogate with a lasso and its variance by folds."""
     q = len(plan.columns) + len(plan.intercepts)
     lasso = plan.method == "adap"
     prior = plan.coefficient_prior if lasso else None

@@ -1,6 +1,6 @@
 """Messages between a lead and sites: requests, answers, refusals and withdrawals.
 
-A message contains a few plain values and arrays by name, all of which are public. The sums of an
+A message contains a few plain values and arrays by name, and all are public. The sums of an
 answer are not among these. They are one vector of masked fixed-point numbers (`sums`), which is
 meaningless until the answers of all sites are added.
 """
@@ -83,7 +83,7 @@ class Message:
         return self.digest.hex()
 
     def digested_text(self) -> str:
-        """Return the text of which the digest is computed.
+        """Return the text that is digested.
 
         Numbers are the bits of a double, so that the text does not depend on how a programming
         language prints them.
@@ -115,7 +115,7 @@ class Message:
         return found
 
     def numbers(self, name: str, least: int, end: int) -> np.ndarray:
-        """Return an array of whole numbers in [least, end); empty if there is no such array."""
+        """Return an array of whole numbers in [least, end); empty if it is missing."""
         given = np.asarray(self.arrays.get(name, np.empty(0)), float).ravel()
         if not ((given >= least) & (given < end) & (given == np.round(given))).all():
             raise DataError(
@@ -138,7 +138,7 @@ class Message:
 
     @property
     def sites(self) -> tuple[str, ...]:
-        """The sites that a request addresses, whose masks cancel."""
+        """The sites that a request addresses; their masks cancel."""
         named = self.values.get("sites")
         if not isinstance(named, list) or not all(isinstance(s, str) for s in named):
             raise DataError(f"{self.who}: 'sites' must be a list of names")

@@ -40,9 +40,10 @@ class OwnerRules:
         Largest number of disclosed numbers, over all plans, per distinct combination of values
         among this site's people. With more numbers, the sizes of single cells could be computed.
     levels : int, default=20
-        Columns with up to this many values are tables whose cells are all examined. From totals in
-        double precision at the coefficients of a fit, the counts of 15 evenly spaced values can be
-        computed to 0.01, those of 20 values only at the ends, and those of 30 values not at all.
+        Columns with up to this many values are treated as tables, and all their cells are
+        examined. From totals in double precision at the coefficients of a fit, the counts of 15
+        evenly spaced values can be computed to 0.01, those of 20 values only at the ends, and
+        those of 30 values not at all.
     predictor : float, default=30.0
         Largest absolute linear predictor, without offsets, at which non-linear models are
         evaluated. With larger ones the sums become step functions of single people.

@@ -130,7 +130,7 @@ def _columns(
 
 
 def _refuse_events(plan: FederatedPlan, events: int | None, rows: int) -> None:
-    """Reject data without events, or without others, whose estimates are not finite."""
+    """Reject data without events, or without others: their estimates are not finite."""
     if events == 0:
         raise DataError("no site has an event")
     if plan.model == "logistic" and events == rows:

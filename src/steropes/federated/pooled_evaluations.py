@@ -46,7 +46,7 @@ class KnownPoint:
     off : float
         Relative error of the risk set weights in the Hessian.
     held_out : array or None
-        Sums from which the score of a fold's rows is computed.
+        Sums that determine the score of a fold's rows.
     """
 
     theta: np.ndarray
@@ -189,7 +189,7 @@ class SumsAt:
     uncentred : (h, k) array
         Uncentred diagonals of these Hessians.
     held_out : (m, s) array or None
-        Sums from which the scores of the folds' rows are computed.
+        Sums that determine the scores of the folds' rows.
     """
 
     loss: np.ndarray
@@ -253,7 +253,7 @@ def sums_over_sites(
 
 
 class SummedEvaluations(Evaluations):
-    """Evaluations of models whose loss is the sum of the sites' losses."""
+    """Evaluations of models with a loss that is the sum of the sites' losses."""
 
     def __init__(self, exchange: Exchange, described: PooledDescription, l1: np.ndarray) -> None:
         super().__init__(exchange.plan, described.center, l1)

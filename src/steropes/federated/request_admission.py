@@ -253,7 +253,7 @@ class Admission:
         return ADMISSION.min_rounds * one * fits
 
     def _determinable_tables(self, cells: SiteCells, numbers: int) -> list[str]:
-        """Return sentences on tables whose small cells so many numbers could determine."""
+        """Return sentences on tables with small cells that these many numbers could determine."""
         for what, (combinations, small) in (
             ("the columns of few values", cells.few), ("all columns", cells.all),
         ):  # fmt: skip

@@ -1,4 +1,4 @@
-"""Evaluations of survival models whose risk sets contain rows of all sites."""
+"""Evaluations of survival models with risk sets that contain rows of all sites."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class RiskSetRequest:
     Attributes
     ----------
     points : list of (P,) arrays
-        The points, with first moments at the first one, and with a Hessian if there are shares.
+        The points, with first moments at the first one, and with a Hessian if shares are given.
     shares : HessianWeights or None
         The weights of the Hessian.
     fold : int
-        The fold whose rows are left out, −1 for none.
+        The fold that is left out, −1 for none.
     """
 
     points: list[np.ndarray]
@@ -123,7 +123,7 @@ class StoredRiskSets(Evaluations):
         return PooledRiskSets(from_.sums, self.ties).predicted(theta - from_.theta)
 
     def hessian(self, theta: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """See `Evaluations.hessian`; recomputes a Hessian whose predicted weights were too large.
+        """See `Evaluations.hessian`; recomputes a Hessian if its predicted weights were too large.
 
         This happens after a step that was much too long. Relative to such a Hessian, slopes would
         seem small.

@@ -119,7 +119,7 @@ class SiteRiskSets:
             The weights for the Hessian's first sum over ``columns``.
         columns : (k,) int array
         fold : int
-            The fold whose rows are left out, −1 for none.
+            The fold that is left out, −1 for none.
         """
         w = self.w
         if fold >= 0:

@@ -278,7 +278,7 @@ def on_grid(
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Round times up to a grid, and entries down.
 
-    A row is then at risk at each grid time whose interval intersects (entry, time].
+    A row is then at risk at each grid time with an interval that intersects (entry, time].
     """
     grid = np.asarray(times, float)
     late = time > grid[-1]

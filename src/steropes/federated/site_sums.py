@@ -87,7 +87,7 @@ def sums_at(
     hessians : sequence of int
         Numbers of the points with a Hessian.
     folds : (m,) int array, optional
-        The fold whose rows each point leaves out, −1 for none.
+        The fold that each point leaves out, −1 for none.
     """
     likelihood, design = rows.problem.likelihood, rows.design
     shift = design.center - center

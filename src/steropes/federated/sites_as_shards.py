@@ -1,4 +1,4 @@
-"""Sites as shards of the solver's data term, whose requests are looked up or asked in rounds."""
+"""Sites as shards of the solver's data term; requests are looked up or asked in rounds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["FederatedTerm", "SiteShards"]
 
 
 class FederatedTerm(ShardedTerm):
-    """A data term whose Hessians arrive with the gradients, so that each step can use a new one."""
+    """A data term with Hessians that arrive with the gradients, a new one for each step."""
 
     def hessian_cost(self, coarse: bool) -> float:
         """See `DataTerm.hessian_cost`."""
@@ -52,13 +52,13 @@ class SiteShards:
         self.rows = rows
 
     def bind(self, weights: np.ndarray, offset: np.ndarray | None, B: int) -> str:
-        """See `Shards.bind`; there is a single replicate, whose weights are at the sites."""
+        """See `Shards.bind`; the weights of the single replicate are at the sites."""
         if B != 1 or offset is not None:
             raise DataError("sites have the rows of one fit, with their own weights and offsets")
         return "sites"
 
     def release(self, key: str) -> None:
-        """See `Shards.release`; there is nothing to release."""
+        """See `Shards.release`; nothing is kept that could be released."""
 
     def ask(self, request: Request) -> Sequence[Answer]:
         """See `Shards.ask`."""

@@ -57,7 +57,7 @@ class SiteCells:
     plan : FederatedPlan
     rules : OwnerRules
     others : sequence of Factor
-        Factors of earlier plans on the same people, whose cells with those of this plan are
+        Factors of earlier plans on the same people; their cells with those of this plan are
         counted too.
     """
 

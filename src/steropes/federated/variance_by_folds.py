@@ -65,7 +65,7 @@ def choose_variance(exchange: Exchange, model: FederatedModel, prior: Prior) -> 
 
 
 class _SitesPath(VariancePath):
-    """A search whose fits are lanes: for each variance one of all rows, then one per fold."""
+    """A search with fits as lanes: for each variance one of all rows, then one per fold."""
 
     def __init__(self, exchange: Exchange, model: FederatedModel, prior: Prior) -> None:
         plan = model.plan

@@ -25,12 +25,12 @@ def scatter_to_worker(client: Client, value: Any, to: Sequence[str] | None = Non
     client : dask.distributed.Client
     value : object
     to : sequence of str, optional
-        Addresses of workers, one of which receives the value; any other one if they are lost.
+        Addresses of workers. One of them receives the value, or any other if all are lost.
 
     Raises
     ------
     RuntimeError
-        There is no worker within the timeout.
+        No worker appears within the timeout.
     """
     for left in reversed(range(TRANSFER.max_rounds)):
         try:
@@ -58,7 +58,7 @@ def wait_for_result(client: Client, future: Future, address: str | None = None) 
     Raises
     ------
     RuntimeError
-        There is no worker within the timeout.
+        No worker appears within the timeout.
     """
     while True:
         try:
@@ -74,12 +74,12 @@ def wait_for_result(client: Client, future: Future, address: str | None = None) 
 
 
 def worker_addresses(client: Client) -> list[str]:
-    """Return the sorted addresses of the workers; wait for a first one if there are none.
+    """Return the sorted addresses of the workers; wait for a first one if necessary.
 
     Raises
     ------
     RuntimeError
-        There is no worker within the timeout.
+        No worker appears within the timeout.
     """
     there = _addresses(client)
     if not there:

@@ -39,7 +39,8 @@ class OutcomesPolicy:
     max_bytes : float
         Largest number of bytes of groups that run in parallel.
     min_near_columns : int
-        Columns near λ from which a group passes through the intermediate penalties first.
+        Smallest number of columns near λ with which a group passes through the intermediate
+        penalties first.
     intermediate_tol : float
         Tolerance under the intermediate penalties, as a share of λ.
     preliminary_tol : float
@@ -118,7 +119,7 @@ class TransferPolicy:
     max_active_bytes : float
         Default memory for columns of the working set if blocks are in files.
     max_column_sets : int
-        Number of column sets of which a block keeps the rows.
+        Number of column sets for which a block keeps the rows.
     rows_per_block : int
         Default number of rows of a block.
     """

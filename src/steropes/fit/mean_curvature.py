@@ -1,7 +1,7 @@
-"""Mean curvature of several outcomes, from which their shared Hessian is computed.
+"""Mean curvature of several outcomes, for their shared Hessian.
 
 The mean is not exact for any of the outcomes, so the error added by sampling rows matters little.
-If there are many more rows than one outcome needs to distinguish its columns, the matrix is
+With many more rows than one outcome needs to distinguish its columns, the matrix is
 computed from a systematic sample of rows with probabilities proportional to their curvature. Its
 diagonal is then replaced by the exact one. Off-diagonal elements of columns with few sampled rows
 are shrunk towards zero.
@@ -46,7 +46,7 @@ class MeanCurvature(LocalCurvature):
     def matrix(self, first: int = 0, rough: bool = False) -> np.ndarray:
         """See `CurvatureAt.matrix`."""
         rows, backend = self.active.rows, self.active.backend
-        assert rows.layout == "rows"  # as for all families of which several outcomes are fitted
+        assert rows.layout == "rows"  # as for all families with several outcomes
         sparse = 2 * len(rows.sparse_at) > rows.k
         if not (backend.on_host and sparse and self.rows_enough < OUTCOMES.max_row_share * rows.n):
             return super().matrix(first, rough)

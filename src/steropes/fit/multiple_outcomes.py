@@ -62,7 +62,7 @@ def fit_outcomes(
     all columns are computed at the start and at the end, where they give the certificates. Missing
     columns found there are added, and the iterations continue.
 
-    If there are many rows and enough memory, groups run in parallel threads, which is more
+    With many rows and enough memory, groups run in parallel threads, which is more
     efficient than parallelism within each step.
 
     Parameters
@@ -76,8 +76,8 @@ def fit_outcomes(
     max_iter : int
         Largest number of iterations.
     use : callable
-        Called with each `OutcomeFit` in the thread of its group. An outcome whose iterations
-        converge slowly is passed on unconverged.
+        Called with each `OutcomeFit` in the thread of its group. An outcome that converges
+        slowly is passed on unconverged.
 
     Returns
     -------
@@ -184,8 +184,8 @@ class _Group:
     def _penalty_factors(self, slopes: np.ndarray) -> list[float]:
         """Return factors of intermediate, stronger penalties, in decreasing order.
 
-        There are none if few columns are near λ. Of many correlated columns that are near λ at the
-        start, most no longer are once the first ones are nonzero.
+        None are returned if few columns are near λ. Of many correlated columns that are near λ
+        at the start, most no longer are once the first ones are nonzero.
         """
         penalised = np.isfinite(slopes)
         if np.count_nonzero(penalised & (slopes > OUTCOMES.near_share)) < OUTCOMES.min_near_columns:
@@ -224,7 +224,7 @@ class _Group:
         """Compute the shared Hessian from the mean of the outcomes' current curvatures."""
         term, active, backend = self.term, self.active, self.likelihood.backend
         V, rows = backend.to_host(term.curvatures()), active.rows
-        assert rows.layout == "rows"  # as for all families of which several outcomes are fitted
+        assert rows.layout == "rows"  # as for all families with several outcomes
         total = V.sum(axis=0)
         counted = np.isfinite(total) & (total > 0)
         share = np.where(counted, len(V) / (term.B * np.where(counted, total, 1.0)), 0.0)
@@ -243,7 +243,7 @@ class _Group:
 
 
 def _joint_likelihood(group: Sequence[Problem]) -> Likelihood:
-    """Combine several likelihoods into one whose replicates have different outcomes."""
+    """Combine several likelihoods into one that has an outcome for each replicate."""
     first = group[0].likelihood
     each = [p.likelihood for p in group]
     if first.order is None:

@@ -4,7 +4,7 @@
 backend. The data are sent to each worker once: by Dask's scatter, through Ray's object store, or
 as a file on this machine that the processes map into memory; a task itself carries only its number.
 If a Dask worker is lost, its tasks run again, and the data are sent again if it held the only copy.
-Finished results can be kept in a folder, from which an interrupted call continues. Without a
+Finished results can be kept in a folder, so that an interrupted call continues. Without a
 configured backend the tasks run one by one in this process; so do tasks over blocks of rows, which
 have workers already.
 """

@@ -32,7 +32,7 @@ __all__ = ["Problem"]
 
 @dataclass
 class Problem:
-    """A model with its data, from which batches with any weights and penalties are created.
+    """A model with its data, which creates batches with any weights and penalties.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class Problem:
         return self.separable(prior)
 
     def unbounded(self, prior: Prior | None) -> np.ndarray:
-        """Return the columns whose coefficients only the data keep finite, ascending."""
+        """Return the columns with coefficients that only the data keep finite, ascending."""
         if prior is not None and prior.bounds_all:
             return np.empty(0, np.int64)
         l1, l2 = self.penalties(prior)

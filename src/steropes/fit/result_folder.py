@@ -1,4 +1,4 @@
-"""Folders of finished fits, from which an interrupted call continues.
+"""Folders of finished fits, with which an interrupted call continues.
 
 A result is a file of plain arrays and JSON (``.npz``, without pickled objects), so that reading a
 folder executes no code. Symbolic links, and files or folders that another user owns or can write

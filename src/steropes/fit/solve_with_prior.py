@@ -60,7 +60,7 @@ def solve_under_prior(
     Parameters
     ----------
     problem : Problem
-        The problem from which ``batch`` was created.
+        The problem that created ``batch``.
     batch : Batch
     prior : Prior or None
         The problem's prior, possibly with another variance.
@@ -104,7 +104,7 @@ def certified_fit_under_prior(
     Returns
     -------
     fit : Fit
-        The fit, whose certificate uses the weights that its coefficients imply.
+        The fit. Its certificate uses the weights that its coefficients imply.
     problem : Problem
         The problem with this prior, and with ``final_penalty`` if the prior is adaptive.
     """

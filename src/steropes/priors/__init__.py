@@ -1,4 +1,4 @@
-"""Prior distributions of the coefficients, whose negative logarithms are penalties."""
+"""Prior distributions of the coefficients; their negative logarithms are penalties."""
 
 from .base import INFINITE_PENALTY, Penalty, Prior, SmoothTerm
 from .broken_adaptive_ridge import BrokenAdaptiveRidge

@@ -91,7 +91,7 @@ class Prior(ABC):
     bounds_all : bool
         Whether coefficients without λ and κ are also finite for any data.
     multi_valued : str or None
-        Name of a setting that may hold several numbers, from which a cross-validation chooses.
+        Name of a setting that may hold several numbers for a cross-validation to choose from.
     optional_entries : frozenset of str
         Settings given by column name that may omit columns.
     by_column : frozenset of str
@@ -174,7 +174,7 @@ class Prior(ABC):
     def group_penalty(self, names: Sequence[str]) -> GroupPenalty | None:
         """Return a penalty on groups of coefficients or on differences along chains, or None.
 
-        If there is one it replaces λ; `separable` then gives the λ of the group of each column.
+        Such a penalty replaces λ; `separable` then gives the λ of the group of each column.
 
         Parameters
         ----------
@@ -298,7 +298,7 @@ class Prior(ABC):
         Raises
         ------
         DataError
-            If there is no setting of that name.
+            If no setting has that name.
         """
         known = self.get_params()
         for name in params:
@@ -384,7 +384,7 @@ class Prior(ABC):
         Parameters
         ----------
         kept : (k,) int array
-            Positions of the columns whose coefficients are fitted.
+            Positions of the columns with fitted coefficients.
         names : sequence of str
             Names of all columns.
 

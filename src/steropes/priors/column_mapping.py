@@ -79,7 +79,7 @@ class KeptColumns:
     names : sequence of str
         Names of all columns.
     kept : (k,) int array
-        Positions of the columns whose coefficients are fitted.
+        Positions of the columns with fitted coefficients.
     values : (p,) array
         The values of the fixed coefficients.
     """

@@ -230,7 +230,7 @@ class FusedLaplace(Prior):
         Parameters
         ----------
         kept : (k,) int array
-            Positions of the columns whose coefficients are fitted.
+            Positions of the columns with fitted coefficients.
         names : sequence of str
             Names of all columns.
 

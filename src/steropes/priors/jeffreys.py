@@ -21,7 +21,7 @@ class Jeffreys(Prior):
     The fit maximises ℓ(β) + ½ log |I(β)| with the information I of all coefficients, including the
     intercept. This removes the term of order 1/n from the bias of the maximum likelihood estimates
     (Firth 1993, eq. 2) and gives finite estimates if the data are separated or a hazard ratio is
-    infinite (Heinze and Schemper 2001, 2002). There is no variance to choose, and no column can be
+    infinite (Heinze and Schemper 2001, 2002). It has no variance to choose, and no column can be
     excluded.
 
     All families except linear and cumulative models support it. It is flat for linear models. In

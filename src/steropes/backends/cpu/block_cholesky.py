@@ -268,7 +268,7 @@ def factor_blocks(squares, at, starts, c0, c1, where, support, ridge, least, pla
                         L[line + s] = value / L[above + s]
                     elif value > -least * whole:
                         L[line + s] = np.sqrt(max(value, least * whole))
-                    else:  # of rounding: no others explain more of a column than there is
+                    else:  # rounding: others cannot explain more than the whole column
                         L[line : line + s] = 0.0
                         L[line + s] = np.sqrt(whole)
                 n += 1

@@ -68,7 +68,7 @@ def sweep_columns(
     v : (n,) array
     V, c : (M, k) and (M,) arrays
     apart : (k,) bool array
-        Coordinates that are not of the columns: A is V' diag(c) V there, beside its diagonal.
+        Coordinates that are not of the columns: A is V' diag(c) V there, plus its diagonal.
     s : (k,) array
         Slopes of the smooth terms at y + δ where δ is zero; they stay as they are.
     y : (k,) array

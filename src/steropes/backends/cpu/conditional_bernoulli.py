@@ -187,7 +187,7 @@ def evaluate(eta, w, case, pointers, loss, out, s0, s1):
             if n == 0 or d == 0:
                 continue
             weight = w[rows[0], b]
-            if d == n:  # certain, as where there is no case
+            if d == n:  # certain, as without any case
                 for i in range(n):
                     out[rows[i], b] = weight
                 continue

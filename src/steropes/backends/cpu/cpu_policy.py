@@ -20,8 +20,8 @@ class CpuPolicy:
     chunk_rows : int
         Rows of a chunk of elementwise work; eight replicates of a chunk stay in the L2 cache.
     max_partial_bytes : int
-        Bytes of partial products from which a transposed product of long lines is computed in
-        place by bands of its rows instead of being added up from chunks.
+        Bytes of partial products beyond which a transposed product of long lines is computed
+        in place by bands of its rows instead of being added up from chunks.
     min_band_rows, max_band_rows : int
         Fewest and most rows that are transposed together, so that random writes stay in the cache.
     min_entries_per_band : int
@@ -41,8 +41,8 @@ class CpuPolicy:
         Values and columns up to which BLAS computes a Gram matrix from a dense copy, which avoids
         the compilation of a kernel for a small problem.
     frequent_share : float
-        Share of the rows from which a column counts as frequent and goes to BLAS: a dense product
-        is about thirty times cheaper per entry than additions at indirect addresses.
+        Smallest share of the rows with which a column counts as frequent and goes to BLAS: a dense
+        product is about thirty times cheaper per entry than additions at indirect addresses.
     min_frequent_columns : int
         Frequent columns below which BLAS is not worthwhile.
     min_pairs_per_entry : float

@@ -27,7 +27,7 @@ def _step(g, h, beta, l1, half_width):
     """Compute a one-dimensional Newton step with the sign test at zero, inside the trust region.
 
     Genkin, Lewis and Madigan (2007), Algorithm 2: from zero a coefficient goes in the direction
-    that lowers the penalised loss, if there is one; it never crosses zero in one step.
+    that lowers the penalised loss, if one exists; it never crosses zero in one step.
     """
     h = max(h, 1e-300)  # without curvature the trust region alone holds a step
     if beta == 0.0:

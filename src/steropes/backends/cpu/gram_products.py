@@ -78,7 +78,7 @@ def _stripes(
 ) -> list[tuple[np.ndarray]]:
     """Cut a lower triangle into stripes of rows of equal area that fit into the cache.
 
-    There are at least ``fewest`` stripes, in at most ``groups`` groups of consecutive stripes.
+    At least ``fewest`` stripes are formed, in at most ``groups`` groups of consecutive stripes.
     """
     if first >= k:
         return []

@@ -36,7 +36,7 @@ GATHER = 500  # factors in (1, 2] that a product may gather before it could over
 def evaluate(h, base, F, first, last, event, w, r, loss, g, i0, i1):
     """Add the loss (2, B) and its derivative in base, g (K, B); set that in h, r (C, n, B).
 
-    The loss is a sum and what its additions have rounded away.
+    The two rows of the loss are the sum and the rounding errors of its additions.
 
     Σ log(1 + e^−|η|) is kept as one product less 1, so a person costs one logarithm and small
     terms keep their digits.

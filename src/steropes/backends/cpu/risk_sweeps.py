@@ -166,7 +166,7 @@ class RiskSweeps:
     tied_start, tied_end : (m,) int arrays
         Rows of each group's events.
     place : (n,) int array
-        For each row the first group that it is at risk in, or its own; m where there is none;
+        For each row the first group that it is at risk in, or its own; m without one;
         m + 1 + its own where the tied events are not all in their own risk set.
     share_start : (m + 1,) int array or None
         Where each group's shares begin and end (see `likelihoods.cox_likelihood`); None means
@@ -254,7 +254,7 @@ class RiskSweeps:
             )  # fmt: skip
 
         self.pool.map(rates, [(c,) for c in range(N)], work)
-        start = np.zeros_like(total)  # what is at risk already when a chunk begins
+        start = np.zeros_like(total)  # the sum over rows at risk when a chunk begins
         with np.errstate(over="ignore"):  # an infinite loss makes the line search step back
             for c in range(1, N):
                 start[c] = total[c - 1] + (start[c - 1] if self.chunks[c - 1].whole else 0.0)

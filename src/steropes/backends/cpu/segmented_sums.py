@@ -18,7 +18,7 @@ BLOCK = 64
 def scan(x, pointers, reverse, out, s0, s1):
     """Compute inclusive running sums of x (n, B) within each segment.
 
-    What comes before a block of rows is a compensated sum, to which the running sum of the block
+    The sum of the rows before a block is compensated, and to it the running sum of the block
     is added: no result is off by more than a few roundings, however long the segment is.
     """
     B = x.shape[1]

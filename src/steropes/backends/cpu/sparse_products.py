@@ -184,7 +184,7 @@ def scatter_runs(starts, ends, indices, data, u, pointers, out, s0, s1):
 
 
 def _scatter(Q):
-    """Make the kernel for replicates in blocks of Q, whose values of a line stay in a register."""
+    """Make the kernel for blocks of Q replicates, which keep a line's values in a register."""
 
     @njit(**OPTIONS)
     def scatter_block(starts, ends, indices, data, R, out, a0, a1, own, block):

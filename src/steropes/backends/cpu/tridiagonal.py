@@ -148,7 +148,7 @@ def cross_lines(starts, ends, indices, data, rows, a, b, pointers, k0, k1, out):
 
 @njit(**OPTIONS)
 def accumulate(low, up, x_up, x_low, out):
-    """out[k] += Σ x_up over rows whose upper threshold is k, and x_low by the lower one."""
+    """Add Σ x_up over rows with upper threshold k to out[k], and Σ x_low by the lower one."""
     K = len(out)
     lost = np.zeros(K)
     for i in range(len(low)):

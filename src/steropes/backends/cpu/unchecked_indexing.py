@@ -54,7 +54,7 @@ def _put(typing: Any, x: Any, i: Any, value: Any) -> Any:
 
 
 def _read(x: Any, i: int) -> Any:
-    if i < 0:  # compiled code would read what is before the array
+    if i < 0:  # compiled code would read memory before the array
         raise IndexError(f"entry {i}")
     return x[i]
 

@@ -52,7 +52,7 @@ class CudaBackend:
         self._one = self.asarray(np.ones(1))  # stands for values where all entries are one
 
     def __reduce__(self) -> tuple:
-        return type(self), (self.pool.n_threads,)  # what is on the device stays there
+        return type(self), (self.pool.n_threads,)  # arrays on the device stay there
 
     @staticmethod
     def lanes(B: int) -> int:
@@ -92,7 +92,7 @@ class CudaBackend:
         return _remember(self._sent, x, self.asarray)
 
     def _entries(self, lines: DeviceLines) -> tuple[Any, int, Any]:
-        """Values, whether there are any, and the numbers of the entries' places."""
+        """Return the values, whether any exist, and the numbers of the entries' places."""
         valued = int(len(lines.data) > 0)
         return (lines.data if valued else self._one), valued, lines.indices
 
@@ -290,7 +290,7 @@ class CudaBackend:
         return list(function(*(self.asarray(x) for x in arrays)))
 
     def sum_rows(self, function: Callable, *arrays: Any) -> tuple:
-        """The same for a function whose first array (rows, B) is wanted as its sum over rows."""
+        """Apply `map_rows`, but sum the function's first array (rows, B) over rows."""
         summed, *results = function(*(self.asarray(x) for x in arrays))
         return self.column_sum(summed), results
 
@@ -326,7 +326,7 @@ class CudaBackend:
 
 
 def _remember(known: dict[int, tuple[Any, Any]], x: Any, make: Callable) -> Any:
-    """What ``make`` has made of an array that never changes, for as long as the array lives."""
+    """Cache the result of ``make`` for an array that never changes while the array lives."""
     key = id(x)
     if key not in known:
         gone = weakref.ref(x, lambda _: known.pop(key, None))

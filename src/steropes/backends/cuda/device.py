@@ -1,4 +1,4 @@
-"""Whether there is a GPU to work with, and if not, why not and what to do."""
+"""Availability of a GPU, and the reason and remedy if none is available."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def simulated() -> bool:
 
 
 def why_not() -> str:
-    """Return what device="cuda" lacks on this machine and the remedy; empty if nothing."""
+    """Return the requirement of device="cuda" that is missing, with its remedy; empty if none."""
     if simulated():
         return ""
     try:

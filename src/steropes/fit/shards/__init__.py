@@ -1,4 +1,4 @@
-"""Designs whose rows are in blocks, on disk or in other processes, and models with such designs."""
+"""Designs with rows in blocks, on disk or in other processes, and models with such designs."""
 
 from .sharded_design import ShardedDesign
 from .sharded_problem import sharded_problem

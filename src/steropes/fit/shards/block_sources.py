@@ -148,7 +148,7 @@ def parquet_sources(
 
 @dataclass(frozen=True)
 class BlockSummary:
-    """Properties of a block from which the common scale of the columns is computed."""
+    """Properties of a block that determine the common scale of the columns."""
 
     names: list[str]
     moments: Moments
@@ -166,7 +166,7 @@ def summarize_block(number: int, source: Source, counted: np.ndarray | None = No
 
 @dataclass(frozen=True)
 class BlockRecipe:
-    """The recipe from which a block is created, repeatedly if necessary.
+    """A recipe that creates a block, repeatedly if necessary.
 
     Attributes
     ----------

@@ -36,7 +36,7 @@ def write_design(design: Design, folder: Path) -> None:
 
 
 class MappedDesign:
-    """A design whose large arrays are memory maps of files written by `write_design`.
+    """A design with memory maps of files written by `write_design` as its large arrays.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ ColumnMaker = Callable[[Design], DesignLike]
 
 
 def sharded_x(design: DesignLike) -> ShardedDesign | None:
-    """Return the sharded X from which a model's design is derived; None if X is not sharded."""
+    """Return the sharded X that underlies a model's design; None if X is not sharded."""
     X = design.X if isinstance(design, ChannelDesign | PiecewiseDesign) else design
     return X if isinstance(X, ShardedDesign) else None
 

@@ -57,7 +57,7 @@ class RowBlock:
                 shard.release(key)
 
     def _require(self, key: str) -> Any:
-        """Return stored data; raise `BlockDataMissing` if there are none."""
+        """Return stored data; raise `BlockDataMissing` if they are missing."""
         if key not in self._kept:
             raise BlockDataMissing(key)
         return self._kept[key]

@@ -1,4 +1,4 @@
-"""A design whose rows are in blocks, on disk or in other processes."""
+"""A design with rows in blocks, on disk or in other processes."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ class ShardedDesign(Estimated):
             Approximate number of rows of a block. Blocks consist of whole row groups, so the rows
             of a person or stratum are in one block if they are in one row group.
         client : dask.distributed.Client, optional
-            Cluster whose workers read, keep and process the blocks; they must have access to the
+            Cluster with workers that read, keep and process the blocks and have access to the
             files. By default this process does.
         folder : path, optional
             Without a client, a folder in which blocks are kept in files that are read when needed,
@@ -228,7 +228,7 @@ class ShardedDesign(Estimated):
         names : sequence of str, optional
             Names of the columns, instead of the blocks' own.
         client : dask.distributed.Client, optional
-            Cluster whose workers keep and process the blocks. By default this process does.
+            Cluster with workers that keep and process the blocks. By default this process does.
         folder : path, optional
             Without a client, a folder in which blocks are kept in files that are read when needed,
             so that X may be larger than memory. The files are deleted with the design.
@@ -243,7 +243,7 @@ class ShardedDesign(Estimated):
         Raises
         ------
         DataError
-            There are no blocks, their columns differ, or `as_design` rejects one.
+            No blocks are given, their columns differ, or `as_design` rejects one.
 
         Examples
         --------
@@ -269,7 +269,7 @@ class ShardedDesign(Estimated):
             A collection that has not been persisted, chunked by rows only. Workers compute its
             partitions, and compute them again if a worker is lost.
         client : dask.distributed.Client
-            The cluster whose workers keep and process the blocks.
+            The cluster with workers that keep and process the blocks.
 
         Returns
         -------
@@ -383,7 +383,7 @@ class ShardedDesign(Estimated):
         Parameters
         ----------
         counted : (n,) bool array, optional
-            Rows from which centre and scale are computed. Default: all.
+            Rows that determine centre and scale. Default: all.
 
         Returns
         -------
@@ -398,7 +398,7 @@ class ShardedDesign(Estimated):
         Parameters
         ----------
         counted : (n,) bool array
-            Rows from which the scale is computed.
+            Rows that determine the scale.
 
         Returns
         -------

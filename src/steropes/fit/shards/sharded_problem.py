@@ -1,4 +1,4 @@
-"""Problems whose rows are in blocks, which compute sums for the steps of the solver."""
+"""Problems with rows in blocks, which compute sums for the steps of the solver."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class BlockLikelihoods:
             self.blocks.drop(key)
 
     def ask(self, request: Request) -> list[Answer]:
-        """See `Shards.ask`; blocks whose rows do not contribute are omitted."""
+        """See `Shards.ask`; blocks with rows that do not contribute are omitted."""
         own: list[tuple[object, ...]] = [()] * len(self.blocks.rows)
         answers = self.blocks.call("answer", (self.key, request), own)
         return [unpack_symmetric(a) for a in answers if a is not None]
@@ -108,7 +108,7 @@ class BlockLikelihoods:
 
 @dataclass
 class ShardedProblem(Problem):
-    """A problem whose likelihood is computed from sums over blocks of rows.
+    """A problem with a likelihood that is computed from sums over blocks of rows.
 
     Attributes
     ----------
@@ -163,7 +163,7 @@ def sharded_problem(problem: Problem) -> Problem:
     If risk sets contain rows of several blocks, the blocks send sums by event time; for a
     cumulative model with few thresholds they send sums by threshold. A likelihood without such
     sums, as that of an exact conditional model with strata across blocks, is evaluated in this
-    process, and each step transfers as many numbers as there are rows.
+    process, and each step transfers one number for each row.
     """
     X = sharded_x(problem.design)
     if X is None:
