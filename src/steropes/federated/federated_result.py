@@ -35,7 +35,7 @@ TELLS = {
     "surrogate": "the lead site's estimate under the surrogate likelihood, and its Hessian",
     "profile": "each site's profile log-likelihood of the parameters",
 }
-# Fields whose descriptions are added to those of the request.
+# Fields with descriptions that are added to those of the request.
 ALSO = ("leave", "enter", "fold_weight", "held_out", "held_S")
 
 
@@ -133,7 +133,7 @@ class FederatedResult:
         Returns
         -------
         DataFrame
-            Indexed by coefficient. Entries are NaN if there are no standard errors.
+            Indexed by coefficient. Entries are NaN without standard errors.
         """
         q = len(self.names)
         se = np.full(q, np.nan) if self.vcov is None else np.sqrt(np.diag(self.vcov))

@@ -1,4 +1,4 @@
-"""A site of a federated analysis, whose rows stay there and which answers verified requests."""
+"""A site of a federated analysis, which keeps its rows and answers verified requests."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class FederatedSite:
         modified.
     owner : Owner or OwnerRules, optional
         The owner's rules, keys and ledger. If only rules, or none, are given, the site has new keys
-        and a ledger in memory, for analyses whose sites are all in one process.
+        and a ledger in memory, for analyses with all sites in one process.
 
     Examples
     --------
@@ -161,7 +161,7 @@ class FederatedSite:
         Raises
         ------
         DataError
-            The site has answered the request, or a total with its sums is known and there is no
+            The site has answered the request, or a total with its sums is known without
             consent.
         """
         with self._named():
