@@ -138,7 +138,7 @@ def test_other_words_and_types_are_said(tmp_path):
     refused(tmp_path, read_spec, text, "must be a whole number, not '13'")
     as_json = json.dumps(tomllib.loads(SPEC), indent=1)
     twice = as_json.replace('"target": 11', '"target": 11, "target": 12')
-    refused(tmp_path, read_spec, twice, "the name 'target' is there twice", "json")
+    refused(tmp_path, read_spec, twice, "the name 'target' occurs twice", "json")
 
 
 def test_commands_need_the_name_of_the_database(omop, tmp_path, capsys):

@@ -153,7 +153,7 @@ end_anchor = "cohort start"
         with pytest.raises(DataError, match=message):
             read_spec(path)
     path.write_text(SPEC + "[[window]]\nid = 1\n")
-    with pytest.raises(DataError, match="analysis 1 has a time at risk of its own beside window 1"):
+    with pytest.raises(DataError, match="analysis 1 has a time at risk and window 1"):
         read_spec(path)
 
 

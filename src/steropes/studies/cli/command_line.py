@@ -1,6 +1,7 @@
-"""The command ``steropes``: runs the commands and turns what goes wrong into one clear line.
+"""The command ``steropes``, which prints errors as one line.
 
-Exit status: 0 done; 2 the input or a setting cannot be used; 130 interrupted.
+The exit status is 0 after success, 2 if the input or a setting cannot be used, and 130 after an
+interruption.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from steropes.studies.report.plain_text import plain_text, without_credentials
 __all__ = ["main"]
 
 REFUSED, INTERRUPTED = 2, 130
-PASSWORD = re.compile(r"[A-Za-z][\w+.-]*://[^/@\s:]*:[^/\s]+@")  # in the URL of a server
+# A password in the URL of a server.
+PASSWORD = re.compile(r"[A-Za-z][\w+.-]*://[^/@\s:]*:[^/\s]+@")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -34,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
+    """Run the command line and return the exit status."""
     given = [*(sys.argv[1:] if arguments is None else arguments)]
     try:
         if needs_no_extra(given):
@@ -59,20 +61,21 @@ def run(arguments: Sequence[str] | None = None) -> int:
         kept = "what is done is kept, and the same command goes on from there"
         said = kept if _goes_on(given) else "nothing was written"
         return _fail(f"interrupted; {said}", INTERRUPTED)
-    except BrokenPipeError:  # the reader of our output, say `head`, has seen enough
+    except BrokenPipeError:  # The reader of the output, such as `head`, has closed it.
         sys.stdout = None
         return 0
-    except OSError as error:  # a file that cannot be written, a disk that is full
+    except OSError as error:  # For example a full disk.
         return _fail(": ".join(str(x) for x in (error.filename, error.strerror or error) if x))
 
 
 def _goes_on(arguments: Sequence[str]) -> bool:
-    """Whether a command keeps what it has done: grids do, those of the demonstration too."""
+    """Return whether an interrupted command can be resumed, as grids can."""
     demonstrates = arguments[:1] == ["demo"] and {"--grid", "--controls"} & {*arguments}
     return arguments[:1] in (["grid"], ["sccs-grid"]) or bool(demonstrates)
 
 
 def _call(app: Any, arguments: Sequence[str]) -> int:
+    """Run a command and return the exit status."""
     import duckdb
     import typer
 
@@ -89,13 +92,13 @@ def _call(app: Any, arguments: Sequence[str]) -> int:
         said = " ".join(str(error).split())
         return _fail(f"the database could not answer a query: {said[:400]}")
     except Exception as error:
-        # wrong options and the like (click's exceptions, which typer may keep a copy of)
+        # Wrong options raise exceptions of click, of which typer may contain a copy.
         if hasattr(error, "format_message"):
             return _fail(f"{error.format_message().rstrip('.')} (see steropes --help)")
         if type(error).__name__ == "Abort":
             raise KeyboardInterrupt from None
         raise
-    if status == INTERRUPTED:  # typer has caught it
+    if status == INTERRUPTED:  # Typer has caught the interruption.
         raise KeyboardInterrupt
     return status if isinstance(status, int) else 0
 
@@ -108,11 +111,12 @@ def _warn(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """A warning as one line, without the place in the code that Python would add."""
+    """Print a warning as one line, without the place in the code."""
     _fail(f"warning: {message}")
 
 
 def _fail(line: str, status: int = REFUSED) -> int:
+    """Print a line to the standard error and return an exit status."""
     said = without_credentials(plain_text(" ".join(line.split())))
     print(f"steropes: {said}", file=sys.stderr)
     return status

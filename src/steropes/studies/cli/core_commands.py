@@ -1,6 +1,6 @@
 """The commands that work without any extra: ``info``, ``--version`` and a short ``--help``.
 
-Somebody who installed only the models can then see what is missing and how to get it.
+They show which packages are missing and how to install them.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ installed: {missing}. To install them:
 
 
 def needs_no_extra(arguments: Sequence[str]) -> bool:
-    """Return whether the command is one of those below and the extra is not installed."""
+    """Return whether a command needs no extra and the extra is not installed."""
     known = [*arguments] in ([], ["--help"], ["-h"], ["--version"], ["info"], ["info", "--json"])
     return known and bool(_missing())
 
 
 def run_without_extras(arguments: Sequence[str]) -> int:
-    """Run one of the commands above; return the exit status."""
+    """Run one of these commands and return the exit status."""
     from steropes.version import __version__
 
     if [*arguments][:1] == ["info"]:
@@ -70,4 +70,5 @@ def print_environment(as_json: bool = False) -> None:
 
 
 def _missing() -> list[str]:
+    """Return the packages of the extra that are not installed."""
     return [name for name in EXTRA_PACKAGES if find_spec(name) is None]

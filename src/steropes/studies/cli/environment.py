@@ -1,6 +1,6 @@
-"""What a report of a fault should say: versions, threads, the graphics processor, what is missing.
+"""The environment for bug reports: versions, threads, the graphics processor, missing packages.
 
-Nothing of a database, of a user's name or of the machine's name is in it.
+It contains nothing about databases and no names of users or machines.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from importlib import metadata
 
 __all__ = ["environment"]
 
+# Extras for developers, which are not listed.
 DEVELOPMENT = ("test", "docs", "dev")
 NAME = re.compile(r"[A-Za-z0-9._-]+")
 EXTRA = re.compile(r"extra\s*==\s*['\"]([^'\"]+)['\"]")
@@ -53,12 +54,12 @@ def environment() -> dict[str, str]:
 
 
 def _requirements() -> tuple[list[str], dict[str, list[str]]]:
-    """Packages that are always needed, and those of each extra for users."""
+    """Return the packages that are always required, and those of each extra for users."""
     always: list[str] = []
     extras: dict[str, list[str]] = {}
     try:
         lines = metadata.requires("steropes") or []
-    except metadata.PackageNotFoundError:  # a source tree that was never installed
+    except metadata.PackageNotFoundError:  # The source tree is not installed.
         lines = []
     for line in lines:
         named = NAME.match(line)
@@ -73,6 +74,7 @@ def _requirements() -> tuple[list[str], dict[str, list[str]]]:
 
 
 def _version(package: str) -> str:
+    """Return the version of a package, or "" if it is not installed."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

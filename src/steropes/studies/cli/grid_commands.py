@@ -1,4 +1,4 @@
-"""The commands for grids, for looking up concepts, and for putting databases together."""
+"""The commands for comparative grids, concepts, and the combination of databases."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DATABASE = "OMOP CDM v5.x: a DuckDB file, a folder of Parquet files, or a URL (p
 Disclosure = Annotated[
     str | None,
     typer.Option(
-        help="Rules of disclosure: ohdsi (default), opensafely, none, one with a smallest count "
+        help="Disclosure rules: ohdsi (default), opensafely, none, one with a smallest count "
         "(ohdsi:10), or a TOML file of the site.",
         show_default=False,
     ),
@@ -46,18 +46,20 @@ def grid(
         bool, typer.Option("--schema", help="Print the JSON Schema and exit.")
     ] = False,
     unblind: Annotated[
-        bool, typer.Option(help="Show estimates that fail a diagnostic too.")
+        bool, typer.Option(help="Also show estimates that fail a diagnostic.")
     ] = False,
-    jobs: Annotated[int, typer.Option(min=1, help="Processes that answer outcomes.")] = 1,
+    jobs: Annotated[
+        int, typer.Option(min=1, help="Number of processes that estimate outcomes.")
+    ] = 1,
     results_schema: Annotated[
-        str | None, typer.Option(help="Write the result tables to this schema of the server too.")
+        str | None, typer.Option(help="Also write the result tables to this schema of the server.")
     ] = None,
     disclosure: Disclosure = None,
     quiet: Quiet = False,
 ) -> None:
     """Run targets x comparators x outcomes x analyses from one specification.
 
-    An interrupted run goes on where it was when the same command is given again.
+    An interrupted run is resumed when the same command is given again.
     """
     from steropes.studies.database.open_database import require_database
     from steropes.studies.database.results import require_results_server, write_results
@@ -68,7 +70,7 @@ def grid(
         print(json.dumps(grid_schema(), indent=1))
         return
     if spec is None or database is None:
-        raise DataError("name a specification and --database; steropes grid --schema tells more")
+        raise DataError("give a specification and --database; see steropes grid --schema")
     require_database(database)
     if results_schema is not None:
         require_results_server(database, results_schema)
@@ -118,7 +120,7 @@ def concepts(
     database: Annotated[str, typer.Argument(help=DATABASE)],
     words: Annotated[str, typer.Argument(help="Words of the name, in any order, or an id.")],
     domain: Annotated[str | None, typer.Option(help="Only this domain, such as Drug.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Most lines to print.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, help="Largest number of lines.")] = 20,
     schema: Annotated[str, typer.Option(help="Schema of the CDM tables.")] = "main",
 ) -> None:
     """Find concepts by name in the vocabulary of a database, the most recorded first."""
@@ -143,11 +145,11 @@ def combine(
     archives: Annotated[list[Path], typer.Argument(help="results.zip of each database.")],
     output: Annotated[Path | None, typer.Option(help="CSV file for the table.")] = None,
     unblind: Annotated[
-        bool, typer.Option(help="Use estimates that fail a diagnostic too.")
+        bool, typer.Option(help="Also use estimates that fail a diagnostic.")
     ] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Put the results of databases together: fixed and random effects."""
+    """Combine the results of databases by fixed and random effects."""
     from steropes.studies.evidence.archives import combine_archives
     from steropes.studies.report.atomic_files import write_files
     from steropes.studies.report.grid_terminal import print_combined

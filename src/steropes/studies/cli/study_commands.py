@@ -1,4 +1,4 @@
-"""The commands of the command line: options in, a study, two files and a summary out."""
+"""The commands for studies of one question, and the other commands of the command line."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ app = typer.Typer(
     help="Penalised regression for health data at scale.",
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # its tables leave no room for the help at 80 columns
+    rich_markup_mode=None,  # Its tables leave little room for the help at 80 columns.
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -77,23 +77,25 @@ def demo(
     output: Output = Path("steropes-demo"),
     disclosure: Disclosure = None,
     grid: Annotated[
-        bool, typer.Option("--grid", help="Four analyses with negative controls instead.")
+        bool, typer.Option("--grid", help="Run four analyses with negative controls.")
     ] = False,
     controls: Annotated[
         bool,
-        typer.Option("--controls", help="Cox against Fine-Gray on negative and positive controls."),
+        typer.Option(
+            "--controls", help="Compare Cox and Fine-Gray models on negative and positive controls."
+        ),
     ] = False,
     unblind: Annotated[
         bool | None,
         typer.Option(
-            help="Whether estimates that fail a diagnostic are shown. Default: yes, for the people "
-            "are invented; with --grid and --controls no.",
+            help="Show estimates that fail a diagnostic. Default: yes, since the people are "
+            "invented; no with --grid and --controls.",
             show_default=False,
         ),
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Celecoxib against diclofenac and gastrointestinal bleeding, in synthetic data."""
+    """Compare gastrointestinal bleeding between celecoxib and diclofenac, in synthetic data."""
     from steropes.studies.cli.grid_commands import run_and_report
     from steropes.studies.comparative.demo import DEMO, demo_controls, demo_database, demo_grid
 
@@ -147,7 +149,7 @@ def _run(
     require_database(str(database))
     rules = site_rules(disclosure, settings.min_cell)
     made = not output.exists()
-    folder = output_folder(output)  # before the work, not after it
+    folder = output_folder(output)  # Check the folder before the work.
     try:
         with Progress(quiet) as progress:
             result = comparative_study(database, settings, disclosure=rules, progress=progress)

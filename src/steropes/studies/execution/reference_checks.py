@@ -1,4 +1,4 @@
-"""Checks of a specification that is read from a file: every id that it uses is defined in it."""
+"""Checks that the cohorts to which a specification refers are defined in it."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ __all__ = ["check_references", "require_database_id"]
 
 
 def require_database_id(path: str | Path) -> None:
-    """Refuse a file that does not name the database.
+    """Refuse a file without the name of the database.
 
-    When results of several databases are combined they are told apart by that name. Objects that
-    are made in Python have a default, for what is never combined.
+    The name identifies the results when databases are combined. Objects created in Python have a
+    default.
     """
     source = Source.read(path)
     if "database_id" not in source.values:
         raise DataError(
-            f"{source.name}: database_id is missing; by it results of several databases are told "
-            'apart when they are combined: write database_id = "a name for this database"'
+            f"{source.name}: database_id is missing; it identifies the results when databases "
+            'are combined: write database_id = "a name for this database"'
         )
 
 
 def check_references(spec: GridSpec, source: Source) -> None:
-    """Refuse ids of cohorts that nothing defines.
+    """Refuse ids of cohorts that are not defined.
 
     Parameters
     ----------
     spec : GridSpec
-        With a cohort table every id may be one of its own, and nothing is refused.
+        With a cohort table nothing is refused, since the table may contain every id.
     source : Source
-        Where it was read.
+        The file of the specification.
     """
     cohorts = spec.cohorts
     if cohorts.table:
@@ -58,7 +58,7 @@ def check_references(spec: GridSpec, source: Source) -> None:
 
 
 def _used(spec: GridSpec) -> Iterator[tuple[str, int, Place]]:
-    """Every id of a cohort with its use and its place in the file."""
+    """Yield the use, the id and the place of every reference to a cohort."""
     for i, q in enumerate(spec.question):
         yield "target", q.target, ("question", i, "target")
         yield "comparator", q.comparator, ("question", i, "comparator")

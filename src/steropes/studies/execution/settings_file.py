@@ -1,4 +1,4 @@
-"""Settings from TOML or JSON: dataclasses from plain values, and errors that name the line."""
+"""Files of settings in TOML or JSON, with the line of every value for error messages."""
 
 from __future__ import annotations
 
@@ -16,22 +16,24 @@ from steropes.studies.report.plain_text import plain_text
 __all__ = ["Place", "Source", "place_name"]
 
 Place = tuple[str | int, ...]
-MOST_BYTES = 20_000_000  # of a specification; large published ones have two million
-MOST_PARTS = 20  # of a dotted name; settings are nested five deep
+# The largest size of a specification; large published ones have two million bytes.
+MOST_BYTES = 20_000_000
+# The largest number of parts of a dotted name; settings are nested five deep.
+MOST_PARTS = 20
 HEADER = re.compile(r"^\s*(\[\[?)\s*([^\]]+?)\s*\]\]?\s*(#.*)?$")
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 KEY = re.compile(r"^\s*([A-Za-z0-9_\-\"'.]+)\s*=")
 
 
 class Source:
-    """A text of settings, and where in it each value stands.
+    """The values of a text of settings, and the line of each.
 
     Parameters
     ----------
     text : str
     name : str
-        What messages call it.
-    kind : "toml" or "json"
+        Name of the file, for error messages.
+    kind : {"toml", "json"}
     """
 
     def __init__(self, text: str, name: str, kind: Literal["toml", "json"]) -> None:
@@ -39,7 +41,7 @@ class Source:
         if kind == "json":
             try:
                 self.values = json.loads(text, object_pairs_hook=_once)
-                # of a text of one line, such as values given as such, there is no telling
+                # Lines are of no use in a text of one line, such as a mapping from Python.
                 self._lines = _json_lines(text) if "\n" in text.strip() else {}
             except json.JSONDecodeError as error:
                 hint = _word_hint(text[error.pos :], "null")
@@ -48,7 +50,7 @@ class Source:
                 raise DataError(f"{name}: lists are nested too deeply to be settings") from None
             except DataError as error:
                 raise DataError(f"{name}: {error}") from None
-            except ValueError:  # a number of thousands of digits
+            except ValueError:  # A number has thousands of digits.
                 raise DataError(f"{name}: a number has too many digits to be a setting") from None
         else:
             import tomllib
@@ -68,7 +70,7 @@ class Source:
         self._check_values(self.values, ())
 
     def _check_values(self, value: Any, place: Place) -> None:
-        """Refuse texts that would act on a terminal, and whole numbers beyond 64 bits."""
+        """Refuse texts with control characters, and whole numbers beyond 64 bits."""
         if isinstance(value, str) and plain_text(value) != value:
             raise DataError(f"{self.where(place)}: the text has control characters; remove them")
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
@@ -83,23 +85,23 @@ class Source:
 
     @classmethod
     def read(cls, path: str | Path) -> Source:
-        """Read a file; its ending says which kind it is."""
+        """Read a ``.toml`` or ``.json`` file."""
         path = Path(path)
         if path.suffix not in (".toml", ".json"):
             raise DataError(f"{path}: a specification is a .toml or a .json file")
         try:
             if path.stat().st_size > MOST_BYTES:
                 raise DataError(f"{path}: no specification has more than {MOST_BYTES:,} bytes")
-            text = path.read_text(encoding="utf-8-sig")  # some editors begin a file with a mark
+            text = path.read_text(encoding="utf-8-sig")  # Some editors begin a file with a mark.
         except OSError as error:
             raise DataError(f"{path}: {error.strerror}") from None
         except UnicodeDecodeError as error:
             line = error.object.count(b"\n", 0, error.start) + 1
-            raise DataError(f"{path}, line {line}: not UTF-8; save the file in that") from None
+            raise DataError(f"{path}, line {line}: not UTF-8; save the file in UTF-8") from None
         return cls(text, path.name, "toml" if path.suffix == ".toml" else "json")
 
     def where(self, place: Place) -> str:
-        """The line of a value, for messages; of its table if it has none of its own."""
+        """Describe the place of a value, with the line of the value or of its table."""
         values: Any = self.values
         known: list[str | int] = []
         for part in place:
@@ -125,17 +127,17 @@ def place_name(place: Place) -> str:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A table of JSON, in which each name may stand once; Python would take the last one."""
+    """Create a table of JSON; refuse repeated names, of which Python would take the last one."""
     table = dict(pairs)
     if len(table) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise DataError(f"the name {twice!r} is there twice in one table; remove one of the two")
+        raise DataError(f"the name {twice!r} occurs twice in one table; remove one of the two")
     return table
 
 
 def _toml_hint(text: str, error: str) -> str:
-    """What is probably meant where TOML cannot be read; empty if there is no telling."""
+    """Suggest a correction of text that is not TOML; empty if there is none."""
     place = re.search(r"at line (\d+), column (\d+)", error)
     if place is None:
         return ""
@@ -147,7 +149,7 @@ def _toml_hint(text: str, error: str) -> str:
 
 
 def _word_hint(text: str, none: str) -> str:
-    """What is meant by a word of another language that stands in the place of a value."""
+    """Suggest the value that is meant by a word such as ``None``; empty if there is none."""
     word = re.match(r"\s*([A-Za-z]+)", text)
     meant = {"null": none, "none": none, "nil": none, "true": "true", "false": "false"}
     found = meant.get(word[1].lower()) if word else None
@@ -157,7 +159,7 @@ def _word_hint(text: str, none: str) -> str:
 
 
 def _refuse_long_names(text: str, name: str) -> None:
-    """Refuse names of tables and settings of many parts, which take memory as their square."""
+    """Refuse dotted names of many parts, whose memory grows with the square of their number."""
     for number, line in enumerate(text.splitlines(), 1):
         before = line.partition("=")[0]
         if before.count(".") > MOST_PARTS and "," not in before and '"' not in before:
@@ -165,7 +167,7 @@ def _refuse_long_names(text: str, name: str) -> None:
 
 
 def _toml_lines(text: str) -> dict[Place, int]:
-    """The line on which each table and key stands."""
+    """Find the line of each table and key of a TOML text."""
     lines: dict[Place, int] = {}
     counts: dict[Place, int] = {}
     table: Place = ()
@@ -187,13 +189,13 @@ def _toml_lines(text: str) -> dict[Place, int]:
 
 
 def _json_lines(text: str) -> dict[Place, int]:
-    """The line on which each name, or value of a list, stands in a JSON text."""
+    """Find the line of each name and each item of a list in a JSON text."""
     tokens = [(m[0], m.start()) for m in TOKEN.finditer(text)]
     ends = [m.start() for m in re.finditer("\n", text)]
     lines: dict[Place, int] = {}
 
     def walk(i: int, place: Place) -> int:
-        """Go through the value that begins with a token; returns the token after it."""
+        """Visit the value that begins with token i; return the number of the token after it."""
         token, start = tokens[i]
         lines.setdefault(place, bisect_left(ends, start) + 1)
         i += 1
