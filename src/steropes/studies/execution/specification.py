@@ -281,8 +281,8 @@ def _check_windows(windows: tuple[RiskWindow, ...], analyses: tuple[StudyAnalysi
             by_default = a.at_risk in (TimeAtRisk(), cohort_method().at_risk)
             if (not w.analyses or a.id in w.analyses) and not by_default:
                 raise DataError(
-                    f"analysis {a.id} has a time at risk of its own beside window {w.id}; "
-                    "give it in one of the two places"
+                    f"analysis {a.id} has a time at risk and window {w.id}; give it in "
+                    "one of the two places"
                 )
 
 
