@@ -203,7 +203,7 @@ class Workbench:
     def run(self, question: Question, outcome: int, analysis: StudyAnalysis) -> AnalysisResult:
         """Answer a question for one outcome by one analysis.
 
-        What cannot be estimated is told in ``estimate.note``.
+        If nothing can be estimated, ``estimate.note`` gives the reason.
 
         Parameters
         ----------

@@ -33,12 +33,12 @@ Maker = Callable[[list[int]], CohortTable]
 
 @dataclass(frozen=True, repr=False, eq=False)
 class MadeCohorts:
-    """Cohorts that could be made, and why the others could not.
+    """Cohorts that could be built, and the reasons for the others.
 
     Attributes
     ----------
     table : CohortTable or None
-        None where none could be made.
+        None if none could be built.
     refused : dict of int to str
         By id: a concept that does not exist, a definition that cannot be translated or run, an id
         that is defined nowhere, dates that cannot be.
@@ -100,7 +100,7 @@ class CohortSources(Settings):
             )
 
     def make(self, db: OmopDatabase, wanted: set[int]) -> MadeCohorts:
-        """The cohorts that were asked for; what cannot be made is told and left out.
+        """Build some of the cohorts; those that fail are left out, with the reason.
 
         Parameters
         ----------
@@ -131,7 +131,7 @@ class CohortSources(Settings):
         return MadeCohorts(replace(made, names=names), refused)
 
     def _ways(self, db: OmopDatabase) -> Iterator[tuple[set[int] | None, Maker]]:
-        """Which ids are made how; None stands for all others."""
+        """Yield the ids of each source and the function that builds them; None: all others."""
         yield {*self.drugs}, lambda ids: drug_era_cohorts(db, {i: self.drugs[i] for i in ids})
         yield (
             {*self.conditions},
@@ -151,7 +151,7 @@ class CohortSources(Settings):
             )
 
     def compared(self, db: OmopDatabase, cohorts: set[int]) -> OmopDatabase:
-        """The database as far as the people go who are in one of some cohorts.
+        """Narrow the database to people who may belong to one of some cohorts.
 
         Parameters
         ----------
@@ -169,7 +169,7 @@ class CohortSources(Settings):
         return db if people is None else db.narrowed(people)
 
     def _people(self, db: OmopDatabase, cohorts: set[int]) -> list[RecordsOf] | None:
-        """Records of which everybody in one of some cohorts has one; None if that is not known."""
+        """Find records such that all members of some cohorts have one; None if unknown."""
         found = []
         for table, concept, sets in (
             ("drug_era", "drug_concept_id", self.drugs),
@@ -193,7 +193,7 @@ class CohortSources(Settings):
 
 
 def _attempted(ids: list[int], make: Maker, refused: dict[int, str]) -> list[CohortTable]:
-    """Cohorts made together; one by one where that is refused, so that one stops no other."""
+    """Build cohorts together, or one by one if an error occurs, to find those that fail."""
     if not ids:
         return []
     try:
@@ -208,7 +208,7 @@ def _attempted(ids: list[int], make: Maker, refused: dict[int, str]) -> list[Coh
 
 
 def with_texts(cohorts: object, folder: Path, source: Source) -> object:
-    """The values of ``CohortSources`` with what is in the files that they name, from a folder.
+    """Replace the names of definition files in the values of `CohortSources` by their contents.
 
     Raises
     ------

@@ -92,24 +92,24 @@ def run_grid(
     disclosure: str | DisclosureRules | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> GridResults:
-    """Run a grid of analyses; go on where an earlier run of the same was interrupted.
+    """Run a grid of analyses; an interrupted run is resumed.
 
     Parameters
     ----------
     database : str, Path, connection or OmopDatabase
-        An OMOP CDM: whatever `OmopDatabase` opens, or one that is open.
+        An OMOP CDM that `OmopDatabase` can open, or an open one.
     spec : GridSpec
         Cohorts, questions, analyses and controls.
     output : str or Path
         Folder for ``results.duckdb``, which holds exact numbers, and for ``release/results.zip``,
         the tables that may be released as CSV files.
     jobs : int, default 1
-        Outcomes that are answered at once, each by a process of its own. Cohorts, covariates and
-        scores are made by this one. Within ``joblib.parallel_config(backend="dask")`` they are
-        answered by a Dask cluster. Results do not depend on it.
+        Number of processes that estimate outcomes. Cohorts, covariates and scores are computed by
+        the calling process. Within ``joblib.parallel_config(backend="dask")`` a Dask cluster is
+        used. Results do not depend on it.
     disclosure : str, optional
-        The rules of disclosure that the owner of the data asks for: "ohdsi" (the default),
-        "opensafely" or "none"; see `site_rules`.
+        Disclosure rules of the data owner: "ohdsi" (the default), "opensafely" or "none"; see
+        `site_rules`.
     progress : callable, optional
         Called with a line of text before each step.
 
@@ -121,9 +121,9 @@ def run_grid(
     Raises
     ------
     DataError
-        A database, a cohort or a setting that cannot be used, or a folder that holds the results
-        of something else. What goes wrong with one result is told in the table ``note``, and the
-        rest goes on.
+        A database, cohort or setting cannot be used, or the folder contains results of another
+        specification. Errors that concern a single result are recorded in the table
+        ``note``.
 
     Examples
     --------

@@ -156,7 +156,7 @@ class GridSpec(Settings):
 
     @property
     def analyses(self) -> tuple[StudyAnalysis, ...]:
-        """The analyses, each by its times at risk."""
+        """The analyses, each repeated by its windows."""
         made: list[StudyAnalysis] = []
         for a in self.analysis:
             of = [w for w in self.window if not w.analyses or a.id in w.analyses]
@@ -169,7 +169,7 @@ class GridSpec(Settings):
 
     @property
     def questions(self) -> tuple[Question, ...]:
-        """The questions with the negative controls of all."""
+        """The questions, with the negative controls that all of them share."""
         shared = [*self.controls.cohorts, *self.controls.concepts]
         made = []
         for q in self.question:
@@ -181,7 +181,7 @@ class GridSpec(Settings):
         return tuple(made)
 
     def make_cohorts(self, db: OmopDatabase) -> MadeCohorts:
-        """All cohorts that questions and analyses need, and why some of them cannot be made.
+        """Build the cohorts of all questions and analyses, with the reasons for those that fail.
 
         Parameters
         ----------
@@ -197,11 +197,12 @@ class GridSpec(Settings):
 
     @property
     def unused(self) -> list[int]:
-        """Ids of cohorts that are defined and that no question and no analysis uses."""
+        """Ids of cohorts that are defined but not used by any question or analysis."""
         c = self.cohorts
         return sorted({*c.drugs, *c.conditions, *c.definitions} - self._wanted())
 
     def _wanted(self) -> set[int]:
+        """Return the ids of the cohorts that questions and analyses use."""
         wanted = {a.competing for a in self.analysis if a.competing is not None}
         for q in self.questions:
             wanted |= {q.target, q.comparator, *(o.id for o in q.outcomes)}
@@ -209,12 +210,12 @@ class GridSpec(Settings):
         return wanted
 
     def _sources(self) -> CohortSources:
-        """Those of the cohorts, and of controls that are named by concept."""
+        """Return the sources of cohorts, including controls that are given as concepts."""
         concepts = {c: ConceptSet((c,)) for c in self.controls.concepts}
         return replace(self.cohorts, conditions={**self.cohorts.conditions, **concepts})
 
     def of_compared(self, db: OmopDatabase, refused: Mapping[int, str]) -> OmopDatabase:
-        """The database as far as the people go who are in a target or comparator that there is.
+        """Narrow the database to people who may belong to one of the compared cohorts.
 
         Parameters
         ----------
@@ -232,7 +233,7 @@ class GridSpec(Settings):
         return self.cohorts.compared(db, compared - {*refused})
 
     def to_json(self) -> str:
-        """The specification as JSON text, every setting named.
+        """Return the specification as JSON with all settings.
 
         Returns
         -------
@@ -243,7 +244,7 @@ class GridSpec(Settings):
 
 
 def _check_controls(controls: ControlSet, questions: tuple[Question, ...]) -> None:
-    """Refuse negative controls that a question uses for something else, or of which there are none.
+    """Refuse negative controls with another role in a question, and positive ones without any.
 
     A question may list a negative control itself, with a true ratio of 1.
     """
@@ -268,7 +269,7 @@ def _check_controls(controls: ControlSet, questions: tuple[Question, ...]) -> No
 
 
 def _check_windows(windows: tuple[RiskWindow, ...], analyses: tuple[StudyAnalysis, ...]) -> None:
-    """Refuse windows that are there twice, of analyses that are not, or that hide another time."""
+    """Refuse repeated windows, unknown analyses, and analyses with another time at risk."""
     ids = [w.id for w in windows]
     if len({*ids}) < len(ids):
         raise DataError(f"two windows have the id {next(i for i in ids if ids.count(i) > 1)}")
@@ -293,7 +294,7 @@ def read_spec(source: str | Path | Mapping[str, Any]) -> GridSpec:
     ----------
     source : path or mapping
         A ``.toml`` or ``.json`` file, or its values. In an ``analysis`` table ``preset =
-        "cohort_method"`` starts from the defaults of R's CohortMethod instead of ours.
+        "cohort_method"`` starts from the defaults of R's CohortMethod.
 
     Returns
     -------
@@ -334,7 +335,7 @@ def read_spec(source: str | Path | Mapping[str, Any]) -> GridSpec:
 
 
 def _preset(values: Any, source: Source, place: Place) -> Any:
-    """An analysis with the settings of its preset filled in."""
+    """Fill in the settings of the preset of an analysis."""
     if not isinstance(values, Mapping) or "preset" not in values:
         return values
     own = {k: v for k, v in values.items() if k != "preset"}
@@ -354,5 +355,5 @@ def _preset(values: Any, source: Source, place: Place) -> Any:
 
 
 def grid_schema() -> dict[str, Any]:
-    """The JSON Schema of a specification."""
+    """Return the JSON Schema of a specification."""
     return schema_of(GridSpec)
