@@ -39,6 +39,7 @@ def released_text(text: str, rules: DisclosureRules) -> str:
         return text
 
     def replaced(match: re.Match[str]) -> str:
+        """Round or suppress one count."""
         before = match["other"] or ""
         n = int((match["n"] or match["rest"]).replace(",", ""))
         if match["below"] or match["rest_below"]:

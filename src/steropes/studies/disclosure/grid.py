@@ -58,13 +58,7 @@ def release_grid(
         In the layout of ``table_layouts.TABLES``. Calibrated estimates depend on released estimates
         only, because withheld ones could be derived from them otherwise.
     """
-    tables = dict(exact)
-    densities = released_densities(exact["preference_histogram"], rules)
-    for name, rows in densities.items():
-        tables[name] = pd.DataFrame(rows, columns=list(TABLES[name]))
-    covariates = exact["cm_covariate"]
-    for name in BALANCES:
-        tables[name] = released_balance(exact[name], covariates, rules)
+    tables, covariates = _with_balance(exact, rules), exact["cm_covariate"]
     if rules.open:
         tables["cm_kaplan_meier_dist"] = exact["cm_kaplan_meier_dist"]
         return _laid_out(tables)
@@ -122,6 +116,16 @@ def release_grid(
         ),
     }
     return _laid_out(tables)
+
+
+def _with_balance(exact: Tables, rules: DisclosureRules) -> dict[str, pd.DataFrame]:
+    """Return the tables with released balance and with densities, which have no exact table."""
+    tables = dict(exact)
+    for name, rows in released_densities(exact["preference_histogram"], rules).items():
+        tables[name] = pd.DataFrame(rows, columns=list(TABLES[name]))
+    for name in BALANCES:
+        tables[name] = released_balance(exact[name], exact["cm_covariate"], rules)
+    return tables
 
 
 def _laid_out(tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:

@@ -140,6 +140,7 @@ class Effect:
         """Round to a step of the log ratio, and the ratios to significant digits."""
 
         def one(x: float) -> float:
+            """Round one log ratio."""
             if step:
                 x = to_unit(x, step)
             if not math.isfinite(x) or abs(x) > 700:

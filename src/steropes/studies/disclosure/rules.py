@@ -197,6 +197,7 @@ def site_rules(
 
 
 def _of_environment() -> DisclosureRules | None:
+    """Return the rules of the environment variable, if it is set."""
     text = os.environ.get(ENVIRONMENT, "").strip()
     if not text:
         return None
@@ -223,6 +224,7 @@ def _rules_of(text: str) -> DisclosureRules:
 
 
 def _of_file(path: Path) -> DisclosureRules:
+    """Read rules from a TOML file."""
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -234,6 +236,7 @@ def _of_file(path: Path) -> DisclosureRules:
 
 
 def _made(name: object, least: object, source: str) -> DisclosureRules:
+    """Create rules from the values of a source, which messages name."""
     if name not in FLOORS:
         raise DataError(f"{source}: the rules must be one of {', '.join(STRICTNESS)}, not {name!r}")
     floor = FLOORS[name]

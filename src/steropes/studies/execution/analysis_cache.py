@@ -229,16 +229,19 @@ class Workbench:
     # -- parts -----------------------------------------------------------------------------------
 
     def _once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return the cached value of a key, or make it."""
         if key not in self._known:
             self._known[key] = make()
         return self._known[key]
 
     @staticmethod
     def _uses_features(analysis: StudyAnalysis) -> bool:
+        """Check whether an analysis uses covariates."""
         model = analysis.outcome_model
         return bool(analysis.propensity or model.covariates or model.interactions)
 
     def _shared(self, question: Question, analysis: StudyAnalysis) -> Shared:
+        """Make the population, scores, adjustment and balance; a failure becomes a note."""
         comparison = self.comparison(question, analysis)
         population = study_population(comparison, self.cohorts, None, analysis.at_risk)
         features = None
@@ -263,6 +266,7 @@ class Workbench:
     def _scores(
         self, people: pd.DataFrame, features: Features, analysis: StudyAnalysis
     ) -> PropensityScores:
+        """Fit the propensity scores of some people."""
         rows = people["row"].to_numpy()
         key = ("scores", id(features), rows.tobytes(), analysis.propensity)
         with quiet_fits():
