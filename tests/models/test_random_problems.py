@@ -38,6 +38,10 @@ def test_thresholds_without_numbers_end_a_step_and_warn_of_nothing():
     assert not _failures([197154, 198752], None)
 
 
+def test_the_slope_of_a_step_without_curvature_overflows_without_a_warning():
+    assert not _failures([920841], None)
+
+
 def test_folds_that_say_nothing_choose_the_smallest_variance_in_every_storage():
     """Held-out events that are alone in their risk sets: scores of 0, or rounding."""
     assert not _failures([200256], None)

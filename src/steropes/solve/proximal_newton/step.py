@@ -79,11 +79,13 @@ def propose(
     held = furthest > limit
     if held.any():  # An intercept may start far from its optimum.
         D *= np.minimum(1.0, limit / np.maximum(furthest, limit))
-    slope = (
-        column_sum(gW * D)
-        + column_sum(l1 * (np.abs(beta + D) - np.abs(beta)) + l2 * (beta + 0.5 * D) * D)
-        - term.nuisance_decrement
-    )
+    # Almost no curvature makes steps whose squares overflow; the line search rejects them.
+    with np.errstate(over="ignore", invalid="ignore"):
+        slope = (
+            column_sum(gW * D)
+            + column_sum(l1 * (np.abs(beta + D) - np.abs(beta)) + l2 * (beta + 0.5 * D) * D)
+            - term.nuisance_decrement
+        )
     return Proposal(D, slope, shared, held)
 
 
