@@ -18,6 +18,7 @@ from steropes import (
     Laplace,
     LogisticRegression,
     PooledLogisticRegression,
+    as_design,
 )
 from steropes.backends import get_backend
 
@@ -154,7 +155,7 @@ def pooled_logistic(settings: Settings) -> Iterator[Row]:
         cohort(n, p, (0.68, 0.68), settings.pick(0.3, COUGH, COUGH), seed) for seed in seeds
     )
     label = f"n = {n:,}, p = {p + 1:,}"
-    follow_up = made.y["time"]
+    X, follow_up = as_design(made.X), made.y["time"]
     yield Row(f"median follow-up, days: {label}", 89, float(np.median(follow_up)),
               f"simulated so; mean {follow_up.mean():.0f}, by the published counts about "
               "149")  # fmt: skip
@@ -162,7 +163,7 @@ def pooled_logistic(settings: Settings) -> Iterator[Row]:
         how = {"interval": width, "baseline": 2, "prior": Laplace(VARIANCE, exclude=[0])}
         model = PooledLogisticRegression(**how, tol=TOL)
         tracemalloc.start()
-        _, seconds = clocked(lambda m=model: m.fit(made.X, made.y))
+        _, seconds = clocked(lambda m=model: m.fit(X, made.y))
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         logs = [PooledLogisticRegression(**how, tol=TOL).fit(c.X, c.y).coef_[0] for c in others]
@@ -172,7 +173,7 @@ def pooled_logistic(settings: Settings) -> Iterator[Row]:
                   f"{model.n_person_intervals_:,} person-intervals")  # fmt: skip
         yield Row(f"memory of explicit rows / memory here, {width} days: {label}",
                   round(rows / PEOPLE, 1), longer * stored / (stored + peak),
-                  f"here with all of the fit's arrays, {peak / stored:.2f} times X")  # fmt: skip
+                  f"here with the fit's arrays, {peak / stored:.2f} times X")  # fmt: skip
         yield Row(f"odds ratio, {width} days: {label}", POOLED[width], estimate(model),
                   f"simulated with a hazard ratio of 0.68; "
                   f"{over_cohorts([model.coef_[0], *logs])}; {seconds:.1f} s")  # fmt: skip
