@@ -30,7 +30,8 @@ from steropes.studies.disclosure import (
     total,
 )
 from steropes.studies.disclosure.study import publish
-from steropes.studies.report.formatting import checks, title_case
+from steropes.studies.report.formatting import title_case
+from steropes.studies.report.study_checks import checks
 from steropes.studies.report.study_pictures import study_pictures
 from steropes.studies.report.study_report import study_page
 from steropes.studies.report.study_terminal import print_study

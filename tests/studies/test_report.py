@@ -14,7 +14,8 @@ from steropes.studies import DEMO, StudySettings, comparative_study, demo_databa
 from steropes.studies.diagnostics.study_verdicts import Judged
 from steropes.studies.disclosure import site_rules
 from steropes.studies.disclosure.study import publish
-from steropes.studies.report.formatting import checks, decimals, p_value, risk_period, shown_value
+from steropes.studies.report.formatting import decimals, p_value, risk_period, shown_value
+from steropes.studies.report.study_checks import checks
 from steropes.studies.report.study_numbers import study_numbers
 from steropes.studies.report.study_pictures import study_pictures
 from steropes.studies.report.study_report import study_page, write_report

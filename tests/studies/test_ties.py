@@ -15,7 +15,7 @@ from steropes.studies import (
 )
 from steropes.studies.comparative.tied_scores import tie_keys, tied_share, try_tie_orders
 from steropes.studies.disclosure.study import publish
-from steropes.studies.report.formatting import checks
+from steropes.studies.report.study_checks import checks
 
 IDS = np.random.default_rng(0).choice(10**9, 400, replace=False)
 SCORE = expit(np.random.default_rng(1).integers(0, 6, 400).astype(float))

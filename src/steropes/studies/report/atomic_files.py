@@ -1,4 +1,4 @@
-"""The files of a report: all of them whole, or none."""
+"""Writing of a report's files, all of them or none."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from steropes.errors import DataError
 
 __all__ = ["output_folder", "write_files"]
 
-HOUR = 3600.0  # writing takes less
+HOUR = 3600.0  # Writing takes less than this many seconds.
 
 
 def output_folder(folder: str | Path) -> Path:
-    """Make the folder if need be and make sure that it can be written to.
+    """Create the folder if necessary and check that it is writable.
 
     Raises
     ------
     DataError
-        The folder cannot be made or written to.
+        The folder cannot be created or written to.
     """
     folder = Path(folder)
     try:
@@ -37,15 +37,15 @@ def output_folder(folder: str | Path) -> Path:
 def write_files(
     folder: str | Path, texts: Mapping[str, str | bytes], gone: Iterable[Path] = ()
 ) -> list[Path]:
-    """Write texts into a folder, all of them or none; returns their paths.
+    """Write texts to a folder, all of them or none, and return their paths.
 
     Parameters
     ----------
     folder : str or Path
     texts : mapping of str to str or bytes
-        By name, which may have a folder before it.
+        By name, which may include a subfolder.
     gone : iterable of Path
-        Files of an earlier report that this one does not have; they are removed.
+        Files of an earlier report to remove, because this report does not have them.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def write_files(
     for name in texts:
         if (folder / name).is_dir():
             raise DataError(f"cannot write to the folder {folder}: {name} is a folder there")
-    waiting: list[Path] = []  # complete files under other names, until all of them are
+    waiting: list[Path] = []  # Complete files under temporary names.
     try:
         for name, text in texts.items():
             path = folder / name
@@ -68,7 +68,7 @@ def write_files(
                 file.write(text if isinstance(text, bytes) else text.encode("utf-8"))
             mask = os.umask(0)
             os.umask(mask)
-            os.chmod(hidden, 0o666 & ~mask)  # mkstemp lets nobody else read
+            os.chmod(hidden, 0o666 & ~mask)  # mkstemp lets only the owner read.
         written = [draft.replace(folder / name) for draft, name in zip(waiting, texts, strict=True)]
         for path in gone:
             path.unlink(missing_ok=True)
@@ -81,7 +81,7 @@ def write_files(
 
 
 def _remove_old_drafts(path: Path) -> None:
-    """Remove what a process left that was killed while it wrote."""
+    """Remove temporary files of processes that were killed while writing."""
     for draft in path.parent.glob(f".{path.name}.*"):
         with contextlib.suppress(OSError):
             if time.time() - draft.stat().st_mtime > HOUR:

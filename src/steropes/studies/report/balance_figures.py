@@ -1,4 +1,4 @@
-"""Pictures of balance: all covariates at once, and the most unequal by name."""
+"""Pictures of covariate balance: all covariates, and the most unequal ones by name."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ __all__ = ["balance_scatter", "love_plot"]
 
 
 def balance_scatter(name: str, table: pd.DataFrame, threshold: float) -> Picture | None:
-    """Absolute standardised differences after adjustment against before.
+    """Draw absolute standardised differences after adjustment against those before.
 
     Parameters
     ----------
     name : str
-        Of the file.
+        The name of the file.
     table : DataFrame
         ``std_diff_before`` and ``std_diff_after``.
     threshold : float
-        Above which a difference is too large.
+        Larger differences count as imbalance.
     """
     before = table["std_diff_before"].abs().to_numpy(float)
     after = table["std_diff_after"].abs().to_numpy(float)
@@ -52,7 +52,7 @@ def balance_scatter(name: str, table: pd.DataFrame, threshold: float) -> Picture
 
 
 def love_plot(name: str, table: pd.DataFrame, threshold: float, most: int = 20) -> Picture | None:
-    """The covariates that differ most, before or after, each with both differences.
+    """Draw the most unequal covariates with their differences before and after adjustment.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def love_plot(name: str, table: pd.DataFrame, threshold: float, most: int = 20) 
         ``covariate_name``, ``std_diff_before``, ``std_diff_after`` (with their signs).
     threshold : float
     most : int, default 20
-        Covariates to show: half of them the most unequal after adjustment, the others before.
+        Number of covariates: half are the most unequal after adjustment, the others before.
     """
     known = table[np.isfinite(table["std_diff_before"]) & np.isfinite(table["std_diff_after"])]
     if known.empty:

@@ -162,7 +162,7 @@ class Axes:
     left, right : float, optional
         In pixels.
     log, log_y : bool
-        Whether x, or y, is a logarithm, so that its numbers are told as ratios.
+        Whether x, or y, is a logarithm and its numbers are shown as ratios.
     """
 
     def __init__(
@@ -183,39 +183,41 @@ class Axes:
         self.right = canvas.width - 14 if right is None else right
 
     def x(self, value: float) -> float:
-        """Horizontal place of a value."""
+        """Return the horizontal position of a value."""
         share = (value - self.xs[0]) / (self.xs[1] - self.xs[0])
         return self.left + share * (self.right - self.left)
 
     def y(self, value: float) -> float:
-        """Vertical place of a value."""
+        """Return the vertical position of a value."""
         share = (value - self.ys[0]) / (self.ys[1] - self.ys[0])
         return self.bottom - share * (self.bottom - self.top)
 
     def at(self, x: Iterable[float], y: Iterable[float]) -> list[tuple[float, float]]:
-        """Places of points."""
+        """Return the positions of points."""
         return [(self.x(a), self.y(b)) for a, b in zip(x, y, strict=True)]
 
     def across(self, label: str, marks: Sequence[float] | None = None, plain: bool = False) -> None:
-        """The axis below; ``plain`` numbers, such as years, have no separators."""
+        """Draw the horizontal axis; ``plain`` numbers, such as years, have no separators."""
         c = self.canvas
         c.line(self.left, self.bottom, self.right, self.bottom, "axis")
         few = 4 if self.right - self.left < 300 else 6
         if marks is None and self.log:
             marks = [math.log(t) for t in log_ticks(*(math.exp(v) for v in self.xs))]
-        end = -math.inf  # of the last number, which the next one must not touch
+        end = -math.inf  # The end of the last number, which the next one must not touch.
         for v in ticks(*self.xs, few) if marks is None else marks:
             said = f"{math.exp(v):.3g}" if self.log else f"{v:g}" if plain else f"{v:,g}"
             half = LETTER * len(said) / 2
             c.line(self.x(v), self.bottom, self.x(v), self.bottom + 4, "axis")
             if self.x(v) - half > end + 5:
-                middle = min(self.x(v), c.width - DIGIT * len(said) / 2)  # within the picture
+                middle = min(
+                    self.x(v), c.width - DIGIT * len(said) / 2
+                )  # Keep it within the picture.
                 c.text(middle, self.bottom + 18, said, anchor="middle")
                 end = middle + half
         c.text((self.left + self.right) / 2, self.bottom + 38, label, "faint", "middle")
 
     def up(self, label: str, percent: bool = False, numbers: bool = True) -> None:
-        """The axis at the left."""
+        """Draw the vertical axis."""
         c = self.canvas
         c.line(self.left, self.top, self.left, self.bottom, "axis")
         marks = ticks(*self.ys, 6)
@@ -229,7 +231,7 @@ class Axes:
 
 
 def ticks(low: float, high: float, most: int = 6) -> list[float]:
-    """Round numbers in a range, at most so many."""
+    """Choose at most ``most`` round numbers in a range."""
     step = 10.0 ** math.floor(math.log10(max(high - low, 1e-9) / most))
     for factor in (1, 2, 5, 10, 20, 50):
         first, last = (
@@ -242,7 +244,7 @@ def ticks(low: float, high: float, most: int = 6) -> list[float]:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Round ratios in a range, from the coarsest row that has three."""
+    """Choose round ratios in a range, from the coarsest series that has three."""
     rows: tuple[tuple[float, ...], ...] = (
         (0.01, 0.1, 1, 10, 100),
         (0.05, 0.1, 0.25, 0.5, 1, 2, 4, 10, 20),

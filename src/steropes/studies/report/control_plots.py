@@ -1,4 +1,4 @@
-"""Control outcomes: their estimates, and the systematic error that they show."""
+"""Picture of the estimates of control outcomes and of their systematic error."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["calibration_plot"]
 def calibration_plot(
     name: str, controls: pd.DataFrame, mean: float, sd: float, true_ratio: float = 1.0
 ) -> Picture | None:
-    """Standard errors of controls against their estimates, and where they are significant.
+    """Draw standard errors of controls against their estimates, with limits of significance.
 
     Parameters
     ----------
@@ -25,9 +25,9 @@ def calibration_plot(
     controls : DataFrame
         ``log_rr`` and ``se_log_rr``.
     mean, sd : float
-        Of the systematic error, on the log scale.
+        Mean and standard deviation of the systematic error on the log scale.
     true_ratio : float, default 1
-        The effect that the controls are known to have.
+        The known ratio of the controls.
     """
     y, s = controls["log_rr"].to_numpy(float), controls["se_log_rr"].to_numpy(float)
     good = np.isfinite(y) & np.isfinite(s)

@@ -1,4 +1,4 @@
-"""Attrition as a diagram: what each rule leaves of both arms."""
+"""Flow diagram of attrition, with the people that each rule leaves in both arms."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ __all__ = ["attrition_diagram"]
 def attrition_diagram(
     name: str, steps: Sequence[tuple[str, float, float]], names: dict[str, str], least: int = 0
 ) -> Picture | None:
-    """Rules from top to bottom, with the people of both arms at their sides.
+    """Draw the rules from top to bottom, with the people of both arms at their sides.
 
     Parameters
     ----------
     name : str
     steps : sequence of (rule, target, comparator)
-        Counts; minus n is "fewer than n".
+        Counts; -n stands for fewer than n.
     names : dict of str
-        Of the arms ``target`` and ``comparator``.
+        Names of the arms ``target`` and ``comparator``.
     least : int, default 0
-        Smallest number of people left out by a rule that is shown.
+        The smallest number of dropped people that is shown.
     """
     if not steps:
         return None

@@ -1,4 +1,4 @@
-"""Forest plots: estimates with their limits, one a line, on a scale of ratios."""
+"""Forest plots: ratios with their limits, one per line, on a log scale."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from steropes.studies.report.digits import decimals, effect
 
 __all__ = ["Row", "forest"]
 
-LEAST, MOST = 0.05, 20.0  # what lies beyond is cut off, with an arrow
+LEAST, MOST = 0.05, 20.0  # Limits outside of this range are cut off with an arrow.
 
 
 @dataclass(frozen=True)
@@ -22,9 +22,9 @@ class Row:
     ----------
     label : str
     ratio, lower, upper : float
-        NaN where there is no estimate, infinite limits where a side is open.
+        NaN without an estimate; a limit may be infinite.
     second : tuple of float, optional
-        Another estimate of the same with its limits, such as the calibrated one.
+        Another estimate of the same ratio with its limits, such as the calibrated one.
     note : str
         Text that replaces a missing estimate.
     shade : int, default 5
@@ -63,19 +63,19 @@ class Row:
 def forest(
     name: str, rows: Sequence[Row], unit: str, second: str = "calibrated", reference: float = 1.0
 ) -> Picture | None:
-    """A forest plot; None if no row has an estimate.
+    """Draw a forest plot; None if no row has an estimate.
 
     Parameters
     ----------
     name : str
-        Of the file.
+        The name of the file.
     rows : sequence of Row
     unit : str
-        What is estimated, such as "hazard ratio".
+        The kind of ratio, such as "hazard ratio".
     second : str
-        What the second estimates are.
+        The name of the second estimates.
     reference : float, default 1
-        Where the line is.
+        The position of the vertical line.
     """
     known = [r for r in rows if r.known]
     if not known:
@@ -111,7 +111,7 @@ def forest(
 
 
 def _row(c: Canvas, axes: Axes, r: Row, top: float, both: bool) -> float:
-    """Draw a row; returns its height."""
+    """Draw a row and return its height."""
     shown = r.text
     kind = "" if r.known else "faint"
     if c.narrow:

@@ -1,4 +1,4 @@
-"""Overlap of the preference scores of two arms, before and after adjustment."""
+"""Picture of the preference scores of two arms, before and after adjustment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EQUIPOISE = (0.3, 0.7)
 def score_overlap(
     name: str, before: pd.DataFrame, after: pd.DataFrame, names: dict[str, str]
 ) -> Picture | None:
-    """Densities of the preference score; None where they are not known.
+    """Draw densities of the preference score; None if they are missing.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ def score_overlap(
     before, after : DataFrame
         ``preference_score``, ``target_density``, ``comparator_density``; ``after`` may be empty.
     names : dict of str
-        Of the arms ``target`` and ``comparator``.
+        Names of the arms ``target`` and ``comparator``.
     """
     panels = {
         f"{when} adjustment": t
@@ -68,7 +68,7 @@ def score_overlap(
 
 
 def _shared(t: pd.DataFrame) -> float:
-    """The area under both densities, as a share of that under one."""
+    """Compute the area under both densities as a share of the area under one."""
     x = t["preference_score"].to_numpy(float)
     a, b = (t[f"{arm}_density"].to_numpy(float) for arm in ("target", "comparator"))
     whole = (trapezoid(a, x) + trapezoid(b, x)) / 2

@@ -10,10 +10,10 @@ import pandas as pd
 __all__ = ["csv_text", "plain_text", "without_credentials"]
 
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-# What a spreadsheet takes for the start of a formula, or strips before it looks.
+# Characters that spreadsheets take for the start of a formula, or strip before they look for one.
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 HIDDEN = "***"
-# "scheme://user:password@", with one slash too, as a slip of the keyboard leaves it.
+# "scheme://user:password@", also with a single slash, a common typing error.
 CREDENTIALS = re.compile(r"([A-Za-z][\w+.-]*:/{1,2})[^/\s]*@")
 SECRET = re.compile(r"((?:password|passwd|pwd|token|secret)\s*[=:]\s*)[^\s&;,]+", re.IGNORECASE)
 
@@ -31,8 +31,8 @@ def without_credentials(text: str) -> str:
 def csv_text(table: pd.DataFrame) -> str:
     """Write a table as CSV whose cells no spreadsheet takes for formulas.
 
-    Text that begins as a formula does, and is no number, is preceded by an apostrophe (the advice
-    of OWASP on CSV injection). Numbers are left alone.
+    Text that begins like a formula and is not a number gets an apostrophe in front, as OWASP
+    advises against CSV injection. Numbers are unchanged.
     """
     safe = table.copy()
     for place, kind in enumerate(table.dtypes):

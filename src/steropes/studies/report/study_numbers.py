@@ -1,4 +1,4 @@
-"""A study as plain numbers: what the JSON file holds, and the numbers behind the pictures."""
+"""Numbers of a study for its JSON file and its CSV tables."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 __all__ = ["study_json", "study_numbers", "study_tables"]
 
-FORMAT = 3  # of the JSON file; raise it when a key changes its meaning or goes away
+FORMAT = 3  # Version of the JSON file, raised when a key changes its meaning or disappears.
 
 
 def study_numbers(study: ComparativeStudy) -> dict[str, Any]:
-    """Every number of a study as dicts, lists, numbers and strings; not-a-number becomes None.
+    """Return all numbers of a study as dicts, lists, numbers and strings; NaN becomes None.
 
-    No time of day and no file path is in it: the same database and settings give the same result.
-    A count that must not be published is a string such as ``"<5"``, or None. Where a diagnostic
-    fails, the effect and the outcomes of the arms are None (``blinded`` is true then).
+    The result has no times of day or file paths, so the same database and settings give the same.
+    A count that must not be published is a string such as ``"<5"``, or None. If a diagnostic fails,
+    the effect and the outcomes of the arms are None and ``blinded`` is true.
     """
     public = publish(study)
     covariates = None
@@ -75,7 +75,7 @@ def study_numbers(study: ComparativeStudy) -> dict[str, Any]:
 
 
 def _beside(study: ComparativeStudy, public: Published) -> dict[str, Any]:
-    """Other ways to adjust, and what tells how the hazard ratio may be read."""
+    """Return the results of other ways to adjust, and numbers that qualify the hazard ratio."""
     if study.beside is None:
         return {}
     return {
@@ -92,6 +92,7 @@ def _beside(study: ComparativeStudy, public: Published) -> dict[str, Any]:
 
 
 def _propensity(study: ComparativeStudy, public: Published) -> dict[str, Any] | None:
+    """Return the numbers of the propensity model; None if there is none."""
     fit = study.propensity
     if fit is None:
         return None
@@ -105,6 +106,7 @@ def _propensity(study: ComparativeStudy, public: Published) -> dict[str, Any] | 
 
 
 def _matching(study: ComparativeStudy, public: Published) -> dict[str, Any] | None:
+    """Return the numbers of the matching; None without one."""
     if study.propensity is None or study.ties is None:
         return None
     found = public.other_draws
@@ -125,6 +127,7 @@ def _matching(study: ComparativeStudy, public: Published) -> dict[str, Any] | No
 
 
 def _balance(study: ComparativeStudy, public: Published) -> dict[str, Any] | None:
+    """Return the balance of the covariates; None without matching."""
     if study.balance is None:
         return None
     before, after = (study.balance[f"smd_{when}"].abs() for when in ("before", "after"))
@@ -138,12 +141,12 @@ def _balance(study: ComparativeStudy, public: Published) -> dict[str, Any] | Non
 
 
 def study_json(study: ComparativeStudy) -> str:
-    """The numbers of a study as JSON text."""
+    """Return the numbers of a study as JSON."""
     return json.dumps(study_numbers(study), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def study_tables(study: ComparativeStudy) -> dict[str, str]:
-    """The tables of a study as CSV texts, by name: what ``study_numbers`` has, line by line."""
+    """Return the tables of ``study_numbers`` as CSV texts by name."""
     numbers = study_numbers(study)
     tables = {
         "attrition": numbers["attrition"],
@@ -159,7 +162,7 @@ def study_tables(study: ComparativeStudy) -> dict[str, str]:
 
 
 def _curve(curve: KaplanMeier, people: int, rules: DisclosureRules) -> dict[str, Any]:
-    """The curve at its published steps; between them it is flat."""
+    """Return a curve at its published steps."""
     survival, lower, upper = (
         s if rules.open else s.round(3 if rules.rounds else 4)
         for s in (curve.survival, *curve.interval())
@@ -175,7 +178,7 @@ def _curve(curve: KaplanMeier, people: int, rules: DisclosureRules) -> dict[str,
 
 
 def _plain(value: Any) -> Any:
-    """The same without NumPy types; missing and infinite numbers, which JSON lacks, as None."""
+    """Convert NumPy types, and make missing and infinite numbers None, which JSON lacks."""
     if isinstance(value, dict):
         return {str(k): _plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):

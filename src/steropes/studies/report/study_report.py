@@ -15,10 +15,8 @@ from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.disclosure.study import WITHHELD, Published, publish
 from steropes.studies.report.formatting import (
     TEST_OF_HAZARDS,
-    checks,
     count,
     decimals,
-    hidden,
     p_value,
     risk_period,
     shown_value,
@@ -27,6 +25,7 @@ from steropes.studies.report.formatting import (
 )
 from steropes.studies.report.page_parts import KeyNumber, Rows
 from steropes.studies.report.rendering import render
+from steropes.studies.report.study_checks import checks, hidden
 from steropes.studies.report.study_numbers import study_json, study_tables
 from steropes.studies.report.study_pictures import PICTURES, has_curve, study_pictures
 from steropes.studies.report.study_rows import (

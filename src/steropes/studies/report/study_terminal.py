@@ -11,7 +11,6 @@ from steropes.studies.diagnostics.study_verdicts import NOT_SHOWN
 from steropes.studies.disclosure.study import WITHHELD, Published, publish
 from steropes.studies.report.formatting import (
     analysis_name,
-    checks,
     count,
     decimals,
     p_value,
@@ -19,6 +18,7 @@ from steropes.studies.report.formatting import (
     shown_value,
     title_case,
 )
+from steropes.studies.report.study_checks import checks
 from steropes.studies.report.terminal_tables import simple_table
 
 if TYPE_CHECKING:

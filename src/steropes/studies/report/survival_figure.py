@@ -1,4 +1,4 @@
-"""Survival curves of two arms, with the numbers at risk below."""
+"""Picture of the survival curves of two arms, with numbers at risk below."""
 
 from __future__ import annotations
 
@@ -18,18 +18,17 @@ ARMS = ("target", "comparator")
 
 
 def survival_curves(name: str, table: pd.DataFrame, names: dict[str, str]) -> Picture | None:
-    """Kaplan–Meier curves with their limits; None where there are none.
+    """Draw Kaplan–Meier curves with their limits; None if there are none.
 
     Parameters
     ----------
     name : str
     table : DataFrame
         ``time_day`` and, for each arm, ``_survival``, ``_survival_lb``, ``_survival_ub`` and
-        ``_at_risk`` (missing between the marks; below zero where it stands for "fewer than").
-        A curve ends where its values begin to be missing; that of an arm may be missing whole,
-        not that of both.
+        ``_at_risk`` (missing between the marks; -n stands for fewer than n). A curve ends at
+        its first missing value. One arm may have no curve, but not both.
     names : dict of str
-        Of the arms ``target`` and ``comparator``.
+        Names of the arms ``target`` and ``comparator``.
     """
     if table.empty:
         return None
@@ -80,12 +79,12 @@ def survival_curves(name: str, table: pd.DataFrame, names: dict[str, str]) -> Pi
 
 
 def _ended(t: NDArray, n: int) -> str:
-    """Say when a curve ends that has only the first n of the times t; empty if it has all."""
+    """Describe the end of a curve that has only the first n of the times t; "" if it has all."""
     return "" if n == len(t) else f", whose curve ends on day {t[n - 1]:,.0f}"
 
 
 def _steps(t: NDArray, s: NDArray) -> list[tuple[float, float]]:
-    """A right-continuous step function as corners."""
+    """Return the corners of a right-continuous step function."""
     corners = [(float(t[0]), float(s[0]))]
     for a, (b, c) in zip(t[1:], pairwise(s), strict=True):
         corners += [(float(a), float(b)), (float(a), float(c))]

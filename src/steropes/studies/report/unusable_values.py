@@ -1,4 +1,4 @@
-"""Sentences about recorded values that are no finite numbers, from a grid's result tables."""
+"""Sentences on recorded values that are not finite numbers, from a grid's result tables."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ __all__ = ["unusable_words"]
 
 
 def unusable_words(tables: dict[str, pd.DataFrame], comparison: int | None = None) -> list[str]:
-    """Describe the records that no covariate uses, one sentence a covariate analysis.
+    """Describe the records that no covariate uses, in one sentence per covariate analysis.
 
     Parameters
     ----------
     tables : dict of str to DataFrame
-        Of a grid's results.
+        The result tables of a grid.
     comparison : int, optional
-        Only of this comparison. Default: of the one that has most of them.
+        Only records of this comparison. Default: of the comparison that has most of them.
     """
     found = tables["unusable_value"]
     if comparison is not None:
         found = found[found["target_comparator_id"] == comparison]
     words = []
     for number, of in found.groupby("covariate_analysis_id", sort=True):
-        # minus n stands for fewer than n
+        # -n stands for fewer than n.
         most, bound = int(of["records"].max()), int(of["records"].min())
         name = ANALYSES[int(str(number))].name
         if most == 1:

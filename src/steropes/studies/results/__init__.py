@@ -1,1 +1,1 @@
-"""Result tables: their layouts, and how exact results become rows."""
+"""Result tables: their layouts, and the rows of exact results."""

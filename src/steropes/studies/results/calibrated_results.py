@@ -1,4 +1,4 @@
-"""What needs all outcomes of an analysis: calibrated estimates, and what may then be shown."""
+"""Calibrated estimates of a grid, and the verdicts that depend on them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GROUP = ["target_comparator_id", "analysis_id"]
 
 @dataclass(frozen=True, eq=False)
 class Calibrated:
-    """The tables that calibration fills in: results, diagnostics and interactions."""
+    """The tables that calibration completes: results, diagnostics and interactions."""
 
     results: pd.DataFrame
     checks: pd.DataFrame
@@ -66,8 +66,8 @@ def calibrated_tables(
     ----------
     results, checks, interactions, truth, notes, further : DataFrame
         ``cm_result``, ``cm_diagnostics_summary``, ``cm_interaction_result``,
-        ``cm_target_comparator_outcome``, ``note`` and ``further_diagnostic``; what an earlier
-        calibration filled in is made anew.
+        ``cm_target_comparator_outcome``, ``note`` and ``further_diagnostic``; values of an
+        earlier calibration are replaced.
     thresholds : DiagnosticThresholds
     """
     results, interactions = results.copy(), interactions.copy()
@@ -138,6 +138,7 @@ def calibrate_group(
 
 
 def _groups(table: pd.DataFrame, by: list[str]) -> list[pd.Index]:
+    """Return the rows of each group."""
     return [pd.Index(rows) for rows in table.groupby(by, sort=True).groups.values()]
 
 
@@ -160,9 +161,9 @@ def _fill(table: pd.DataFrame, rows: pd.Index, model: ErrorModel) -> None:
 
 
 def _judged(line: dict[Any, Any], thresholds: DiagnosticThresholds) -> dict[str, Any]:
-    """Verdicts that follow from the numbers of a row.
+    """Derive the verdicts from the numbers of a row.
 
-    Where the detectable ratio is not told, for an arm has few outcomes, its verdict is what it was.
+    If the detectable ratio is suppressed because an arm has few outcomes, its verdict is kept.
     """
     row = diagnostics_row(_read(line, thresholds))
     if pd.isna(line["mdrr"]):
@@ -173,7 +174,7 @@ def _judged(line: dict[Any, Any], thresholds: DiagnosticThresholds) -> dict[str,
 
 
 def _read(line: dict[Any, Any], thresholds: DiagnosticThresholds) -> Diagnostics:
-    """The diagnostics of a row of the table, with the verdicts on its fits and its adjustment."""
+    """Read the diagnostics of a row, with the verdicts on its fits and its adjustment."""
     mdrr = line["mdrr"]
     return Diagnostics(
         largest_difference=float(line["max_sdm"]),

@@ -1,7 +1,7 @@
 """Exact results in the tables of CohortMethod's results model.
 
-Names of tables and columns are those that OHDSI's viewer and meta-analysis read. Some columns and
-tables are there for `disclosure.grid` alone, which makes of these tables the ones to be released.
+Names of tables and columns are those that OHDSI's viewer and meta-analysis read. `disclosure.grid`
+derives the released tables from these; some columns and tables exist only for that purpose.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
 def specification_tables(
     questions: Iterable[Question], analyses: Iterable[StudyAnalysis]
 ) -> dict[str, Rows]:
-    """What was asked: comparisons, outcomes, analyses."""
+    """Make the rows of the comparisons, outcomes and analyses of a specification."""
     tables: dict[str, Rows] = {}
     for q in questions:
         key = {"target_comparator_id": comparison_id(q)}
@@ -63,7 +63,7 @@ def specification_tables(
 def outcome_tables(
     result: AnalysisResult, database: str, *, with_balance: bool = True
 ) -> dict[str, Rows]:
-    """Make the rows of one outcome, but for calibration, which needs the others."""
+    """Make the rows of one outcome, without calibration, which needs all outcomes."""
     key = {
         "target_comparator_id": comparison_id(result.question),
         "outcome_id": result.outcome,
@@ -142,7 +142,7 @@ def _result(result: AnalysisResult, key: dict[str, Any]) -> dict[str, Any]:
 
 
 def _note(result: AnalysisResult) -> dict[str, Any]:
-    """What the results model has no place for."""
+    """Return the columns that the results model lacks."""
     e, d = result.estimate, result.diagnostics
     return {
         "note": e.note,
@@ -166,13 +166,14 @@ def _note(result: AnalysisResult) -> dict[str, Any]:
 
 
 def _absolute(result: AnalysisResult, key: dict[str, Any]) -> Rows:
-    """Risks and means."""
+    """Return the row of absolute effects; empty if there are none."""
     if math.isnan(result.absolute.horizon):
         return []
     return [{**key, **result.absolute.row()}]
 
 
 def _interactions(result: AnalysisResult, key: dict[str, Any]) -> Rows:
+    """Return the interactions, with calibrated values of NaN until calibration."""
     calibrated = ("rr", "ci_95_lb", "ci_95_ub", "p", "log_rr", "se_log_rr")
     return [
         {
@@ -193,7 +194,7 @@ def _interactions(result: AnalysisResult, key: dict[str, Any]) -> Rows:
 
 
 def _subgroups(result: AnalysisResult, key: dict[str, Any]) -> Rows:
-    """Effects within levels."""
+    """Return the effects within the levels of each subgroup."""
     table = result.estimate.subgroups.sort_values(["covariate_id", "level"], kind="stable")
     return [
         {
@@ -211,6 +212,7 @@ def _subgroups(result: AnalysisResult, key: dict[str, Any]) -> Rows:
 
 
 def _attrition(result: AnalysisResult, key: dict[str, Any]) -> Rows:
+    """Return the people that each rule leaves in each arm."""
     exposures = {"target": result.question.target, "comparator": result.question.comparator}
     return [
         {
@@ -226,6 +228,7 @@ def _attrition(result: AnalysisResult, key: dict[str, Any]) -> Rows:
 
 
 def _curves(result: AnalysisResult, key: dict[str, Any]) -> Rows:
+    """Return the survival curves with whole numbers of people and days."""
     rows = []
     for line in result.curves.to_dict("records"):
         for arm in ("target", "comparator"):

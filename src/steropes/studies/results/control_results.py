@@ -1,4 +1,4 @@
-"""What the controls of a grid say of its analyses, from its result tables."""
+"""Performance of the analyses of a grid on its controls, from the result tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exact result tables of what all outcomes of a question and an analysis have in common."""
+"""Exact result tables that all outcomes of a question and an analysis share."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from steropes.studies.covariates.covariate_names import CUSTOM
 __all__ = ["Rows", "balance_rows", "comparison_id", "shared_tables"]
 
 Rows = list[dict[str, Any]]
-POINTS = 100  # at which the density of the preference score is drawn
+POINTS = 100  # The density of the preference score is drawn at so many points.
 
 
 def comparison_id(question: Question) -> int:
-    """A number for a target, a comparator and a nesting cohort: a checksum of the three."""
+    """Return the identifier of a target, comparator and nesting cohort: a checksum of the three."""
     return zlib.crc32(repr((question.target, question.comparator, question.nesting)).encode())
 
 
 def shared_tables(
     question: Question, analysis: StudyAnalysis, shared: Shared, database: str
 ) -> dict[str, Rows]:
-    """What all outcomes of a question and an analysis have in common."""
+    """Make the rows that all outcomes of a question and an analysis share."""
     key = {
         "target_comparator_id": comparison_id(question),
         "analysis_id": analysis.id,
@@ -82,7 +82,7 @@ def shared_tables(
 
 
 def balance_rows(balance: Balance, key: dict[str, Any]) -> Rows:
-    """Means and differences of covariates, and how many people they are of."""
+    """Return means and differences of covariates, and the numbers of people in them."""
     t = balance.table
     made: dict[str, Any] = {"covariate_id": t["covariate_id"]}
     for when, (target, comparator) in balance.people.items():
@@ -100,7 +100,7 @@ def balance_rows(balance: Balance, key: dict[str, Any]) -> Rows:
 
 
 def _histogram(shared: Shared, key: dict[str, Any], *, after: bool) -> Rows:
-    """People and weights in each bar of the preference score; bars without people are left out."""
+    """Return people and weights of each bar of the preference score that has people."""
     from steropes.studies.report.score_density import histogram
 
     assert shared.scores is not None
@@ -131,6 +131,6 @@ def _histogram(shared: Shared, key: dict[str, Any], *, after: bool) -> Rows:
 
 
 def _families(balance: Balance, key: dict[str, Any]) -> Rows:
-    """Balance of each family of covariates."""
+    """Return the balance of each family of covariates."""
     table = balance.families().rename(columns={"analysis_id": "covariate_analysis_id"})
     return [{**line, **key} for line in table.to_dict("records")]

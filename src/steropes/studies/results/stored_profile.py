@@ -1,8 +1,8 @@
-"""The points at which a study stores the profile likelihood of an effect.
+"""Points at which a study stores the profile likelihood of an effect.
 
-Whoever combines databases knows a profile at its stored points alone. They therefore go as far as
-the likelihood matters: to where it has fallen so much that nothing beyond could count, and on a
-side on which it never falls (as without events in one arm) to where it is flat to rounding.
+An analysis of several databases knows a profile at its stored points only. They therefore extend to
+values at which the likelihood is negligible. On a side on which it never falls (without events in
+one arm) they extend to where it is constant up to rounding.
 """
 
 from __future__ import annotations
@@ -20,15 +20,18 @@ from steropes.errors import NotConvergedWarning
 
 __all__ = ["Evaluate", "evaluated", "profile_of", "store_profile"]
 
-FARTHEST = 40.0  # log ratio at which exp changes no sum any more, in double precision
-DEPTH = 20.0  # fall of the log-likelihood, e^-20 = 2e-9 of the likelihood, beyond which none counts
-ACROSS = 3.4  # half-widths of the interval at which a normal log-likelihood has fallen by that
-# Half-width of one side where only the other limit is finite: in log ratios the likelihood of a
-# 0/1 column is made of logistic curves, which have this scale whatever the data.
+FARTHEST = 40.0  # Larger log ratios do not change sums in double precision.
+DEPTH = (
+    20.0  # Points are negligible where the likelihood has fallen to e^-20 = 2e-9 of its maximum.
+)
+# Half-widths of the interval at which a normal log-likelihood has fallen by about DEPTH.
+ACROSS = 3.4
+# Half-width of a side if only the other limit is finite. In log ratios, the likelihood of a 0/1
+# column consists of logistic curves, which have this scale for any data.
 LOGISTIC = 1.5
-CLOSE = 1e-9  # log ratios that are nearer to one another than this are one
-MOST = 20  # extensions of a side, where fits fail or the profile is nearly flat for long
-REMAINING = 8  # points that fill the range that is stored in any case
+CLOSE = 1e-9  # Log ratios that differ by less count as equal.
+MOST = 20  # The largest number of extensions of a side, if fits fail or the profile is nearly flat.
+REMAINING = 8  # The number of points that fill the range that is always stored.
 
 Evaluate = Callable[[NDArray], tuple[ArrayLike, ArrayLike]]
 
@@ -44,23 +47,23 @@ def store_profile(
     step: float,
     also: Sequence[float] = (),
 ) -> pd.DataFrame:
-    """Evaluate a profile log-likelihood at enough points for its use elsewhere.
+    """Evaluate a profile log-likelihood at enough points to combine it with others.
 
     Parameters
     ----------
     evaluate : callable
-        Maps log ratios to the profile log-likelihood and its derivative; not-a-number where the
-        profile could not be computed.
+        Maps log ratios to the profile log-likelihood and its derivative; NaN where the profile
+        could not be computed.
     best : float
-        The log ratio of largest likelihood; infinite where there is none.
+        The log ratio of largest likelihood; infinite without a finite maximum.
     lower, upper : float
         Limits of its interval, infinite on an open side. They, ``best`` and 0 are among the points.
     lowest, highest : float
-        Log ratios between which the profile is stored in any case.
+        Log ratios between which the profile is always stored.
     step : float
         Distance of neighbouring points, as a share of the half-width of the interval.
     also : sequence of float
-        Further log ratios at which it is stored.
+        Further log ratios at which the profile is stored.
 
     Returns
     -------
@@ -87,7 +90,7 @@ def store_profile(
 
 
 def evaluated(evaluate: Evaluate, points: NDArray) -> pd.DataFrame:
-    """Evaluate a profile at points, and leave out those at which it could not be computed.
+    """Evaluate a profile at points, without those at which it could not be computed.
 
     Parameters
     ----------
@@ -101,12 +104,13 @@ def evaluated(evaluate: Evaluate, points: NDArray) -> pd.DataFrame:
 
 
 def profile_of(estimator: Any, name: str) -> Evaluate:
-    """Make the profile of a fitted estimator's coefficient a function for `store_profile`.
+    """Return a function for `store_profile` that evaluates the profile of a coefficient.
 
-    A point whose fit stops before its tolerance is missing: its value would be too low.
+    A point is missing if its fit does not converge, because its value would be too low.
     """
 
     def evaluate(points: NDArray) -> tuple[NDArray, NDArray]:
+        """Evaluate the profile; if a fit does not converge, evaluate each half separately."""
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", NotConvergedWarning)
@@ -123,7 +127,7 @@ def profile_of(estimator: Any, name: str) -> Evaluate:
 
 
 def _outward(side: int, best: float, limit: float, other: float, step: float) -> NDArray:
-    """Points from the estimate outwards; about the other limit where there is no estimate."""
+    """Choose points from the estimate outwards, or around the other limit without an estimate."""
     shares = np.arange(0.0, ACROSS + step / 2, step)
     if math.isfinite(limit):
         width = abs(limit - best) if math.isfinite(best) else LOGISTIC
@@ -131,15 +135,15 @@ def _outward(side: int, best: float, limit: float, other: float, step: float) ->
     start = next((x for x in (best, other) if math.isfinite(x)), 0.0)
     width = abs(start - other) if math.isfinite(best) and math.isfinite(other) else LOGISTIC
     near = start + side * width * shares
-    room = FARTHEST - side * float(near[-1])  # the profile flattens out as exp(-distance) there
+    room = FARTHEST - side * float(near[-1])  # The profile flattens as exp(-distance).
     tail = np.geomspace(min(0.5, room), room, 2 * REMAINING) if room > 0 else np.empty(0)
     return np.append(near, np.clip(near[-1] + side * tail, -FARTHEST, FARTHEST))
 
 
 def _distinct(given: list[float], grid: NDArray, apart: float) -> NDArray:
-    """The given points, and those of a grid that are not next to one of them.
+    """Join the given points and those of a grid that are not close to one of them.
 
-    Points next to one another would leave a spline through rounded values no sense.
+    A spline through rounded values at close points would oscillate.
     """
     found: list[float] = []
     for x in given:
@@ -167,7 +171,7 @@ def _deepened(
         )
         if fall >= DEPTH or abs(at) >= FARTHEST:
             break
-        # The slope of a concave profile only grows outwards, so that this is far enough.
+        # The slope of a concave profile grows outwards, so this is far enough.
         ahead = (DEPTH - fall) / max(abs(float(end["gradient"])), 1e-3)
         further = at + side * np.array([0.5, 1.0]) * min(ahead, 10 * width)
         more = evaluated(evaluate, np.unique(np.clip(further, -FARTHEST, FARTHEST)))
@@ -178,5 +182,6 @@ def _deepened(
 
 
 def _together(known: pd.DataFrame, more: pd.DataFrame) -> pd.DataFrame:
+    """Merge two tables of points."""
     both = pd.concat([known, more]) if len(known) and len(more) else known if len(known) else more
     return both.drop_duplicates("log_rr").sort_values("log_rr", ignore_index=True)

@@ -1,4 +1,4 @@
-"""The columns of the result tables, released and exact, their types, and their keys."""
+"""Columns, types and keys of the result tables, released and exact."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _TYPES = {"i": "BIGINT", "f": "DOUBLE", "t": "VARCHAR", "d": "DATE"}
 
 
 def typed(columns: str) -> dict[str, str]:
-    """Parse columns that are written as "name:type", with a letter for the type."""
+    """Parse columns in the form "name:type", with a letter for the type."""
     return {name: _TYPES[kind] for name, _, kind in (c.partition(":") for c in columns.split())}
 
 
@@ -90,7 +90,7 @@ _COLUMNS = {
     + "comparator_at_risk:i"
     + _DB,
     "cm_likelihood_profile": _TC + _O + _A + "log_rr:f log_likelihood:f gradient:f" + _DB,
-    # ours: why there is no estimate, and what the results model has no place for
+    # Not in the results model: reasons of missing estimates and further numbers.
     "note": _TC
     + _O
     + _A
@@ -100,7 +100,7 @@ _COLUMNS = {
     + "tied:f tied_diagnostic:t target_lost:f comparator_lost:f "
     + "worst_covariate:t"
     + _DB,
-    # ours: diagnostics beyond those of the results model
+    # Not in the results model: further diagnostics.
     "further_diagnostic": _TC + _O + _A + "diagnostic:t value:f verdict:t" + _DB,
     "absolute_effect": _TC
     + _O
@@ -118,11 +118,11 @@ _COLUMNS = {
     + "covariate_analysis_id:i covariates:i over_before:i largest_before:f over_after:i "
     + "largest_after:f p_after:f worst:t"
     + _DB,
-    # ours: records whose value is no finite number, which are in no covariate
+    # Not in the results model: records that no covariate uses, without a finite value.
     "unusable_value": _TC + _A + "covariate_analysis_id:i records:i" + _DB,
-    # ours: notes on the database; those on the cohorts of all comparisons have no comparison
+    # Not in the results model: notes on the data. Notes on all cohorts have no comparison.
     "data_note": _TC + _A + "topic:t note:t counted:t count:i warning:i" + _DB,
-    # ours: the effect within each level of a characteristic, 0 without and 1 with it
+    # Not in the results model: effects without (level 0) and with (level 1) a characteristic.
     "subgroup": _TC
     + _O
     + _A
@@ -131,7 +131,7 @@ _COLUMNS = {
     + _COUNTS
     + "target_estimator:t"
     + _DB,
-    # ours: what each positive control was made of
+    # Not in the results model: the negative control from which each positive control was made.
     "positive_control": _TC
     + _O
     + "negative_control_id:i target_ratio:f true_effect_size:f outcomes_before:i outcomes_added:i"
@@ -160,14 +160,14 @@ _LAST = {
     "cohort": "cohort_id",
     "database": "database_id",
 }
-# By these columns the rows of a table are sorted; together they are its key.
+# The key of each table, by which its rows are sorted.
 KEYS: dict[str, tuple[str, ...]] = {
     table: tuple(c for c in ("target_comparator_id", "outcome_id", "analysis_id") if c in columns)
     + tuple(_LAST[table].split(", ") if table in _LAST else ())
     for table, columns in TABLES.items()
 }
 
-# Columns that disclosure control needs and that are not released.
+# Columns that only disclosure control needs; they are not released.
 _MORE = {
     "cm_result": "target_informative:i comparator_informative:i",
     "cm_kaplan_meier_dist": "target_events:i comparator_events:i target_here:i comparator_here:i",
@@ -177,11 +177,12 @@ _MORE = {
         "comparator_people_after:i",
     ),
 }
-_MADE = ("cm_preference_score_dist", "preference_score_after")  # of the histogram
+# Tables that disclosure control derives from the histogram.
+_MADE = ("cm_preference_score_dist", "preference_score_after")
 _HISTOGRAM = _TC + _A + "adjusted:i arm:t bar:i people:i mass:f squares:f" + _DB
 
 
-# The tables of results.duckdb, which hold exact numbers.
+# The tables of results.duckdb, with exact numbers.
 EXACT: dict[str, dict[str, str]] = {
     **{
         table: columns | typed(_MORE.get(table, ""))
