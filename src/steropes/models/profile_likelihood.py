@@ -78,8 +78,8 @@ class ProfileLikelihood(WaldInference):
         MonotoneLikelihoodWarning
             Adaptive points of a profile that rises for ever.
         NotConvergedWarning
-            Fits stopped before their tolerance: points that were asked for are NaN, and adaptive
-            ones are left out.
+            Fits stopped before their tolerance: requested points are NaN, and adaptive ones are
+            left out.
 
         References
         ----------

@@ -59,7 +59,7 @@ class ComparativeStudy:
     names : dict
         Names of the ``target``, ``comparator`` and ``outcome`` concepts.
     source : str or None
-        What the database calls itself.
+        Name of the database in its table ``cdm_source``.
     attrition : DataFrame
         People left, and dropped, by each rule in each arm.
     covariates : StudyCovariates or None
@@ -67,7 +67,7 @@ class ComparativeStudy:
     propensity : Propensity or None
         ``model``, ``auc``, ``coefficients`` … None if the study ended before.
     people : DataFrame
-        One row a person, ordered by person id: ``person_id``, ``treated`` (1 target,
+        One row per person, ordered by person id: ``person_id``, ``treated`` (1 target,
         0 comparator), ``start`` (index date), ``time`` (days at risk), ``event`` (1 if the first
         outcome falls in them), ``propensity``, ``preference`` and ``matched_set`` (−1 if none).
     balance : DataFrame or None
@@ -76,21 +76,21 @@ class ComparativeStudy:
     rates : DataFrame
         Events and incidence rates, indexed by ``analysis`` ("all" or "matched") and ``arm``.
     hazard_ratios : DataFrame
-        Indexed by analysis: "crude", "matched", "matched, stratified". ``note`` says why a number
-        is missing, and ``converged`` whether the fit ended at its optimum (None without a fit).
+        Indexed by analysis: "crude", "matched", "matched, stratified". ``note`` gives the reason
+        for a missing number, and ``converged`` is whether the fit converged (None without a fit).
     detectable : float
         Hazard ratio detectable with 80 % power among the matched.
     ties : TieOrders or None
         Equal scores, and the hazard ratios of other orders of the people who share them.
     ended : str
-        Why the study ended before matching; empty if it did not.
+        Reason why the study ended before matching; empty if it did not.
     beside : Beside or None
         Other ways to adjust, the test of proportional hazards, follow-up and the database's
         versions.
     data_notes : tuple of DataNote
         Notes on the database, such as people whose observation periods were joined.
     rules : DisclosureRules
-        What may be released of it.
+        Disclosure rules for the release of results.
     further : mapping of str to float
         Values of further diagnostics by key.
 
@@ -253,25 +253,26 @@ def comparative_study(
 ) -> ComparativeStudy:
     """Compare an outcome between new users of two drugs in an OMOP database.
 
-    New-user cohort, covariates, propensity score by cross-validated lasso, 1:1 matching, balance,
-    and Cox regression. The same input gives the same result every time.
+    The study builds a new-user cohort and its covariates, fits propensity scores by a
+    cross-validated lasso, matches pairs, and compares the hazards by Cox regression. The same input
+    gives the same result every time.
 
-    A study that cannot be brought to an end (an arm that a rule has emptied, no covariate, no pair
-    within the caliper, no events) is returned as far as it came, without an estimate and with the
-    reason.
+    A study that cannot be completed (a rule leaves an arm empty, there is no covariate, no pair
+    within the caliper, or no event) is returned with the steps that were possible, without an
+    estimate and with the reason.
 
     Parameters
     ----------
     database : str, Path, connection or OmopDatabase
-        An OMOP CDM v5.x: whatever `OmopDatabase` opens (a DuckDB file, a folder of Parquet files,
-        a URL, an open connection), or one that is open. It is only read.
+        An OMOP CDM v5.x that `OmopDatabase` can open (a DuckDB file, a folder of Parquet files, a
+        URL, an open connection), or an open `OmopDatabase`. It is never modified.
     settings : StudySettings
         Drugs, outcome and all rules of the study.
     disclosure : str, optional
-        The rules of disclosure that the owner of the data asks for: "ohdsi" (the default),
-        "opensafely" or "none"; see `site_rules`.
+        Disclosure rules that the owner of the data requires: "ohdsi" (the default), "opensafely" or
+        "none"; see `site_rules`.
     progress : callable, optional
-        Called with a line of text as each step begins.
+        Called with a line of text at the start of each step.
 
     Returns
     -------
@@ -281,7 +282,7 @@ def comparative_study(
     Raises
     ------
     DataError
-        A file, concept or setting that cannot be used, or a drug that nobody took.
+        A file, concept or setting cannot be used, or a drug has no users.
 
     See Also
     --------

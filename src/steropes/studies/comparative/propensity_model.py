@@ -38,7 +38,8 @@ class Propensity:
         The intercept and the covariates whose coefficient is not zero, largest first: ``name``,
         ``coef``.
     folds : int
-        Folds of the cross-validation: as many as asked for, or the people of the smaller arm.
+        Folds of the cross-validation: the requested number, or the people of the smaller arm if
+        they are fewer.
 
     Examples
     --------

@@ -136,8 +136,8 @@ class StudyAnalysis(Settings):
     competing : int, optional
         Cohort of a competing outcome, for Fine–Gray models.
     unadjusted : bool, default False
-        Whether a crude comparison is what is asked. The estimate of an analysis that adjusts for
-        nothing is not shown otherwise, as confounding alone may explain it.
+        Whether a crude comparison is intended. Otherwise the estimate of an analysis that adjusts
+        for nothing is not shown, because confounding alone may explain it.
 
     Examples
     --------

@@ -304,8 +304,7 @@ def read_spec(source: str | Path | Mapping[str, Any]) -> GridSpec:
     Raises
     ------
     DataError
-        With the line of what cannot be used: names that there are not, values of another type, ids
-        of cohorts that nothing defines.
+        A name is unknown, a value is invalid, or a cohort is not defined; the message has the line.
 
     Examples
     --------
