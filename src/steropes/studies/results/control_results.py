@@ -20,7 +20,7 @@ KEY = ["target_comparator_id", "outcome_id"]
 def control_estimates(
     results: GridResults, target_comparator_id: int, analysis_id: int
 ) -> ControlEstimates:
-    """The estimates of one comparison and analysis for all its controls, in the order of ids.
+    """Return the estimates of one comparison and analysis for all controls, ordered by id.
 
     Raises
     ------
