@@ -13,6 +13,7 @@ from ..data.input_types import LabelsLike, VectorLike
 from ..data.stratum_offsets import offsets_within_strata
 from ..design import Design
 from ..errors import DataError
+from ..fit import Problem
 from ..likelihoods import (
     ConditionalLogisticLikelihood,
     ConditionalPoissonLikelihood,
@@ -20,7 +21,7 @@ from ..likelihoods import (
     MatchedCoxLikelihood,
 )
 from ..priors import Prior
-from .base import PenalizedModel, Problem
+from .base import PenalizedModel
 from .fit_inputs import FitInputs
 from .residuals import GroupedResiduals
 from .setting_types import Chooser, Device, MatrixLike, Seed, Solver

@@ -4,32 +4,27 @@ from __future__ import annotations
 
 import dataclasses
 from numbers import Real
-from typing import Any, Literal, overload
+from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
 
 from ..backends import get_backend
 from ..backends.protocols import Backend
 from ..data import (
-    check_strata,
     check_survival,
-    check_weights,
     refuse_other_order,
 )
 from ..data.input_types import LabelsLike, VectorLike
 from ..design import Design
 from ..design.piecewise_design import PiecewiseDesign, StepEffects
 from ..errors import DataError
+from ..fit import Problem
 from ..fit.shards import ShardedDesign
-from ..infer.proportional_hazards_test import proportionality_test
 from ..likelihoods import CoxLikelihood, Likelihood
-from ..likelihoods.piecewise_cox_likelihood import PiecewiseCoxLikelihood, cut_at
+from ..likelihoods.piecewise_cox_likelihood import PiecewiseCoxLikelihood
 from ..priors import Prior
-from .base import Problem
-from .cox_curves import CoxCurves
-from .discrimination import auc_table, concordance_with_se, pair_weights
+from .cox_evaluation import CoxEvaluation
 from .fit_inputs import FitInputs
 from .proportional_hazards import ProportionalHazardsModel
 from .setting_types import Chooser, Device, MatrixLike, Seed, Solver, StepTimes, Ties
@@ -38,7 +33,7 @@ from .step_effects import prior_of_step_effects, read_step_effects
 __all__ = ["CoxRegression"]
 
 
-class CoxRegression(CoxCurves, ProportionalHazardsModel):
+class CoxRegression(CoxEvaluation, ProportionalHazardsModel):
     """Cox's proportional hazards model with a prior on the log hazard ratios.
 
     Maximises the log partial likelihood minus the penalty. There is no intercept.
@@ -337,255 +332,3 @@ class CoxRegression(CoxCurves, ProportionalHazardsModel):
         """
         with np.errstate(over="ignore"):
             return np.exp(-np.exp(self._log_cumulative(X, times, strata, offset)))
-
-    # -- discrimination and tests --------------------------------------------------------------
-
-    @overload
-    def concordance(
-        self,
-        X: MatrixLike,
-        y: VectorLike,
-        sample_weight: VectorLike | None = None,
-        strata: LabelsLike | None = None,
-        offset: VectorLike | None = None,
-        return_se: Literal[False] = False,
-        cluster: LabelsLike | None = None,
-        *,
-        ipcw: bool = False,
-        tau: float | None = None,
-    ) -> float: ...
-    @overload
-    def concordance(
-        self,
-        X: MatrixLike,
-        y: VectorLike,
-        sample_weight: VectorLike | None = None,
-        strata: LabelsLike | None = None,
-        offset: VectorLike | None = None,
-        *,
-        return_se: Literal[True],
-        cluster: LabelsLike | None = None,
-        ipcw: bool = False,
-        tau: float | None = None,
-    ) -> tuple[float, float]: ...
-    def concordance(
-        self,
-        X: MatrixLike,
-        y: VectorLike,
-        sample_weight: VectorLike | None = None,
-        strata: LabelsLike | None = None,
-        offset: VectorLike | None = None,
-        return_se: bool = False,
-        cluster: LabelsLike | None = None,
-        *,
-        ipcw: bool = False,
-        tau: float | None = None,
-    ) -> float | tuple[float, float]:
-        """Compute the share of comparable pairs that fail in the order of their risks (Harrell).
-
-        Equal risks count one half. With entry times two rows are compared at an event of one
-        if the other is at risk then, with ``strata`` only within strata, and with time-varying
-        effects by their risks at the time of the event. As R's ``survival::concordance``.
-
-        Parameters
-        ----------
-        X : array, sparse matrix, data frame or Design, (n, p)
-            Covariates, with the columns of the fit.
-        y : structured array
-            As in ``fit``.
-        sample_weight : (n,) array, optional
-            Nonnegative row weights. Default 1.
-        strata : (n,) labels, optional
-            Labels of strata. Default none.
-        offset : (n,) array, optional
-            Known term of the linear predictor. Default 0.
-        return_se : bool
-            Whether to return the standard error too, from the infinitesimal jackknife with the
-            weights of pairs as given, as in R's ``survival::concordance``.
-        cluster : (n,) labels, optional
-            With ``return_se``: rows that belong together, such as those of one person.
-        ipcw : bool
-            Whether to compute Uno's concordance, which does not depend on the distribution of
-            censoring: pairs are weighted by the inverse square of the probability of being
-            uncensored just before the event, from the Kaplan–Meier curve of censoring in y (of
-            each stratum). As R's ``survival::concordance(timewt="n/G2")``; not with entry times.
-        tau : float, optional
-            Only events before this time count; useful with ``ipcw`` if few have a long follow-up.
-
-        Returns
-        -------
-        float, or a pair of floats with ``return_se``
-            The concordance, 0.5 without discrimination and 1 at best, and its standard error.
-
-        Raises
-        ------
-        DataError
-            If y has no comparable pairs, or ``ipcw`` is combined with entry times.
-
-        References
-        ----------
-        Harrell, Califf, Pryor, Lee and Rosati (1982), JAMA 247:2543–2546. Uno, Cai, Pencina,
-        D'Agostino and Wei (2011), Statistics in Medicine 30:1105–1117.
-
-        Examples
-        --------
-        >>> import steropes
-        >>> y = steropes.Surv([5, 3, 4, 2, 6], [1, 1, 0, 1, 0])
-        >>> X = [[0.0], [1.0], [0.0], [0.0], [1.0]]
-        >>> steropes.CoxRegression().fit(X, y).concordance(X, y)
-        0.5625
-        """
-        refuse_other_order(X, sample_weight=sample_weight, strata=strata, cluster=cluster)
-        eta = self._linear_predictors(X, offset)
-        n = len(eta)
-        outcome = check_survival(y, n)
-        weight = check_weights(sample_weight, n)
-        codes = check_strata(self._formula_vector("strata", X, strata), n)
-        share = pair_weights(*outcome, codes, weight, ipcw, tau)
-        if self._effects is None:
-            time, event, entry = outcome
-            rest = entry, codes, weight, return_se, cluster
-            return concordance_with_se(eta[:, 0], time, event, *rest, share=share)
-        row, interval, time, event, entry = cut_at(*outcome, self._cuts)
-        code = interval if codes is None else interval + self._effects.Q * codes[row]
-        pieces = entry, code, weight[row], return_se, cluster, row
-        share = None if share is None else share[row]
-        return concordance_with_se(eta[row, interval], time, event, *pieces, share)
-
-    def time_dependent_auc(
-        self,
-        X: MatrixLike,
-        y: VectorLike,
-        times: ArrayLike,
-        sample_weight: VectorLike | None = None,
-        strata: LabelsLike | None = None,
-        offset: VectorLike | None = None,
-        level: float = 0.95,
-    ) -> pd.DataFrame:
-        """Compute the AUC for the event by each time against later events.
-
-        To account for censoring, cases are weighted by the inverse probability of being
-        uncensored, from the Kaplan–Meier curve of censoring in y.
-
-        Parameters
-        ----------
-        X : array, sparse matrix, data frame or Design, (n, p)
-            Covariates, with the columns of the fit.
-        y : structured array
-            As in ``fit``; without entry times.
-        times : (T,) array
-            Times at which cases (events so far) are compared with later events.
-        sample_weight : (n,) array, optional
-            Nonnegative row weights. Default 1.
-        strata : (n,) labels, optional
-            Required if the model was fitted with strata; risks include the baseline and are
-            compared across strata.
-        offset : (n,) array, optional
-            Known term of the linear predictor. Default 0.
-        level : float
-            Confidence level of the intervals, which are symmetric on the logit scale.
-
-        Returns
-        -------
-        DataFrame
-            Indexed by time; columns ``auc``, ``se``, ``lower``, ``upper``. Standard errors are
-            from the infinitesimal jackknife, which accounts for the estimation of the censoring
-            curve and not of the coefficients.
-
-        Raises
-        ------
-        DataError
-            If y has entry times, or a time precedes all events or follows all observation.
-
-        References
-        ----------
-        Uno, Cai, Tian and Wei (2007), JASA 102:527–537. Hung and Chiang (2010), Can J Stat
-        38:8–26.
-
-        Examples
-        --------
-        >>> import steropes
-        >>> y = steropes.Surv([5, 3, 4, 2, 6], [1, 1, 0, 1, 0])
-        >>> X = [[0.2], [1.0], [0.1], [0.5], [0.9]]
-        >>> table = steropes.CoxRegression().fit(X, y).time_dependent_auc(X, y, [3.5])
-        >>> table["auc"].round(2).tolist()
-        [0.83]
-        """
-        refuse_other_order(X, sample_weight=sample_weight, strata=strata)
-        plain = self._effects is None and self._strata_labels is None
-        if plain and strata is None:
-            eta = self._linear_predictors(X, offset)
-            risk = np.repeat(eta, np.size(times), axis=1)
-        else:
-            risk = self._log_cumulative(X, times, strata, offset)
-        n = len(risk)
-        time, event, entry = check_survival(y, n)
-        if entry is not None:
-            raise DataError("The AUC at a time is not defined with entry times; leave entry out.")
-        weight = check_weights(sample_weight, n)
-        unknown = ~np.isfinite(risk) & (risk != -np.inf)
-        bad = unknown & (weight > 0)[:, None]
-        if bad.any():
-            i, k = np.argwhere(bad)[0]
-            raise DataError(
-                f"Row {i} has no risk at time {np.atleast_1d(times)[k]:g}: in the fit nobody of "
-                "its stratum was seen that long. Leave such times out."
-            )
-        risk = np.where(unknown, -np.inf, risk)  # only rows without weight, which form no pairs
-        return auc_table(risk, time, event, weight, times, level)
-
-    def test_proportionality(self, transform: Any = "km") -> pd.DataFrame:
-        """Test proportional hazards by score tests of effects β + θ g(t), singly and jointly.
-
-        Parameters
-        ----------
-        transform : {"km", "identity", "log", "rank"} or callable
-            g(t): one minus the Kaplan–Meier curve just before t (default), t, log t, the rank of
-            t among all times, or a function of an array of times. The curve and the ranks count
-            rows without their weights, as in R.
-
-        Returns
-        -------
-        DataFrame
-            One row for each coefficient and ``GLOBAL``; columns ``chisq``, ``df``, ``p``. A small
-            p indicates that the hazard ratio changes with time. The numbers equal those of R's
-            ``survival::cox.zph(fit, transform, terms=FALSE)``, version 3.0 or later. With a
-            normal prior the effect of the shrinkage on the score is removed (Neyman's C(α)
-            test), so that the numbers equal those of an unpenalised fit to first order.
-
-        Raises
-        ------
-        DataError
-            If the model has no covariates or a Laplace prior, or was unpickled without its data.
-
-        See Also
-        --------
-        steropes.plots.schoenfeld_residuals : Draw an effect against time.
-
-        References
-        ----------
-        Grambsch and Therneau (1994), Biometrika 81:515–526. Neyman (1959), Optimal asymptotic
-        tests of composite statistical hypotheses, in Probability and Statistics (ed. Grenander).
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import steropes
-        >>> rng = np.random.default_rng(0)
-        >>> X = rng.standard_normal((100, 2))
-        >>> y = steropes.Surv(rng.exponential(np.exp(-X[:, 0])), np.ones(100, int))
-        >>> table = steropes.CoxRegression().fit(X, y).test_proportionality()
-        >>> table.index.tolist(), table.columns.tolist()
-        (['x0', 'x1', 'GLOBAL'], ['chisq', 'df', 'p'])
-        """
-        problem = self._require_data("the test")
-        if not problem.design.p:
-            raise DataError("The model has no covariates, so there is no effect to test.")
-        if self._has_sparse_prior():
-            raise DataError(
-                "Under a Laplace prior an estimate has no distribution that a test could go by; "
-                "fit with prior=None or a Normal prior (on the columns that matter) to use it."
-            )
-        time, event, entry = problem.likelihood.outcome()
-        names = self._coefficient_names()
-        return proportionality_test(problem, self._beta, names, time, event, entry, transform)

@@ -11,10 +11,10 @@ from ..backends.protocols import Backend
 from ..data import check_response, refuse_other_order
 from ..data.input_types import VectorLike
 from ..design import Design
+from ..fit import Problem
 from ..infer.profile_fits import FromObjective
 from ..infer.response_distributions import NormalResponse
 from ..likelihoods import Likelihood, LinearLikelihood
-from .base import Problem
 from .fit_inputs import FitInputs
 from .generalized_linear_model import MeanRegression
 from .setting_types import MatrixLike

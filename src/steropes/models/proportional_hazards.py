@@ -14,11 +14,12 @@ from ..data.input_types import LabelsLike, VectorLike
 from ..data.vector_checks import check_vector, label_strata, sort_labels
 from ..design import Design
 from ..errors import DataError
+from ..fit import Problem
 from ..infer.baseline_hazard import Baseline
 from ..likelihoods import CoxLikelihood
 from ..priors import Prior
 from ..solve import Fit
-from .base import PenalizedModel, Problem
+from .base import PenalizedModel
 from .computed_attributes import computed_attribute
 from .fit_inputs import FitInputs
 from .late_entry_checks import refuse_unobserved_gap

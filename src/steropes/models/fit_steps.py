@@ -1,0 +1,440 @@
+"""The steps of a fit: reading of X, assembly of the problem, choice of the prior, and results."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from dataclasses import replace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
+
+from ..backends import get_backend
+from ..backends.blas_threads import single_threaded_blas
+from ..backends.protocols import Backend
+from ..data import check_offset, check_weights
+from ..data.input_types import CoefficientsByColumn, VectorLike
+from ..design import Design, as_design, copy_shared_arrays, has_names
+from ..design.memory_estimate import free_memory, least_memory, too_large
+from ..design.protocols import DesignLike
+from ..errors import DataError, NotConvergedWarning
+from ..fit import Problem
+from ..fit.shards import ShardedDesign, sharded_problem
+from ..infer import refuse_separated, refuse_undetermined
+from ..infer.weak_information import refuse_weak_information
+from ..likelihoods import Likelihood
+from ..priors import KeptColumns, Prior, PriorColumns
+from ..select import CrossValidation, InformationCriterion
+from ..solve import Batch, Fit
+from ..solve.separation.extreme_offsets import extreme_offsets
+from .confidence_intervals import ConfidenceIntervals
+from .fit_inputs import FitInputs
+from .fixed_coefficients import FixedCoefficients, read_fixed, read_start_at
+from .formula_mixin import FormulaMixin
+from .linear_prediction import LinearPrediction
+from .progress import Progress
+from .setting_types import Chooser, Device, MatrixLike, Seed, Solver
+from .settings import check_settings
+from .sklearn_base import BaseEstimator
+from .solver_runs import fit_by_coordinate_descent, fit_by_newton
+
+__all__ = ["BatchedOutcomes", "FitSteps"]
+
+BatchedOutcomes = Literal["never", "laplace", "always"]
+
+
+class FitSteps(ConfidenceIntervals, LinearPrediction, FormulaMixin, BaseEstimator):
+    """The steps of `PenalizedModel.fit`, which families override where they differ."""
+
+    # Whether the family can have an intercept, and whether the fit has one.
+    _intercept = False
+    _has_intercept: bool
+    # Whether an offset is added to a logarithm, and the largest allowed difference of two offsets.
+    _offset_on_log_scale = True
+    _max_offset_range = np.inf
+    # When `fit_many` may fit several outcomes as one batch: with "laplace" under such a prior,
+    # where replicates share a Hessian; with "always" also without a prior, where curvature does
+    # not depend on y. Subclasses do not inherit the value.
+    _batched_outcomes: ClassVar[BatchedOutcomes] = "never"
+    # Names of the columns with estimated coefficients.
+    _names: list[str]
+    # Index of the rows of the fit, if X or y had one.
+    _row_labels: pd.Index | None = None
+    # Coefficients that the user has fixed.
+    _fixed: FixedCoefficients | None
+    # Coefficients in the solver's parametrisation.
+    _beta: np.ndarray
+    # Inverse information, computed at the first request.
+    _information: Any
+    _problem: Problem
+    log_likelihood_: float
+    optimality_: float
+    converged_: bool
+    n_iter_: int
+    trace_: pd.DataFrame
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+    cv_results_: pd.DataFrame
+    variance_: float
+    # Settings, which the constructor of `PenalizedModel` stores.
+    prior: Prior | None
+    cv: Chooser | int | None
+    solver: Solver
+    tol: float
+    max_iter: int
+    n_jobs: int | None
+    device: Device
+    random_state: Seed
+    verbose: int | bool
+
+    def _likelihood(
+        self, inputs: FitInputs, design: Design, backend: Backend
+    ) -> tuple[Likelihood, dict[str, Any]]:
+        """Read the outcome and construct the likelihood.
+
+        Implementations also store attributes of the outcome that predictions need, such as
+        classes or labels of strata. A family in which the rows of η are not the rows of X
+        overrides `_make_problem` instead.
+
+        Returns
+        -------
+        likelihood : Likelihood
+        extras : dict
+            Further arguments of `Problem`, such as ``fold_label``. An ``offset`` is added to the
+            user's offset.
+        """
+        raise NotImplementedError(type(self).__name__)
+
+    def _fit(
+        self,
+        X: MatrixLike,
+        inputs: FitInputs,
+        start_at: ArrayLike | CoefficientsByColumn | None,
+        fixed: CoefficientsByColumn | None,
+    ) -> None:
+        """Read all input, choose the prior's variance, fit, and release what refers to X."""
+        self._check_settings()
+        inputs.refuse_other_order(X)
+        design = self._read_design(X, inputs.y)
+        begin = self._read_start_and_fixed(start_at, fixed, design)
+        if self._fixed is not None:
+            if isinstance(design, ShardedDesign):
+                raise DataError("fixed has no rows in blocks; give X as one table or matrix.")
+            own = check_offset(
+                inputs.offset, design.n, self._offset_on_log_scale
+            )  # the sum is seen later
+            part = self._fixed.part(design, get_backend("cpu", self.n_jobs))
+            inputs = replace(inputs, offset=part if own is None else own + part)
+            design = design.only(self._fixed.kept)
+            self._names = design.names
+        problem = self._make_problem(design, inputs)
+        del design, inputs  # which may be replaced
+        if isinstance(problem.design, Design):
+            self._refuse_too_large(problem)
+        else:
+            problem = sharded_problem(problem)
+        with single_threaded_blas(), Progress(self.verbose) as progress:
+            prior, start = self._select(problem, progress)
+            start = self._start(problem, begin) if start is None else start
+            self._fit_problem(problem, prior, start, progress)
+            self._refuse_weak_information(problem)
+        if self._fixed is not None:
+            self.coef_ = self._fixed.whole(self.coef_)
+        del problem, start  # and with them all that the fit has made of X
+        self._copy_shared_arrays(X)
+
+    def _copy_shared_arrays(self, X: MatrixLike) -> None:
+        """Replace arrays that belong to X by copies, because the user may change X."""
+        self._problem = replace(self._problem, design=copy_shared_arrays(self._problem.design, X))
+
+    def _read_start_and_fixed(
+        self,
+        start_at: ArrayLike | CoefficientsByColumn | None,
+        fixed: CoefficientsByColumn | None,
+        design: Design,
+    ) -> np.ndarray | None:
+        """Read ``start_at`` and ``fixed``; return the initial values of estimated coefficients."""
+        self._fixed = read_fixed(fixed, design.names)
+        begin = read_start_at(start_at, design.names)
+        if self._has_varying_effects() and not (self._fixed is None and begin is None):
+            raise DataError(
+                "start_at and fixed are not there for effects that change with time, which have "
+                "several coefficients a column. Where a constant effect b of a column x is known, "
+                "leave x out of X and give offset=b * x; a start changes no optimum."
+            )
+        if begin is not None and self.cv is not None:
+            raise DataError("With cv a fit starts where its path ends; leave start_at out.")
+        if begin is not None and self.solver == "ccd":
+            raise DataError("solver='ccd' starts from zero; leave start_at out.")
+        if begin is not None and self._fixed is not None:
+            begin = begin[self._fixed.kept]
+        return begin
+
+    def _has_varying_effects(self) -> bool:
+        """Return whether a column of X can have several coefficients."""
+        return False
+
+    def _refuse_weak_information(self, problem: Problem) -> None:
+        """Refuse unpenalised columns with almost no information."""
+        l1, l2 = problem.penalties(self.prior_)
+        refuse_weak_information(problem, self._beta, np.flatnonzero((l1 == 0) & (l2 == 0)))
+
+    def _refuse_undetermined(
+        self, problem: Problem, batch: Batch, l1: np.ndarray, l2: np.ndarray
+    ) -> None:
+        """Refuse unpenalised columns that the data do not determine."""
+        refuse_undetermined(problem, batch, l1, l2)
+
+    def _check_settings(self) -> None:
+        """Refuse invalid settings."""
+        check_settings(self)
+
+    def _prior_of_columns(self) -> tuple[Prior | None, PriorColumns | None]:
+        """Return the prior of the estimated columns, or the prior with an adapter to them.
+
+        The prior is copied because ``set_params`` may change the user's object after the fit.
+        """
+        prior, fixed = copy.deepcopy(self.prior), self._fixed
+        if fixed is None or not isinstance(prior, Prior):
+            return prior, None
+        fewer = prior.of_columns(fixed.kept, fixed.names)
+        if fewer is not None:
+            return fewer, None
+        return prior, KeptColumns(fixed.names, fixed.kept, fixed.values)
+
+    def _read_design(self, X: MatrixLike, y: VectorLike) -> Any:
+        """Convert X to a design and store the names of its columns and the labels of rows."""
+        if y is None:
+            raise DataError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None."
+            )
+        if isinstance(X, ShardedDesign):
+            self._check_sharded()
+        design = X if isinstance(X, ShardedDesign) else as_design(X, copy=False)
+        self.n_features_in_ = design.p
+        self._names = design.names
+        indexed = (x for x in (X, y) if isinstance(x, pd.DataFrame | pd.Series))
+        first = next(indexed, None)
+        self._row_labels = None if first is None else first.index.copy()
+        if isinstance(X, ShardedDesign) or has_names(X):
+            self.feature_names_in_ = np.array(design.names, dtype=object)
+        return design
+
+    def _check_sharded(self) -> None:
+        """Refuse settings that a `ShardedDesign` does not support."""
+        name = type(self).__name__
+        if self.solver == "ccd":
+            raise DataError(f"{name}(solver='ccd') works on columns; use solver='newton'.")
+        if self.device != "cpu":
+            raise DataError(f"{name}(device={self.device!r}) has no blocks of rows; use 'cpu'.")
+
+    def _refuse_too_large(self, problem: Problem) -> None:
+        """Refuse a fit that exceeds the free memory before it starts.
+
+        The working set under a prior that sets coefficients to zero is unknown in advance, so
+        that only vectors over rows are counted then.
+        """
+        design, free = problem.design, free_memory()
+        assert isinstance(design, Design)
+        if problem.prior is None:
+            sparse = False
+        else:
+            first = problem.prior.candidates()[0] if self.cv is not None else problem.prior
+            sparse = bool(problem.separable(first)[0].any())
+        needed = least_memory(design, sparse)
+        if needed > free:
+            raise DataError(too_large(needed, free, design.n))
+
+    def _make_problem(
+        self, design: Design, inputs: FitInputs, like: Problem | None = None
+    ) -> Problem:
+        """Validate the inputs and assemble the problem for the solver.
+
+        Parameters
+        ----------
+        design : Design
+            Columns with estimated coefficients.
+        inputs : FitInputs
+        like : Problem, optional
+            A problem of the same model and X with another outcome, to share columns with.
+        """
+        weights, offset = self._check_weights_and_offset(
+            inputs.sample_weight, inputs.offset, design.n
+        )
+        backend = get_backend(self.device, self.n_jobs)
+        likelihood, extras = self._likelihood(inputs, design, backend)
+        if extras.get("fold_label") is not None and not weights.all():
+            self._refuse_without_events(extras["fold_label"][weights > 0])
+        log_exposure = extras.pop("offset", None)
+        if log_exposure is not None:
+            offset = log_exposure if offset is None else offset + log_exposure
+        names, (prior, columns) = design.names, self._prior_of_columns()
+        self._has_intercept = intercept = (
+            self._wants_intercept() if like is None else bool(like.n_free)
+        )
+        return Problem(
+            design=_center_and_add_intercept(design, likelihood, weights, intercept)
+            if like is None
+            else like.design,
+            likelihood=likelihood,
+            weights=weights,
+            offset=offset,
+            prior=prior,
+            columns=columns,
+            names=names,
+            n_free=int(intercept),
+            **extras,
+        )
+
+    def _check_weights_and_offset(
+        self, sample_weight: VectorLike | None, offset: VectorLike | None, n: int
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Validate and copy weights and offset, which standard errors need later."""
+        weights = check_weights(sample_weight, n)
+        return weights, check_offset(
+            offset, n, self._offset_on_log_scale, self._max_offset_range, weights
+        )
+
+    def _refuse_without_events(self, label: np.ndarray) -> None:
+        """Refuse an outcome without events in the rows with a positive weight."""
+        if not label.any():
+            raise DataError("y has no events among the rows with a positive weight.")
+
+    def _wants_intercept(self) -> bool:
+        """Return whether the settings ask for an intercept."""
+        return self._intercept and bool(getattr(self, "fit_intercept", True))
+
+    def _select(self, problem: Problem, progress: Progress) -> tuple[Prior | None, Any]:
+        """Choose the prior's variance.
+
+        Returns
+        -------
+        prior : Prior or None
+            The prior in use.
+        start : None, (p,) array or Batch
+            Initial coefficients, or a batch whose last fit is close to the final one.
+        """
+        if self.cv is None:
+            return problem.prior, None
+        chooser = self._chooser()
+        if problem.prior is not None:
+            first = replace(problem, prior=problem.prior.candidates()[0])
+            self._refuse_undetermined(first, first.batch(), *first.penalties(first.prior))
+        if isinstance(chooser, InformationCriterion):
+            selection = chooser.run(problem, self._criterion_terms, progress.report)
+        else:
+            selection = chooser.run(problem, progress.report)
+        self.cv_results_ = selection.results
+        self.variance_ = selection.variance
+        return selection.prior, selection.beta if selection.batch is None else selection.batch
+
+    def _chooser(self) -> Chooser:
+        """Return the object that chooses the variance.
+
+        An integer becomes a cross-validation with a fixed seed, as in scikit-learn, so that equal
+        calls give equal results. A `CrossValidation` without a seed uses the model's
+        ``random_state``; if that is None too, it draws new folds.
+        """
+        assert self.cv is not None
+        if isinstance(self.cv, InformationCriterion):
+            return self.cv
+        if not isinstance(self.cv, CrossValidation):
+            return CrossValidation(
+                self.cv, random_state=0 if self.random_state is None else self.random_state
+            )
+        cv = self.cv
+        if cv.random_state is None and self.random_state is not None:
+            cv = copy.copy(cv)
+            object.__setattr__(cv, "random_state", self.random_state)
+        return cv
+
+    def _start(self, problem: Problem, begin: np.ndarray | None) -> np.ndarray | None:
+        """Return the initial coefficients of the scaled columns, or None for zero."""
+        if begin is None:
+            return None
+        start = np.zeros(problem.design.p)
+        start[problem.n_free :] = problem.design.scale[problem.n_free :] * begin
+        return start
+
+    def _fit_problem(
+        self, problem: Problem, prior: Prior | None, start: Any, progress: Progress
+    ) -> None:
+        """Fit under the prior in use, check for separation and store the fit."""
+        problem = replace(problem, prior=prior)
+        if self.solver == "ccd":
+            fit, trace = fit_by_coordinate_descent(problem, self.tol, self.max_iter)
+        else:
+            fit, problem, trace = fit_by_newton(
+                problem, start, self.tol, self.max_iter, progress.step
+            )
+        del start  # with its copy of the active columns
+        if prior is None or not prior.bounds_all:
+            refuse_separated(problem, fit.beta, *problem.penalties(prior), fit.eta)
+        self._store_fit(problem, prior, fit)
+        self.trace_ = trace.table()
+
+    def _store_fit(self, problem: Problem, prior: Prior | None, fit: Fit) -> None:
+        """Set the fitted attributes."""
+        self._problem = problem
+        self._information = None
+        self._beta = fit.beta
+        self.prior_ = prior
+        beta = problem.design.uncentered_coefficients(fit.beta)
+        if problem.n_free:
+            self.intercept_, self.coef_ = float(beta[0]), beta[1:].copy()
+        else:
+            self.coef_ = beta
+            if self._intercept:
+                self.intercept_ = 0.0
+        self.optimality_ = fit.optimality
+        self.converged_ = fit.converged
+        self.n_iter_ = fit.n_iter
+        self._set_likelihood(fit.loss, problem)
+
+    def _warn_not_converged(self) -> None:
+        """Warn that the certificate is above ``tol``, with the likely causes."""
+        apart = extreme_offsets(self._problem)
+        warnings.warn(
+            f"{type(self).__name__} stopped after {self.n_iter_} steps with a KKT violation of "
+            f"{self.optimality_:.2g}, above tol={self.tol:g}. Raise max_iter or tol, or look for "
+            "nearly collinear columns."
+            + (f" The offsets are far apart ({apart}): check their unit." if apart else ""),
+            NotConvergedWarning,
+            stacklevel=3,
+        )
+
+    def _set_likelihood(self, loss: float, problem: Problem) -> None:
+        """Set ``log_likelihood_`` from the loss and the constants that it omits."""
+        likelihood = problem.likelihood
+        w = likelihood.backend.asarray(problem.weights[:, None])
+        constant = likelihood.log_likelihood_constant(w)
+        self.log_likelihood_ = -loss + float(np.sum(likelihood.backend.to_host(constant)))
+
+    def _effective_sample_size(self, problem: Problem) -> float:
+        """Return the number of observations for information criteria."""
+        return float(problem.weights.sum())
+
+    def _require_data(self, what: str) -> Problem:
+        """Return the problem of the fit; refuse if unpickling has lost the data."""
+        check_is_fitted(self, "coef_")
+        problem = getattr(self, "_problem", None)
+        if problem is None:
+            raise DataError(
+                f"The fit was unpickled without its data, which {what} needs; fit again."
+            )
+        return problem
+
+
+def _center_and_add_intercept(
+    design: Any, likelihood: Likelihood, weights: np.ndarray, intercept: bool
+) -> DesignLike:
+    """Centre the columns if that leaves the model unchanged, and add an intercept."""
+    counted = None if weights.all() else weights > 0
+    if intercept or likelihood.shift_invariant:
+        design = design.centered(counted)
+    elif counted is not None:
+        design = design.scaled_by(counted)
+    return design.with_intercept() if intercept else design
