@@ -65,6 +65,20 @@ class Settings:
 
         Parameters
         ----------
+        values : dict
+            The table of the settings.
+        source : Source
+            The file, for the lines in error messages.
+        place : tuple of str and int
+            The place of the table in the file.
+
+        Returns
+        -------
+        Settings
+            An object of the class.
+
+        Parameters
+        ----------
         values : mapping or value
             Values of the fields, or the value of the first field.
         source : Source
