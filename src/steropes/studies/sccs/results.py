@@ -239,15 +239,6 @@ def _splines(study: CaseSeries) -> Rows:
 def _censoring(study: CaseSeries) -> Rows:
     """Return the parameters of the model of event-dependent observation."""
     model = study.censoring
-    rows = [] if model is None else [
-        (k + 1, v, model.kind.title()) for k, v in enumerate(model.parameters)
-    ]  # fmt: skip
-    return pd.DataFrame(rows, columns=["parameter_id", "parameter_value", "model_type"])
-
-
-def _censoring(study: CaseSeries) -> Rows:
-    """Return the parameters of the model of event-dependent observation."""
-    model = study.censoring
     return [
         {"parameter_id": k + 1, "parameter_value": v, "model_type": model.kind.title()}
         for k, v in enumerate(model.parameters)
