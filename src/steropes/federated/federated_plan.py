@@ -7,14 +7,14 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal, get_type_hints
+from typing import Any, Literal
 
 import numpy as np
 
 from ..errors import DataError
 from ..priors import Laplace, Normal, Prior
 from ..select import CrossValidation
-from .field_types import refuse_type
+from .field_types import read_fields
 from .messages import Ask
 
 __all__ = ["LEAST_SITES", "PER_SITE", "FederatedPlan", "Method", "Model"]
@@ -152,13 +152,7 @@ class FederatedPlan:
 
     def __post_init__(self) -> None:
         """Validate the settings."""
-        hints = get_type_hints(type(self))
-        for f in fields(self):
-            value = getattr(self, f.name)
-            if isinstance(value, list):
-                value = tuple(value)
-                object.__setattr__(self, f.name, value)
-            refuse_type(f.name, value, hints[f.name])
+        read_fields(self)
         self._refuse_names()
         self._refuse_roles()
         self._refuse_settings()

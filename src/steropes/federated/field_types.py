@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from ..errors import DataError
 
-__all__ = ["refuse_type"]
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+__all__ = ["read_fields", "refuse_type"]
+
+
+def read_fields(settings: DataclassInstance) -> None:
+    """Convert the lists of a frozen dataclass to tuples; raise `DataError` for wrong types."""
+    hints = get_type_hints(type(settings))
+    for f in fields(settings):
+        value = getattr(settings, f.name)
+        if isinstance(value, list):
+            value = tuple(value)
+            object.__setattr__(settings, f.name, value)
+        refuse_type(f.name, value, hints[f.name])
 
 
 def refuse_type(name: str, value: Any, hint: Any) -> None:

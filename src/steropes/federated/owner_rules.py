@@ -5,13 +5,12 @@ from __future__ import annotations
 import tomllib
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import get_type_hints
 
 import numpy as np
 
 from ..errors import DataError
 from .federated_plan import LEAST_SITES, FederatedPlan, Method
-from .field_types import refuse_type
+from .field_types import read_fields
 from .message_files import read_bytes
 from .messages import Ask
 
@@ -77,13 +76,7 @@ class OwnerRules:
 
     def __post_init__(self) -> None:
         """Validate the settings."""
-        hints = get_type_hints(type(self))
-        for f in fields(self):
-            value = getattr(self, f.name)
-            if isinstance(value, list):
-                value = tuple(value)
-                object.__setattr__(self, f.name, value)
-            refuse_type(f.name, value, hints[f.name])
+        read_fields(self)
         if self.sites < LEAST_SITES:
             raise DataError(
                 f"sites must be at least {LEAST_SITES}: in a total of two, each site knows the "
