@@ -137,7 +137,7 @@ class CrossValidation:
             The message names the setting.
         """
         if isinstance(self.folds, Real):
-            if not _whole(self.folds, 2):
+            if not _whole(float(self.folds), 2):
                 raise DataError(f"folds must be a whole number from 2, not {self.folds!r}.")
         elif not isinstance(self.folds, Sequence) or isinstance(self.folds, str):
             raise DataError(

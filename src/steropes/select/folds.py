@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from numbers import Real
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -58,7 +57,10 @@ def cut(
     """
     n, there = len(weights), np.asarray(weights) > 0
     label = classes_of(cv.stratify, label, there)
-    if isinstance(cv.folds, Real):
+    if isinstance(cv.folds, Sequence):
+        fold = read_splits(cv.folds, together, there)
+        pairs = [(r, 0) for r in range(fold.shape[1])]
+    else:
         units = units_of(cv.groups, together, there)
         folds, count = int(float(cv.folds)), int(there.sum())
         cut_there = make_folds(folds, int(cv.repeats), label, units, count, cv.random_state)
@@ -67,9 +69,6 @@ def cut(
         if count < n:
             fold = np.full((n, cut_there.shape[1]), -1, cut_there.dtype)
             fold[there] = cut_there
-    else:
-        fold = read_splits(cv.folds, together, there)
-        pairs = [(r, 0) for r in range(fold.shape[1])]
     for r, f in pairs:
         if not weights[fold[:, r] != f].any():
             raise DataError(f"All weight is in fold {f}; use fewer folds.")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from ...backends.protocols import Array
+from ...likelihoods import Likelihood
+from ...likelihoods.base import Bound
 from ...likelihoods.curvature import AnyCurvature
 from ...likelihoods.nuisance import Nuisance
 from ...priors import INFINITE_PENALTY
@@ -138,9 +140,28 @@ def certificate_at(
     return _largest_violation(problem, g, beta, l1, l2, tol, there)[0], there.eta
 
 
+class BoundRows(Protocol):
+    """The rows of several outcomes, as `LocalTerm` holds them.
+
+    Attributes
+    ----------
+    likelihood : Likelihood
+    lanes : int
+        Number of outcomes, padded to the width of the kernels.
+    offset : (n, lanes) or (1, 1) array
+    bound : Bound
+        The row weights.
+    """
+
+    likelihood: Likelihood
+    lanes: int
+    offset: Array
+    bound: Bound
+
+
 def certificates(
-    problems: Sequence[SolverProblem], term: Any, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray,
-    tol: float = 0.0,
+    problems: Sequence[SolverProblem], term: BoundRows, beta: np.ndarray, l1: np.ndarray,
+    l2: np.ndarray, tol: float = 0.0,
 ) -> tuple[np.ndarray, np.ndarray, Array]:  # fmt: skip
     """Compute `certificate` of several outcomes over one X, sharing the products with X.
 

@@ -18,6 +18,7 @@ from ..fit import Fit
 from ..hessian import hessian
 from ..linear_predictor import bound_weights, linear_predictor
 from ..proximal_newton.batch import Batch
+from .collinearity import COLLINEAR, collinear_columns
 from .extreme_offsets import refuse_for_offsets
 from .protocols import RefittableProblem
 from .separation_lp import ordering_direction
@@ -29,8 +30,6 @@ __all__ = [
     "rising_direction",
 ]
 
-# A column with a smaller share of information not explained by others is collinear.
-COLLINEAR = 1e-10
 # Least information along any direction, relative to that at the start, above rounding error.
 LEAST = 1e-10
 STILL = 1e-3  # Change of linear predictors by a step that indicates convergence.
@@ -73,14 +72,9 @@ def _refuse_at_start(problem: RefittableProblem, batch: Batch, free: np.ndarray)
             bad,
         )
     size = np.sqrt(h)
-    C = S / size / size[:, None]
-    _, pivot, rank, _ = linalg.lapack.dpstrf(C, tol=COLLINEAR, lower=1)
-    if rank < len(free):
-        pivot = pivot - 1
-        loose, kept = pivot[rank:], pivot[:rank]
-        bad = [names[free[j]] for j in sorted(loose)]
-        weight = linalg.lstsq(C[np.ix_(kept, kept)], C[np.ix_(kept, loose)])[0]
-        partner = kept[np.flatnonzero(np.abs(weight).max(axis=1) > 1e-6)]
+    redundant, partner = collinear_columns(S / size / size[:, None])
+    if len(redundant):
+        bad = [names[free[j]] for j in sorted(redundant)]
         raise SeparationError(
             f"Collinear columns: {listed(bad)} can be written as a combination of "
             f"{listed([names[free[j]] for j in sorted(partner)]) or 'other columns'}. Drop one "

@@ -31,6 +31,7 @@ from scipy import linalg
 from ...backends.protocols import Array
 from ..linear_predictor import bound_weights, linear_predictor
 from ..problem_protocol import SolverProblem
+from .collinearity import COLLINEAR, collinear_columns
 from .unpenalised_loss import UnpenalisedLoss
 
 __all__ = [
@@ -67,8 +68,6 @@ LONG = 3.0  # Change of η beyond which the local curvature is not informative.
 # Number of times that the damping of a long step is reduced, and the factor.
 LADDER, RUNG = 40, 0.3
 FLAT = 1e-15  # Share of a column's information that is rounding error.
-PARTNER = 1e-6  # Least coefficient of a collinear column's partner, relative to the columns' sizes.
-OWN = 1e-10  # A column with a smaller share of information not explained by others is collinear.
 
 
 def separating_direction(
@@ -149,20 +148,15 @@ def unidentifiable_columns(
         return free[:0]
     h, v = np.diag(H), loss.likelihood.curvature(loss.eta(start), loss.weights).v
     raw = np.asarray(loss.backend.to_host(loss.rows.diagonal(v)))
-    empty = ~(h > OWN * np.where(raw > 0, raw, 1.0))
+    empty = ~(h > COLLINEAR * np.where(raw > 0, raw, 1.0))
     if empty.any():
         if not partners or empty.all():
             return free[empty]
         rest = unidentifiable_columns(problem, free[~empty], partners)
         return np.union1d(free[empty], rest)
     size = np.sqrt(h)
-    C = H / size / size[:, None]
-    _, pivot, rank, _ = linalg.lapack.dpstrf(C, tol=OWN, lower=1)
-    loose, kept = pivot[rank:] - 1, pivot[:rank] - 1
-    if partners and len(loose):
-        share = linalg.lstsq(C[np.ix_(kept, kept)], C[np.ix_(kept, loose)])[0]
-        loose = np.append(loose, kept[np.abs(share).max(axis=1) > PARTNER])
-    return free[np.sort(loose)]
+    redundant, others = collinear_columns(H / size / size[:, None])
+    return free[np.sort(np.append(redundant, others) if partners else redundant)]
 
 
 def separated_column_names(

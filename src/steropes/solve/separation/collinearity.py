@@ -1,0 +1,29 @@
+"""Columns that are linear combinations of others, from their information matrix."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import linalg
+
+__all__ = ["COLLINEAR", "collinear_columns"]
+
+# A column with a smaller share of information not explained by others is collinear.
+COLLINEAR = 1e-10
+PARTNER = 1e-6  # Least coefficient of a collinear column's partner, relative to the columns' sizes.
+
+
+def collinear_columns(C: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the redundant columns and those of which they are combinations.
+
+    Parameters
+    ----------
+    C : (k, k) array
+        Information with a unit diagonal. It is not modified.
+    """
+    # The pivots of LAPACK's Cholesky factor count from one.
+    _, pivot, rank, _ = linalg.lapack.dpstrf(C, tol=COLLINEAR, lower=1)
+    redundant, kept = pivot[rank:] - 1, pivot[:rank] - 1
+    if not len(redundant):
+        return redundant, redundant
+    share = linalg.lstsq(C[np.ix_(kept, kept)], C[np.ix_(kept, redundant)])[0]
+    return redundant, kept[np.abs(share).max(axis=1) > PARTNER]
