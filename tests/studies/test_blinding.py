@@ -16,8 +16,7 @@ from steropes.studies import (
     demo_database,
 )
 from steropes.studies.cli.command_line import run
-from steropes.studies.diagnostics.result_blinding import EFFECT, blinded
-from steropes.studies.diagnostics.study_verdicts import NO_NOTE
+from steropes.studies.diagnostics.result_blinding import EFFECT, NO_NOTE, blinded
 from steropes.studies.disclosure.study import publish
 from steropes.studies.report.formatting import decimals
 from steropes.studies.report.study_numbers import study_json

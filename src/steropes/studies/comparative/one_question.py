@@ -129,7 +129,7 @@ class ComparativeStudy:
     further: Mapping[str, float] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        from steropes.studies.diagnostics.study_verdicts import NOT_SHOWN
+        from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
         from steropes.studies.disclosure.study import WITHHELD, publish
 
         public = publish(self)

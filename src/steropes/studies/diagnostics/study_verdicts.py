@@ -1,14 +1,9 @@
-"""The diagnostics of a one-question study as readers see them, and what they hide.
-
-The rule is the grids' (``Diagnostics.unblind``). Where a diagnostic fails, nobody sees the effect,
-by whatever way to adjust, nor the outcomes of the arms, from which it follows; who was studied,
-the scores and the balance stay.
-"""
+"""The diagnostics of a one-question study, with released values that agree with the verdicts."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from steropes.studies.diagnostics import diagnostic_catalogue as catalogue
@@ -20,24 +15,14 @@ from steropes.studies.report.digits import passes
 if TYPE_CHECKING:
     from steropes.studies.comparative.one_question import ComparativeStudy
     from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics, Verdict
-    from steropes.studies.disclosure.study import Published
 
 __all__ = [
-    "NOT_SHOWN",
-    "NO_NOTE",
     "Judged",
-    "blind",
     "equipoise_share",
     "judge",
-    "without_lone_crude",
 ]
 
-NOT_SHOWN = "not shown: a diagnostic failed"
-NO_NOTE = "no finite estimate, and not shown: a diagnostic failed"
 OF_GRIDS = ("shared balance", "adjustment")  # One question has one outcome, and adjusts.
-LONE_CRUDE = "a crude estimate is not shown where no adjusted one stands beside it"
-EFFECT = ("hr", "lower", "upper", "p", "log_hr", "se")
-OUTCOMES = ("events", "rate", "rate_lower", "rate_upper")
 
 
 @dataclass(frozen=True)
@@ -163,58 +148,6 @@ def _tied(study: ComparativeStudy, share: float) -> float | Bound | None:
     n = len(study.matched)
     found = study.rules.fraction(round(share * n), n)
     return found if isinstance(found, Bound) else _known(found)
-
-
-def blind(public: Published) -> Published:
-    """The same without the effect and the outcomes of the arms.
-
-    A reason for a missing estimate that tells which arm had no outcome is replaced by one that does
-    not.
-    """
-    one_arm = {}
-    for analysis in ("all", "matched"):
-        arms = [line for line in public.rates if line["analysis"] == analysis]
-        one_arm[analysis] = sum(a["events"] == 0 for a in arms) == 1 and all(
-            a["people"] != 0 for a in arms
-        )
-    hazards = []
-    for line in public.hazard_ratios:
-        among = "all" if line["analysis"] == "crude" else "matched"
-        note = (NO_NOTE if one_arm[among] else line["note"]) if line["note"] else NOT_SHOWN
-        hazards.append({**line, **dict.fromkeys(EFFECT, math.nan), "note": note})
-    precision = [replace(v, value=None) if v.key == "precision" else v for v in public.verdicts]
-    return replace(
-        public,
-        blinded=True,
-        hazard_ratios=hazards,
-        rates=[{**line, **dict.fromkeys(OUTCOMES)} for line in public.rates],
-        curves={},
-        adjustments=[
-            {**line, **dict.fromkeys(("hr", "lower", "upper", "p"), math.nan), "note": NOT_SHOWN}
-            for line in public.adjustments
-        ],
-        proportional_p=math.nan,
-        e_value=(math.nan, math.nan),
-        common=False,
-        other_draws=(),
-        verdicts=precision,
-    )
-
-
-def without_lone_crude(public: Published) -> Published:
-    """Hide the crude hazard ratio of a study that has no adjusted one.
-
-    Alone it would be the study's result, though confounding may explain all of it.
-    """
-    if any(not line["note"] for line in public.hazard_ratios if line["analysis"] != "crude"):
-        return public
-    hazards = [
-        {**line, **dict.fromkeys(EFFECT, math.nan), "note": LONE_CRUDE}
-        if line["analysis"] == "crude" and not line["note"]
-        else line
-        for line in public.hazard_ratios
-    ]
-    return replace(public, hazard_ratios=hazards)
 
 
 def _known(x: float) -> float | None:

@@ -17,7 +17,8 @@ import pandas as pd
 
 from steropes.studies.comparative.sensitivity_analyses import e_values
 from steropes.studies.database.data_notes import published_notes
-from steropes.studies.diagnostics.study_verdicts import Judged, blind, judge, without_lone_crude
+from steropes.studies.diagnostics.result_blinding import redacted_study, without_lone_crude
+from steropes.studies.diagnostics.study_verdicts import Judged, judge
 from steropes.studies.disclosure.cells import Bound, share_unit
 from steropes.studies.disclosure.curves import coarse_curve
 from steropes.studies.disclosure.rounding import (
@@ -155,7 +156,7 @@ def publish(study: ComparativeStudy) -> Published:
     away.
     """
     everything = _released(study)
-    shown = everything if study.visible else blind(everything)
+    shown = everything if study.visible else redacted_study(everything)
     return shown if study.settings.unblind else without_lone_crude(shown)
 
 

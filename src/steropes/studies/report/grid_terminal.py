@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from steropes.studies.database.data_notes import table_sentences
-from steropes.studies.diagnostics.study_verdicts import NOT_SHOWN
+from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.report.formatting import decimals, title_case
 from steropes.studies.report.terminal_tables import table_of, wide_console
 from steropes.studies.report.unusable_values import unusable_words

@@ -12,7 +12,7 @@ from steropes.studies.comparative.estimands import estimand_name
 from steropes.studies.diagnostics import diagnostic_catalogue as catalogue
 from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
 from steropes.studies.diagnostics.diagnostic_catalogue import Diagnostic
-from steropes.studies.diagnostics.study_verdicts import NOT_SHOWN
+from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.report.canvas import Picture
 from steropes.studies.report.digits import counted, effect, number
 from steropes.studies.report.flow_diagram import attrition_diagram
@@ -95,7 +95,7 @@ def outcome_section(view: View, comparison: Comparison, outcome: int) -> Outcome
         people=_people(view, comparison, outcome, lines),
         absolute_effects=_absolute_effects(view, comparison, outcome, lines),
         subgroups=subgroups(view, comparison, outcome, visible),
-        analyses=[_details(view, comparison, outcome, a, a in visible) for a in lines],
+        analyses=[_details(view, comparison, outcome, a) for a in lines],
     )
 
 
@@ -120,7 +120,7 @@ def _estimates(view: View, lines: dict[int, dict[str, Any]]) -> Rows:
         shown = effect(line["rr"], line["ci_95_lb"], line["ci_95_ub"]).replace(" ", NO_BREAK)
         if shown and isinstance(line["unconverged"], str):
             shown += f" ({line['unconverged']} did not converge)"
-        known = _visible(view, line) and math.isfinite(line["e_value"])
+        known = math.isfinite(line["e_value"])
         among = estimand_name(str(line["target_estimator"]), not view.analysis(a).crude)
         if view.analysis(a).outcome_model.interactions:
             among += ", without the subgroups' characteristics"
@@ -133,7 +133,7 @@ def _estimates(view: View, lines: dict[int, dict[str, Any]]) -> Rows:
                 effect(*calibrated) or "–",
                 p_value(line["calibrated_p"]),
                 f"{decimals(line['e_value'])} ({decimals(line['e_value_limit'])})" if known else "",
-                p_value(line["proportional_p"]) if _visible(view, line) else "",
+                p_value(line["proportional_p"]),
             )
         )
     return rows
@@ -153,8 +153,6 @@ def _diagnostics(
     for line in checks.to_dict("records"):
         analysis = int(line["analysis_id"])
         found = {**lines[analysis], **line}
-        if not _visible(view, found):
-            found["limit_ratio"] = math.nan
         own = further[further["analysis_id"] == analysis].set_index("diagnostic")
         for d in shown:
             if d.measure is not None and d.key in own.index:
@@ -214,10 +212,10 @@ def _absolute_effects(
 ) -> Rows:
     """Return differences in risk and in time without the outcome."""
     rows = []
-    for a, line in lines.items():
+    for a in lines:
         key = {"target_comparator_id": comparison.id, "outcome_id": outcome, "analysis_id": a}
         found = view.line("absolute_effect", **key)
-        if not found or not _visible(view, line):
+        if not found:
             continue
         risk = [100 * found[f"risk_difference{e}"] for e in ("", "_lb", "_ub")]
         days = [found[f"days_free_difference{e}"] for e in ("", "_lb", "_ub")]
@@ -236,9 +234,7 @@ def _absolute_effects(
     return rows
 
 
-def _details(
-    view: View, comparison: Comparison, outcome: int, analysis: int, visible: bool
-) -> AnalysisDetails:
+def _details(view: View, comparison: Comparison, outcome: int, analysis: int) -> AnalysisDetails:
     """Describe attrition, follow-up and survival by one analysis."""
     key = {"target_comparator_id": comparison.id, "outcome_id": outcome, "analysis_id": analysis}
     rules = view.rows("cm_attrition", **key)
@@ -262,7 +258,7 @@ def _details(
         if days
     ]
     survival = view.rows("cm_kaplan_meier_dist", **key)
-    curves = survival_curves(f"survival-{place}", survival, comparison.names) if visible else None
+    curves = survival_curves(f"survival-{place}", survival, comparison.names)
     return AnalysisDetails(
         view.label(analysis),
         view.collect(diagram),

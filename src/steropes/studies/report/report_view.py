@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from steropes.studies.comparative.settings import StudyAnalysis
+from steropes.studies.diagnostics.result_blinding import redacted_tables
 from steropes.studies.execution.runner import GridResults
 from steropes.studies.report.canvas import Picture
 from steropes.studies.report.formatting import title_case
@@ -57,11 +58,18 @@ class View:
         Also show estimates that fail a diagnostic.
     pictures : dict of str to Picture
         By name.
+    tables : dict of str to DataFrame
+        The tables to show, without estimates that may not be shown.
     """
 
     results: GridResults
     unblind: bool
     pictures: dict[str, Picture] = field(default_factory=dict)
+    tables: dict[str, pd.DataFrame] = field(init=False)
+
+    def __post_init__(self) -> None:
+        tables = self.results.tables
+        self.tables = dict(tables) if self.unblind else redacted_tables(tables)
 
     @property
     def analyses(self) -> tuple[StudyAnalysis, ...]:
@@ -82,7 +90,7 @@ class View:
 
     def name(self, cohort: int) -> str:
         """Return the name of a cohort."""
-        table = self.results.tables["cohort"]
+        table = self.tables["cohort"]
         found = table.loc[table["cohort_id"] == cohort, "name"]
         return title_case(str(found.iloc[0])) if len(found) else f"cohort {cohort}"
 
@@ -96,18 +104,18 @@ class View:
                 {"target": self.name(line["target_id"]),
                  "comparator": self.name(line["comparator_id"])},
             )
-            for line in self.results.tables["cm_target_comparator"].to_dict("records")
+            for line in self.tables["cm_target_comparator"].to_dict("records")
         ]  # fmt: skip
 
     def outcomes(self, comparison: Comparison) -> list[int]:
         """List the outcomes of interest."""
-        table = self.results.tables["cm_target_comparator_outcome"]
+        table = self.tables["cm_target_comparator_outcome"]
         of = table[table["target_comparator_id"] == comparison.id]
         return [int(o) for o in of.loc[of["outcome_of_interest"] == 1, "outcome_id"]]
 
     def rows(self, table: str, **key: int) -> pd.DataFrame:
         """Return the rows of a table with the given values of its key."""
-        found = self.results.tables[table]
+        found = self.tables[table]
         for column, value in key.items():
             found = found[found[column] == value]
         return found

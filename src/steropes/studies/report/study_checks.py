@@ -10,7 +10,8 @@ import numpy as np
 
 from steropes.studies.comparative.estimands import estimand_name
 from steropes.studies.comparative.tied_scores import MANY_TIED
-from steropes.studies.diagnostics.study_verdicts import NOT_SHOWN, Judged
+from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
+from steropes.studies.diagnostics.study_verdicts import Judged
 from steropes.studies.disclosure import Bound
 from steropes.studies.disclosure.study import Published
 from steropes.studies.report.digits import decimals, limit_text

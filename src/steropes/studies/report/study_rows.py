@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from steropes.studies.comparative.estimands import estimand_name
-from steropes.studies.diagnostics.study_verdicts import NOT_SHOWN, Judged
+from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
+from steropes.studies.diagnostics.study_verdicts import Judged
 from steropes.studies.disclosure.study import Published
 from steropes.studies.report.digits import effect
 from steropes.studies.report.formatting import (

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from steropes.studies.diagnostics.study_verdicts import NOT_SHOWN
+from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.disclosure.study import WITHHELD, Published, publish
 from steropes.studies.report.formatting import (
     analysis_name,

@@ -69,10 +69,8 @@ def subgroups(
 
 def subgroup_table(view: View) -> pd.DataFrame:
     """Return the subgroups of all outcomes of interest that may be shown, with their names."""
-    found = view.results.tables["subgroup"]
+    found = view.tables["subgroup"]
     shown = view.results.estimates(view.unblind)
-    if not view.unblind:
-        shown = shown[shown["unblind"] == 1]
     found = found.merge(shown[KEY], on=KEY)
     names = found["interaction_covariate_id"].map(_names(view))
     found.insert(4, "characteristic", names)

@@ -20,8 +20,7 @@ from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.database.descendants import Descendants
 from steropes.studies.database.omop import OmopDatabase
-from steropes.studies.diagnostics.result_blinding import without_effects
-from steropes.studies.diagnostics.study_verdicts import NOT_SHOWN
+from steropes.studies.diagnostics.result_blinding import NOT_SHOWN, without_effects
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.disclosure.series import release_series
 from steropes.studies.execution.step_groups import REFUSED, Say, StepGroup, Tables

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from steropes.studies.diagnostics.study_verdicts import NOT_SHOWN
+from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.disclosure import Bound
 from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.disclosure.study import WITHHELD

@@ -19,7 +19,7 @@ from steropes.studies.database.data_notes import DataNote, distinct, explained
 from steropes.studies.database.domain_hints import domain_hint
 from steropes.studies.database.omop import OmopDatabase, Workspace, opened
 from steropes.studies.diagnostics.convergence import quiet_fits
-from steropes.studies.diagnostics.study_verdicts import NOT_SHOWN
+from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.disclosure import Bound, DisclosureRules, site_rules
 from steropes.studies.report.formatting import decimals
 from steropes.studies.sccs.blinding import public_estimates
