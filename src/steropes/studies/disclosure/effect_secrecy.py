@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
 from steropes.studies.disclosure.cells import Bound
-from steropes.studies.disclosure.rounding import Effect, significant
+from steropes.studies.disclosure.rounding import Effect, effect_step, significant, withheld
 from steropes.studies.disclosure.rules import DisclosureRules
 from steropes.studies.disclosure.table_rows import column, each_row
 from steropes.studies.results.ratios import ratio_of
 
 __all__ = [
     "EFFECT",
+    "WITHHELD",
     "Secrecy",
     "effect_columns",
     "number",
     "released_controls",
     "released_effects",
     "released_truth",
+    "rounded_effect",
+    "secrecy_of",
 ]
 
+# The note of an estimate that is withheld.
+WITHHELD = "not released: it would give away a count of few people"
 EFFECT = ("rr", "ci_95_lb", "ci_95_ub", "p", "one_sided_p", "log_rr", "se_log_rr", "llr")
 
 
@@ -55,13 +60,43 @@ class Secrecy:
         return bool(self.step) or rules.rounds
 
 
+def secrecy_of(
+    arms: Sequence[tuple[int, int, int]],
+    hidden_events: Iterable[int],
+    hidden_people: Iterable[int],
+    se: float,
+    rules: DisclosureRules,
+) -> Secrecy:
+    """Determine the precision with which an effect is released.
+
+    Parameters
+    ----------
+    arms : sequence of (int, int, int)
+        Events, people and informative events of each arm.
+    hidden_events, hidden_people : iterable of int
+        Those events and people that are not released exactly.
+    se : float
+        Standard error of the log ratio; NaN without an estimate.
+    rules : DisclosureRules
+    """
+    counts = [(e, n) for e, n, _ in arms] + [(i, max(n, i)) for _, n, i in arms]
+    events = [*hidden_events]
+    step = effect_step(
+        se if math.isfinite(se) else math.nan,
+        rules.least,
+        events=events,
+        people=[*hidden_people],
+    )
+    return Secrecy(withheld(counts, rules.least), step, bool(events))
+
+
 def effect_columns(
     line: dict[Any, Any], secrecy: Secrecy, rules: DisclosureRules
 ) -> dict[str, float]:
     """Return the released values of a row's effect; empty if the exact ones are released."""
     if secrecy.closed:
         return {name: math.nan for name in EFFECT if name in line}
-    return _rounded(line, secrecy) if secrecy.rounds(rules) else {}
+    return rounded_effect(line, secrecy) if secrecy.rounds(rules) else {}
 
 
 def released_effects(
@@ -76,7 +111,7 @@ def number(x: Any) -> float:
     return math.nan if x is None or pd.isna(x) else float(x)
 
 
-def _rounded(line: dict[Any, Any], secrecy: Secrecy) -> dict[str, float]:
+def rounded_effect(line: dict[Any, Any], secrecy: Secrecy) -> dict[str, float]:
     """Round an effect and its limits, and derive everything else from the rounded numbers."""
     low, high, ratio = (_log(number(line[name])) for name in ("ci_95_lb", "ci_95_ub", "rr"))
     exact = (number(line["log_rr"]) if "log_rr" in line else ratio), low, high

@@ -10,20 +10,19 @@ import numpy as np
 import pandas as pd
 
 from steropes.studies.disclosure.effect_secrecy import (
+    WITHHELD,
     Secrecy,
     effect_columns,
     number,
     released_effects,
+    secrecy_of,
 )
 from steropes.studies.disclosure.grid_counts import ARMS, KEY, GridCounts
 from steropes.studies.disclosure.rounding import (
-    effect_step,
     in_ratio,
     significant,
-    withheld,
 )
 from steropes.studies.disclosure.rules import DisclosureRules
-from steropes.studies.disclosure.study import WITHHELD
 from steropes.studies.disclosure.table_rows import column, each_row
 
 __all__ = ["GridEffects", "released_grid_effects"]
@@ -99,14 +98,9 @@ def _secrecy(line: pd.Series, hidden: pd.Series, rules: DisclosureRules) -> Secr
         (int(line[f"{a}_outcomes"]), int(line[f"{a}_subjects"]), int(line[f"{a}_informative"]))
         for a in ARMS
     ]
-    told = [(e, n) for e, n, _ in arms] + [(i, max(n, i)) for _, n, i in arms]
     events = [e for arm, (e, _, _) in zip(ARMS, arms, strict=True) if hidden[f"{arm}_outcomes"]]
     people = [n for arm, (_, n, _) in zip(ARMS, arms, strict=True) if hidden[f"{arm}_subjects"]]
-    se = number(line["se_log_rr"])
-    step = effect_step(
-        se if math.isfinite(se) else math.nan, rules.least, events=events, people=people
-    )
-    return Secrecy(withheld(told, rules.least), step, bool(events))
+    return secrecy_of(arms, events, people, number(line["se_log_rr"]), rules)
 
 
 def _subgroups(

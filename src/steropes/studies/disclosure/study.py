@@ -21,21 +21,19 @@ from steropes.studies.diagnostics.result_blinding import redacted_study, without
 from steropes.studies.diagnostics.study_verdicts import Judged, judge
 from steropes.studies.disclosure.cells import Bound, share_unit
 from steropes.studies.disclosure.curves import coarse_curve
+from steropes.studies.disclosure.effect_secrecy import WITHHELD, rounded_effect, secrecy_of
 from steropes.studies.disclosure.rounding import (
     Effect,
-    effect_step,
     log_unit,
     significant,
     smd_unit,
     to_unit,
     whole_days,
-    withheld,
 )
 from steropes.studies.disclosure.rules import DisclosureRules
 from steropes.studies.outcomes.e_values import is_common
 from steropes.studies.outcomes.outcome_summaries import informative_events
 from steropes.studies.report.score_density import density
-from steropes.studies.results.ratios import ratio_of
 
 if TYPE_CHECKING:
     from steropes.data.kaplan_meier import KaplanMeier
@@ -46,8 +44,16 @@ __all__ = ["WITHHELD", "Published", "publish", "published_at_risk"]
 ARMS = {"target": 1, "comparator": 0}
 CODES = {"crude": "ate", "matched": "atm", "matched, stratified": "atm"}  # estimands
 WHEN = {"before": "all", "after": "matched"}
-WITHHELD = "not released: it would give away a count of few people"
-NUMBERS = ("hr", "lower", "upper", "p", "log_hr", "se")
+# The numbers of an estimate, by their columns in the tables of grids.
+COLUMNS = {
+    "hr": "rr",
+    "lower": "ci_95_lb",
+    "upper": "ci_95_ub",
+    "p": "p",
+    "log_hr": "log_rr",
+    "se": "se_log_rr",
+}
+NUMBERS = tuple(COLUMNS)
 
 
 @dataclass(frozen=True)
@@ -382,39 +388,31 @@ def _effect(
     rates: list[dict[str, Any]],
     among: str,
 ) -> dict[str, Any]:
-    """An estimate with the digits that hide all hidden counts, or the word that there are none."""
+    """Release an estimate with the digits that hide all hidden counts, or withhold it."""
     rules = study.rules
     if rules.open or line["note"]:
         return {}
-    counts = [
-        (int(study.rates.loc[(among, arm), "events"]), int(study.rates.loc[(among, arm), "people"]))
-        for arm in ARMS
-    ]
-    inside = informative_events(people["time"], people["event"], people["treated"], sets)
-    within = [(e, max(n, e)) for e, (_, n) in zip(inside, counts, strict=True)]
-    if withheld([*counts, *within], rules.least):
-        return {**dict.fromkeys(NUMBERS, math.nan), "note": WITHHELD}
-    told = {arm: line_of(rates, among, arm) for arm in ARMS}
-    hidden = {
-        what: [
-            int(study.rates.loc[(among, arm), what])
-            for arm in ARMS
-            if isinstance(told[arm][what], Bound)
-        ]
+    counts = {
+        what: [int(study.rates.loc[(among, arm), what]) for arm in ARMS]
         for what in ("events", "people")
     }
-    ends = [math.log(x) if x > 0 else -math.inf for x in (line["hr"], line["lower"], line["upper"])]
-    exact = Effect(*ends)
-    step = effect_step(exact.se, rules.least, events=hidden["events"], people=hidden["people"])
-    found = exact.rounded(step)
-    return {
-        "hr": significant(ratio_of(found.log_rr)),
-        "lower": significant(ratio_of(found.lower)),
-        "upper": significant(ratio_of(found.upper)),
-        "p": found.p,
-        "log_hr": significant(found.log_rr, 6),
-        "se": significant(found.se, 3),
+    inside = informative_events(people["time"], people["event"], people["treated"], sets)
+    hidden = {
+        what: [
+            n
+            for n, arm in zip(exact, ARMS, strict=True)
+            if isinstance(line_of(rates, among, arm)[what], Bound)
+        ]
+        for what, exact in counts.items()
     }
+    arms = list(zip(counts["events"], counts["people"], inside, strict=True))
+    ends = [math.log(x) if x > 0 else -math.inf for x in (line["hr"], line["lower"], line["upper"])]
+    secrecy = secrecy_of(arms, hidden["events"], hidden["people"], Effect(*ends).se, rules)
+    if secrecy.closed:
+        return {**dict.fromkeys(NUMBERS, math.nan), "note": WITHHELD}
+    effect = {column: line.get(own) for own, column in COLUMNS.items()} | {"log_rr": ends[0]}
+    released = rounded_effect(effect, secrecy)
+    return {own: released[column] for own, column in COLUMNS.items()}
 
 
 def _adjustments(study: ComparativeStudy, rates: list[dict[str, Any]]) -> list[dict[str, Any]]:
