@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import narwhals as nw
 import numpy as np
@@ -230,6 +231,7 @@ def _by_covariate(
     if isinstance(features, Features):
         return features.matrix().T.tocsr(), features.columns[described].reset_index(drop=True)
     frame = nw.from_native(features, pass_through=True, eager_only=True)
+    values: Any
     if isinstance(frame, nw.DataFrame):
         names, values = list(map(str, frame.columns)), frame.to_numpy()
     else:

@@ -132,8 +132,12 @@ class PropensityScores:
     @property
     def folds(self) -> int:
         """Folds of the cross-validation that chose the variance; 0 if it was given."""
+        from steropes.select import CrossValidation
+
         choice = self.model.cv
-        return 0 if choice is None else int(choice.folds)
+        if not isinstance(choice, CrossValidation):
+            return 0
+        return choice.folds if isinstance(choice.folds, int) else len(choice.folds)
 
     def equipoise(self, low: float = 0.3, high: float = 0.7) -> float:
         """Compute the share of people in equipoise.
