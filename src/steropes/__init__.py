@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares these names 
         PoissonRegression,
         PooledLogisticRegression,
         SelfControlledCaseSeries,
+        StepFunction,
         fit_many,
     )
     from .models.base import PenalizedModel
@@ -83,6 +84,7 @@ _HOMES = {
         "PoissonRegression",
         "PooledLogisticRegression",
         "SelfControlledCaseSeries",
+        "StepFunction",
         "fit_many",
     ],
     "models.cumulative": [
@@ -162,6 +164,7 @@ __all__ = [
     "SeparationError",
     "ShardedDesign",
     "StandardizedSurvival",
+    "StepFunction",
     "StudySettings",
     "Surv",
     "aalen_johansen",

@@ -9,6 +9,7 @@ from .logistic_regression import LogisticRegression
 from .many_outcomes import fit_many
 from .poisson_regression import PoissonRegression
 from .pooled_logistic_regression import PooledLogisticRegression
+from .step_functions import StepFunction
 
 __all__ = [
     "ConditionalLogisticRegression",
@@ -20,5 +21,6 @@ __all__ = [
     "PoissonRegression",
     "PooledLogisticRegression",
     "SelfControlledCaseSeries",
+    "StepFunction",
     "fit_many",
 ]

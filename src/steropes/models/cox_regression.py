@@ -24,11 +24,13 @@ from ..fit.shards import ShardedDesign
 from ..likelihoods import CoxLikelihood, Likelihood
 from ..likelihoods.piecewise_cox_likelihood import PiecewiseCoxLikelihood
 from ..priors import Prior
+from .computed_attributes import computed_attribute
 from .cox_evaluation import CoxEvaluation
 from .fit_inputs import FitInputs
 from .proportional_hazards import ProportionalHazardsModel
 from .setting_types import Chooser, Device, MatrixLike, Seed, Solver, StepTimes, Ties
 from .step_effects import prior_of_step_effects, read_step_effects
+from .step_functions import StepFunction
 
 __all__ = ["CoxRegression"]
 
@@ -79,6 +81,8 @@ class CoxRegression(CoxEvaluation, ProportionalHazardsModel):
         Breslow's or Efron's estimate (according to ``ties``) at X = 0 and offset 0: ``time``,
         ``hazard`` (the step at each event time) and ``cumulative_hazard``, preceded by
         ``stratum`` if there are strata.
+    unique_times_ : (T,) array
+        Distinct event times of the fit.
     log_likelihood_ : float
         Log-likelihood at the coefficients, without the prior, with all its constants.
     prior_ : Prior or None
@@ -293,7 +297,7 @@ class CoxRegression(CoxEvaluation, ProportionalHazardsModel):
     def predict_survival(
         self,
         X: MatrixLike,
-        times: ArrayLike,
+        times: ArrayLike | None = None,
         strata: LabelsLike | None = None,
         offset: VectorLike | None = None,
     ) -> np.ndarray:
@@ -303,8 +307,8 @@ class CoxRegression(CoxEvaluation, ProportionalHazardsModel):
         ----------
         X : array, sparse matrix, data frame or Design, (n, p)
             Covariates, with the columns of the fit.
-        times : (T,) array
-            Times in any order.
+        times : (T,) array, optional
+            Times in any order. Default ``unique_times_``.
         strata : (n,) labels, optional
             Required if the model was fitted with strata.
         offset : (n,) array, optional
@@ -330,5 +334,92 @@ class CoxRegression(CoxEvaluation, ProportionalHazardsModel):
         >>> model.predict_survival([[0.0], [1.0]], [2, 4]).round(2).tolist()
         [[0.79, 0.57], [0.87, 0.73]]
         """
+        times = self.unique_times_ if times is None else times
         with np.errstate(over="ignore"):
             return np.exp(-np.exp(self._log_cumulative(X, times, strata, offset)))
+
+    @property
+    @computed_attribute
+    def unique_times_(self) -> np.ndarray:
+        """Distinct event times of the fit (of all strata), ascending."""
+        return np.unique(self._baseline().steps()[1])
+
+    def predict_survival_function(
+        self, X: MatrixLike, strata: LabelsLike | None = None, offset: VectorLike | None = None
+    ) -> list[StepFunction]:
+        """Predict a survival function for each row, as scikit-survival does.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or Design, (n, p)
+            Covariates, with the columns of the fit.
+        strata : (n,) labels, optional
+            Required if the model was fitted with strata.
+        offset : (n,) array, optional
+            Known term of the linear predictor. Default 0.
+
+        Returns
+        -------
+        list of StepFunction
+            Functions of time with steps at ``unique_times_``, known from 0 to the last time at
+            which anyone (of the row's stratum) was under observation.
+
+        See Also
+        --------
+        predict_survival : The values at given times, as an array.
+
+        Examples
+        --------
+        >>> import steropes
+        >>> y = steropes.Surv([5, 3, 4, 2, 6], [1, 1, 0, 1, 0])
+        >>> model = steropes.CoxRegression().fit([[0.0], [1.0], [0.0], [0.0], [1.0]], y)
+        >>> low, high = model.predict_survival_function([[0.0], [1.0]])
+        >>> low([0, 2, 4]).round(2).tolist()
+        [1.0, 0.79, 0.57]
+        """
+        return self._step_functions(self.predict_survival(X, None, strata, offset), X, strata, 1.0)
+
+    def predict_cumulative_hazard_function(
+        self, X: MatrixLike, strata: LabelsLike | None = None, offset: VectorLike | None = None
+    ) -> list[StepFunction]:
+        """Predict a cumulative hazard function for each row, as scikit-survival does.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or Design, (n, p)
+            Covariates, with the columns of the fit.
+        strata : (n,) labels, optional
+            Required if the model was fitted with strata.
+        offset : (n,) array, optional
+            Known term of the linear predictor. Default 0.
+
+        Returns
+        -------
+        list of StepFunction
+            Functions of time with steps at ``unique_times_``, known from 0 to the last time at
+            which anyone (of the row's stratum) was under observation.
+
+        Examples
+        --------
+        >>> import steropes
+        >>> y = steropes.Surv([5, 3, 4, 2, 6], [1, 1, 0, 1, 0])
+        >>> model = steropes.CoxRegression().fit([[0.0], [1.0], [0.0], [0.0], [1.0]], y)
+        >>> low, high = model.predict_cumulative_hazard_function([[0.0], [1.0]])
+        >>> high([0, 2, 4]).round(2).tolist()
+        [0.0, 0.14, 0.32]
+        """
+        with np.errstate(over="ignore"):
+            H = np.exp(self._log_cumulative(X, self.unique_times_, strata, offset))
+        return self._step_functions(H, X, strata, 0.0)
+
+    def _step_functions(
+        self, values: np.ndarray, X: MatrixLike, strata: LabelsLike | None, before: float
+    ) -> list[StepFunction]:
+        """Turn values at the event times (n, T) into functions; `before` is the value at 0."""
+        times = self.unique_times_
+        ends = self._last_seen[self._stratum_codes(X, strata, len(values))]
+        functions = []
+        for row, end in zip(values, ends, strict=True):
+            known = times <= end
+            functions.append(StepFunction(times[known], row[known], before, (0.0, float(end))))
+        return functions

@@ -243,7 +243,9 @@ class ProportionalHazardsModel(PenalizedModel):
                 raise DataError("The model was fitted without strata; leave strata out.")
             return np.zeros(n, np.int64)
         if strata is None:
-            raise DataError("The model was fitted with strata: say with strata=… which is whose.")
+            raise DataError(
+                "The model was fitted with strata; pass those of the new rows: strata=…"
+            )
         codes, labels = label_strata(strata, n)
         known = {label: code for code, label in enumerate(self._strata_labels)}
         for i, label in enumerate(labels):
