@@ -223,6 +223,9 @@ def test_no_two_released_counts_of_a_cohort_are_near_each_other(grid):
         for arm in ARMS:
             known = sorted({n for n in of[f"{arm}_outcomes"] if n > 0})
             assert min(np.diff(known), default=LEAST) >= LEAST, outcome
+            both = of[(of[f"{arm}_outcomes"] >= 0) & (of[f"{arm}_subjects"] >= 0)]
+            without = sorted({*(both[f"{arm}_subjects"] - both[f"{arm}_outcomes"])})
+            assert min(np.diff(without), default=LEAST) >= LEAST, outcome
     bounded = told["cm_attrition"].merge(
         exact["cm_attrition"], on=[*KEY, "exposure_id", "sequence_number"], suffixes=("", "_exact")
     )

@@ -164,7 +164,11 @@ def _outcomes(
     rules: DisclosureRules,
     told: dict[tuple[str, int], int | Bound],
 ) -> None:
-    """Release the people with each outcome of each cohort, over all analyses."""
+    """Release the people with each outcome of each cohort, over all analyses.
+
+    Where the people of an analysis are released, those without the outcome follow, and their
+    difference between analyses must not be small either.
+    """
     groups: dict[tuple[int, int], list[tuple[str, int]]] = {}
     for i in first:
         for arm in ARMS:
@@ -172,14 +176,21 @@ def _outcomes(
             groups.setdefault(key, []).append((arm, i))
     for places in groups.values():
         known: list[int] = []
+        known_without: list[int] = []
         for arm, i in places:
             n = int(results.at[i, f"{arm}_subjects"])
             e = int(results.at[i, f"{arm}_outcomes"])
+            people_released = isinstance(told[f"{arm}_subjects", i], int)
             found = rules.part(e, n)
             if isinstance(found, int):
                 found = rules.apart([e], known)[0]
+            if isinstance(found, int) and people_released:
+                without = rules.apart([n - e], known_without)[0]
+                found = Bound(n) if isinstance(without, Bound) else found
             if isinstance(found, int):
                 known.append(e)
+                if people_released:
+                    known_without.append(n - e)
             told[f"{arm}_outcomes", i] = found
 
 
