@@ -385,3 +385,19 @@ def test_reprs_hide_small_cells_too(omop):
 def test_a_bound_without_a_number_is_no_number():
     assert part(3, 100, 5) == Bound(5)
     assert math.isnan(fraction(0, 0, 5))
+
+
+def test_an_alternative_with_few_events_of_its_own_is_withheld(study):
+    """Matching to several people leaves some out: its counts are not those of everybody."""
+    exact = study.beside.adjustments
+
+    def released(**counts):
+        changed = dataclasses.replace(study.beside, adjustments=exact.assign(**counts))
+        return publish(dataclasses.replace(study, beside=changed)).adjustments
+
+    shown = [k for k in exact if not k.startswith(("target_", "comparator_"))]
+    assert all(set(line) == set(shown) for line in released())
+    assert not any(math.isnan(line["hr"]) for line in released())
+    for line in released(target_events=3, target_informative=3):
+        assert math.isnan(line["hr"])
+        assert line["note"]

@@ -19,7 +19,9 @@ def release(*analyses):
         results.append(key | counts | other)
         for arm, last in ((11, n), (12, 900)):
             for rule, people in (("start", 1000), ("end", last)):
-                attrition.append(key | {"exposure_id": arm, "description": rule, "subjects": people})
+                attrition.append(
+                    key | {"exposure_id": arm, "description": rule, "subjects": people}
+                )
     order = range(1, len(analyses) + 1)
     found = released_counts(
         pd.DataFrame(results), pd.DataFrame(attrition), EXPOSURES, order, DisclosureRules("ohdsi")

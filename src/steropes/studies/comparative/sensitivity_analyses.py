@@ -17,9 +17,10 @@ from steropes.studies.comparative.outcome_analysis import AnalysisResult
 from steropes.studies.outcomes.effect_estimate import Estimate
 from steropes.studies.results.ratios import ratio_of
 
-__all__ = ["Beside", "adjustment_table", "e_values", "follow_up_table"]
+__all__ = ["COUNTS", "Beside", "adjustment_table", "e_values", "follow_up_table"]
 
 ARMS = ((1, "target"), (0, "comparator"))
+COUNTS = ("people", "events", "informative")
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 
 
@@ -32,7 +33,8 @@ class Beside:
     adjustments : DataFrame
         ``analysis``, ``estimand`` ("att", "ate", "ato"), ``hr``, ``lower``, ``upper``, ``p``,
         ``note`` and ``converged``: intervals of the profile likelihood or, with weights, robust
-        ones.
+        ones. Then the ``people`` and ``events`` of each arm, with the prefixes ``target_`` and
+        ``comparator_``, and ``informative``, the events that contribute to the estimate.
     proportional_p : float
         P value that hazards are proportional between the matched arms, within pairs.
     follow_up : DataFrame
@@ -66,7 +68,12 @@ def adjustment_table(results: Iterable[AnalysisResult]) -> pd.DataFrame:
                 "converged": e.converged,
             }
         )
+        for k, (_, arm) in enumerate(ARMS):
+            counts = result.counts[f"{arm}_subjects"], result.counts[f"{arm}_outcomes"]
+            values = (*counts, result.informative[k])
+            lines[-1] |= {f"{arm}_{x}": n for x, n in zip(COUNTS, values, strict=True)}
     columns = ["analysis", "estimand", "hr", "lower", "upper", "p", "note", "converged"]
+    columns += [f"{arm}_{x}" for _, arm in ARMS for x in COUNTS]
     return pd.DataFrame(lines, columns=columns)
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from steropes.studies.comparative.sensitivity_analyses import e_values
+from steropes.studies.comparative.sensitivity_analyses import COUNTS, e_values
 from steropes.studies.database.data_notes import published_notes
 from steropes.studies.diagnostics.result_blinding import redacted_study, without_lone_crude
 from steropes.studies.diagnostics.study_verdicts import Judged, judge
@@ -389,8 +389,7 @@ def _effect(
     among: str,
 ) -> dict[str, Any]:
     """Release an estimate with the digits that hide all hidden counts, or withhold it."""
-    rules = study.rules
-    if rules.open or line["note"]:
+    if study.rules.open or line["note"]:
         return {}
     counts = {
         what: [int(study.rates.loc[(among, arm), what]) for arm in ARMS]
@@ -406,8 +405,18 @@ def _effect(
         for what, exact in counts.items()
     }
     arms = list(zip(counts["events"], counts["people"], inside, strict=True))
+    return _rounded(study, line, arms, hidden)
+
+
+def _rounded(
+    study: ComparativeStudy,
+    line: Mapping[str, Any],
+    arms: list[tuple[int, int, int]],
+    hidden: Mapping[str, list[int]],
+) -> dict[str, Any]:
+    """Round an estimate of arms with (events, people, informative events), or withhold it."""
     ends = [math.log(x) if x > 0 else -math.inf for x in (line["hr"], line["lower"], line["upper"])]
-    secrecy = secrecy_of(arms, hidden["events"], hidden["people"], Effect(*ends).se, rules)
+    secrecy = secrecy_of(arms, hidden["events"], hidden["people"], Effect(*ends).se, study.rules)
     if secrecy.closed:
         return {**dict.fromkeys(NUMBERS, math.nan), "note": WITHHELD}
     effect = {column: line.get(own) for own, column in COLUMNS.items()} | {"log_rr": ends[0]}
@@ -416,11 +425,31 @@ def _effect(
 
 
 def _adjustments(study: ComparativeStudy, rates: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The other ways to adjust: of everybody, of whom weights or strata make no one vanish."""
+    """Release the estimates of other ways to adjust, whose counts are not shown.
+
+    A count is hidden unless it is that of a released line or far from all of them: weights and
+    strata keep everybody, but matching to several people leaves some out.
+    """
     assert study.beside is not None
     found = []
-    for line in _records(study.beside.adjustments):
-        changed = _effect(study, line, study.people, None, rates, "all")
+    for exact in _records(study.beside.adjustments):
+        counts = {f"{arm}_{x}": int(exact[f"{arm}_{x}"]) for arm in ARMS for x in COUNTS}
+        line = {k: v for k, v in exact.items() if k not in counts}
+        if study.rules.open or line["note"]:
+            found.append(line)
+            continue
+        hidden: dict[str, list[int]] = {"events": [], "people": []}
+        for arm in ARMS:
+            for what, of in hidden.items():
+                lines = (line_of(rates, among, arm)[what] for among in ("all", "matched"))
+                known = [n for n in lines if not isinstance(n, Bound)]
+                n = counts[f"{arm}_{what}"]
+                if isinstance(study.rules.apart([n], known)[0], Bound):
+                    of.append(n)
+        arms = [
+            (counts[f"{a}_events"], counts[f"{a}_people"], counts[f"{a}_informative"]) for a in ARMS
+        ]
+        changed = _rounded(study, line, arms, hidden)
         found.append(line | {k: v for k, v in changed.items() if k in line})
     return found
 
