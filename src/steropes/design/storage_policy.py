@@ -1,4 +1,4 @@
-"""Tuning parameters of the storage of X."""
+"""Tuning parameters for the storage and the scaling of the columns of X."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class StoragePolicy:
 
 @dataclass(frozen=True)
 class ScalePolicy:
-    """Numbers that rounding makes indistinguishable, and ratios of scales that need no rescaling.
+    """Limits within which scales need no change and numbers count as rounding errors.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Sums over the rows at risk between two times of a grid, computed without subtraction.
+"""Sums over the rows at risk at each time of a grid, computed without subtraction.
 
 With late entry, the rows at risk are those that leave later minus those that enter later, and the
 difference of two large sums loses digits. Each row's times are therefore divided into blocks of 1,

@@ -80,7 +80,7 @@ class _SurrogateTerm(SmoothPenaltyTerm):
     def curvature(
         self, lane: int, thin: int = 1, accuracy: Accuracy = "near"
     ) -> CurvatureAt | None:
-        """See `DataTerm.curvature`."""
+        """Return the curvature of all rows, marked as possibly non-convex."""
         at = super().curvature(lane)
         if at is not None:
             at.convex = False

@@ -1,4 +1,4 @@
-"""Variances of single thresholds in a combination of subsets, without M × rows arrays."""
+"""Variances of linear predictors after divide-and-combine, without M × rows arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tuning parameters of profiles, restricted fits, the bootstrap, identification and memory."""
+"""Tuning parameters of inference: profiles, restricted fits, bootstrap, identification, memory."""
 
 from __future__ import annotations
 

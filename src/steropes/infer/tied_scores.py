@@ -1,4 +1,4 @@
-"""Merging of risk scores that differ only by rounding."""
+"""Recovery of ties between risk scores that differ only by rounding."""
 
 from __future__ import annotations
 

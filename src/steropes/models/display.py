@@ -63,7 +63,7 @@ def fit_mimebundle(model: Any) -> dict[str, str]:
 
 
 def _facts(model: Any) -> list[tuple[str, str]]:
-    """List names and texts of the facts about a fit."""
+    """List the facts that a representation of a fit shows, each as its name and text."""
     facts: list[tuple[str, str]] = []
     formula = getattr(model, "_formula", None)
     if formula is not None:

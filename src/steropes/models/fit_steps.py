@@ -308,12 +308,12 @@ class FitSteps(ConfidenceIntervals, LinearPrediction, FormulaMixin, BaseEstimato
         return self._intercept and bool(getattr(self, "fit_intercept", True))
 
     def _select(self, problem: Problem, progress: Progress) -> tuple[Prior | None, Any]:
-        """Choose the prior's variance.
+        """Choose the prior's variance by ``cv``; without it, keep the prior.
 
         Returns
         -------
         prior : Prior or None
-            The prior in use.
+            The prior of the final fit.
         start : None, (p,) array or Batch
             Initial coefficients, or a batch whose last fit is close to the final one.
         """

@@ -1,4 +1,4 @@
-"""State of estimators for copies and pickles, which leave the data of the fit out."""
+"""Copies of estimators, and the data attributes that copies share and pickles omit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def shallow_copy(model: Model) -> Model:
 def deep_copy_sharing_data(model: Model, shared: frozenset[str], memo: dict[int, object]) -> Model:
     """Copy an estimator deeply, except for the data of its fit, which nothing modifies.
 
-    The copy can do all that the model can.
+    The copy supports every method of the model, including those that need the data.
 
     Parameters
     ----------

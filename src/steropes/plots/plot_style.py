@@ -42,7 +42,7 @@ def get_axes(ax: Any, size: tuple[float, float]) -> Axes:
 
 
 def remove_clutter(ax: Axes) -> Axes:
-    """Remove the top and right spines and mute the others."""
+    """Remove the top and right spines, and draw the others and short ticks in a muted colour."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.spines[["left", "bottom"]].set_color(MUTED)
     ax.tick_params(length=3, color=MUTED)

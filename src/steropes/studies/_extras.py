@@ -1,4 +1,4 @@
-"""Import what the optional extra brings, or say how to install it."""
+"""Imports of optional packages, with an error that names the command to install them."""
 
 from __future__ import annotations
 

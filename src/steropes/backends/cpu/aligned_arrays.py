@@ -13,7 +13,7 @@ CACHE_LINE = 64
 
 
 def aligned_zeros(shape: tuple[int, ...], dtype: Any = np.float64, make: Any = np.zeros) -> Any:
-    """Create an aligned array of zeros."""
+    """Create an array that starts at a cache line, filled with zeros or by ``make``."""
     size, each = int(np.prod(shape)), np.dtype(dtype).itemsize
     whole = make(size + CACHE_LINE // each, dtype)
     first = -whole.ctypes.data % CACHE_LINE // each

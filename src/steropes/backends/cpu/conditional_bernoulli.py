@@ -82,8 +82,8 @@ def _inclusion(p, q, n, d, pi, F, C, g):
     """Return P(S = d) and fill pi with P(row i is 1 | S = d), for d from 1 to n − 1.
 
     F (L + 1, d + 1) holds the forward states of one block of L rows, C (blocks, d + 1) those at
-    the blocks' starts. Only sums that can still end at d are computed. Works in complex numbers
-    too, which is how its derivative is taken.
+    the blocks' starts. Only sums that can still end at d are computed. Arguments may be complex, as
+    in `differentiate`.
     """
     L = len(F) - 1
     blocks = -(-n // L)
@@ -99,7 +99,7 @@ def _inclusion(p, q, n, d, pi, F, C, g):
             _advance(F[j & 1], F[1 - (j & 1)], p[i], q[i], d, max(0, d - (n - i - 1)), i)
         for k in range(d + 1):
             C[block + 1, k] = F[L & 1, k]
-    g[d] = 1.0  # g[m]: the probability that the rows still behind bring m up to d
+    g[d] = 1.0  # g[m]: the probability that the remaining rows add d − m
     total = p[0] * 0.0
     for block in range(blocks - 1, -1, -1):
         start = block * L

@@ -39,7 +39,10 @@ def _advance(f, to, p, q, d, low, done, zero):
 
 @njit(**ORDERED)
 def _second(P, Q, n, d, out, F, C, g):
-    """Fill out with the second coefficients of P(row i is 1 | S = d); as `_inclusion`."""
+    """Set out to the t² coefficients of P(row i is 1 | S = d), for d from 1 to n − 1.
+
+    The passes are those of `conditional_bernoulli._inclusion`, with power series as numbers.
+    """
     L = len(F) - 1
     blocks = -(-n // L)
     zero = np.zeros(3)

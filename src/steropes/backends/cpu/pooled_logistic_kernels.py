@@ -84,7 +84,7 @@ def evaluate(h, base, F, first, last, event, w, r, loss, g, i0, i1):
 
 @njit(**ORDERED)
 def value(h, base, F, first, last, event, w, loss, i0, i1):
-    """The loss alone."""
+    """Add the loss (2, B) as `evaluate` does, without derivatives."""
     B = w.shape[1]
     Q = F.shape[1]
     product = np.empty(B)
@@ -207,10 +207,10 @@ def value_constant(h, base, A, first, last, event, w, loss, i0, i1):
 
 @njit(**ORDERED)
 def curvature(h, base, F, first, last, w, V, g, i0, i1):
-    """One replicate's p (1 − p) w, summed over intervals and over people.
+    """Compute one replicate's curvature in the linear predictors of people and in the baseline.
 
-    h (C, n), base (K,), w (n,). Sets V (C (C+1) / 2, n): Σ_k f_c f_d v_ik for the pairs of
-    channels c ≤ d, f_0 = 1. Adds Σ_i v_ik to g (K,).
+    With v_ik = w_i p_ik (1 − p_ik), sets V (C (C+1) / 2, n) to Σ_k f_c f_d v_ik for the pairs of
+    channels c ≤ d, f_0 = 1, and adds Σ_i v_ik to g (K,). h (C, n), base (K,), w (n,).
     """
     C = F.shape[1] + 1
     f = np.ones(C)

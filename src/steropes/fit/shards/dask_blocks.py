@@ -1,8 +1,8 @@
 """Blocks of rows on the workers of a Dask cluster.
 
 Each block is on one worker, which creates it from its recipe at the first call. A task contains the
-call and the names of the blocks. If a block is missing, as on a worker that replaces a lost one,
-the task reports it; the block is then sent with all its stored data, and the call is repeated.
+call and the names of the blocks. If a worker lacks a block, for example because it replaces a lost
+worker, the task reports this; recipe and stored data are then sent, and the call is repeated.
 Losing a worker therefore costs only the time to recreate its blocks.
 """
 

@@ -1,7 +1,8 @@
-"""Reductions of the outcome for very large data (Li, Chen and Shepherd 2022, §2.2–2.4).
+"""Approximations of the model by fewer distinct outcomes or fewer rows per fit.
 
-They serve for comparisons and for data that exceed the memory, because the exact model is rarely
-too slow. Binning and rounding coarsen y; dividing fits subsets of the rows.
+Binning and rounding reduce the number of distinct outcomes, and with it that of the thresholds;
+divide-and-combine fits subsets of the rows (Li, Chen and Shepherd 2022, §2.2–2.4). The exact model
+is rarely too slow, so they serve for comparisons and for data that exceed the memory.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class StoredColumns:
             self.pieces.append(Piece(lines, np.ascontiguousarray(at), sparse))
 
     def only(self, at: np.ndarray) -> StoredColumns:
-        """Return the columns at some places, ascending; entries are shared, not copied."""
+        """Select columns by ascending positions; their entries are shared, not copied."""
         place = np.full(self.k, -1)
         place[at] = np.arange(len(at))
         out = copy.copy(self)
@@ -116,7 +116,7 @@ class ColumnHessian:
         return self.columns.k
 
     def only(self, at: np.ndarray) -> ColumnHessian:
-        """Return the operator for the columns at some places, ascending."""
+        """Return the operator for some columns, given by ascending positions."""
         out = copy.copy(self)
         out.columns, out.h, out.m = self.columns.only(at), self.h[at], self.m[at]
         return out
@@ -209,9 +209,10 @@ class ColumnHessian:
     def strong_pairs(
         self, Y: np.ndarray, size: np.ndarray, known: int, policy: PreconditionerPolicy
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Find strongly correlated pairs under the surrogate less Y'Y (M, k).
+        """Find strongly correlated pairs of sparse columns; see `ReducedMatrix.strong_pairs`.
 
-        See `ReducedMatrix.strong_pairs`. Only columns of the same stored block are compared.
+        Correlations are those of the matrix that descent uses, less Y'Y (M, k). Only columns of the
+        same sparse block are compared.
         """
         found = [
             strong_pairs(piece, self.v, self._terms(Y, piece.at), size, known, self.backend, policy)
@@ -237,6 +238,6 @@ class ColumnHessian:
         return np.concatenate(parts), first, width, place
 
     def _terms(self, Y: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return V and c of the low-rank part V' diag(c) V for the columns at some places."""
+        """Return V and c of the low-rank part V' diag(c) V for columns at some positions."""
         V = np.ascontiguousarray(np.vstack([self.m[at], Y[:, at]]))
         return V, np.append(-self.c, np.full(len(Y), -1.0))

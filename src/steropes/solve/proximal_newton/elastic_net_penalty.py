@@ -58,7 +58,7 @@ class ElasticNetPenalty:
 
 
 def _in_lanes(penalty: np.ndarray, unit: np.ndarray, B: int, lanes: int) -> np.ndarray:
-    """Scale penalties and pad them to lanes."""
+    """Divide penalties by the columns' units, and pad them to lanes with the first replicate's."""
     if penalty.ndim == 1:
         penalty = penalty[:, None]
     scaled = penalty / unit[:, None]

@@ -14,7 +14,7 @@ and Haberman 1974 for counts).
 
 *There is none* if Newton steps, each of size one or more in η, have exhausted the information along
 their direction, and the loss does not rise two thousand such steps further out either. The distance
-is needed because an exponential can fall for hundreds of steps before it meets the counts that hold
+is needed because an exponential mean can fall for hundreds of steps before the observed counts stop
 it.
 
 The information is compared with that of the same direction at the start, with the intercept fitted
@@ -271,11 +271,11 @@ def _follow_newton_steps(
 def _diverging_direction(
     loss: UnpenalisedLoss, begin: np.ndarray, first: np.ndarray, b: np.ndarray
 ) -> np.ndarray | None:
-    """Return the direction in which coefficients have left the region with information, or None.
+    """Return a direction of separation along which the coefficients have moved, or None.
 
-    Along directions that retain hardly any of the information at the beginning, (f, f) ``first``,
-    the path walked so far is itself a direction, free of the rounding errors that dominate late
-    gradients. It is a direction of separation if the loss no longer rises along it.
+    The path from ``begin`` to ``b`` is projected onto the directions that retain hardly any of the
+    information at the beginning, (f, f) ``first``; unlike late gradients it is not dominated by
+    rounding errors. The projection separates if the loss no longer rises along it.
     """
     H, walked = loss.hessian(b), b - begin
     for _ in range(BACK):

@@ -1,7 +1,7 @@
-"""A DataFrame of people whose repr shows none of them.
+"""A DataFrame with one row per person, whose ``repr`` shows its size and no rows.
 
-The output of a notebook is saved and shared with it. The repr therefore shows only the size of the
-table; a selection of it (``people.head()``, a column) is an ordinary DataFrame and prints.
+Notebooks are saved and shared with their output, so displaying the table must not disclose rows. A
+selection of it (``people.head()``, a column) is an ordinary pandas object and prints its rows.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ def adjust(
         for rule, stays in trim(score, treated, analysis.trim, weight):
             kept = np.flatnonzero(stays)
             counts.count(rule, person[kept], treated[kept])
-        if len(np.unique(treated[kept])) < 2:  # of an arm without anybody there is nothing to do
+        if len(np.unique(treated[kept])) < 2:  # An empty arm has no estimate.
             return Adjusted(kept, None, None, counts.frame(), analysis.estimates())
         if weighted:  # stabilised by the shares of those who stay
             weight = propensity_weights(score[kept], treated[kept], analysis.estimand)

@@ -209,7 +209,7 @@ def _of_control(
 def _cohort(
     cohorts: CohortTable, control: int, number: int, person: NDArray, on: NDArray, name: str
 ) -> CohortTable:
-    """The negative control's entries and the added ones, of a day each, as a cohort of its own."""
+    """Make a cohort of the negative control's entries and of the added entries of one day each."""
     own = cohorts.only(control)
     subject = np.concatenate((own.subject, person))
     return CohortTable(

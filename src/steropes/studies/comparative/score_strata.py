@@ -56,7 +56,7 @@ def score_strata(
     treated : array_like, shape (n,)
         1 for the target arm.
     rule : Stratify
-        Number of strata, and whose quantiles divide them.
+        Number of strata, and the people whose quantiles divide them.
     labels : array_like of int, shape (n,), optional
         People with different labels are in different strata.
 

@@ -1,7 +1,7 @@
-"""Analyses beside the main one of a study: other ways to adjust, and how the ratio may be read.
+"""Supplements to the main analysis: alternative adjustments, E-values and follow-up times.
 
-Every way to adjust uses the scores that the study has. They answer questions of different people
-(the estimand), so that they need not agree; how far they lie apart is part of the result.
+All adjustments use the study's propensity scores but estimate effects in different populations (the
+estimand). Their estimates therefore need not agree, and their spread is part of the result.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Beside:
-    """Results beside the hazard ratio.
+    """Results that supplement the hazard ratio of the main analysis.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ def adjustment_table(results: Iterable[AnalysisResult]) -> pd.DataFrame:
 def e_values(hr: float, lower: float, upper: float, common: bool = False) -> tuple[float, float]:
     """Compute the E-values of a hazard ratio and of its limit that is nearer to no effect.
 
-    ``common`` says whether the outcome is common: 15 % of the people or more had it.
+    ``common``: whether the outcome is common, in 15 % of the people or more.
     """
     if not all(math.isfinite(x) and x > 0 for x in (hr, lower, upper)):
         return math.nan, math.nan

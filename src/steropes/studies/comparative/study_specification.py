@@ -73,7 +73,7 @@ def study_specification(settings: StudySettings, tables: Collection[str]) -> Gri
 
 
 def _analyses(s: StudySettings, covariates: tuple[int, ...]) -> tuple[StudyAnalysis, ...]:
-    """The main analysis, the two beside it, and the alternatives, in the order of their ids."""
+    """Create the main, the matched, the crude and the alternative analyses, ordered by id."""
     at_risk = TimeAtRisk()
     if s.risk_days is not None:
         at_risk = TimeAtRisk(end=s.risk_days, end_anchor="cohort start")

@@ -35,15 +35,15 @@ class Judged:
         As in `DIAGNOSTICS`.
     name : str
     value : float, Bound or None
-        Rounded as far as small cells ask for; None where it could not be evaluated. Where rounding
-        would put it on the other side of the threshold, it is a bound that agrees with the verdict.
+        Rounded as far as small cells require; None where it is withheld or was not evaluated. Where
+        rounding would move it across the threshold, it is a bound that agrees with the verdict.
     rule : str
-        What it takes to pass.
+        The condition for passing.
     verdict : {"PASS", "FAIL", "NOT EVALUATED"}
     hides : bool
         Whether an estimate that fails it is not shown.
     about : str
-        What the value is of, where that can be told.
+        The covariate or model to which the value belongs, if that may be released.
     threshold : float or None
         The number in the rule.
     """

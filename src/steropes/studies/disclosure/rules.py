@@ -154,12 +154,12 @@ class DisclosureRules:
 def site_rules(
     asked: str | DisclosureRules | None = None, min_cell: int | None = None
 ) -> DisclosureRules:
-    """Find the rules that apply: the site's, what is asked for, and what a specification adds.
+    """Find the rules that apply, from the site's, the requested ones and a specification.
 
     Parameters
     ----------
     asked : str or DisclosureRules, optional
-        What the owner of the data asks for by ``--disclosure`` or ``disclosure=``: a rule set
+        The request of the owner of the data, by ``--disclosure`` or ``disclosure=``: a rule set
         ("ohdsi"), one with a smallest count ("ohdsi:10"), or a TOML file with ``rules`` and
         ``min_cell``. It can be stricter than the environment variable ``STEROPES_DISCLOSURE``,
         which takes the same values but "none", and cannot be less strict. Default: "ohdsi".
@@ -169,7 +169,7 @@ def site_rules(
     Raises
     ------
     DataError
-        Rules that there are not, or that are less strict than those of the site.
+        If the rules do not exist, or are less strict than those of the site.
     """
     site = _of_environment()
     own = _rules_of(asked) if isinstance(asked, str) else asked
@@ -214,7 +214,7 @@ def _of_environment() -> DisclosureRules | None:
 
 
 def _rules_of(text: str) -> DisclosureRules:
-    """A rule set by its name, with its smallest count, or from a file."""
+    """Parse a rule set from its name, with or without a smallest count, or read it from a file."""
     if text.endswith(".toml") or "/" in text or os.sep in text:
         return _of_file(Path(text))
     name, colon, number = text.partition(":")
@@ -236,7 +236,7 @@ def _of_file(path: Path) -> DisclosureRules:
 
 
 def _made(name: object, least: object, source: str) -> DisclosureRules:
-    """Create rules from the values of a source, which messages name."""
+    """Create rules from their values; error messages name the source."""
     if name not in FLOORS:
         raise DataError(f"{source}: the rules must be one of {', '.join(STRICTNESS)}, not {name!r}")
     floor = FLOORS[name]

@@ -1,8 +1,8 @@
-"""Release of a study of one question: what its page, files, terminal lines and ``repr`` may show.
+"""Released numbers of a study of one question, for its page, files, terminal lines and ``repr``.
 
-They all are made from `Published` and from nothing else, so that a number that one of them hides
-does not stand in another. A cell is a number, a ``Bound`` on it, or None where even a bound would
-tell too much. The tables of the study itself are exact.
+All of these are made from `Published` alone, so that no output shows a number that another one
+hides. A cell is a number, a ``Bound`` on it, or None where even a bound would disclose too much.
+The tables of the study itself are exact.
 """
 
 from __future__ import annotations
@@ -269,7 +269,7 @@ def _total(study: ComparativeStudy, parts: list[int | Bound], exact: int) -> int
 
 
 def _curves(study: ComparativeStudy, rates: list[dict[str, Any]]) -> dict[str, KaplanMeier]:
-    """Curves of arms whose events are told, to which their steps add up."""
+    """Return coarse curves of the arms with a released number of events, the sum of the steps."""
     found = {}
     for arm, curve in study.curves().items():
         if isinstance(line_of(rates, "matched", arm)["events"], int):
@@ -284,7 +284,11 @@ def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _follow_up(study: ComparativeStudy) -> list[dict[str, Any]]:
-    """Whole days, of arms in which a tenth of the people are enough: no quantile is a person's."""
+    """Return quantiles of follow-up in whole days, for arms with enough people.
+
+    A tenth of the arm must be a large enough group, since the outer quantiles are the 10th and 90th
+    percentiles.
+    """
     if study.beside is None:
         return []
     least = 10 * max(study.rules.least, 1)

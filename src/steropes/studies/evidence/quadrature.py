@@ -51,7 +51,8 @@ class KnownLikelihood:
     def most(self, effect: NDArray) -> NDArray:
         """Evaluate the log-likelihood, or its upper bound where it is unknown.
 
-        A profile has one maximum, so that one that falls at its end is nowhere higher beyond it.
+        A profile has a single maximum, so its value at an end towards which it falls is an upper
+        bound beyond that end.
         """
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # Checked below.
             f = self.f.nearest if isinstance(self.f, Profile) else self.f

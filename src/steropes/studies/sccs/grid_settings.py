@@ -186,6 +186,7 @@ class CaseSeriesGrid(Settings):
     time_zone: TimeZone = "UTC"
 
     def __post_init__(self) -> None:
+        """Refuse a grid without questions or analyses, or with one of them twice."""
         for name in ("questions", "analyses"):
             if not getattr(self, name):
                 raise DataError(f"a grid of case series needs {name}")

@@ -88,7 +88,7 @@ class InactiveColumnsCache:
 
     def __init__(self, factor: Cholesky, policy: PreconditionerPolicy | None = None) -> None:
         self.factor, self.policy = factor, PreconditionerPolicy() if policy is None else policy
-        # The block that holds each column, and its place in it.
+        # The block that contains each stored column of L⁻¹, and the column's position in it.
         self._units: dict[int, tuple[Block, int]] = {}
         self._known: dict[bytes, InactiveColumns] = {}
 
@@ -116,7 +116,10 @@ class InactiveColumnsCache:
         return [self._known[keys[b]] if b in keys else None for b in range(there.shape[1])]
 
     def _solve(self, at: np.ndarray) -> None:
-        """Compute the columns ``at`` of L⁻¹ that are missing."""
+        """Compute and store the columns ``at`` of L⁻¹ that are missing.
+
+        If too many would be stored, all others are discarded first.
+        """
         missing = np.array([j for j in at.tolist() if j not in self._units], np.intp)
         if not len(missing):
             return
