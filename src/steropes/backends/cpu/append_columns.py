@@ -44,6 +44,7 @@ def _append(
     starts, ends, indices, data, starts2, ends2, indices2, data2, shift, pointers, out_indices,
     out_data, a0, a1,
 ):  # fmt: skip
+    """Write lines a0 … a1 − 1: the first matrix's entries, then the second's, shifted."""
     for a in range(a0, a1):
         at = pointers[a]
         for k in range(starts[a], ends[a]):

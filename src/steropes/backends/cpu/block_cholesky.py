@@ -201,6 +201,7 @@ def block_squares(known, first, width, place, size, members, starts, c0, c1, at,
 
 @njit(**OPTIONS)
 def _root(parent, i):
+    """Find the coordinate that represents the block of i, and shorten the path to it."""
     while parent[i] != i:
         parent[i] = parent[parent[i]]
         i = parent[i]

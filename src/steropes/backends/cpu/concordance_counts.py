@@ -14,6 +14,7 @@ EXACT = {**OPTIONS, "fastmath": False}
 
 @njit(**EXACT)
 def _add(tree, i, x):
+    """Add x at position i of the Fenwick tree."""
     i += 1
     while i < len(tree):
         tree[i] += x

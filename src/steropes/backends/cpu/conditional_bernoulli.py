@@ -146,6 +146,7 @@ def _collect(eta, w, case, lo, hi, b, rows, x):
 
 @njit(**ORDERED)
 def _largest(pointers, s0, s1):
+    """Return the number of rows of the largest of the strata s0 … s1 − 1, at least 1."""
     most = 1
     for s in range(s0, s1):
         most = max(most, pointers[s + 1] - pointers[s])

@@ -49,6 +49,7 @@ def _step(g, h, beta, l1, half_width):
 
 @njit(**OPTIONS)
 def _mean(family, eta):
+    """Compute the mean of a linear (0), logistic (1) or Poisson (2) outcome from η."""
     if family == 0:
         return eta
     if family == 1:

@@ -26,6 +26,7 @@ BLOCK = 64
 
 @njit(**OPTIONS)
 def _count(starts, ends, indices, a0, a1, counts):
+    """Add the number of entries in each column, over lines a0 … a1 − 1."""
     for a in range(a0, a1):
         for k in range(starts[a], ends[a]):
             j = entry(indices, k)
@@ -34,6 +35,7 @@ def _count(starts, ends, indices, a0, a1, counts):
 
 @njit(**OPTIONS)
 def _count_rare(starts, ends, indices, dense, a0, a1, counts):
+    """Count the entries of rare columns, where ``dense`` is negative, in each line."""
     for a in range(a0, a1):
         c = 0
         for k in range(starts[a], ends[a]):
@@ -43,6 +45,7 @@ def _count_rare(starts, ends, indices, dense, a0, a1, counts):
 
 @njit(**OPTIONS)
 def _fill_rare(starts, ends, indices, data, dense, at, a0, a1, out, out_data):
+    """Copy the entries of rare columns in lines a0 … a1 − 1 to their places ``at``."""
     for a in range(a0, a1):
         to = at[a]
         for k in range(starts[a], ends[a]):

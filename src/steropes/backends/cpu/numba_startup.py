@@ -33,6 +33,7 @@ def _stop() -> bool:
 
 
 def _go_on() -> None:
+    """Enable collections again."""
     global _stopped
     _stopped = False
     gc.enable()
@@ -101,5 +102,6 @@ class _Quiet(event.Listener):
 
 
 def _ours(compiling: event.Event) -> bool:
+    """Return whether a compiled function belongs to this package."""
     function: Any = compiling.data["dispatcher"].py_func
     return str(function.__module__).partition(".")[0] == __name__.partition(".")[0]

@@ -70,10 +70,12 @@ def _pointer(context: Any, builder: Any, signature: Any, args: Any, Q: int) -> A
 
 
 def _is_block(D: Any, *dtypes: Any) -> bool:
+    """Return whether D is a contiguous three-dimensional array of one of the types."""
     return isinstance(D, types.Array) and D.ndim == 3 and D.layout == "C" and D.dtype in dtypes
 
 
 def _zero_of(Q: Any, of: types.Float) -> Any:
+    """Type and compile a register of Q zeros; None unless Q is a literal."""
     if not isinstance(Q, types.IntegerLiteral):
         return None
     kind = RegisterType(Q.literal_value, of)
@@ -85,14 +87,17 @@ def _zero_of(Q: Any, of: types.Float) -> Any:
 
 
 def _zero(typing: Any, Q: Any) -> Any:
+    """Type and compile `zero`."""
     return _zero_of(Q, types.float64)
 
 
 def _zero_single(typing: Any, Q: Any) -> Any:
+    """Type and compile `zero_single`."""
     return _zero_of(Q, types.float32)
 
 
 def _load(typing: Any, D: Any, i: Any, b: Any, Q: Any) -> Any:
+    """Type and compile `load`, which converts single precision to double."""
     if not (_is_block(D, types.float64, types.float32) and isinstance(Q, types.IntegerLiteral)):
         return None
     kind, single = RegisterType(Q.literal_value), D.dtype == types.float32
@@ -119,6 +124,7 @@ def _load_single(typing: Any, D: Any, i: Any, b: Any, Q: Any) -> Any:
 
 
 def _store(typing: Any, D: Any, i: Any, b: Any, r: Any) -> Any:
+    """Type and compile `store`; None unless register and block have one precision."""
     if not (isinstance(r, RegisterType) and _is_block(D, r.of)):
         return None
 
@@ -130,6 +136,7 @@ def _store(typing: Any, D: Any, i: Any, b: Any, r: Any) -> Any:
 
 
 def _add(typing: Any, r: Any, s: Any) -> Any:
+    """Type and compile `add` of two registers of one type."""
     if not isinstance(r, RegisterType) or r != s:
         return None
 
@@ -140,6 +147,7 @@ def _add(typing: Any, r: Any, s: Any) -> Any:
 
 
 def _add_scaled(typing: Any, r: Any, x: Any, s: Any) -> Any:
+    """Type and compile `add_scaled`, r + x s with a scalar x."""
     if not isinstance(r, RegisterType) or r != s:
         return None
 
@@ -154,6 +162,7 @@ def _add_scaled(typing: Any, r: Any, x: Any, s: Any) -> Any:
 
 
 def _widen(typing: Any, r: Any) -> Any:
+    """Type and compile `widen`, from single to double precision."""
     if not (isinstance(r, RegisterType) and r.of == types.float32):
         return None
     kind = RegisterType(r.Q)
@@ -165,22 +174,27 @@ def _widen(typing: Any, r: Any) -> Any:
 
 
 def _read(D: np.ndarray, i: int, b: int, Q: int) -> np.ndarray:
+    """Read a row as `load` does, for when the compiler is off."""
     return D[i, b].astype(np.float64)
 
 
 def _write(D: np.ndarray, i: int, b: int, r: np.ndarray) -> None:
+    """Write a row as `store` does, for when the compiler is off."""
     D[i, b] = r
 
 
 def _read_single(D: np.ndarray, i: int, b: int, Q: int) -> np.ndarray:
+    """Read a row as `load_single` does, for when the compiler is off."""
     return D[i, b].copy()
 
 
 def _no_singles(Q: int) -> np.ndarray:
+    """Create zeros as `zero_single` does, for when the compiler is off."""
     return np.zeros(Q, np.float32)
 
 
 def _doubles(r: np.ndarray) -> np.ndarray:
+    """Convert values as `widen` does, for when the compiler is off."""
     return r.astype(np.float64)
 
 

@@ -20,6 +20,7 @@ __all__ = ["entry", "put"]
 
 
 def _pointer(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    """Compute the address of x[i], without a test of i."""
     kind = signature.args[0]
     array = context.make_array(kind)(context, builder, args[0])
     i = context.cast(builder, args[1], signature.args[1], types.intp)
@@ -27,10 +28,12 @@ def _pointer(context: Any, builder: Any, signature: Any, args: Any) -> Any:
 
 
 def _is_row(x: Any, i: Any) -> bool:
+    """Return whether the types are those of a one-dimensional array and an integer."""
     return isinstance(x, types.Array) and x.ndim == 1 and isinstance(i, types.Integer)
 
 
 def _entry(typing: Any, x: Any, i: Any) -> Any:
+    """Type and compile `entry`."""
     if not _is_row(x, i):
         return None
 
@@ -41,6 +44,7 @@ def _entry(typing: Any, x: Any, i: Any) -> Any:
 
 
 def _put(typing: Any, x: Any, i: Any, value: Any) -> Any:
+    """Type and compile `put`."""
     if not _is_row(x, i) or not isinstance(value, types.Number | types.Boolean):
         return None
 
@@ -54,12 +58,14 @@ def _put(typing: Any, x: Any, i: Any, value: Any) -> Any:
 
 
 def _read(x: Any, i: int) -> Any:
+    """Read x[i] as `entry` does, for when the compiler is off; refuse negative i."""
     if i < 0:  # compiled code would read memory before the array
         raise IndexError(f"entry {i}")
     return x[i]
 
 
 def _write(x: Any, i: int, value: Any) -> None:
+    """Write x[i] as `put` does, for when the compiler is off; refuse negative i."""
     if i < 0:
         raise IndexError(f"entry {i}")
     x[i] = value

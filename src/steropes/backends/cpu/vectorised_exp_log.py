@@ -79,6 +79,7 @@ def _log1p_unit(typing: Any, t: Any) -> Any:
 
 
 def _exp(x: float) -> float:
+    """Compute e^x as `exp_negative` does, for when the compiler is off."""
     return exp(x) if x > LEAST else 0.0
 
 

@@ -97,6 +97,7 @@ class CudaBackend:
         return (lines.data if valued else self._one), valued, lines.indices
 
     def _pieces(self, lines: DeviceLines) -> Pieces:
+        """Return the pieces into which long lines are cut, computed once."""
         if lines.pieces is None:
             lines.pieces = cut(self.xp, lines.starts, lines.ends, self.piece)
         return lines.pieces
@@ -113,6 +114,7 @@ class CudaBackend:
         return self._add_pieces(pieces, parts)
 
     def _add_pieces(self, pieces: Pieces, parts: Any) -> Any:
+        """Add the parts of each line's pieces, (lines, B)."""
         out = self.xp.zeros((len(pieces.pointers) - 1, parts.shape[1]))
         self._launch(
             kernels.sum_ranges, out.size, parts, pieces.pointers[:-1], pieces.pointers[1:], out
@@ -124,6 +126,7 @@ class CudaBackend:
         return self.gather(self._transposed(lines), R)
 
     def _transposed(self, lines: DeviceLines) -> DeviceLines:
+        """Return the transposed lines, computed once."""
         if lines.transpose is None:
             line, index, entry = self._expanded(lines)
             values = lines.data[entry] if len(lines.data) else lines.data
@@ -214,6 +217,7 @@ class CudaBackend:
         return self._sum_runs(lines, u, pointers[:-1], pointers[1:])
 
     def _sum_runs(self, lines: DeviceLines, u: Any, first: Any, last: Any) -> Any:
+        """Compute Σ u_i x_i over the lines first[s] … last[s] − 1, dense, (runs, width)."""
         data, valued, indices = self._entries(lines)
         out = self.xp.zeros((len(first), lines.width))
         self._launch(

@@ -40,6 +40,7 @@ del SETTINGS["thresholds"]
 
 
 def _print_version(wanted: bool) -> None:
+    """Print the version and exit, if the option is given."""
     if wanted:
         print(f"steropes {__version__}")
         raise typer.Exit()
@@ -142,6 +143,7 @@ def _run(
     disclosure: str | None,
     quiet: bool,
 ) -> None:
+    """Run a comparative study and write its report; remove a new folder that stays empty."""
     from steropes.studies.database.open_database import require_database
     from steropes.studies.report.atomic_files import output_folder
     from steropes.studies.report.study_terminal import Progress, print_study

@@ -75,4 +75,5 @@ def cohort_method_demo() -> tuple[StudyAnalysis, ...]:
 
 
 def _profile(**settings: Any) -> OutcomeModel:
+    """Create an outcome model with CohortMethod's profile intervals and Breslow ties."""
     return OutcomeModel(interval="profile", ties="breslow", **settings)

@@ -15,6 +15,7 @@ UNMATCHED = -1
 
 
 def _refuse_missing(score: NDArray) -> None:
+    """Raise if a score is missing or infinite."""
     if not np.isfinite(score).all():
         row = int(np.argmin(np.isfinite(score)))
         raise DataError(f"matching: the score of row {row} is missing or infinite")

@@ -64,7 +64,7 @@ def judge(
     detectable: float | None,
     fewest: int | Bound,
 ) -> list[Judged]:
-    """All diagnostics of a study.
+    """Judge all diagnostics of a study.
 
     Parameters
     ----------
@@ -128,34 +128,38 @@ def _judged(
 
 
 def _largest(study: ComparativeStudy) -> float | None:
+    """Return the released largest standardised difference after matching."""
     from steropes.studies.disclosure.study import largest_differences
 
     return largest_differences(study)["after"]
 
 
 def _few(study: ComparativeStudy, p: float) -> float:
+    """Round a p value to two digits, unless everything is released."""
     return p if study.rules.open else significant(p, 2)
 
 
 def _shift(study: ComparativeStudy, smd: float) -> float:
-    """How far the target moved, without the digits that would give a prevalence away."""
+    """Round the change of the target by matching so that it does not reveal a prevalence."""
     if study.rules.open:
         return smd
     return to_unit(smd, smd_unit(0.5, 0.5, max(study.pairs, 1), study.rules.least))
 
 
 def _tied(study: ComparativeStudy, share: float) -> float | Bound | None:
+    """Return the released share of the matched with tied scores."""
     n = len(study.matched)
     found = study.rules.fraction(round(share * n), n)
     return found if isinstance(found, Bound) else _known(found)
 
 
 def _known(x: float) -> float | None:
+    """Convert NaN to None."""
     return None if math.isnan(x) else x
 
 
 def equipoise_share(study: ComparativeStudy) -> float | Bound | None:
-    """Share of people in equipoise; none where an arm is small, which that would tell."""
+    """Return the released share in equipoise; None if an arm is small, as it would reveal this."""
     rules, propensity = study.rules, study.propensity
     arms = study.attrition[["target", "comparator"]].iloc[-1]
     if propensity is None or any(rules.small(n) for n in arms):
@@ -165,6 +169,7 @@ def equipoise_share(study: ComparativeStudy) -> float | Bound | None:
 
 
 def _lost(study: ComparativeStudy) -> Any:
+    """Return the released share of the target that has no match; None without matching."""
     n = int(study.attrition["target"].iloc[-1])
     if not n or not study.matching_done:
         return None

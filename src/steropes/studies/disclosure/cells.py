@@ -1,7 +1,7 @@
-"""Small cells: counts of people so low that they could point at a person are not published.
+"""Suppression of small cells, counts so low that they could identify a person.
 
-A count from 1 to ``least`` − 1 becomes "<5"; a count from which such a one would follow by
-subtraction becomes an upper bound that reveals no more. Zeros are published, as is customary.
+A count from 1 to ``least`` − 1 becomes "<5"; a count from which a small one would follow
+by subtraction becomes an upper bound that reveals no more. Zeros are published, as is customary.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ __all__ = [
 ]
 
 LEAST = 5
-# Units to which shares are rounded. Multiples of ``least`` / n instead would tell the size n.
+# Units to which shares are rounded. Multiples of ``least`` / n would reveal the size n.
 SHARE_UNITS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 
 
 @dataclass(frozen=True)
 class Bound:
-    """What is published in place of a number: that it is below (or above) a limit.
+    """A limit below (or above) which a number lies, published in its place.
 
     Attributes
     ----------
@@ -48,27 +48,27 @@ class Bound:
         return f"{'>' if self.above else '<'}{value}"
 
     def percent(self) -> str:
-        """The limit as a percentage."""
+        """Format the limit as a percentage."""
         return f"{'>' if self.above else '<'}{100 * self.limit:.1f}%"
 
 
 def small(n: int, least: int) -> bool:
-    """Whether a count must not be published."""
+    """Return whether a count must not be published."""
     return 0 < n < least
 
 
 def part(n: int, of: int, least: int) -> int | Bound:
-    """A count of some among ``of`` people: neither they nor the others may be few."""
+    """Suppress a count of some among ``of`` people if they or the others are few."""
     if small(n, least):
         return Bound(least)
-    # of few people the bound must not be their number
+    # With few people, the bound must not equal their number.
     return Bound(max(of, least)) if small(of - n, least) else n
 
 
 def chain(counts: Iterable[int], least: int) -> list[int | Bound]:
-    """Counts each of which holds the next: no difference between published ones is small.
+    """Suppress counts of nested groups so that no difference of two published ones is small.
 
-    The last ones, the results, have precedence.
+    The groups are in descending order. The last ones, the results, have precedence.
     """
     published: list[int | Bound] = []
     after: int | None = None
@@ -84,11 +84,11 @@ def chain(counts: Iterable[int], least: int) -> list[int | Bound]:
 
 
 def falling(first: int, counts: Iterable[int], least: int) -> list[int | Bound]:
-    """Round the numbers of people who are still there, so that those who left are in steps.
+    """Round the numbers of people who remain, so that the number who left is in steps.
 
-    Of ``first`` people, who are released elsewhere, ``least`` or a multiple of it are said to have
-    left. The people who left without an event, which are a difference of three counts, then do not
-    follow from released numbers of events.
+    Of ``first`` people, a number released elsewhere, a multiple of ``least`` are published as
+    having left. The number of people who left without an event, a difference of three counts, then
+    does not follow from released numbers of events.
     """
     published: list[int | Bound] = []
     for n in map(int, counts):
@@ -108,15 +108,15 @@ def falling(first: int, counts: Iterable[int], least: int) -> list[int | Bound]:
 def apart(counts: Iterable[int], least: int, known: Iterable[int] = ()) -> list[int | Bound]:
     """Suppress counts of overlapping groups so that no difference of two released ones is small.
 
-    The groups need not be nested: they are, for example, the people who are left by the rules of
-    several analyses, or of several outcomes. Earlier counts have precedence over later ones, and
+    The groups need not be nested: they are, for example, the people who remain after the rules of
+    several analyses or outcomes. Earlier counts have precedence over later ones, and
     ``known`` ones, which are released elsewhere, over all of them.
 
     Returns
     -------
     list of int or Bound
-        A ``Bound`` is at most ``least`` − 1 above a released count and hence says no more than
-        that the difference is small.
+        A ``Bound`` is at most ``least`` − 1 above a released count and hence reveals only that the
+        difference is small.
     """
     released = sorted({int(n) for n in known})
     found: list[int | Bound] = []
@@ -139,7 +139,7 @@ def apart(counts: Iterable[int], least: int, known: Iterable[int] = ()) -> list[
 
 
 def total(parts: Sequence[int | Bound]) -> int | Bound:
-    """The sum of published counts; only a bound where one of them is."""
+    """Add published counts; the sum is a bound if one of them is."""
     most = sum(int(p.limit) - 1 if isinstance(p, Bound) else p for p in parts)
     return Bound(most + 1) if any(isinstance(p, Bound) for p in parts) else most
 
@@ -152,9 +152,8 @@ def share_unit(of: int, least: int) -> float:
 def fraction(n: int, of: int, least: int) -> float | Bound:
     """Round a share of ``of`` people to a unit that is no smaller than ``least`` of them.
 
-    Two shares before and after matching would otherwise give the count of those in between. The
-    unit is one of `SHARE_UNITS`, so that it does not give away ``of``. Missing where these are few
-    themselves.
+    The shares before and after matching would otherwise reveal the count of the unmatched. The unit
+    is one of `SHARE_UNITS`, so that it does not reveal ``of``. NaN if these are few themselves.
     """
     if small(of, least):
         return float("nan")
@@ -172,5 +171,5 @@ def fraction(n: int, of: int, least: int) -> float | Bound:
 
 
 def shown(n: int, least: int) -> str:
-    """A count as text."""
+    """Format a count, or its bound if it is small."""
     return str(Bound(least)) if small(int(n), least) else f"{int(n):,}"

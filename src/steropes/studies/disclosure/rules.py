@@ -66,12 +66,12 @@ class DisclosureRules:
         return self.name == "opensafely"
 
     def stricter(self, other: DisclosureRules) -> DisclosureRules:
-        """The stricter of both rule sets, with the larger smallest count."""
+        """Combine two rule sets: the stricter rules with the larger smallest count."""
         name = max(self.name, other.name, key=STRICTNESS.index)
         return DisclosureRules(name, max(self.least, other.least, FLOORS[name]))
 
     def sentence(self) -> str:
-        """The rules in a sentence, for pages and terminals."""
+        """Describe the rules in one or two sentences, for pages and terminals."""
         if self.open:
             return (
                 "Disclosure control: none. Nothing is suppressed, as the owner of the data asked; "
@@ -90,44 +90,44 @@ class DisclosureRules:
         )
 
     def record(self) -> dict[str, Any]:
-        """The rules as plain values, for JSON."""
+        """Return the rules as plain values, for JSON."""
         return {"rules": self.name, "min_cell": self.least, "description": self.sentence()}
 
     # -- counts ----------------------------------------------------------------------------------
 
     def rounded(self, n: int) -> int:
-        """A count that is not small, as it is released."""
+        """Round a count that is not small as the rules require."""
         n = int(n)
         if not self.rounds or n == 0:
             return n
         return -(-n // OPENSAFELY_ROUNDING) * OPENSAFELY_ROUNDING - OPENSAFELY_ROUNDING // 2
 
     def count(self, n: int) -> int | Bound:
-        """A count by itself."""
+        """Release a single count: a bound if it is small, otherwise as `rounded`."""
         return Bound(self.least) if cells.small(int(n), self.least) else self.rounded(n)
 
     def small(self, n: int) -> bool:
-        """Whether a count is suppressed."""
+        """Return whether a count is suppressed."""
         return cells.small(int(n), self.least)
 
     def part(self, n: int, of: int) -> int | Bound:
-        """A count of some among ``of`` people, which is told too."""
+        """Release a count of some among ``of`` people, if ``of`` is released too."""
         return self.count(n) if self.rounds else cells.part(int(n), int(of), self.least)
 
     def chain(self, counts: Iterable[int]) -> list[int | Bound]:
-        """Counts each of which holds the next; the last ones have precedence."""
+        """Release counts of nested groups, largest first; the last ones have precedence."""
         counts = list(counts)
         return [self.count(n) for n in counts] if self.rounds else cells.chain(counts, self.least)
 
     def apart(self, counts: Iterable[int], known: Iterable[int] = ()) -> list[int | Bound]:
-        """Counts of people who may overlap in any way; the first ones have precedence."""
+        """Release counts of groups that may overlap; the first ones have precedence."""
         counts = list(counts)
         if self.rounds:
             return [self.count(n) for n in counts]
         return cells.apart(counts, self.least, known)
 
     def falling(self, first: int, counts: Iterable[int]) -> list[int | Bound]:
-        """Numbers of people who are still there, of a first one that is released elsewhere."""
+        """Release the numbers who remain of ``first`` people, who are released elsewhere."""
         counts = list(counts)
         if self.rounds:
             return [self.count(n) for n in counts]
@@ -136,7 +136,7 @@ class DisclosureRules:
     def stepped(self, x: float, of: int) -> float:
         """Round a number made of shares to steps that hide ``least`` of so many people.
 
-        It is missing where these are few.
+        Returns NaN if these are few.
         """
         if self.open:
             return x
@@ -144,7 +144,7 @@ class DisclosureRules:
         return to_unit(x, unit) if of > self.least else math.nan
 
     def fraction(self, n: int, of: int) -> float | Bound:
-        """A share of ``of`` people."""
+        """Release a share of ``of`` people, rounded or bounded."""
         found = cells.fraction(int(n), int(of), self.least)
         if not self.rounds or isinstance(found, Bound) or found != found or n == 0:
             return found

@@ -137,29 +137,27 @@ class Published:
 
     @property
     def failed(self) -> list[Judged]:
-        """Diagnostics whose failure hides an estimate, that fail."""
+        """Failed diagnostics that hide the estimate."""
         return [v for v in self.verdicts if v.hides and v.verdict == "FAIL"]
 
     def judged(self, key: str) -> Judged:
-        """The diagnostic of a key."""
+        """Return the diagnostic with a key."""
         return next(v for v in self.verdicts if v.key == key)
 
     def main_line(self) -> dict[str, Any]:
-        """The hazard ratio that comes first: within pairs, or among the matched."""
+        """Return the main hazard ratio; see `main_line`."""
         return main_line(self.hazard_ratios)
 
     def count(self, analysis: str, arm: str, what: str) -> Any:
-        """A cell of ``rates``."""
+        """Return a cell of ``rates``."""
         return line_of(self.rates, analysis, arm)[what]
 
 
 def publish(study: ComparativeStudy) -> Published:
     """Release a study by its rules, without its estimate where a diagnostic fails.
 
-    A crude estimate is not shown where no adjusted one stands beside it.
-
-    ``settings.unblind`` keeps an estimate that fails a diagnostic, and none that would give a count
-    away.
+    A crude estimate is shown only with an adjusted one. ``settings.unblind`` keeps estimates that
+    fail a diagnostic, but none that would reveal a count.
     """
     everything = _released(study)
     shown = everything if study.visible else redacted_study(everything)
@@ -167,18 +165,19 @@ def publish(study: ComparativeStudy) -> Published:
 
 
 def line_of(rates: list[dict[str, Any]], analysis: str, arm: str) -> dict[str, Any]:
-    """The line of an analysis and an arm."""
+    """Return the line of an analysis and an arm."""
     return next(line for line in rates if (line["analysis"], line["arm"]) == (analysis, arm))
 
 
 def main_line(hazard_ratios: list[dict[str, Any]]) -> dict[str, Any]:
-    """The hazard ratio within pairs, or among the matched where that is missing."""
+    """Return the hazard ratio within pairs, or among the matched if that is missing."""
     lines = {line["analysis"]: line for line in hazard_ratios}
     line = lines["matched, stratified"]
     return lines["matched"] if line["note"] else line
 
 
 def _released(study: ComparativeStudy) -> Published:
+    """Compute all released numbers of a study by its rules."""
     rules = study.rules
     done = [study.pairs] if study.matching_done else []
     left = {arm: rules.chain([*study.attrition[arm], *done]) for arm in ARMS}
@@ -234,11 +233,12 @@ def _released(study: ComparativeStudy) -> Published:
 
 
 def _few_digits(study: ComparativeStudy, x: float, digits: int = 3) -> float:
+    """Round to some significant digits, unless everything is released."""
     return x if study.rules.open else significant(x, digits)
 
 
 def _draws(study: ComparativeStudy) -> tuple[float, ...]:
-    """Hazard ratios of other draws; within pairs they are ratios of counts not released."""
+    """Round the hazard ratios of other draws, since within pairs they are ratios of counts."""
     assert study.ties is not None
     if study.rules.open:
         return tuple(study.ties.hazard_ratios)
@@ -252,7 +252,7 @@ def _draws(study: ComparativeStudy) -> tuple[float, ...]:
 
 
 def _distinct(study: ComparativeStudy) -> int:
-    """Distinct scores, roughly where they are nearly as many as the people."""
+    """Return the number of distinct scores, rounded if it exceeds half the number of people."""
     assert study.ties is not None
     found = study.ties.distinct
     if study.rules.open or 2 * found <= len(study.people):
@@ -261,6 +261,7 @@ def _distinct(study: ComparativeStudy) -> int:
 
 
 def _total(study: ComparativeStudy, parts: list[int | Bound], exact: int) -> int | Bound:
+    """Return a released total, exact or rounded, or bounded if one of its parts is."""
     from steropes.studies.disclosure.cells import total
 
     if study.rules.rounds and not any(isinstance(p, Bound) for p in parts):
@@ -280,6 +281,7 @@ def _curves(study: ComparativeStudy, rates: list[dict[str, Any]]) -> dict[str, K
 
 
 def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows of a table as dicts."""
     return [{str(k): v for k, v in line.items()} for line in table.to_dict("records")]
 
 
@@ -303,6 +305,7 @@ def _follow_up(study: ComparativeStudy) -> list[dict[str, Any]]:
 
 
 def _attrition(study: ComparativeStudy, left: Mapping[str, list]) -> list[dict[str, Any]]:
+    """Return the released numbers of people who remain after each rule, and who were dropped."""
     rules = study.rules
     named = [*study.attrition["rule"], *(["in a matched pair"] if study.matching_done else [])]
     exact = {arm: [*study.attrition[arm], study.pairs] for arm in ARMS}
@@ -326,6 +329,7 @@ def _attrition(study: ComparativeStudy, left: Mapping[str, list]) -> list[dict[s
 
 
 def _rates(study: ComparativeStudy, everybody: Mapping[str, int | Bound]) -> list[dict[str, Any]]:
+    """Return the released people, person-years, events and rates of each analysis and arm."""
     rules = study.rules
     events = {arm: _events(study, arm) for arm in ARMS}
     lines = []
@@ -354,7 +358,7 @@ def _rates(study: ComparativeStudy, everybody: Mapping[str, int | Bound]) -> lis
 
 
 def _events(study: ComparativeStudy, arm: str) -> dict[str, int | Bound]:
-    """Events before and after matching: neither, nor their difference, may be of few people."""
+    """Release events before and after matching; neither they nor their difference may be small."""
     rules, least = study.rules, study.rules.least
     (n, e), (m, f) = (
         (int(study.rates.loc[(when, arm), "people"]), int(study.rates.loc[(when, arm), "events"]))
@@ -370,6 +374,7 @@ def _events(study: ComparativeStudy, arm: str) -> dict[str, int | Bound]:
 
 
 def _hazard_ratios(study: ComparativeStudy, rates: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the released hazard ratios, with their people and events."""
     lines = []
     for analysis, exact in study.hazard_ratios.iterrows():
         among = "all" if analysis == "crude" else "matched"
@@ -459,6 +464,7 @@ def _adjustments(study: ComparativeStudy, rates: list[dict[str, Any]]) -> list[d
 
 
 def _balance(study: ComparativeStudy) -> list[dict[str, Any]]:
+    """Return the released shares and standardised differences of covariates."""
     if study.balance is None:
         return []
     rules = study.rules
@@ -480,7 +486,7 @@ def _balance(study: ComparativeStudy) -> list[dict[str, Any]]:
 
 
 def _difference(study: ComparativeStudy, line: pd.Series, when: str) -> float:
-    """A standardised difference without the digits that would give a prevalence away."""
+    """Round a standardised difference so that it does not reveal a prevalence."""
     smd, rules = float(line[f"smd_{when}"]), study.rules
     if rules.open or not math.isfinite(smd):
         return smd
@@ -490,11 +496,12 @@ def _difference(study: ComparativeStudy, line: pd.Series, when: str) -> float:
 
 
 def _known(x: float) -> float | None:
+    """Convert NaN to None."""
     return None if math.isnan(x) else x
 
 
 def largest_differences(study: ComparativeStudy) -> dict[str, float | None]:
-    """The largest standardised differences as they are released, by when."""
+    """Return the released largest standardised differences before and after matching."""
     found: dict[str, float | None] = {"before": None, "after": None}
     if study.balance is None:
         return found
@@ -507,7 +514,7 @@ def largest_differences(study: ComparativeStudy) -> dict[str, float | None]:
 
 
 def _scores(study: ComparativeStudy) -> dict[str, Any]:
-    """The propensity model: full digits of its numbers would give the size of an arm away."""
+    """Round the numbers of the propensity model, whose digits would reveal the size of an arm."""
     fit = study.propensity
     if fit is None:
         return {}
@@ -530,7 +537,7 @@ def _scores(study: ComparativeStudy) -> dict[str, Any]:
 
 
 def _coefficients(study: ComparativeStudy) -> list[dict[str, Any]]:
-    """Coefficients in steps that hide ``least`` people; the intercept first.
+    """Round coefficients to steps that hide ``least`` people; the intercept is first.
 
     The intercept of a model without other coefficients is the log ratio of the sizes of the arms,
     and a coefficient is nearly a log odds ratio of four counts.
@@ -557,7 +564,7 @@ def _coefficients(study: ComparativeStudy) -> list[dict[str, Any]]:
 
 
 def _searched(study: ComparativeStudy) -> list[dict[str, Any]]:
-    """The prior's variances that were tried, with scores relative to the best one."""
+    """Return the variances that were tried, with scores relative to the best one."""
     assert study.propensity is not None
     table = pd.DataFrame(study.propensity.model.cv_results_)
     if study.rules.open:
@@ -575,7 +582,7 @@ def _searched(study: ComparativeStudy) -> list[dict[str, Any]]:
 
 
 def _preference(study: ComparativeStudy, points: int = 101) -> dict[str, Any]:
-    """Smoothed densities of the preference score, in each arm, before and after matching."""
+    """Smooth the density of the preference score in each arm, before and after matching."""
     curves: dict[str, Any] = {"score": np.linspace(0, 1, points).round(6)}
     least = study.rules.least
     for when, people in (("before", study.people), ("after", study.matched)):
@@ -589,5 +596,5 @@ def _preference(study: ComparativeStudy, points: int = 101) -> dict[str, Any]:
 
 
 def published_at_risk(people: int, counts: Any, rules: DisclosureRules) -> list[int | Bound]:
-    """Numbers at risk at successive times, of so many people, who are released with the rates."""
+    """Release the numbers at risk at successive times; the rates contain the number of people."""
     return rules.falling(people, [round(float(n)) for n in counts])

@@ -155,6 +155,7 @@ def _mark(
 
 
 def _legend(c: Canvas, axes: Axes, second: str) -> None:
+    """Draw the legend for the two estimates of a line."""
     y = axes.bottom + 58
     x = 10.0 if c.narrow else axes.left
     c.dot(x, y - 4, "target")

@@ -43,6 +43,7 @@ def csv_text(table: pd.DataFrame) -> str:
 
 
 def _safe_cell(value: Any) -> Any:
+    """Make text safe for a spreadsheet; a quote precedes text that it would take for a formula."""
     if not isinstance(value, str):
         return value
     value = plain_text(value)

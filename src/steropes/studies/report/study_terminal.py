@@ -72,6 +72,7 @@ class Progress:
             self._done()
 
     def _done(self) -> None:
+        """Print the current step and its duration, and end it."""
         if self._step is not None:
             step, began = self._step
             seconds = time.perf_counter() - began
@@ -119,6 +120,7 @@ def print_study(study: ComparativeStudy, paths: list[Path]) -> None:
 
 
 def _attrition(public: Published, target: str, comparator: str) -> Table:
+    """Create the table of people who remain after each rule."""
     table = simple_table("People left by each rule", ("Rule", target, comparator))
     for line in public.attrition:
         table.add_row(title_case(line["rule"]), count(line["target"]), count(line["comparator"]))
@@ -126,6 +128,7 @@ def _attrition(public: Published, target: str, comparator: str) -> Table:
 
 
 def _rates(public: Published, target: str, comparator: str) -> Table:
+    """Create the table of people, events and rates by arm."""
     table = simple_table("Outcome", ("Arm", "People", "Person-years", "Events", "Per 1,000 years"))
     arms = {"target": target, "comparator": comparator}
     for line in public.rates:
@@ -140,6 +143,7 @@ def _rates(public: Published, target: str, comparator: str) -> Table:
 
 
 def _hazards(public: Published) -> Table:
+    """Create the table of hazard ratios."""
     table = simple_table("Hazard ratio", ("Among", "Events", "Hazard ratio", "95% interval", "p"))
     for line in public.hazard_ratios:
         missing = bool(line["note"])
@@ -155,5 +159,6 @@ def _hazards(public: Published) -> Table:
 
 
 def _missing(note: str) -> str:
+    """Return why an estimate is missing, in two words."""
     known = {NOT_SHOWN: "not shown", WITHHELD: "not released"}
     return known.get(note, "no estimate")
