@@ -91,7 +91,7 @@ class PublicKeys:
         return " ".join(text[i : i + 4] for i in range(0, 64, 4))
 
     def to_dict(self) -> dict[str, str]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return {"signing": _text(self.signing), "agreement": _text(self.agreement)}
 
     @classmethod

@@ -345,7 +345,7 @@ def _sparse_factor(
 
 
 def _factor_of(name: str, x: np.ndarray, counted: np.ndarray, most: int) -> Iterator[Factor]:
-    """The factor of a column, if it is one."""
+    """Yield a factor of the values if they are few, or of the rows without a dominant value."""
     found, size = np.unique(x[counted], return_counts=True)
     if len(found) <= most:
         yield _levels_of(name, x, counted)
@@ -355,7 +355,7 @@ def _factor_of(name: str, x: np.ndarray, counted: np.ndarray, most: int) -> Iter
 
 
 def _levels_of(name: str, x: np.ndarray, counted: np.ndarray) -> Factor:
-    """A factor of all values."""
+    """Create the factor of all values of a column, with the most common one implicit."""
     found, size = np.unique(x[counted], return_counts=True)
     common = found[int(size.argmax())] if len(found) else np.nan
     rows = tuple(np.flatnonzero(counted & (x == v)) for v in found if v != common)

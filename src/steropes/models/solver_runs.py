@@ -19,7 +19,7 @@ __all__ = ["fit_by_coordinate_descent", "fit_by_newton"]
 
 
 def fit_by_coordinate_descent(problem: Problem, tol: float, max_iter: int) -> tuple[Fit, FitTrace]:
-    """Cyclic coordinate descent: see `steropes.solve.cyclic_descent`.
+    """Fit by cyclic coordinate descent; see `steropes.solve.cyclic_descent`.
 
     Raises
     ------

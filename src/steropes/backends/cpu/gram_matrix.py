@@ -72,7 +72,7 @@ def _fill_tiles(starts, ends, indices, data, dense, root, a0, a1, Z):
 
 @njit(**OPTIONS)
 def _by_column(starts, ends, indices, data, root, a0, a1, k, begin, row, value):
-    """The rare entries of a block of rows by column: begin (k + 1,), row and √v x of each."""
+    """Sort the rare entries of a block of rows by column: begin (k + 1,), row and √v x."""
     begin[:] = 0
     for a in range(a0, a1):
         for e in range(starts[a], ends[a]):

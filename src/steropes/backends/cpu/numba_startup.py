@@ -96,7 +96,7 @@ class _Quiet(event.Listener):
             self._before.append(_stop())
 
     def on_end(self, compiling: event.Event) -> None:
-        """And go on as before."""
+        """Enable collections again if they were enabled before."""
         if _ours(compiling) and self._before.pop():
             _go_on()
 

@@ -56,7 +56,7 @@ class CudaBackend:
 
     @staticmethod
     def lanes(B: int) -> int:
-        """Width that B replicates are padded to: threads come without padding."""
+        """Return the width to which B replicates are padded: none, as threads need no padding."""
         return B
 
     def asarray(self, x: Any, dtype: Any = None) -> Any:
@@ -88,7 +88,7 @@ class CudaBackend:
         )
 
     def _keep(self, x: np.ndarray) -> Any:
-        """The device's copy of an array of X, which never changes."""
+        """Return the device's copy of an array of X, which never changes."""
         return _remember(self._sent, x, self.asarray)
 
     def _entries(self, lines: DeviceLines) -> tuple[Any, int, Any]:
@@ -134,7 +134,7 @@ class CudaBackend:
         return lines.transpose
 
     def _expanded(self, lines: DeviceLines) -> tuple[Any, Any, Any]:
-        """The line, index and place of every entry, in the order of the lines."""
+        """Compute the line, index and place of every entry, in the order of the lines."""
         xp, pieces = self.xp, self._pieces(lines)
         size = pieces.ends - pieces.starts
         place = xp.cumsum(size) - size
@@ -146,7 +146,7 @@ class CudaBackend:
         return line, index, entry
 
     def _sorted(self, line: Any, index: Any, values: Any, n: int, width: int) -> DeviceLines:
-        """Lines from entries in any order, each line's indices increasing."""
+        """Build lines with increasing indices from entries in any order."""
         xp = self.xp
         # No two are equal. Line × width needs 64 bits, though the numbers of the lines may have 32.
         by = xp.argsort(line.astype(np.int64) * width + index)
@@ -229,7 +229,7 @@ class CudaBackend:
     # -- scans and elementwise work ----------------------------------------------------------
 
     def _segments(self, pointers: Any) -> Pieces:
-        """The segments between pointers, cut; kept as long as the array of pointers lives."""
+        """Cut the segments between pointers; cached as long as the array of pointers lives."""
 
         def make(pointers: Any) -> Pieces:
             on_device = self.asarray(pointers)
@@ -238,7 +238,7 @@ class CudaBackend:
         return _remember(self._cuts, pointers, make)
 
     def scan(self, x: Any, pointers: Any, reverse: bool = False) -> Any:
-        """Inclusive running sums of x (n, B) within the segments, from the end if ``reverse``."""
+        """Compute inclusive running sums of x (n, B) by segment, from the end if ``reverse``."""
         xp, pieces = self.xp, self._segments(pointers)
         sums = xp.zeros((len(pieces), x.shape[1]))
         self._launch(kernels.sum_ranges, sums.size, x, pieces.starts, pieces.ends, sums)
@@ -255,21 +255,21 @@ class CudaBackend:
         return out
 
     def segment_sum(self, x: Any, pointers: Any) -> Any:
-        """Sums of x (n, B) over the segments; an empty segment gives zero."""
+        """Sum x (n, B) over the segments; an empty segment gives zero."""
         pieces = self._segments(pointers)
         parts = self.xp.zeros((len(pieces), x.shape[1]))
         self._launch(kernels.sum_ranges, parts.size, x, pieces.starts, pieces.ends, parts)
         return self._add_pieces(pieces, parts)
 
     def range_sum(self, x: Any, starts: Any, ends: Any) -> Any:
-        """Sums of x (n, B) over the rows starts[s] … ends[s]; ranges may leave gaps or overlap."""
+        """Sum x (n, B) over rows starts[s] … ends[s] − 1; ranges may leave gaps or overlap."""
         out = self.xp.zeros((len(starts), x.shape[1]))
         starts, ends = self.asarray(starts), self.asarray(ends)
         self._launch(kernels.sum_ranges, out.size, x, starts, ends, out)
         return out
 
     def segment_max(self, x: Any, pointers: Any) -> Any:
-        """Largest entries of x (n, B) over the segments; −∞ for an empty one."""
+        """Find the largest entries of x (n, B) over the segments; −∞ for an empty one."""
         pieces = self._segments(pointers)
         parts = self.xp.full((len(pieces), x.shape[1]), -np.inf)
         self._launch(kernels.max_ranges, parts.size, x, pieces.starts, pieces.ends, parts)
@@ -279,14 +279,14 @@ class CudaBackend:
         return out
 
     def risk_sweeps(self, *_: Any) -> None:
-        """None: Cox's likelihood is made of scans here."""
+        """Return None, because Cox's likelihood uses scans on this backend."""
 
     def column_sum(self, x: Any) -> Any:
-        """Sums over rows of x (n, B): (B,)."""
+        """Sum x (n, B) over rows, (B,)."""
         return None if x is None else x.sum(axis=0)
 
     def column_max(self, x: Any) -> Any:
-        """Largest entries over rows of x (n, B): (B,)."""
+        """Find the largest entries over rows of x (n, B), (B,)."""
         return x.max(axis=0)
 
     def map_rows(self, function: Callable, *arrays: Any) -> list:
@@ -323,7 +323,7 @@ class CudaBackend:
         return lse, r * xp.where(used, scale / total, 0.0)[line]
 
     def _lines_of(self, pointers: Any) -> Any:
-        """The segment that each row is in."""
+        """Find the segment of each row."""
         on_device = self.asarray(pointers)
         rows = self.xp.arange(int(on_device[-1]))
         return self.xp.searchsorted(on_device, rows, side="right") - 1

@@ -14,7 +14,7 @@ REMEDY = "With an NVIDIA GPU: pip install 'steropes[gpu]'; without one: device='
 
 
 def simulated() -> bool:
-    """Whether Numba's CUDA simulator is on."""
+    """Return whether Numba's CUDA simulator is on."""
     switch = os.environ.get("NUMBA_ENABLE_CUDASIM", "") not in ("", "0")
     return bool(vars(config).get("ENABLE_CUDASIM", switch))
 
@@ -45,12 +45,12 @@ def why_not() -> str:
 
 
 def available() -> bool:
-    """Whether device="cuda" can be used here."""
+    """Return whether device="cuda" is available."""
     return not why_not()
 
 
 def array_module() -> Any:
-    """CuPy, or NumPy for the simulator."""
+    """Return CuPy, or NumPy for the simulator."""
     if simulated():
         return np
     import cupy

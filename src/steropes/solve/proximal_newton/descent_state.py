@@ -57,9 +57,9 @@ class DescentState:
         self.damping.failed(lanes)
 
     def may_differ(self, k: int, violation: np.ndarray, todo: np.ndarray) -> bool:
-        """Whether slow replicates may have Hessians of their own, of k columns.
+        """Return whether slow replicates may have Hessians of their own, of k columns.
 
-        Ten of these, of thousands of columns, cost more than the steps that they save, unless
+        For thousands of columns, ten such Hessians cost more than the steps that they save, unless
         another shared Hessian does not help either.
         """
         few = k <= self.policy.hessian.max_early_own_columns

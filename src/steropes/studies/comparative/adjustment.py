@@ -48,7 +48,7 @@ class Adjusted:
     estimand: Estimand
 
     def balancing(self, treated: NDArray) -> NDArray | None:
-        """Weights under which the arms should be alike; None if nothing adjusts them."""
+        """Return weights under which the arms should be alike; None if nothing adjusts them."""
         if self.weights is not None or self.sets is None:
             return self.weights
         return matched_weights(self.sets, treated)
@@ -129,7 +129,7 @@ def adjust(
 
 
 def _labels(features: Features | None, entries: NDArray, exact: tuple[int, ...]) -> NDArray | None:
-    """One number for each combination of the covariates that must agree."""
+    """Number the combinations of the covariates that must agree; None if there are none."""
     if not exact or features is None:
         return None
     values = np.column_stack([features.column(c)[entries] for c in exact])

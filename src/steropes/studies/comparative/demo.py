@@ -143,7 +143,7 @@ def demo_controls(min_cell: int | None = None) -> Any:
 
 
 def _both_models(competing: int) -> tuple[Any, ...]:
-    """Ways to adjust, each with Cox's model and with Fine and Gray's (ids 1 and on, 101 and on)."""
+    """Create analyses with Cox's model (ids from 1) and Fine and Gray's (ids from 101)."""
     from steropes.studies.cohorts.comparison import ComparisonRules
     from steropes.studies.cohorts.study_population import TimeAtRisk
     from steropes.studies.comparative.propensity_scores import PropensityRules

@@ -347,7 +347,7 @@ def adjusted_people(
 def balance_of(
     features: Features, people: pd.DataFrame, adjusted: Adjusted, thresholds: DiagnosticThresholds
 ) -> Balance | None:
-    """Balance among the people of a population before and after it was adjusted."""
+    """Compute the covariate balance of a population before and after its adjustment."""
     treated = people["treated"].to_numpy()
     weights = adjusted.balancing(treated[adjusted.kept])
     if weights is None:
@@ -366,7 +366,7 @@ def balance_of(
 
 
 def _curve_weights(compared: pd.DataFrame, adjusted: Adjusted) -> NDArray | None:
-    """Weights of curves and differences: the analysis's own, or those of its matched sets."""
+    """Return the weights of curves and differences: the analysis's or those of matched sets."""
     if adjusted.weights is not None or adjusted.sets is None or not len(compared):
         return adjusted.weights
     treated = compared["treated"].to_numpy()
@@ -377,7 +377,7 @@ def _curve_weights(compared: pd.DataFrame, adjusted: Adjusted) -> NDArray | None
 def _annotated(
     compared: pd.DataFrame, people: pd.DataFrame, adjusted: Adjusted, shared: Shared
 ) -> pd.DataFrame:
-    """The people with what adjustment made of them."""
+    """Add scores, matched sets and weights to the table of people."""
     if shared.scores is not None:
         rows = shared.population.people["row"].to_numpy()
         place = np.searchsorted(rows, compared["row"].to_numpy())

@@ -86,10 +86,11 @@ def match_pairs(score: ArrayLike, treated: ArrayLike, width: float) -> NDArray:
 
 
 def _match_equal_scores(score: NDArray, arm: NDArray) -> NDArray:
-    """Pairs (treated, comparator) at distance 0, the k-th of one arm with the k-th of the other.
+    """Match equal scores, the k-th person of one arm with the k-th of the other.
 
-    The input is sorted by score, arm, row. Scores made of 0/1 covariates have many ties; settling
-    them here, all at once, leaves each distinct score with people of one arm only.
+    The input is sorted by score, arm and row; the pairs are (treated, comparator) positions. Scores
+    made of 0/1 covariates have many ties. After these pairs are removed, each distinct score has
+    people of one arm only.
     """
     opens = _changes(score, arm)
     rank = np.arange(len(score)) - np.flatnonzero(opens)[np.cumsum(opens) - 1]
@@ -102,7 +103,7 @@ def _match_equal_scores(score: NDArray, arm: NDArray) -> NDArray:
 
 
 def _changes(*keys: NDArray) -> NDArray:
-    """Where a row differs from the one before it in any of the keys; the first row does."""
+    """Mark rows that differ from the one before in any of the keys, and the first row."""
     changed = np.zeros(len(keys[0]), dtype=bool)
     changed[:1] = True
     for key in keys:
@@ -111,7 +112,7 @@ def _changes(*keys: NDArray) -> NDArray:
 
 
 def _match_neighbours(score: NDArray, arm: NDArray, row: NDArray, width: float) -> NDArray:
-    """Pairs (treated, comparator) of positions; each distinct score holds one arm only."""
+    """Match neighbours; each distinct score has one arm only. Returns (treated, comparator)."""
     if len(score) == 0:
         return np.zeros((0, 2), dtype=np.int64)
     first = np.flatnonzero(_changes(score))

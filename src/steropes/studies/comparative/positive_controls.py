@@ -165,7 +165,7 @@ def _of_control(
     settings: StudyAnalysis,
     rule: Synthesis,
 ) -> list[tuple[dict[str, Any], CohortTable]]:
-    """The positive controls of one negative control, with their cohorts."""
+    """Create the positive controls of one negative control, with their cohorts."""
     comparison = bench.comparison(question, settings)
     population = study_population(comparison, bench.cohorts, control, settings.at_risk)
     people = pd.DataFrame(population.people)
@@ -223,7 +223,7 @@ def _cohort(
 
 
 def _together(cohorts: CohortTable, parts: list[CohortTable]) -> CohortTable:
-    """All cohorts in one table; positive controls must not share an id."""
+    """Combine all cohorts in one table; positive controls must not share an id."""
     if not parts:
         return cohorts
     every = [cohorts, *parts]

@@ -1,4 +1,4 @@
-"""Fits that stopped before their optimum: caught where a study fits, told by its diagnostics."""
+"""Convergence of a study's fits, as a diagnostic instead of a warning."""
 
 from __future__ import annotations
 

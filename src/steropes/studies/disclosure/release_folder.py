@@ -83,7 +83,7 @@ def write_release(
 
 
 def released_rules(path: Path) -> str | None:
-    """The rules under which a file was released, by the manifest beside it; None if not known."""
+    """Find the rules of a released file in the manifest of its folder; None if not known."""
     found = _earlier(path.parent)
     try:
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
@@ -99,7 +99,7 @@ def released_rules(path: Path) -> str | None:
 
 @dataclass(frozen=True)
 class _Release:
-    """What a manifest lists."""
+    """The contents of a manifest."""
 
     rules: dict[str, Any] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
@@ -107,7 +107,7 @@ class _Release:
     earlier: list[str] = field(default_factory=list)
 
     def before(self, files: Mapping[str, str], rules: DisclosureRules) -> list[str]:
-        """The checksums of the manifests of other releases before one of these files."""
+        """List the checksums of manifests of earlier releases that differ from this one."""
         same = all(files.get(name) == digest for name, digest in self.files.items())
         if not self.files or (same and self.rules == rules.record()):
             return self.earlier
@@ -115,7 +115,7 @@ class _Release:
 
 
 def _earlier(folder: Path) -> _Release:
-    """The release that is in a folder; nothing where there is none that can be read."""
+    """Read the release in a folder; an empty one if there is none that can be read."""
     try:
         content = (folder / MANIFEST).read_bytes()
         values = json.loads(content)

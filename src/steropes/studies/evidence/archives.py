@@ -119,7 +119,7 @@ def combine_archives(paths: Sequence[str | Path], *, unblind: bool = False) -> p
 
 
 def _rules_of(paths: list[Path], read: list[Tables]) -> str:
-    """The rules of disclosure control under which each database's archive was released."""
+    """List the rules of disclosure control under which each database's archive was released."""
     found = []
     for path, tables in zip(paths, read, strict=True):
         rules = released_rules(path) or "not known"

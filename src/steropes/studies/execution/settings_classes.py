@@ -65,26 +65,12 @@ class Settings:
 
         Parameters
         ----------
-        values : dict
-            The table of the settings.
-        source : Source
-            The file, for the lines in error messages.
-        place : tuple of str and int
-            The place of the table in the file.
-
-        Returns
-        -------
-        Settings
-            An object of the class.
-
-        Parameters
-        ----------
         values : mapping or value
             Values of the fields, or the value of the first field.
         source : Source
-            The file, for messages.
-        place : tuple
-            Place of the values in the file, for messages.
+            The file, for the lines in error messages.
+        place : tuple of str and int
+            Place of the values in the file, for error messages.
 
         Returns
         -------

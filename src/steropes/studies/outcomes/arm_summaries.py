@@ -77,7 +77,7 @@ def incidence_rates(people: pd.DataFrame) -> pd.DataFrame:
 
 
 def arm_curves(people: pd.DataFrame) -> dict[str, ArmCurve]:
-    """Kaplan–Meier curves of the ``target`` and the ``comparator`` arm, of each that has people."""
+    """Compute the Kaplan–Meier curves of the arms that have people, by name."""
     curves = {}
     for value, name in ARMS:
         arm = people[people["treated"] == value]
