@@ -147,13 +147,13 @@ def _matching(study: ComparativeStudy, public: Published) -> list[Check]:
     if arms[small] == arms[large]:  # Both arms have the same share.
         text = (
             f"Matching: {count(public.pairs)} pairs hold {kept[small]} of either arm (both have as "
-            f"many people); {gone} of either went."
+            f"many people); {gone} of either were left out."
         )
     else:
         text = (
             f"Matching: {count(public.pairs)} pairs hold {kept[small]} of the smaller arm "
             f"({names[small]}) and {kept[large]} of the larger ({names[large]}); "
-            f"{gone} of the larger arm went."
+            f"{gone} of the larger arm were left out."
         )
     close = 100 * study.pairs // arms[small] >= 95
     about = (
