@@ -16,6 +16,7 @@ from scipy.special import ndtri
 from steropes.errors import DataError
 
 from .group_labels import check_groups, count_people
+from .input_types import LabelsLike, VectorLike
 from .kaplan_meier import product_limit
 from .row_labels import refuse_other_order
 from .survival_outcome import check_survival
@@ -23,7 +24,7 @@ from .vector_checks import check_level, check_vector, check_weights
 
 __all__ = ["AalenJohansen", "aalen_johansen"]
 
-Floats = NDArray[Any]
+Floats = np.ndarray
 
 
 @dataclass(frozen=True, repr=False)
@@ -62,7 +63,7 @@ class AalenJohansen:
     """
 
     times: Floats
-    causes: NDArray[Any]
+    causes: np.ndarray
     incidence: Floats
     survival: Floats
     at_risk: Floats
@@ -195,11 +196,15 @@ class AalenJohansen:
 
 
 @overload
-def aalen_johansen(y: Any, groups: None = None, sample_weight: Any = None) -> AalenJohansen: ...
-@overload
-def aalen_johansen(y: Any, groups: Any, sample_weight: Any = None) -> dict[Any, AalenJohansen]: ...
 def aalen_johansen(
-    y: Any, groups: Any = None, sample_weight: Any = None
+    y: ArrayLike, groups: None = None, sample_weight: VectorLike | None = None
+) -> AalenJohansen: ...
+@overload
+def aalen_johansen(
+    y: ArrayLike, groups: LabelsLike, sample_weight: VectorLike | None = None
+) -> dict[Any, AalenJohansen]: ...
+def aalen_johansen(
+    y: ArrayLike, groups: LabelsLike | None = None, sample_weight: VectorLike | None = None
 ) -> AalenJohansen | dict[Any, AalenJohansen]:
     """Estimate the cumulative incidence of each competing event, overall or in every group.
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Real
-from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -46,9 +45,11 @@ def in_row(index: tuple[int, ...]) -> str:
     return f"row {index[0]}" if index else "the value"
 
 
-def unmasked(x: np.ndarray, what: str, place: Callable[[tuple[int, ...]], str] = in_row) -> Any:
+def unmasked(
+    x: np.ndarray, what: str, place: Callable[[tuple[int, ...]], str] = in_row
+) -> np.ndarray:
     """Return the data of a masked array; refuse masked entries."""
-    mask: Any = np.ma.getmaskarray(x)
+    mask: np.ndarray = np.ma.getmaskarray(x)
     if mask.dtype.names:  # structured: an entry has a mask for each field
         mask = np.logical_or.reduce([mask[f] for f in mask.dtype.names])
     if mask.any():
@@ -58,7 +59,7 @@ def unmasked(x: np.ndarray, what: str, place: Callable[[tuple[int, ...]], str] =
 
 
 def as_numbers(
-    x: Any, what: str, place: Callable[[tuple[int, ...]], str] = in_row, of: str | None = None,
+    x: object, what: str, place: Callable[[tuple[int, ...]], str] = in_row, of: str | None = None,
     exact: bool = True,
 ) -> np.ndarray:  # fmt: skip
     """Convert to an array of real numbers of a NumPy type, possibly NaN; a copy or a view.
@@ -118,12 +119,19 @@ def _refuse_rounded(x: np.ndarray, what: str, place: Callable[[tuple[int, ...]],
 
 
 def _refuse_rounded_entries(
-    x: Any, what: str, place: Callable[[tuple[int, ...]], str], above: tuple[int, ...] = ()
+    x: np.ndarray | list | tuple,
+    what: str,
+    place: Callable[[tuple[int, ...]], str],
+    above: tuple[int, ...] = (),
 ) -> None:
     """Refuse integers that float64 would round in a list or an array of objects."""
-    whole = isinstance(x, np.ndarray)
-    places = np.ndindex(x.shape) if whole else ((i,) for i in range(len(x)))
-    for index, value in zip(places, x.flat if whole else x, strict=True):
+    places: Iterable[tuple[int, ...]]
+    values: Iterable
+    if isinstance(x, np.ndarray):
+        places, values = np.ndindex(x.shape), x.flat
+    else:
+        places, values = ((i,) for i in range(len(x))), x
+    for index, value in zip(places, values, strict=True):
         at = above + index
         if isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim):
             _refuse_rounded_entries(value, what, place, at)
@@ -135,7 +143,7 @@ def _refuse_rounded_entries(
             raise DataError(_rounded(what, place(at), value))
 
 
-def _rounded(what: str, where: str, value: Any) -> str:
+def _rounded(what: str, where: str, value: object) -> str:
     """Return the message about a whole number that a float cannot represent."""
     return (
         f"{what} is {value} in {where}, beyond 2**53, where a float cannot tell a whole number "
@@ -143,13 +151,15 @@ def _rounded(what: str, where: str, value: Any) -> str:
     )
 
 
-def refuse_lazy_query(x: Any, what: str) -> None:
+def refuse_lazy_query(x: object, what: str) -> None:
     """Refuse a polars LazyFrame, because its number of rows is unknown until it is collected."""
     if nw.dependencies.is_polars_lazyframe(x):
         raise DataError(f"{what} is a query that has not been run; collect() it.")
 
 
-def plain_array(x: Any, what: str, place: Callable[[tuple[int, ...]], str] = in_row) -> np.ndarray:
+def plain_array(
+    x: object, what: str, place: Callable[[tuple[int, ...]], str] = in_row
+) -> np.ndarray:
     """Convert to a NumPy array of any type; refuse masked entries and unordered containers."""
     if isinstance(x, np.ma.MaskedArray):
         return unmasked(x, what, place)
@@ -180,7 +190,7 @@ def plain_array(x: Any, what: str, place: Callable[[tuple[int, ...]], str] = in_
     return x
 
 
-def as_series(x: Any) -> nw.Series | None:
+def as_series(x: object) -> nw.Series | None:
     """Wrap a series of any library; return None if x is not a series."""
     if "pyarrow" in sys.modules:
         import pyarrow as pa
@@ -225,7 +235,7 @@ def _from_objects(x: np.ndarray, what: str, place: Callable, of: str) -> np.ndar
         raise DataError(f"{what} has a number that no float can hold. Change its unit.") from None
 
 
-def _refuse_object(value: Any, what: str, where: str, of: str) -> None:
+def _refuse_object(value: object, what: str, where: str, of: str) -> None:
     """Refuse an entry that is not a real number."""
     if isinstance(value, np.timedelta64 | np.datetime64 | pd.Timedelta | pd.Timestamp):
         raise DataError(f"{what} holds dates or durations ({where} is {value!r}). {DAYS}")
@@ -238,12 +248,12 @@ def _refuse_object(value: Any, what: str, where: str, of: str) -> None:
     raise NotNumbers(_text(what, where, value))
 
 
-def _missing(what: str, where: str, value: Any) -> str:
+def _missing(what: str, where: str, value: object) -> str:
     """Return the message about a missing value."""
     return f"{what} contains NaN or infinity: {where} is {value}. Drop the row or impute it."
 
 
-def _text(what: str, where: str, value: Any) -> str:
+def _text(what: str, where: str, value: object) -> str:
     """Return the message about an entry that is text."""
     # scikit-learn's estimator checks search for "argument must be … string … number".
     return (

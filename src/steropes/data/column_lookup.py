@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Integral
-from typing import Any
 
 import numpy as np
 
@@ -28,7 +27,7 @@ class ColumnLookup:
         self.p, self.argument = len(names), argument
         self._place = {name: j for j, name in enumerate(names)}
 
-    def of(self, item: Any) -> int:
+    def of(self, item: object) -> int:
         """Return the place of one column, 0 … p − 1.
 
         Parameters

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..errors import DataError
 from .array_conversion import refuse_lazy_query
@@ -13,7 +12,7 @@ from .vector_checks import label_strata, sort_labels
 __all__ = ["check_groups", "count_people"]
 
 
-def count_people(y: Any) -> int:
+def count_people(y: ArrayLike) -> int:
     """Count the rows of a survival outcome."""
     refuse_lazy_query(y, "y")
     shape = np.shape(y)
@@ -25,7 +24,7 @@ def count_people(y: Any) -> int:
     return shape[0]
 
 
-def check_groups(groups: Any, n: int, what: str = "groups") -> tuple[np.ndarray, list]:
+def check_groups(groups: object, n: int, what: str = "groups") -> tuple[np.ndarray, list]:
     """Convert group labels to codes; return codes and labels, sorted if they can be ordered."""
     try:
         codes, labels = label_strata(groups, n)

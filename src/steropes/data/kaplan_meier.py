@@ -17,6 +17,7 @@ from steropes.errors import DataError
 from .array_conversion import as_numbers
 from .curve_crossing import first_crossings
 from .group_labels import check_groups, count_people
+from .input_types import LabelsLike, VectorLike
 from .range_sums import sums_over_ranges
 from .row_labels import refuse_other_order
 from .survival_outcome import check_survival
@@ -24,7 +25,7 @@ from .vector_checks import check_level, check_vector, check_weights
 
 __all__ = ["KaplanMeier", "RestrictedMean", "kaplan_meier", "product_limit"]
 
-Floats = NDArray[Any]
+Floats = np.ndarray
 
 
 class RestrictedMean(NamedTuple):
@@ -287,11 +288,15 @@ class KaplanMeier:
 
 
 @overload
-def kaplan_meier(y: Any, groups: None = None, sample_weight: Any = None) -> KaplanMeier: ...
-@overload
-def kaplan_meier(y: Any, groups: Any, sample_weight: Any = None) -> dict[Any, KaplanMeier]: ...
 def kaplan_meier(
-    y: Any, groups: Any = None, sample_weight: Any = None
+    y: ArrayLike, groups: None = None, sample_weight: VectorLike | None = None
+) -> KaplanMeier: ...
+@overload
+def kaplan_meier(
+    y: ArrayLike, groups: LabelsLike, sample_weight: VectorLike | None = None
+) -> dict[Any, KaplanMeier]: ...
+def kaplan_meier(
+    y: ArrayLike, groups: LabelsLike | None = None, sample_weight: VectorLike | None = None
 ) -> KaplanMeier | dict[Any, KaplanMeier]:
     """Estimate the Kaplan–Meier curve of a survival outcome, or one for each group.
 

@@ -8,7 +8,7 @@ and not that of the labels: ``Categorical(y, [3, 2, 1, 0], ordered=True)`` rises
 from __future__ import annotations
 
 import sys
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -16,6 +16,9 @@ import pandas as pd
 
 from ..errors import DataError
 from .array_conversion import as_series
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["OrderedCategories", "ordered_categories", "refuse_other_category_order"]
 
@@ -32,7 +35,7 @@ class OrderedCategories(NamedTuple):
     """
 
     codes: np.ndarray
-    labels: list[Any]
+    labels: list
 
     @property
     def ascend(self) -> bool:
@@ -51,7 +54,7 @@ class OrderedCategories(NamedTuple):
             raise DataError(f"{what} is missing in row {i}; drop the row.")
 
 
-def ordered_categories(y: Any) -> OrderedCategories | None:
+def ordered_categories(y: object) -> OrderedCategories | None:
     """Read ordered categories of any library; return None if y is anything else."""
     if isinstance(y, pd.Categorical | pd.CategoricalIndex):
         y = pd.Series(y)
@@ -85,7 +88,7 @@ def _from_pandas(y: pd.Series) -> OrderedCategories:
     return OrderedCategories(np.asarray(y.cat.codes, np.int64), y.cat.categories.tolist())
 
 
-def _arrow_dictionary(y: Any) -> Any:
+def _arrow_dictionary(y: object) -> pa.ChunkedArray | None:
     """Return an Arrow dictionary array, plain or in a pandas series; otherwise None."""
     if "pyarrow" not in sys.modules:
         return None
@@ -100,7 +103,7 @@ def _arrow_dictionary(y: Any) -> Any:
     return pa.chunked_array([y]) if isinstance(y, pa.Array) else y
 
 
-def refuse_other_category_order(y: Any, what: str) -> None:
+def refuse_other_category_order(y: object, what: str) -> None:
     """Refuse ordered categories of numbers in an order that differs from that of the numbers.
 
     This protects outcomes that are read as numbers, where the order of categories is ignored.

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 __all__ = ["sums_over_ranges"]
 
 
-def sums_over_ranges(
-    first: NDArray[Any], end: NDArray[Any], weight: NDArray[Any], m: int
-) -> NDArray[Any]:
+def sums_over_ranges(first: np.ndarray, end: np.ndarray, weight: np.ndarray, m: int) -> np.ndarray:
     """Compute at each of m positions the sum of the weights of the rows that cover it.
 
     Differences of cumulative sums would lose small weights that remain after large ones have
@@ -54,7 +49,7 @@ def sums_over_ranges(
     return above[:m]
 
 
-def _add_to_nodes(tree: NDArray[Any], nodes: NDArray[Any], weight: NDArray[Any]) -> None:
+def _add_to_nodes(tree: np.ndarray, nodes: np.ndarray, weight: np.ndarray) -> None:
     """Add weights to nodes of the tree."""
     if len(nodes):
         found = np.bincount(nodes, weights=weight)

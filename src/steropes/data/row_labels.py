@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
@@ -14,7 +12,7 @@ from ..errors import DataError
 __all__ = ["refuse_other_order"]
 
 
-def refuse_other_order(first: Any, name: str = "X", **others: Any) -> None:
+def refuse_other_order(first: object, name: str = "X", **others: object) -> None:
     """Refuse vectors that have the row labels of ``first`` in another order.
 
     Rows are matched by position, as in scikit-learn, and different labels (pandas indices) are
@@ -51,7 +49,7 @@ def refuse_other_order(first: Any, name: str = "X", **others: Any) -> None:
         )
 
 
-def _index(x: Any) -> pd.Index | None:
+def _index(x: object) -> pd.Index | None:
     """Return the pandas index of a table or series, if it has one."""
     try:
         native = nw.from_native(x, eager_only=True, allow_series=True, pass_through=True)

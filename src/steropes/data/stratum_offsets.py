@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..errors import DataError
+from .input_types import LabelsLike
 from .vector_checks import MAX_OFFSET_RANGE, check_strata
 
 __all__ = ["offsets_within_strata"]
@@ -15,7 +14,9 @@ __all__ = ["offsets_within_strata"]
 LARGE = 30.0
 
 
-def offsets_within_strata(offset: np.ndarray, strata: Any, weights: np.ndarray) -> np.ndarray:
+def offsets_within_strata(
+    offset: np.ndarray, strata: LabelsLike, weights: np.ndarray
+) -> np.ndarray:
     """Subtract the largest offset of each stratum if some offsets are far from zero.
 
     A sum such as 10⁶ + η keeps only ten digits of η, and the offsets of different strata may

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -113,7 +113,7 @@ def _check_times(time: np.ndarray, entry: np.ndarray | None) -> None:
         )
 
 
-def _plain(y: Any) -> np.ndarray:
+def _plain(y: object) -> np.ndarray:
     """Convert to an array; refuse values that cannot be a survival outcome."""
     refuse_lazy_query(y, "y")
     try:
@@ -124,7 +124,7 @@ def _plain(y: Any) -> np.ndarray:
         ) from None
 
 
-def check_survival(y: Any, n: int, competing: bool = False) -> SurvivalOutcome:
+def check_survival(y: object, n: int, competing: bool = False) -> SurvivalOutcome:
     """Read `Surv` arrays and scikit-survival's structured arrays.
 
     Parameters

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Set
 from numbers import Real
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 
-def check_vector(x: Any, n: int | None, what: str, infinite: float | None = None) -> np.ndarray:
+def check_vector(x: object, n: int | None, what: str, infinite: float | None = None) -> np.ndarray:
     """Copy to a finite 1-D float64 array of length n.
 
     Parameters
@@ -95,7 +95,7 @@ MAX_LOG_OFFSET = 1e6
 MAX_OFFSET_RANGE = 1400.0
 
 
-def check_response(y: Any, n: int, what: str = "y", minimum: float | None = None) -> np.ndarray:
+def check_response(y: object, n: int, what: str = "y", minimum: float | None = None) -> np.ndarray:
     """Validate a numeric response, optionally bounded below; return a copy, (n,)."""
     refuse_other_category_order(y, what)
     y = check_vector(y, n, what)
@@ -118,7 +118,7 @@ def check_response(y: Any, n: int, what: str = "y", minimum: float | None = None
 LIGHT, HEAVY = 1e-9, 1e12
 
 
-def check_weights(w: Any, n: int) -> np.ndarray:
+def check_weights(w: object, n: int) -> np.ndarray:
     """Validate row weights, nonnegative and not all zero; None means one each."""
     if w is None:
         return np.ones(n)
@@ -141,7 +141,7 @@ def check_weights(w: Any, n: int) -> np.ndarray:
 
 
 def check_offset(
-    offset: Any,
+    offset: object,
     n: int,
     log_scale: bool = True,
     apart: float = np.inf,
@@ -189,15 +189,16 @@ def check_offset(
     return offset
 
 
-def check_level(level: Any) -> float:
+def check_level(level: object) -> float:
     """Validate a confidence level, between 0 and 1."""
-    number = isinstance(level, Real) and not isinstance(level, bool | np.bool_)
-    if not (number and 0 < float(level) < 1):
-        raise DataError(f"level must be between 0 and 1, such as 0.95, not {level!r}.")
-    return float(level)
+    if isinstance(level, Real) and not isinstance(level, bool | np.bool_):
+        value = float(level)
+        if 0 < value < 1:
+            return value
+    raise DataError(f"level must be between 0 and 1, such as 0.95, not {level!r}.")
 
 
-def check_exposure(exposure: Any, n: int) -> np.ndarray | None:
+def check_exposure(exposure: object, n: int) -> np.ndarray | None:
     """Validate times at risk, which must be positive; return their logarithms."""
     if exposure is None:
         return None
@@ -211,19 +212,20 @@ def check_exposure(exposure: Any, n: int) -> np.ndarray | None:
     return np.log(exposure)
 
 
-def check_strata(strata: Any, n: int) -> np.ndarray | None:
+def check_strata(strata: object, n: int) -> np.ndarray | None:
     """Convert hashable labels to codes 0, 1, … in the order of their first appearance."""
     if strata is None:
         return None
-    plain = type(strata) is np.ndarray and strata.ndim == 1 and strata.dtype.kind in "iu"
-    if plain and len(strata) == n > 0 and bool((strata[1:] >= strata[:-1]).all()):
-        codes = np.zeros(n, np.int64)  # rows sorted by label need no hash table
-        np.cumsum(strata[1:] != strata[:-1], out=codes[1:])
-        return codes
+    if type(strata) is np.ndarray and strata.ndim == 1 and strata.dtype.kind in "iu":
+        ascending = len(strata) == n > 0 and bool((strata[1:] >= strata[:-1]).all())
+        if ascending:
+            codes = np.zeros(n, np.int64)  # rows sorted by label need no hash table
+            np.cumsum(strata[1:] != strata[:-1], out=codes[1:])
+            return codes
     return label_strata(strata, n)[0]
 
 
-def label_strata(strata: Any, n: int) -> tuple[np.ndarray, list]:
+def label_strata(strata: object, n: int) -> tuple[np.ndarray, list]:
     """Convert hashable labels to codes; return the codes and the label of each code."""
     strata = as_labels(strata)
     if len(strata) != n:
@@ -250,7 +252,7 @@ def label_strata(strata: Any, n: int) -> tuple[np.ndarray, list]:
     return codes.astype(np.int64), list(labels)
 
 
-def _incomplete(label: Any) -> bool:
+def _incomplete(label: object) -> bool:
     """Return whether a label or a part of it is missing."""
     if isinstance(label, tuple):
         return any(map(_incomplete, label))
@@ -268,7 +270,7 @@ def sort_labels(codes: np.ndarray, labels: list) -> tuple[np.ndarray, list]:
     return rank[codes], [labels[i] for i in order]
 
 
-def as_labels(strata: Any, what: str = "strata") -> np.ndarray:
+def as_labels(strata: object, what: str = "strata") -> np.ndarray:
     """Convert labels to a 1-D array, of objects if NumPy has no type for them."""
     refuse_lazy_query(strata, what)
     frame = nw.from_native(strata, eager_only=True, pass_through=True)
@@ -303,7 +305,7 @@ def native_byte_order(x: np.ndarray) -> np.ndarray:
     return x if x.dtype.isnative else x.astype(x.dtype.newbyteorder("="))
 
 
-def check_classes(y: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
+def check_classes(y: object, n: int) -> tuple[np.ndarray, np.ndarray]:
     """Read an outcome of classes.
 
     Returns
