@@ -11,14 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, Protocol
 
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from .thread_pool import ThreadPool
 
-__all__ = ["Array", "Backend", "SparseLines"]
+__all__ = ["Array", "Backend", "Lines", "SparseLines"]
 
 # An array of the backend's module ``xp``.
 Array = Any
+# The `SparseLines` of the host or of one backend, which other backends cannot read.
+Lines = Any
 
 
 class SparseLines(Protocol):
@@ -95,10 +97,10 @@ class Backend(Protocol):
     def lanes(self, B: int) -> int:
         """Return the width to which B replicates are padded."""
 
-    def asarray(self, x: Any, dtype: Any = None) -> Array:
+    def asarray(self, x: ArrayLike, dtype: DTypeLike | None = None) -> Array:
         """Transfer an array to the device."""
 
-    def lines(self, x: Any) -> Any:
+    def lines(self, x: Lines) -> Lines:
         """Transfer a sparse matrix to the device, unless its entries are there already."""
 
     def to_host(self, x: Array) -> NDArray:
@@ -106,20 +108,20 @@ class Backend(Protocol):
 
     # -- sparse products -------------------------------------------------------------------------
 
-    def gather(self, lines: Any, D: Array) -> Array:
+    def gather(self, lines: Lines, D: Array) -> Array:
         """Multiply every line with D (width, B) → (lines, B), with B padded by `lanes`."""
 
-    def scatter(self, lines: Any, R: Array) -> Array:
+    def scatter(self, lines: Lines, R: Array) -> Array:
         """Compute the transposed product R (lines, B) → (width, B), with B padded by `lanes`."""
 
-    def gram(self, lines: Any, v: Array, G: Array, first: int = 0, rough: bool = False) -> None:
+    def gram(self, lines: Lines, v: Array, G: Array, first: int = 0, rough: bool = False) -> None:
         """Add Σ_i v_i x_i x_i' to the lower triangle of G (width, width), rows from ``first`` on.
 
         With ``rough``, single precision suffices; it requires v ≥ 0 and G = 0.
         """
 
     def gram_groups(
-        self, lines: Any, u: Array, runs: NDArray, flush: NDArray, c: NDArray, G: Array
+        self, lines: Lines, u: Array, runs: NDArray, flush: NDArray, c: NDArray, G: Array
     ) -> None:
         """Subtract Σ_g c_g m_g m_g' from the lower triangle of G, m_g = Σ u_i x_i of group g.
 
@@ -128,12 +130,12 @@ class Backend(Protocol):
         weight c[i].
         """
 
-    def line_sums(self, lines: Any, u: Array, pointers: NDArray) -> Array:
+    def line_sums(self, lines: Lines, u: Array, pointers: NDArray) -> Array:
         """Compute Σ u_i x_i over the lines pointers[s] … pointers[s + 1] − 1, dense (s, width)."""
 
     def to_rows(
-        self, columns: list[tuple[Any, NDArray]], position: NDArray, n: int, width: int
-    ) -> Any:
+        self, columns: list[tuple[Lines, NDArray]], position: NDArray, n: int, width: int
+    ) -> Lines:
         """Convert chosen columns to rows.
 
         Parameters
@@ -169,7 +171,7 @@ class Backend(Protocol):
         ``shares`` the second result is empty.
         """
 
-    def logistic(self, eta: Array, w: Array, y: Array) -> tuple[Any, Array]:
+    def logistic(self, eta: Array, w: Array, y: Array) -> tuple[Array, Array]:
         """Compute the sums over rows of w (log(1 + e^η) − y η), (B,), and the slopes w (p − y).
 
         All arrays are (n, B). Small p = 1 / (1 + e^−η) keep their relative accuracy. If an η is not
@@ -185,7 +187,7 @@ class Backend(Protocol):
         See `steropes.backends.cpu.risk_sweeps.RiskSweeps`. Other backends use scans.
         """
 
-    def column_sum(self, x: Array | None) -> Any:
+    def column_sum(self, x: Array | None) -> Array | None:
         """Sum x (n, B) over rows, (B,); None for None."""
 
     def column_max(self, x: Array) -> Array:
@@ -194,5 +196,5 @@ class Backend(Protocol):
     def map_rows(self, function: Callable, *arrays: Array) -> list[Array]:
         """Apply an elementwise function that returns a tuple of arrays to chunks of rows."""
 
-    def sum_rows(self, function: Callable, *arrays: Array) -> tuple[Any, list[Array]]:
+    def sum_rows(self, function: Callable, *arrays: Array) -> tuple[Array | None, list[Array]]:
         """Apply `map_rows`, but return the sum over rows of the function's first array."""

@@ -6,9 +6,10 @@ the array. Here several rows are first combined to long rows, or the array is tr
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 __all__ = [
     "column_all", "column_any", "column_max", "column_sum", "columns", "reduce_rows",
@@ -98,7 +99,7 @@ def row_min(x: np.ndarray) -> np.ndarray:
     return _across(np.minimum, x)
 
 
-def columns(x: np.ndarray, at: Any) -> np.ndarray:
+def columns(x: np.ndarray, at: Sequence[int] | NDArray[np.int64]) -> np.ndarray:
     """Select columns ``at``, ascending, in C order; return x if all are selected.
 
     ``x[:, at]`` would be in Fortran order, and operations that mix both orders are slow.

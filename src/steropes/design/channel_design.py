@@ -16,7 +16,7 @@ the column in the rows of the baseline. Every baseline contains the constant f_0
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -26,7 +26,12 @@ from .column_storage import DenseBlock, power_of_two
 from .protocols import PlainDesign
 from .storage_policy import SCALES
 
-__all__ = ["ChannelDesign", "ChannelRows"]
+__all__ = ["ChannelArguments", "ChannelDesign", "ChannelRows"]
+
+# The basis, functions, pairs and names of a `ChannelDesign`.
+ChannelArguments = tuple[
+    np.ndarray, np.ndarray, Sequence[tuple[int, int]] | np.ndarray, Sequence[str]
+]
 
 
 class ChannelDesign:
@@ -120,7 +125,7 @@ class ChannelDesign:
         return np.ascontiguousarray(left[:, concerned]), rest_at
 
     @property
-    def arguments(self) -> tuple[Any, ...]:
+    def arguments(self) -> ChannelArguments:
         """Constructor arguments other than X."""
         return self._arguments
 

@@ -3,13 +3,45 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, ClassVar, Literal
+from collections.abc import Iterator
+from typing import ClassVar, Literal, Protocol
 
 import numpy as np
 
 from ..backends.protocols import Backend
+from .column_storage import DenseBlock
+from .protocols import PlainDesign
 
-__all__ = ["ChannelRows"]
+__all__ = ["ChannelColumns", "ChannelRows"]
+
+
+class ChannelColumns(Protocol):
+    """The parts of a `ChannelDesign` that its rows need."""
+
+    n: int
+    M: int
+    X: PlainDesign
+    baseline: DenseBlock
+    source: np.ndarray
+    own: np.ndarray
+    along: np.ndarray
+    rest: np.ndarray
+    rest_at: np.ndarray
+
+    @property
+    def n_eta(self) -> int:
+        """Number of rows of η."""
+
+    def split(self, chosen: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """Yield (channel, positions in ``chosen``, columns of X), first for the baseline (−1)."""
+
+    def add_rest(
+        self, out: np.ndarray, at: np.ndarray, effect: np.ndarray, rest: np.ndarray
+    ) -> None:
+        """Convert products with z to products with the columns, given those with the r_q."""
+
+    def rest_coefficients(self, effect: np.ndarray, D: np.ndarray) -> np.ndarray:
+        """Compute the coefficients of the r_q from those of the columns, (R, B)."""
 
 
 class ChannelRows:
@@ -27,7 +59,7 @@ class ChannelRows:
 
     layout: ClassVar[Literal["channels"]] = "channels"
 
-    def __init__(self, design: Any, chosen: np.ndarray, backend: Backend) -> None:
+    def __init__(self, design: ChannelColumns, chosen: np.ndarray, backend: Backend) -> None:
         self.design, self.backend = design, backend
         self.chosen = np.asarray(chosen, np.int64)
         self.n, self.k = design.n_eta, len(self.chosen)
@@ -53,7 +85,9 @@ class ChannelRows:
         """Number of stored entries of the rows of X."""
         return self.X.entries
 
-    def grown(self, design: Any, chosen: np.ndarray, order: Any) -> ChannelRows:
+    def grown(
+        self, design: ChannelColumns, chosen: np.ndarray, order: np.ndarray | None
+    ) -> ChannelRows:
         """Build the rows of ``chosen``, which begins with the present columns."""
         return ChannelRows(design, chosen, self.backend)
 

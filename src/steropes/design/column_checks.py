@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
@@ -30,7 +29,7 @@ def refuse_empty(shape: tuple[int, int]) -> None:
         )
 
 
-def refuse_twice(names: Sequence[Any]) -> None:
+def refuse_twice(names: Sequence[Hashable]) -> None:
     """Raise if column names are not unique."""
     seen = set()
     for name in names:

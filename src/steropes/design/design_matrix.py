@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from ..backends.protocols import Backend
 from ..backends.tall_reductions import transposed_product
+from ..data.input_types import LabelsLike, TableLike
 from ..errors import DataError
 from .column_storage import Block, ConstantBlock, DenseBlock, SparseBlock
 from .from_long import blocks_of_long
 from .memory_estimate import Columns, Estimated
+from .protocols import RowsLike
 
 __all__ = ["Design"]
 
@@ -171,13 +173,13 @@ class Design(Estimated):
     @classmethod
     def from_long(
         cls,
-        table: Any,
-        rows: Any,
+        table: TableLike,
+        rows: LabelsLike,
         *,
         row: str = "rowId",
         covariate: str = "covariateId",
         value: str | None = "covariateValue",
-        names: Mapping[Any, str] | None = None,
+        names: Mapping[str, str] | Mapping[int, str] | None = None,
     ) -> Design:
         """Build a design from a table with a row for each covariate of a person.
 
@@ -395,7 +397,7 @@ class Design(Estimated):
             if len(at):
                 yield self.blocks[b], chosen[at] - self.block_start[b], at
 
-    def by_rows(self, chosen: np.ndarray, order: np.ndarray | None, backend: Backend) -> Any:
+    def by_rows(self, chosen: np.ndarray, order: np.ndarray | None, backend: Backend) -> RowsLike:
         """Store chosen columns by rows in the model's row order.
 
         Parameters

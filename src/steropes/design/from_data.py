@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
+from narwhals import Series
 from narwhals.exceptions import DuplicateError
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from ..data.array_conversion import as_numbers, plain_array
+from ..data.input_types import TableLike
 from ..errors import DataError
 from .column_checks import column_word, refuse_empty, refuse_extreme, refuse_twice
 from .column_storage import Block, DenseBlock
@@ -25,7 +28,12 @@ __all__ = ["as_design", "column_names", "has_names", "null_design"]
 LONG = {"rowid", "covariateid"}
 
 
-def as_design(X: Any, names: Sequence[str] | None = None, *, copy: bool = True) -> Design:
+def as_design(
+    X: ArrayLike | sparse.sparray | sparse.spmatrix | TableLike | Design,
+    names: Sequence[str] | None = None,
+    *,
+    copy: bool = True,
+) -> Design:
     """Convert a matrix or table to a `Design`; X is never modified.
 
     Parameters
@@ -72,12 +80,12 @@ def as_design(X: Any, names: Sequence[str] | None = None, *, copy: bool = True) 
         blocks = blocks_of_sparse(X, names, copy)
     else:
         try:
-            frame = nw.from_native(X, eager_only=True, pass_through=True)
+            frame: Any = nw.from_native(X, eager_only=True, pass_through=True)
             is_frame = isinstance(frame, nw.DataFrame)
             if is_frame:
                 refuse_twice(frame.columns)
         except DuplicateError:
-            refuse_twice(list(getattr(X, "column_names", X.columns)))
+            refuse_twice(_labels(X))
             raise
         if is_frame:
             _refuse_long(frame.columns)
@@ -96,7 +104,7 @@ def null_design(n: int) -> Design:
     return Design([DenseBlock(np.empty((n, 0)), np.empty(0), np.empty(0))], [])
 
 
-def has_names(X: Any) -> bool:
+def has_names(X: object) -> bool:
     """Return whether X has column names, as designs and tables do."""
     if isinstance(X, Design):
         return True
@@ -106,13 +114,19 @@ def has_names(X: Any) -> bool:
         return True
 
 
-def column_names(X: Any) -> list[str]:
+def column_names(X: object) -> list[str]:
     """Return the names of the columns of a table."""
-    names: Any = getattr(X, "column_names", None)  # pyarrow's ``columns`` are arrays
-    return [str(c) for c in (X.columns if names is None else names)]
+    return [str(c) for c in _labels(X)]
 
 
-def _refuse_long(columns: Sequence[Any]) -> None:
+def _labels(X: object) -> list[Hashable]:
+    """Return the labels of the columns of a table."""
+    table: Any = X
+    names = getattr(table, "column_names", None)  # pyarrow's ``columns`` are arrays
+    return list(table.columns if names is None else names)
+
+
+def _refuse_long(columns: Sequence[object]) -> None:
     """Raise for a long table, since its ids would be used as covariates."""
     plain = {str(c).lower().replace("_", "") for c in columns}
     if plain >= LONG and len(plain) <= 3:
@@ -123,7 +137,7 @@ def _refuse_long(columns: Sequence[Any]) -> None:
         )
 
 
-def _from_dense(X: Any, names: list[str] | None) -> list[Block]:
+def _from_dense(X: object, names: list[str] | None) -> list[Block]:
     """Convert an array; large ones with few nonzeros become sparse."""
 
     def place(index: tuple[int, ...]) -> str:
@@ -131,27 +145,30 @@ def _from_dense(X: Any, names: list[str] | None) -> list[Block]:
             return f"entry {index}"
         return f"column {column_word(names, index[1])}, row {index[0]}"
 
-    X = plain_array(X, "X", place)
-    if X.ndim != 2 and X.dtype.kind != "c":
+    array = plain_array(X, "X", place)
+    if array.ndim != 2 and array.dtype.kind != "c":
         raise DataError(
-            f"X must be 2-dimensional, not of shape {X.shape}. Reshape your data either using "
+            f"X must be 2-dimensional, not of shape {array.shape}. Reshape your data either using "
             "array.reshape(-1, 1) if it has a single feature or array.reshape(1, -1) if it "
             "contains a single sample."
         )
-    if X.ndim == 2:
-        refuse_empty(X.shape)
-    X = as_numbers(X, "X", place, of="Input X", exact=False)
-    if X.dtype == np.longdouble:
+    if array.ndim == 2:
+        refuse_empty(array.shape)
+    array = as_numbers(array, "X", place, of="Input X", exact=False)
+    if array.dtype == np.longdouble:
         with np.errstate(over="ignore"):
-            X = X.astype(np.float64)
-    if X.dtype.kind == "f":
-        _refuse_not_finite(X, place)
-    if X.size >= STORAGE.min_sparse_entries and np.count_nonzero(X) < STORAGE.sparse_below * X.size:
-        return blocks_of_sparse(sparse.csc_array(X), names)
-    return [DenseBlock.standardized(X, center=False)]
+            array = array.astype(np.float64)
+    if array.dtype.kind == "f":
+        _refuse_not_finite(array, place)
+    if (
+        array.size >= STORAGE.min_sparse_entries
+        and np.count_nonzero(array) < STORAGE.sparse_below * array.size
+    ):
+        return blocks_of_sparse(sparse.csc_array(array), names)
+    return [DenseBlock.standardized(array, center=False)]
 
 
-def _refuse_not_finite(X: np.ndarray, place: Any) -> None:
+def _refuse_not_finite(X: np.ndarray, place: Callable[[tuple[int, ...]], str]) -> None:
     """Raise if X contains NaN or infinity."""
     with np.errstate(over="ignore", invalid="ignore"):
         quick = np.isfinite(X.sum(dtype=np.float64))
@@ -234,7 +251,7 @@ def _sparse_column(name: str, column: pd.Series) -> tuple[np.ndarray, np.ndarray
     return rows[kept], values[kept]
 
 
-def _column(name: str, column: Any) -> np.ndarray:
+def _column(name: str, column: Series) -> np.ndarray:
     """Convert a column of a table to float64, or raise with a remedy."""
     dtype = column.dtype
     if dtype.is_temporal():
@@ -267,7 +284,7 @@ def _column(name: str, column: Any) -> np.ndarray:
     return x
 
 
-def _missing(where: str, value: Any = "missing") -> str:
+def _missing(where: str, value: float | str = "missing") -> str:
     """Format the message about a missing or infinite value."""
     return (
         f"Input X contains NaN or infinity: {where} is {value}. Impute it, "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -11,6 +10,7 @@ import pandas as pd
 from scipy import sparse
 
 from ..data.array_conversion import refuse_lazy_query
+from ..data.input_types import LabelsLike, TableLike
 from ..data.vector_checks import as_labels, check_vector, native_byte_order
 from ..errors import DataError
 from .column_checks import refuse_extreme
@@ -21,13 +21,13 @@ __all__ = ["blocks_of_long"]
 
 
 def blocks_of_long(
-    table: Any,
-    rows: Any,
+    table: TableLike,
+    rows: LabelsLike,
     *,
     row: str = "rowId",
     covariate: str = "covariateId",
     value: str | None = "covariateValue",
-    names: Mapping[Any, str] | None = None,
+    names: Mapping[str, str] | Mapping[int, str] | None = None,
 ) -> tuple[list[Block], list[str]]:
     """Convert a long table to blocks and column names; see `Design.from_long`."""
     refuse_lazy_query(table, "The long table")
@@ -73,7 +73,7 @@ def blocks_of_long(
     return blocks, called
 
 
-def _of(x: Any, what: str) -> np.ndarray:
+def _of(x: LabelsLike | nw.Series, what: str) -> np.ndarray:
     """Convert a column of labels to an array; raise if one is missing."""
     series = nw.from_native(x, series_only=True, pass_through=True)
     if isinstance(series, nw.Series):

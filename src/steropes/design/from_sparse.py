@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy import sparse
 
@@ -17,7 +15,9 @@ __all__ = ["blocks_of_sparse", "runs", "sparse_blocks"]
 PLAIN, VALUED, DENSE = 0, 1, 2
 
 
-def blocks_of_sparse(X: Any, names: list[str] | None, copy: bool = True) -> list[Block]:
+def blocks_of_sparse(
+    X: sparse.sparray | sparse.spmatrix, names: list[str] | None, copy: bool = True
+) -> list[Block]:
     """Convert a scipy sparse matrix or array, which is not modified, to blocks.
 
     Columns with mostly nonzero values become dense so that they can be centred: years, dates and
@@ -57,7 +57,7 @@ def blocks_of_sparse(X: Any, names: list[str] | None, copy: bool = True) -> list
     return sparse_blocks(n, indptr, indices, data)
 
 
-def _canonical(X: Any) -> sparse.csc_array:
+def _canonical(X: sparse.sparray | sparse.spmatrix) -> sparse.csc_array:
     """Convert to CSC with sorted indices, without duplicates, in a type that can be added."""
     checked = _pointing(X)
     if isinstance(checked.data, np.ma.MaskedArray):
@@ -86,7 +86,7 @@ def _canonical(X: Any) -> sparse.csc_array:
     return C
 
 
-def _pointing(X: Any) -> Any:
+def _pointing(X: sparse.sparray | sparse.spmatrix) -> sparse.sparray | sparse.spmatrix:
     """Convert to COO with validated indices, or to CSC or CSR with validated pointers."""
     try:
         if X.format == "bsr":

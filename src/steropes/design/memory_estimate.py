@@ -13,7 +13,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -202,7 +201,7 @@ class _Work:
         )  # fmt: skip
 
 
-def least_memory(design: Any, sparse: bool) -> float:
+def least_memory(design: Estimated, sparse: bool) -> float:
     """Compute the minimum memory of a fit in bytes in addition to X."""
     columns: Columns = design.stored()
     needed = _parts(columns, 0, 0, 0 if sparse else len(columns.entries), COSTS.lane_vectors)

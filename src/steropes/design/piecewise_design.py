@@ -9,12 +9,12 @@ that interval only.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..backends.protocols import Backend
+from ..backends.protocols import Array, Backend
 from .protocols import PlainDesign, RowsLike
 
 __all__ = ["PiecewiseDesign", "PiecewiseRows", "StepEffects"]
@@ -49,7 +49,7 @@ class StepEffects:
         acts = (self.first[at] <= q) & (q <= self.last[at]) & ~self.always[at]
         return np.flatnonzero(acts)
 
-    def linear_predictors(self, X: PlainDesign, coef: np.ndarray, backend: Any) -> np.ndarray:
+    def linear_predictors(self, X: PlainDesign, coef: np.ndarray, backend: Backend) -> np.ndarray:
         """Compute X β in each interval for coefficients in X's units, (n, Q)."""
         beta = self.by_interval(coef, X.p) * X.scale[:, None]
         return np.concatenate([X.matmul(b[:, None], backend) for b in beta.T], axis=1)
@@ -123,7 +123,7 @@ class PiecewiseDesign:
         edges = zip(self.start[:-1], self.start[1:], strict=True)
         return [(q, slice(a, b), self.person[a:b]) for q, (a, b) in enumerate(edges)]
 
-    def spread(self, R: Any, q: int, backend: Any, out: Any = None) -> Any:
+    def spread(self, R: Array, q: int, backend: Backend, out: Array | None = None) -> Array:
         """Add values of the pieces of interval q to the rows of their people, (n, B)."""
         out = backend.xp.zeros((self.n, R.shape[1])) if out is None else out
         a, b = self.start[q], self.start[q + 1]
@@ -198,7 +198,9 @@ class PiecewiseRows:
         """Number of stored entries of the rows of X."""
         return self.X.entries
 
-    def grown(self, design: PiecewiseDesign, chosen: np.ndarray, order: Any) -> PiecewiseRows:
+    def grown(
+        self, design: PiecewiseDesign, chosen: np.ndarray, order: np.ndarray | None
+    ) -> PiecewiseRows:
         """Build the rows of ``chosen``, which begins with the present columns."""
         return PiecewiseRows(design, chosen, self.backend)
 

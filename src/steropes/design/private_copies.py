@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from scipy import sparse
@@ -14,11 +14,12 @@ from .column_storage import Block, SparseBlock
 from .design_matrix import Design
 from .packed_block import PackedBlock
 from .piecewise_design import PiecewiseDesign
+from .protocols import DesignLike, PlainDesign
 
 __all__ = ["copy_shared_arrays"]
 
 
-def copy_shared_arrays(design: Any, X: Any) -> Any:
+def copy_shared_arrays(design: DesignLike, X: object) -> DesignLike:
     """Replace arrays that a design shares with X by copies.
 
     A fit uses the row numbers of a sparse X in place. They are copied when the fit is finished and
@@ -37,11 +38,11 @@ def copy_shared_arrays(design: Any, X: Any) -> Any:
     return _apart(design, given) if given else design
 
 
-def _apart(design: Any, given: list[np.ndarray]) -> Any:
+def _apart(design: DesignLike, given: list[np.ndarray]) -> DesignLike:
     """Copy the arrays of a design that share memory with ``given``."""
     if isinstance(design, ChannelDesign | PiecewiseDesign):
         out = copy.copy(design)
-        out.X = _apart(design.X, given)
+        out.X = cast(PlainDesign, _apart(design.X, given))
         return out
     if not isinstance(design, Design):
         return design  # sharded designs share nothing with X

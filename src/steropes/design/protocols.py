@@ -108,7 +108,7 @@ class _Rows(Protocol):
         Entries of X's sparse columns, which several rows of η may share.
     """
 
-    backend: Any
+    backend: Backend
     n: int
     k: int
     chosen: NDArray[np.int64]
@@ -118,7 +118,7 @@ class _Rows(Protocol):
     def entries(self) -> int:
         """Number of stored entries, including those of dense columns."""
 
-    def grown(self, design: Any, chosen: NDArray[np.int64], order: Any) -> Any:
+    def grown(self, design: Any, chosen: NDArray[np.int64], order: NDArray[np.int64] | None) -> Any:
         """Build the rows of ``chosen``, which begins with these columns; replaces the object."""
 
     def matmul(self, D: Array) -> Array:
@@ -173,10 +173,10 @@ class RowsLike(_Rows, Protocol):
 class PlainDesign(DesignLike, Protocol):
     """A design with one row of X for each row of η, local or in shards."""
 
-    def centered(self, counted: NDArray[np.bool_] | None = None) -> Any:
+    def centered(self, counted: NDArray[np.bool_] | None = None) -> PlainDesign:
         """Return the design with dense columns centred, if possible over ``counted``."""
 
-    def uncentered(self) -> Any:
+    def uncentered(self) -> PlainDesign:
         """See `DesignLike.uncentered`."""
 
     def by_rows(

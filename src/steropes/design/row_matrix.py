@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from scipy.linalg.blas import dgemm
 
 from ..backends.cpu.append_columns import append_lines
 from ..backends.cpu.sparse_lines import FEW
-from ..backends.protocols import Backend
+from ..backends.protocols import Backend, Lines
 from ..backends.tall_reductions import transposed_product
 from .column_storage import ConstantBlock, DenseBlock, SparseBlock
 from .protocols import ColumnStore
@@ -90,7 +90,7 @@ class RowMatrix:
         """Number of stored entries, including those of dense columns."""
         return len(self.dense_at) * self.n + (0 if self.lines is None else self.lines.nnz)
 
-    def grown(self, design: ColumnStore, chosen: np.ndarray, order: Any) -> RowMatrix:
+    def grown(self, design: ColumnStore, chosen: np.ndarray, order: np.ndarray | None) -> RowMatrix:
         """Append columns: ``chosen`` begins with the present columns.
 
         Only the new columns are converted to rows if there are many entries. The present object
@@ -248,7 +248,7 @@ class RowMatrix:
             out[:, self.dense_at] = self.backend.segment_sum(dense * u[:, None], pointers)
         return out
 
-    def _lines_times(self, lines: Any, Z: np.ndarray) -> np.ndarray:
+    def _lines_times(self, lines: Lines, Z: np.ndarray) -> np.ndarray:
         """Multiply the transpose of sparse lines with a dense matrix of any width."""
         k = Z.shape[1]
         padded = self.backend.xp.zeros((len(Z), self.backend.lanes(k)))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import numpy as np
 
@@ -26,11 +25,11 @@ class TimeFunction:
         f(1) … f(K).
     """
 
-    def __init__(self, key: Any, name: str, values: np.ndarray) -> None:
+    def __init__(self, key: Hashable, name: str, values: np.ndarray) -> None:
         self.key, self.name, self.values = key, name, values
 
 
-def baseline_basis(spec: Any, K: int) -> tuple[np.ndarray, list[str], bool]:
+def baseline_basis(spec: object, K: int) -> tuple[np.ndarray, list[str], bool]:
     """Build the columns of a baseline over the intervals.
 
     Parameters
@@ -62,7 +61,7 @@ def baseline_basis(spec: Any, K: int) -> tuple[np.ndarray, list[str], bool]:
     return basis, names, True
 
 
-def effect_basis(spec: Any, K: int, what: str) -> list[TimeFunction]:
+def effect_basis(spec: object, K: int, what: str) -> list[TimeFunction]:
     """Build functions of t other than the constant: powers up to a degree, or callables.
 
     Parameters
@@ -96,7 +95,7 @@ def effect_basis(spec: Any, K: int, what: str) -> list[TimeFunction]:
 
 
 def channels(
-    spec: Any, names: Sequence[str], K: int
+    spec: object, names: Sequence[str], K: int
 ) -> tuple[list[TimeFunction], list[tuple[int, int]]]:
     """Assign functions of t to the columns with time-varying effects.
 
@@ -122,16 +121,16 @@ def channels(
     if not isinstance(spec, Mapping):
         spec = dict.fromkeys(range(len(names)), spec)
     places = ColumnLookup(names, "time_varying")
-    chosen: dict[int, Any] = {}
+    chosen: dict[int, object] = {}
     for item, value in spec.items():
         j = places.of(item)
         if j in chosen:
             raise DataError(f"time_varying names column {names[j]!r} twice.")
         chosen[j] = value
     functions: list[TimeFunction] = []
-    number: dict[Any, int] = {}
+    number: dict[Hashable, int] = {}
     pairs: list[tuple[int, int]] = []
-    known: dict[Any, list[TimeFunction]] = {}
+    known: dict[object, list[TimeFunction]] = {}
     for j in sorted(chosen):
         value = chosen[j]
         key = tuple(value) if isinstance(value, list) else value

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 __all__ = ["aligned", "aligned_empty", "aligned_zeros"]
 
@@ -12,7 +13,11 @@ __all__ = ["aligned", "aligned_empty", "aligned_zeros"]
 CACHE_LINE = 64
 
 
-def aligned_zeros(shape: tuple[int, ...], dtype: Any = np.float64, make: Any = np.zeros) -> Any:
+def aligned_zeros(
+    shape: tuple[int, ...],
+    dtype: DTypeLike = np.float64,
+    make: Callable[[int, DTypeLike], np.ndarray] = np.zeros,
+) -> np.ndarray:
     """Create an array that starts at a cache line, filled with zeros or by ``make``."""
     size, each = int(np.prod(shape)), np.dtype(dtype).itemsize
     whole = make(size + CACHE_LINE // each, dtype)
@@ -20,10 +25,9 @@ def aligned_zeros(shape: tuple[int, ...], dtype: Any = np.float64, make: Any = n
     return whole[first : first + size].reshape(shape)
 
 
-def aligned_empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+def aligned_empty(shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
     """Create an aligned array without initial values."""
-    out: np.ndarray = aligned_zeros(shape, dtype, np.empty)
-    return out
+    return aligned_zeros(shape, dtype, np.empty)
 
 
 def aligned(x: np.ndarray) -> np.ndarray:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 
 from ..tall_reductions import reduce_rows
 from ..thread_pool import ThreadPool, balanced_chunks
@@ -53,7 +54,7 @@ class CpuBackend:
         return B if B == 1 else 4 if B <= 4 else 8 if B <= 8 else -(-B // 4) * 4
 
     @staticmethod
-    def asarray(x: np.ndarray, dtype=None) -> np.ndarray:
+    def asarray(x: ArrayLike, dtype: DTypeLike | None = None) -> np.ndarray:
         """Convert to a NumPy array."""
         return np.asarray(x, dtype=dtype)
 
@@ -173,7 +174,7 @@ class CpuBackend:
         return RiskSweeps(n, strata, groups, tied, tied_end, place, shares, self.pool)
 
     @staticmethod
-    def column_sum(x: np.ndarray | None) -> Any:
+    def column_sum(x: np.ndarray | None) -> np.ndarray | None:
         """Sum x (n, B) over rows, (B,)."""
         return None if x is None else reduce_rows(np.add, x)
 
@@ -201,7 +202,7 @@ class CpuBackend:
             return self.column_sum(summed), results
         out: list[np.ndarray] = []
 
-        def part(a: int, b: int) -> Any:
+        def part(a: int, b: int) -> np.ndarray | None:
             summed, *results = function(*(x[a:b] for x in arrays))
             if not out:  # the first chunk runs alone and determines the shapes
                 out.extend(np.empty((n, *y.shape[1:]), y.dtype) for y in results)

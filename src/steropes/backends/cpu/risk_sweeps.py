@@ -9,7 +9,7 @@ which would often be mispredicted.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -214,7 +214,7 @@ class RiskSweeps:
     def evaluate(
         self, eta: np.ndarray, w: np.ndarray, share: np.ndarray, fraction: np.ndarray | None,
         gradient: bool = True,
-    ) -> Any:  # fmt: skip
+    ) -> tuple[np.ndarray, np.ndarray | None] | None:  # fmt: skip
         """Compute the loss (B,) and its gradient (n, B), or None if sums over- or underflow.
 
         Parameters

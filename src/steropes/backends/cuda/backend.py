@@ -7,12 +7,13 @@ same digits every time, and that X is sent to the device once.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import DTypeLike
 
-from ..cpu import Lines
+from ..protocols import Array, SparseLines
 from ..thread_pool import ThreadPool
 from . import kernels
 from .device import array_module, simulated
@@ -59,11 +60,11 @@ class CudaBackend:
         """Return the width to which B replicates are padded: none, as threads need no padding."""
         return B
 
-    def asarray(self, x: Any, dtype: Any = None) -> Any:
+    def asarray(self, x: Array, dtype: DTypeLike | None = None) -> Array:
         """Bring an array to the device."""
         return self.xp.asarray(x, dtype=dtype)
 
-    def to_host(self, x: Any) -> Any:
+    def to_host(self, x: Array) -> np.ndarray:
         """Bring an array back."""
         return x.get() if self.xp is not np and isinstance(x, self.xp.ndarray) else x
 
@@ -77,7 +78,7 @@ class CudaBackend:
 
     # -- sparse products -------------------------------------------------------------------
 
-    def lines(self, x: Lines) -> DeviceLines:
+    def lines(self, x: SparseLines) -> DeviceLines:
         """Bring a sparse matrix to the device; entries that are there already stay there."""
         return DeviceLines(
             self.asarray(x.starts),
@@ -87,11 +88,11 @@ class CudaBackend:
             x.width,
         )
 
-    def _keep(self, x: np.ndarray) -> Any:
+    def _keep(self, x: np.ndarray) -> Array:
         """Return the device's copy of an array of X, which never changes."""
         return _remember(self._sent, x, self.asarray)
 
-    def _entries(self, lines: DeviceLines) -> tuple[Any, int, Any]:
+    def _entries(self, lines: DeviceLines) -> tuple[Array, int, Array]:
         """Return the values, whether any exist, and the numbers of the entries' places."""
         valued = int(len(lines.data) > 0)
         return (lines.data if valued else self._one), valued, lines.indices
@@ -102,7 +103,7 @@ class CudaBackend:
             lines.pieces = cut(self.xp, lines.starts, lines.ends, self.piece)
         return lines.pieces
 
-    def gather(self, lines: DeviceLines, D: Any) -> Any:
+    def gather(self, lines: DeviceLines, D: Array) -> Array:
         """Return line · D for every line: D (width, B) → (lines, B)."""
         pieces, B = self._pieces(lines), D.shape[1]
         data, valued, indices = self._entries(lines)
@@ -113,7 +114,7 @@ class CudaBackend:
         )  # fmt: skip
         return self._add_pieces(pieces, parts)
 
-    def _add_pieces(self, pieces: Pieces, parts: Any) -> Any:
+    def _add_pieces(self, pieces: Pieces, parts: Array) -> Array:
         """Add the parts of each line's pieces, (lines, B)."""
         out = self.xp.zeros((len(pieces.pointers) - 1, parts.shape[1]))
         self._launch(
@@ -121,7 +122,7 @@ class CudaBackend:
         )
         return out
 
-    def scatter(self, lines: DeviceLines, R: Any) -> Any:
+    def scatter(self, lines: DeviceLines, R: Array) -> Array:
         """Return the transposed product: R (lines, B) → (width, B)."""
         return self.gather(self._transposed(lines), R)
 
@@ -133,7 +134,7 @@ class CudaBackend:
             lines.transpose = self._sorted(index, line, values, lines.width, len(lines.starts))
         return lines.transpose
 
-    def _expanded(self, lines: DeviceLines) -> tuple[Any, Any, Any]:
+    def _expanded(self, lines: DeviceLines) -> tuple[Array, Array, Array]:
         """Compute the line, index and place of every entry, in the order of the lines."""
         xp, pieces = self.xp, self._pieces(lines)
         size = pieces.ends - pieces.starts
@@ -145,7 +146,7 @@ class CudaBackend:
         )  # fmt: skip
         return line, index, entry
 
-    def _sorted(self, line: Any, index: Any, values: Any, n: int, width: int) -> DeviceLines:
+    def _sorted(self, line: Array, index: Array, values: Array, n: int, width: int) -> DeviceLines:
         """Build lines with increasing indices from entries in any order."""
         xp = self.xp
         # No two are equal. Line × width needs 64 bits, though the numbers of the lines may have 32.
@@ -158,7 +159,11 @@ class CudaBackend:
         )
 
     def to_rows(
-        self, columns: list[tuple[Lines, np.ndarray]], position: np.ndarray, n: int, width: int
+        self,
+        columns: Sequence[tuple[SparseLines, np.ndarray]],
+        position: np.ndarray,
+        n: int,
+        width: int,
     ) -> DeviceLines:
         """Turn chosen columns into rows; see `CpuBackend.to_rows`."""
         xp = self.xp
@@ -178,7 +183,9 @@ class CudaBackend:
         data = xp.concatenate(values) if valued else xp.zeros(0)
         return self._sorted(xp.concatenate(rows), xp.concatenate(numbers), data, n, width)
 
-    def gram(self, lines: DeviceLines, v: Any, G: Any, first: int = 0, rough: bool = False) -> None:
+    def gram(
+        self, lines: DeviceLines, v: Array, G: Array, first: int = 0, rough: bool = False
+    ) -> None:
         """Add Σ_i v_i x_i x_i' to the lower triangle of G, for the rows of G from ``first`` on.
 
         With ``rough`` it may be rounded to single precision; here it is not.
@@ -192,7 +199,7 @@ class CudaBackend:
             self._launch(kernels.densify, len(starts), starts, ends, indices, data, valued, Z)
             G[first:] += xp.tril((Z[:, first:] * v[a : a + step, None]).T @ Z, first)
 
-    def gram_groups(self, lines: DeviceLines, u, runs, flush, c, G: Any) -> None:
+    def gram_groups(self, lines: DeviceLines, u, runs, flush, c, G: Array) -> None:
         """Subtract Σ_g c_g m_g m_g' from the lower triangle of G; see `CpuBackend.gram_groups`."""
         runs, flush, c = (np.asarray(self.to_host(x)) for x in (runs, flush, c))
         ends = np.flatnonzero(flush) + 1
@@ -212,11 +219,11 @@ class CudaBackend:
             carried = M[-1].copy()
             G -= self.xp.tril((M * self.asarray(c[e - 1])[:, None]).T @ M)
 
-    def line_sums(self, lines: DeviceLines, u: Any, pointers: Any) -> Any:
+    def line_sums(self, lines: DeviceLines, u: Array, pointers: Array) -> Array:
         """Return Σ u_i x_i over each run of lines pointers[s] … pointers[s+1], dense (s, width)."""
         return self._sum_runs(lines, u, pointers[:-1], pointers[1:])
 
-    def _sum_runs(self, lines: DeviceLines, u: Any, first: Any, last: Any) -> Any:
+    def _sum_runs(self, lines: DeviceLines, u: Array, first: Array, last: Array) -> Array:
         """Compute Σ u_i x_i over the lines first[s] … last[s] − 1, dense, (runs, width)."""
         data, valued, indices = self._entries(lines)
         out = self.xp.zeros((len(first), lines.width))
@@ -228,16 +235,16 @@ class CudaBackend:
 
     # -- scans and elementwise work ----------------------------------------------------------
 
-    def _segments(self, pointers: Any) -> Pieces:
+    def _segments(self, pointers: Array) -> Pieces:
         """Cut the segments between pointers; cached as long as the array of pointers lives."""
 
-        def make(pointers: Any) -> Pieces:
+        def make(pointers: Array) -> Pieces:
             on_device = self.asarray(pointers)
             return cut(self.xp, on_device[:-1], on_device[1:], self.piece)
 
         return _remember(self._cuts, pointers, make)
 
-    def scan(self, x: Any, pointers: Any, reverse: bool = False) -> Any:
+    def scan(self, x: Array, pointers: Array, reverse: bool = False) -> Array:
         """Compute inclusive running sums of x (n, B) by segment, from the end if ``reverse``."""
         xp, pieces = self.xp, self._segments(pointers)
         sums = xp.zeros((len(pieces), x.shape[1]))
@@ -254,21 +261,21 @@ class CudaBackend:
         )  # fmt: skip
         return out
 
-    def segment_sum(self, x: Any, pointers: Any) -> Any:
+    def segment_sum(self, x: Array, pointers: Array) -> Array:
         """Sum x (n, B) over the segments; an empty segment gives zero."""
         pieces = self._segments(pointers)
         parts = self.xp.zeros((len(pieces), x.shape[1]))
         self._launch(kernels.sum_ranges, parts.size, x, pieces.starts, pieces.ends, parts)
         return self._add_pieces(pieces, parts)
 
-    def range_sum(self, x: Any, starts: Any, ends: Any) -> Any:
+    def range_sum(self, x: Array, starts: Array, ends: Array) -> Array:
         """Sum x (n, B) over rows starts[s] … ends[s] − 1; ranges may leave gaps or overlap."""
         out = self.xp.zeros((len(starts), x.shape[1]))
         starts, ends = self.asarray(starts), self.asarray(ends)
         self._launch(kernels.sum_ranges, out.size, x, starts, ends, out)
         return out
 
-    def segment_max(self, x: Any, pointers: Any) -> Any:
+    def segment_max(self, x: Array, pointers: Array) -> Array:
         """Find the largest entries of x (n, B) over the segments; −∞ for an empty one."""
         pieces = self._segments(pointers)
         parts = self.xp.full((len(pieces), x.shape[1]), -np.inf)
@@ -281,7 +288,7 @@ class CudaBackend:
     def risk_sweeps(self, *_: Any) -> None:
         """Return None, because Cox's likelihood uses scans on this backend."""
 
-    def column_sum(self, x: Any) -> Any:
+    def column_sum(self, x: Array) -> Array:
         """Sum x (n, B) over rows, (B,)."""
         return None if x is None else x.sum(axis=0)
 
@@ -289,16 +296,16 @@ class CudaBackend:
         """Find the largest entries over rows of x (n, B), (B,)."""
         return x.max(axis=0)
 
-    def map_rows(self, function: Callable, *arrays: Any) -> list:
+    def map_rows(self, function: Callable, *arrays: Array) -> list:
         """Apply an elementwise function, which returns a tuple of arrays."""
         return list(function(*(self.asarray(x) for x in arrays)))
 
-    def sum_rows(self, function: Callable, *arrays: Any) -> tuple:
+    def sum_rows(self, function: Callable, *arrays: Array) -> tuple:
         """Apply `map_rows`, but sum the function's first array (rows, B) over rows."""
         summed, *results = function(*(self.asarray(x) for x in arrays))
         return self.column_sum(summed), results
 
-    def logistic(self, eta: Any, w: Any, y: Any) -> tuple[Any, Any]:
+    def logistic(self, eta: Array, w: Array, y: Array) -> tuple[Array, Array]:
         """See `Backend.logistic`."""
         xp = self.xp
         e = xp.exp(-abs(eta))  # never overflows
@@ -306,8 +313,8 @@ class CudaBackend:
         return self.column_sum(loss), w * (xp.where(eta >= 0, 1.0, e) / (1.0 + e) - y)
 
     def segment_softmax(
-        self, eta: Any, w: Any, pointers: Any, scale: Any, shares: bool = True
-    ) -> tuple[Any, Any]:
+        self, eta: Array, w: Array, pointers: Array, scale: Array, shares: bool = True
+    ) -> tuple[Array, Array]:
         """log Σ w e^η of each segment and the scaled shares; see `CpuBackend.segment_softmax`."""
         xp = self.xp
         w, scale = self.asarray(w), self.asarray(scale)
@@ -322,14 +329,14 @@ class CudaBackend:
             return lse, xp.zeros((0, eta.shape[1]))
         return lse, r * xp.where(used, scale / total, 0.0)[line]
 
-    def _lines_of(self, pointers: Any) -> Any:
+    def _lines_of(self, pointers: Array) -> Array:
         """Find the segment of each row."""
         on_device = self.asarray(pointers)
         rows = self.xp.arange(int(on_device[-1]))
         return self.xp.searchsorted(on_device, rows, side="right") - 1
 
 
-def _remember(known: dict[int, tuple[Any, Any]], x: Any, make: Callable) -> Any:
+def _remember(known: dict[int, tuple[Any, Any]], x: Array, make: Callable) -> Array:
     """Cache the result of ``make`` for an array that never changes while the array lives."""
     key = id(x)
     if key not in known:

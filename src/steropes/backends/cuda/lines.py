@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import NamedTuple
+
+from ..protocols import Array
 
 __all__ = ["DeviceLines", "Pieces", "cut"]
 
@@ -10,16 +13,16 @@ __all__ = ["DeviceLines", "Pieces", "cut"]
 class Pieces(NamedTuple):
     """Ranges cut into pieces: those of range a are pointers[a] … pointers[a + 1]."""
 
-    starts: Any
-    ends: Any
-    line: Any
-    pointers: Any
+    starts: Array
+    ends: Array
+    line: Array
+    pointers: Array
 
     def __len__(self) -> int:
         return len(self.starts)
 
 
-def cut(xp: Any, starts: Any, ends: Any, size: int) -> Pieces:
+def cut(xp: ModuleType, starts: Array, ends: Array, size: int) -> Pieces:
     """Cut the ranges starts[a] … ends[a] into pieces of at most ``size``; none for an empty one."""
     count = (ends - starts + (size - 1)) // size
     stop = xp.cumsum(count)
@@ -37,7 +40,7 @@ class DeviceLines:
     Keeps its pieces and its transpose once they have been asked for.
     """
 
-    def __init__(self, starts: Any, ends: Any, indices: Any, data: Any, width: int) -> None:
+    def __init__(self, starts: Array, ends: Array, indices: Array, data: Array, width: int) -> None:
         self.starts, self.ends = starts, ends
         self.indices, self.data, self.width = indices, data, width
         self.pieces: Pieces | None = None
@@ -48,12 +51,12 @@ class DeviceLines:
         """Number of entries."""
         return int((self.ends - self.starts).sum())
 
-    def take(self, lines: Any) -> DeviceLines:
+    def take(self, lines: Array) -> DeviceLines:
         """Return some lines, sharing the entries."""
         return DeviceLines(
             self.starts[lines], self.ends[lines], self.indices, self.data, self.width
         )
 
-    def _replace(self, data: Any) -> DeviceLines:
+    def _replace(self, data: Array) -> DeviceLines:
         """Return the same places with other values."""
         return DeviceLines(self.starts, self.ends, self.indices, data, self.width)

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
 from ...design import Design
-from ...design.channel_design import ChannelDesign
+from ...design.channel_design import ChannelArguments, ChannelDesign
 from ...design.piecewise_design import PiecewiseDesign, StepEffects
 from ...design.protocols import DesignLike
 from .sharded_design import ShardedDesign
@@ -64,7 +63,7 @@ def column_makers(design: DesignLike, cuts: np.ndarray) -> list[ColumnMaker] | N
     return None
 
 
-def _channels(arguments: tuple[Any, ...], X: Design) -> DesignLike:
+def _channels(arguments: ChannelArguments, X: Design) -> DesignLike:
     """Create a block's design with several linear predictors per row."""
     return ChannelDesign(X, *arguments)
 
