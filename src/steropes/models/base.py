@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from numpy.typing import ArrayLike
 
@@ -14,6 +14,9 @@ from .fit_inputs import FitInputs
 from .fit_steps import FitSteps
 from .pickling import DATA_ATTRIBUTES, deep_copy_sharing_data, shallow_copy
 from .setting_types import Chooser, Device, MatrixLike, Seed, Solver
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
 
 __all__ = ["PenalizedModel"]
 
@@ -241,13 +244,13 @@ class PenalizedModel(FitSteps):
         """Format the model as HTML; called by scikit-learn within pipelines."""
         return fit_html(self)
 
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         """Return the representations for notebooks."""
         return fit_mimebundle(self)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Return the state without the data of the fit."""
-        state: dict[str, Any] = super().__getstate__()
+        state: dict[str, object] = super().__getstate__()
         if hasattr(self, "coef_"):
             state = {**state, "_shrinks": self._has_sparse_prior()}  # which needs the data
         return {name: value for name, value in state.items() if name not in self._data}
@@ -255,14 +258,14 @@ class PenalizedModel(FitSteps):
     def __copy__(self) -> Self:
         return shallow_copy(self)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
         return deep_copy_sharing_data(self, self._data, memo)
 
     def __dir__(self) -> Iterable[str]:
         """List all attributes without computing them, unlike scikit-learn's method."""
         return object.__dir__(self)
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.target_tags.required = True

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from numbers import Integral
-from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 from scipy import stats
 
 from ..data import check_level, check_strata
@@ -17,14 +18,14 @@ from .fixed_coefficients import FixedCoefficients
 __all__ = ["cluster_codes", "coefficient_positions", "coefficient_table", "critical_value"]
 
 
-def critical_value(level: Any, df: float | None = None) -> float:
+def critical_value(level: object, df: float | None = None) -> float:
     """Return the half-width of an interval in standard errors, normal or t with ``df``."""
     at = 0.5 + check_level(level) / 2
     return float(stats.norm.ppf(at) if df is None else stats.t.ppf(at, df))
 
 
 def coefficient_positions(
-    params: Any, names: list[str], fixed: FixedCoefficients | None = None
+    params: ArrayLike | None, names: list[str], fixed: FixedCoefficients | None = None
 ) -> list[int]:
     """Find the rows of the table of coefficients that names, positions or a mask refer to.
 
@@ -46,7 +47,7 @@ def coefficient_positions(
     if params is None:
         return list(range(len(names)))
     one = isinstance(params, str) or np.ndim(params) == 0
-    chosen = [params] if one else list(params)
+    chosen: list = list(params) if isinstance(params, Iterable) and not one else [params]
     is_mask = bool(chosen) and all(isinstance(item, bool | np.bool_) for item in chosen)
     of_table = is_mask and not one and len(chosen) == len(names)
     if fixed is not None and not of_table:
@@ -71,7 +72,7 @@ def coefficient_positions(
     return [_position(item, names) for item in chosen]
 
 
-def _position(item: Any, names: list[str]) -> int:
+def _position(item: object, names: list[str]) -> int:
     """Find the row of one name or position."""
     if isinstance(item, str):
         if item not in names:
@@ -94,7 +95,7 @@ def coefficient_table(
     coef: np.ndarray,
     se: np.ndarray,
     names: list[str],
-    level: Any,
+    level: object,
     df: float | None = None,
     ratio: bool = False,
     known: tuple[np.ndarray, np.ndarray] | None = None,

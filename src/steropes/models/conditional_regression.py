@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from ..likelihoods import (
 )
 from ..priors import Prior
 from .base import PenalizedModel
-from .fit_inputs import FitInputs
+from .fit_inputs import FitInputs, OutcomeRows
 from .residuals import GroupedResiduals
 from .setting_types import Chooser, Device, MatrixLike, Seed, Solver
 
@@ -77,7 +77,7 @@ class _ConditionalModel(GroupedResiduals, PenalizedModel):
         return self.linear_predictor(X, offset)
 
 
-def _folds(y: np.ndarray, strata: np.ndarray) -> dict[str, np.ndarray]:
+def _folds(y: np.ndarray, strata: np.ndarray) -> OutcomeRows:
     """Label strata for folds, which keep strata whole and spread those with events evenly."""
     codes = strata.astype(np.int32) if len(strata) <= np.iinfo(np.int32).max else strata
     return {"fold_label": (y > 0).astype(np.int8), "fold_together": codes}
@@ -201,7 +201,7 @@ class ConditionalLogisticRegression(_ConditionalModel):
 
     def _likelihood(
         self, inputs: FitInputs, design: Design, backend: Backend
-    ) -> tuple[Likelihood, dict[str, Any]]:
+    ) -> tuple[Likelihood, OutcomeRows]:
         """Read the outcome and strata; see `PenalizedModel`."""
         inputs.refuse_extras(self, "exposure")
         if self.method not in ("exact", "efron", "breslow"):
@@ -331,7 +331,7 @@ class ConditionalPoissonRegression(_ConditionalModel):
 
     def _likelihood(
         self, inputs: FitInputs, design: Design, backend: Backend
-    ) -> tuple[Likelihood, dict[str, Any]]:
+    ) -> tuple[Likelihood, OutcomeRows]:
         """Read the outcome and strata; see `PenalizedModel`."""
         y = check_response(inputs.y, design.n, minimum=0.0)
         log_exposure = check_exposure(inputs.exposure, design.n)

@@ -14,7 +14,7 @@ from .standardized_survival import MAX_GROUPS
 __all__ = ["formula_column", "tables_by_value"]
 
 
-def formula_column(by: Any, data: pd.DataFrame, formula: Formula) -> str | None:
+def formula_column(by: str | int, data: pd.DataFrame, formula: Formula) -> str | None:
     """Find the column of a table that ``by``, a name or position, refers to.
 
     Returns

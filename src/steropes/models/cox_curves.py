@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping
 from numbers import Integral
 from typing import Any, Literal
 
@@ -38,6 +39,9 @@ from .standardized_survival import (
 from .wald_inference import WaldInference
 
 __all__ = ["CoxCurves", "concatenate_by_row", "curve_table", "dense_matrix"]
+
+# A column by name or position, or X of each group by label.
+Grouping = str | int | Mapping[Any, MatrixLike] | None
 
 
 class CoxCurves(WaldInference):
@@ -195,9 +199,11 @@ class CoxCurves(WaldInference):
             table["se"], table["lower"], table["upper"] = share * H, H / width, H * width
         return table
 
-    def _groups_by(self, X: MatrixLike, by: Any) -> tuple[Any, dict[Any, Any] | None]:
+    def _groups_by(
+        self, X: MatrixLike, by: Grouping
+    ) -> tuple[str | int | None, Mapping[Hashable, MatrixLike] | None]:
         """Return the name of the groups, and X of each group unless they are values of a column."""
-        if isinstance(by, dict):
+        if isinstance(by, Mapping):
             return None, by
         one = isinstance(by, str | Integral) and not isinstance(by, bool | np.bool_)
         if by is not None and not one:
@@ -224,7 +230,7 @@ class CoxCurves(WaldInference):
         self,
         X: MatrixLike,
         times: ArrayLike,
-        by: Any = None,
+        by: Grouping = None,
         level: float = 0.95,
         sample_weight: VectorLike | None = None,
         strata: LabelsLike | None = None,

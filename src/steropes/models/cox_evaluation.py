@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -228,7 +229,9 @@ class CoxEvaluation(CoxCurves):
         risk = np.where(unknown, -np.inf, risk)  # only rows without weight, which form no pairs
         return auc_table(risk, time, event, weight, times, level)
 
-    def test_proportionality(self, transform: Any = "km") -> pd.DataFrame:
+    def test_proportionality(
+        self, transform: str | Callable[[np.ndarray], np.ndarray] = "km"
+    ) -> pd.DataFrame:
         """Test proportional hazards by score tests of effects β + θ g(t), singly and jointly.
 
         Parameters

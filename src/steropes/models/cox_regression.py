@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from numbers import Real
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,7 +25,7 @@ from ..likelihoods.piecewise_cox_likelihood import PiecewiseCoxLikelihood
 from ..priors import Prior
 from .computed_attributes import computed_attribute
 from .cox_evaluation import CoxEvaluation
-from .fit_inputs import FitInputs
+from .fit_inputs import FitInputs, OutcomeRows
 from .proportional_hazards import ProportionalHazardsModel
 from .setting_types import Chooser, Device, MatrixLike, Seed, Solver, StepTimes, Ties
 from .step_effects import prior_of_step_effects, read_step_effects
@@ -195,7 +194,7 @@ class CoxRegression(CoxEvaluation, ProportionalHazardsModel):
 
     def _likelihood(
         self, inputs: FitInputs, design: Design, backend: Backend
-    ) -> tuple[Likelihood, dict[str, Any]]:
+    ) -> tuple[Likelihood, OutcomeRows]:
         """Read the survival outcome and strata; see `PenalizedModel`."""
         inputs.refuse_extras(self, "exposure")
         if self.ties not in ("efron", "breslow"):

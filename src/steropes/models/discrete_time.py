@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -36,13 +35,13 @@ class DiscreteTime:
     intervals: TimeIntervals
     basis: np.ndarray
     functions: np.ndarray
-    pairs: list[Any]
+    pairs: list[tuple[int, int]]
     baseline_names: list[str]
     effect_names: list[str]
 
     @classmethod
     def of(
-        cls, intervals: TimeIntervals, baseline: Any, time_varying: Any, columns: list[str]
+        cls, intervals: TimeIntervals, baseline: object, time_varying: object, columns: list[str]
     ) -> DiscreteTime:
         """Construct from the settings of a model of X with these columns."""
         basis, names, _ = baseline_basis(baseline, intervals.K)

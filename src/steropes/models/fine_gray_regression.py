@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, overload
+from typing import Literal, overload
 
 import numpy as np
 import pandas as pd
@@ -22,7 +22,7 @@ from ..likelihoods import FineGrayLikelihood, Likelihood
 from ..priors import Prior
 from .cox_curves import concatenate_by_row, curve_table, dense_matrix
 from .discrimination import concordance_with_se
-from .fit_inputs import FitInputs
+from .fit_inputs import FitInputs, OutcomeRows
 from .proportional_hazards import ProportionalHazardsModel
 from .setting_types import Chooser, MatrixLike, Seed
 
@@ -170,7 +170,7 @@ class FineGrayRegression(ProportionalHazardsModel):
 
     def _likelihood(
         self, inputs: FitInputs, design: Design, backend: Backend
-    ) -> tuple[Likelihood, dict[str, Any]]:
+    ) -> tuple[Likelihood, OutcomeRows]:
         """Read the outcome with competing events; see `PenalizedModel`."""
         inputs.refuse_extras(self, "exposure")
         if self.device == "cuda":

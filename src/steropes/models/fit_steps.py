@@ -31,7 +31,7 @@ from ..select import CrossValidation, InformationCriterion
 from ..solve import Batch, Fit
 from ..solve.separation.extreme_offsets import extreme_offsets
 from .confidence_intervals import ConfidenceIntervals
-from .fit_inputs import FitInputs
+from .fit_inputs import FitInputs, OutcomeRows
 from .fixed_coefficients import FixedCoefficients, read_fixed, read_start_at
 from .formula_mixin import FormulaMixin
 from .linear_prediction import LinearPrediction
@@ -39,7 +39,7 @@ from .progress import Progress
 from .setting_types import Chooser, Device, MatrixLike, Seed, Solver
 from .settings import check_settings
 from .sklearn_base import BaseEstimator
-from .solver_runs import fit_by_coordinate_descent, fit_by_newton
+from .solver_runs import Start, fit_by_coordinate_descent, fit_by_newton
 
 __all__ = ["BatchedOutcomes", "FitSteps"]
 
@@ -68,7 +68,7 @@ class FitSteps(ConfidenceIntervals, LinearPrediction, FormulaMixin, BaseEstimato
     # Coefficients in the solver's parametrisation.
     _beta: np.ndarray
     # Inverse information, computed at the first request.
-    _information: Any
+    _information: np.ndarray | None
     _problem: Problem
     log_likelihood_: float
     optimality_: float
@@ -92,7 +92,7 @@ class FitSteps(ConfidenceIntervals, LinearPrediction, FormulaMixin, BaseEstimato
 
     def _likelihood(
         self, inputs: FitInputs, design: Design, backend: Backend
-    ) -> tuple[Likelihood, dict[str, Any]]:
+    ) -> tuple[Likelihood, OutcomeRows]:
         """Read the outcome and construct the likelihood.
 
         Implementations also store attributes of the outcome that predictions need, such as
@@ -268,9 +268,10 @@ class FitSteps(ConfidenceIntervals, LinearPrediction, FormulaMixin, BaseEstimato
         likelihood, extras = self._likelihood(inputs, design, backend)
         if extras.get("fold_label") is not None and not weights.all():
             self._refuse_without_events(extras["fold_label"][weights > 0])
-        log_exposure = extras.pop("offset", None)
+        log_exposure = extras.get("offset")
         if log_exposure is not None:
             offset = log_exposure if offset is None else offset + log_exposure
+        extras = {**extras, "offset": offset}
         names, (prior, columns) = design.names, self._prior_of_columns()
         self._has_intercept = intercept = (
             self._wants_intercept() if like is None else bool(like.n_free)
@@ -281,7 +282,6 @@ class FitSteps(ConfidenceIntervals, LinearPrediction, FormulaMixin, BaseEstimato
             else like.design,
             likelihood=likelihood,
             weights=weights,
-            offset=offset,
             prior=prior,
             columns=columns,
             names=names,
@@ -307,7 +307,7 @@ class FitSteps(ConfidenceIntervals, LinearPrediction, FormulaMixin, BaseEstimato
         """Return whether the settings ask for an intercept."""
         return self._intercept and bool(getattr(self, "fit_intercept", True))
 
-    def _select(self, problem: Problem, progress: Progress) -> tuple[Prior | None, Any]:
+    def _select(self, problem: Problem, progress: Progress) -> tuple[Prior | None, Start | None]:
         """Choose the prior's variance by ``cv``; without it, keep the prior.
 
         Returns
@@ -360,7 +360,7 @@ class FitSteps(ConfidenceIntervals, LinearPrediction, FormulaMixin, BaseEstimato
         return start
 
     def _fit_problem(
-        self, problem: Problem, prior: Prior | None, start: Any, progress: Progress
+        self, problem: Problem, prior: Prior | None, start: Start | None, progress: Progress
     ) -> None:
         """Fit under the prior in use, check for separation and store the fit."""
         problem = replace(problem, prior=prior)
@@ -429,7 +429,7 @@ class FitSteps(ConfidenceIntervals, LinearPrediction, FormulaMixin, BaseEstimato
 
 
 def _center_and_add_intercept(
-    design: Any, likelihood: Likelihood, weights: np.ndarray, intercept: bool
+    design: Design, likelihood: Likelihood, weights: np.ndarray, intercept: bool
 ) -> DesignLike:
     """Centre the columns if that leaves the model unchanged, and add an intercept."""
     counted = None if weights.all() else weights > 0

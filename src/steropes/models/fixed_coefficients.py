@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -131,7 +130,7 @@ def start_batch_at(batch: Batch, start: np.ndarray) -> None:
 
 
 def _by_column(
-    what: str, given: Mapping[Any, Any] | pd.Series, names: Sequence[str]
+    what: str, given: CoefficientsByColumn, names: Sequence[str]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Read numbers by name or position; return values (p,), zero if absent, and a mask."""
     places = ColumnLookup(names, what)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import Any
+from collections.abc import Hashable
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,9 @@ NAMES = re.compile(r"`([^`]+)`|(\w+)")
 DOT = re.compile(r"(?<![\w.)\]])\.(?![\w(])")
 # Integers above this are converted to floats: their seventh power would overflow 64 bits.
 LARGE = 1000
+
+# A data type of pandas, or its name.
+Dtype: TypeAlias = type | str | pd.api.extensions.ExtensionDtype
 
 
 def widen_numbers(data: pd.DataFrame, text: str) -> pd.DataFrame:
@@ -35,8 +39,8 @@ def widen_numbers(data: pd.DataFrame, text: str) -> pd.DataFrame:
     conditions = names_in(outcome, *(x for x in labels if not ARITHMETIC.search(x)))
     decimal = names_in(*labels)
     every = DOT.search(text) is not None
-    types: dict[Any, Any] = {}
-    columns: dict[Any, Any] = {}
+    types: dict[Hashable, Dtype] = {}
+    columns: dict[Hashable, pd.Series] = {}
     for name in data.columns:
         if not (every or str(name) in named):
             continue
@@ -64,7 +68,7 @@ def names_in(*texts: str) -> set[str]:
     return {a or b for text in texts for a, b in NAMES.findall(text)}
 
 
-def _counted(kind: Any) -> Any:
+def _counted(kind: object) -> Dtype | None:
     """Return the integer type for a column of booleans; None for a categorical column."""
     if isinstance(kind, pd.SparseDtype):
         return pd.SparseDtype(np.int64, int(kind.fill_value))
@@ -87,7 +91,7 @@ def _shortest(column: pd.Series) -> pd.Series:
     return pd.Series(out, index=column.index)
 
 
-def _wide(column: pd.Series, computed: bool) -> Any:
+def _wide(column: pd.Series, computed: bool) -> Dtype | None:
     """Return the 64-bit type for a numeric column; None if no conversion is needed."""
     kind: Any = column.dtype
     plain = kind.subtype if isinstance(kind, pd.SparseDtype) else kind

@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import pandas as pd
 
+from ..data.input_types import LabelsLike, TableLike
 from ..design import Design, has_names, null_design
 from ..design.from_data import column_names
 from ..errors import DataError, SeparationError
@@ -43,7 +44,9 @@ class FormulaMixin(SingleThreadedMethods):
     feature_names_in_: np.ndarray
 
     @classmethod
-    def from_formula(cls, formula: str, data: Any, *, trusted: bool = False, **fit: Any) -> Self:
+    def from_formula(
+        cls, formula: str, data: TableLike, *, trusted: bool = False, **fit: Any
+    ) -> Self:
         """Fit the model that a formula describes.
 
         Parameters
@@ -141,17 +144,19 @@ class FormulaMixin(SingleThreadedMethods):
             return False
         return has_names(X) and column_names(X) != list(self.feature_names_in_)
 
-    def _apply_formula(self, X: MatrixLike) -> Any:
+    def _apply_formula(self, X: MatrixLike) -> MatrixLike:
         """Return X, computed by the formula if X is a table of data."""
         return self._formula.matrix(as_pandas_table(X)) if self._is_formula_table(X) else X
 
-    def _formula_vector(self, name: Literal["strata", "offset"], X: MatrixLike, given: Any) -> Any:
+    def _formula_vector(
+        self, name: Literal["strata", "offset"], X: MatrixLike, given: LabelsLike | None
+    ) -> LabelsLike | None:
         """Return strata or offset: those given, or computed by the formula from a table of data."""
         if given is not None or not self._is_formula_table(X):
             return given
         return self._formula.vector(name, as_pandas_table(X))
 
-    def design_matrix(self, data: Any) -> pd.DataFrame:
+    def design_matrix(self, data: TableLike) -> pd.DataFrame:
         """Compute X of new data by the formula of the fit.
 
         Parameters
@@ -180,7 +185,7 @@ class FormulaMixin(SingleThreadedMethods):
         """
         return self._read_formula().matrix(as_pandas_table(data))
 
-    def design_vectors(self, data: Any) -> dict[str, Any]:
+    def design_vectors(self, data: TableLike) -> dict[str, Any]:
         """Compute strata and offset of new data by the formula of the fit.
 
         Parameters

@@ -5,15 +5,19 @@ from __future__ import annotations
 import ast
 import re
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from types import ModuleType
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 from narwhals.exceptions import DuplicateError
+from numpy.typing import ArrayLike
 
 from ..data.array_conversion import as_numbers, refuse_lazy_query
+from ..data.input_types import LabelsLike
 from ..data.survival_outcome import Surv
 from ..errors import DataError
 from .formula_dtypes import (
@@ -66,8 +70,12 @@ TRANSFORMS = {
 DATES = {"date", "datetime", "datetime64", "time", "timedelta", "timedelta64", "period"}
 CALL = re.compile(rf"(?<![\w.])({'|'.join(OF_R)})\s*\(")
 
+# The value of an expression: a column, an outcome or labels.
+Evaluated: TypeAlias = np.ndarray | pd.Series
+Result = TypeVar("Result")
 
-def _surv(*args: Any, **named: Any) -> np.ndarray:
+
+def _surv(*args: ArrayLike, **named: ArrayLike) -> np.ndarray:
     """Evaluate Surv() in a formula; refuse three positional arguments, which are ambiguous."""
     if len(args) > 2:
         raise DataError(
@@ -77,7 +85,7 @@ def _surv(*args: Any, **named: Any) -> np.ndarray:
     return Surv(*args, **named)
 
 
-def _strata(*columns: Any) -> Any:
+def _strata(*columns: LabelsLike) -> LabelsLike:
     """Evaluate strata() in a formula; several columns become tuples."""
     if len(columns) == 1:
         return columns[0]
@@ -118,7 +126,7 @@ class Formula:
         X = _evaluated(lambda: self.spec.get_model_matrix(data, na_action="raise"), data)
         return pd.DataFrame(X).drop(columns="Intercept", errors="ignore")
 
-    def vector(self, name: Literal["strata", "offset"], data: pd.DataFrame) -> Any:
+    def vector(self, name: Literal["strata", "offset"], data: pd.DataFrame) -> Evaluated | None:
         """Compute strata or offset of new data; None if neither the formula nor the fit has any."""
         if name in self.columns:
             return self._column_of_data(name, data)
@@ -147,7 +155,7 @@ class Formula:
         return {name: value for name, value in both.items() if value is not None}
 
 
-def _formulaic() -> Any:
+def _formulaic() -> ModuleType:
     """Import formulaic, an optional dependency."""
     try:
         import formulaic
@@ -159,7 +167,7 @@ def _formulaic() -> Any:
     return formulaic
 
 
-def _evaluated(call: Any, data: pd.DataFrame | None = None) -> Any:
+def _evaluated(call: Callable[[], Result], data: pd.DataFrame | None = None) -> Result:
     """Call formulaic and convert its errors and warnings; ``data`` serves to name rows."""
     errors = _formulaic().errors
     with warnings.catch_warnings():
@@ -237,7 +245,7 @@ def _rows(rows: np.ndarray) -> str:
     return f"row {rows[0]}" + (f" and {len(rows) - 1} more" if len(rows) > 1 else "")
 
 
-def evaluate_expression(text: str, data: pd.DataFrame) -> Any:
+def evaluate_expression(text: str, data: pd.DataFrame) -> Evaluated | None:
     """Evaluate an expression in the columns of data; refuse missing values."""
     refuse_sums_of_conditions(text, data)
     value = _unchecked(text, data)
@@ -246,7 +254,7 @@ def evaluate_expression(text: str, data: pd.DataFrame) -> Any:
     return value
 
 
-def _unchecked(text: str, data: pd.DataFrame) -> Any:
+def _unchecked(text: str, data: pd.DataFrame) -> Evaluated | None:
     """Evaluate an expression in the columns of data."""
     from formulaic.utils.stateful_transforms import stateful_eval
 
@@ -260,7 +268,7 @@ def _unchecked(text: str, data: pd.DataFrame) -> Any:
     return _evaluated(lambda: stateful_eval(text, env, {}, {}, None))
 
 
-def as_pandas_table(data: Any) -> pd.DataFrame:
+def as_pandas_table(data: object) -> pd.DataFrame:
     """Convert a pandas, polars or pyarrow table to pandas."""
     refuse_lazy_query(data, "data")
     try:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 from scipy import linalg, stats
 
 from ..data.input_types import LabelsLike
@@ -49,8 +50,8 @@ class HypothesisTests(WaldInference):
 
     def linear_hypothesis(
         self,
-        hypothesis: Any,
-        value: Any = 0.0,
+        hypothesis: ArrayLike,
+        value: ArrayLike = 0.0,
         test: Test = "wald",
         kind: Kind = "model",
         cluster: LabelsLike | None = None,
@@ -134,7 +135,7 @@ class HypothesisTests(WaldInference):
 
     def _restricted(
         self,
-        problem: Any,
+        problem: Problem,
         l1: np.ndarray,
         l2: np.ndarray,
         R: np.ndarray,
@@ -158,7 +159,7 @@ class HypothesisTests(WaldInference):
         return RestrictedFit(back, fit.objective)
 
     def _log_likelihood_drop(
-        self, problem: Any, l1: np.ndarray, l2: np.ndarray, fit: RestrictedFit
+        self, problem: Problem, l1: np.ndarray, l2: np.ndarray, fit: RestrictedFit
     ) -> float:
         """Compute the decrease of the penalised log-likelihood at a restricted fit."""
         to_likelihood = self._objective_to_likelihood(problem)
@@ -168,7 +169,7 @@ class HypothesisTests(WaldInference):
 
     # -- the null model --------------------------------------------------------------------------
 
-    def _null(self) -> tuple[Any, RestrictedFit]:
+    def _null(self) -> tuple[Problem, RestrictedFit]:
         """Fit the model without covariates: the intercept, the baseline or nothing."""
         problem = self._require_replicable("tests against the null model")
         problem = dataclasses.replace(problem, prior=None, final_penalty=None)
@@ -277,7 +278,7 @@ class HypothesisTests(WaldInference):
 
 
 def _read(
-    hypothesis: Any, value: Any, names: list[str], fixed: FixedCoefficients | None
+    hypothesis: ArrayLike, value: ArrayLike, names: list[str], fixed: FixedCoefficients | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Read Rβ = q in terms of the estimated coefficients.
 
@@ -320,7 +321,7 @@ def _refuse_dependent(R: np.ndarray) -> None:
 
 
 def _equations(
-    hypothesis: Any, names: list[str], fixed: FixedCoefficients | None
+    hypothesis: ArrayLike, names: list[str], fixed: FixedCoefficients | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return R of the estimated coefficients, (r, p), and the fixed ones' part of Rβ, (r,)."""
     array = None if isinstance(hypothesis, str) else np.asarray(hypothesis)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from ..data.time_grid import TimeIntervals
 from ..errors import DataError, SeparationError
+from ..fit import Problem
 from ..likelihoods.pooled_logistic_likelihood import PooledLogisticLikelihood, events_by_interval
 
 __all__ = ["refuse_empty_intervals", "refuse_empty_splits"]
@@ -42,8 +42,9 @@ def refuse_empty_intervals(
             )
 
 
-def refuse_empty_splits(problem: Any, splits: Sequence, intervals: TimeIntervals) -> None:
+def refuse_empty_splits(problem: Problem, splits: Sequence, intervals: TimeIntervals) -> None:
     """Refuse splits for cross-validation that remove all events of an interval."""
+    assert isinstance(problem.likelihood, PooledLogisticLikelihood)
     for number, (train, _) in enumerate(splits):
         weights = np.zeros(len(problem.weights))
         weights[train] = problem.weights[train]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from sklearn.metrics import r2_score
 
@@ -15,7 +13,7 @@ from ..fit import Problem
 from ..infer.profile_fits import FromObjective
 from ..infer.response_distributions import NormalResponse
 from ..likelihoods import Likelihood, LinearLikelihood
-from .fit_inputs import FitInputs
+from .fit_inputs import FitInputs, OutcomeRows
 from .generalized_linear_model import MeanRegression
 from .setting_types import MatrixLike
 
@@ -126,7 +124,7 @@ class LinearRegression(MeanRegression):
 
     def _likelihood(
         self, inputs: FitInputs, design: Design, backend: Backend
-    ) -> tuple[Likelihood, dict[str, Any]]:
+    ) -> tuple[Likelihood, OutcomeRows]:
         """Read the outcome; see `PenalizedModel`."""
         inputs.refuse_extras(self, "strata", "exposure")
         return LinearLikelihood(check_response(inputs.y, design.n), backend), {}

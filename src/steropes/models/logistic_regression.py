@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.metrics import accuracy_score
@@ -15,10 +15,13 @@ from ..design import Design
 from ..errors import DataError
 from ..infer.response_distributions import BinaryResponse
 from ..likelihoods import Likelihood, LogisticLikelihood
-from .fit_inputs import FitInputs
+from .fit_inputs import FitInputs, OutcomeRows
 from .generalized_linear_model import GeneralizedLinearModel
 from .setting_types import MatrixLike
 from .sklearn_base import ClassifierMixin
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
 
 __all__ = ["LogisticRegression"]
 
@@ -120,7 +123,7 @@ class LogisticRegression(ClassifierMixin, GeneralizedLinearModel):
 
     def _likelihood(
         self, inputs: FitInputs, design: Design, backend: Backend
-    ) -> tuple[Likelihood, dict[str, Any]]:
+    ) -> tuple[Likelihood, OutcomeRows]:
         """Read the classes; see `PenalizedModel`."""
         inputs.refuse_extras(self, "strata", "exposure")
         codes = self._classes(inputs.y, design.n)
@@ -257,7 +260,7 @@ class LogisticRegression(ClassifierMixin, GeneralizedLinearModel):
         refuse_other_order(X, y=y, sample_weight=sample_weight)
         return float(accuracy_score(y, self.predict(X, offset), sample_weight=sample_weight))
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         return tags

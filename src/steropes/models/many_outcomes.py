@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Mapping
 from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -18,7 +18,7 @@ from ..backends import get_backend
 from ..backends.blas_threads import single_threaded_blas
 from ..data import check_level, refuse_other_order
 from ..data.array_conversion import as_numbers, as_series, refuse_lazy_query
-from ..data.input_types import LabelsLike, VectorLike
+from ..data.input_types import LabelsLike, TableLike, VectorLike
 from ..data.ordered_categories import OrderedCategories, ordered_categories
 from ..design import Design, as_design
 from ..errors import DataError, SeparationError
@@ -39,12 +39,14 @@ __all__ = ["fit_many"]
 
 ROW_ARGUMENTS = ("sample_weight", "offset", "exposure", "strata")
 FitArguments = dict[str, Any]
+# Outcomes by name, or a table of them.
+Outcomes: TypeAlias = Mapping[Any, VectorLike | Mapping[str, VectorLike]] | TableLike
 
 
 def fit_many(
     estimator: PenalizedModel,
     X: MatrixLike,
-    outcomes: Any,
+    outcomes: Outcomes,
     *,
     level: float = 0.95,
     sample_weight: VectorLike | None = None,
@@ -148,7 +150,7 @@ def fit_many(
 
 
 def _of_outcomes(
-    common: tuple[Any, Design, float], own: Mapping[str, FitArguments]
+    common: tuple[PenalizedModel, Design, float], own: Mapping[str, FitArguments]
 ) -> dict[str, Part]:
     """Fit some outcomes and summarise them."""
     estimator, design, level = common
@@ -187,12 +189,12 @@ def _can_batch(model: PenalizedModel, design: Design | ShardedDesign, count: int
 Part = tuple[pd.DataFrame | None, bool, str]  # summary, whether converged, note
 
 
-def _pack(parts: dict[str, Part]) -> tuple[dict[str, np.ndarray], list[dict[str, Any]]]:
+def _pack(parts: dict[str, Part]) -> tuple[dict[str, np.ndarray], list[dict[str, object]]]:
     """Convert summaries to arrays of numbers, and their names to JSON."""
     arrays: dict[str, np.ndarray] = {}
     facts = []
     for number, (name, (table, converged, note)) in enumerate(parts.items()):
-        fact: dict[str, Any] = {"name": name, "converged": converged, "note": note}
+        fact: dict[str, object] = {"name": name, "converged": converged, "note": note}
         if table is not None:
             arrays[str(number)] = table.to_numpy(np.float64)
             fact |= {"columns": list(table.columns), "rows": list(table.index)}
@@ -200,7 +202,7 @@ def _pack(parts: dict[str, Part]) -> tuple[dict[str, np.ndarray], list[dict[str,
     return arrays, facts
 
 
-def _unpack(arrays: Mapping[str, np.ndarray], facts: list[dict[str, Any]]) -> dict[str, Part]:
+def _unpack(arrays: Mapping[str, np.ndarray], facts: list[dict[str, object]]) -> dict[str, Part]:
     """Convert the results of `_pack` back to summaries."""
     parts: dict[str, Part] = {}
     for number, fact in enumerate(facts):
@@ -214,7 +216,7 @@ def _unpack(arrays: Mapping[str, np.ndarray], facts: list[dict[str, Any]]) -> di
 PACKING = Packing(_pack, _unpack)
 
 
-def _read(outcomes: Any, common: FitArguments) -> dict[str, FitArguments]:
+def _read(outcomes: Outcomes, common: FitArguments) -> dict[str, FitArguments]:
     """Read the arguments of ``fit`` for each outcome."""
     refuse_lazy_query(outcomes, "The table of outcomes")
     if isinstance(outcomes, Mapping):
@@ -238,7 +240,7 @@ def _read(outcomes: Any, common: FitArguments) -> dict[str, FitArguments]:
     return out
 
 
-def _columns(table: Any) -> list[tuple[str, Any]]:
+def _columns(table: TableLike) -> list[tuple[str, VectorLike]]:
     """Return names and columns of a table of any library; nothing if it is not a table."""
     if isinstance(table, pd.DataFrame):  # names may have any type and be repeated
         return [(str(name), table.iloc[:, j]) for j, name in enumerate(table.columns)]
@@ -306,7 +308,7 @@ def _leave_out_categories(given: FitArguments, y: OrderedCategories, n: int) -> 
     return {**given, "y": filled, "sample_weight": weight}
 
 
-def _without(weight: Any, missing: np.ndarray) -> np.ndarray | None:
+def _without(weight: VectorLike | None, missing: np.ndarray) -> np.ndarray | None:
     """Set the weights of some rows to zero; None if the weights have another length."""
     one = weight is None or isinstance(weight, Real)  # equal weights
     if one:
@@ -319,7 +321,7 @@ def _without(weight: Any, missing: np.ndarray) -> np.ndarray | None:
     return out
 
 
-def _one(estimator: Any, design: Design, given: FitArguments, level: float) -> Part:
+def _one(estimator: PenalizedModel, design: Design, given: FitArguments, level: float) -> Part:
     """Fit one outcome by ``fit`` and summarise it."""
     model = clone(estimator)
     try:
@@ -331,11 +333,11 @@ def _one(estimator: Any, design: Design, given: FitArguments, level: float) -> P
 
 
 def _fit_batch(
-    estimator: Any, design: Design, own: Mapping[str, FitArguments], level: float
+    estimator: PenalizedModel, design: Design, own: Mapping[str, FitArguments], level: float
 ) -> dict[str, Part]:
     """Fit outcomes as lanes of one batch, with the checks of single fits."""
     parts: dict[str, Part] = {}
-    models: list[Any] = []
+    models: list[PenalizedModel] = []
     problems: list[Problem] = []
     names: list[str] = []
     for name, given in own.items():
@@ -380,7 +382,12 @@ def _as_determined(problem: Problem, other: Problem) -> bool:
 
 
 def _finish(
-    model: Any, problem: Problem, found: OutcomeFit, l1: np.ndarray, l2: np.ndarray, level: float
+    model: PenalizedModel,
+    problem: Problem,
+    found: OutcomeFit,
+    l1: np.ndarray,
+    l2: np.ndarray,
+    level: float,
 ) -> Part:
     """Store the fit of a lane in its model and summarise it.
 
@@ -415,7 +422,7 @@ def _tidy(parts: Mapping[str, Part], names: list[str]) -> pd.DataFrame:
     tables = [none if table is None else table for table, *_ in parts.values()]
     rows = [len(table) for table in tables]
 
-    def repeated(values: list[Any]) -> np.ndarray:
+    def repeated(values: list) -> np.ndarray:
         return np.repeat(np.array(values, object), rows)
 
     out = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,9 +19,12 @@ from ..design import Design
 from ..errors import DataError
 from ..infer.response_distributions import PoissonResponse
 from ..likelihoods import Likelihood, PoissonLikelihood
-from .fit_inputs import FitInputs
+from .fit_inputs import FitInputs, OutcomeRows
 from .generalized_linear_model import MeanRegression
 from .setting_types import MatrixLike
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
 
 __all__ = ["PoissonRegression"]
 
@@ -123,13 +126,13 @@ class PoissonRegression(MeanRegression):
 
     def _likelihood(
         self, inputs: FitInputs, design: Design, backend: Backend
-    ) -> tuple[Likelihood, dict[str, Any]]:
+    ) -> tuple[Likelihood, OutcomeRows]:
         """Read counts and exposure; see `PenalizedModel`."""
         inputs.refuse_extras(self, "strata")
         y = check_response(inputs.y, design.n, minimum=0.0)
         if not y.any():
             raise DataError("y is zero in every row: the rate has no finite logarithm.")
-        extras = {"fold_label": (y > 0).astype(np.int64)}
+        extras: OutcomeRows = {"fold_label": (y > 0).astype(np.int64)}
         log_exposure = check_exposure(inputs.exposure, design.n)
         if log_exposure is not None:
             extras["offset"] = log_exposure
@@ -216,7 +219,7 @@ class PoissonRegression(MeanRegression):
             return float(left <= NEGLIGIBLE_DEVIANCE * events)
         return 1.0 - left / whole
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = True
         return tags

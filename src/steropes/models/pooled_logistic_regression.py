@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, overload
+from typing import Literal, overload
 
 import numpy as np
 import pandas as pd
@@ -35,6 +35,7 @@ from .interval_event_checks import refuse_empty_intervals, refuse_empty_splits
 from .progress import Progress
 from .residuals import PooledResiduals
 from .setting_types import Chooser, MatrixLike, Seed, TimeFunctions, VaryingEffects
+from .solver_runs import Start
 from .step_effects import prior_of_copies
 
 __all__ = ["PooledLogisticRegression"]
@@ -270,7 +271,7 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
             fold_label=label,
         )
 
-    def _select(self, problem: Problem, progress: Progress) -> tuple[Prior | None, Any]:
+    def _select(self, problem: Problem, progress: Progress) -> tuple[Prior | None, Start | None]:
         """Choose the prior's variance, after a check of the splits."""
         cv = getattr(self.cv, "folds", None)
         if isinstance(self.baseline, str) and isinstance(cv, Sequence):

@@ -224,18 +224,18 @@ class ProfileLikelihood(WaldInference):
         return run_searches(held, columns, searches)
 
 
-def _at(held: ProfileFits, j: int, points: np.ndarray) -> list[Any]:
+def _at(held: ProfileFits, j: int, points: np.ndarray) -> list[ProfilePoint]:
     """Compute the profile at given values, from the estimate outwards."""
     distinct, back = np.unique(points, return_inverse=True)
     order = np.argsort(np.abs(distinct - held.beta[j]), kind="stable")
-    values: list[Any] = [None] * len(distinct)
+    values: dict[int, ProfilePoint] = {}
     found = held.fit([j] * len(order), [float(distinct[k]) for k in order])
     for k, value in zip(order, found, strict=True):
         values[k] = value if value.converged else held.fit_in_steps(j, value.value)
     return [values[k] for k in back]
 
 
-def _points(points: Any) -> np.ndarray:
+def _points(points: object) -> np.ndarray:
     """Validate points given by the user."""
     try:
         values = np.atleast_1d(np.asarray(points, np.float64))

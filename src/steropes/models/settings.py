@@ -56,11 +56,11 @@ def numerical_settings(model: BaseEstimator) -> dict[str, Any]:
     return {k: v for k, v in model.get_params().items() if k not in ("n_jobs", "verbose")}
 
 
-def _real(x: Any) -> bool:
+def _real(x: object) -> bool:
     """Return whether x is a real number and not a boolean."""
     return isinstance(x, Real) and not isinstance(x, bool)
 
 
-def _whole(x: Any) -> bool:
+def _whole(x: object) -> bool:
     """Return whether x is an integer and not a boolean."""
     return isinstance(x, Integral) and not isinstance(x, bool)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from inspect import isfunction
-from typing import Any
 
 from ..backends.blas_threads import single_threaded_blas
 
@@ -17,7 +16,7 @@ class SingleThreadedMethods:
     is created ensures that none is forgotten.
     """
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         """Wrap the public methods and properties of a subclass."""
         for name, x in list(vars(cls).items()):
             if name.startswith("_"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +14,9 @@ from ..solve import Batch, Fit
 from ..solve.fit_trace import FitTrace
 from .fixed_coefficients import start_batch_at
 
-__all__ = ["fit_by_coordinate_descent", "fit_by_newton"]
+__all__ = ["Start", "fit_by_coordinate_descent", "fit_by_newton"]
+# Initial coefficients, (p,), or a batch whose last fit is close to the final one.
+Start = np.ndarray | Batch
 
 
 def fit_by_coordinate_descent(problem: Problem, tol: float, max_iter: int) -> tuple[Fit, FitTrace]:
@@ -44,7 +45,11 @@ def fit_by_coordinate_descent(problem: Problem, tol: float, max_iter: int) -> tu
 
 
 def fit_by_newton(
-    problem: Problem, start: Any, tol: float, max_iter: int, step: Callable[[int, float], None]
+    problem: Problem,
+    start: Start | None,
+    tol: float,
+    max_iter: int,
+    step: Callable[[int, float], None],
 ) -> tuple[Fit, Problem, FitTrace]:
     """Fit by Newton steps over a working set, with the certificate.
 
@@ -81,7 +86,7 @@ def fit_by_newton(
     batch.watch(trace := FitTrace())  # excludes the path that led to this fit
     if not known:
         refuse_undetermined(problem, batch, *problem.penalties(prior))
-        if start is not None:
+        if start is not None and not isinstance(start, Batch):
             start_batch_at(batch, start)
     look = "after" if known else "during"
     fit, problem = certified_fit_under_prior(problem, batch, prior, tol, max_iter, step, look)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -102,14 +102,14 @@ class StandardizedSurvival:
 
 
 def group_populations(
-    designs: dict[Any, Design],
-    etas: dict[Any, np.ndarray],
+    designs: dict[Hashable, Design],
+    etas: dict[Hashable, np.ndarray],
     column: GroupingColumn | None,
     source: np.ndarray,
     acts: np.ndarray,
     state: HazardWithVariance,
-    backend: Any,
-) -> dict[Any, Population]:
+    backend: Backend,
+) -> dict[Hashable, Population]:
     """Set up the population of each group, by label.
 
     Parameters
@@ -127,7 +127,9 @@ def group_populations(
     backend : Backend
     """
 
-    def total_of(design: Design, given: dict[int, float]) -> Any:
+    def total_of(
+        design: Design, given: dict[int, float]
+    ) -> Callable[[np.ndarray, int], np.ndarray]:
         def total(R: np.ndarray, q: int) -> np.ndarray:
             whole = R.sum(axis=0)
             padded = np.zeros((len(R), backend.lanes(R.shape[1])))
@@ -146,7 +148,7 @@ def group_populations(
             for label, design in designs.items()
         }
     ((label, design),) = designs.items()
-    groups = {}
+    groups: dict[Hashable, Population] = {}
     for value in np.unique(column.x):
         eta = etas[label] + np.outer(value - column.x, column.effect) - state.center_predictor
         given = {} if column.place is None else {column.place: float(value)}
@@ -224,7 +226,7 @@ def _plain(value: float) -> float | int:
 def standardize(
     state: HazardWithVariance,
     V: np.ndarray,
-    groups: dict[Any, Population],
+    groups: dict[Hashable, Population],
     codes: np.ndarray,
     weight: np.ndarray,
     times: np.ndarray,
@@ -322,10 +324,10 @@ def _table(
     times: np.ndarray,
     labels: list,
     name: str,
-    reference: Any = None,
+    reference: Hashable = None,
 ) -> pd.DataFrame:
     """Tabulate arrays (groups, times) in long form, without a column of groups if unlabelled."""
-    long: dict[str, Any] = {}
+    long: dict[str, object] = {}
     if labels != [None]:
         index = np.repeat(np.arange(len(labels)), len(times))
         long[name] = pd.Series(labels, dtype=object).infer_objects().to_numpy()[index]

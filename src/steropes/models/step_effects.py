@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,7 @@ __all__ = ["prior_of_copies", "prior_of_step_effects", "read_step_effects"]
 
 
 def read_step_effects(
-    time_varying: Any, names: Sequence[str]
+    time_varying: object, names: Sequence[str]
 ) -> tuple[np.ndarray, StepEffects | None]:
     """Convert the setting to the union of cut points and the intervals of each coefficient.
 
@@ -69,7 +68,7 @@ def read_step_effects(
     return cuts, StepEffects(source, first, last, labels, len(cuts) + 1)
 
 
-def _points(points: Any, name: str) -> np.ndarray:
+def _points(points: object, name: str) -> np.ndarray:
     """Validate the cut points of a column."""
     try:
         edges = np.atleast_1d(np.asarray(points, np.float64))
@@ -129,7 +128,7 @@ def prior_of_copies(
     return prior, CopiedColumns(names, source, copies, exclude)
 
 
-def _excluded(value: Any, names: Sequence[str], effects: StepEffects) -> list[str]:
+def _excluded(value: Sequence[str | int], names: Sequence[str], effects: StepEffects) -> list[str]:
     """Convert names and positions of excluded columns to names of coefficients."""
     out: list[str] = []
     places = ColumnLookup(names, "exclude")

@@ -155,7 +155,7 @@ class WaldInference(SingleThreadedMethods):
         influence = Information(problem, self._beta, l1, l2).influence()
         return robust_covariance(problem, self._beta, influence, unit)
 
-    def _cluster_codes(self, cluster: LabelsLike | None, problem: Any) -> np.ndarray | None:
+    def _cluster_codes(self, cluster: LabelsLike | None, problem: Problem) -> np.ndarray | None:
         """Convert cluster labels of the rows of the fit to codes."""
         if self._row_labels is not None:  # X itself is not available any more
             refuse_other_order(pd.Series(np.nan, self._row_labels), cluster=cluster)
@@ -168,7 +168,9 @@ class WaldInference(SingleThreadedMethods):
             raise DataError(f"{type(self).__name__} does not have {what}.")
         return problem
 
-    def _refuse_joint_penalty(self, problem: Problem, columns: Any, what: str) -> None:
+    def _refuse_joint_penalty(
+        self, problem: Problem, columns: Sequence[int] | np.ndarray, what: str
+    ) -> None:
         """Refuse to hold coefficients on which the prior of the others depends."""
         prior = self.prior_
         # Powers of the information account for offsets, and thus for held coefficients.
