@@ -384,7 +384,7 @@ class FederatedPlan:
         return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
 
     @classmethod
-    def from_dict(cls, given: Any, where: str = "the plan") -> FederatedPlan:
+    def from_dict(cls, given: object, where: str = "the plan") -> FederatedPlan:
         """Create a plan from the result of `to_dict`, or from a file that a person wrote.
 
         Parameters

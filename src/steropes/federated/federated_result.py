@@ -220,14 +220,14 @@ class FederatedResult:
         return path
 
 
-def _lines(table: pd.DataFrame | None) -> Any:
+def _lines(table: pd.DataFrame | None) -> list[dict[str, object]] | None:
     """Convert a table to a list of rows for JSON."""
     if table is None:
         return None
     return [{str(k): _number(v) for k, v in line.items()} for line in table.to_dict("records")]
 
 
-def _number(value: Any) -> Any:
+def _number(value: object) -> object:
     """Convert a value for JSON; numbers that are not finite become None."""
     if isinstance(value, float | np.floating):
         return float(value) if np.isfinite(value) else None

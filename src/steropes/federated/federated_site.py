@@ -30,7 +30,7 @@ from .site_intercept import refuse_no_intercept
 from .site_keys import PublicKeys
 from .site_risk_set_answers import risk_set_arrays
 from .site_risk_set_sums import event_times
-from .site_rows import SiteRows, read_rows
+from .site_rows import SiteData, SiteRows, read_rows
 from .site_sums import linear_predictor, pack_lower, sums_at
 from .surrogate_likelihood import fit_surrogate
 
@@ -68,7 +68,7 @@ class FederatedSite:
     FederatedSite('north')
     """
 
-    def __init__(self, name: str, data: Any, owner: Owner | OwnerRules | None = None) -> None:
+    def __init__(self, name: str, data: SiteData, owner: Owner | OwnerRules | None = None) -> None:
         self.name, self._data = name, data
         self.owner = owner if isinstance(owner, Owner) else Owner(owner)
         self.honest = HonestRequests()

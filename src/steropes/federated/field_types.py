@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, get_args, get_type_hints
 
 from ..errors import DataError
 
@@ -24,12 +24,13 @@ def read_fields(settings: DataclassInstance) -> None:
         refuse_type(f.name, value, hints[f.name])
 
 
-def refuse_type(name: str, value: Any, hint: Any) -> None:
+def refuse_type(name: str, value: object, hint: object) -> None:
     """Raise `DataError` if a value does not have the type of its setting."""
     text = str(hint)
     options = get_args(hint)
     if text.startswith("tuple") and get_args(options[0]):  # of literals
         refuse_type(name, value, tuple[str, ...])
+        assert isinstance(value, tuple)
         for item in value:
             refuse_type(name, item, options[0])
     elif "Literal" in text:

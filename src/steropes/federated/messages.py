@@ -13,7 +13,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 
@@ -27,6 +27,7 @@ Kind = Literal["request", "answer", "refusal", "withdrawal"]
 Ask = Literal["times", "describe", "evaluate", "risk_sets", "estimate", "surrogate", "profile"]
 Value = str | int | float | bool | list[Any]
 
+T = TypeVar("T")
 ASKS: tuple[str, ...] = get_args(Ask)
 NOT_FINITE = {"Infinity": np.inf, "-Infinity": -np.inf}
 
@@ -171,7 +172,7 @@ class Message:
         return out | ({"reasons": list(self.reasons)} if self.kind == "refusal" else {})
 
     @classmethod
-    def from_dict(cls, given: Any, where: str) -> Message:
+    def from_dict(cls, given: object, where: str) -> Message:
         """Create a message from the result of `to_dict`; ``where`` names it in errors.
 
         Raises
@@ -193,7 +194,7 @@ class Message:
             kind=kind,
             study=given["study"],
             round=given["round"],
-            ask=_one_of(given, "ask", ASKS, where),
+            ask=_one_of(given, "ask", get_args(Ask), where),
             site=given.get("site", ""),
             request=given.get("request", ""),
             values=_values(given.get("values", {}), where),
@@ -211,7 +212,7 @@ class Message:
         return message
 
 
-def _sorted(given: Mapping[str, Any]) -> list[tuple[str, Any]]:
+def _sorted(given: Mapping[str, T]) -> list[tuple[str, T]]:
     """Return the items of a mapping in the order of their names."""
     return sorted(given.items())
 
@@ -232,7 +233,7 @@ def _bits_of_value(name: str, value: Value) -> str:
     raise DataError(f"a message's {name!r} must be a number, text, or a list of texts")
 
 
-def _refuse_fields(given: dict[str, Any], kind: Kind, where: str) -> None:
+def _refuse_fields(given: Mapping[str, object], kind: Kind, where: str) -> None:
     """Raise `DataError` for fields that are missing, of another type, or not allowed."""
     needed = {"schema": str, "kind": str, "study": str, "round": int, "ask": str}
     if kind == "request":
@@ -250,19 +251,20 @@ def _refuse_fields(given: dict[str, Any], kind: Kind, where: str) -> None:
     if odd:
         raise DataError(f"{where}: a message of kind {kind!r} has no {odd[0]!r}")
     reasons = given.get("reasons", [""])
-    if not reasons or not all(isinstance(r, str) for r in reasons):
+    if not isinstance(reasons, list) or not reasons or not all(isinstance(r, str) for r in reasons):
         raise DataError(f"{where}: 'reasons' must be one or more sentences")
 
 
-def _one_of(given: dict[str, Any], name: str, allowed: tuple[Any, ...], where: str) -> Any:
+def _one_of(given: Mapping[str, object], name: str, allowed: tuple[T, ...], where: str) -> T:
     """Return a field that must have one of some values."""
-    if given.get(name) not in allowed:
+    found = given.get(name)
+    if found not in allowed:
         known = ", ".join(map(repr, allowed))
-        raise DataError(f"{where}: {name!r} must be one of {known}, not {given.get(name)!r}")
-    return given[name]
+        raise DataError(f"{where}: {name!r} must be one of {known}, not {found!r}")
+    return allowed[allowed.index(found)]
 
 
-def _values(given: dict[str, Any], where: str) -> dict[str, Value]:
+def _values(given: dict[str, Value], where: str) -> dict[str, Value]:
     """Validate plain values."""
     for name, value in given.items():
         try:
@@ -274,7 +276,7 @@ def _values(given: dict[str, Any], where: str) -> dict[str, Value]:
     return given
 
 
-def _bytes(given: dict[str, Any], name: str, where: str) -> bytes:
+def _bytes(given: Mapping[str, str], name: str, where: str) -> bytes:
     """Decode a field of bytes in base64."""
     try:
         return base64.b64decode(given.get(name, ""), validate=True)
@@ -282,7 +284,7 @@ def _bytes(given: dict[str, Any], name: str, where: str) -> bytes:
         raise DataError(f"{where}: {name!r} must be bytes in base64") from None
 
 
-def _plain(x: np.ndarray) -> dict[str, Any]:
+def _plain(x: np.ndarray) -> dict[str, list]:
     """Convert an array to its shape and values, which keep all digits."""
     x = np.asarray(x)
     flat = x.ravel().tolist()
@@ -291,7 +293,7 @@ def _plain(x: np.ndarray) -> dict[str, Any]:
     return {"shape": list(x.shape), "values": flat}
 
 
-def _array(given: Any, where: str) -> np.ndarray:
+def _array(given: object, where: str) -> np.ndarray:
     """Create an array from its shape and values."""
     if not (isinstance(given, dict) and {"shape", "values"} <= given.keys()):
         raise DataError(f"{where}: an array is an object with shape and values")
@@ -340,16 +342,16 @@ def message_schema() -> dict[str, Any]:
         "round": {"type": "integer", "minimum": 0},
         "ask": {"enum": list(ASKS)},
     }
-    body = {
+    body: dict[str, object] = {
         "values": {"type": "object"},
         "arrays": {"type": "object", "additionalProperties": array},
     }
-    back = {
+    back: dict[str, object] = {
         "site": text, "request": {**text, "description": "the request's id"}, "signature": encoded,
     }  # fmt: skip
-    reasons = {"reasons": {"type": "array", "items": text, "minItems": 1}}
+    reasons: dict[str, object] = {"reasons": {"type": "array", "items": text, "minItems": 1}}
 
-    def one(kind: Kind, more: dict[str, Any]) -> dict[str, Any]:
+    def one(kind: Kind, more: dict[str, object]) -> dict[str, object]:
         properties = head | {"kind": {"const": kind}} | more
         return {
             "type": "object",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
 from ..errors import DataError
 from .federated_plan import FederatedPlan
@@ -50,13 +49,14 @@ def read_envelope(content: bytes) -> tuple[FederatedPlan, Message, list[Round]]:
     return plan, request, [_round(r, n) for n, r in enumerate(given["rounds"])]
 
 
-def _round(given: Any, n: int) -> Round:
+def _round(given: object, n: int) -> Round:
     """Decode a finished round."""
     where = f"round {n}"
-    fine = isinstance(given, dict) and all(
-        isinstance(given.get(k), list) for k in ("answers", "left")
-    )
-    if not fine or not all(isinstance(s, str) for s in given["left"]):
+    if (
+        not isinstance(given, dict)
+        or not all(isinstance(given.get(k), list) for k in ("answers", "left"))
+        or not all(isinstance(s, str) for s in given["left"])
+    ):
         raise DataError(f"{where} must be an object with 'request', 'answers' and 'left'")
     answers = tuple(Message.from_dict(a, f"an answer of {where}") for a in given["answers"])
     request = Message.from_dict(given.get("request"), f"the request of {where}")

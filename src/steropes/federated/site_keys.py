@@ -14,7 +14,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -36,7 +36,7 @@ def _text(content: bytes) -> str:
     return base64.b64encode(content).decode()
 
 
-def _key(given: Mapping[str, Any], name: str, where: str) -> bytes:
+def _key(given: Mapping[str, str], name: str, where: str) -> bytes:
     """Decode and validate a key."""
     try:
         content = base64.b64decode(given[name], validate=True)
@@ -95,7 +95,7 @@ class PublicKeys:
         return {"signing": _text(self.signing), "agreement": _text(self.agreement)}
 
     @classmethod
-    def from_dict(cls, given: Any, where: str) -> PublicKeys:
+    def from_dict(cls, given: object, where: str) -> PublicKeys:
         """Create keys from the result of `to_dict`; ``where`` names it in errors."""
         if not isinstance(given, Mapping):
             raise DataError(f"{where} must be an object with 'signing' and 'agreement'")
@@ -166,7 +166,7 @@ class SiteKeys:
         return {"signing": _text(self._signing), "agreement": _text(self._agreement)}
 
     @classmethod
-    def from_dict(cls, given: Any, where: str) -> SiteKeys:
+    def from_dict(cls, given: object, where: str) -> SiteKeys:
         """Create keys from the result of `to_dict`; ``where`` names it in errors."""
         if not isinstance(given, Mapping):
             raise DataError(f"{where} must be an object with 'signing' and 'agreement'")

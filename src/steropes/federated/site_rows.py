@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import narwhals.stable.v2 as nw
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..backends import get_backend
+from ..backends.protocols import Backend
 from ..data import (
     Surv,
     check_exposure,
@@ -20,6 +22,7 @@ from ..data import (
     check_survival,
     check_weights,
 )
+from ..data.input_types import LabelsLike, TableLike
 from ..design import Design, as_design, has_names
 from ..errors import DataError
 from ..fit import Problem
@@ -38,7 +41,10 @@ from ..likelihoods.cox_shares import Ties
 from ..select.folds import cut
 from .federated_plan import WITHIN, FederatedPlan
 
-__all__ = ["INTERRUPTED", "SiteRows", "read_rows"]
+__all__ = ["INTERRUPTED", "SiteData", "SiteRows", "read_rows"]
+
+# A table, the path to one, or a mapping of ``"X"`` and vectors by name; see `read_rows`.
+SiteData: TypeAlias = str | Path | dict[str, Any] | TableLike
 
 INTERRUPTED = (
     "between competing events and later events of interest there is a time at which nobody, or "
@@ -86,7 +92,7 @@ class SiteRows:
         return design
 
 
-def read_rows(data: Any, plan: FederatedPlan, site: int = 0) -> SiteRows:
+def read_rows(data: SiteData, plan: FederatedPlan, site: int = 0) -> SiteRows:
     """Read a site's table.
 
     Parameters
@@ -117,13 +123,13 @@ def read_rows(data: Any, plan: FederatedPlan, site: int = 0) -> SiteRows:
             )
         design = as_design(frame.select(list(plan.columns)).to_native())
 
-        def take(name: str) -> Any:
+        def take(name: str) -> ArrayLike:
             return frame[name].to_numpy()
 
     return _rows(design, take, plan, site)
 
 
-def _read_file(path: Path) -> Any:
+def _read_file(path: Path) -> TableLike:
     """Read a Parquet or CSV file."""
     if not path.exists():
         raise DataError(f"there is no file {path}")
@@ -138,7 +144,7 @@ def _read_file(path: Path) -> Any:
     raise DataError(f"{path}: a site's table must be a .parquet or a .csv file")
 
 
-def _given(data: dict[str, Any], plan: FederatedPlan) -> tuple[Design, Callable[[str], Any]]:
+def _given(data: dict[str, Any], plan: FederatedPlan) -> tuple[Design, Callable[[str], ArrayLike]]:
     """Return the design of a mapping of data, and a function that returns its vectors."""
     if "X" not in data:
         raise DataError("a mapping of data needs 'X', the covariates")
@@ -150,7 +156,7 @@ def _given(data: dict[str, Any], plan: FederatedPlan) -> tuple[Design, Callable[
         what = f"{odd[0]!r} is in one and not in the other" if odd else "their order differs"
         raise DataError(f"the columns of X are not those of the plan: {what}")
 
-    def take(name: str) -> Any:
+    def take(name: str) -> ArrayLike:
         if name not in data:
             raise DataError(f"the data have no {name!r}")
         return data[name]
@@ -158,11 +164,13 @@ def _given(data: dict[str, Any], plan: FederatedPlan) -> tuple[Design, Callable[
     return design, take
 
 
-def _rows(design: Design, take: Callable[[str], Any], plan: FederatedPlan, site: int) -> SiteRows:
+def _rows(
+    design: Design, take: Callable[[str], ArrayLike], plan: FederatedPlan, site: int
+) -> SiteRows:
     """Create the rows from a design and a function that returns other columns."""
     n, backend = design.n, get_backend("cpu")
 
-    def vector(name: str | None) -> Any:
+    def vector(name: str | None) -> ArrayLike | None:
         return None if name is None else take(name)
 
     weights = check_weights(vector(plan.weight), n)
@@ -215,7 +223,7 @@ def _rows(design: Design, take: Callable[[str], Any], plan: FederatedPlan, site:
 
 def _folds(
     plan: FederatedPlan, site: int, label: np.ndarray | None, within: bool, unit: np.ndarray,
-    groups: Any, weights: np.ndarray,
+    groups: LabelsLike | None, weights: np.ndarray,
 ) -> np.ndarray:  # fmt: skip
     """Draw the rows that each fold leaves out, as a cross-validation of these rows alone does."""
     chooser = replace(plan.chooser(site), groups=groups)
@@ -235,7 +243,11 @@ def _refuse_silent(event: np.ndarray, strata: np.ndarray, plan: FederatedPlan) -
 
 
 def _of_times(
-    given: Any, weights: np.ndarray, strata: np.ndarray | None, plan: FederatedPlan, backend: Any
+    given: np.ndarray,
+    weights: np.ndarray,
+    strata: np.ndarray | None,
+    plan: FederatedPlan,
+    backend: Backend,
 ) -> tuple[Likelihood, np.ndarray, np.ndarray | None, np.ndarray]:
     """Create the likelihood, with times and entries on the plan's grid if any, and event codes."""
     competing = plan.model == "fine_gray"
@@ -253,7 +265,7 @@ def _of_times(
 
 
 def _of_cases(
-    y: np.ndarray, strata: np.ndarray | None, plan: FederatedPlan, backend: Any
+    y: np.ndarray, strata: np.ndarray | None, plan: FederatedPlan, backend: Backend
 ) -> Likelihood:
     """Create the likelihood of a logistic or conditional model."""
     if plan.model == "logistic":

@@ -15,7 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.protocols import Array
 from ..design.column_storage import DenseBlock, SparseBlock
+from ..likelihoods.base import Bound
 from ..solve.data_term import WorkingColumns
 from ..solve.hessian import hessian
 from .federated_plan import FederatedPlan
@@ -140,7 +142,7 @@ def _maximal(rows: SiteRows, plan: FederatedPlan, eta: np.ndarray, fold: int) ->
     return maximize_intercept(plan, rows.y, w, fixed)
 
 
-def _in_order(rows: SiteRows, eta: np.ndarray) -> Any:
+def _in_order(rows: SiteRows, eta: np.ndarray) -> Array:
     """Add the offset and reorder linear predictors for the likelihood."""
     problem = rows.problem
     if problem.offset is not None:
@@ -153,9 +155,9 @@ class _Weights:
     """The row weights of each fold, which are bound to the likelihood once."""
 
     def __init__(self, rows: SiteRows) -> None:
-        self.rows, self._bound = rows, dict[int, Any]()
+        self.rows, self._bound = rows, dict[int, Bound]()
 
-    def _of(self, fold: int, held_out: bool) -> Any:
+    def _of(self, fold: int, held_out: bool) -> Array:
         """Return weights in the likelihood's order, (n, 1), of a fold's training or own rows."""
         problem = self.rows.problem
         w = problem.weights
@@ -167,13 +169,13 @@ class _Weights:
         w = w if order is None else w[order]
         return problem.likelihood.backend.asarray(np.ascontiguousarray(w[:, None]))
 
-    def bound(self, fold: int) -> Any:
+    def bound(self, fold: int) -> Bound:
         """Return the bound weights of a fold's training rows, or of all rows for −1."""
         if fold not in self._bound:
             self._bound[fold] = self.rows.problem.likelihood.weigh(self._of(fold, False))
         return self._bound[fold]
 
-    def score_parts(self, eta: Any, fold: int) -> np.ndarray:
+    def score_parts(self, eta: Array, fold: int) -> np.ndarray:
         """Compute the sums for the score of a fold's rows, (s,)."""
         likelihood = self.rows.problem.likelihood
         held_out, train = self._of(max(fold, 0), True), self._of(fold, False)
@@ -203,7 +205,7 @@ class _Curved:
             if not self.own:
                 self.T[0, 1:] = self.shift
 
-    def at(self, eta: Any, bound: Any) -> tuple[np.ndarray, np.ndarray]:
+    def at(self, eta: Array, bound: Bound) -> tuple[np.ndarray, np.ndarray]:
         """Compute the Hessian (k, k) at a linear predictor, and its uncentred diagonal, (k,)."""
         backend, scale = self.likelihood.backend, self.scale
         curvature: Any = self.likelihood.curvature(eta, bound, exact=True)

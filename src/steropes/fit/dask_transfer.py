@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["scatter_to_worker", "wait_for_result", "worker_addresses"]
 
 
-def scatter_to_worker(client: Client, value: Any, to: Sequence[str] | None = None) -> Any:
+def scatter_to_worker(client: Client, value: object, to: Sequence[str] | None = None) -> Any:
     """Scatter a value to one worker and return its future.
 
     The value is not broadcast, since a broadcast never returns if a worker dies meanwhile, and Dask

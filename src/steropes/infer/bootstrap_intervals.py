@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -87,7 +87,7 @@ class Bootstrap:
             self._acceleration = self._acceleration()
         return self._acceleration
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Compute the acceleration before pickling, since the data stay out of a pickle."""
         return {**self.__dict__, "_acceleration": self.acceleration}
 

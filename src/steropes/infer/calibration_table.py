@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 
 from ..data import check_classes, check_level, check_weights, refuse_other_order
 from ..data.aalen_johansen import aalen_johansen
+from ..data.input_types import VectorLike
 from ..data.kaplan_meier import product_limit
-from ..data.survival_outcome import check_survival
+from ..data.survival_outcome import SurvivalOutcome, check_survival
 from ..data.vector_checks import check_vector
 from ..errors import DataError
 from .tied_scores import merge_rounding_ties
@@ -20,13 +19,13 @@ __all__ = ["calibration_table"]
 
 
 def calibration_table(
-    predicted: Any,
-    y: Any,
+    predicted: VectorLike,
+    y: VectorLike,
     *,
     time: float | None = None,
     cause: int = 1,
     bins: int = 10,
-    sample_weight: Any = None,
+    sample_weight: VectorLike | None = None,
     level: float = 0.95,
 ) -> pd.DataFrame:
     """Compare predicted risks with observed event rates in groups of similar risk.
@@ -129,7 +128,7 @@ def _share(events: float, people: float, level: float) -> tuple[float, float, fl
 
 
 def _by_time(
-    outcome: Any, at: np.ndarray, weight: np.ndarray, t: float, cause: int, level: float
+    outcome: SurvivalOutcome, at: np.ndarray, weight: np.ndarray, t: float, cause: int, level: float
 ) -> tuple[float, float, float]:
     """Estimate the risk of rows ``at`` by time t, with limits, allowing for censoring."""
     time, event, entry = outcome

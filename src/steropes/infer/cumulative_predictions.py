@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.thread_pool import ThreadPool
 from ..likelihoods.cumulative import CODES, quantile_function
 from ..likelihoods.cumulative.cumulative_kernels import cdf, mean_terms
 from .inference_policy import BLOCKS
@@ -41,7 +42,7 @@ def densities(link: str, u: np.ndarray) -> np.ndarray:
 
 
 def quantile_levels(
-    alpha: np.ndarray, link: str, eta: np.ndarray, q: np.ndarray, shift: Any = 0.0
+    alpha: np.ndarray, link: str, eta: np.ndarray, q: np.ndarray, shift: float | np.ndarray = 0.0
 ) -> np.ndarray:
     """Find the smallest levels with F(α − η) ≥ q, (rows, quantiles).
 
@@ -58,7 +59,7 @@ def means(
     values: np.ndarray,
     link: str,
     eta: np.ndarray,
-    pool: Any,
+    pool: ThreadPool,
     information: Any = None,
     X: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray | None]:

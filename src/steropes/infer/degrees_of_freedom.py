@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy import linalg
 
@@ -41,7 +39,10 @@ def degrees_of_freedom(problem: Problem, beta: np.ndarray) -> float:
 
 
 def _of_group_penalty(
-    problem: Problem, beta: np.ndarray, joined: GroupPenalty, penalties: Any
+    problem: Problem,
+    beta: np.ndarray,
+    joined: GroupPenalty,
+    penalties: tuple[np.ndarray, np.ndarray],
 ) -> float:
     """Compute the degrees of freedom under a group penalty, over the nonzero steps.
 

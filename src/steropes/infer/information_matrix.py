@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from scipy import linalg
@@ -164,7 +163,11 @@ def _inverse(H: np.ndarray) -> np.ndarray:
 
 
 def refuse_separated(
-    problem: Problem, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray, eta: Any = None
+    problem: Problem,
+    beta: np.ndarray,
+    l1: np.ndarray,
+    l2: np.ndarray,
+    eta: np.ndarray | None = None,
 ) -> None:
     """Raise `SeparationError` if the likelihood has no finite maximum along some direction.
 

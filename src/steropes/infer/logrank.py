@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 from scipy import stats
 
 from ..data.group_labels import check_groups, count_people
+from ..data.input_types import LabelsLike
 from ..data.row_labels import refuse_other_order
 from ..data.survival_outcome import check_survival
 from ..errors import DataError
@@ -18,7 +19,9 @@ from .wald_statistic import wald_statistic
 __all__ = ["logrank_test"]
 
 
-def logrank_test(y: Any, groups: Any, strata: Any = None, rho: float = 0.0) -> pd.Series:
+def logrank_test(
+    y: ArrayLike, groups: LabelsLike, strata: LabelsLike | None = None, rho: float = 0.0
+) -> pd.Series:
     """Test whether the hazards of two or more groups are equal.
 
     The test compares the events of each group with those expected if everyone at risk had the same

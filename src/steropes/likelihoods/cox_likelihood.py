@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -59,11 +58,11 @@ class CoxLikelihood(CoxResiduals):
         """See `Likelihood.exchange`; shards exchange sums over risk sets by event time."""
         return ShardedPartialLikelihood(self, self.row_of_x, cuts)
 
-    def common(self, weights: Any) -> dict[str, np.ndarray]:
+    def common(self, weights: WeightsOfShares) -> dict[str, np.ndarray]:
         """Return quantities by event time that each shard needs in addition to the sums: none."""
         return {}
 
-    def own(self, weights: Any) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    def own(self, weights: WeightsOfShares) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """Return quantities by row of the model that each shard needs: none."""
         return {}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -61,7 +60,12 @@ def single_rows(strata: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def lone_rows(
-    w: Array, wy: Array, own: Any, start: np.ndarray, pointers: np.ndarray, backend: Backend
+    w: Array,
+    wy: Array,
+    own: slice | np.ndarray,
+    start: np.ndarray,
+    pointers: np.ndarray,
+    backend: Backend,
 ) -> Array:
     """Compute Σ w y log w of each stratum with exactly one weighted row, zero for others, (S, B).
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.protocols import Array
-from .base import Likelihood
+from .base import Bound, Likelihood
 from .curvature import GroupedCurvature
 
 __all__ = ["MultiOutcomeLikelihood", "XOrderedLikelihood"]
@@ -36,20 +36,20 @@ class XOrderedLikelihood(Likelihood):
         self.shift_invariant, self.convex = inner.shift_invariant, inner.convex
         self.trust_radius = inner.trust_radius
 
-    def weigh(self, w: Array) -> Any:
+    def weigh(self, w: Array) -> Bound:
         """See `Likelihood.weigh`."""
         return self.inner.weigh(self._there(w))
 
-    def evaluate(self, eta: Array, weights: Any) -> tuple[Array, Array]:
+    def evaluate(self, eta: Array, weights: Bound) -> tuple[Array, Array]:
         """See `Likelihood.evaluate`."""
         loss, r = self.inner.evaluate(self._there(eta), weights)
         return loss, self._back(r)
 
-    def loss(self, eta: Array, weights: Any) -> Array:
+    def loss(self, eta: Array, weights: Bound) -> Array:
         """See `Likelihood.loss`."""
         return self.inner.loss(self._there(eta), weights)
 
-    def curvature(self, eta: Array, weights: Any, exact: bool = False) -> GroupedCurvature:
+    def curvature(self, eta: Array, weights: Bound, exact: bool = False) -> GroupedCurvature:
         """Return the diagonal alone, because the rank-one terms refer to the inner order."""
         inner: Any = self.inner.curvature(self._there(eta), weights, exact)
         return GroupedCurvature(self._back(inner.v))
@@ -94,11 +94,11 @@ class MultiOutcomeLikelihood(Likelihood):
         """See `Likelihood.of_lane`."""
         return self.each[lane]
 
-    def weigh(self, w: Array) -> list[Any]:
+    def weigh(self, w: Array) -> list[Bound]:
         """See `Likelihood.weigh`."""
         return [x.weigh(w[:, b : b + 1]) for b, x in enumerate(self.each)]
 
-    def evaluate(self, eta: Array, weights: list[Any]) -> tuple[Array, Array]:
+    def evaluate(self, eta: Array, weights: list[Bound]) -> tuple[Array, Array]:
         """See `Likelihood.evaluate`."""
         loss, r = np.zeros(eta.shape[1]), self.backend.xp.zeros(eta.shape)
         for b, x in enumerate(self.each):
@@ -106,13 +106,13 @@ class MultiOutcomeLikelihood(Likelihood):
             loss[b] = float(own[0])
         return self.backend.asarray(loss), r
 
-    def loss(self, eta: Array, weights: list[Any]) -> Array:
+    def loss(self, eta: Array, weights: list[Bound]) -> Array:
         """See `Likelihood.loss`."""
         loss = np.zeros(eta.shape[1])
         for b, x in enumerate(self.each):
             loss[b] = float(x.loss(eta[:, b : b + 1], weights[b])[0])
         return self.backend.asarray(loss)
 
-    def curvature(self, eta: Array, weights: Any, exact: bool = False) -> GroupedCurvature:
+    def curvature(self, eta: Array, weights: Bound, exact: bool = False) -> GroupedCurvature:
         """Raise an error: use `of_lane` for the curvature of one replicate."""
         raise NotImplementedError("replicates of several outcomes have no common curvature")

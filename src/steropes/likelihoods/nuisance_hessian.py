@@ -97,10 +97,10 @@ class SparseBlock:
         except RuntimeError:  # exactly singular
             self.positive = False
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {k: v for k, v in self.__dict__.items() if k != "lu"}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
         self.lu = _factor(self.T)
 
@@ -123,7 +123,7 @@ class SparseBlock:
         return out
 
 
-def _factor(T: Any) -> Any:
+def _factor(T: sparse.csc_array) -> splinalg.SuperLU:
     """Compute the LU factorisation of T."""
     # T is a diagonally dominant M-matrix, so pivots may stay on the diagonal.
     return splinalg.splu(

@@ -7,8 +7,6 @@ stratified by interval. The cuts cause no late entry within an interval.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..backends.protocols import Array, Backend
@@ -127,7 +125,7 @@ class PiecewiseCoxLikelihood(CoxLikelihood):
         """See `CoxLikelihood.outcome`; the rows are those of X, not the pieces."""
         return self._given
 
-    def lift(self, offset: Any) -> Any:
+    def lift(self, offset: np.ndarray) -> np.ndarray:
         """See `Likelihood.lift`."""
         return offset if len(offset) == self.n_eta else offset[self.person]
 

@@ -16,7 +16,7 @@ each of the log₂(groups) block sizes.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -305,7 +305,7 @@ class RiskSets:
         """Return the boundaries of blocks of ``size`` groups."""
         return np.append(np.arange(0, self.m, size), self.m)
 
-    def over_rows(self, r: Any) -> Any:
+    def over_rows(self, r: Array) -> Array:
         """Sum r (n, B) over the rows at risk in each group without its tied events, (m, B)."""
         bk = self.backend
         if self.b is None:
@@ -321,7 +321,7 @@ class RiskSets:
             total += bk.scan(bk.segment_sum(r[right[0]], right[1]), self._blocks(size), True)
         return total
 
-    def moments_over_rows(self, sums: RunSums, u: np.ndarray, k: int) -> Any:
+    def moments_over_rows(self, sums: RunSums, u: np.ndarray, k: int) -> Array:
         """Sum u_i x_i as `over_rows` does, for vectors x_i known only by their sums, (m, k)."""
         bk = self.backend
         if self.b is None:  # alternate runs: rows that join, and rows between
@@ -339,7 +339,7 @@ class RiskSets:
             total += bk.scan(sums(u[right[0]], right[1], right[0]), blocks, True)
         return total
 
-    def over_groups(self, c: Any, own: Any) -> tuple[Any, Any]:
+    def over_groups(self, c: Array, own: Array) -> tuple[Array, Array]:
         """Sum c (m, B) over the groups at which each row is at risk: the transpose of `over_rows`.
 
         Parameters
@@ -377,6 +377,6 @@ class RiskSets:
         total[self.event_rows] += own[self.group_of_event]
         return total, self.place
 
-    def over_events(self, r: Any) -> Any:
+    def over_events(self, r: Array) -> Array:
         """Sum r (n, B) over the tied events of each group, (m, B)."""
         return self.backend.range_sum(r, self.tied_start, self.tied_end)

@@ -11,7 +11,7 @@ are those of all rows, so only two vectors with an entry per distinct event time
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -232,7 +232,9 @@ class ShardFineGrayRiskSets(ShardRiskSets):
         ever[self.competing] = True
         return ever
 
-    def _stayed(self, x: Array, risk: RiskSets, sums: Any) -> Array:
+    def _stayed(
+        self, x: Array, risk: RiskSets, sums: Callable[[Array, np.ndarray], Array]
+    ) -> Array:
         """Sum x (c, ·) over the rows with a competing event before each group's time."""
         ends = np.append(risk.tied_end[1:], self.n)
         final = risk.groups_start[1:][np.diff(risk.groups_start) > 0] - 1

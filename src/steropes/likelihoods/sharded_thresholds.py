@@ -44,7 +44,7 @@ class MovableThresholds(Protocol):
     alpha: np.ndarray
     delta: np.ndarray
 
-    def moved(self, step: np.ndarray, t: float) -> Any:
+    def moved(self, step: np.ndarray, t: float) -> MovableThresholds:
         """Move a fraction t along a step."""
 
 

@@ -472,7 +472,7 @@ class Prior(ABC):
         hooks = ("separable", "smooth", "group_penalty", "next_penalty")
         return declared is not Prior and all(issubclass(declared, owner(s)) for s in hooks)
 
-    def _entries(self, setting: str, names: Sequence[str]) -> list[Any] | None:
+    def _entries(self, setting: str, names: Sequence[str]) -> list | None:
         """Return a setting's entries, one for each column; None if one value holds for all."""
         value: Any = getattr(self, setting)
         length = _length(value)
@@ -535,7 +535,8 @@ class Prior(ABC):
         return np.broadcast_to(value, (p,))
 
 
-def _length(value: Any) -> int | None:
+def _length(value: object) -> int | None:
     """Return the number of entries of a setting; None if it is a single value."""
-    one = isinstance(value, str) or not isinstance(value, Sized)
-    return None if one or (isinstance(value, np.ndarray) and value.ndim == 0) else len(value)
+    if isinstance(value, str) or not isinstance(value, Sized):
+        return None
+    return None if isinstance(value, np.ndarray) and value.ndim == 0 else len(value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, overload
+from typing import overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,7 +17,7 @@ __all__ = ["glmnet_lambda", "variance_from_glmnet"]
 def glmnet_lambda(variance: float, n: float) -> np.float64: ...
 @overload
 def glmnet_lambda(variance: Sequence[float] | np.ndarray, n: float) -> np.ndarray: ...
-def glmnet_lambda(variance: ArrayLike, n: float) -> Any:
+def glmnet_lambda(variance: ArrayLike, n: float) -> np.float64 | np.ndarray:
     """Convert the variance of a Laplace prior to glmnet's λ at ``alpha = 1``.
 
     glmnet minimises −ℓ/n + λ‖β‖₁, while a Laplace prior of variance s² adds sqrt(2/s²)‖β‖₁ to
@@ -64,7 +64,7 @@ def glmnet_lambda(variance: ArrayLike, n: float) -> Any:
 def variance_from_glmnet(lambda_: float, n: float) -> np.float64: ...
 @overload
 def variance_from_glmnet(lambda_: Sequence[float] | np.ndarray, n: float) -> np.ndarray: ...
-def variance_from_glmnet(lambda_: ArrayLike, n: float) -> Any:
+def variance_from_glmnet(lambda_: ArrayLike, n: float) -> np.float64 | np.ndarray:
     """Convert glmnet's λ to the variance of a Laplace prior, 2 / (n λ)²; see `glmnet_lambda`.
 
     Parameters

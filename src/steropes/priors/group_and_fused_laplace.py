@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -309,7 +309,7 @@ class FusedLaplace(Prior):
         return out
 
 
-def _place(item: Any, place: dict[str, int], p: int) -> int:
+def _place(item: object, place: dict[str, int], p: int) -> int:
     """Convert a column's name or position to its position."""
     if isinstance(item, str):
         if item not in place:
@@ -322,9 +322,9 @@ def _place(item: Any, place: dict[str, int], p: int) -> int:
     return int(item) % p
 
 
-def positive_number(who: str, what: str, value: Any) -> float:
+def positive_number(who: str, what: str, value: object) -> float:
     """Validate a setting that must be a positive, finite number."""
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    if not (number and 0 < float(value) < np.inf):
+    number = None if isinstance(value, bool) or not isinstance(value, Real) else float(value)
+    if number is None or not 0 < number < np.inf:
         raise DataError(f"{who}'s {what} must be a positive number, not {value!r}.")
-    return float(value)
+    return number

@@ -11,10 +11,10 @@ from __future__ import annotations
 import itertools
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -26,15 +26,23 @@ from .block_sources import BlockRecipe, BlockSummary, Source, summarize_block
 from .row_block import BlockDataMissing, RowBlock
 
 if TYPE_CHECKING:
-    from distributed import Client
+    from dask.delayed import Delayed
+    from distributed import Client, Future
 
-__all__ = ["DaskBlocks", "Traffic", "partitions", "summarize_blocks"]
+__all__ = ["DaskBlocks", "DaskCollection", "Traffic", "partitions", "summarize_blocks"]
 
 
 _numbers = itertools.count()
 # The blocks of this process as a worker.
 _worker_blocks: dict[str, RowBlock] = {}
 _lock = threading.Lock()
+
+
+class DaskCollection(Protocol):
+    """A data frame or an array of Dask."""
+
+    def to_delayed(self) -> Sequence[Delayed] | np.ndarray:
+        """Return a task for each partition."""
 
 
 @dataclass
@@ -162,7 +170,7 @@ class DaskBlocks:
 
     def _submit(
         self, task: _Task, address: str, method: str, common: tuple[object, ...], dropped: list[str]
-    ) -> Any:
+    ) -> Future:
         """Submit a call to the blocks of one worker; returns its future."""
         size = _size(task.own) + _size(common)
         self.traffic.sent += size
@@ -211,12 +219,14 @@ class _Missing:
     key: str = field(default="")
 
 
-def _run_on_worker(sent: Any) -> list[tuple[str, int, Any]]:
+def _run_on_worker(
+    sent: tuple[_Task, str, tuple[object, ...], list[str]],
+) -> list[tuple[str, int, object]]:
     """Call a method of blocks on this worker; returns address, block number and answer of each."""
     from distributed import get_worker
 
     task, method, common, dropped = sent
-    address, out = get_worker().address, []
+    address, out = get_worker().address, list[tuple[str, int, object]]()
     for k, token, own in zip(task.numbers, task.tokens, task.own, strict=True):
         block = _worker_blocks.get(token)
         if block is None:
@@ -283,7 +293,7 @@ def summarize_blocks(
     raise RuntimeError("blocks could not be read: workers were lost repeatedly")
 
 
-def partitions(collection: Any) -> list[Any]:
+def partitions(collection: DaskCollection) -> list[Callable[[], object]]:
     """Return functions that compute the partitions of a collection, in order of rows."""
     parts = collection.to_delayed()
     if isinstance(parts, np.ndarray):
@@ -295,12 +305,12 @@ def partitions(collection: Any) -> list[Any]:
     return [partial(_compute, part) for part in parts]
 
 
-def _compute(part: Any) -> Any:
+def _compute(part: Delayed) -> object:
     """Compute one partition of a collection in this thread."""
     return part.compute(scheduler="synchronous")
 
 
-def _size(x: Any) -> int:
+def _size(x: object) -> int:
     """Count the bytes of the arrays in a message."""
     if isinstance(x, np.ndarray):
         return int(x.nbytes)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from ...backends.protocols import Backend
 from ...design import as_design
@@ -29,6 +30,11 @@ from .local_blocks import LocalBlocks
 from .protocols import Blocks
 from .sharded_rows import ShardedRows, split_by_block
 
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from .dask_blocks import DaskCollection
+
 __all__ = ["ShardedDesign"]
 
 
@@ -37,7 +43,7 @@ class _BlockStore:
     """The sources of the blocks, and the blocks created from them with a common scale."""
 
     sources: list[Source]
-    client: Any
+    client: Client | None
     folder: Path | None
     memory: float | None
     names: list[str]
@@ -153,7 +159,7 @@ class ShardedDesign(Estimated):
         columns: Sequence[str] | None = None,
         exclude: Sequence[str] = (),
         rows: int = TRANSFER.rows_per_block,
-        client: Any = None,
+        client: Client | None = None,
         folder: str | Path | None = None,
         memory: float | None = None,
     ) -> ShardedDesign:
@@ -210,10 +216,10 @@ class ShardedDesign(Estimated):
     @classmethod
     def from_blocks(
         cls,
-        blocks: Iterable[Any],
+        blocks: Iterable[object],
         *,
         names: Sequence[str] | None = None,
-        client: Any = None,
+        client: Client | None = None,
         folder: str | Path | None = None,
         memory: float | None = None,
     ) -> ShardedDesign:
@@ -260,7 +266,7 @@ class ShardedDesign(Estimated):
         return cls._of(sources, names, client, folder, memory)
 
     @classmethod
-    def from_dask(cls, collection: Any, client: Any) -> ShardedDesign:
+    def from_dask(cls, collection: DaskCollection, client: Client) -> ShardedDesign:
         """Create a design from a Dask data frame or array with one block per partition.
 
         Parameters
@@ -287,7 +293,7 @@ class ShardedDesign(Estimated):
         cls,
         sources: list[Source],
         names: Sequence[str] | None,
-        client: Any,
+        client: Client | None,
         folder: str | Path | None,
         memory: float | None,
     ) -> ShardedDesign:
@@ -331,7 +337,7 @@ class ShardedDesign(Estimated):
         """Describe the size of the design."""
         return f"ShardedDesign({self.n} x {self.p} in {len(self.rows)} blocks)"
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         """Raise `DataError`, since the rows may not fit into memory or are elsewhere."""
         raise DataError(
             "A ShardedDesign is for fit, predict and score, but this needs rows in memory. Give "
@@ -535,7 +541,7 @@ def _matrix_source(number: int, block: object, names: Sequence[str] | None) -> M
 
 
 def _summarized(
-    client: Any, sources: list[Source], counted: Sequence[np.ndarray] | None = None
+    client: Client | None, sources: list[Source], counted: Sequence[np.ndarray] | None = None
 ) -> list[BlockSummary]:
     """Summarise all blocks, in this process or on the workers; see `summarize_block`."""
     if client is not None:

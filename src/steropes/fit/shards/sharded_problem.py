@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -53,7 +53,7 @@ class BlockLikelihoods:
     def __init__(
         self,
         blocks: Blocks,
-        parts: Sequence[Any],
+        parts: Sequence[Callable],
         column_makers: Sequence[ColumnMaker] | None = None,
         eta: list[np.ndarray] | None = None,
     ) -> None:

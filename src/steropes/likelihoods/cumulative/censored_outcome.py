@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ...data import check_response, refuse_other_order
 from ...data.array_conversion import as_numbers, plain_array
+from ...data.input_types import VectorLike
 from ...data.ordered_categories import refuse_other_category_order
 from ...data.vector_checks import squeeze_column
 from ...errors import DataError
@@ -67,7 +68,7 @@ def Censored(lower: ArrayLike, upper: ArrayLike) -> np.ndarray:
     return y
 
 
-def _bound(x: Any, what: str) -> np.ndarray:
+def _bound(x: VectorLike, what: str) -> np.ndarray:
     """Convert one bound to a 1-D float64 copy, possibly infinite."""
     refuse_other_category_order(x, what)
     x = squeeze_column(as_numbers(x, what), what)
@@ -89,7 +90,7 @@ def _check(a: np.ndarray, b: np.ndarray) -> None:
             raise DataError(f"y in row {i} {what}: lower {a[i]}, upper {b[i]}.")
 
 
-def check_interval(y: Any, n: int) -> Interval:
+def check_interval(y: VectorLike, n: int) -> Interval:
     """Read a 1-D outcome of numbers or a `Censored` array; n is the number of rows of X."""
     dtype = getattr(y, "dtype", None)
     names = getattr(dtype, "names", None)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -155,7 +155,7 @@ class ShardedLevels:
         self.rows = [of_x[a:b] for a, b in zip(edges[:-1], edges[1:], strict=True)]
         self._first = cuts[:-1]
 
-    def parts(self) -> list[Any]:
+    def parts(self) -> list[Callable[[Backend], ShardLevels | None]]:
         """See `ShardedThresholds.parts`."""
         order, link = self.likelihood.levels.order, self.likelihood.link
         of_each = zip(self.rows, self._first, strict=True)
