@@ -92,4 +92,6 @@ def test_the_demonstration_s_ties_are_a_finding():
     assert "138 distinct scores" in said.finding
     (about,) = (c for c in checks(study, publish(study)) if c.finding.startswith("Estimand:"))
     assert "among the matched people" in about.finding
-    assert any("54% of the larger arm were left out" in c.finding for c in checks(study, publish(study)))
+    assert any(
+        "54% of the larger arm were left out" in c.finding for c in checks(study, publish(study))
+    )
