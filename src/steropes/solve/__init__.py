@@ -1,6 +1,6 @@
 """The solver: replicates in, fits with certificates out; it never looks into a likelihood."""
 
-from .common import Common
+from .shared_curvature import Common
 from .fit import Fit
 from .proximal_newton.batch import Batch
 
