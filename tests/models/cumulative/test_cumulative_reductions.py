@@ -17,7 +17,7 @@ from steropes.models.cumulative import (
     RoundSignificant,
     suggest,
 )
-from steropes.models.cumulative.outcome_reductions import GRID, _round_to
+from steropes.models.cumulative.large_data_approximations import GRID, _round_to
 
 ONE = np.ones(10)
 

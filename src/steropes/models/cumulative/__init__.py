@@ -4,7 +4,7 @@ from ...likelihoods.cumulative import Censored
 from .estimator import CumulativeProbabilityModel
 from .link_comparison import compare_links
 from .model_checks import Parallelism
-from .outcome_reductions import (
+from .large_data_approximations import (
     DivideAndCombine,
     EqualQuantileBins,
     RoundDecimals,

@@ -36,7 +36,7 @@ from ..setting_types import Chooser, MatrixLike, Seed
 from ..sklearn_base import RegressorMixin
 from .model_checks import CumulativeDiagnostics
 from .ordinal_outcomes import read_new_outcome, read_outcome
-from .outcome_reductions import Coarsening, DivideAndCombine, Reduction, suggest
+from .large_data_approximations import Coarsening, DivideAndCombine, Reduction, suggest
 from .predictions import CumulativePredictions
 from .subset_fits import fit_part, fit_subsets
 from .threshold_covariances import CumulativeInference
