@@ -22,7 +22,7 @@ from steropes.federated.fit_in_rounds import evaluations_of
 from steropes.federated.fixed_point import to_bytes
 from steropes.federated.message_exchange import Exchange, Round
 from steropes.federated.pooled_description import describe
-from steropes.federated.risk_intervals import RiskIntervals
+from steropes.federated.at_risk_sums import RiskIntervals
 from steropes.federated.site_description import description
 from steropes.federated.site_risk_set_sums import event_times
 from steropes.federated.site_rows import read_rows

@@ -12,7 +12,7 @@ from ..likelihoods.fine_gray_likelihood import FAINT
 from .federated_policy import EVALUATION
 from .pooled_censoring import PooledCensoring
 from .pooled_risk_sets import HeldOut, HessianWeights, RiskSums
-from .risk_intervals import RiskIntervals
+from .at_risk_sums import RiskIntervals
 from .site_rows import INTERRUPTED, SiteRows
 from .site_sums import linear_predictor
 
