@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .cumulative_information import CumulativeInformation
-from .cumulative_subsets import SubsetInformation
+from .divide_and_combine_information import SubsetInformation
 
 __all__ = ["FastSubsetInformation"]
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from steropes import DataError, SeparationError
-from steropes.infer.cumulative_subsets import (
+from steropes.infer.divide_and_combine_information import (
     SubsetInformation,
     combine_thresholds,
     subset_positions,
