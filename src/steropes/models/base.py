@@ -12,7 +12,7 @@ from ..priors import Prior
 from .display import fit_html, fit_mimebundle, fit_text
 from .fit_inputs import FitInputs
 from .fit_steps import FitSteps
-from .pickling import DATA_ATTRIBUTES, deep_copy_sharing_data, shallow_copy
+from .estimator_copies import DATA_ATTRIBUTES, deep_copy_sharing_data, shallow_copy
 from .setting_types import Chooser, Device, MatrixLike, Seed, Solver
 
 if TYPE_CHECKING:
