@@ -43,7 +43,7 @@ from steropes.studies.sccs.settings import CaseSeriesSettings
 from steropes.studies.sccs.splines import TimeEffect, TimeEffects, time_effects
 
 if TYPE_CHECKING:
-    from steropes.studies.disclosure.series_study import SeriesRelease
+    from steropes.studies.disclosure.series_release import SeriesRelease
 
 __all__ = ["CaseSeries", "case_series", "exposures_of_interest"]
 
@@ -118,7 +118,7 @@ class CaseSeries:
     @cached_property
     def release(self) -> SeriesRelease:
         """The results after disclosure control; page, figures, tables and ``repr`` use it."""
-        from steropes.studies.disclosure.series_study import release_study
+        from steropes.studies.disclosure.series_release import release_study
 
         return release_study(self)
 
