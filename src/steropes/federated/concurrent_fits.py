@@ -15,7 +15,7 @@ import numpy as np
 
 from ..errors import SeparationError
 from ..solve import Batch
-from .federated_model import FederatedModel
+from .federated_solver_model import FederatedModel
 from .federated_policy import CONVERGENCE, EVALUATION
 from .message_exchange import Exchange
 from .pooled_evaluations import Evaluations, KnownPoint, sums_over_sites
