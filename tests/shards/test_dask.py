@@ -71,7 +71,7 @@ def test_the_number_of_workers_changes_no_bit(data):
             traffic = there._problem.design.blocks.traffic
             assert traffic.made == 4
             if workers == 2:  # a worker that has lost its blocks is given them again
-                from steropes.fit.shards import dask_blocks as dask
+                from steropes.fit.shards import dask_worker_blocks as dask
 
                 lost = list(dask._worker_blocks)[-1]
                 del dask._worker_blocks[lost]

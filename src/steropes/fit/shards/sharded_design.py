@@ -89,7 +89,7 @@ class _BlockStore:
         """Create the blocks in this process or on the cluster's workers."""
         if self.client is None:
             return LocalBlocks(recipes, self.rows, self.folder, self.memory)
-        from .dask_blocks import DaskBlocks
+        from .dask_worker_blocks import DaskBlocks
 
         return DaskBlocks(self.client, recipes, self.rows)
 
@@ -282,7 +282,7 @@ class ShardedDesign(Estimated):
         ShardedDesign
             The rows of all partitions.
         """
-        from .dask_blocks import partitions
+        from .dask_worker_blocks import partitions
 
         return cls._of(
             [FunctionSource(part) for part in partitions(collection)], None, client, None, None
@@ -545,7 +545,7 @@ def _summarized(
 ) -> list[BlockSummary]:
     """Summarise all blocks, in this process or on the workers; see `summarize_block`."""
     if client is not None:
-        from .dask_blocks import summarize_blocks
+        from .dask_worker_blocks import summarize_blocks
 
         return summarize_blocks(client, sources, counted)
     if counted is None:
