@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from steropes.data.array_conversion import refuse_lazy_query
 from steropes.errors import DataError
-from steropes.studies.cohorts.cohort_frame import People
+from steropes.studies.cohorts.private_people_frame import People
 from steropes.studies.database.data_notes import DataNote, distinct
 from steropes.studies.database.dates import as_days
 from steropes.studies.database.omop import Workspace

@@ -11,7 +11,7 @@ import pandas as pd
 
 from steropes.errors import DataError
 from steropes.studies.cohorts.attrition import Attrition
-from steropes.studies.cohorts.cohort_frame import People
+from steropes.studies.cohorts.private_people_frame import People
 from steropes.studies.cohorts.cohort_table import CohortTable, require_cohorts
 from steropes.studies.cohorts.inclusion_rules import (
     NEVER,

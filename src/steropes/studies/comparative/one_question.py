@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from steropes.studies.cohorts.cohort_frame import People
+from steropes.studies.cohorts.private_people_frame import People
 from steropes.studies.comparative.propensity_model import Propensity
 from steropes.studies.comparative.question_analyses import (
     QuestionAnalyses,
