@@ -17,7 +17,7 @@ from steropes.studies import (
 )
 from steropes.studies.cli.command_line import run
 from steropes.studies.diagnostics.result_blinding import EFFECT, NO_NOTE, blinded
-from steropes.studies.disclosure.study import publish
+from steropes.studies.disclosure.one_question_release import publish
 from steropes.studies.report.formatting import decimals
 from steropes.studies.report.study_numbers import study_json
 from steropes.studies.report.study_report import study_page

@@ -8,7 +8,7 @@ import pytest
 import steropes
 from steropes.studies import DiagnosticThresholds, StudySettings, comparative_study
 from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics
-from steropes.studies.disclosure.study import publish
+from steropes.studies.disclosure.one_question_release import publish
 from steropes.studies.report.study_report import study_page
 from steropes.studies.report.study_terminal import print_study
 

@@ -29,7 +29,7 @@ from steropes.studies.disclosure import (
     part,
     total,
 )
-from steropes.studies.disclosure.study import publish
+from steropes.studies.disclosure.one_question_release import publish
 from steropes.studies.report.formatting import title_case
 from steropes.studies.report.study_checks import checks
 from steropes.studies.report.study_pictures import study_pictures

@@ -10,7 +10,7 @@ from steropes.errors import DataError
 from steropes.studies import combine_archives
 from steropes.studies.cli.command_line import run
 from steropes.studies.cohorts.circe import definition_text
-from steropes.studies.execution.settings_file import Source
+from steropes.studies.execution.settings_reader import Source
 from steropes.studies.report.plain_text import csv_text, plain_text, without_credentials
 
 
@@ -85,7 +85,7 @@ def test_a_long_list_of_decimals_is_no_name():
 
 
 def test_a_large_file_is_no_specification(tmp_path, monkeypatch):
-    monkeypatch.setattr("steropes.studies.execution.settings_file.MOST_BYTES", 10)
+    monkeypatch.setattr("steropes.studies.execution.settings_reader.MOST_BYTES", 10)
     path = tmp_path / "spec.json"
     path.write_text(json.dumps({"questions": []}))
     with pytest.raises(DataError, match="more than 10 bytes"):

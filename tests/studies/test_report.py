@@ -13,7 +13,7 @@ from steropes.errors import DataError
 from steropes.studies import DEMO, StudySettings, comparative_study, demo_database
 from steropes.studies.diagnostics.study_verdicts import Judged
 from steropes.studies.disclosure import site_rules
-from steropes.studies.disclosure.study import publish
+from steropes.studies.disclosure.one_question_release import publish
 from steropes.studies.report.formatting import decimals, p_value, risk_period, shown_value
 from steropes.studies.report.study_checks import checks
 from steropes.studies.report.study_numbers import study_numbers

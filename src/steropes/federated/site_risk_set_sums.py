@@ -9,10 +9,10 @@ from scipy import sparse
 
 from ..errors import DataError
 from ..likelihoods.fine_gray_likelihood import FAINT
+from .at_risk_sums import RiskIntervals
 from .federated_policy import EVALUATION
 from .pooled_censoring import PooledCensoring
 from .pooled_risk_sets import HeldOut, HessianWeights, RiskSums
-from .at_risk_sums import RiskIntervals
 from .site_rows import INTERRUPTED, SiteRows
 from .site_sums import linear_predictor
 

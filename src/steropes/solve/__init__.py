@@ -1,7 +1,7 @@
 """The solver: replicates in, fits with certificates out; it never looks into a likelihood."""
 
-from .shared_curvature import Common
 from .fit import Fit
 from .proximal_newton.batch import Batch
+from .shared_curvature import Common
 
 __all__ = ["Batch", "Common", "Fit"]

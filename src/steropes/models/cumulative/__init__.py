@@ -2,8 +2,6 @@
 
 from ...likelihoods.cumulative import Censored
 from .estimator import CumulativeProbabilityModel
-from .link_comparison import compare_links
-from .model_checks import Parallelism
 from .large_data_approximations import (
     DivideAndCombine,
     EqualQuantileBins,
@@ -11,6 +9,8 @@ from .large_data_approximations import (
     RoundSignificant,
     suggest,
 )
+from .link_comparison import compare_links
+from .model_checks import Parallelism
 from .predictions import Prediction
 
 __all__ = [

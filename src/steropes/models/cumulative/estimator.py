@@ -34,9 +34,9 @@ from ..fit_inputs import FitInputs
 from ..progress import Progress
 from ..setting_types import Chooser, MatrixLike, Seed
 from ..sklearn_base import RegressorMixin
+from .large_data_approximations import Coarsening, DivideAndCombine, Reduction, suggest
 from .model_checks import CumulativeDiagnostics
 from .ordinal_outcomes import read_new_outcome, read_outcome
-from .large_data_approximations import Coarsening, DivideAndCombine, Reduction, suggest
 from .predictions import CumulativePredictions
 from .subset_fits import fit_part, fit_subsets
 from .threshold_covariances import CumulativeInference

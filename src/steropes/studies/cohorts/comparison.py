@@ -11,7 +11,6 @@ import pandas as pd
 
 from steropes.errors import DataError
 from steropes.studies.cohorts.attrition import Attrition
-from steropes.studies.cohorts.private_people_frame import People
 from steropes.studies.cohorts.cohort_table import CohortTable, require_cohorts
 from steropes.studies.cohorts.inclusion_rules import (
     NEVER,
@@ -30,6 +29,7 @@ from steropes.studies.cohorts.inclusion_rules import (
     within_ages,
     within_study_dates,
 )
+from steropes.studies.cohorts.private_people_frame import People
 from steropes.studies.database.data_notes import DataNote
 from steropes.studies.database.dates import AgeRule
 from steropes.studies.database.observation_periods import DATED

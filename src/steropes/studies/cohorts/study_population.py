@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from steropes.errors import DataError
 from steropes.studies.cohorts.attrition import Attrition
-from steropes.studies.cohorts.private_people_frame import People
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.cohorts.comparison import Comparison
 from steropes.studies.cohorts.inclusion_rules import NEVER, days
+from steropes.studies.cohorts.private_people_frame import People
 from steropes.studies.execution.setting_types import Days, Offset, RiskDays, YesNo
 from steropes.studies.execution.settings_classes import Settings
 

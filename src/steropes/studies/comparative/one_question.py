@@ -130,7 +130,7 @@ class ComparativeStudy:
 
     def __repr__(self) -> str:
         from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
-        from steropes.studies.disclosure.study import WITHHELD, publish
+        from steropes.studies.disclosure.one_question_release import WITHHELD, publish
 
         public = publish(self)
         line = next(h for h in public.hazard_ratios if h["analysis"] == "matched, stratified")

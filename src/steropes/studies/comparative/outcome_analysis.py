@@ -13,9 +13,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.errors import DataError
-from steropes.studies.cohorts.private_people_frame import People
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.cohorts.comparison import Comparison
+from steropes.studies.cohorts.private_people_frame import People
 from steropes.studies.cohorts.study_population import StudyPopulation, study_population
 from steropes.studies.comparative.adjustment import Adjusted, adjust
 from steropes.studies.comparative.covariate_balance import Balance, covariate_balance

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 if TYPE_CHECKING:
-    from steropes.studies.disclosure.study import Published
+    from steropes.studies.disclosure.one_question_release import Published
 
 __all__ = [
     "NOT_SHOWN",

@@ -129,7 +129,7 @@ def _judged(
 
 def _largest(study: ComparativeStudy) -> float | None:
     """Return the released largest standardised difference after matching."""
-    from steropes.studies.disclosure.study import largest_differences
+    from steropes.studies.disclosure.one_question_release import largest_differences
 
     return largest_differences(study)["after"]
 

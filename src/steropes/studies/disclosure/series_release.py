@@ -10,6 +10,7 @@ import pandas as pd
 
 from steropes.studies.disclosure.cells import Bound
 from steropes.studies.disclosure.effect_secrecy import Secrecy, effect_columns
+from steropes.studies.disclosure.one_question_release import WITHHELD
 from steropes.studies.disclosure.rounding import in_ratio, significant
 from steropes.studies.disclosure.rules import DisclosureRules
 from steropes.studies.disclosure.series import (
@@ -23,7 +24,6 @@ from steropes.studies.disclosure.series_counts import (
     CovariateCounts,
     released_covariates,
 )
-from steropes.studies.disclosure.study import WITHHELD
 from steropes.studies.report.digits import decimals, limit_text
 from steropes.studies.sccs.intervals import PROBE
 from steropes.studies.sccs.results import ESTIMATE, covariate_ids, exact_tables

@@ -24,7 +24,7 @@ from steropes.studies.database.descendants import Descendants
 from steropes.studies.database.omop import OmopDatabase, RecordsOf
 from steropes.studies.execution.setting_types import ById, Count
 from steropes.studies.execution.settings_classes import Settings
-from steropes.studies.execution.settings_file import Source
+from steropes.studies.execution.settings_reader import Source
 
 __all__ = ["CohortSources", "MadeCohorts"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steropes.errors import DataError
-from steropes.studies.execution.settings_file import Place, Source
+from steropes.studies.execution.settings_reader import Place, Source
 
 if TYPE_CHECKING:
     from steropes.studies.execution.specification import GridSpec

@@ -22,7 +22,7 @@ from pydantic_core import (
 
 from steropes.errors import DataError
 from steropes.studies.execution.setting_types import READING, fault
-from steropes.studies.execution.settings_file import Place, Source, place_name
+from steropes.studies.execution.settings_reader import Place, Source, place_name
 
 __all__ = ["Settings"]
 

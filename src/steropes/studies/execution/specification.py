@@ -21,7 +21,7 @@ from steropes.studies.execution.reference_checks import check_references
 from steropes.studies.execution.schema_generation import schema_of
 from steropes.studies.execution.setting_types import ConceptId, Count, Listed, Name, TimeZone, Whole
 from steropes.studies.execution.settings_classes import Settings
-from steropes.studies.execution.settings_file import Place, Source
+from steropes.studies.execution.settings_reader import Place, Source
 
 __all__ = ["CohortSources", "ControlSet", "GridSpec", "RiskWindow", "grid_schema", "read_spec"]
 

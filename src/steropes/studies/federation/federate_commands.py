@@ -186,7 +186,7 @@ def schema(
 def _plan(path: Path, **given: int | None) -> FederatedPlan:
     """Read a plan and override its settings by the command line."""
     from steropes.federated import FederatedPlan
-    from steropes.studies.execution.settings_file import Source
+    from steropes.studies.execution.settings_reader import Source
 
     source = Source.read(path)
     source.values |= {name: value for name, value in given.items() if value is not None}

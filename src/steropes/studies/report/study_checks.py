@@ -13,7 +13,7 @@ from steropes.studies.comparative.tied_scores import MANY_TIED
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.diagnostics.study_verdicts import Judged
 from steropes.studies.disclosure import Bound
-from steropes.studies.disclosure.study import Published
+from steropes.studies.disclosure.one_question_release import Published
 from steropes.studies.report.digits import decimals, limit_text
 from steropes.studies.report.formatting import (
     analysis_name,

@@ -13,8 +13,8 @@ import pandas as pd
 from steropes.studies.comparative.study_specification import LARGEST_WEIGHT
 from steropes.studies.diagnostics.study_verdicts import equipoise_share
 from steropes.studies.disclosure import Bound, DisclosureRules
+from steropes.studies.disclosure.one_question_release import Published, publish, published_at_risk
 from steropes.studies.disclosure.rounding import significant, to_unit
-from steropes.studies.disclosure.study import Published, publish, published_at_risk
 from steropes.studies.outcomes.e_values import E_VALUE_FORMS
 from steropes.studies.outcomes.two_group_tests import TRANSFORM
 from steropes.studies.report.plain_text import csv_text

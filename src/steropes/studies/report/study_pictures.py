@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from steropes.studies.disclosure import Bound
 from steropes.studies.disclosure.curves import time_unit
-from steropes.studies.disclosure.study import Published, published_at_risk
+from steropes.studies.disclosure.one_question_release import Published, published_at_risk
 from steropes.studies.report.balance_figures import balance_scatter, love_plot
 from steropes.studies.report.canvas import Picture, ticks
 from steropes.studies.report.flow_diagram import attrition_diagram

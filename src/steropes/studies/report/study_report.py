@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from steropes.studies.comparative.estimands import estimand_name
 from steropes.studies.comparative.study_specification import LARGEST_WEIGHT
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
+from steropes.studies.disclosure.one_question_release import WITHHELD, Published, publish
 from steropes.studies.disclosure.release_folder import write_release
-from steropes.studies.disclosure.study import WITHHELD, Published, publish
 from steropes.studies.report.formatting import (
     TEST_OF_HAZARDS,
     count,

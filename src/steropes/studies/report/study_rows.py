@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from steropes.studies.comparative.estimands import estimand_name
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.diagnostics.study_verdicts import Judged
-from steropes.studies.disclosure.study import Published
+from steropes.studies.disclosure.one_question_release import Published
 from steropes.studies.report.digits import effect
 from steropes.studies.report.formatting import (
     analysis_name,

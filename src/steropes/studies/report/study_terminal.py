@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
-from steropes.studies.disclosure.study import WITHHELD, Published, publish
+from steropes.studies.disclosure.one_question_release import WITHHELD, Published, publish
 from steropes.studies.report.formatting import (
     analysis_name,
     count,
