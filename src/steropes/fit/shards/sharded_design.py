@@ -33,7 +33,7 @@ from .sharded_rows import ShardedRows, split_by_block
 if TYPE_CHECKING:
     from distributed import Client
 
-    from .dask_blocks import DaskCollection
+    from .dask_worker_blocks import DaskCollection
 
 __all__ = ["ShardedDesign"]
 

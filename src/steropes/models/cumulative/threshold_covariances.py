@@ -12,8 +12,8 @@ from ...data.input_types import LabelsLike
 from ...errors import DataError
 from ...infer.cumulative_information import CumulativeInformation, robust_covariance
 from ...infer.cumulative_robust_variances import RobustInformation
-from ...infer.cumulative_subset_variances import FastSubsetInformation
-from ...infer.cumulative_subsets import subset_positions
+from ...infer.divide_and_combine_information import subset_positions
+from ...infer.divide_and_combine_variances import FastSubsetInformation
 from ..coefficient_tables import critical_value
 from ..setting_types import Kind
 from ..wald_inference import NO_COVARIANCE, WaldInference
