@@ -150,8 +150,11 @@ class _DataLost(Exception):
 
 
 def _run_task(
-    function: Callable[[Any, Any], Any], place: Callable[[], Any], number: int, task: tuple[Any]
-) -> tuple[int, Any]:
+    function: Callable[[Common, Task], Result],
+    place: Callable[[], Common],
+    number: int,
+    task: tuple[Task],
+) -> tuple[int, Result | _DataLost]:
     """Run one task on its worker."""
     try:
         common = place()
@@ -170,13 +173,13 @@ def _distributed(common: Common) -> Iterator[Callable[[], Callable[[], Common]]]
     backend, _ = get_active_backend()
     kind, token = type(backend).__name__, uuid.uuid4().hex
     if kind in ("ThreadingBackend", "SequentialBackend"):
-        there: Callable[[], Any] = _InMemory(common)
+        there: Callable[[], Common] = _InMemory(common)
         yield lambda: there
     elif kind == "DaskDistributedBackend":
         held: list[Any] = []  # keeps the future alive, without which Dask deletes the data
         _worker_data[token] = common  # joblib runs a single thread's tasks in this process
 
-        def put() -> _OnDask:
+        def put() -> _OnDask[Common]:
             held[:] = [scatter_to_worker(backend.client, common)]
             return _OnDask(token, held[0].key)
 
@@ -211,13 +214,13 @@ class _InMemory(Generic[Common]):
         return self.common
 
 
-class _RemoteData(ABC):
+class _RemoteData(ABC, Generic[Common]):
     """A reference to data that a worker loads once."""
 
     def __init__(self, token: str, where: Any) -> None:
         self.token, self.where = token, where
 
-    def __call__(self) -> Any:
+    def __call__(self) -> Common:
         """Return the data, loading them at the first call on this worker."""
         if self.token not in _worker_data:
             _worker_data.clear()  # keep the data of one call only
@@ -225,27 +228,28 @@ class _RemoteData(ABC):
         return _worker_data[self.token]
 
     @abstractmethod
-    def load(self) -> Any:
+    def load(self) -> Common:
         """Load the data on the worker."""
 
 
-class _InFile(_RemoteData):
+class _InFile(_RemoteData[Common]):
     """Data in a file that processes on this machine map into memory."""
 
-    def load(self) -> Any:
+    def load(self) -> Common:
         """See `_RemoteData.load`."""
         return joblib.load(self.where, mmap_mode="r")
 
 
-class _OnDask(_RemoteData):
+class _OnDask(_RemoteData[Common]):
     """Data that were scattered to a worker of a Dask cluster."""
 
-    def load(self) -> Any:
+    def load(self) -> Common:
         """See `_RemoteData.load`."""
         from distributed import Future, get_client, get_worker
 
         with suppress(KeyError):
-            return get_worker().data[self.where]
+            kept: Any = get_worker().data[self.where]
+            return kept
         client = get_client()  # the copy is on another worker
         # The scheduler does not notify this worker about a future that it creates itself, so a
         # future without a state would wait forever.
@@ -260,10 +264,10 @@ class _OnDask(_RemoteData):
         raise _DataLost
 
 
-class _OnRay(_RemoteData):
+class _OnRay(_RemoteData[Common]):
     """Data in Ray's object store."""
 
-    def load(self) -> Any:
+    def load(self) -> Common:
         """See `_RemoteData.load`."""
         import ray
 

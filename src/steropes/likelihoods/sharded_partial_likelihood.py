@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -28,8 +28,11 @@ from .shard_risk_sets import Hazards, RiskRows, ShardFineGrayRiskSets, ShardRisk
 
 __all__ = ["RiskHessian", "RiskModel", "ShardedPartialLikelihood"]
 
+# The row weights that a likelihood has bound.
+W = TypeVar("W")
 
-class RiskModel(Protocol):
+
+class RiskModel(Protocol[W]):
     """The methods required of the likelihood of all rows; see `CoxLikelihood`."""
 
     backend: Backend
@@ -41,16 +44,16 @@ class RiskModel(Protocol):
     risk: RiskSets
     by_event: bool
 
-    def weigh(self, w: Array) -> Any:
+    def weigh(self, w: Array) -> W:
         """Bind row weights."""
 
-    def shares_of(self, N: Array, E: Array | None, weights: Any) -> tuple[Array, Array, Array]:
+    def shares_of(self, N: Array, E: Array | None, weights: W) -> tuple[Array, Array, Array]:
         """Compute the log terms of the loss, S and h from sums over the risk sets."""
 
-    def steps_of(self, h: Array, weights: Any) -> tuple[Array, Array]:
+    def steps_of(self, h: Array, weights: W) -> tuple[Array, Array]:
         """Sum hazards by event time."""
 
-    def nodes(self, S: Array, h: Array, weights: Any) -> list[tuple[np.ndarray, np.ndarray]]:
+    def nodes(self, S: Array, h: Array, weights: W) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return the terms of the exact Hessian."""
 
     def over_shares(self, x: Array) -> Array:
@@ -59,10 +62,10 @@ class RiskModel(Protocol):
     def whole_of(self, S: Array) -> Array:
         """Select the sums over whole risk sets."""
 
-    def common(self, weights: Any) -> dict[str, np.ndarray]:
+    def common(self, weights: W) -> dict[str, np.ndarray]:
         """Return quantities of all rows' weights that each shard needs, by group."""
 
-    def own(self, weights: Any) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    def own(self, weights: W) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """Return quantities by row: ascending rows of the model, and an array with their values."""
 
 
@@ -99,7 +102,7 @@ class RiskHessian:
         return [(N + f[:, None] * E, c) for f, c in self.nodes]
 
 
-class ShardedPartialLikelihood:
+class ShardedPartialLikelihood(Generic[W]):
     """A likelihood with risk sets and the distribution of its rows over shards.
 
     Parameters
@@ -117,7 +120,7 @@ class ShardedPartialLikelihood:
     """
 
     def __init__(
-        self, likelihood: RiskModel, row: np.ndarray, cuts: np.ndarray,
+        self, likelihood: RiskModel[W], row: np.ndarray, cuts: np.ndarray,
         competing: np.ndarray | None = None, interval: np.ndarray | None = None,
     ) -> None:  # fmt: skip
         self.likelihood, self.competing, self.interval = likelihood, competing, interval
@@ -150,9 +153,7 @@ class ShardedPartialLikelihood:
             out.append(partial(_part, own, late))
         return out
 
-    def shard_contexts(
-        self, weights: Any, offset: np.ndarray | None
-    ) -> list[dict[str, np.ndarray]]:
+    def shard_contexts(self, weights: W, offset: np.ndarray | None) -> list[dict[str, np.ndarray]]:
         """Collect the data of bound weights and offsets that each shard receives.
 
         See `ShardWeights.common`. The offsets are those of the rows of η in the model's order.
@@ -169,14 +170,14 @@ class ShardedPartialLikelihood:
         return out
 
     def loss(
-        self, sums: dict[str, np.ndarray], weights: Any, shift: np.ndarray | None
+        self, sums: dict[str, np.ndarray], weights: W, shift: np.ndarray | None
     ) -> tuple[np.ndarray, Hazards]:
         """Compute losses, (B,), and hazards from the shards' sums."""
         logs, _, h = self._shares(sums, weights)
         rest, own = self.likelihood.steps_of(h, weights)
         return sums["linear"] + logs, Hazards(rest, own if self.apart else None, shift)
 
-    def _shares(self, sums: dict[str, np.ndarray], weights: Any) -> tuple[Array, Array, Array]:
+    def _shares(self, sums: dict[str, np.ndarray], weights: W) -> tuple[Array, Array, Array]:
         """Compute the log terms of the loss, S and h from the shards' sums."""
         tied = sums["tied"] if self.apart else None
         return self.likelihood.shares_of(sums["at_risk"], tied, weights)

@@ -6,14 +6,12 @@ takes CuPy's place, so the whole path can be tried, slowly, on a machine without
 
 from __future__ import annotations
 
-from typing import Any
-
 from .device import available, why_not
 
 __all__ = ["CudaBackend", "available", "why_not"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> type:
     if name == "CudaBackend":  # needs Numba's CUDA target, which asking `available` must not
         from .backend import CudaBackend
 

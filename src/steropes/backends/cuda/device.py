@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from types import ModuleType
 
 import numpy as np
 from numba import config
@@ -49,7 +49,7 @@ def available() -> bool:
     return not why_not()
 
 
-def array_module() -> Any:
+def array_module() -> ModuleType:
     """Return CuPy, or NumPy for the simulator."""
     if simulated():
         return np
