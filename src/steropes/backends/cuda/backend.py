@@ -292,7 +292,7 @@ class CudaBackend:
         """Sum x (n, B) over rows, (B,)."""
         return None if x is None else x.sum(axis=0)
 
-    def column_max(self, x: Any) -> Any:
+    def column_max(self, x: Array) -> Array:
         """Find the largest entries over rows of x (n, B), (B,)."""
         return x.max(axis=0)
 
