@@ -257,6 +257,7 @@ def _text(what: str, where: str, value: object) -> str:
     """Return the message about an entry that is text."""
     # scikit-learn's estimator checks search for "argument must be … string … number".
     return (
-        f"{what} must hold numbers: {where} is {value!r}; argument must be no string but a "
-        "number. Convert text with pandas.to_numeric."
+        f"{what} must hold numbers: {where} is {str(value)!r}; argument must be no string but a "
+        "number. Convert numbers that are stored as text by pandas.to_numeric, and two labels by a "
+        "comparison, such as event == 'yes'."
     )
