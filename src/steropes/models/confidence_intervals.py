@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -34,8 +33,6 @@ OWN_PRIOR = (
 
 class ConfidenceIntervals(Resampling, ProfileLikelihood, HypothesisTests):
     """Wald, robust, profile and bootstrap intervals of a fitted estimator."""
-
-    random_state: Any
 
     def confint(
         self,

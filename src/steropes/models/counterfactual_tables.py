@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Hashable
 
 import numpy as np
 import pandas as pd
@@ -42,7 +42,7 @@ def formula_column(by: str | int, data: pd.DataFrame, formula: Formula) -> str |
     return name
 
 
-def tables_by_value(name: str, data: pd.DataFrame) -> dict[Any, pd.DataFrame]:
+def tables_by_value(name: str, data: pd.DataFrame) -> dict[Hashable, pd.DataFrame]:
     """Copy the table with a column set to each of its values.
 
     Parameters
@@ -69,7 +69,7 @@ def tables_by_value(name: str, data: pd.DataFrame) -> dict[Any, pd.DataFrame]:
             "are meant: by={'low': data_low, 'high': data_high}."
         )
     # Repeating a row of the column preserves its type, including categories.
-    groups = {}
+    groups: dict[Hashable, pd.DataFrame] = {}
     for value in values.sort_values():
         row = int(np.flatnonzero(np.asarray(column == value))[0])
         same = column.iloc[np.full(len(column), row)].set_axis(data.index)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from numbers import Integral
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -16,6 +16,7 @@ from ..data import check_level, check_weights, refuse_other_order
 from ..data.input_types import LabelsLike, VectorLike
 from ..data.vector_checks import check_vector
 from ..design import Design
+from ..design.piecewise_design import StepEffects
 from ..errors import DataError
 from ..infer.hazard_with_variance import HazardWithVariance
 from ..infer.survival_standard_errors import (
@@ -48,19 +49,19 @@ class CoxCurves(WaldInference):
     """Survival curves, baseline hazards and standardised survival with confidence limits."""
 
     # Defined by the estimator.
-    _require_data: Any
-    _effects: Any
+    _effects: StepEffects | None
     _last_seen: np.ndarray
     _strata_labels: list | None
-    n_jobs: int | None
-    _linear_predictors: Any
-    _stratum_codes: Any
-    _check_new: Any
-    _check_columns: Any
-    _is_formula_table: Any
     _formula: Formula
     _estimated: np.ndarray
     baseline_hazard_: pd.DataFrame
+
+    if TYPE_CHECKING:
+
+        def _linear_predictors(self, X: MatrixLike, offset: VectorLike | None) -> np.ndarray: ...
+        def _stratum_codes(
+            self, X: MatrixLike, strata: LabelsLike | None, n: int
+        ) -> np.ndarray: ...
 
     def _baseline_and_covariance(self) -> tuple[HazardWithVariance, np.ndarray]:
         """Compute the baseline with its variance, and the covariance of the coefficients."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Literal, overload
 
 import numpy as np
 import pandas as pd
@@ -18,6 +18,7 @@ from ..data import (
 from ..data.input_types import LabelsLike, VectorLike
 from ..errors import DataError
 from ..infer.proportional_hazards_test import proportionality_test
+from ..likelihoods import CoxLikelihood
 from ..likelihoods.piecewise_cox_likelihood import cut_at
 from .cox_curves import CoxCurves
 from .discrimination import auc_table, concordance_with_se, pair_weights
@@ -31,9 +32,16 @@ class CoxEvaluation(CoxCurves):
 
     # Defined by the estimator.
     _cuts: np.ndarray
-    _beta: np.ndarray
-    _log_cumulative: Any
-    _formula_vector: Any
+
+    if TYPE_CHECKING:
+
+        def _log_cumulative(
+            self,
+            X: MatrixLike,
+            times: ArrayLike,
+            strata: LabelsLike | None,
+            offset: VectorLike | None,
+        ) -> np.ndarray: ...
 
     @overload
     def concordance(
@@ -283,6 +291,7 @@ class CoxEvaluation(CoxCurves):
                 "Under a Laplace prior an estimate has no distribution that a test could go by; "
                 "fit with prior=None or a Normal prior (on the columns that matter) to use it."
             )
+        assert isinstance(problem.likelihood, CoxLikelihood)
         time, event, entry = problem.likelihood.outcome()
         names = self._coefficient_names()
         return proportionality_test(problem, self._beta, names, time, event, entry, transform)

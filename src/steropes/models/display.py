@@ -9,7 +9,6 @@ from __future__ import annotations
 import html
 import reprlib
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,6 +16,8 @@ from sklearn import get_config
 from sklearn.utils import estimator_html_repr
 
 from ..errors import DataError
+from ..priors import Prior
+from .fitted_model import FittedModel
 
 __all__ = ["fit_html", "fit_mimebundle", "fit_text"]
 
@@ -28,7 +29,7 @@ MAX_SETTING_WIDTH = 60
 MAX_STANDARD_ERRORS = 200
 
 
-def fit_text(model: Any) -> str:
+def fit_text(model: FittedModel) -> str:
     """Format a fitted model as text: facts of the fit, then the coefficients."""
     facts = _facts(model)
     width = max(len(name) for name, _ in facts)
@@ -39,7 +40,7 @@ def fit_text(model: Any) -> str:
     return "\n".join([*lines, *([note] if note else [])])
 
 
-def fit_html(model: Any) -> str:
+def fit_html(model: FittedModel) -> str:
     """Format a fitted model as HTML; scikit-learn's representation where there is no fit."""
     if not hasattr(model, "coef_"):
         return str(estimator_html_repr(model))
@@ -54,7 +55,7 @@ def fit_html(model: Any) -> str:
     return f"<pre>{html.escape(repr(model))}</pre><table>{facts}</table>{coefficients}{note}"
 
 
-def fit_mimebundle(model: Any) -> dict[str, str]:
+def fit_mimebundle(model: FittedModel) -> dict[str, str]:
     """Return the representations for notebooks: text, and HTML if scikit-learn is set to it."""
     bundle = {"text/plain": repr(model)}
     if get_config()["display"] == "diagram":
@@ -62,7 +63,7 @@ def fit_mimebundle(model: Any) -> dict[str, str]:
     return bundle
 
 
-def _facts(model: Any) -> list[tuple[str, str]]:
+def _facts(model: FittedModel) -> list[tuple[str, str]]:
     """List the facts that a representation of a fit shows, each as its name and text."""
     facts: list[tuple[str, str]] = []
     formula = getattr(model, "_formula", None)
@@ -84,7 +85,7 @@ def _facts(model: Any) -> list[tuple[str, str]]:
     return facts
 
 
-def _prior_text(prior: Any) -> str:
+def _prior_text(prior: Prior) -> str:
     """Format a prior in one line; long settings show a few entries and their number."""
     parts = []
     for name, value in prior.get_params().items():
@@ -109,7 +110,7 @@ def _rows_text(weights: np.ndarray) -> str:
     return text + (f", weights add up to {total:,.6g}" if total != used else "")
 
 
-def _displayed_coefficients(model: Any) -> tuple[pd.DataFrame, str]:
+def _displayed_coefficients(model: FittedModel) -> tuple[pd.DataFrame, str]:
     """Choose the coefficients to display; return them and a note about the others."""
     names = model._coefficient_names()
     coef = np.asarray(model._coefficients(), float)

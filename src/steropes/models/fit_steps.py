@@ -32,11 +32,11 @@ from ..solve import Batch, Fit
 from ..solve.separation.extreme_offsets import extreme_offsets
 from .confidence_intervals import ConfidenceIntervals
 from .fit_inputs import FitInputs, OutcomeRows
-from .fixed_coefficients import FixedCoefficients, read_fixed, read_start_at
+from .fixed_coefficients import read_fixed, read_start_at
 from .formula_mixin import FormulaMixin
 from .linear_prediction import LinearPrediction
 from .progress import Progress
-from .setting_types import Chooser, Device, MatrixLike, Seed, Solver
+from .setting_types import Chooser, MatrixLike
 from .settings import check_settings
 from .sklearn_base import BaseEstimator
 from .solver_runs import Start, fit_by_coordinate_descent, fit_by_newton
@@ -49,9 +49,8 @@ BatchedOutcomes = Literal["never", "laplace", "always"]
 class FitSteps(ConfidenceIntervals, LinearPrediction, FormulaMixin, BaseEstimator):
     """The steps of `PenalizedModel.fit`, which families override where they differ."""
 
-    # Whether the family can have an intercept, and whether the fit has one.
+    # Whether the family can have an intercept.
     _intercept = False
-    _has_intercept: bool
     # Whether an offset is added to a logarithm, and the largest allowed difference of two offsets.
     _offset_on_log_scale = True
     _max_offset_range = np.inf
@@ -59,36 +58,14 @@ class FitSteps(ConfidenceIntervals, LinearPrediction, FormulaMixin, BaseEstimato
     # where replicates share a Hessian; with "always" also without a prior, where curvature does
     # not depend on y. Subclasses do not inherit the value.
     _batched_outcomes: ClassVar[BatchedOutcomes] = "never"
-    # Names of the columns with estimated coefficients.
-    _names: list[str]
     # Index of the rows of the fit, if X or y had one.
     _row_labels: pd.Index | None = None
-    # Coefficients that the user has fixed.
-    _fixed: FixedCoefficients | None
-    # Coefficients in the solver's parametrisation.
-    _beta: np.ndarray
     # Inverse information, computed at the first request.
     _information: np.ndarray | None
-    _problem: Problem
-    log_likelihood_: float
-    optimality_: float
-    converged_: bool
-    n_iter_: int
     trace_: pd.DataFrame
-    n_features_in_: int
     feature_names_in_: np.ndarray
     cv_results_: pd.DataFrame
     variance_: float
-    # Settings, which the constructor of `PenalizedModel` stores.
-    prior: Prior | None
-    cv: Chooser | int | None
-    solver: Solver
-    tol: float
-    max_iter: int
-    n_jobs: int | None
-    device: Device
-    random_state: Seed
-    verbose: int | bool
 
     def _likelihood(
         self, inputs: FitInputs, design: Design, backend: Backend

@@ -13,6 +13,7 @@ from ..design import Design, has_names, null_design
 from ..design.from_data import column_names
 from ..errors import DataError, SeparationError
 from ..fit.shards import ShardedDesign
+from .fitted_model import FittedModel
 from .formula_dtypes import widen_numbers
 from .formula_parsing import (
     Formula,
@@ -23,7 +24,6 @@ from .formula_parsing import (
 )
 from .formula_safety import MAX_CHARACTERS
 from .setting_types import MatrixLike
-from .single_threaded_methods import SingleThreadedMethods
 
 __all__ = ["FormulaMixin"]
 
@@ -34,7 +34,7 @@ FIT = (*ROWS, "start_at", "fixed")
 CUBIC = re.compile(r"^(cr|cs)\((?!.*constraints)")
 
 
-class FormulaMixin(SingleThreadedMethods):
+class FormulaMixin(FittedModel):
     """Fitting from a formula, and designs of new data by the same formula."""
 
     _intercept: bool

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -42,11 +42,6 @@ DEPENDENT = 1e-9
 
 class HypothesisTests(WaldInference):
     """Tests of hypotheses about the coefficients, and information criteria."""
-
-    # Defined by `PenalizedModel`.
-    log_likelihood_: float
-    _objective_to_likelihood: Any
-    _effective_sample_size: Any
 
     def linear_hypothesis(
         self,

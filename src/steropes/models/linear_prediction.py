@@ -13,7 +13,6 @@ from ..data.input_types import VectorLike
 from ..design import Design, as_design, has_names, null_design
 from ..errors import DataError
 from ..fit.shards import ShardedDesign
-from .fixed_coefficients import FixedCoefficients
 from .setting_types import MatrixLike
 from .wald_inference import WaldInference
 
@@ -23,14 +22,7 @@ __all__ = ["LinearPrediction"]
 class LinearPrediction(WaldInference):
     """Linear predictors of new rows, with checks of their columns."""
 
-    # Defined by `PenalizedModel` and `FormulaMixin`.
-    n_jobs: int | None
-    n_features_in_: int
-    _fixed: FixedCoefficients | None
     _offset_on_log_scale: bool
-    _is_formula_table: Any
-    _apply_formula: Any
-    _formula_vector: Any
 
     def linear_predictor(self, X: MatrixLike, offset: VectorLike | None = None) -> np.ndarray:
         """Compute the linear predictor η = intercept + X β + offset.

@@ -41,10 +41,6 @@ COEFFICIENTS_PER_BATCH = 64
 class ProfileLikelihood(WaldInference):
     """Profile likelihoods of a fitted estimator."""
 
-    # Defined by `PenalizedModel` and `WaldInference`.
-    _problem: Any
-    _require_data: Any
-
     def profile(
         self,
         param: str | int | Sequence[str | int],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args, overload
+from typing import Any, Literal, get_args, overload
 
 import numpy as np
 import pandas as pd
@@ -84,7 +84,11 @@ class ProportionalHazardsModel(PenalizedModel):
         Strata are sorted by label if the labels can be ordered.
         """
         code, time, hazard, cumulative = self._baseline().steps()
-        table: dict[str, Any] = {"time": time, "hazard": hazard, self._cumulative_name: cumulative}
+        table: dict[str, np.ndarray] = {
+            "time": time,
+            "hazard": hazard,
+            self._cumulative_name: cumulative,
+        }
         if self._strata_labels is not None:
             labels = np.empty(len(self._strata_labels), object)
             labels[:] = self._strata_labels
@@ -258,7 +262,19 @@ class ProportionalHazardsModel(PenalizedModel):
 
     _residual_kinds: tuple[str, ...] = get_args(SurvivalResidualKind)
 
-    def residuals(self, kind: SurvivalResidualKind = "martingale", params: Params = None) -> Any:
+    @overload
+    def residuals(
+        self, kind: Literal["martingale", "deviance"] = "martingale", params: Params = None
+    ) -> np.ndarray: ...
+    @overload
+    def residuals(
+        self,
+        kind: Literal["score", "dfbeta", "schoenfeld", "scaled_schoenfeld"],
+        params: Params = None,
+    ) -> pd.DataFrame: ...
+    def residuals(
+        self, kind: SurvivalResidualKind = "martingale", params: Params = None
+    ) -> np.ndarray | pd.DataFrame:
         """Compute residuals of the rows of the fit, as R's ``residuals.coxph``.
 
         Parameters
@@ -307,10 +323,13 @@ class ProportionalHazardsModel(PenalizedModel):
         [2.0, 3.0, 5.0]
         """
         problem = self._require_data("residuals")
-        return survival_residuals(self, problem, kind, params, self._residual_kinds)
+        return survival_residuals(
+            self, problem, kind, params, self._residual_kinds, self._events, self._strata_labels
+        )
 
-    def _events(self, problem: Any) -> np.ndarray:
+    def _events(self, problem: Problem) -> np.ndarray:
         """Return 1 for each row of X with the event and 0 for the others."""
+        assert isinstance(problem.likelihood, CoxLikelihood)
         return problem.likelihood.outcome()[1]
 
     def _effective_sample_size(self, problem: Problem) -> float:
@@ -319,7 +338,7 @@ class ProportionalHazardsModel(PenalizedModel):
 
     # -- state ---------------------------------------------------------------------------------
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Return the state without data but with the baseline."""
         if hasattr(self, "coef_"):
             self._baseline()  # predictions of an unpickled model need it

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..backends.blas_threads import single_threaded_blas
 from ..data.input_types import LabelsLike
 from ..errors import DataError, NotConvergedWarning
+from ..fit import Problem
 from ..fit.parallel_tasks import has_parallel_backend, run_tasks
 from ..fit.result_folder import Packing, ResultFolder
 from ..fit.shards.model_columns_by_block import sharded_x
@@ -42,16 +43,6 @@ DRAWS_PER_TASK = 40
 
 class Resampling(WaldInference):
     """Bootstrap of a fitted estimator."""
-
-    # Defined by `PenalizedModel` and `WaldInference`.
-    cv: Any
-    tol: float
-    max_iter: int
-    verbose: Any
-    _problem: Any
-    _require_data: Any
-    _chooser: Any
-    _criterion_terms: Any
 
     def bootstrap(
         self,
@@ -201,10 +192,12 @@ def _unpack(arrays: Mapping[str, np.ndarray], facts: None) -> DrawnFits:
 
 
 PACKING = Packing(_pack, _unpack)
+# Model, problem, draws, whether to choose the variance anew, the penalties, and the threads.
+TaskData = tuple[Resampling, Problem, Draws, bool, np.ndarray, np.ndarray, int | None]
 
 
 def _in_tasks(
-    common: Any, draws: Draws, store: str | Path | None, key: Any, here: bool,
+    common: TaskData, draws: Draws, store: str | Path | None, key: object, here: bool,
     report: Callable[[str, float], None],
 ) -> DrawnFits:  # fmt: skip
     """Fit draws in parallel tasks with the configured joblib backend."""
@@ -225,7 +218,7 @@ def _in_tasks(
 
 
 @single_threaded_blas()
-def _of_seeds(common: Any, seeds: np.ndarray) -> DrawnFits:
+def _of_seeds(common: TaskData, seeds: np.ndarray) -> DrawnFits:
     """Fit some draws, with one thread if other tasks run at the same time."""
     model, problem, draws, reselect, l1, l2, threads = common
     own = draws.of(seeds)

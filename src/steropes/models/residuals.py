@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal, get_args
+from collections.abc import Callable, Sequence
+from typing import Literal, get_args, overload
 
 import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from ..errors import DataError
+from ..fit import Problem
 from ..infer.glm_residuals import outcome_and_predictor, predictor_scores
 from ..infer.glm_residuals import row_scores as unconditional_scores
 from ..infer.response_distributions import ResponseDistribution
@@ -23,8 +24,7 @@ from ..infer.survival_residuals import (
     schoenfeld,
 )
 from .coefficient_tables import coefficient_positions
-from .fixed_coefficients import FixedCoefficients
-from .single_threaded_methods import SingleThreadedMethods
+from .fitted_model import FittedModel
 
 __all__ = [
     "GeneralizedResiduals",
@@ -61,12 +61,12 @@ def _has_columns(kind: str, kinds: tuple[str, ...], params: Params) -> bool:
     return by_column
 
 
-def _by_row(model: Any, values: np.ndarray, labels: list[str]) -> pd.DataFrame:
+def _by_row(model: FittedModel, values: np.ndarray, labels: list[str]) -> pd.DataFrame:
     """Return a table with the index of X's rows."""
     return pd.DataFrame(values, index=model._row_labels, columns=labels)
 
 
-def _finite_vcov(model: Any, kind: str) -> np.ndarray:
+def _finite_vcov(model: FittedModel, kind: str) -> np.ndarray:
     """Return the inverse information; refuse under a Laplace prior."""
     if model._has_sparse_prior():
         raise DataError(NO_DFBETA.format(kind))
@@ -74,8 +74,14 @@ def _finite_vcov(model: Any, kind: str) -> np.ndarray:
 
 
 def survival_residuals(
-    model: Any, problem: Any, kind: str, params: Params, kinds: tuple[str, ...]
-) -> Any:
+    model: FittedModel,
+    problem: Problem,
+    kind: str,
+    params: Params,
+    kinds: tuple[str, ...],
+    events: Callable[[Problem], np.ndarray],
+    strata: list | None,
+) -> np.ndarray | pd.DataFrame:
     """Compute residuals of a proportional hazards model; see its method ``residuals``."""
     by_column = _has_columns(kind, kinds, params)
     beta = model._beta
@@ -83,7 +89,7 @@ def survival_residuals(
         residual = martingale(problem, beta)
         if kind == "martingale":
             return residual
-        event = model._events(problem)
+        event = events(problem)
         return np.where(np.isnan(residual), np.nan, deviance_of_martingale(residual, event))
     names = model._coefficient_names()
     chosen = np.array(coefficient_positions(params, names, model._fixed), np.int64)
@@ -100,22 +106,28 @@ def survival_residuals(
         V = _finite_vcov(model, kind)[:, chosen]
         residual = len(residual) * residual @ V + np.asarray(model._coefficients())[chosen]
     index: pd.Index = pd.Index(time, name="time")
-    if model._strata_labels is not None:
-        stratum = pd.Index(np.fromiter(model._strata_labels, object)[code], name="stratum")
+    if strata is not None:
+        stratum = pd.Index(np.fromiter(strata, object)[code], name="stratum")
         index = pd.MultiIndex.from_arrays([stratum, index])
     return pd.DataFrame(residual, index, labels)
 
 
-class GeneralizedResiduals(SingleThreadedMethods):
+class GeneralizedResiduals(FittedModel):
     """Residuals of generalised linear models."""
 
     _distribution: ResponseDistribution
-    _require_data: Any
-    _coefficient_names: Any
-    _fixed: FixedCoefficients | None
-    _beta: np.ndarray
 
-    def residuals(self, kind: ResidualKind = "deviance", params: Params = None) -> Any:
+    @overload
+    def residuals(
+        self, kind: Literal["response", "pearson", "deviance"] = "deviance", params: Params = None
+    ) -> np.ndarray: ...
+    @overload
+    def residuals(
+        self, kind: Literal["score", "dfbeta"], params: Params = None
+    ) -> pd.DataFrame: ...
+    def residuals(
+        self, kind: ResidualKind = "deviance", params: Params = None
+    ) -> np.ndarray | pd.DataFrame:
         """Compute residuals of the rows of the fit.
 
         Parameters
@@ -177,20 +189,24 @@ class GeneralizedResiduals(SingleThreadedMethods):
         return _by_row(self, unconditional_scores(problem, weighted, every) @ V, labels)
 
 
-class GroupedResiduals(SingleThreadedMethods):
+class GroupedResiduals(FittedModel):
     """Residuals of conditional models and models over intervals of time."""
 
-    _require_data: Any
-    _coefficient_names: Any
-    _fixed: FixedCoefficients | None
-    _has_sparse_prior: Any
-    _beta: np.ndarray
-
-    def _deviance(self, problem: Any, residual: np.ndarray) -> np.ndarray:
+    def _deviance(self, problem: Problem, residual: np.ndarray) -> np.ndarray:
         """Compute deviance residuals, (n,), from martingale residuals."""
         return deviance_of_martingale(residual, events_of_rows(problem))
 
-    def residuals(self, kind: GroupedResidualKind = "martingale", params: Params = None) -> Any:
+    @overload
+    def residuals(
+        self, kind: Literal["martingale", "deviance"] = "martingale", params: Params = None
+    ) -> np.ndarray: ...
+    @overload
+    def residuals(
+        self, kind: Literal["score", "dfbeta"], params: Params = None
+    ) -> pd.DataFrame: ...
+    def residuals(
+        self, kind: GroupedResidualKind = "martingale", params: Params = None
+    ) -> np.ndarray | pd.DataFrame:
         """Compute residuals of the rows of the fit.
 
         Parameters
@@ -259,6 +275,6 @@ class GroupedResiduals(SingleThreadedMethods):
 class PooledResiduals(GroupedResiduals):
     """Residuals of pooled logistic models, whose rows are independent."""
 
-    def _deviance(self, problem: Any, residual: np.ndarray) -> np.ndarray:
+    def _deviance(self, problem: Problem, residual: np.ndarray) -> np.ndarray:
         """Compute deviance residuals, (n,), from the deviances of people."""
         return np.sign(residual) * np.sqrt(deviances_of_people(problem, self._beta))

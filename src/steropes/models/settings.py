@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from ..backends.thread_pool import count_threads
 from ..errors import DataError
 from ..priors import Prior
 from ..select.folds import random_generator
+from .fitted_model import FittedModel
 from .setting_types import Device, Solver
 from .sklearn_base import BaseEstimator
 
@@ -20,7 +21,7 @@ SOLVERS = get_args(Solver)
 DEVICES = get_args(Device)
 
 
-def check_settings(model: Any) -> None:
+def check_settings(model: FittedModel) -> None:
     """Refuse invalid values of the settings that all estimators have.
 
     Raises
@@ -51,7 +52,7 @@ def check_settings(model: Any) -> None:
     random_generator(model.random_state)
 
 
-def numerical_settings(model: BaseEstimator) -> dict[str, Any]:
+def numerical_settings(model: BaseEstimator) -> dict[str, object]:
     """Return the settings that affect results: all except ``n_jobs`` and ``verbose``."""
     return {k: v for k, v in model.get_params().items() if k not in ("n_jobs", "verbose")}
 

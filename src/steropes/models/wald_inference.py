@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -16,11 +16,10 @@ from ..fit import Problem
 from ..infer import Information
 from ..infer.bootstrap_draws import sampling_units
 from ..infer.robust_covariance import refuse_single_unit, robust_covariance
-from ..priors import Prior
 from .coefficient_tables import cluster_codes, coefficient_positions, coefficient_table
+from .fitted_model import FittedModel
 from .fixed_coefficients import FixedCoefficients
 from .setting_types import Kind
-from .single_threaded_methods import SingleThreadedMethods
 
 __all__ = ["NO_COVARIANCE", "WaldInference"]
 
@@ -32,22 +31,13 @@ NO_COVARIANCE = (
 )
 
 
-class WaldInference(SingleThreadedMethods):
+class WaldInference(FittedModel):
     """Summary, covariance and Wald intervals of an estimator."""
 
-    # Defined by `PenalizedModel`.
-    _names: list[str]
     _fixed: FixedCoefficients | None = None
     # The value of `_has_sparse_prior` in a fit that was unpickled without its data.
     _shrinks: bool | None = None
-    _has_intercept: bool
-    _information: Any
-    _beta: np.ndarray
-    coef_: np.ndarray
-    intercept_: float
-    prior_: Prior | None
-    _require_data: Any
-    _row_labels: pd.Index | None
+    _information: np.ndarray | None
 
     @property
     def _estimated(self) -> np.ndarray:

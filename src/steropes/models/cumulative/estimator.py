@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,12 +34,16 @@ from ..fit_inputs import FitInputs
 from ..progress import Progress
 from ..setting_types import Chooser, MatrixLike, Seed
 from ..sklearn_base import RegressorMixin
+from ..solver_runs import Start
 from .large_data_approximations import Coarsening, DivideAndCombine, Reduction, suggest
 from .model_checks import CumulativeDiagnostics
 from .ordinal_outcomes import read_new_outcome, read_outcome
 from .predictions import CumulativePredictions
 from .subset_fits import fit_part, fit_subsets
 from .threshold_covariances import CumulativeInference
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
 
 __all__ = ["CumulativeProbabilityModel"]
 
@@ -178,8 +182,8 @@ class CumulativeProbabilityModel(
     # The parts of a fit contain data in the order of the likelihood.
     _data = PenalizedModel._data | {"_parts", "_subset_of_row"}
 
-    categories_: list[Any] | None
-    reduction_: Any
+    categories_: list | None
+    reduction_: Reduction | None
     reduction_reason_: str
     reduction_summary_: str
 
@@ -311,7 +315,7 @@ class CumulativeProbabilityModel(
             refuse_unidentifiable_columns(problem, batch, free)
 
     def _fit_problem(
-        self, problem: Any, prior: Prior | None, start: Any, progress: Progress
+        self, problem: Problem, prior: Prior | None, start: Start | None, progress: Progress
     ) -> None:
         """Fit the whole data or every subset, and store the fit."""
         settings = (self.tol, self.max_iter, progress.step)
@@ -327,7 +331,7 @@ class CumulativeProbabilityModel(
                 self._subset_of_row,
                 prior,
                 *settings,
-                None if self.cv is not None else start,
+                None if self.cv is not None or isinstance(start, Batch) else start,
             )
         self._problem, self._information, self._robust = problem, None, {}
         self.prior_, self.trace_ = prior, trace.table()
@@ -346,7 +350,7 @@ class CumulativeProbabilityModel(
             raise DataError(f"DivideAndCombine has fits of subsets only, and {what} needs one.")
         return problem
 
-    def _refuse_weak_information(self, problem: Any) -> None:
+    def _refuse_weak_information(self, problem: Problem) -> None:
         """Refuse unpenalised columns with almost no information."""
         if self.prior_ is not None or not has_tiny_weights(problem.weights):
             return
@@ -395,7 +399,7 @@ class CumulativeProbabilityModel(
             raise DataError("score is the R² of the mean and needs outcomes without censoring.")
         return float(r2_score(outcome.lower, mean, sample_weight=sample_weight))
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True  # R² of a rank-based model may be low
         return tags

@@ -11,7 +11,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
 
 import numpy as np
 
@@ -416,7 +415,7 @@ def _free_memory() -> float:
         return 8e9
 
 
-def _whole(number: Any) -> bool:
+def _whole(number: object) -> bool:
     """Return whether a value is a whole number."""
     return isinstance(number, Real) and float(number).is_integer()
 
@@ -450,7 +449,7 @@ def _count_distinct(values: np.ndarray) -> int:
     return 1 + int(np.count_nonzero(np.diff(values)))
 
 
-def _refine(rounding: Callable[[Any], np.ndarray], target: int) -> tuple[np.ndarray, float]:
+def _refine(rounding: Callable[[float], np.ndarray], target: int) -> tuple[np.ndarray, float]:
     """Round with the multiplier whose number of distinct values is closest to the target.
 
     Returns the rounded values and the multiplier.

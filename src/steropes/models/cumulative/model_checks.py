@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
@@ -16,9 +17,8 @@ from ...data.vector_checks import check_vector
 from ...errors import DataError, SeparationError
 from ...infer.ordinal_diagnostics import equality_test, influence, scale_residuals
 from ..coefficient_tables import critical_value
-from ..fixed_coefficients import FixedCoefficients
+from ..fitted_model import FittedModel
 from ..setting_types import MatrixLike
-from ..single_threaded_methods import SingleThreadedMethods
 from .ordinal_outcomes import read_new_outcome
 
 if TYPE_CHECKING:
@@ -40,21 +40,15 @@ class Parallelism(NamedTuple):
     se: pd.DataFrame
 
 
-class CumulativeDiagnostics(SingleThreadedMethods):
+class CumulativeDiagnostics(FittedModel):
     """Checks of a fitted cumulative model."""
 
     alpha_: np.ndarray
-    categories_: list[Any] | None
+    categories_: list | None
     levels_: np.ndarray
     thresholds_: np.ndarray
     _link: str
-    _names: list[str]
-    _fixed: FixedCoefficients | None
-    coef_: np.ndarray
     _design_and_predictor: Any
-    _apply_formula: Any
-    _check_new: Any
-    _formula_vector: Any
     _covariances: Any
     _lacks_standard_errors: Any
 
@@ -211,11 +205,11 @@ class CumulativeDiagnostics(SingleThreadedMethods):
 
     def plot_alpha(
         self,
-        ax: Any = None,
+        ax: Axes | None = None,
         *,
         level: float | None = 0.95,
         scale: Literal["linear", "log", "symlog"] = "linear",
-        at: Any = None,
+        at: ArrayLike | None = None,
     ) -> Axes:
         """Draw α̂(y) with pointwise bands; requires Matplotlib.
 

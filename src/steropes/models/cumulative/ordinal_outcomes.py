@@ -6,8 +6,6 @@ ascending order, which are then used themselves.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...data.input_types import VectorLike
@@ -18,7 +16,7 @@ from ...likelihoods.cumulative import Interval, check_interval
 __all__ = ["read_new_outcome", "read_outcome"]
 
 
-def read_outcome(y: VectorLike, n: int) -> tuple[Interval, list[Any] | None]:
+def read_outcome(y: VectorLike, n: int) -> tuple[Interval, list | None]:
     """Read the outcome of a fit.
 
     Parameters
@@ -52,7 +50,7 @@ def read_outcome(y: VectorLike, n: int) -> tuple[Interval, list[Any] | None]:
         ) from None
 
 
-def read_new_outcome(y: VectorLike, n: int, categories: list[Any] | None) -> Interval:
+def read_new_outcome(y: VectorLike, n: int, categories: list | None) -> Interval:
     """Read an outcome of new rows in the representation of the fit.
 
     Parameters

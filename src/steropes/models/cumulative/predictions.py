@@ -21,8 +21,8 @@ from ...infer.cumulative_predictions import (
     threshold_at,
 )
 from ..coefficient_tables import critical_value
+from ..fitted_model import FittedModel
 from ..setting_types import Kind, MatrixLike
-from ..single_threaded_methods import SingleThreadedMethods
 
 __all__ = ["CumulativePredictions", "Prediction"]
 
@@ -40,7 +40,7 @@ class Prediction(NamedTuple):
     se: np.ndarray
 
 
-class CumulativePredictions(SingleThreadedMethods):
+class CumulativePredictions(FittedModel):
     """Conditional probabilities, quantiles and means with delta-method intervals.
 
     All methods take ``X`` (rows, p) and ``offset`` (rows,), and points as one number, with a
@@ -55,16 +55,12 @@ class CumulativePredictions(SingleThreadedMethods):
     alpha_: np.ndarray
     levels_: np.ndarray
     _link: str
-    n_jobs: int | None
     # Means place the mass beyond all levels at this value.
     _largest_bound: float
-    _check_new: Any
-    _new_offset: Any
     _estimated: np.ndarray
     _covariances: Any
     _joint_covariances: Any
     _lacks_standard_errors: Any
-    coef_: np.ndarray
 
     @overload
     def predict_cdf(
@@ -446,19 +442,19 @@ class CumulativePredictions(SingleThreadedMethods):
         offset = self._new_offset(X, offset, design.n)
         return design, eta if offset is None else eta + offset
 
-    def _scaled(self, design: Any) -> np.ndarray:
+    def _scaled(self, design: Design) -> np.ndarray:
         """Return new rows in the scale of the fit's columns, dense, (rows, p)."""
         X = _dense(design)
         return X * (design.scale / self._covariances().scale)
 
 
-def _dense(design: Any) -> np.ndarray:
+def _dense(design: Design) -> np.ndarray:
     """Convert a design's scaled columns to a dense array."""
     rows = design.by_rows(np.arange(design.p), None, get_backend("cpu", 1))
     return rows.between(0, rows.n)
 
 
-def _points(x: Any, what: str) -> tuple[np.ndarray, bool]:
+def _points(x: VectorLike, what: str) -> tuple[np.ndarray, bool]:
     """Validate points; return them as an array, and whether there is a single one."""
     try:
         points = np.asarray(x, np.float64)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -80,7 +79,7 @@ def fit_subsets(
     max_iter: int,
     step: Callable[[int, float], None] | None,
     start: np.ndarray | None = None,
-) -> tuple[Any, ...]:
+) -> tuple[list[SubsetFit], np.ndarray, np.ndarray, np.ndarray, float]:
     """Fit every subset of the rows and combine the fits: (parts, values, α, β, loss)."""
     whole = problem.likelihood
     assert isinstance(whole, CumulativeLikelihood)

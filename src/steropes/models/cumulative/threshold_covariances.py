@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ...data.input_types import LabelsLike
 from ...errors import DataError
-from ...infer.cumulative_information import CumulativeInformation, robust_covariance
+from ...infer.cumulative_information import CumulativeInformation, SubsetFit, robust_covariance
 from ...infer.cumulative_robust_variances import RobustInformation
 from ...infer.divide_and_combine_information import subset_positions
 from ...infer.divide_and_combine_variances import FastSubsetInformation
@@ -24,15 +24,11 @@ __all__ = ["CumulativeInference"]
 class CumulativeInference(WaldInference):
     """Covariances of β and α, and the table of thresholds."""
 
-    _names: list[str]
-    _parts: list[Any]
+    _parts: list[SubsetFit]
     _problem: Any
     _subset_of_row: np.ndarray | None
     _information: Any
     _robust: dict[str, np.ndarray]
-    prior_: Any
-    coef_: np.ndarray
-    log_likelihood_: float
     alpha_: np.ndarray
     levels_: np.ndarray
     thresholds_: np.ndarray
@@ -55,7 +51,9 @@ class CumulativeInference(WaldInference):
                 self._information = FastSubsetInformation(single, at)
         return self._information
 
-    def _joint_covariances(self, kind: Kind, cluster: LabelsLike | None) -> Any:
+    def _joint_covariances(
+        self, kind: Kind, cluster: LabelsLike | None
+    ) -> CumulativeInformation | FastSubsetInformation | RobustInformation:
         """Return joint covariances of α and β, of a kind as in `vcov`."""
         if not isinstance(kind, str) or kind not in ("model", "robust"):
             raise DataError(f"kind must be 'model' or 'robust', not {kind!r}.")
@@ -72,7 +70,7 @@ class CumulativeInference(WaldInference):
             self._clusters(cluster),
         )
 
-    def _needs_parts(self) -> list[Any]:
+    def _needs_parts(self) -> list[SubsetFit]:
         """Return the parts of the fit; refuse if unpickling has lost them."""
         parts = getattr(self, "_parts", None)
         if parts is None:
@@ -85,7 +83,7 @@ class CumulativeInference(WaldInference):
         """Convert cluster labels to codes; require two clusters among rows with weight."""
         return self._cluster_codes(cluster, self._problem)
 
-    def _offset_of(self, part: Any) -> np.ndarray | None:
+    def _offset_of(self, part: SubsetFit) -> np.ndarray | None:
         """Return the offset in the order of a part's likelihood."""
         offset = self._problem.offset
         return None if offset is None else offset[part.likelihood.levels.order]
@@ -187,10 +185,9 @@ class CumulativeInference(WaldInference):
         else:
             at, zero = np.arange(len(self.alpha_)), np.zeros((1, len(self._names)))
             information = self._joint_covariances(kind, cluster)
-            robust = isinstance(information, RobustInformation)
             se = np.sqrt(
                 information.predictor_variance(at, zero)[0]
-                if robust
+                if isinstance(information, RobustInformation)
                 else information.alpha_variance()
             )
         return pd.DataFrame(
