@@ -38,7 +38,9 @@ def left_behind(do: Callable[[], Any]) -> list[str]:
 
 
 def _ours(x: Any) -> bool:
-    return type(x).__module__.split(".")[0] == "steropes"
+    # An offer of work that was withdrawn holds nothing; it waits until a helper reads its queue.
+    withdrawn = type(x).__name__ == "_Turn" and x.work is None
+    return type(x).__module__.split(".")[0] == "steropes" and not withdrawn
 
 
 def _fit(family: str, after: Callable[[Any], Any] | None = None, **options: Any) -> None:

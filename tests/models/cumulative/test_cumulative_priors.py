@@ -97,12 +97,12 @@ def test_cross_validation_chooses_a_variance_it_evaluated(wide):
 def test_held_out_score_is_the_probability_of_the_bin_an_outcome_falls_into(wide):
     X, y = wide
     m = Model(prior=Laplace(), cv=CrossValidation(3, search=[0.05], random_state=5)).fit(X, y)
-    from steropes.likelihoods.cumulative import GROUPS
+    from steropes.likelihoods.likelihood_policy import LEVELS
     from steropes.select.folds import make_folds
 
     order = m._problem.likelihood.order
     label = np.zeros(len(y), np.int64)
-    label[order] = np.arange(len(y)) * GROUPS // len(y)
+    label[order] = np.arange(len(y)) * LEVELS.fold_groups // len(y)
     fold = make_folds(3, 1, label, None, len(y), 5)[:, 0]
     for f in range(3):
         train = fold != f

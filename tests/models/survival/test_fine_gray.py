@@ -224,7 +224,7 @@ def test_refusals():
     with pytest.raises(steropes.DataError, match="no events"):
         m.fit(X, steropes.Surv(time, code), sample_weight=(code != 1).astype(float))
     m.fit(X, steropes.Surv(time, code), strata=np.arange(len(X)) % 2)
-    with pytest.raises(steropes.DataError, match="say with strata"):
+    with pytest.raises(steropes.DataError, match="pass those of the new rows"):
         m.predict_cumulative_incidence(X, [1])
     with pytest.raises(steropes.DataError, match="not there in the fit"):
         m.predict_cumulative_incidence(X[:1], [1], strata=[5])

@@ -323,7 +323,7 @@ def test_what_has_no_interval_is_refused(rng):
         with pytest.raises(DataError, match=r"Laplace prior\. predict_survival"):
             call()
     m = CoxRegression().fit(X, y, strata=given["strata"])
-    with pytest.raises(DataError, match="say with strata"):
+    with pytest.raises(DataError, match="pass those of the new rows"):
         m.survival_curves(X)
     m = CoxRegression().fit(X, y)
     with pytest.raises(DataError, match="times must be above 0"):
