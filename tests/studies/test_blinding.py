@@ -76,7 +76,7 @@ def test_nothing_that_is_shown_tells_the_effect(hidden, shown, capsys):
 def test_it_is_said_what_is_hidden_why_and_how_to_see_it(hidden, capsys):
     page, out, text = said(hidden, capsys)
     assert "<b>Not shown</b>" in page
-    assert "left out of this page" in page
+    assert "omitted from this page" in page
     assert "largest standardised difference after matching is 0.10" in " ".join(out.split())
     for told in (page, out):
         assert "--unblind" in told
