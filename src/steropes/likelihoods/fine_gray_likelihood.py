@@ -150,7 +150,8 @@ class FineGrayLikelihood(CoxLikelihood):
     def cut_off(self, weights: np.ndarray) -> tuple[int, float] | None:
         """Find a competing event whose weight in later risk sets cannot be estimated.
 
-        Between it and a later event of the cause, nobody or almost nobody was under observation.
+        The weight cannot be estimated if the risk set was empty or almost empty at some time
+        between the competing event and a later event of the cause.
 
         Parameters
         ----------

@@ -1,8 +1,8 @@
 """Reduction of Numba's start-up time: its tables are loaded once, before the first kernel.
 
-During this, and while a kernel is compiled, Python's garbage collection is disabled. There is
-almost no garbage but several hundred thousand new objects, all of which a collection would
-traverse.
+Python's garbage collection is disabled while the tables are loaded and while a kernel is compiled.
+These steps create several hundred thousand objects and hardly any garbage, so that a collection
+would traverse all objects without freeing memory.
 """
 
 from __future__ import annotations

@@ -123,10 +123,10 @@ def control_performance(found: ControlEstimates) -> dict[str, float]:
     dict
         ``controls``; ``auc``, the probability that a positive control has a larger estimate than a
         negative one; ``coverage`` of the true ratio by the 95 % interval; ``precision``, the
-        geometric mean of 1 / se²; ``mse`` of the log ratio; ``type_1``, the share of negative
-        controls whose interval excludes 1, and ``type_2``, the share of positive ones whose
-        interval does not; ``without``, the share without an estimate, which the other metrics leave
-        out. NaN if a metric has no controls.
+        geometric mean of 1 / se²; ``mse``, the mean squared error of the log ratio; ``type_1``, the
+        share of negative controls with an interval that excludes 1; ``type_2``, the share of
+        positive controls with an interval that includes 1; ``without``, the share of controls
+        without an estimate, which the other metrics omit. NaN if a metric has no controls.
 
     References
     ----------

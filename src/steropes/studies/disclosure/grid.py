@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -86,15 +86,7 @@ def release_grid(
         "cm_likelihood_profile": effects.profiles,
         "subgroup": effects.subgroups,
         "absolute_effect": effects.absolute,
-        "note": effects.notes.assign(
-            note=released_notes_column(effects.notes["note"], rules),
-            worst_covariate=[
-                "" if (int(a), str(w)) in unnamed else w
-                for a, w in zip(
-                    effects.notes["analysis_id"], effects.notes["worst_covariate"], strict=True
-                )
-            ],
-        ),
+        "note": _notes(effects.notes, unnamed, rules),
         "cm_kaplan_meier_dist": released_curves(
             exact["cm_kaplan_meier_dist"], counts, effects.secrecy, rules
         ),
@@ -116,6 +108,18 @@ def release_grid(
         ),
     }
     return _laid_out(tables)
+
+
+def _notes(
+    notes: pd.DataFrame, unnamed: Container[tuple[int, str]], rules: DisclosureRules
+) -> pd.DataFrame:
+    """Release the notes of results, without the names of hidden covariates."""
+    worst = [
+        "" if (int(analysis), str(name)) in unnamed else name
+        for analysis, name in zip(notes["analysis_id"], notes["worst_covariate"], strict=True)
+    ]
+    released = released_notes_column(notes["note"], rules)
+    return notes.assign(note=released, worst_covariate=worst)
 
 
 def _with_balance(exact: Tables, rules: DisclosureRules) -> dict[str, pd.DataFrame]:
