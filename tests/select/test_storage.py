@@ -9,6 +9,7 @@ from scipy import sparse
 
 from every_family import EVERY, case
 from steropes import CrossValidation, ElasticNet, Laplace, LogisticRegression, Normal, as_design
+from tuning import tune_solver
 
 FORMS = {
     "array": lambda X: X,
@@ -86,6 +87,19 @@ def test_a_constant_column_has_no_part_in_where_a_ridge_path_begins(rng):
     cv = CrossValidation(3, random_state=0)
     first = [
         c.fit(form(c.X), prior=Normal(), cv=cv).cv_results_["variance"].iloc[0]
+        for form in FORMS.values()
+    ]
+    np.testing.assert_allclose(first, first[0], rtol=1e-12)
+
+
+def test_a_ridge_path_without_a_matrix_begins_alike_in_every_storage(rng, monkeypatch):
+    """The intercept is eliminated even if there are too many columns for a matrix."""
+    tune_solver(monkeypatch, "hessian", min_wide_columns=2, max_matrix_columns=2)
+    c = case("poisson", rng, n=120, p=4, X=rare(rng, 120, 4, share=0.4))
+    first = [
+        c.fit(form(c.X), prior=Normal(), cv=CrossValidation(3, random_state=0))
+        .cv_results_["variance"]
+        .iloc[0]
         for form in FORMS.values()
     ]
     np.testing.assert_allclose(first, first[0], rtol=1e-12)

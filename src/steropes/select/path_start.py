@@ -70,14 +70,21 @@ def smooth_curvature(problem: Problem, smooth: SmoothTerm) -> np.ndarray:
 def _information(
     problem: Problem, full: Batch, free: np.ndarray, columns: np.ndarray
 ) -> np.ndarray:
-    """Compute the information of `first_variance` at the coefficients of the full data's batch."""
+    """Compute the information of `first_variance` at the coefficients of the full data's batch.
+
+    If there are too many columns without penalty for a matrix, only the first are eliminated. The
+    intercept is among them, so the result does not depend on whether X is stored centred.
+    """
     probe = replace(problem, prior=None).batch()  # Without the prior's information.
     probe.start_at(full.beta)
     h = probe.prepare(np.concatenate([free, columns]))
+    if h.ndim == 1:
+        free = free[:SAMPLE]
+        probe = replace(problem, prior=None).batch()
+        probe.start_at(full.beta)
+        h = probe.prepare(np.concatenate([free, columns]), whole=True)
     scale = problem.design.scale[columns]
     place = np.empty(problem.design.p, np.int64)
     place[probe.term.W] = np.arange(len(probe.term.W))
-    if h.ndim == 1:  # There are too many columns without penalty for a matrix.
-        return h[place[columns]] * scale**2
     whole = probe.uncentred()[place[columns]]
     return own_information(h, place[free], place[columns], whole) * scale**2
