@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from steropes.studies.comparative.outcome_analysis import Shared
 from steropes.studies.comparative.settings import Question, StudyAnalysis
 from steropes.studies.covariates.analysis_catalogue import ANALYSES
 from steropes.studies.covariates.covariate_names import CUSTOM
+from steropes.studies.results.hashed_ids import hashed_id
 
 __all__ = ["Rows", "balance_rows", "comparison_id", "shared_tables"]
 
@@ -21,8 +21,8 @@ POINTS = 100  # The density of the preference score is drawn at so many points.
 
 
 def comparison_id(question: Question) -> int:
-    """Return the identifier of a target, comparator and nesting cohort: a checksum of the three."""
-    return zlib.crc32(repr((question.target, question.comparator, question.nesting)).encode())
+    """Return the identifier of a target, comparator and nesting cohort, as CohortMethod does."""
+    return hashed_id(question.target, question.comparator, question.nesting)
 
 
 def shared_tables(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
@@ -18,6 +17,7 @@ from steropes.studies.execution.setting_types import (
     TrueRatio,
 )
 from steropes.studies.execution.settings_classes import Settings
+from steropes.studies.results.hashed_ids import hashed_id
 from steropes.studies.sccs.sccs_cohorts import cohort_settings
 from steropes.studies.sccs.sccs_positive_controls import SeriesPositives
 from steropes.studies.sccs.sccs_presets import analysis_fields, case_series_settings
@@ -58,8 +58,8 @@ class SeriesQuestion(Settings):
 
     @property
     def number(self) -> int:
-        """An id of the pair, computed as a checksum."""
-        return zlib.crc32(repr((self.exposure, self.outcome)).encode())
+        """The identifier of the question, as SelfControlledCaseSeries computes it."""
+        return hashed_id(self.outcome, None, self.exposure)
 
 
 class SeriesAnalysis(Settings):
