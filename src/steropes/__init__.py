@@ -8,11 +8,12 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from .errors import DataError, MonotoneLikelihoodWarning, NotConvergedWarning, SeparationError
+from .errors import DataError, MonotoneLikelihoodWarning, SeparationError
 from .version import __version__ as __version__
 
 if TYPE_CHECKING:  # for editors and type checkers; a test compares these names with __all__
     from . import federated, plots, studies
+    from .convergence_warning import NotConvergedWarning
     from .data import Surv
     from .data.aalen_johansen import AalenJohansen, aalen_johansen
     from .data.kaplan_meier import KaplanMeier, kaplan_meier
@@ -68,6 +69,7 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares these names 
 
 # The module that defines each public name.
 _HOMES = {
+    "convergence_warning": ["NotConvergedWarning"],
     "data": ["Surv"],
     "data.aalen_johansen": ["AalenJohansen", "aalen_johansen"],
     "data.kaplan_meier": ["KaplanMeier", "kaplan_meier"],

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 __all__ = [
     "DataError",
     "MonotoneLikelihoodWarning",
-    "NotConvergedWarning",
     "SeparationError",
     "listed",
 ]
@@ -63,22 +62,6 @@ class SeparationError(ValueError):
     # Exceptions are pickled with their message alone unless they define this.
     def __reduce__(self) -> tuple[type[SeparationError], tuple[str, list[str]]]:
         return type(self), (str(self), self.columns)
-
-
-class NotConvergedWarning(UserWarning):
-    """The certificate (largest KKT violation) stayed above ``tol``; the fit is kept.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> import steropes
-    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1]
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always")
-    ...     model = steropes.LogisticRegression(max_iter=1).fit(X, y)
-    >>> model.converged_, caught[0].category.__name__
-    (False, 'NotConvergedWarning')
-    """
 
 
 class MonotoneLikelihoodWarning(UserWarning):

@@ -63,3 +63,14 @@ def test_strata_of_several_columns_are_refused_where_a_part_is_missing(nothing):
         check_strata([("x", 1), ("y", nothing), ("x", ("z", nothing))], 3)
     with pytest.raises(DataError, match="missing in row 2, which has"):
         check_strata([("x", 1), ("y", 1), ("x", ("z", nothing))], 3)
+
+
+def test_a_table_of_labels_has_a_stratum_for_each_combination():
+    table = pd.DataFrame({"site": ["a", "a", "b", "a"], "sex": [1, 2, 1, 1]})
+    codes, labels = label_strata(table, 4)
+    assert codes.tolist() == [0, 1, 2, 0]
+    assert labels == [("a", 1), ("a", 2), ("b", 1)]
+    with pytest.raises(DataError, match="missing in row 1, which has"):
+        label_strata(table.assign(sex=[1, None, 1, 1]), 4)
+    with pytest.raises(DataError, match="a column at least"):
+        label_strata(table[[]], 4)

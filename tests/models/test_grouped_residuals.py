@@ -141,7 +141,7 @@ def test_pooled_residuals_are_sums_over_person_intervals(varying, rng):
     np.testing.assert_allclose(M, per_person(rows.residuals("response")), atol=1e-7)
     deviance = per_person(rows.residuals("deviance") ** 2)
     np.testing.assert_allclose(m.residuals("deviance") ** 2, deviance, atol=1e-7)
-    for kind in ("score", "dfbeta"):
+    for kind in ("score", "dfbeta", "dfbetas"):
         ours = m.residuals(kind)
         assert list(ours.index) == list(X.index)
         theirs = rows.residuals(kind).to_numpy()

@@ -259,3 +259,10 @@ def test_a_copy_of_a_fit_can_do_what_the_fit_can(family, how, rng):
         again.prior.set_params(variance=2.0)
         assert m.coef_.any()
         assert m.prior.variance == 1.0
+
+
+def test_the_warning_is_one_of_scikit_learn():
+    from sklearn.exceptions import ConvergenceWarning
+
+    with pytest.warns(ConvergenceWarning):
+        LogisticRegression(max_iter=1).fit([[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1])

@@ -119,3 +119,12 @@ def test_scores_have_the_index_of_x_or_of_y():
     assert "_row_labels" not in m.__getstate__()
     m.fit(x[:, None], y.to_numpy())
     assert list(m.residuals("score").index) == list(range(6))
+
+
+@pytest.mark.parametrize("family", MODELS)
+def test_dfbetas_are_dfbeta_by_the_standard_error(family, rng):
+    X, y, given = drawn(family, rng)
+    m = MODELS[family][0]().fit(X, y, **given)
+    expected = m.residuals("dfbeta") / m.summary()["se"]
+    pd.testing.assert_frame_equal(m.residuals("dfbetas"), expected)
+    pd.testing.assert_frame_equal(m.residuals("dfbetas", "x1"), expected[["x1"]])

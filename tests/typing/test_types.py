@@ -16,7 +16,6 @@ HERE = Path(__file__).parent
 ERRORS = [  # imported at once
     "DataError",
     "MonotoneLikelihoodWarning",
-    "NotConvergedWarning",
     "SeparationError",
 ]
 

@@ -16,6 +16,7 @@ from scipy.special import ndtri
 from steropes.errors import DataError
 
 from .group_labels import check_groups, count_people
+from .html_facts import facts_html
 from .input_types import LabelsLike, VectorLike
 from .kaplan_meier import product_limit
 from .row_labels import refuse_other_order
@@ -73,6 +74,12 @@ class AalenJohansen:
         """Show the number of events of each cause; times of single people stay out of logs."""
         counts = zip(self.causes, self.events.sum(axis=0), strict=True)
         return f"AalenJohansen({', '.join(f'cause {k}: {n:.6g} events' for k, n in counts)})"
+
+    def _repr_html_(self) -> str:
+        """Show the totals as HTML, without times of single people."""
+        totals = zip(self.causes, self.events.sum(axis=0), strict=True)
+        facts = {f"events of cause {k}": f"{n:.6g}" for k, n in totals}
+        return facts_html("Aalen–Johansen curves", facts)
 
     def at(self, times: ArrayLike) -> pd.DataFrame:
         """Evaluate F at some times.
@@ -157,6 +164,57 @@ class AalenJohansen:
         limits = (np.where(inside, np.exp(log_F * np.exp(s * width)), F) for s in (-1, 1))
         lower, upper = (pd.DataFrame(x, self._index(self.times), self.causes) for x in limits)
         return lower, upper
+
+    def table(self, times: ArrayLike | None = None, level: float = 0.95) -> pd.DataFrame:
+        """Tabulate the curves with people at risk, events, standard errors and limits.
+
+        Parameters
+        ----------
+        times : (T,) array, optional
+            Times in any order. Default the times of events of any cause.
+        level : float
+            Confidence level of the limits; see `interval`.
+
+        Returns
+        -------
+        DataFrame
+            A line for each cause and time, both ascending: ``cause``, ``time``, ``at_risk`` (just
+            before the time), ``events`` (of the cause, since the previous time of the table),
+            ``incidence``, ``se``, ``lower`` and ``upper``. The curve's columns are NaN after the
+            last time under observation, unless the survival is zero then.
+
+        Raises
+        ------
+        DataError
+            If a time is missing or ``level`` is not between 0 and 1.
+
+        Examples
+        --------
+        >>> import steropes
+        >>> curves = steropes.aalen_johansen(steropes.Surv([1, 2, 3, 4], [1, 2, 0, 1]))
+        >>> curves.table([2])[["cause", "at_risk", "events", "incidence"]].to_numpy().tolist()
+        [[1.0, 3.0, 1.0, 0.25], [2.0, 3.0, 1.0, 0.25]]
+        """
+        t = self.times[self.events.any(axis=1)] if times is None else check_vector(
+            np.atleast_1d(times), None, "times"
+        )  # fmt: skip
+        t = np.unique(t)
+        lower, upper = (limit.to_numpy() for limit in self.interval(level))
+        after = np.searchsorted(self.times, t, side="right")
+        before = np.searchsorted(self.times, t, side="left")
+        sums = np.concatenate([np.zeros((1, len(self.causes))), np.cumsum(self.events, axis=0)])
+        curves = {
+            "incidence": self.incidence, "se": np.sqrt(self._variance),
+            "lower": lower, "upper": upper,
+        }  # fmt: skip
+        table = {
+            "cause": np.repeat(self.causes, len(t)),
+            "time": np.tile(t, len(self.causes)),
+            "at_risk": np.tile(np.append(self.at_risk, 0.0)[before], len(self.causes)),
+            "events": np.diff(sums[after], axis=0, prepend=0.0).T.ravel(),
+        }
+        table |= {name: self._table(t, x).to_numpy().T.ravel() for name, x in curves.items()}
+        return pd.DataFrame(table)
 
     @staticmethod
     def _index(times: Floats) -> pd.Index:

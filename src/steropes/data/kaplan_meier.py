@@ -10,6 +10,7 @@ from numbers import Real
 from typing import Any, NamedTuple, overload
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.errors import DataError
@@ -17,6 +18,7 @@ from steropes.errors import DataError
 from .array_conversion import as_numbers
 from .curve_crossing import first_crossings
 from .group_labels import check_groups, count_people
+from .html_facts import facts_html
 from .input_types import LabelsLike, VectorLike
 from .range_sums import sums_over_ranges
 from .row_labels import refuse_other_order
@@ -82,6 +84,12 @@ class KaplanMeier:
         """Show the number of events; times of single people stay out of logs."""
         return f"{type(self).__name__}({float(self.events.sum()):.6g} events)"
 
+    def _repr_html_(self) -> str:
+        """Show the totals as HTML, without times of single people."""
+        weight = float(self.at_risk.max()) if len(self.at_risk) else 0.0
+        facts = {"most at risk": f"{weight:.6g}", "events": f"{self.events.sum():.6g}"}
+        return facts_html("Kaplan–Meier curve", facts)
+
     def at(self, times: ArrayLike, *, left: bool = False) -> Floats:
         """Evaluate S at the given times.
 
@@ -146,6 +154,56 @@ class KaplanMeier:
         lower = np.where(inside, np.exp(log_s * np.exp(-width)), s)
         upper = np.where(inside, np.exp(log_s * np.exp(width)), s)
         return lower, upper
+
+    def table(self, times: ArrayLike | None = None, level: float = 0.95) -> pd.DataFrame:
+        """Tabulate the curve with people at risk, events, standard errors and limits.
+
+        Parameters
+        ----------
+        times : (T,) array, optional
+            Times in any order. Default the times of events.
+        level : float
+            Confidence level of the limits; see `interval`.
+
+        Returns
+        -------
+        DataFrame
+            Indexed by time, ascending; columns ``at_risk`` (just before the time), ``events``
+            (since the previous time of the table, as in R's ``summary(survfit(…), times)``),
+            ``survival``, ``se``, ``lower`` and ``upper``. The curve's columns are NaN after the
+            last time under observation, unless the curve is zero there.
+
+        Raises
+        ------
+        DataError
+            If a time is missing or ``level`` is not between 0 and 1.
+
+        Examples
+        --------
+        >>> import steropes
+        >>> curve = steropes.kaplan_meier(steropes.Surv([1, 2, 3, 4], [1, 0, 1, 1]))
+        >>> curve.table([2, 3])[["at_risk", "events", "survival"]].to_numpy().tolist()
+        [[3.0, 1.0, 0.75], [2.0, 1.0, 0.375]]
+        """
+        t = self.times[self.events > 0] if times is None else check_vector(
+            np.atleast_1d(times), None, "times"
+        )  # fmt: skip
+        t = np.unique(t)
+        lower, upper = self.interval(level)
+        after = np.searchsorted(self.times, t, side="right")
+        before = np.searchsorted(self.times, t, side="left")
+        known = (t <= self.times[-1]) | (self.survival[-1] == 0)
+        curves = {
+            "survival": (1.0, self.survival), "se": (0.0, np.sqrt(self.variance)),
+            "lower": (1.0, lower), "upper": (1.0, upper),
+        }  # fmt: skip
+        table = {
+            "at_risk": np.append(self.at_risk, 0.0)[before],
+            "events": np.diff(np.append(0.0, np.cumsum(self.events))[after], prepend=0.0),
+        }
+        for name, (start, values) in curves.items():
+            table[name] = np.where(known, np.append(start, values)[after], np.nan)
+        return pd.DataFrame(table, pd.Index(t, name="time"))
 
     def quantile(self, p: float = 0.5) -> float:
         """Return the time by which a share ``p`` has had the event.

@@ -271,13 +271,17 @@ def sort_labels(codes: np.ndarray, labels: list) -> tuple[np.ndarray, list]:
 
 
 def as_labels(strata: object, what: str = "strata") -> np.ndarray:
-    """Convert labels to a 1-D array, of objects if NumPy has no type for them."""
+    """Convert labels to a 1-D array, of objects if NumPy has no type for them.
+
+    The rows of a table with several columns become tuples.
+    """
     refuse_lazy_query(strata, what)
     frame = nw.from_native(strata, eager_only=True, pass_through=True)
     if isinstance(frame, nw.DataFrame):
-        if frame.shape[1] != 1:
-            raise DataError(f"{what} must be one column; combine several into one label first.")
-        strata = frame[:, 0].to_numpy()
+        if frame.shape[1] == 0:
+            raise DataError(f"{what} must have a column at least.")
+        columns = [frame[:, j].to_numpy() for j in range(frame.shape[1])]
+        strata = columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
     else:
         series = as_series(strata)
         strata = strata if series is None else series.to_numpy()

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..convergence_warning import NotConvergedWarning
 from ..data import Surv
-from ..errors import DataError, MonotoneLikelihoodWarning, NotConvergedWarning, SeparationError
+from ..errors import DataError, MonotoneLikelihoodWarning, SeparationError
 from ..models import (
     ConditionalLogisticRegression,
     ConditionalPoissonRegression,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
@@ -14,6 +15,9 @@ from ..data import check_level
 from ..errors import DataError
 
 __all__ = ["Bootstrap", "BootstrapMethod", "standard_deviations"]
+
+# At most this many coefficients are displayed.
+MAX_ROWS = 20
 
 BootstrapMethod = Literal["percentile", "basic", "bca"]
 
@@ -79,6 +83,14 @@ class Bootstrap:
             if count:
                 text += f", {count} {what}"
         return f"<{text}>"
+
+    def _repr_html_(self) -> str:
+        """Show the standard errors and percentile intervals as HTML, of the first coefficients."""
+        table = pd.concat([self.se.rename("se"), self.confint()], axis=1)
+        table.insert(0, "estimate", self.estimate)
+        shown = table.iloc[:MAX_ROWS].to_html(border=0, float_format="{:.4g}".format)
+        rest = f"<p>{len(table) - MAX_ROWS} more in confint().</p>" * (len(table) > MAX_ROWS)
+        return f"<p><b>{html.escape(repr(self)[1:-1])}</b></p>{shown}{rest}"
 
     @property
     def acceleration(self) -> np.ndarray:

@@ -172,7 +172,8 @@ class PenalizedModel(FitSteps):
             Positive time at risk, for Poisson models and case series; its logarithm is added to
             the offset.
         strata : (n,) labels, optional
-            Hashable labels in any order, for conditional, Cox and Fine–Gray models.
+            Hashable labels in any order, for conditional, Cox and Fine–Gray models. A data frame
+            with several columns has a stratum for each combination of their values.
         start_at : (p,) array, or mapping or series from names or positions to numbers, optional
             Initial coefficients; columns that a mapping omits start at zero. With a convex loss
             they affect the duration of the fit and not its result.

@@ -15,12 +15,13 @@ from sklearn.utils.validation import check_is_fitted
 from ..backends import get_backend
 from ..backends.blas_threads import single_threaded_blas
 from ..backends.protocols import Backend
+from ..convergence_warning import NotConvergedWarning
 from ..data import check_offset, check_weights
 from ..data.input_types import CoefficientsByColumn, VectorLike
 from ..design import Design, as_design, copy_shared_arrays, has_names
 from ..design.memory_estimate import free_memory, least_memory, too_large
 from ..design.protocols import DesignLike
-from ..errors import DataError, NotConvergedWarning
+from ..errors import DataError
 from ..fit import Problem
 from ..fit.shards import ShardedDesign, sharded_problem
 from ..infer import refuse_separated, refuse_undetermined

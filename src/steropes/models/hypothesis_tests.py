@@ -28,6 +28,7 @@ from ..solve import Fit
 from .coefficient_tables import coefficient_positions
 from .computed_attributes import computed_attribute
 from .fixed_coefficients import FixedCoefficients
+from .hypothesis_equations import is_equation, read_equations
 from .setting_types import Kind
 from .wald_inference import WaldInference
 
@@ -55,15 +56,16 @@ class HypothesisTests(WaldInference):
 
         Parameters
         ----------
-        hypothesis : names, positions or matrix
-            Coefficients that all equal ``value``; or R, an (r, p) or (p,) array of floats with a
+        hypothesis : names, positions, equations or matrix
+            Coefficients that all equal ``value``; equations in words, such as ``"a = b"`` or
+            ``["a + 2*b = 1", "c = 0"]``; or R, an (r, p) or (p,) array of floats with a
             row for each equation and a column for each coefficient, in the order of
             ``summary()`` ("intercept" first if there is one). After a fit with ``fixed``, R may
             also have a column for each column of X, including fixed ones. A list of as many
             whole numbers as there are coefficients is ambiguous and refused: write ``[[0, 1]]``
             for a row of R, and names for coefficients.
         value : float or (r,) array
-            The right side q, default 0.
+            The right side q, default 0. Equations in words have their own.
         test : {"wald", "score", "likelihood ratio"}
             ``"wald"`` uses the covariance matrix, ``"score"`` the gradient and information of the
             fit under the hypothesis, and ``"likelihood ratio"`` its log-likelihood. Under a prior
@@ -96,6 +98,8 @@ class HypothesisTests(WaldInference):
         >>> model = steropes.LogisticRegression().fit(X, y)
         >>> model.linear_hypothesis("x0", test="likelihood ratio").round(3).to_dict()
         {'chisq': 0.68, 'df': 1.0, 'p': 0.41}
+        >>> model.linear_hypothesis("intercept + x0 = 0").round(3).to_dict()
+        {'chisq': 0.32, 'df': 1.0, 'p': 0.571}
         """
         names = self._coefficient_names()
         R, q, columns = _read(hypothesis, value, names, self._fixed)
@@ -285,6 +289,11 @@ def _read(
     columns : (r,) int array or None
         The coefficient that each row sets to a value; None if some row has another form.
     """
+    words = _equations_in_words(hypothesis, names, fixed)
+    if words is not None:
+        if np.any(np.asarray(value) != 0.0):
+            raise DataError("Equations have their right sides in the text; leave value out.")
+        hypothesis, value = words
     R, given = _equations(hypothesis, names, fixed)
     size = np.sqrt((R**2).sum(axis=1))
     if (size == 0).any():
@@ -305,6 +314,19 @@ def _read(
     if len(set(columns)) < len(columns):
         raise DataError(ONE_ANOTHER)
     return R, q, columns if (R[np.arange(len(R)), columns] == 1).all() else None
+
+
+def _equations_in_words(
+    hypothesis: ArrayLike, names: list[str], fixed: FixedCoefficients | None
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return R and q of equations in words; None if the hypothesis has another form."""
+    texts = [hypothesis] if isinstance(hypothesis, str) else hypothesis
+    if not isinstance(texts, list | tuple):
+        return None
+    whole = list(names) if fixed is None else fixed.all_names(names)
+    if not any(is_equation(text, whole) for text in texts):
+        return None
+    return read_equations(texts, whole)
 
 
 def _refuse_dependent(R: np.ndarray) -> None:

@@ -11,8 +11,9 @@ import pandas as pd
 from scipy import stats
 from sklearn.utils.validation import check_is_fitted
 
+from ..convergence_warning import NotConvergedWarning
 from ..data import check_level
-from ..errors import DataError, MonotoneLikelihoodWarning, NotConvergedWarning, listed
+from ..errors import DataError, MonotoneLikelihoodWarning, listed
 from ..fit import Problem
 from ..infer.profile_fits import FromObjective, ProfileFits, ProfilePoint
 from ..infer.profile_search import (

@@ -269,7 +269,7 @@ class ProportionalHazardsModel(PenalizedModel):
     @overload
     def residuals(
         self,
-        kind: Literal["score", "dfbeta", "schoenfeld", "scaled_schoenfeld"],
+        kind: Literal["score", "dfbeta", "dfbetas", "schoenfeld", "scaled_schoenfeld"],
         params: Params = None,
     ) -> pd.DataFrame: ...
     def residuals(
@@ -279,33 +279,35 @@ class ProportionalHazardsModel(PenalizedModel):
 
         Parameters
         ----------
-        kind : {"martingale", "deviance", "score", "dfbeta", "schoenfeld", "scaled_schoenfeld"}
+        kind : {"martingale", "deviance", "score", "dfbeta", "dfbetas", "schoenfeld", \
+                "scaled_schoenfeld"}
             ``"martingale"``: events minus expected events. ``"deviance"``: martingale residuals
             transformed to be symmetric about zero (not for Fine–Gray models). ``"score"``: the
             row's contribution to the score, ∫ (x − x̄(t)) dM(t); for Fine–Gray models including
             the contribution of the censoring weights. ``"dfbeta"``: the approximate change of
             the coefficients if the row were removed, its score times the inverse information
-            (the infinitesimal jackknife). ``"schoenfeld"``: x − x̄(t) of each event.
+            (the infinitesimal jackknife). ``"dfbetas"``: the same divided by the coefficients'
+            standard errors. ``"schoenfeld"``: x − x̄(t) of each event.
             ``"scaled_schoenfeld"``: Schoenfeld residuals times the covariance matrix and the
             number of events, plus the coefficient, which estimates β(t) (Grambsch and Therneau
-            1994). All but ``"dfbeta"`` refer to one copy of a row regardless of its weight; rows
-            with a weight of zero have NaN.
+            1994). All but ``"dfbeta"`` and ``"dfbetas"`` refer to one copy of a row regardless of
+            its weight; rows with a weight of zero have NaN.
         params : name, position, sequence of them, or mask, optional
             Coefficients to include; default all. Positions are those of `confint`.
 
         Returns
         -------
         (n,) array, or DataFrame
-            ``"martingale"`` and ``"deviance"``: an array in the order of X's rows. ``"score"``
-            and ``"dfbeta"``: n rows and a column for each coefficient. Schoenfeld residuals: a
-            row for each event with a positive weight, indexed by time (and stratum); tied events
-            are in the order of X's rows.
+            ``"martingale"`` and ``"deviance"``: an array in the order of X's rows. ``"score"``,
+            ``"dfbeta"`` and ``"dfbetas"``: n rows and a column for each coefficient. Schoenfeld
+            residuals: a row for each event with a positive weight, indexed by time (and stratum);
+            tied events are in the order of X's rows.
 
         Raises
         ------
         DataError
-            For ``"dfbeta"`` and ``"scaled_schoenfeld"`` under a Laplace prior, or if the model
-            was unpickled without its data.
+            For ``"dfbeta"``, ``"dfbetas"`` and ``"scaled_schoenfeld"`` under a Laplace prior, or
+            if the model was unpickled without its data.
 
         References
         ----------

@@ -13,8 +13,9 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..backends.blas_threads import single_threaded_blas
+from ..convergence_warning import NotConvergedWarning
 from ..data.input_types import LabelsLike
-from ..errors import DataError, NotConvergedWarning
+from ..errors import DataError
 from ..fit import Problem
 from ..fit.parallel_tasks import has_parallel_backend, run_tasks
 from ..fit.result_folder import Packing, ResultFolder

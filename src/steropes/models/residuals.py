@@ -36,10 +36,10 @@ __all__ = [
 ]
 
 SurvivalResidualKind = Literal[
-    "martingale", "deviance", "score", "dfbeta", "schoenfeld", "scaled_schoenfeld"
+    "martingale", "deviance", "score", "dfbeta", "dfbetas", "schoenfeld", "scaled_schoenfeld"
 ]
-GroupedResidualKind = Literal["martingale", "deviance", "score", "dfbeta"]
-ResidualKind = Literal["response", "pearson", "deviance", "score", "dfbeta"]
+GroupedResidualKind = Literal["martingale", "deviance", "score", "dfbeta", "dfbetas"]
+ResidualKind = Literal["response", "pearson", "deviance", "score", "dfbeta", "dfbetas"]
 NO_DFBETA = (
     "{} residuals need the model's covariance matrix, which there is none of under a Laplace "
     "prior. Take 'score' residuals, or fit with prior=None or a Normal prior."
@@ -73,6 +73,15 @@ def _finite_vcov(model: FittedModel, kind: str) -> np.ndarray:
     return model.vcov().to_numpy() / model._residual_variance()
 
 
+def _per_standard_error(
+    model: FittedModel, change: np.ndarray, chosen: np.ndarray, kind: str
+) -> np.ndarray:
+    """Divide changes of coefficients by their standard errors if ``kind`` is "dfbetas"."""
+    if kind == "dfbeta":
+        return change
+    return change / np.sqrt(np.diag(model.vcov().to_numpy())[chosen])
+
+
 def survival_residuals(
     model: FittedModel,
     problem: Problem,
@@ -97,9 +106,10 @@ def survival_residuals(
     every = np.arange(len(names))
     if kind == "score":
         return _by_row(model, row_scores(problem, beta, chosen, weighted=False), labels)
-    if kind == "dfbeta":
+    if kind in ("dfbeta", "dfbetas"):
         V = _finite_vcov(model, kind)[:, chosen]
-        return _by_row(model, row_scores(problem, beta, every, weighted=True) @ V, labels)
+        change = row_scores(problem, beta, every, weighted=True) @ V
+        return _by_row(model, _per_standard_error(model, change, chosen, kind), labels)
     scaled = kind == "scaled_schoenfeld"
     residual, time, code, _ = schoenfeld(problem, beta, every if scaled else chosen)
     if scaled:
@@ -123,7 +133,7 @@ class GeneralizedResiduals(FittedModel):
     ) -> np.ndarray: ...
     @overload
     def residuals(
-        self, kind: Literal["score", "dfbeta"], params: Params = None
+        self, kind: Literal["score", "dfbeta", "dfbetas"], params: Params = None
     ) -> pd.DataFrame: ...
     def residuals(
         self, kind: ResidualKind = "deviance", params: Params = None
@@ -132,28 +142,30 @@ class GeneralizedResiduals(FittedModel):
 
         Parameters
         ----------
-        kind : {"deviance", "response", "pearson", "score", "dfbeta"}
+        kind : {"deviance", "response", "pearson", "score", "dfbeta", "dfbetas"}
             ``"response"``: y − μ. ``"pearson"``: (y − μ) / √V(μ). ``"deviance"``: the signed
             square root of the row's contribution to the deviance. ``"score"``: the row's
             contribution to the gradient of the log-likelihood, x (y − μ) with a canonical link.
             ``"dfbeta"``: the approximate change of the coefficients if the row were removed, its
-            weighted score times the inverse information (the infinitesimal jackknife). All but
-            ``"dfbeta"`` refer to one copy of a row regardless of its weight, and include rows
-            with a weight of zero.
+            weighted score times the inverse information (the infinitesimal jackknife).
+            ``"dfbetas"``: the same divided by the coefficients' standard errors. All but these
+            two refer to one copy of a row regardless of its weight, and include rows with a
+            weight of zero.
         params : name, position, sequence of them, or mask, optional
-            Coefficients to include in ``"score"`` and ``"dfbeta"``; default all. Positions are
+            Coefficients to include in the kinds with columns; default all. Positions are
             those of `confint`.
 
         Returns
         -------
         (n,) array, or DataFrame
-            In the order of the rows, with offset and exposure as in the fit. ``"score"`` and
-            ``"dfbeta"`` return a DataFrame with X's index and a column for each coefficient.
+            In the order of the rows, with offset and exposure as in the fit. The other
+            kinds return a DataFrame with X's index and a column for each coefficient.
 
         Raises
         ------
         DataError
-            For ``"dfbeta"`` under a Laplace prior, or if the model was unpickled without its data.
+            For ``"dfbeta"`` and ``"dfbetas"`` under a Laplace prior, or if the model was
+            unpickled without its data.
 
         References
         ----------
@@ -186,7 +198,8 @@ class GeneralizedResiduals(FittedModel):
         V = _finite_vcov(self, kind)[:, chosen]
         weighted = problem.weights * slope
         every = np.arange(len(names))
-        return _by_row(self, unconditional_scores(problem, weighted, every) @ V, labels)
+        change = unconditional_scores(problem, weighted, every) @ V
+        return _by_row(self, _per_standard_error(self, change, chosen, kind), labels)
 
 
 class GroupedResiduals(FittedModel):
@@ -202,7 +215,7 @@ class GroupedResiduals(FittedModel):
     ) -> np.ndarray: ...
     @overload
     def residuals(
-        self, kind: Literal["score", "dfbeta"], params: Params = None
+        self, kind: Literal["score", "dfbeta", "dfbetas"], params: Params = None
     ) -> pd.DataFrame: ...
     def residuals(
         self, kind: GroupedResidualKind = "martingale", params: Params = None
@@ -211,7 +224,7 @@ class GroupedResiduals(FittedModel):
 
         Parameters
         ----------
-        kind : {"martingale", "deviance", "score", "dfbeta"}
+        kind : {"martingale", "deviance", "score", "dfbeta", "dfbetas"}
             ``"martingale"``: events minus expected events. In a conditional model the
             expectation is given the total of the stratum (or person), so that residuals sum to
             zero within strata; in a pooled logistic model it is the sum of the probabilities over
@@ -222,22 +235,24 @@ class GroupedResiduals(FittedModel):
             events; the sum over a stratum is its Schoenfeld residual. ``"dfbeta"``: the
             approximate change of the coefficients if the row were removed, its score times the
             inverse information (the infinitesimal jackknife); for the removal of a stratum add
-            up its rows. All but ``"dfbeta"`` refer to one copy of a row regardless of its weight;
-            rows with a weight of zero have NaN.
+            up its rows. ``"dfbetas"``: the same divided by the coefficients' standard errors. All
+            but these two refer to one copy of a row regardless of its weight; rows with a weight
+            of zero have NaN.
         params : name, position, sequence of them, or mask, optional
-            Coefficients to include in ``"score"`` and ``"dfbeta"``; default all. Positions are
+            Coefficients to include in the kinds with columns; default all. Positions are
             those of `confint`.
 
         Returns
         -------
         (n,) array, or DataFrame
-            In the order of X's rows. ``"score"`` and ``"dfbeta"`` return a DataFrame with X's
+            In the order of X's rows. The kinds with columns return a DataFrame with X's
             index and a column for each coefficient.
 
         Raises
         ------
         DataError
-            For ``"dfbeta"`` under a Laplace prior, or if the model was unpickled without its data.
+            For ``"dfbeta"`` and ``"dfbetas"`` under a Laplace prior, or if the model was
+            unpickled without its data.
 
         References
         ----------
@@ -268,8 +283,9 @@ class GroupedResiduals(FittedModel):
             scores = row_scores(problem, self._beta, chosen, weighted=False)
             return _by_row(self, scores, labels)
         if self._has_sparse_prior():
-            raise DataError(NO_DFBETA.format("dfbeta"))
-        return _by_row(self, influences(problem, self._beta, chosen), labels)
+            raise DataError(NO_DFBETA.format(kind))
+        change = influences(problem, self._beta, chosen)
+        return _by_row(self, _per_standard_error(self, change, chosen, kind), labels)
 
 
 class PooledResiduals(GroupedResiduals):

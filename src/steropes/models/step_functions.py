@@ -12,7 +12,7 @@ from ..errors import DataError
 __all__ = ["StepFunction"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class StepFunction:
     """A right-continuous step function of time.
 
@@ -40,6 +40,11 @@ class StepFunction:
     y: NDArray
     before: float
     domain: tuple[float, float]
+
+    def __repr__(self) -> str:
+        """Show the domain; times of single people stay out of logs."""
+        low, high = self.domain
+        return f"StepFunction({len(self.x)} steps, known from {low:g} to {high:g})"
 
     def __call__(self, t: ArrayLike) -> NDArray:
         """Evaluate the function at times t of any shape.

@@ -9,7 +9,8 @@ from typing import Protocol
 
 import numpy as np
 
-from ..errors import NotConvergedWarning, SeparationError, listed
+from ..convergence_warning import NotConvergedWarning
+from ..errors import SeparationError, listed
 from ..fit import Problem
 from ..likelihoods.nuisance_likelihood import NuisanceLikelihood
 from ..priors import INFINITE_PENALTY

@@ -10,7 +10,9 @@ import steropes
 from reference_numbers import data, numbers
 from steropes import CoxRegression, DataError, FineGrayRegression, Laplace, Normal, Surv
 
-KINDS = ["martingale", "deviance", "score", "dfbeta", "schoenfeld", "scaled_schoenfeld"]
+KINDS = [
+    "martingale", "deviance", "score", "dfbeta", "dfbetas", "schoenfeld", "scaled_schoenfeld",
+]  # fmt: skip
 EVERY = slice(None, None, 11)  # R's numbers are of every eleventh row
 
 

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from steropes.errors import NotConvergedWarning
+from steropes.convergence_warning import NotConvergedWarning
 
 __all__ = ["NOT_CONVERGED", "convergence", "quiet_fits"]
 

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from steropes.errors import NotConvergedWarning
+from steropes.convergence_warning import NotConvergedWarning
 
 __all__ = ["Evaluate", "evaluated", "profile_of", "store_profile"]
 
