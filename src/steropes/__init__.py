@@ -19,8 +19,11 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares these names 
     from .data.kaplan_meier import KaplanMeier, kaplan_meier
     from .design import Design, as_design
     from .fit.shards import ShardedDesign
+    from .infer.brier_score import brier_score, integrated_brier_score
     from .infer.calibration_table import calibration_table
+    from .infer.decision_curve import decision_curve
     from .infer.logrank import logrank_test
+    from .infer.pairwise_tests import pairwise_logrank_test, restricted_mean_test
     from .models import (
         ConditionalLogisticRegression,
         ConditionalPoissonRegression,
@@ -74,8 +77,11 @@ _HOMES = {
     "data.aalen_johansen": ["AalenJohansen", "aalen_johansen"],
     "data.kaplan_meier": ["KaplanMeier", "kaplan_meier"],
     "design": ["Design", "as_design"],
+    "infer.brier_score": ["brier_score", "integrated_brier_score"],
     "infer.calibration_table": ["calibration_table"],
+    "infer.decision_curve": ["decision_curve"],
     "infer.logrank": ["logrank_test"],
+    "infer.pairwise_tests": ["pairwise_logrank_test", "restricted_mean_test"],
     "models": [
         "ConditionalLogisticRegression",
         "ConditionalPoissonRegression",
@@ -171,17 +177,22 @@ __all__ = [
     "Surv",
     "aalen_johansen",
     "as_design",
+    "brier_score",
     "calibration_table",
     "coefficient_path",
     "comparative_study",
     "compare_links",
+    "decision_curve",
     "demo_database",
     "federated",
     "fit_many",
     "glmnet_lambda",
+    "integrated_brier_score",
     "kaplan_meier",
     "logrank_test",
+    "pairwise_logrank_test",
     "plots",
+    "restricted_mean_test",
     "studies",
     "variance_from_glmnet",
 ]

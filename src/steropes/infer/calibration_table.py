@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from scipy.special import ndtri
 
-from ..data import check_classes, check_level, check_weights, refuse_other_order
-from ..data.aalen_johansen import aalen_johansen
+from ..data import check_level, check_weights, refuse_other_order
 from ..data.input_types import VectorLike
-from ..data.kaplan_meier import product_limit
-from ..data.survival_outcome import SurvivalOutcome, check_survival
 from ..data.vector_checks import check_vector
 from ..errors import DataError
+from .observed_risk import ObservedRisk
 from .tied_scores import merge_rounding_ties
 
 __all__ = ["calibration_table"]
@@ -81,25 +78,13 @@ def calibration_table(
         raise DataError(f"bins must be a whole number from 1, not {bins!r}.")
     check_level(level)
     weight = check_weights(sample_weight, n)
-    survival = getattr(np.asarray(y).dtype, "names", None) is not None
-    if survival != (time is not None):
-        raise DataError("time is required for survival outcomes and only allowed for them.")
+    observed = ObservedRisk(y, n, time, cause, weight)
     group = _groups(risk, weight, bins)
-    if survival:
-        outcome = check_survival(y, n, competing=True)
-    else:
-        classes, codes = check_classes(y, n)
-        if len(classes) != 2:
-            raise DataError(f"y must have two classes, not {len(classes)}.")
     lines = []
     for k in range(group.max() + 1):
         at = np.flatnonzero((group == k) & (weight > 0))
         w = weight[at]
-        if survival:
-            assert time is not None
-            found = _by_time(outcome, at, w, float(time), cause, level)
-        else:
-            found = _share(float(w @ codes[at]), float(w.sum()), level)
+        found = observed.with_limits(at, level)
         lines.append((w.sum(), w @ risk[at] / w.sum(), *found))
     columns = ["people", "predicted", "observed", "lower", "upper"]
     return pd.DataFrame(lines, pd.RangeIndex(1, len(lines) + 1, name="group"), columns)
@@ -115,43 +100,3 @@ def _groups(risk: np.ndarray, weight: np.ndarray, bins: int) -> np.ndarray:
     _, dense = np.unique(bin_of[mass > 0], return_inverse=True)
     bin_of[mass > 0] = dense
     return bin_of[place]
-
-
-def _share(events: float, people: float, level: float) -> tuple[float, float, float]:
-    """Compute a proportion and Wilson's limits."""
-    z = float(ndtri(0.5 + level / 2))
-    p = events / people
-    middle = p + z * z / (2 * people)
-    half = z * np.sqrt(p * (1 - p) / people + z * z / (4 * people**2))
-    below = 1 + z * z / people
-    return p, max((middle - half) / below, 0.0), min((middle + half) / below, 1.0)
-
-
-def _by_time(
-    outcome: SurvivalOutcome, at: np.ndarray, weight: np.ndarray, t: float, cause: int, level: float
-) -> tuple[float, float, float]:
-    """Estimate the risk of rows ``at`` by time t, with limits, allowing for censoring."""
-    time, event, entry = outcome
-    entry = None if entry is None else entry[at]
-    curve = product_limit(time[at], event[at] > 0, entry, weights=weight)
-    if t > curve.times[-1] and curve.survival[-1] > 0:
-        raise DataError(
-            f"Nobody in a group of similar risk was observed until {t:g}: choose an earlier time "
-            "or fewer bins."
-        )
-    i = int(np.searchsorted(curve.times, t, side="right")) - 1
-    own, other = (event[at] == cause) & (time[at] <= t), (event[at] > 0) & (event[at] != cause)
-    if not own.any():  # Clopper and Pearson's limit among those observed until t
-        return 0.0, 0.0, 1.0 - (0.5 - level / 2) ** (1.0 / weight[time[at] >= t].sum())
-    if curve.survival[i] == 0 and not other.any():
-        return 1.0, float((0.5 - level / 2) ** (1.0 / weight.sum())), 1.0
-    if not other.any():
-        lower, upper = curve.interval(level)
-        return float(1 - curve.survival[i]), float(1 - upper[i]), float(1 - lower[i])
-    names = {"time": time[at], "event": event[at]} | ({} if entry is None else {"entry": entry})
-    y = np.empty(len(at), [(name, x.dtype) for name, x in names.items()])
-    for name, x in names.items():
-        y[name] = x
-    curves = aalen_johansen(y, sample_weight=weight)
-    risk, (low, high) = curves.at(curves.times), curves.interval(level)
-    return float(risk.iloc[i][cause]), float(low.iloc[i][cause]), float(high.iloc[i][cause])

@@ -4,7 +4,12 @@ The functions draw numbers from tables. Matplotlib is imported at the first plot
 """
 
 from .curve_plots import incidence_curves, survival_curves
-from .diagnostic_plots import calibration, control_estimates, schoenfeld_residuals
+from .diagnostic_plots import (
+    calibration,
+    control_estimates,
+    decision_curve,
+    schoenfeld_residuals,
+)
 from .interval_plots import forest, profile_curve, ratio_forest
 from .selection_plots import coefficient_paths, cross_validation_curve
 from .study_plots import attrition, covariate_balance, love_plot, score_overlap
@@ -16,6 +21,7 @@ __all__ = [
     "control_estimates",
     "covariate_balance",
     "cross_validation_curve",
+    "decision_curve",
     "forest",
     "incidence_curves",
     "love_plot",

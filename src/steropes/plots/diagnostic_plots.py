@@ -23,7 +23,7 @@ from .plot_style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["calibration", "control_estimates", "schoenfeld_residuals"]
+__all__ = ["calibration", "control_estimates", "decision_curve", "schoenfeld_residuals"]
 
 
 def schoenfeld_residuals(
@@ -183,6 +183,50 @@ def calibration(table: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     ax.scatter(x, y, s=60 * size / size.max(), color=curve_colour(0), zorder=3, lw=0)
     ax.set(xlim=(0, end), ylim=(0, end), xlabel="Predicted risk", ylabel="Observed risk")
     ax.set_aspect("equal")
+    return remove_clutter(ax)
+
+
+def decision_curve(table: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
+    """Draw the net benefit of decisions by predicted risks against the threshold.
+
+    Parameters
+    ----------
+    table : DataFrame
+        The result of `steropes.decision_curve`: ``net_benefit`` and ``treat_all``, indexed by
+        threshold.
+    ax : matplotlib Axes, optional
+        Axes to draw on. Default: those of a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes with the plot, which cuts off net benefits far below zero.
+
+    Raises
+    ------
+    DataError
+        If the table lacks columns.
+
+    References
+    ----------
+    Vickers and Elkin (2006), Medical Decision Making 26:565–574.
+
+    Examples
+    --------
+    >>> import steropes
+    >>> table = steropes.decision_curve([0.1, 0.2, 0.8, 0.9], [0, 0, 1, 1])
+    >>> steropes.plots.decision_curve(table).get_ylabel()
+    'Net benefit'
+    """
+    require_columns(table, ("net_benefit", "treat_all"), "decision_curve")
+    ax = get_axes(ax, (6.0, 4.2))
+    x = table.index.to_numpy(float)
+    ax.axhline(0, color=MUTED, lw=1, label="treat no one")
+    ax.plot(x, table["treat_all"], color=MUTED, lw=1, ls=(0, (4, 3)), label="treat everyone")
+    ax.plot(x, table["net_benefit"], color=curve_colour(0), lw=1.8, label="treat by risk")
+    top = max(float(table["net_benefit"].max()), float(table["treat_all"].max()), 1e-6)
+    ax.set(ylim=(-0.25 * top, 1.1 * top), xlabel="Threshold", ylabel="Net benefit")
+    ax.legend(frameon=False, fontsize=9)
     return remove_clutter(ax)
 
 

@@ -10,9 +10,7 @@ import steropes
 from reference_numbers import data, numbers
 from steropes import CoxRegression, DataError, FineGrayRegression, Laplace, Normal, Surv
 
-KINDS = [
-    "martingale", "deviance", "score", "dfbeta", "dfbetas", "schoenfeld", "scaled_schoenfeld",
-]  # fmt: skip
+KINDS = ["martingale", "deviance", "score", "dfbeta", "schoenfeld", "scaled_schoenfeld"]
 EVERY = slice(None, None, 11)  # R's numbers are of every eleventh row
 
 
@@ -186,3 +184,9 @@ def test_scores_square_to_the_robust_covariance(rng):
     ):
         d = m.residuals("dfbeta").to_numpy()
         np.testing.assert_allclose(d.T @ d, m.vcov("robust"), rtol=1e-8, atol=1e-14)
+
+
+def test_dfbetas_are_dfbeta_by_the_standard_error():
+    m = fit("veteran strata", "efron")
+    expected = m.residuals("dfbeta") / m.summary()["se"]
+    pd.testing.assert_frame_equal(m.residuals("dfbetas"), expected)
