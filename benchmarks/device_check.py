@@ -3,9 +3,9 @@
     python benchmarks/device_check.py                     on a machine with a GPU
     python benchmarks/device_check.py --n 1000000 --p 2400 --density 0.01 --only logistic
                                                           n · p beyond 2³¹
-    python benchmarks/device_check.py --simulate          anywhere: tiny, in Numba's simulator
+    python benchmarks/device_check.py --device torch-cpu  anywhere: tiny, on PyTorch's CPU device
 
-Each case is fitted with device="cpu" and device="cuda". Compared are coefficients, chosen variance,
+Each case is fitted with device="cpu" and on the device. Compared are coefficients, chosen variance,
 log-likelihood and, where there is no ℓ1 penalty, the covariance; the certificate of either is taken
 again from X on the host, with code of the CPU alone: the gradient over all columns at the
 coefficients that came back, so that an error in a copy of X on the device can't hide. Times are of
@@ -16,7 +16,6 @@ where there is no GPU.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
 import warnings
@@ -190,19 +189,19 @@ def compare(case: Case, options: argparse.Namespace, one_pass: float) -> tuple[l
 
     import steropes
 
-    size = options.n, options.p, options.density, not options.simulate
+    size = options.n, options.p, options.density, options.device == "cuda"
     try:
         cpu, cpu_seconds = fit(case, "cpu", *size)
     except steropes.DataError as error:  # the same must be said on the device
         try:
-            fit(case, "cuda", *size)
+            fit(case, options.device, *size)
         except steropes.DataError as other:
             return [str(case), f"refused on both: {error}"[:60], "", "", "", "", ""], (
                 type(error) is type(other)
             )
         return [str(case), "refused on the CPU alone", "", "", "", "", ""], False
     try:
-        gpu, gpu_seconds = fit(case, "cuda", *size)
+        gpu, gpu_seconds = fit(case, options.device, *size)
     except steropes.DataError as error:
         if "runs on" in str(error):
             return [str(case), "CPU only", "", "", "", "", ""], True
@@ -257,14 +256,14 @@ def size_of(options: argparse.Namespace) -> tuple[int, int, float]:
 def read_options() -> argparse.Namespace:
     """The command line, with sizes that suit where it runs."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--n", type=int, help="rows, default 20,000, or 60 with --simulate")
-    parser.add_argument("--p", type=int, help="columns, default 40, or 4 with --simulate")
-    parser.add_argument("--density", type=float, help="of X, default 0.1, or 0.4 with --simulate")
+    parser.add_argument("--n", type=int, help="rows, default 20,000, or 60 on torch-cpu")
+    parser.add_argument("--p", type=int, help="columns, default 40, or 4 on torch-cpu")
+    parser.add_argument("--density", type=float, help="of X, default 0.1, or 0.4 on torch-cpu")
     parser.add_argument("--only", help="families whose name contains this")
     parser.add_argument("--limit", type=int, help="run only every so many-th case")
-    parser.add_argument("--simulate", action="store_true", help="in Numba's simulator")
+    parser.add_argument("--device", default="cuda", choices=["cuda", "torch-cpu"])
     options = parser.parse_args()
-    tiny = options.simulate
+    tiny = options.device == "torch-cpu"
     options.n = options.n or (60 if tiny else 20_000)
     options.p = options.p or (4 if tiny else 40)
     options.density = options.density or (0.4 if tiny else 0.1)
@@ -274,12 +273,10 @@ def read_options() -> argparse.Namespace:
 def main() -> int:
     """Run the cases; see the module's docstring."""
     options = read_options()
-    if options.simulate:
-        os.environ["NUMBA_ENABLE_CUDASIM"] = "1"  # before Numba is imported
-    from steropes.backends import cuda
+    from steropes.backends.pytorch import why_not
 
-    if not cuda.available():
-        print(cuda.why_not(), "Or --simulate.", sep="\n", file=sys.stderr)
+    if reason := why_not(options.device):
+        print(reason, "Or --device torch-cpu.", sep="\n", file=sys.stderr)
         return 2
     warnings.simplefilter("ignore")
     one_pass = time_of_a_pass(options)

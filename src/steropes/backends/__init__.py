@@ -1,7 +1,7 @@
 """Numerical kernels behind one interface, without any statistics.
 
-`get_backend(device, n_jobs)` returns a `Backend` (`steropes.backends.protocols`): ``cpu``, or
-``cuda`` with the same operations on the GPU.
+`get_backend(device, n_jobs)` returns a `Backend` (`steropes.backends.protocols`): ``cpu`` computes
+with Numba, the others with the same operations on a PyTorch device.
 """
 
 from __future__ import annotations
@@ -12,13 +12,16 @@ from ..errors import DataError
 
 if TYPE_CHECKING:
     from .cpu import CpuBackend
-    from .cuda.backend import CudaBackend
     from .protocols import Backend
+    from .pytorch import TorchBackend
 
     # The assignment lets a type checker verify that both satisfy the protocol.
-    _backends: list[type[Backend]] = [CpuBackend, CudaBackend]
+    _backends: list[type[Backend]] = [CpuBackend, TorchBackend]
 
-__all__ = ["get_backend"]
+__all__ = ["DEVICES", "get_backend", "unknown_device"]
+
+# The devices that a user can choose. ``torch-cpu`` runs the code of the GPU on the CPU, for tests.
+DEVICES = ("cpu", "cuda", "auto", "torch-cpu")
 
 
 def get_backend(device: str = "cpu", n_jobs: int | None = None) -> Backend:
@@ -26,20 +29,33 @@ def get_backend(device: str = "cpu", n_jobs: int | None = None) -> Backend:
 
     Parameters
     ----------
-    device : {"cpu", "cuda", "auto"}
-        ``"auto"`` selects the GPU if CuPy finds one.
+    device : {"cpu", "cuda", "auto", "torch-cpu"}
+        ``"auto"`` selects the GPU if PyTorch finds one. ``"torch-cpu"`` runs the code of the GPU on
+        PyTorch's CPU device, which is slow and meant for tests.
     n_jobs : int or None
-        Number of threads of the CPU backend; None and -1 mean all cores. No result depends on it.
+        Number of threads of the host; None and -1 mean all cores. No result depends on it.
     """
-    if device not in ("cpu", "cuda", "auto"):
-        raise DataError(f"device must be 'cpu', 'cuda' or 'auto', not {device!r}.")
+    if device not in DEVICES:
+        raise DataError(unknown_device(device))
     if device != "cpu":
-        from . import cuda
+        from . import pytorch
 
-        if cuda.available():
-            return cuda.CudaBackend(n_jobs)
-        if device == "cuda":
-            raise DataError(cuda.why_not())
+        chosen = "cuda" if device == "auto" else device
+        reason = pytorch.why_not(chosen)
+        if not reason:
+            return pytorch.TorchBackend(chosen, n_jobs)
+        if device != "auto":
+            raise DataError(reason)
     from .cpu import CpuBackend
 
     return CpuBackend(n_jobs)
+
+
+def unknown_device(device: object) -> str:
+    """Return the message about a device that does not exist."""
+    if device == "mps":
+        return (
+            "device='mps' is not supported, because Apple's GPUs have no numbers of 64 bits; use "
+            "device='cpu'."
+        )
+    return f"device must be 'cpu', 'cuda' or 'auto', not {device!r}."

@@ -3,7 +3,8 @@
 Other packages access a backend only through `Backend` and sparse matrices only through
 `SparseLines`. Differences between backends are declared capabilities; no caller tests for a name. B
 is the number of replicates, always the last dimension and the fastest. `Array` is an array of
-``xp``: NumPy's on the CPU, CuPy's on a GPU. Arrays that must be on the host have NumPy's type.
+``xp``: NumPy's on the CPU, a `DeviceArray` on a PyTorch device. Arrays that must be on the host
+have NumPy's type.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class Backend(Protocol):
     name : str
         The name in messages; callers test capabilities instead.
     xp : module
-        NumPy, or a module with its functions for arrays of the device.
+        NumPy, or an object with its functions for arrays of the device.
     pool : ThreadPool
         Threads of the host for computations there.
     on_host : bool

@@ -36,7 +36,7 @@ MatrixLike = ArrayLike | sparse.spmatrix | sparse.sparray | TableLike | Design |
 Solver = Literal["newton", "ccd"]
 # Methods that choose the variance of a prior.
 Chooser = CrossValidation | InformationCriterion
-Device = Literal["cpu", "cuda", "auto"]
+Device = Literal["cpu", "cuda", "auto", "torch-cpu"]
 # Kinds of standard errors.
 Kind = Literal["model", "robust"]
 SummaryKind = Literal["model", "robust", "profile", "bootstrap"]

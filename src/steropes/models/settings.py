@@ -7,6 +7,7 @@ from typing import get_args
 
 import numpy as np
 
+from ..backends import unknown_device
 from ..backends.thread_pool import count_threads
 from ..errors import DataError
 from ..priors import Prior
@@ -40,7 +41,7 @@ def check_settings(model: FittedModel) -> None:
             f"prior must be None or a prior such as steropes.Laplace(), not {model.prior!r}."
         )
     if not isinstance(model.device, str) or model.device not in DEVICES:
-        raise DataError(f"device must be 'cpu', 'cuda' or 'auto', not {model.device!r}.")
+        raise DataError(unknown_device(model.device))
     if not (isinstance(model.verbose, bool | np.bool_) or _whole(model.verbose)):
         raise DataError(f"verbose must be a whole number or a bool, not {model.verbose!r}.")
     intercept = getattr(model, "fit_intercept", True)

@@ -32,11 +32,11 @@ def environment() -> dict[str, str]:
     >>> list(environment())[:4]
     ['steropes', 'Python', 'system', 'threads']
     """
-    from steropes.backends.cuda.device import why_not
+    from steropes.backends.pytorch import why_not
     from steropes.backends.thread_pool import count_threads
     from steropes.version import __version__
 
-    why = why_not()
+    why = why_not("cuda")
     found = {
         "steropes": __version__,
         "Python": f"{platform.python_version()} ({platform.python_implementation()})",

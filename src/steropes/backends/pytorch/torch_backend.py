@@ -1,0 +1,308 @@
+"""The backend on a PyTorch device."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from ..protocols import Lines
+from ..thread_pool import ThreadPool
+from .array_functions import ArrayFunctions
+from .device_array import DeviceArray
+from .device_lines import DeviceLines, ranges
+from .segments import Bags, Segments, bag_sums, running_sums, segment_max, segment_sums
+from .transfers import download, upload
+
+__all__ = ["TorchBackend"]
+
+# Number of entries of the dense panels from which Gram matrices are computed.
+PANEL = 8_000_000
+
+
+class TorchBackend:
+    """Kernels on a PyTorch device, with `ArrayFunctions` as ``xp``.
+
+    The quadratic models of the replicates are minimised on the host, so their inputs and outputs
+    are NumPy arrays. Arrays with an entry for each row of the data are on the device.
+
+    Parameters
+    ----------
+    device : {"cuda", "torch-cpu"}
+    n_jobs : int or None
+        Number of threads of the host.
+    """
+
+    name: ClassVar[str] = "torch"
+    on_host: ClassVar[bool] = False
+    single_precision_sums: ClassVar[bool] = False
+    fused_risk_sweeps: ClassVar[bool] = False
+
+    def __init__(self, device: str = "cuda", n_jobs: int | None = None) -> None:
+        self.device_name = device
+        self.device = torch.device("cpu" if device == "torch-cpu" else device)
+        self.xp: Any = ArrayFunctions(self.device)
+        self.pool = ThreadPool(n_jobs)
+        self._kept: dict[tuple[int, str], tuple[Any, Any]] = {}
+
+    def __reduce__(self) -> tuple:
+        return type(self), (self.device_name, self.pool.n_threads)
+
+    # -- to and from the device -------------------------------------------------------------------
+
+    @staticmethod
+    def lanes(B: int) -> int:
+        """Return the width to which B replicates are padded: B, without padding."""
+        return B
+
+    def asarray(self, x: ArrayLike, dtype: DTypeLike | None = None) -> DeviceArray:
+        """Transfer an array to the device."""
+        out: DeviceArray = self.xp.asarray(x, dtype)
+        return out
+
+    @staticmethod
+    def to_host(x: Any) -> Any:
+        """Transfer an array to the host; return other objects unchanged."""
+        return download(x.tensor) if isinstance(x, DeviceArray) else x
+
+    def lines(self, x: Lines) -> DeviceLines:
+        """Transfer a sparse matrix to the device; entries that are there are not sent again."""
+        if isinstance(x, DeviceLines):
+            return x
+        return self._keep(x, "lines", self._sent)
+
+    def _sent(self, x: Lines) -> DeviceLines:
+        """Transfer lines of the host."""
+        starts = np.asarray(x.starts, np.int64)
+        sizes = np.asarray(x.ends, np.int64) - starts
+        indices = self._keep(x.indices, "indices", self._index_tensor)
+        data = self._keep(x.data, "data", lambda data: upload(data, self.device))
+        return DeviceLines(starts, sizes, indices, data, x.width)
+
+    def _index_tensor(self, indices: NDArray) -> torch.Tensor:
+        """Transfer the indices of entries, in 32 bits where possible."""
+        x = upload(indices, self.device)
+        return x.int() if x.dtype == torch.uint16 else x
+
+    def _keep(self, x: Any, use: str, make: Callable[[Any], Any]) -> Any:
+        """Return the result of ``make`` for an object that never changes, while it exists."""
+        key = (id(x), use)
+        if key not in self._kept:
+            kept = self._kept
+            self._kept[key] = weakref.ref(x, lambda _: kept.pop(key, None)), make(x)
+        return self._kept[key][1]
+
+    def _here(self, x: Any) -> torch.Tensor:
+        """Return the tensor of an array, which is transferred if it is on the host."""
+        return x.tensor if isinstance(x, DeviceArray) else upload(np.asarray(x), self.device)
+
+    def _segments(self, pointers: NDArray) -> Segments:
+        """Prepare segments, once for an array of pointers."""
+        return self._keep(pointers, "segments", lambda p: Segments(p, self.device))
+
+    # -- sparse products --------------------------------------------------------------------------
+
+    def gather(self, lines: Lines, D: DeviceArray) -> DeviceArray:
+        """Multiply every line with D (width, B) → (lines, B)."""
+        return DeviceArray(bag_sums(lines.bags(), self._here(D)))
+
+    def scatter(self, lines: Lines, R: DeviceArray) -> DeviceArray:
+        """Compute the transposed product R (lines, B) → (width, B)."""
+        return DeviceArray(bag_sums(lines.transpose().bags(), self._here(R)))
+
+    def gram(
+        self, lines: Lines, v: DeviceArray, G: DeviceArray, first: int = 0, rough: bool = False
+    ) -> None:
+        """Add Σ_i v_i x_i x_i' to the lower triangle of G, from dense panels of rows.
+
+        With ``rough`` panels and products are in single precision.
+        """
+        weights, total = self._here(v), G.tensor
+        dtype = torch.float32 if rough else torch.float64
+        for a, b in self._panels(len(lines), lines.width):
+            Z = self._dense(lines, a, b, dtype)
+            vZ = Z[:, first:] * weights[a:b, None].to(dtype)
+            total[first:] += torch.tril(vZ.T @ Z, first).to(total.dtype)
+
+    @staticmethod
+    def _panels(n: int, width: int) -> list[tuple[int, int]]:
+        """Split n rows into ranges that fit a dense panel."""
+        step = max(1, PANEL // max(1, width))
+        return [(a, min(a + step, n)) for a in range(0, n, step)]
+
+    def _dense(self, lines: DeviceLines, a: int, b: int, dtype: torch.dtype) -> torch.Tensor:
+        """Return the lines a … b − 1 as a dense matrix."""
+        line, index, data = lines.entries(a, b)
+        Z = torch.zeros((b - a, lines.width), dtype=dtype, device=self.device)
+        ones = torch.ones((), dtype=dtype, device=self.device)
+        Z[line, index.long()] = ones if data is None else data.to(dtype)
+        return Z
+
+    def gram_groups(
+        self, lines: Lines, u: DeviceArray, runs: NDArray, flush: NDArray, c: NDArray,
+        G: DeviceArray,
+    ) -> None:  # fmt: skip
+        """Subtract Σ_g c_g m_g m_g' from the lower triangle of G; see `Backend.gram_groups`."""
+        runs, flush, c = (np.asarray(self.to_host(x)) for x in (runs, flush, c))
+        ends = np.flatnonzero(flush) + 1
+        run = np.searchsorted(runs, ends, side="left") - 1
+        begins = runs[run]
+        same = run[1:] == run[:-1]
+        begins[1:][same] = ends[:-1][same]
+        carried = None
+        for a, b in self._panels(len(ends), lines.width):
+            e, r = ends[a:b], run[a:b]
+            between = np.append(np.stack([begins[a:b], e], 1).ravel(), e[-1])
+            S = self.line_sums(lines, u, between).tensor[::2][: len(e)].clone()
+            if carried is not None and run[a - 1] == r[0]:
+                S[0] += carried
+            edges = np.concatenate([[0], np.flatnonzero(np.diff(r)) + 1, [len(r)]])
+            M = running_sums(S, Segments(edges, self.device))
+            carried = M[-1]
+            weights = upload(np.ascontiguousarray(c[e - 1]), self.device)
+            G.tensor -= torch.tril((M * weights[:, None]).T @ M)
+
+    def line_sums(self, lines: Lines, u: DeviceArray, pointers: NDArray) -> DeviceArray:
+        """Compute Σ u_i x_i over the lines pointers[s] … pointers[s + 1] − 1, dense (s, width)."""
+        pointers = np.asarray(pointers, np.int64)
+        weights = self._here(u)
+        out = torch.zeros((len(pointers) - 1, lines.width), dtype=torch.float64, device=self.device)
+        first, last = int(pointers[0]), int(pointers[-1])
+        for a, b in self._panels(last - first, lines.width):
+            a, b = first + a, first + b
+            Z = self._dense(lines, a, b, torch.float64) * weights[a:b, None]
+            s = int(np.searchsorted(pointers, a, side="right")) - 1
+            t = int(np.searchsorted(pointers, b, side="left"))
+            inside = Segments(np.clip(pointers[s : t + 1], a, b) - a, self.device)
+            out[s:t] += segment_sums(Z, inside)
+        return DeviceArray(out)
+
+    def to_rows(
+        self,
+        columns: Sequence[tuple[Lines, NDArray]],
+        position: NDArray,
+        n: int,
+        width: int,
+    ) -> DeviceLines:
+        """Convert chosen columns to rows; the result has both orders of the entries."""
+        device = self.device
+        place = upload(np.asarray(position), device)
+        valued = any(lines.data.size for lines, _ in columns)
+        rows, numbers, values = [], [], []
+        for host, local in columns:
+            line, index, data = self.lines(host).entries()
+            row = place[index.long()]
+            kept = torch.nonzero(row >= 0)[:, 0]
+            rows.append(row[kept])
+            numbers.append(upload(np.asarray(local), device)[line][kept])
+            if valued:
+                ones = torch.ones(len(kept), dtype=torch.float64, device=device)
+                values.append(ones if data is None else data[kept])
+        row, number = torch.cat(rows), torch.cat(numbers)
+        none = torch.zeros(0, dtype=torch.float64, device=device)
+        value = torch.cat(values) if valued else none
+        by_row = torch.argsort(row.long() * width + number.long())
+        by_column = torch.argsort(number, stable=True)
+        kind = torch.int32 if max(n, width) <= np.iinfo(np.int32).max else torch.int64
+        out = []
+        for line, index, by, lines in ((number, row, by_column, width), (row, number, by_row, n)):
+            sizes = download(torch.bincount(line, minlength=lines))
+            out.append(
+                DeviceLines(
+                    np.cumsum(sizes) - sizes, sizes, index[by].to(kind),
+                    value[by] if valued else none, n if lines is width else width,
+                    out[0] if out else None,
+                )
+            )  # fmt: skip
+        return out[1]
+
+    # -- scans and elementwise work ---------------------------------------------------------------
+
+    def scan(self, x: DeviceArray, pointers: NDArray, reverse: bool = False) -> DeviceArray:
+        """Compute inclusive running sums of x (n, B) within segments, reversed if requested."""
+        return DeviceArray(running_sums(self._here(x), self._segments(pointers), reverse))
+
+    def segment_sum(self, x: DeviceArray, pointers: NDArray) -> DeviceArray:
+        """Sum x (n, B) over the segments; an empty segment gives zero."""
+        return DeviceArray(segment_sums(self._here(x), self._segments(pointers)))
+
+    def range_sum(self, x: DeviceArray, starts: NDArray, ends: NDArray) -> DeviceArray:
+        """Sum x (n, B) over the rows starts[s] … ends[s] − 1, which may leave gaps or overlap."""
+        known = self._keep(starts, "ranges", lambda _: {})
+        found = known.get(id(ends))
+        if found is None or found[0]() is not ends:
+            known[id(ends)] = found = weakref.ref(ends), self._ranges(starts, ends)
+        return DeviceArray(bag_sums(found[1], self._here(x)))
+
+    def _ranges(self, starts: NDArray, ends: NDArray) -> Bags:
+        """Prepare sums over ranges of rows."""
+        starts, sizes = np.asarray(starts, np.int64), np.asarray(ends - starts, np.int64)
+        total = int(sizes.sum())
+        rows = ranges(upload(starts, self.device), upload(sizes, self.device), total)
+        return DeviceLines(np.cumsum(sizes) - sizes, sizes, rows.int(), rows.new_zeros(0), 0).bags()
+
+    def segment_max(self, x: DeviceArray, pointers: NDArray) -> DeviceArray:
+        """Find the maxima of x (n, B) over the segments; −∞ for an empty segment."""
+        return DeviceArray(segment_max(self._here(x), self._segments(pointers)))
+
+    def segment_softmax(
+        self, eta: DeviceArray, w: DeviceArray, pointers: NDArray, scale: DeviceArray,
+        shares: bool = True,
+    ) -> tuple[DeviceArray, DeviceArray]:  # fmt: skip
+        """Compute log Σ w e^η of each segment and the scaled shares; see the protocol."""
+        e, w, factor = (self._here(x) for x in (eta, w, scale))
+        segments = self._segments(pointers)
+        there = w > 0
+        top = segment_max(torch.where(there, e, -torch.inf), segments)
+        used = (factor != 0) & (top > -torch.inf)
+        top = torch.where(used, top, 0.0)
+        line = segments.line
+        rates = torch.where(there, w * torch.exp(torch.where(there, e - top[line], 0.0)), 0.0)
+        total = torch.where(used, segment_sums(rates, segments), 1.0)
+        logs = DeviceArray(torch.where(used, top + torch.log(total), 0.0))
+        if not shares:
+            return logs, self.xp.zeros((0, e.shape[1]))
+        return logs, DeviceArray(rates * torch.where(used, factor / total, 0.0)[line])
+
+    @staticmethod
+    def risk_sweeps(*_: Any) -> None:
+        """Return None, because Cox's likelihood uses scans on this backend."""
+
+    @staticmethod
+    def column_sum(x: DeviceArray | None) -> DeviceArray | None:
+        """Sum x (n, B) over rows, (B,); None for None."""
+        return None if x is None else x.sum(axis=0)
+
+    @staticmethod
+    def column_max(x: DeviceArray) -> DeviceArray:
+        """Find the maxima of x (n, B) over rows, (B,)."""
+        return x.max(axis=0)
+
+    def map_rows(self, function: Callable, *arrays: Any) -> list[DeviceArray]:
+        """Apply an elementwise function that returns a tuple of arrays."""
+        return list(function(*map(self._once, arrays)))
+
+    def sum_rows(self, function: Callable, *arrays: Any) -> tuple:
+        """Apply `map_rows`, but sum the function's first array over rows."""
+        summed, *results = function(*map(self._once, arrays))
+        return self.column_sum(summed), results
+
+    def _once(self, x: Any) -> DeviceArray:
+        """Transfer an array that never changes, once."""
+        if isinstance(x, DeviceArray):
+            return x
+        return self._keep(x, "rows", lambda x: DeviceArray(upload(x, self.device)))
+
+    def logistic(
+        self, eta: DeviceArray, w: DeviceArray, y: DeviceArray
+    ) -> tuple[DeviceArray, DeviceArray]:
+        """See `Backend.logistic`."""
+        e, w, y = (self._here(x) for x in (eta, w, y))
+        small = torch.exp(-e.abs())  # never overflows
+        loss = w * (torch.log1p(small) + e.clamp_min(0.0) - y * e)
+        slope = w * (torch.where(e >= 0, 1.0, small) / (1.0 + small) - y)
+        return DeviceArray(loss.sum(0)), DeviceArray(slope)
