@@ -23,61 +23,61 @@ __all__ = ["as_if_large", "drawn"]
 # Share of the problems, and module, names and values of what changes in those; in modules of
 # policies the names are fields of the default one, and "POLICY.field" is that of a module.
 GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
-    (0.8, {"solve.solver_policy": {
+    (0.8, {"solve.solver_tuning": {
         "hessian.max_double_columns": 0, "hessian.single_rows_per_column": 1,
     }}),
     (0.5, {
-        "solve.solver_policy": {
+        "solve.solver_tuning": {
             "hessian.min_pairs": 0.0, "hessian.rows_per_column": 1,
             "data.effective_rows_per_column": 1,
         },
     }),
     # Hessians by columns, of ridges alone; at the end of all models.
-    (0.15, {"solve.solver_policy": {"hessian.min_wide_columns": 6, "hessian.entries_ridge": 0.1}}),
-    (0.7, {"solve.solver_policy": {
+    (0.15, {"solve.solver_tuning": {"hessian.min_wide_columns": 6, "hessian.entries_ridge": 0.1}}),
+    (0.7, {"solve.solver_tuning": {
         "working_set.min_violators": 1, "working_set.min_batch": 3, "working_set.batch_share": 0.5,
     }}),
     (0.5, {
-        "solve.solver_policy": {
+        "solve.solver_tuning": {
             "hessian.dear_columns": 4, "hessian.patient_columns": 4,
             "hessian.max_early_own_columns": 4,
         },
-        "select.path_policy": {"check_columns": 4, "screening_many_columns": 4},
+        "select.path_tuning": {"check_columns": 4, "screening_many_columns": 4},
     }),
-    (0.5, {"select.path_policy": {"max_lanes": 2}}),
-    (0.5, {"select.path_policy": {"small": 0}}),
-    (0.7, {"select.path_policy": {"large": 0, "many_nonzero": 0}}),
-    (0.7, {"solve.solver_policy": {"data.min_cached_entries": 0}}),
-    (0.5, {"solve.solver_policy": {
+    (0.5, {"select.path_tuning": {"max_lanes": 2}}),
+    (0.5, {"select.path_tuning": {"small": 0}}),
+    (0.7, {"select.path_tuning": {"large": 0, "many_nonzero": 0}}),
+    (0.7, {"solve.solver_tuning": {"data.min_cached_entries": 0}}),
+    (0.5, {"solve.solver_tuning": {
         "data.single_precision_tol": 1e-9, "data.single_precision_lanes": 1,
     }}),
     (0.8, {
         "solve.subproblem.coordinate_sweeps": {"PANEL": 7},
-        "solve.solver_policy": {
+        "solve.solver_tuning": {
             "subproblem.max_sweeps": -1, "subproblem.max_sweeps_alone": -1,
         },
     }),
-    (0.5, {"solve.solver_policy": {"subproblem.dear_support": 2}}),
+    (0.5, {"solve.solver_tuning": {"subproblem.dear_support": 2}}),
     (0.5, {
-        "solve.solver_policy": {
+        "solve.solver_tuning": {
             "subproblem.max_support_share": 2.0, "subproblem.max_part_share": 1.0,
         },
     }),
     (0.8, {"solve.subproblem.preconditioners.partial_cholesky": {
         "TILE": 5, "STRIPES": 3, "SOME": 2,
     }}),
-    (0.5, {"solve.solver_policy": {"subproblem.preconditioner.max_factor_columns": 12}}),
+    (0.5, {"solve.solver_tuning": {"subproblem.preconditioner.max_factor_columns": 12}}),
     (0.8, {
-        "solve.solver_policy": {
+        "solve.solver_tuning": {
             "subproblem.preconditioner.kept_corrections": 2,
             "subproblem.preconditioner.kept_unit_share": 0.0,
         },
         "solve.subproblem.preconditioners.inactive_columns": {"TOGETHER": 3},
     }),
-    (0.5, {"solve.solver_policy": {
+    (0.5, {"solve.solver_tuning": {
         "subproblem.preconditioner.min_lacking": 2, "subproblem.preconditioner.spare_share": 0.3,
     }}),
-    (0.5, {"solve.solver_policy": {"subproblem.max_eliminated": 1}}),
+    (0.5, {"solve.solver_tuning": {"subproblem.max_eliminated": 1}}),
     (0.8, {
         "solve.subproblem.dense_products": {"STRIPE": 5, "CHUNKS": 3, "ROWS": 3},
         "solve.quasi_newton.growable_matrix": {"STRIPE": 5},
@@ -93,7 +93,7 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
             "gram_stripe_bytes": 64, "gram_entries": 1, "max_dense_gram_values": 0,
             "max_group_lines": 16, "max_group_entries": 64,
         },
-        "likelihoods.cumulative.cumulative_rows": {"CHUNK_SIZES.rows": 11},
+        "likelihoods.cumulative.cumulative_loss": {"CHUNK_SIZES.rows": 11},
     }),
     (0.8, {
         "solve.hessian.profiled_hessian": {
@@ -105,14 +105,14 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
         "likelihoods.pooled_logistic_likelihood": {"CHUNK_SIZES.people": 11},
         "likelihoods.nuisance_hessian": {"CHUNK_SIZES.right_hand_sides": 3},
     }),
-    (0.5, {"fit.multiple_outcomes": {"OUTCOMES.min_near_columns": 1}}),
+    (0.5, {"fit.outcome_batches": {"OUTCOMES.min_near_columns": 1}}),
     (0.5, {"design.packed_block": {
         "STORAGE.min_packed_entries": 1, "STORAGE.max_band_share": 10.0,
         "STORAGE.packed_at_once": 7,
     }}),
     (0.5, {"backends.thread_pool": {"FEW": 0, "MANY": 0, "SHORT": 0.0, "WORTH": 0.0}}),
     (0.3, {
-        "solve.solver_policy": {"hessian.min_wide_columns": 6, "hessian.max_matrix_columns": 6},
+        "solve.solver_tuning": {"hessian.min_wide_columns": 6, "hessian.max_matrix_columns": 6},
         "solve.data_term.column_correlations": {"CHUNKS": 3, "STRIPE": 3},
         "solve.data_term.column_hessian": {"SUMS": 3},
     }),

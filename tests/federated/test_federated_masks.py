@@ -13,7 +13,7 @@ from steropes.errors import DataError
 from steropes.federated import FederatedPlan, FederatedSite, Message, PublicKeys, SiteKeys
 from steropes.federated.answer_layout import layout, pack, total_of
 from steropes.federated.federated_site import FederatedSite as Site
-from steropes.federated.fixed_point import (
+from steropes.federated.fixed_point_sums import (
     LARGEST,
     add,
     decode,

@@ -20,7 +20,7 @@ from steropes.federated.answer_layout import layout, pack
 from steropes.federated.at_risk_sums import RiskIntervals
 from steropes.federated.federated_site import _sums
 from steropes.federated.fit_in_rounds import evaluations_of
-from steropes.federated.fixed_point import to_bytes
+from steropes.federated.fixed_point_sums import to_bytes
 from steropes.federated.message_exchange import Exchange, Round
 from steropes.federated.pooled_description import describe
 from steropes.federated.site_description import description

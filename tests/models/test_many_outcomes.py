@@ -21,7 +21,7 @@ from steropes import (
     fit_many,
 )
 from steropes.design import as_design
-from steropes.fit import multiple_outcomes
+from steropes.fit import outcome_batches
 from steropes.models.fit_inputs import FitInputs
 from tuning import tune
 
@@ -118,7 +118,7 @@ def test_sparse_columns_of_any_unit_whatever_goes_together(
     family, model, most, many, rng, monkeypatch
 ):
     # With many near columns a group passes through intermediate penalties.
-    tune(monkeypatch, multiple_outcomes, "OUTCOMES", max_columns=most, min_near_columns=many)
+    tune(monkeypatch, outcome_batches, "OUTCOMES", max_columns=most, min_near_columns=many)
     X, outcomes, prior = sparse_problem(rng, family)
     table = fit_many(model(prior=prior), sparse.csc_matrix(X), outcomes).set_index("outcome")
     assert table["converged"].all()

@@ -16,9 +16,9 @@ from steropes import (
     Normal,
     ShardedDesign,
 )
-from steropes.select import path
+from steropes.select import cross_validated_path
 from steropes.select.folds import TrainingRows, WithAllRows
-from steropes.select.path_policy import DEFAULT
+from steropes.select.path_tuning import DEFAULT
 from tuning import tune_path
 
 GRID = [0.01, 0.03, 0.1, 0.2, 0.5]
@@ -27,13 +27,13 @@ GRID = [0.01, 0.03, 0.1, 0.2, 0.5]
 @pytest.fixture
 def at_once(monkeypatch):
     """Of problems of any size, from the second variance on; which variances those were."""
-    done, both = [], path.FoldsPath._all_at_once
+    done, both = [], cross_validated_path.FoldsPath._all_at_once
 
     def noted(self, variance, *rest):
         done.append(variance)
         return both(self, variance, *rest)
 
-    monkeypatch.setattr(path.FoldsPath, "_all_at_once", noted)
+    monkeypatch.setattr(cross_validated_path.FoldsPath, "_all_at_once", noted)
     tune_path(monkeypatch, large=0)
     tune_path(monkeypatch, many_nonzero=-1)
     tune_path(monkeypatch, max_extrapolation=np.inf)
@@ -106,9 +106,9 @@ def test_a_walk_that_turns_back_and_memory_for_no_group(rng, at_once, monkeypatc
     tune_path(monkeypatch, many_nonzero=5)
     tune_path(monkeypatch, min_nonzero_for_slope=5)
     tune_path(monkeypatch, min_nonzero_for_slope=5)
-    alone, full_first = [], path.FoldsPath._full_first
+    alone, full_first = [], cross_validated_path.FoldsPath._full_first
     monkeypatch.setattr(
-        path.FoldsPath,
+        cross_validated_path.FoldsPath,
         "_full_first",
         lambda self, variance, *rest: alone.append(variance) or full_first(self, variance, *rest),
     )
@@ -134,7 +134,7 @@ def test_slopes_are_of_the_folds_alone(rng, at_once, monkeypatch, family):
     c = case(family, rng, n=250)
     tune_path(monkeypatch, slope_steps=10)
     tune_path(monkeypatch, slope_tolerance=0.0)
-    found, evaluate = {}, path.FoldsPath.evaluate
+    found, evaluate = {}, cross_validated_path.FoldsPath.evaluate
 
     def and_slope(self, variance):
         out = evaluate(self, variance)
@@ -142,7 +142,7 @@ def test_slopes_are_of_the_folds_alone(rng, at_once, monkeypatch, family):
         found[variance] = self.slope(variance)
         return out
 
-    monkeypatch.setattr(path.FoldsPath, "evaluate", and_slope)
+    monkeypatch.setattr(cross_validated_path.FoldsPath, "evaluate", and_slope)
     grid = [0.05, 0.3 * np.exp(-0.01), 0.3, 0.3 * np.exp(0.01)]
     cv = CrossValidation(3, random_state=0, search=grid)
     table = c.fit(prior=Laplace(), cv=cv).cv_results_

@@ -19,7 +19,7 @@ from steropes import (
     Surv,
 )
 from steropes.fit import Replicates
-from steropes.select.search import VariancePath, best_of
+from steropes.select.variance_search import VariancePath, best_of
 
 N = 80
 

@@ -6,8 +6,8 @@ import pytest
 from simulators import indicators, outcome
 from steropes import CrossValidation, Laplace, LogisticRegression
 from steropes.fit import Replicates
-from steropes.select import tolerances
-from steropes.select.path_policy import DEFAULT
+from steropes.select import path_tolerances
+from steropes.select.path_tuning import DEFAULT
 from tuning import tune_path
 
 
@@ -35,7 +35,7 @@ def test_folds_are_solved_less_far_the_more_is_nonzero(
 
 def test_no_multiple_of_a_tolerance_is_loose():
     def owed(tol):
-        return tolerances.Tolerances(tol, True, False, 100_000, 20_000, DEFAULT).owed(1000)
+        return path_tolerances.Tolerances(tol, True, False, 100_000, 20_000, DEFAULT).owed(1000)
 
     assert owed(1e-3) == pytest.approx(0.03)
     assert owed(0.05) == DEFAULT.loosest

@@ -8,7 +8,7 @@ import pytest
 from steropes import CrossValidation, LinearRegression
 from steropes.errors import DataError
 from steropes.priors import Laplace
-from steropes.select.search import standard_error
+from steropes.select.variance_search import standard_error
 
 
 @pytest.mark.parametrize("constant", [0.0, 3.1])

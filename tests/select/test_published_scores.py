@@ -16,7 +16,7 @@ from steropes import (
     SelfControlledCaseSeries,
     ShardedDesign,
 )
-from steropes.select.cyclops import next_variance
+from steropes.select.cyclops_search import next_variance
 
 SET = 4
 

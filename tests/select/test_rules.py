@@ -25,7 +25,7 @@ from steropes import (
     variance_from_glmnet,
 )
 from steropes.design import as_design
-from steropes.select.cyclops import mean_square, next_variance
+from steropes.select.cyclops_search import mean_square, next_variance
 from tuning import tune_path
 
 

@@ -17,8 +17,8 @@ from steropes import (
     Normal,
     ShardedDesign,
 )
-from steropes.select import path
-from steropes.select.path_policy import DEFAULT
+from steropes.select import cross_validated_path
+from steropes.select.path_tuning import DEFAULT
 from steropes.solve.proximal_newton import path_derivative
 from tuning import tune_path
 
@@ -30,7 +30,7 @@ FEW = ("logistic", "cox strata", "pooled change", "cumulative")
 @pytest.fixture
 def slopes(monkeypatch):
     """Slopes by variance, where each is asked for after its folds were scored."""
-    found, evaluate = {}, path.FoldsPath.evaluate
+    found, evaluate = {}, cross_validated_path.FoldsPath.evaluate
 
     def and_slope(self, variance):
         scores = evaluate(self, variance)
@@ -39,7 +39,7 @@ def slopes(monkeypatch):
         assert self.slope(variance) is None  # they have moved on
         return scores
 
-    monkeypatch.setattr(path.FoldsPath, "evaluate", and_slope)
+    monkeypatch.setattr(cross_validated_path.FoldsPath, "evaluate", and_slope)
     tune_path(monkeypatch, slope_steps=10)
     tune_path(monkeypatch, slope_tolerance=0.0)
     return found
@@ -117,7 +117,9 @@ def test_it_spares_the_dearest_variance_and_the_choice_is_as_good(rng, monkeypat
 def test_of_compared_settings_some_may_have_slopes(rng, monkeypatch):
     tune_path(monkeypatch, min_nonzero_for_slope=0)
     monkeypatch.setattr(
-        path.FoldsPath, "slope", lambda self, v: None if self.prior.normal_variance < 1 else -1.0
+        cross_validated_path.FoldsPath,
+        "slope",
+        lambda self, v: None if self.prior.normal_variance < 1 else -1.0,
     )
     c = case("logistic", rng)
     cv = CrossValidation(3, random_state=0, compare={"normal_variance": [0.1, 10.0]})

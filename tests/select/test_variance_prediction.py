@@ -5,8 +5,8 @@ import pytest
 
 from simulators import indicators, outcome
 from steropes import CoxRegression, CrossValidation, ElasticNet, Laplace, LogisticRegression
-from steropes.select import path
-from steropes.select.path_policy import DEFAULT
+from steropes.select import cross_validated_path
+from steropes.select.path_tuning import DEFAULT
 from steropes.select.variance_prediction import foreseen, look_ahead
 from tuning import tune_path
 
@@ -64,13 +64,13 @@ def small(monkeypatch):
     tune_path(monkeypatch, large=0)
     tune_path(monkeypatch, min_nonzero_for_slope=5)
     tune_path(monkeypatch, min_nonzero_for_slope=5)
-    told, foresee = [], path.FoldsPath.foresee
+    told, foresee = [], cross_validated_path.FoldsPath.foresee
 
     def noted(self, first):
         told.append(foresee(self, first))
         return told[-1]
 
-    monkeypatch.setattr(path.FoldsPath, "foresee", noted)
+    monkeypatch.setattr(cross_validated_path.FoldsPath, "foresee", noted)
     return told
 
 

@@ -5,11 +5,11 @@ import pytest
 from scipy.interpolate import CubicSpline
 
 from steropes import CrossValidation, Laplace
-from steropes.select.curve import near, next_step, passed, promise, toward
-from steropes.select.path import _together
-from steropes.select.path_policy import DEFAULT
-from steropes.select.search import VariancePath
+from steropes.select.cross_validated_path import _together
+from steropes.select.path_tuning import DEFAULT
+from steropes.select.score_curve import near, next_step, passed, promise, toward
 from steropes.select.variance_prediction import Foreseen
+from steropes.select.variance_search import VariancePath
 
 STEPS = np.log(DEFAULT.step_ratio)
 

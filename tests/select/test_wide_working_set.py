@@ -4,7 +4,7 @@ import numpy as np
 
 from simulators import indicators, outcome
 from steropes import CrossValidation, Laplace, LogisticRegression
-from steropes.select import path
+from steropes.select import cross_validated_path
 from tuning import tune_path
 
 
@@ -12,14 +12,14 @@ def test_the_most_urgent_come_first_where_they_are_too_many(rng, monkeypatch):
     X = indicators(rng, 400, 60)
     y = outcome("logistic", X @ rng.normal(size=60) * 0.3, rng)
     cv = CrossValidation(3, random_state=0, search=[0.05, 0.2])
-    found, joined, screen = [], [], path.FoldsPath._screen
+    found, joined, screen = [], [], cross_validated_path.FoldsPath._screen
 
     def noted(self, prior, start):
         before = len(self.common.active.W)
         screen(self, prior, start)
         joined.append(len(self.common.active.W) - before)
 
-    monkeypatch.setattr(path.FoldsPath, "_screen", noted)
+    monkeypatch.setattr(cross_validated_path.FoldsPath, "_screen", noted)
     tune_path(monkeypatch, screening_share=0.0)  # all others
     found.append(LogisticRegression(prior=Laplace(), cv=cv).fit(X, y))
     assert max(joined) > 2

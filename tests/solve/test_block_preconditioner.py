@@ -8,13 +8,13 @@ import pytest
 from steropes.backends.thread_pool import ThreadPool
 from steropes.solve.subproblem import LowRank
 from steropes.solve.subproblem.conjugate_gradients import support_steps
+from steropes.solve.subproblem.dense_reduced_hessian import DenseReducedHessian
 from steropes.solve.subproblem.preconditioners.block_preconditioner import (
     BlockPreconditioner,
     ColumnBlocks,
 )
 from steropes.solve.subproblem.preconditioners.preconditioner_cache import PreconditionerCache
-from steropes.solve.subproblem.shared_matrix import SharedMatrix
-from steropes.solve.subproblem.subproblem_policy import SubproblemPolicy
+from steropes.solve.subproblem.subproblem_tuning import SubproblemPolicy
 
 POLICY = SubproblemPolicy().preconditioner
 
@@ -35,7 +35,7 @@ def chains(rng, n, lengths):
 def shared_of(X, free=(), dtype=np.float32, jobs=1):
     mask = np.zeros(X.shape[1], bool)
     mask[list(free)] = True
-    return SharedMatrix((X.T @ X).astype(dtype), mask, ThreadPool(jobs))
+    return DenseReducedHessian((X.T @ X).astype(dtype), mask, ThreadPool(jobs))
 
 
 def strong(shared):

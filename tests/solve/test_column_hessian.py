@@ -13,7 +13,7 @@ import steropes as st
 from steropes.design import as_design
 from steropes.models.fit_inputs import FitInputs
 from steropes.solve.quasi_newton import hessian_form
-from steropes.solve.solver_policy import DEFAULT
+from steropes.solve.solver_tuning import DEFAULT
 from tuning import tune_solver
 
 

@@ -9,7 +9,7 @@ from scipy import sparse
 import steropes as st
 from steropes.design import as_design
 from steropes.models.fit_inputs import FitInputs
-from steropes.solve.subproblem import ColumnMatrix
+from steropes.solve.subproblem import ColumnwiseReducedHessian
 
 NONE = st.Laplace(1.0)
 
@@ -62,7 +62,7 @@ def test_products_equal_those_with_the_matrix(family, weighted, rng):
     batch.start_at(beta)
     at = batch.term.curvature(0)
     H = at.matrix()
-    matrix = ColumnMatrix(at.by_columns(), np.zeros(len(H), bool))
+    matrix = ColumnwiseReducedHessian(at.by_columns(), np.zeros(len(H), bool))
     size = np.sqrt(np.abs(np.diag(H)).max())
     np.testing.assert_allclose(matrix.times(np.eye(len(H))) / size, H / size, atol=1e-9)
     # Descent goes by what is nowhere less curved.

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from steropes.backends.thread_pool import ThreadPool
+from steropes.solve.subproblem.dense_reduced_hessian import DenseReducedHessian
 from steropes.solve.subproblem.preconditioners.factor_preconditioner import FactorPreconditioner
 from steropes.solve.subproblem.preconditioners.partial_cholesky import Cholesky
 from steropes.solve.subproblem.preconditioners.preconditioner_cache import PreconditionerCache
-from steropes.solve.subproblem.shared_matrix import SharedMatrix
 
 
 def positive(rng, k):
@@ -87,7 +87,7 @@ def test_a_factor_of_several_supports(free, B, rng):
     G = positive(rng, k).astype(np.float32)
     mask = np.zeros(k, bool)
     mask[3] = free
-    shared = SharedMatrix(G, mask, ThreadPool(2))
+    shared = DenseReducedHessian(G, mask, ThreadPool(2))
     whole = shared.times(np.eye(k))
     support, ridge = supports(rng, k, B), np.zeros(k)
     support[3] = True
@@ -116,7 +116,7 @@ def test_columns_that_are_the_same_leave_an_inverse_finite(rng):
     Z = rng.normal(size=(2 * k, k))
     Z[:, 1] = Z[:, 0]
     Z[:, -1] = Z[:, 2]
-    shared = SharedMatrix((Z.T @ Z).astype(np.float32), np.zeros(k, bool), ThreadPool(1))
+    shared = DenseReducedHessian((Z.T @ Z).astype(np.float32), np.zeros(k, bool), ThreadPool(1))
     support = np.ones((k, 2), bool)
     support[-1, 1] = False
     factor = FactorPreconditioner(shared, support, np.ones(k), np.zeros(k))
@@ -126,7 +126,9 @@ def test_columns_that_are_the_same_leave_an_inverse_finite(rng):
 
 def test_a_single_replicate_needs_a_factor_of_its_own_support(rng):
     k = 80
-    shared = SharedMatrix(positive(rng, k).astype(np.float32), np.zeros(k, bool), ThreadPool(1))
+    shared = DenseReducedHessian(
+        positive(rng, k).astype(np.float32), np.zeros(k, bool), ThreadPool(1)
+    )
     support = supports(rng, k, 4)
     factor = FactorPreconditioner(shared, support, np.ones(k), np.zeros(k))
     assert factor.serves(shared, support[:, :1], np.zeros(k))
@@ -137,7 +139,9 @@ def test_a_single_replicate_needs_a_factor_of_its_own_support(rng):
 
 def test_a_fork_can_be_extended_independently(rng):
     k = 60
-    shared = SharedMatrix(positive(rng, k).astype(np.float32), np.zeros(k, bool), ThreadPool(1))
+    shared = DenseReducedHessian(
+        positive(rng, k).astype(np.float32), np.zeros(k, bool), ThreadPool(1)
+    )
     support = supports(rng, k, 2)
     support[-2:] = False
     factor = FactorPreconditioner(shared, support, np.ones(k), np.zeros(k))
@@ -151,7 +155,9 @@ def test_a_fork_can_be_extended_independently(rng):
 
 def test_a_factor_without_its_common_columns_is_not_reused(rng):
     k = 100
-    shared = SharedMatrix(positive(rng, k).astype(np.float32), np.zeros(k, bool), ThreadPool(1))
+    shared = DenseReducedHessian(
+        positive(rng, k).astype(np.float32), np.zeros(k, bool), ThreadPool(1)
+    )
     support = supports(rng, k, 3)
     factor = FactorPreconditioner(shared, support, np.ones(k), np.zeros(k))
     support[factor.at[: factor.m // 2], 1] = False
@@ -160,12 +166,12 @@ def test_a_factor_without_its_common_columns_is_not_reused(rng):
 
 def test_factors_are_reused_and_remade_for_another_matrix(rng):
     k = 50
-    shared = SharedMatrix(positive(rng, k), np.zeros(k, bool), ThreadPool(1))
+    shared = DenseReducedHessian(positive(rng, k), np.zeros(k, bool), ThreadPool(1))
     at, support, size = np.arange(k), np.ones((k, 1), bool), np.ones(k)
     factors = PreconditionerCache(shared)
     factors.prepare(at, support, size, np.zeros((k, 1)))
     other = PreconditionerCache(
-        SharedMatrix(2.0 * shared.G, np.zeros(k, bool), ThreadPool(1)), factors
+        DenseReducedHessian(2.0 * shared.G, np.zeros(k, bool), ThreadPool(1)), factors
     )
     assert other.inherited
     R = rng.normal(size=(k, 1))
@@ -190,7 +196,7 @@ def test_factor_leaves_out_what_elimination_left_as_rounding():
     Z = rng.normal(size=(40, 6)) * np.array([1e30, 1e30, 1.0, 1.0, 1.0, 1.0])
     Z[:, 1] = Z[:, 0] * (1 + 1e-9)  # without a penalty and its copy
     free = np.array([True, False, False, False, False, False])
-    shared = SharedMatrix(Z.T @ Z, free, ThreadPool(1))
+    shared = DenseReducedHessian(Z.T @ Z, free, ThreadPool(1))
     shared.diagonal[1] = 1e-300
     support = np.ones((6, 2), bool)
     factor = FactorPreconditioner(shared, support, np.ones(6), np.zeros(6))  # warnings are errors
@@ -201,7 +207,7 @@ def test_factor_leaves_out_what_elimination_left_as_rounding():
 @pytest.mark.parametrize("with_factor", [False, True])
 def test_a_subset_of_replicates_gets_its_own_systems(with_factor, rng):
     k, B = 40, 3
-    shared = SharedMatrix(positive(rng, k), np.zeros(k, bool), ThreadPool(1))
+    shared = DenseReducedHessian(positive(rng, k), np.zeros(k, bool), ThreadPool(1))
     support, l2, at = supports(rng, k, B), np.zeros((k, B)), np.arange(k)
     factors = PreconditionerCache(shared)
     if with_factor:

@@ -8,8 +8,8 @@ import pytest
 from steropes.backends.thread_pool import ThreadPool
 from steropes.solve.optimality.certificate import violations
 from steropes.solve.subproblem import LowRank
+from steropes.solve.subproblem.dense_reduced_hessian import DenseReducedHessian
 from steropes.solve.subproblem.fixed_sign_minimum import fixed_sign_minimum
-from steropes.solve.subproblem.shared_matrix import SharedMatrix
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -18,7 +18,7 @@ def test_one_of_two_equal_columns_leaves_despite_rounding(dtype):
     G = 50 * np.eye(4, dtype=dtype)
     G[0, 1] = G[1, 0] = np.nextafter(dtype(50), dtype(100))
     assert np.linalg.eigvalsh(G.astype(np.float64)).min() < 0
-    shared = SharedMatrix(G, np.zeros(4, bool), ThreadPool(1))
+    shared = DenseReducedHessian(G, np.zeros(4, bool), ThreadPool(1))
     l1, y = np.ones(4), np.array([0.01, 0.02, 0.3, 0.0])
     slope = np.array([-1.0 - 1e-4, -1.0 + 1e-4, -1.0, 0.5])  # the first one's is a little larger
     out = fixed_sign_minimum(shared, LowRank.none(4, 1), l1, np.zeros(4), y, slope)

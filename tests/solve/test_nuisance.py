@@ -11,11 +11,11 @@ from steropes.design import as_design
 from steropes.fit import Problem, Replicates
 from steropes.likelihoods import LinearLikelihood
 from steropes.likelihoods.curvature import ProfiledCurvature
-from steropes.likelihoods.nuisance import Nuisance, NuisancePoint
 from steropes.likelihoods.nuisance_hessian import Chain
 from steropes.likelihoods.nuisance_likelihood import NuisanceLikelihood
+from steropes.likelihoods.nuisance_parameters import Nuisance, NuisancePoint
 from steropes.priors import Laplace, Normal
-from steropes.solve.certified import certified_fit
+from steropes.solve.certified_fit import certified_fit
 from steropes.solve.optimality.certificate import certificate
 
 

@@ -15,9 +15,9 @@ from steropes.solve.proximal_newton.elastic_net_penalty import ElasticNetPenalty
 from steropes.solve.proximal_newton.working_set import most_urgent
 from steropes.solve.quasi_newton.bfgs import BfgsPairs
 from steropes.solve.quasi_newton.convergence_rate import Rates
-from steropes.solve.quasi_newton.hessians import Hessians
-from steropes.solve.solver_policy import StepPolicy, WorkingSetPolicy
-from steropes.solve.subproblem import QuadraticModel, SharedMatrix
+from steropes.solve.quasi_newton.hessian_updates import Hessians
+from steropes.solve.solver_tuning import StepPolicy, WorkingSetPolicy
+from steropes.solve.subproblem import DenseReducedHessian, QuadraticModel
 
 
 def test_a_replicate_is_slow_where_its_last_step_brought_little():
@@ -105,7 +105,7 @@ def test_a_column_without_curvature_goes_no_further_than_the_model_can_tell():
 def test_a_bfgs_pair_along_rounding_error_is_ignored():
     """Duplicated columns: along their difference G has 1e-16, whose inverse is no curvature."""
     x = np.array([1.0, 1.0, 0.3])
-    model = QuadraticModel(SharedMatrix(np.outer(x, x), np.zeros(3, bool), ThreadPool(1)))
+    model = QuadraticModel(DenseReducedHessian(np.outer(x, x), np.zeros(3, bool), ThreadPool(1)))
     sigma, pairs = np.ones((3, 2)), BfgsPairs()
     step = np.array([[1.0, 1.0], [-1.0 + 1e-15, 0.5], [0.0, 0.2]])
     pairs.add(0, step, 0.1 * step, [0, 1])

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from steropes.backends.thread_pool import ThreadPool
-from steropes.solve.subproblem import LowRank, QuadraticModel, SharedMatrix
+from steropes.solve.subproblem import DenseReducedHessian, LowRank, QuadraticModel
 from steropes.solve.subproblem import minimise as search_module
 from steropes.solve.subproblem.conjugate_gradients import support_steps
 from steropes.solve.subproblem.coordinate_sweeps import SingleSweeps
 from steropes.solve.subproblem.preconditioners.partial_cholesky import Cholesky
-from steropes.solve.subproblem.subproblem_policy import SubproblemPolicy
+from steropes.solve.subproblem.subproblem_tuning import SubproblemPolicy
 
 
 def by_descent(H, g, beta, l1, l2, sweeps=20_000):
@@ -45,7 +45,7 @@ def test_each_replicate_ends_at_its_own_minimum(k, B, free, dtype, rng):
     G, sigma, g, beta, l1, l2 = model(rng, k, B)
     l1[:free] = l2[:free] = 0.0
     at = np.arange(k) < free
-    step = QuadraticModel(SharedMatrix(G.astype(dtype), at, ThreadPool(1))).minimize(
+    step = QuadraticModel(DenseReducedHessian(G.astype(dtype), at, ThreadPool(1))).minimize(
         sigma, g, beta, l1, l2, np.ones((k, B)), np.full(B, 1e-9)
     )
     for b in range(B):
@@ -60,7 +60,7 @@ def test_each_replicate_ends_at_its_own_minimum(k, B, free, dtype, rng):
 def test_changes_of_a_panel_are_propagated_to_all_other_slopes(dtype, B, free, rng):
     k, a, b = 200, 40, 104
     G = model(rng, k, 1)[0].astype(dtype)
-    shared = SharedMatrix(G, np.isin(np.arange(k), [50, 120][:free]), ThreadPool(2))
+    shared = DenseReducedHessian(G, np.isin(np.arange(k), [50, 120][:free]), ThreadPool(2))
     delta = np.where(rng.random((b - a, B)) < 0.3, rng.normal(size=(b - a, B)), 0.0)
     delta[:, 0] = 0.0  # one replicate rests
     delta[:, -1] *= 1e-30
@@ -93,7 +93,7 @@ def test_a_long_single_model_ends_at_the_minimum_of_a_short_one(free, rng, monke
     def minimum(long):
         swept.clear()
         policy = SubproblemPolicy(min_panel_columns=long)
-        shared = SharedMatrix(G, np.arange(600) < free, ThreadPool(2), policy)
+        shared = DenseReducedHessian(G, np.arange(600) < free, ThreadPool(2), policy)
         step = QuadraticModel(shared).minimize(
             sigma, g, beta, l1, l2, np.ones((600, 1)), np.full(1, 1e-9), None, True
         )
@@ -112,7 +112,7 @@ def test_entries_beyond_the_matrix_are_ignored(B, rng):
     wide = np.full((40, 57), np.nan)
     wide[:, :40] = G
     steps = [
-        QuadraticModel(SharedMatrix(rows, np.arange(40) < 1, ThreadPool(1))).minimize(
+        QuadraticModel(DenseReducedHessian(rows, np.arange(40) < 1, ThreadPool(1))).minimize(
             sigma, g, beta, l1, l2, np.ones((40, B)), np.full(B, 1e-9)
         )
         for rows in (G, wide)
@@ -141,7 +141,7 @@ def test_a_support_step_returns_the_changes_of_all_slopes(good, rng):
         return z
 
     residual, none = rng.normal(size=(k, B)), np.zeros((k, B))
-    shared = SharedMatrix(G, np.zeros(k, bool), ThreadPool(1))
+    shared = DenseReducedHessian(G, np.zeros(k, bool), ThreadPool(1))
     p, Hp, iterations = support_steps(
         shared, low, l2, support, residual, none + 1e-9, inverse, np.full(B, 0.2)
     )
@@ -158,7 +158,10 @@ def test_replicates_whose_step_is_solved_leave_the_others_alone(rng):
     """One replicate needs no step and one is exact at once; the third continues alone."""
     k = 30
     G, _, _, _, _, l2 = model(rng, k, 3)
-    shared, support = SharedMatrix(G, np.zeros(k, bool), ThreadPool(1)), np.ones((k, 3), bool)
+    shared, support = (
+        DenseReducedHessian(G, np.zeros(k, bool), ThreadPool(1)),
+        np.ones((k, 3), bool),
+    )
     residual = rng.normal(size=(k, 3))
     residual[:, 0] = 0.0
     none, asked = np.zeros((k, 3)), []
@@ -191,7 +194,7 @@ def test_near_the_minimum_one_newton_step_is_solved_through_and_ends_the_search(
     k, B, done = 60, 3, []
     G, sigma, g, beta, l1, l2 = model(rng, k, B)
     unit, tolerance, free = l1.copy(), np.full(B, 1e-9), np.zeros(k, bool)
-    best = beta + QuadraticModel(SharedMatrix(G, free, ThreadPool(1))).minimize(
+    best = beta + QuadraticModel(DenseReducedHessian(G, free, ThreadPool(1))).minimize(
         sigma, g, beta, l1, l2, unit, tolerance
     )
     # From near there, what is zero staying so.
@@ -207,7 +210,7 @@ def test_near_the_minimum_one_newton_step_is_solved_through_and_ends_the_search(
 
         monkeypatch.setattr(search_module.Minimiser, name, noted)
     monkeypatch.setattr(search_module.Minimiser, "_exactly_solvable", lambda self, lanes: False)
-    step = QuadraticModel(SharedMatrix(G, free, ThreadPool(1))).minimize(
+    step = QuadraticModel(DenseReducedHessian(G, free, ThreadPool(1))).minimize(
         sigma, g, start, l1, l2, unit, np.full(B, 1e-6)
     )
     assert done.count("_newton") == 1
@@ -220,7 +223,7 @@ def test_a_model_with_nothing_but_its_free_columns_to_move_is_solved(rng):
     G, sigma, _, _, _, _ = model(rng, 7, 1)
     g, zero = np.full((7, 1), 3.0), np.zeros((7, 1))
     l1 = np.where(np.arange(7) < 1, 0.0, 1e3)[:, None]
-    step = QuadraticModel(SharedMatrix(G, np.arange(7) < 1, ThreadPool(1))).minimize(
+    step = QuadraticModel(DenseReducedHessian(G, np.arange(7) < 1, ThreadPool(1))).minimize(
         sigma, g, zero, l1, zero, np.ones((7, 1)), np.array([1e-8])
     )
     assert step[0, 0] == pytest.approx(-3.0 / (sigma[0, 0] ** 2 * G[0, 0]))
@@ -231,7 +234,7 @@ def test_low_rank_terms_are_part_of_the_model(rng):
     k, B = 25, 2
     G, sigma, g, beta, l1, l2 = model(rng, k, B)
     U, c = rng.normal(size=(2, k, B)), rng.uniform(1.0, 5.0, (2, B))
-    step = QuadraticModel(SharedMatrix(G, np.zeros(k, bool), ThreadPool(1))).minimize(
+    step = QuadraticModel(DenseReducedHessian(G, np.zeros(k, bool), ThreadPool(1))).minimize(
         sigma, g, beta, l1, l2, np.ones((k, B)), np.full(B, 1e-9), LowRank(U, c)
     )
     for b in range(B):
@@ -245,9 +248,9 @@ def test_a_model_that_few_coordinates_matter_to_is_solved_over_all(rng):
     k, B = 120, 3
     G, sigma, g, beta, l1, l2 = model(rng, k, B, correlated=0.5)
     policy = SubproblemPolicy(near_share=5.0)  # no slope includes a coordinate at first
-    step = QuadraticModel(SharedMatrix(G, np.zeros(k, bool), ThreadPool(1), policy)).minimize(
-        sigma, g, 0 * beta, l1, l2, np.ones((k, B)), np.full(B, 1e-8)
-    )
+    step = QuadraticModel(
+        DenseReducedHessian(G, np.zeros(k, bool), ThreadPool(1), policy)
+    ).minimize(sigma, g, 0 * beta, l1, l2, np.ones((k, B)), np.full(B, 1e-8))
     for b in range(B):
         H = sigma[:, b] * G * sigma[:, [b]]
         best = by_descent(H, g[:, b], 0 * beta[:, b], l1[:, b], l2[:, b])
@@ -257,10 +260,14 @@ def test_a_model_that_few_coordinates_matter_to_is_solved_over_all(rng):
 def test_sweeps_alone_and_newton_steps_end_at_one_minimum(monkeypatch, rng):
     G, sigma, g, beta, l1, l2 = model(rng, 80, 3, correlated=0.8)
     arguments = (sigma, g, beta, l1, l2, np.ones((80, 3)), np.full(3, 1e-7))
-    both = QuadraticModel(SharedMatrix(G, np.zeros(80, bool), ThreadPool(1))).minimize(*arguments)
+    both = QuadraticModel(DenseReducedHessian(G, np.zeros(80, bool), ThreadPool(1))).minimize(
+        *arguments
+    )
     monkeypatch.setattr(search_module.Minimiser, "_newton", lambda self, live, violation: None)
     monkeypatch.setattr(search_module.Minimiser, "_minimise_exactly", lambda self, lanes: None)
-    shared = SharedMatrix(G, np.zeros(80, bool), ThreadPool(1), SubproblemPolicy(max_rounds=20_000))
+    shared = DenseReducedHessian(
+        G, np.zeros(80, bool), ThreadPool(1), SubproblemPolicy(max_rounds=20_000)
+    )
     sweeps = QuadraticModel(shared).minimize(*arguments)
     np.testing.assert_allclose(both, sweeps, atol=1e-7)
 
@@ -282,7 +289,7 @@ def test_a_factor_in_tiles_is_a_factor(n, rng):
 def test_a_coefficient_without_curvature_goes_to_zero_under_a_penalty():
     # A column whose ones are all held out: only the penalty has a say.
     G = np.array([[31.0, 0.0], [0.0, 0.0]])
-    model = QuadraticModel(SharedMatrix(G, np.array([True, False]), ThreadPool(1)))
+    model = QuadraticModel(DenseReducedHessian(G, np.array([True, False]), ThreadPool(1)))
     g, beta, l1 = np.array([[-6.2], [0.0]]), np.array([[1000.0], [-7.5]]), np.array([[0.0], [0.1]])
     zero = np.zeros((2, 1))
     step = model.minimize(np.ones((2, 1)), g, beta, l1, zero, np.ones((2, 1)), np.array([1e-9]))

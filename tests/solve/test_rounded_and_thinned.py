@@ -13,7 +13,7 @@ from steropes.likelihoods import CoxLikelihood, LogisticLikelihood
 from steropes.solve import Batch
 from steropes.solve.data_term import LocalTerm
 from steropes.solve.data_term.row_subsampling import thinned
-from steropes.solve.quasi_newton import hessians
+from steropes.solve.quasi_newton import hessian_updates
 from tuning import tune_solver
 
 
@@ -57,9 +57,11 @@ def test_a_first_hessian_of_a_part_of_the_rows_ends_at_the_same_optimum(family, 
     y = steropes.Surv(*y) if family == "cox" else y
     whole = model.fit(X, y).coef_
     thins = []
-    thin = hessians.Hessians._thin
+    thin = hessian_updates.Hessians._thin
     tune_solver(monkeypatch, "hessian", min_pairs=0)
-    monkeypatch.setattr(hessians.Hessians, "_thin", lambda *a: thins.append(thin(*a)) or thins[-1])
+    monkeypatch.setattr(
+        hessian_updates.Hessians, "_thin", lambda *a: thins.append(thin(*a)) or thins[-1]
+    )
     part = model.fit(X, y)
     assert max(thins) > 1
     assert part.converged_
@@ -110,7 +112,7 @@ def test_a_loose_fit_uses_a_subsample_and_the_next_does_not(family, rng, monkeyp
 @pytest.mark.parametrize("family", ["cox", "logistic"])
 def test_a_requested_hessian_uses_all_rows(family, rng, monkeypatch):
     tune_solver(monkeypatch, "hessian", min_pairs=0.0)
-    monkeypatch.setattr(hessians.Hessians, "_newton", False)  # that of the way is kept
+    monkeypatch.setattr(hessian_updates.Hessians, "_newton", False)  # that of the way is kept
     design, likelihood = problem(family, rng, 3000, 12)
     batch = Batch(LocalTerm(design, likelihood, np.ones((3000, 1))))
     l1 = np.full(12, 20.0)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..backends.cpu import NO_DATA, Lines
 from ..errors import DataError
-from .storage_policy import STORAGE
+from .storage_tuning import STORAGE
 
 __all__ = [
     "Block",

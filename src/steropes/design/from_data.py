@@ -20,7 +20,7 @@ from .column_checks import column_word, refuse_empty, refuse_extreme, refuse_twi
 from .column_storage import Block, DenseBlock
 from .design_matrix import Design
 from .from_sparse import blocks_of_sparse, runs, sparse_blocks
-from .storage_policy import STORAGE
+from .storage_tuning import STORAGE
 
 __all__ = ["as_design", "column_names", "has_names", "null_design"]
 

@@ -14,7 +14,7 @@ from ..backends.protocols import Backend, Lines
 from ..backends.tall_reductions import transposed_product
 from .column_storage import ConstantBlock, DenseBlock, SparseBlock
 from .protocols import ColumnStore
-from .storage_policy import STORAGE
+from .storage_tuning import STORAGE
 
 __all__ = ["RowMatrix"]
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..errors import DataError
 from .federated_plan import UNCONDITIONAL, FederatedPlan
-from .fixed_point import BYTES, add, decode, encode, from_bytes, to_bytes
+from .fixed_point_sums import BYTES, add, decode, encode, from_bytes, to_bytes
 from .messages import Ask, Message
 
 __all__ = [

@@ -16,7 +16,7 @@ from ..errors import DataError, SeparationError
 from .answer_layout import layout, masked, pack
 from .data_owner import Owner
 from .federated_plan import PER_SITE, SURVIVAL, FederatedPlan
-from .fixed_point import BYTES
+from .fixed_point_sums import BYTES
 from .lead_program import HonestRequests
 from .local_fits import local_estimate, local_profiles
 from .message_exchange import Round

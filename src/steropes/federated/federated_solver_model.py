@@ -12,7 +12,7 @@ from ..likelihoods.linear_likelihood import normal_score
 from ..priors import Prior
 from ..solve.data_term import ShardedFamily
 from .federated_plan import FederatedPlan
-from .federated_policy import CONVERGENCE
+from .federated_tuning import CONVERGENCE
 from .pooled_description import PooledDescription
 from .pooled_evaluations import Evaluations
 from .sites_as_shards import FederatedTerm, SiteShards

@@ -17,8 +17,8 @@ from collections.abc import Callable, Sequence
 
 from ..errors import DataError
 from .federated_plan import FederatedPlan
-from .federated_policy import ADMISSION
 from .federated_result import FederatedResult
+from .federated_tuning import ADMISSION
 from .fit_in_rounds import fit_in_rounds
 from .message_exchange import Exchange, Round, SiteLeft, same_request
 from .message_files import encode

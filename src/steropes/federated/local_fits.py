@@ -25,7 +25,7 @@ from ..models.base import PenalizedModel
 from ..priors import Normal, Prior
 from ..select import CrossValidation
 from .federated_plan import FederatedPlan
-from .federated_policy import CONVERGENCE
+from .federated_tuning import CONVERGENCE
 from .site_rows import SiteRows
 from .site_sums import column_moments
 

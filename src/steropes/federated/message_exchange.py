@@ -15,7 +15,7 @@ import numpy as np
 from ..errors import DataError
 from .answer_layout import Totals, refuse_contents, total_of
 from .federated_plan import PER_SITE, FederatedPlan
-from .federated_policy import ADMISSION
+from .federated_tuning import ADMISSION
 from .messages import Ask, Message, Value
 
 __all__ = [

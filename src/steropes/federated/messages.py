@@ -54,7 +54,7 @@ class Message:
         Plain values.
     arrays : dict of str to array
     sums : bytes
-        Masked sums of an answer, 24 bytes per number; see `fixed_point` and `site_keys`.
+        Masked sums of an answer, 24 bytes per number; see `fixed_point_sums` and `site_keys`.
     reasons : tuple of str
         Reasons of a refusal.
     signature : bytes

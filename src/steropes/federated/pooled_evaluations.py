@@ -14,7 +14,7 @@ import numpy as np
 
 from ..errors import DataError
 from .federated_plan import FederatedPlan
-from .federated_policy import EVALUATION
+from .federated_tuning import EVALUATION
 from .message_exchange import Exchange
 from .pooled_description import PooledDescription
 from .pooled_risk_sets import RiskSums

@@ -14,7 +14,7 @@ from .answer_layout import layout, numbers_in
 from .answer_ledger import Answered, PlanRecord, count_disclosed, grids, refuse_differences
 from .data_owner import Owner
 from .federated_plan import PER_SITE, FederatedPlan
-from .federated_policy import ADMISSION, EVALUATION
+from .federated_tuning import ADMISSION, EVALUATION
 from .messages import Message
 from .owner_rules import OwnerRules
 from .pooled_evaluations import SHORTER_STEPS

@@ -9,7 +9,7 @@ import numpy as np
 
 from .answer_layout import Totals
 from .federated_plan import FederatedPlan
-from .federated_policy import EVALUATION
+from .federated_tuning import EVALUATION
 from .message_exchange import Exchange
 from .pooled_description import PooledDescription
 from .pooled_evaluations import Evaluations, KnownPoint

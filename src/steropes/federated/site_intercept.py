@@ -14,7 +14,7 @@ from scipy.special import expit
 
 from ..errors import DataError
 from .federated_plan import FederatedPlan
-from .federated_policy import CONVERGENCE
+from .federated_tuning import CONVERGENCE
 
 __all__ = ["maximize_intercept", "refuse_no_intercept"]
 

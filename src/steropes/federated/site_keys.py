@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import DataError
-from .fixed_point import BYTES, add, from_bytes, negate
+from .fixed_point_sums import BYTES, add, from_bytes, negate
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

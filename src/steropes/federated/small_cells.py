@@ -19,7 +19,7 @@ from scipy import sparse
 from ..design.column_storage import DenseBlock, SparseBlock
 from ..errors import listed
 from .federated_plan import SURVIVAL, UNCONDITIONAL, FederatedPlan
-from .federated_policy import ADMISSION
+from .federated_tuning import ADMISSION
 from .owner_rules import OwnerRules
 from .site_rows import SiteRows
 

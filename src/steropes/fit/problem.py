@@ -24,7 +24,7 @@ from ..solve.data_term import (
 from ..solve.group_penalty.group_penalty_batch import GroupPenaltyBatch
 from ..solve.information_determinant import LogDeterminant
 from ..solve.quasi_newton.shared_hessian import SharedHessian
-from .fit_policy import REPLICATES
+from .fit_tuning import REPLICATES
 from .shifted_smooth_term import ShiftedSmoothTerm
 
 __all__ = ["Problem"]

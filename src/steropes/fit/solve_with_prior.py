@@ -16,9 +16,9 @@ import numpy as np
 
 from ..priors import INFINITE_PENALTY, Penalty, Prior
 from ..solve import Batch, Fit
-from ..solve.certified import certified_fit
+from ..solve.certified_fit import certified_fit
 from ..solve.optimality.certificate import certificate
-from .fit_policy import REPLICATES
+from .fit_tuning import REPLICATES
 from .problem import Problem
 
 __all__ = ["PriorSolution", "certified_fit_under_prior", "solve_under_prior"]

@@ -17,10 +17,10 @@ import numpy as np
 
 from ..errors import DataError, SeparationError
 from ..fit import Problem, Replicates, certified_fit_under_prior
-from ..fit.replicates import lanes_of_draws
+from ..fit.replicate_fits import lanes_of_draws
 from ..solve import Fit
 from .bootstrap_draws import Draws
-from .inference_policy import BLOCKS, BOOTSTRAP
+from .inference_tuning import BLOCKS, BOOTSTRAP
 from .information_matrix import Information
 from .score_contributions import UnitScores
 from .unidentified_coefficients import UnidentifiedCoefficients
@@ -146,7 +146,7 @@ def fit_draws_reselecting(
     problem : steropes.fit.Problem
     choose : callable
         Called with the problem of a draw and a random generator for its folds; returns a
-        `steropes.select.search.Selection`.
+        `steropes.select.variance_search.Selection`.
     draws : Draws
     tol, max_iter
         Tolerance and iteration limit of the final fits.

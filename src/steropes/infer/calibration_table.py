@@ -10,7 +10,7 @@ from ..data.input_types import VectorLike
 from ..data.vector_checks import check_vector
 from ..errors import DataError
 from .observed_risk import ObservedRisk
-from .tied_scores import merge_rounding_ties
+from .rounding_ties import merge_rounding_ties
 
 __all__ = ["calibration_table"]
 

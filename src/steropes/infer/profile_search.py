@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from .inference_policy import PROFILE
+from .inference_tuning import PROFILE
 from .profile_fits import ProfileFits, ProfilePoint
 
 __all__ = [

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from .hazard_with_variance import MAX_LOG_HAZARD, HazardWithVariance
-from .inference_policy import BLOCKS
+from .inference_tuning import BLOCKS
 
 __all__ = ["cumulative_hazards", "log_hazards", "log_log_limits", "time_grid"]
 

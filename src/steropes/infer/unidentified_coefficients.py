@@ -14,11 +14,10 @@ from scipy import linalg
 from ..backends.protocols import Array
 from ..fit import Problem
 from ..likelihoods.base import Bound
-from ..likelihoods.nuisance import Nuisance
+from ..likelihoods.nuisance_parameters import Nuisance
 from ..solve import Fit
 from ..solve.hessian import hessian
 from ..solve.linear_predictor import bound_weights, linear_predictor
-from ..solve.separation.identifiability import information_at_start, rising_direction
 from ..solve.separation.separating_direction import (
     SINGULAR,
     SMALL,
@@ -26,7 +25,8 @@ from ..solve.separation.separating_direction import (
     separating_direction,
     unidentifiable_columns,
 )
-from .inference_policy import IDENTIFICATION
+from ..solve.separation.separation_with_nuisance import information_at_start, rising_direction
+from .inference_tuning import IDENTIFICATION
 
 __all__ = ["UnidentifiedCoefficients"]
 

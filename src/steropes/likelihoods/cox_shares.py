@@ -12,7 +12,7 @@ import numpy as np
 
 from ..backends.protocols import Array, Backend
 from .base import Likelihood
-from .likelihood_policy import HAZARD_BINS
+from .likelihood_tuning import HAZARD_BINS
 from .risk_sets import RiskSets, sort_survival
 
 __all__ = ["CoxShares", "Ties", "WeightsOfShares"]

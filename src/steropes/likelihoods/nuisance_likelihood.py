@@ -26,8 +26,8 @@ import numpy as np
 from ..backends.protocols import Array
 from .base import Bound, Likelihood
 from .curvature import AnyCurvature
-from .likelihood_policy import NUISANCE
-from .nuisance import Nuisance, NuisancePoint
+from .likelihood_tuning import NUISANCE
+from .nuisance_parameters import Nuisance, NuisancePoint
 from .sharded_thresholds import ShardedThresholds
 
 __all__ = ["NuisanceLikelihood", "gone", "profiled"]

@@ -30,7 +30,7 @@ from ..backends.protocols import Backend
 from ..backends.thread_pool import balanced_chunks
 from .base import Likelihood, Part
 from .curvature import ChannelCurvature
-from .likelihood_policy import CHUNK_SIZES
+from .likelihood_tuning import CHUNK_SIZES
 
 __all__ = [
     "PooledLogisticLikelihood",

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .nuisance import Nuisance
+from .nuisance_parameters import Nuisance
 
 __all__ = ["LevelPoint", "MovableThresholds", "ShardedThresholds"]
 

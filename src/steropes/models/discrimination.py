@@ -14,7 +14,7 @@ from ..data.input_types import LabelsLike
 from ..data.vector_checks import check_vector
 from ..errors import DataError
 from ..infer.concordance import censoring_share, concordance_influence
-from ..infer.tied_scores import merge_rounding_ties
+from ..infer.rounding_ties import merge_rounding_ties
 from ..infer.time_dependent_auc import CensoringWeights, auc_at
 from .coefficient_tables import cluster_codes, critical_value
 

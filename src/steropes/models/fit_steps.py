@@ -37,8 +37,8 @@ from .fixed_coefficients import read_fixed, read_start_at
 from .formula_mixin import FormulaMixin
 from .linear_prediction import LinearPrediction
 from .progress import Progress
+from .setting_checks import check_settings
 from .setting_types import Chooser, MatrixLike
-from .settings import check_settings
 from .sklearn_base import BaseEstimator
 from .solver_runs import Start, fit_by_coordinate_descent, fit_by_newton
 

@@ -23,8 +23,8 @@ from ..data.ordered_categories import OrderedCategories, ordered_categories
 from ..design import Design, as_design
 from ..errors import DataError, SeparationError
 from ..fit import Problem
-from ..fit.fit_policy import REPLICATES
-from ..fit.multiple_outcomes import OutcomeFit, fit_outcomes
+from ..fit.fit_tuning import REPLICATES
+from ..fit.outcome_batches import OutcomeFit, fit_outcomes
 from ..fit.parallel_tasks import has_parallel_backend, run_tasks
 from ..fit.result_folder import Packing, ResultFolder
 from ..fit.shards import ShardedDesign
@@ -32,8 +32,8 @@ from ..infer import refuse_separated, refuse_undetermined
 from .base import PenalizedModel
 from .fit_inputs import FitInputs as FitInputs
 from .progress import Progress
+from .setting_checks import numerical_settings
 from .setting_types import MatrixLike
-from .settings import numerical_settings
 
 __all__ = ["fit_many"]
 

@@ -32,8 +32,8 @@ from ..infer.bootstrap_intervals import Bootstrap
 from ..select import InformationCriterion
 from ..select.folds import random_generator
 from .progress import Progress
+from .setting_checks import numerical_settings
 from .setting_types import Seed
-from .settings import numerical_settings
 from .wald_inference import WaldInference
 
 __all__ = ["Resampling"]

@@ -11,8 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..errors import DataError
 from ..fit import Problem
-from ..infer.glm_residuals import outcome_and_predictor, predictor_scores
-from ..infer.glm_residuals import row_scores as unconditional_scores
+from ..infer.independent_row_scores import outcome_and_predictor, predictor_scores
+from ..infer.independent_row_scores import row_scores as unconditional_scores
 from ..infer.response_distributions import ResponseDistribution
 from ..infer.survival_residuals import (
     deviance_of_martingale,

@@ -1,7 +1,7 @@
 """Selection of the prior's variance by cross-validation or by information criteria."""
 
-from .criteria import InformationCriterion, Measured
 from .crossvalidation import CrossValidation
-from .cyclops import CyclopsSearch
+from .cyclops_search import CyclopsSearch
+from .information_criteria import InformationCriterion, Measured
 
 __all__ = ["CrossValidation", "CyclopsSearch", "InformationCriterion", "Measured"]

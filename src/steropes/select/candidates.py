@@ -14,7 +14,7 @@ from ..errors import DataError
 from ..fit import Problem
 from ..priors import Prior
 from .protocols import VarianceChooser
-from .search import Selection, best_of
+from .variance_search import Selection, best_of
 
 __all__ = ["check_compared", "choose_among"]
 

@@ -12,9 +12,9 @@ import numpy as np
 from ..errors import DataError
 from ..fit import Problem
 from .candidates import check_compared, choose_among
-from .cyclops import CyclopsSearch
+from .cyclops_search import CyclopsSearch
 from .folds import Seed, random_generator
-from .search import Progress, Selection
+from .variance_search import Progress, Selection
 
 __all__ = ["CrossValidation", "check_search"]
 
@@ -184,7 +184,7 @@ class CrossValidation:
         DataError
             If a setting is invalid.
         """
-        from .path import choose
+        from .cross_validated_path import choose
 
         self.check()
         fixed: list[CrossValidation] = []

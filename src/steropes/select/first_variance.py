@@ -9,7 +9,7 @@ from scipy import linalg
 
 from ..errors import DataError
 from ..priors import INFINITE_PENALTY
-from .path_policy import DEFAULT
+from .path_tuning import DEFAULT
 
 __all__ = ["BELOW", "SAMPLE", "first_variance", "own_information"]
 

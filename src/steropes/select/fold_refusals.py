@@ -14,11 +14,14 @@ from ..errors import SeparationError, listed
 from ..fit import Problem
 from ..likelihoods.nuisance_likelihood import NuisanceLikelihood
 from ..priors import INFINITE_PENALTY
-from ..solve.separation.identifiability import refuse_separated, refuse_unidentifiable_columns
 from ..solve.separation.separating_direction import (
     separated_column_names,
     separating_direction_without_fit,
     unidentifiable_columns,
+)
+from ..solve.separation.separation_with_nuisance import (
+    refuse_separated,
+    refuse_unidentifiable_columns,
 )
 
 __all__ = ["REMEDY", "ShortFits", "refuse_loose_folds"]

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..errors import DataError
+from .fold_units import classes_of, units_of
 from .protocols import FoldSettings, Seed
-from .units import classes_of, units_of
 
 __all__ = [
     "Seed",

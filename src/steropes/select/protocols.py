@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .cyclops import CyclopsSearch
+from .cyclops_search import CyclopsSearch
 
 __all__ = ["FoldSettings", "Seed", "VarianceChooser"]
 

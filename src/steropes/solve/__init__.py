@@ -1,6 +1,6 @@
 """The solver: replicates in, fits with certificates out; it never looks into a likelihood."""
 
-from .fit import Fit
+from .fit_result import Fit
 from .proximal_newton.batch import Batch
 from .shared_curvature import Common
 

@@ -24,7 +24,7 @@ from ..design import Design
 from ..design.column_storage import Block, DenseBlock, SparseBlock
 from ..errors import DataError
 from ..likelihoods import ConditionalPoissonLikelihood, CoxLikelihood
-from .fit import Fit
+from .fit_result import Fit
 from .fit_trace import FitTrace
 from .optimality.certificate import units, violations
 

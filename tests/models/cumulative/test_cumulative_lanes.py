@@ -13,7 +13,7 @@ from steropes.design import as_design
 from steropes.fit import Problem
 from steropes.likelihoods.cumulative import CODES, CumulativeLikelihood, Interval, Thresholds
 from steropes.likelihoods.curvature import ProfiledCurvature
-from steropes.solve.certified import certified_fit
+from steropes.solve.certified_fit import certified_fit
 from steropes.solve.hessian import diagonal, hessian, profiled_hessian
 
 

@@ -17,7 +17,7 @@ from steropes import (
     Surv,
 )
 from steropes.infer.concordance import concordance_influence
-from steropes.infer.tied_scores import merge_rounding_ties
+from steropes.infer.rounding_ties import merge_rounding_ties
 from steropes.infer.time_dependent_auc import CensoringWeights, auc_at
 
 

@@ -16,7 +16,7 @@ from ...likelihoods.cumulative import ShardLevels
 from ...likelihoods.shard_risk_sets import ShardRiskSets
 from ...solve.data_term import LevelShard, LocalShard, RiskShard, WorkingColumns
 from ...solve.data_term.sharded.shard_messages import Answer, Request
-from ..fit_policy import TRANSFER
+from ..fit_tuning import TRANSFER
 from .symmetric_packing import pack_symmetric
 
 __all__ = ["BlockDataMissing", "RowBlock"]

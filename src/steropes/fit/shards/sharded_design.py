@@ -16,7 +16,7 @@ from ...design.column_checks import refuse_extreme
 from ...design.common_scale import Moments, pooled
 from ...design.memory_estimate import Columns, Estimated
 from ...errors import DataError
-from ..fit_policy import TRANSFER
+from ..fit_tuning import TRANSFER
 from .block_sources import (
     BlockRecipe,
     BlockSummary,

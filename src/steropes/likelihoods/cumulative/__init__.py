@@ -2,7 +2,7 @@
 
 from .censored_outcome import Censored, Interval, check_interval
 from .cumulative_likelihood import CumulativeLikelihood, LevelsWithMass, PointOnLevels
-from .cumulative_rows import CumulativeRows, Evaluation, Thresholds, quantile_function
+from .cumulative_loss import CumulativeRows, Evaluation, Thresholds, quantile_function
 from .link_functions import CODES, Link
 from .outcome_levels import Levels, find_levels, fold_label, place
 from .shard_levels import LaneRows, ShardedLevels, ShardLevels

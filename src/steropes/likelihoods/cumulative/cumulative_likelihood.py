@@ -12,12 +12,12 @@ import numpy as np
 
 from ...backends.protocols import Backend
 from ..curvature import ProfiledCurvature
-from ..likelihood_policy import LEVELS
-from ..nuisance import Nuisance, NuisancePoint
+from ..likelihood_tuning import LEVELS
 from ..nuisance_hessian import Block
 from ..nuisance_likelihood import NuisanceLikelihood, gone
+from ..nuisance_parameters import Nuisance, NuisancePoint
 from .censored_outcome import Interval
-from .cumulative_rows import CumulativeRows, Evaluation, Thresholds
+from .cumulative_loss import CumulativeRows, Evaluation, Thresholds
 from .levels_with_mass import (
     always_with_mass,
     cover_all_rows,

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..likelihood_policy import LEVELS
-from .cumulative_rows import Thresholds
+from ..likelihood_tuning import LEVELS
+from .cumulative_loss import Thresholds
 from .outcome_levels import Levels
 
 __all__ = [

@@ -10,10 +10,10 @@ from typing import Protocol
 import numpy as np
 
 from ...backends.protocols import Backend
-from ..nuisance import Nuisance
 from ..nuisance_hessian import Chain
+from ..nuisance_parameters import Nuisance
 from ..sharded_thresholds import LevelPoint, MovableThresholds
-from .cumulative_rows import CumulativeRows, Evaluation, Thresholds
+from .cumulative_loss import CumulativeRows, Evaluation, Thresholds
 from .outcome_levels import Levels
 
 __all__ = ["LaneRows", "LevelRows", "ShardLevels", "ShardedLevels"]

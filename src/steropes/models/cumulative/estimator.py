@@ -15,7 +15,7 @@ from ...data.vector_checks import MAX_OFFSET_RANGE
 from ...design import Design
 from ...errors import DataError
 from ...fit import Problem
-from ...infer.inference_policy import IDENTIFICATION
+from ...infer.inference_tuning import IDENTIFICATION
 from ...infer.weak_information import has_tiny_weights, weak_information_error
 from ...likelihoods.cumulative import (
     CODES,
@@ -28,7 +28,7 @@ from ...priors import Prior
 from ...select.folds import random_generator
 from ...solve import Batch
 from ...solve.fit_trace import FitTrace
-from ...solve.separation.identifiability import refuse_unidentifiable_columns
+from ...solve.separation.separation_with_nuisance import refuse_unidentifiable_columns
 from ..base import PenalizedModel
 from ..fit_inputs import FitInputs
 from ..progress import Progress

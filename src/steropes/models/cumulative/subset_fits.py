@@ -15,7 +15,10 @@ from ...likelihoods.cumulative import CumulativeLikelihood
 from ...priors import Prior
 from ...solve import Batch
 from ...solve.fit_trace import FitTrace
-from ...solve.separation.identifiability import refuse_separated, refuse_unidentifiable_columns
+from ...solve.separation.separation_with_nuisance import (
+    refuse_separated,
+    refuse_unidentifiable_columns,
+)
 from ..fixed_coefficients import start_batch_at
 
 __all__ = ["fit_part", "fit_subsets"]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ...design.protocols import AnyRows
-from ..solver_policy import DataTermPolicy
+from ..solver_tuning import DataTermPolicy
 from .working_columns import WorkingColumns
 
 __all__ = ["ColumnCache"]

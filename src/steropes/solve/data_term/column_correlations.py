@@ -10,7 +10,7 @@ from ...backends.cpu import CpuBackend, Lines
 from ...backends.cpu.block_cholesky import column_squares, strong_column_pairs
 from ...backends.thread_pool import ThreadPool, balanced_chunks
 from ..subproblem.preconditioners.correlated_pairs import collect_pairs
-from ..subproblem.subproblem_policy import PreconditionerPolicy
+from ..subproblem.subproblem_tuning import PreconditionerPolicy
 
 __all__ = ["Correlations", "Piece", "correlations", "strong_pairs"]
 
@@ -55,7 +55,7 @@ def strong_pairs(
     piece: Piece, v: np.ndarray, terms: tuple[np.ndarray, np.ndarray], size: np.ndarray,
     known: int, backend: CpuBackend, policy: PreconditionerPolicy,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-    """Find strongly correlated pairs within one piece; see `ReducedMatrix.strong_pairs`.
+    """Find strongly correlated pairs within one piece; see `ReducedHessian.strong_pairs`.
 
     ``terms`` are V and c of the matrix X' diag(v) X + V' diag(c) V of these columns.
     """

@@ -12,7 +12,7 @@ from ...backends.cpu.column_descent import add_columns, column_sums, sweep_colum
 from ...backends.thread_pool import balanced_chunks
 from ...design.column_storage import DenseBlock, SparseBlock
 from ...design.protocols import ColumnStore
-from ..subproblem.subproblem_policy import PreconditionerPolicy
+from ..subproblem.subproblem_tuning import PreconditionerPolicy
 from .column_correlations import Piece, correlations, strong_pairs
 
 __all__ = ["ColumnHessian", "StoredColumns"]
@@ -209,7 +209,7 @@ class ColumnHessian:
     def strong_pairs(
         self, Y: np.ndarray, size: np.ndarray, known: int, policy: PreconditionerPolicy
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Find strongly correlated pairs of sparse columns; see `ReducedMatrix.strong_pairs`.
+        """Find strongly correlated pairs of sparse columns; see `ReducedHessian.strong_pairs`.
 
         Correlations are those of the matrix that descent uses, less Y'Y (M, k). Only columns of the
         same sparse block are compared.

@@ -13,9 +13,9 @@ from ...backends.protocols import Array
 from ...design.protocols import AnyRows, DesignLike
 from ...likelihoods import Likelihood
 from ...likelihoods.curvature import AnyCurvature, ProfiledCurvature
-from ...likelihoods.nuisance import Nuisance
+from ...likelihoods.nuisance_parameters import Nuisance
 from ...priors import Prior
-from .. import solver_policy as policies
+from .. import solver_tuning as policies
 from ..hessian import centred, diagonal, eta_product, hessian
 from .column_cache import ColumnCache
 from .column_hessian import ColumnHessian
@@ -81,7 +81,7 @@ class LocalTerm:
         self._gradient = ColumnCache(self.active, self.policy)
         # Diagonals are relative to one curvature.
         self._diagonals = ColumnCache(self.active, self.policy)
-        self._whose: weakref.ref[LocalCurvature] | None = None
+        self._diagonals_of: weakref.ref[LocalCurvature] | None = None
         self.place(np.zeros((design.p, self.lanes)))
 
     def _in_lanes(self, x: np.ndarray) -> np.ndarray:
@@ -257,11 +257,11 @@ class LocalTerm:
         """
         xp, to_host = self.backend.xp, self.backend.to_host
         base = curvature.base[:, None]
-        if self._whose is None or self._whose() is not curvature:
+        if self._diagonals_of is None or self._diagonals_of() is not curvature:
             if self.active.rows.layout != "rows" or bool((self.w[curvature.base == 0] > 0).any()):
                 return None
             self._diagonals.clear()
-            self._whose = weakref.ref(curvature)
+            self._diagonals_of = weakref.ref(curvature)
 
         def make(rows: AnyRows) -> np.ndarray:
             assert rows.layout == "rows"

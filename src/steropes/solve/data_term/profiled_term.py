@@ -13,8 +13,8 @@ import numpy as np
 
 from ...backends.protocols import Array
 from ...design.protocols import DesignLike
-from ...likelihoods.nuisance import Nuisance, NuisancePoint
 from ...likelihoods.nuisance_likelihood import NuisanceLikelihood
+from ...likelihoods.nuisance_parameters import Nuisance, NuisancePoint
 from ..hessian import pooled_groups
 from .local_term import LocalCurvature, LocalTerm
 from .protocols import Accuracy

@@ -18,7 +18,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from ...backends.thread_pool import ThreadPool
-from ...likelihoods.nuisance import Nuisance
+from ...likelihoods.nuisance_parameters import Nuisance
 from ...priors import Prior
 from ..subproblem import ColumnOperator
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ...backends.thread_pool import ThreadPool
-from ...likelihoods.nuisance import Nuisance
+from ...likelihoods.nuisance_parameters import Nuisance
 from ...priors import Prior, SmoothTerm
 from .protocols import Accuracy, CurvatureAt, DataTerm, Trial
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...priors import INFINITE_PENALTY, GroupPenalty, Prior
 from ..data_term import DataTerm
-from ..fit import Fit, fits
+from ..fit_result import Fit, fits
 from ..optimality.certificate import units
 from ..proximal_newton.batch import Batch, Callback
 from ..proximal_newton.line_search import backtrack, rounding_slack

@@ -4,8 +4,8 @@
 (`steropes.likelihoods.curvature`) and on the layout of the rows (`steropes.design`).
 """
 
-from .curvature_kinds import diagonal, hessian
 from .curvature_products import centred, eta_product
+from .hessian_dispatch import diagonal, hessian
 from .profiled_hessian import cross, pooled_groups
 
 __all__ = ["centred", "cross", "diagonal", "eta_product", "hessian", "pooled_groups"]

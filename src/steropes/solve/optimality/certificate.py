@@ -12,7 +12,7 @@ from ...backends.protocols import Array
 from ...likelihoods import Likelihood
 from ...likelihoods.base import Bound
 from ...likelihoods.curvature import AnyCurvature
-from ...likelihoods.nuisance import Nuisance
+from ...likelihoods.nuisance_parameters import Nuisance
 from ...priors import INFINITE_PENALTY
 from ..hessian import diagonal
 from ..linear_predictor import bound_weights, linear_predictor

@@ -5,11 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from ...backends.thread_pool import ThreadPool
-from .. import solver_policy as policies
+from .. import solver_tuning as policies
 from ..data_term import CurvatureAt, DataTerm
 from ..optimality.certificate import floored_curvature
-from ..solver_policy import SolverPolicy
-from ..subproblem import ColumnMatrix, ColumnOperator, QuadraticModel, ReducedMatrix, SharedMatrix
+from ..solver_tuning import SolverPolicy
+from ..subproblem import (
+    ColumnOperator,
+    ColumnwiseReducedHessian,
+    DenseReducedHessian,
+    QuadraticModel,
+    ReducedHessian,
+)
 from .growable_matrix import GrowingMatrix
 from .hessian_modification import make_positive_definite
 
@@ -23,7 +29,7 @@ class SharedHessian:
     ----------
     pool : ThreadPool
     policy : SolverPolicy, optional
-        By default `steropes.solve.solver_policy.DEFAULT`.
+        By default `steropes.solve.solver_tuning.DEFAULT`.
 
     Attributes
     ----------
@@ -171,11 +177,11 @@ class SharedHessian:
             self._model = self.version, model
         return model
 
-    def _matrix(self, free: np.ndarray) -> ReducedMatrix:
+    def _matrix(self, free: np.ndarray) -> ReducedHessian:
         """Return the Hessian as the matrix of a quadratic model."""
         policy = self.policy.subproblem
         if self._columns is not None:
-            return ColumnMatrix(self._columns, free, policy)
+            return ColumnwiseReducedHessian(self._columns, free, policy)
         assert self._exact is not None
         rows = self._exact.rows if self._positive is None else self._positive
-        return SharedMatrix(rows, free, self.pool, policy)
+        return DenseReducedHessian(rows, free, self.pool, policy)

@@ -4,17 +4,17 @@ This package knows neither likelihoods nor X: it takes a matrix (an array or an 
 and penalties, and returns steps.
 """
 
-from .column_matrix import ColumnMatrix, ColumnOperator
+from .columnwise_reduced_hessian import ColumnOperator, ColumnwiseReducedHessian
+from .dense_reduced_hessian import DenseReducedHessian
 from .low_rank import LowRank
 from .quadratic_model import QuadraticModel
-from .reduced_matrix import ReducedMatrix
-from .shared_matrix import SharedMatrix
+from .reduced_hessian import ReducedHessian
 
 __all__ = [
-    "ColumnMatrix",
     "ColumnOperator",
+    "ColumnwiseReducedHessian",
+    "DenseReducedHessian",
     "LowRank",
     "QuadraticModel",
-    "ReducedMatrix",
-    "SharedMatrix",
+    "ReducedHessian",
 ]

@@ -11,13 +11,13 @@ import numpy as np
 
 from ...backends.tall_reductions import column_any, column_sum, columns
 from .low_rank import LowRank
-from .reduced_matrix import ReducedMatrix
+from .reduced_hessian import ReducedHessian
 
 __all__ = ["support_steps"]
 
 
 def support_steps(
-    shared: ReducedMatrix, low: LowRank, l2: np.ndarray, support: np.ndarray, residual: np.ndarray,
+    shared: ReducedHessian, low: LowRank, l2: np.ndarray, support: np.ndarray, residual: np.ndarray,
     enough: np.ndarray, inverse: Callable[[np.ndarray, np.ndarray], np.ndarray],
     exact: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, int]:  # fmt: skip

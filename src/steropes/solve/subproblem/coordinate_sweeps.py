@@ -28,7 +28,7 @@ class SweepMatrix(Protocol):
     ----------
     rows : (k, at least k) array
     f, eliminated, Y
-        As in `ReducedMatrix`.
+        As in `ReducedHessian`.
     """
 
     rows: np.ndarray

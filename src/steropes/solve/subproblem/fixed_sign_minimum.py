@@ -12,7 +12,7 @@ import numpy as np
 from scipy import linalg
 
 from .low_rank import LowRank
-from .reduced_matrix import ReducedMatrix
+from .reduced_hessian import ReducedHessian
 
 __all__ = ["cholesky_solve", "fixed_sign_minimum"]
 
@@ -34,7 +34,7 @@ def cholesky_solve(H: np.ndarray, q: np.ndarray) -> np.ndarray | None:
 
 
 def fixed_sign_minimum(
-    shared: ReducedMatrix, low: LowRank, l1: np.ndarray, l2: np.ndarray, y: np.ndarray,
+    shared: ReducedHessian, low: LowRank, l1: np.ndarray, l2: np.ndarray, y: np.ndarray,
     slope: np.ndarray,
 ) -> np.ndarray:  # fmt: skip
     """Return the new point (k,) of one replicate.
@@ -84,7 +84,9 @@ def fixed_sign_minimum(
     return y
 
 
-def _matrix(shared: ReducedMatrix, low: LowRank, l2: np.ndarray, support: np.ndarray) -> np.ndarray:
+def _matrix(
+    shared: ReducedHessian, low: LowRank, l2: np.ndarray, support: np.ndarray
+) -> np.ndarray:
     """Return the replicate's matrix on some coordinates."""
     H = shared.part(support, np.float64)
     if len(low.U):

@@ -25,7 +25,7 @@ from .conjugate_gradients import support_steps
 from .fixed_sign_minimum import fixed_sign_minimum
 from .low_rank import LowRank
 from .preconditioners.preconditioner_cache import PreconditionerCache
-from .reduced_matrix import Part, ReducedMatrix
+from .reduced_hessian import Part, ReducedHessian
 
 __all__ = ["Minimiser", "ModelBatch"]
 
@@ -52,7 +52,7 @@ class ModelBatch:
             self.tolerance,
         )  # fmt: skip
 
-    def slopes(self, shared: ReducedMatrix, D: np.ndarray) -> np.ndarray:
+    def slopes(self, shared: ReducedHessian, D: np.ndarray) -> np.ndarray:
         """Compute slopes of the smooth terms at y₀ + D, (k, B)."""
         return self.g + shared.times(D) + self.low.product(D) + self.l2 * (self.y + D)
 
@@ -80,7 +80,7 @@ class Minimiser:
 
     def __init__(
         self,
-        shared: ReducedMatrix,
+        shared: ReducedHessian,
         models: ModelBatch,
         factors: PreconditionerCache,
         at: np.ndarray,

@@ -12,7 +12,7 @@ from .fixed_sign_minimum import cholesky_solve
 from .low_rank import LowRank
 from .minimise import Minimiser, ModelBatch
 from .preconditioners.preconditioner_cache import PreconditionerCache
-from .reduced_matrix import Part, ReducedMatrix
+from .reduced_hessian import Part, ReducedHessian
 
 __all__ = ["QuadraticModel"]
 
@@ -24,7 +24,7 @@ class QuadraticModel:
 
     Parameters
     ----------
-    shared : ReducedMatrix
+    shared : ReducedHessian
         G, as an array or as a column operator.
     last : PreconditionerCache, optional
         From an earlier matrix over the same columns (or the first of them), whose model is no
@@ -35,7 +35,7 @@ class QuadraticModel:
 
     def __init__(
         self,
-        shared: ReducedMatrix,
+        shared: ReducedHessian,
         last: PreconditionerCache | None = None,
         other_replicate: QuadraticModel | None = None,
     ) -> None:

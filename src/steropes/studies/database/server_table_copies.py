@@ -204,8 +204,8 @@ class ServerSource(TableSource):
         target = self._shared(table, self._part if narrow else SHARED)
 
         def read() -> str:
-            whose = self._whose(schema, person) if narrow and person is not None else ""
-            query = self._dialect.select(table, table.columns, whose, self._cache.zone)
+            wanted = self._of_wanted_people(schema, person) if narrow and person is not None else ""
+            query = self._dialect.select(table, table.columns, wanted, self._cache.zone)
             return self._read(target, table, [query])
 
         return self._cache.once(target, read)
@@ -322,7 +322,7 @@ class ServerSource(TableSource):
         """Name the copy of a table."""
         return f"{CATALOG}.{quoted(part)}.{quoted(f'{table.schema}.{table.name}'.lower())}"
 
-    def _whose(self, schema: str, person: Column) -> str:
+    def _of_wanted_people(self, schema: str, person: Column) -> str:
         """Write the condition that selects the rows of the wanted people."""
         records = []
         for wanted in self._people:
@@ -331,7 +331,7 @@ class ServerSource(TableSource):
             concept = self._column(table, wanted.column)
             for condition in self._dialect.among(concept, wanted.values):
                 records.append((table, who, condition))
-        return self._dialect.whose(person, records) if records else "1 = 0"
+        return self._dialect.has_record(person, records) if records else "1 = 0"
 
 
 def _person(table: Table) -> Column | None:

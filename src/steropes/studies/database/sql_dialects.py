@@ -183,7 +183,7 @@ class Dialect:
             parts.append(f"LOWER({self.quote(column.name)}) LIKE {pattern}")
         return " AND ".join(parts)
 
-    def whose(self, person: Column, records: Sequence[tuple[Table, Column, str]]) -> str:
+    def has_record(self, person: Column, records: Sequence[tuple[Table, Column, str]]) -> str:
         """Write the condition that a person has one of some records.
 
         Each element of ``records`` has the table, its person column, and the condition.

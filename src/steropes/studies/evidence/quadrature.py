@@ -48,7 +48,7 @@ class KnownLikelihood:
         named = isinstance(self.f, Profile) and self.f.name
         return f"the profile of {named}" if named else f"likelihood {self.number}"
 
-    def most(self, effect: NDArray) -> NDArray:
+    def upper_bound(self, effect: NDArray) -> NDArray:
         """Evaluate the log-likelihood, or its upper bound where it is unknown.
 
         A profile has a single maximum, so its value at an end towards which it falls is an upper
@@ -72,7 +72,9 @@ class KnownLikelihood:
 
     def rises_beyond(self, grid: NDArray) -> bool:
         """Check whether it rises towards effects beyond a grid around zero."""
-        left, inner_left, inner_right, right = self.most(grid[-1] * np.array([-1, -0.9, 0.9, 1]))
+        left, inner_left, inner_right, right = self.upper_bound(
+            grid[-1] * np.array([-1, -0.9, 0.9, 1])
+        )
         return bool(max(left - inner_left, right - inner_right) > RISE)
 
     def refuse_rising_end(self) -> None:
@@ -104,7 +106,7 @@ def effects_grid(known: Sequence[KnownLikelihood], mean_sd: float, tau_sd: float
 
 def _together(known: Sequence[KnownLikelihood], effect: NDArray, mean_sd: float) -> NDArray:
     """Compute the log posterior, up to a constant, of an effect common to all databases."""
-    total: NDArray = np.sum([f.most(effect) for f in known], axis=0)
+    total: NDArray = np.sum([f.upper_bound(effect) for f in known], axis=0)
     return total - 0.5 * (effect / mean_sd) ** 2
 
 
@@ -151,16 +153,16 @@ def averaged_likelihood(
     """
     from scipy.special import ndtr
 
-    low, high = _likely(f.most, wide, f.most(wide))
+    low, high = _likely(f.upper_bound, wide, f.upper_bound(wide))
     effect = np.linspace(max(low, f.low), min(high, f.high), points)
-    values = f.most(effect)
+    values = f.upper_bound(effect)
     top, h = values.max(), effect[1] - effect[0]
     scaled = np.exp(values - top) * trapezoid_weights(effect)
-    at_mean = f.most(mu) - top
+    at_mean = f.upper_bound(mu) - top
     least, most = np.empty((2, len(mu), len(tau)))
     squares = -0.5 * (effect[None, :] - mu[:, None]) ** 2
     density = np.empty_like(squares)
-    ends = [(side, e, float(f.most(np.array([e]))[0]) - top) for side, e in
+    ends = [(side, e, float(f.upper_bound(np.array([e]))[0]) - top) for side, e in
             ((-1, f.low), (1, f.high)) if math.isfinite(e)]  # fmt: skip
     for j, t in enumerate(tau):
         if t < 1.5 * h:  # Narrower than the grid: the effect equals the mean.

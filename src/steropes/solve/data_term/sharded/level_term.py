@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ....likelihoods.nuisance import Nuisance
 from ....likelihoods.nuisance_hessian import Chain
 from ....likelihoods.nuisance_likelihood import NuisanceLikelihood
+from ....likelihoods.nuisance_parameters import Nuisance
 from ....likelihoods.sharded_thresholds import LevelPoint, MovableThresholds, ShardedThresholds
 from ..protocols import Accuracy, CurvatureAt, Trial
 from ..working_columns import WorkingSet

@@ -12,7 +12,7 @@ import numpy as np
 from ....backends.cpu.block_cholesky import factor_blocks, merge, solve_blocks
 from ....backends.tall_reductions import columns
 from ....backends.thread_pool import balanced_chunks
-from ..reduced_matrix import ROUNDING, ReducedMatrix
+from ..reduced_hessian import ROUNDING, ReducedHessian
 
 __all__ = ["BlockPreconditioner", "ColumnBlocks"]
 
@@ -26,7 +26,7 @@ class ColumnBlocks:
 
     Parameters
     ----------
-    shared : ReducedMatrix
+    shared : ReducedHessian
     last : ColumnBlocks, optional
         Of an earlier matrix over the first of these columns, whose blocks are kept.
 
@@ -35,10 +35,10 @@ class ColumnBlocks:
     of : (k,) int array
         A representative column of each column's block.
     correlations : tuple of arrays
-        See `ReducedMatrix.correlations`.
+        See `ReducedHessian.correlations`.
     """
 
-    def __init__(self, shared: ReducedMatrix, last: ColumnBlocks | None = None) -> None:
+    def __init__(self, shared: ReducedHessian, last: ColumnBlocks | None = None) -> None:
         k = shared.k
         known = 0 if last is None else len(last.of)
         self.of: np.ndarray = np.arange(k)
@@ -52,17 +52,17 @@ class ColumnBlocks:
         self.correlations = shared.correlations(self.of)
         self._of_columns = shared.dense is None
 
-    def covers(self, shared: ReducedMatrix) -> bool:
+    def covers(self, shared: ReducedHessian) -> bool:
         """Return whether the blocks cover all coordinates of a matrix of the same kind."""
         return len(self.of) >= shared.k and self._of_columns == (shared.dense is None)
 
 
-def _max_columns(shared: ReducedMatrix) -> int:
+def _max_columns(shared: ReducedHessian) -> int:
     """Return the largest number of columns in a block."""
     return shared.policy.preconditioner.max_block_columns
 
 
-def _firm(shared: ReducedMatrix) -> np.ndarray:
+def _firm(shared: ReducedHessian) -> np.ndarray:
     """Return which columns are not eliminated and have more left than rounding error.
 
     Reused blocks may come from a time when other columns were eliminated.
@@ -76,7 +76,7 @@ class BlockPreconditioner:
 
     Parameters
     ----------
-    shared : ReducedMatrix
+    shared : ReducedHessian
         The whole matrix.
     blocks : ColumnBlocks
         Its blocks.
@@ -88,7 +88,7 @@ class BlockPreconditioner:
     """
 
     def __init__(
-        self, shared: ReducedMatrix, blocks: ColumnBlocks, at: np.ndarray, support: np.ndarray,
+        self, shared: ReducedHessian, blocks: ColumnBlocks, at: np.ndarray, support: np.ndarray,
         ridge: np.ndarray, h: np.ndarray,
     ) -> None:  # fmt: skip
         of = blocks.of[at]

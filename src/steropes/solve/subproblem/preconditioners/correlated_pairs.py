@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ....backends.thread_pool import ThreadPool
-from ..subproblem_policy import PreconditionerPolicy
+from ..subproblem_tuning import PreconditionerPolicy
 
 __all__ = ["allocate_squares", "collect_pairs"]
 

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ....backends.tall_reductions import column_any, row_any
-from ..reduced_matrix import ROUNDING, MatrixEntries
-from ..shared_matrix import as_precision
+from ..dense_reduced_hessian import as_precision
+from ..reduced_hessian import ROUNDING, MatrixEntries
 from .inactive_columns import InactiveColumns, InactiveColumnsCache
 from .partial_cholesky import Cholesky
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import linalg
 
-from ..subproblem_policy import PreconditionerPolicy
+from ..subproblem_tuning import PreconditionerPolicy
 from .partial_cholesky import Cholesky
 
 __all__ = ["InactiveColumns", "InactiveColumnsCache"]
@@ -104,7 +104,7 @@ class InactiveColumnsCache:
         gone = {keys[b]: np.flatnonzero(~there[:, b]) for b in wanted}
         new = [key for key in gone if key not in self._known]
         if new:
-            self._solve(np.unique(np.concatenate([gone[key] for key in new])))
+            self._compute_inverse_columns(np.unique(np.concatenate([gone[key] for key in new])))
             made = self.factor.pool.map(self._correction_for, [(gone[key],) for key in new])
             self._known |= dict(zip(new, made, strict=True))
         used = {key: self._known[key] for key in gone}
@@ -115,7 +115,7 @@ class InactiveColumnsCache:
         self._known = dict(list(known.items())[-max(self.policy.kept_corrections, len(used)) :])
         return [self._known[keys[b]] if b in keys else None for b in range(there.shape[1])]
 
-    def _solve(self, at: np.ndarray) -> None:
+    def _compute_inverse_columns(self, at: np.ndarray) -> None:
         """Compute and store the columns ``at`` of L⁻¹ that are missing.
 
         If too many would be stored, all others are discarded first.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ....backends.tall_reductions import columns
-from ..reduced_matrix import MatrixEntries, ReducedMatrix
+from ..reduced_hessian import MatrixEntries, ReducedHessian
 from .block_preconditioner import BlockPreconditioner, ColumnBlocks
 from .factor_preconditioner import FactorPreconditioner, System
 
@@ -24,7 +24,7 @@ class PreconditionerCache:
 
     Parameters
     ----------
-    whole : ReducedMatrix
+    whole : ReducedHessian
         The matrix of all coordinates of the model.
     last : PreconditionerCache, optional
         Of an earlier matrix over the same columns, or the first of them.
@@ -43,7 +43,7 @@ class PreconditionerCache:
     """
 
     def __init__(
-        self, whole: ReducedMatrix, last: PreconditionerCache | None = None, takes: bool = False,
+        self, whole: ReducedHessian, last: PreconditionerCache | None = None, takes: bool = False,
         other_replicate: PreconditionerCache | None = None,
     ) -> None:  # fmt: skip
         self.whole, self._other_replicate = whole, other_replicate

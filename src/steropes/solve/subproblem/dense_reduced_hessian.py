@@ -13,10 +13,10 @@ from .coordinate_sweeps import PanelSweeps, SingleSweeps
 from .dense_products import STRIPE
 from .low_rank import LowRank
 from .preconditioners.correlated_pairs import allocate_squares, collect_pairs
-from .reduced_matrix import ReducedMatrix, Sweeps
-from .subproblem_policy import SubproblemPolicy
+from .reduced_hessian import ReducedHessian, Sweeps
+from .subproblem_tuning import SubproblemPolicy
 
-__all__ = ["SharedMatrix", "as_precision"]
+__all__ = ["DenseReducedHessian", "as_precision"]
 
 REGULAR = 1e-8  # Added to a unit diagonal to make a singular matrix regular.
 # The same in single precision, whose rounding can make the matrix indefinite.
@@ -30,7 +30,7 @@ def as_precision(x: np.ndarray, dtype: np.dtype | type) -> tuple[np.ndarray, np.
     return (x / size).astype(dtype), size
 
 
-class SharedMatrix(ReducedMatrix):
+class DenseReducedHessian(ReducedHessian):
     """A Hessian G as an array, which is not modified; Y'Y is never stored.
 
     Parameters
@@ -54,28 +54,28 @@ class SharedMatrix(ReducedMatrix):
         super().__init__(whole, free, lambda f: G[f].astype(np.float64), pool, policy)
 
     @property
-    def dense(self) -> SharedMatrix:
-        """See `ReducedMatrix.dense`."""
+    def dense(self) -> DenseReducedHessian:
+        """See `ReducedHessian.dense`."""
         return self
 
     @property
     def solvable(self) -> int:
-        """See `ReducedMatrix.solvable`."""
+        """See `ReducedHessian.solvable`."""
         return self.policy.max_exact_support
 
     @property
     def rounding(self) -> float:
-        """See `ReducedMatrix.rounding`."""
+        """See `ReducedHessian.rounding`."""
         return REGULAR if self.G.dtype == np.float64 else REGULAR_SINGLE
 
     def sweeps(self, low: LowRank) -> Sweeps:
-        """See `ReducedMatrix.sweeps`."""
+        """See `ReducedHessian.sweeps`."""
         if low.U.shape[2] == 1 and self.k < self.policy.min_panel_columns:
             return SingleSweeps(self, low)
         return PanelSweeps(self, low)
 
     def times(self, x: np.ndarray) -> np.ndarray:
-        """See `ReducedMatrix.times`."""
+        """See `ReducedHessian.times`."""
         f, G = self.f, self.G
         z, size = as_precision(x, G.dtype)
         z[f] = 0.0
@@ -126,7 +126,7 @@ class SharedMatrix(ReducedMatrix):
         return out
 
     def part(self, at: np.ndarray, dtype: type) -> np.ndarray:
-        """See `ReducedMatrix.part`."""
+        """See `ReducedHessian.part`."""
         A: np.ndarray = np.empty((len(at), len(at)), dtype)
 
         def stripe(a: int, b: int) -> None:
@@ -160,8 +160,8 @@ class SharedMatrix(ReducedMatrix):
             A[:, self.eliminated[columns]] = 0.0
         return A
 
-    def only(self, at: np.ndarray) -> SharedMatrix:
-        """See `ReducedMatrix.only`."""
+    def only(self, at: np.ndarray) -> DenseReducedHessian:
+        """See `ReducedHessian.only`."""
         G = np.empty((len(at), len(at)), self.G.dtype)
 
         def stripe(a: int, b: int) -> None:
@@ -175,7 +175,7 @@ class SharedMatrix(ReducedMatrix):
     # -- blocks ----------------------------------------------------------------------------------
 
     def strong_pairs(self, size: np.ndarray, known: int) -> tuple[np.ndarray, np.ndarray]:
-        """See `ReducedMatrix.strong_pairs`."""
+        """See `ReducedHessian.strong_pairs`."""
 
         def some(a: int, b: int, least: float, *room: np.ndarray) -> int:
             count: int = strong_pairs(self.rows, self.Y, size, a, b, least, np.empty(b), *room)
@@ -192,7 +192,7 @@ class SharedMatrix(ReducedMatrix):
     def squares(
         self, members: np.ndarray, starts: np.ndarray, known: tuple[np.ndarray, ...]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """See `ReducedMatrix.squares`."""
+        """See `ReducedHessian.squares`."""
         at, out = allocate_squares(starts)
         matrix_squares(self.rows, self.Y, members, starts, 0, len(starts) - 1, at, out)
         return at, out

@@ -14,7 +14,7 @@ from scipy import linalg
 from ...design.protocols import AnyRows
 from ...errors import SeparationError, listed
 from ...likelihoods.nuisance_likelihood import NuisanceLikelihood
-from ..fit import Fit
+from ..fit_result import Fit
 from ..hessian import hessian
 from ..linear_predictor import bound_weights, linear_predictor
 from ..proximal_newton.batch import Batch

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..likelihoods.nuisance import Nuisance
+from ..likelihoods.nuisance_parameters import Nuisance
 from ..priors import Prior
 from ..solve import Batch, Common, Fit
-from .fit_policy import REPLICATES
+from .fit_tuning import REPLICATES
 from .problem import Problem
 from .solve_with_prior import solve_under_prior
 

@@ -10,14 +10,14 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..likelihoods import Likelihood
-from ..likelihoods.multi_outcome import MultiOutcomeLikelihood
+from ..likelihoods.multi_outcome_likelihood import MultiOutcomeLikelihood
 from ..solve import Batch, Fit
 from ..solve.data_term import WorkingColumns
 from ..solve.data_term.working_set_term import WorkingSetTerm
 from ..solve.optimality.certificate import certificates
 from ..solve.quasi_newton.hessian_form import in_single_precision
 from ..solve.quasi_newton.shared_hessian import SharedHessian
-from .fit_policy import OUTCOMES, REPLICATES
+from .fit_tuning import OUTCOMES, REPLICATES
 from .mean_curvature import MeanCurvature
 from .problem import Problem
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..backends.protocols import Array
-from ..likelihoods.nuisance import Nuisance
+from ..likelihoods.nuisance_parameters import Nuisance
 from .data_term import DataTerm
 from .proximal_newton.iterate import Iterate
 
@@ -30,7 +30,7 @@ class Fit:
         The certificate, computed from the exact gradient at ``beta`` over all p columns: the
         largest violation of the optimality (KKT) conditions, in units of the column's λ_j or,
         without a Laplace part, of its score's standard error √(H_jj). H is the last Hessian
-        computed, or that at ``beta`` after `steropes.solve.certified`.
+        computed, or that at ``beta`` after `steropes.solve.certified_fit`.
     tol : float
         The requested tolerance.
     n_iter : int

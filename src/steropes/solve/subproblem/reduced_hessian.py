@@ -12,11 +12,11 @@ from scipy import linalg
 
 from ...backends.thread_pool import ThreadPool
 from .low_rank import LowRank
-from .subproblem_policy import SubproblemPolicy
+from .subproblem_tuning import SubproblemPolicy
 
-__all__ = ["ROUNDING", "MatrixEntries", "Part", "ReducedMatrix", "Sweeps"]
+__all__ = ["ROUNDING", "MatrixEntries", "Part", "ReducedHessian", "Sweeps"]
 
-# Share of `ReducedMatrix.whole` below which single precision leaves only rounding error.
+# Share of `ReducedHessian.whole` below which single precision leaves only rounding error.
 ROUNDING = 1e-7
 
 
@@ -44,7 +44,7 @@ class MatrixEntries(Protocol):
     Attributes
     ----------
     k, diagonal, whole, pool, policy
-        As in `ReducedMatrix`.
+        As in `ReducedHessian`.
     """
 
     k: int
@@ -66,7 +66,7 @@ class MatrixEntries(Protocol):
         """
 
 
-class ReducedMatrix(ABC):
+class ReducedHessian(ABC):
     """A Hessian G in coordinates that separate the unpenalised columns from the others.
 
     With G_ff = LL' and Y = L⁻¹ G_fr the new coordinates are e = L'σ_f d_f + Y σ_r d_r. Their
@@ -155,7 +155,7 @@ class ReducedMatrix(ABC):
         """Return rows and columns ``at`` in a given precision."""
 
     @abstractmethod
-    def only(self, at: np.ndarray) -> ReducedMatrix:
+    def only(self, at: np.ndarray) -> ReducedHessian:
         """Return the matrix of some coordinates, which include all eliminated ones."""
 
     @abstractmethod
@@ -252,8 +252,8 @@ class Part(NamedTuple):
     ----------
     at : int array
         The coordinates, ascending.
-    shared : ReducedMatrix
+    shared : ReducedHessian
     """
 
     at: np.ndarray
-    shared: ReducedMatrix
+    shared: ReducedHessian

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .subproblem.subproblem_policy import SubproblemPolicy
+from .subproblem.subproblem_tuning import SubproblemPolicy
 
 __all__ = [
     "DEFAULT",

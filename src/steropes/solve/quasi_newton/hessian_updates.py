@@ -15,8 +15,8 @@ from ..data_term import Accuracy, DataTerm
 from ..proximal_newton.descent_state import DescentState
 from ..proximal_newton.elastic_net_penalty import ElasticNetPenalty
 from ..proximal_newton.step import Curvatures
-from ..solver_policy import SolverPolicy
-from ..subproblem import ColumnMatrix, QuadraticModel, SharedMatrix
+from ..solver_tuning import SolverPolicy
+from ..subproblem import ColumnwiseReducedHessian, DenseReducedHessian, QuadraticModel
 from .bfgs import BfgsPairs
 from .hessian_form import in_single_precision, one_row_in, too_wide
 from .shared_hessian import SharedHessian
@@ -283,7 +283,7 @@ class Hessians:
         assert at is not None
         G = at.matrix(rough=self._rough)
         G = self.shared.usable(self.term, at, G, self._penalty.l2[:, b])
-        return QuadraticModel(SharedMatrix(G, free, self.term.pool, self.subproblem))
+        return QuadraticModel(DenseReducedHessian(G, free, self.term.pool, self.subproblem))
 
     def _own_by_columns(
         self, b: int, other_replicate: QuadraticModel | None = None
@@ -296,7 +296,9 @@ class Hessians:
         assert columns is not None
         if other_replicate is None and self.shared.by_columns:
             other_replicate = self.shared.model(free)
-        return QuadraticModel(ColumnMatrix(columns, free, self.subproblem), None, other_replicate)
+        return QuadraticModel(
+            ColumnwiseReducedHessian(columns, free, self.subproblem), None, other_replicate
+        )
 
     def _factors(self) -> np.ndarray:
         """Return σ (k, lanes) such that a replicate's Hessian is about diag(σ) G diag(σ)."""

@@ -17,9 +17,9 @@ from ..priors import Penalty
 from ..solve import Fit
 from .candidates import check_compared, choose_among
 from .crossvalidation import check_search
-from .cyclops import CyclopsSearch
+from .cyclops_search import CyclopsSearch
 from .path_start import beginning
-from .search import Progress, Selection, VariancePath, best_of, readable
+from .variance_search import Progress, Selection, VariancePath, best_of, readable
 
 __all__ = ["InformationCriterion", "Measure", "Measured"]
 

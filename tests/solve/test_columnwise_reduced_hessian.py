@@ -10,7 +10,7 @@ from steropes.backends.cpu import CpuBackend
 from steropes.design import as_design
 from steropes.solve.data_term.column_hessian import ColumnHessian, StoredColumns
 from steropes.solve.hessian import centred as centred_product
-from steropes.solve.subproblem import ColumnMatrix, LowRank, SharedMatrix
+from steropes.solve.subproblem import ColumnwiseReducedHessian, DenseReducedHessian, LowRank
 from steropes.solve.subproblem.preconditioners.block_preconditioner import (
     BlockPreconditioner,
     ColumnBlocks,
@@ -55,7 +55,7 @@ def pair(X, rng, free=(), centered=False, order=None, jobs=2):
     backend = CpuBackend(jobs)
     product = centred_product(v) if centered else None
     columns = ColumnHessian(StoredColumns(design, W, order), v, product, backend)
-    return ColumnMatrix(columns, mask), SharedMatrix(H, mask, backend.pool)
+    return ColumnwiseReducedHessian(columns, mask), DenseReducedHessian(H, mask, backend.pool)
 
 
 @pytest.mark.parametrize("B", [1, 3])
@@ -140,7 +140,7 @@ def test_blocks_grow_and_change_their_kind(rng):
     none, backend = np.zeros(32, bool), CpuBackend(1)
 
     def of(k):
-        return ColumnMatrix(
+        return ColumnwiseReducedHessian(
             ColumnHessian(
                 StoredColumns(design, np.arange(k), None), v, centred_product(v), backend
             ),
@@ -150,7 +150,7 @@ def test_blocks_grow_and_change_their_kind(rng):
     rows = X / design.scale
     m = rows.T @ v
     H = rows.T @ (v[:, None] * rows) - np.outer(m, m) / v.sum()
-    whole, array = of(32), SharedMatrix(H, none, backend.pool)
+    whole, array = of(32), DenseReducedHessian(H, none, backend.pool)
     np.testing.assert_array_equal(
         ColumnBlocks(whole, ColumnBlocks(of(20))).of, ColumnBlocks(whole).of
     )

@@ -9,9 +9,9 @@ from scipy import sparse
 
 from steropes import CoxRegression, Laplace, LogisticRegression, PoissonRegression, Surv, fit_many
 from steropes.design import as_design
-from steropes.fit import mean_curvature, multiple_outcomes
+from steropes.fit import mean_curvature, outcome_batches
 from steropes.fit.mean_curvature import MeanCurvature, systematic_sample
-from steropes.likelihoods.multi_outcome import MultiOutcomeLikelihood
+from steropes.likelihoods.multi_outcome_likelihood import MultiOutcomeLikelihood
 from steropes.models.fit_inputs import FitInputs
 from steropes.solve.data_term import WorkingColumns
 from steropes.solve.optimality.certificate import certificate
@@ -45,7 +45,7 @@ def drawn(rng, family):
 @pytest.mark.parametrize("family", [LogisticRegression, PoissonRegression, CoxRegression])
 def test_certificates_of_outcomes_together_are_those_of_each(family, storage, monkeypatch, rng):
     found = []
-    together = multiple_outcomes.certificates
+    together = outcome_batches.certificates
 
     def kept(problems, term, beta, l1, l2, tol):
         values, v, eta = together(problems, term, beta, l1, l2, tol)
@@ -55,7 +55,7 @@ def test_certificates_of_outcomes_together_are_those_of_each(family, storage, mo
         found.append((there, alone))
         return values, v, eta
 
-    monkeypatch.setattr(multiple_outcomes, "certificates", kept)
+    monkeypatch.setattr(outcome_batches, "certificates", kept)
     X, given = drawn(rng, family)
     table = fit_many(family(prior=Laplace(0.05)), storage(X), given)
     assert table.converged.all()
@@ -153,7 +153,7 @@ def test_groups_side_by_side_are_the_same_groups(monkeypatch, rng):
     given |= {f"{name} again": {**part, "y": 1 - part["y"]} for name, part in given.items()}
     tables = []
     for least, n_jobs in ((1 << 16, 1), (0, 1), (0, 2), (0, 3)):
-        tune(monkeypatch, multiple_outcomes, "OUTCOMES", min_rows_for_threads=least)
+        tune(monkeypatch, outcome_batches, "OUTCOMES", min_rows_for_threads=least)
         model = LogisticRegression(prior=Laplace(0.05), n_jobs=n_jobs)
         tables.append(fit_many(model, sparse.csc_array(X), given))
         assert tables[-1].equals(tables[0])
@@ -163,9 +163,9 @@ def test_groups_side_by_side_are_the_same_groups(monkeypatch, rng):
 def test_an_interrupt_stops_groups_that_are_under_way(eager_threads, monkeypatch, rng):
     X, given = drawn(rng, LogisticRegression)
     given |= {f"{name} again": part for name, part in given.items()}
-    tune(monkeypatch, multiple_outcomes, "OUTCOMES", min_rows_for_threads=0)
+    tune(monkeypatch, outcome_batches, "OUTCOMES", min_rows_for_threads=0)
     here, begun, steps = threading.get_ident(), threading.Event(), []
-    heed = multiple_outcomes._Group._stop_if_cancelled
+    heed = outcome_batches._Group._stop_if_cancelled
 
     def slow(self, *where):
         if threading.get_ident() == here:
@@ -176,7 +176,7 @@ def test_an_interrupt_stops_groups_that_are_under_way(eager_threads, monkeypatch
         steps.append(self.stop.is_set())
         heed(self, *where)
 
-    monkeypatch.setattr(multiple_outcomes._Group, "_stop_if_cancelled", slow)
+    monkeypatch.setattr(outcome_batches._Group, "_stop_if_cancelled", slow)
     with pytest.raises(KeyboardInterrupt):
         fit_many(LogisticRegression(prior=Laplace(0.05), n_jobs=2), sparse.csc_array(X), given)
     time.sleep(0.3)

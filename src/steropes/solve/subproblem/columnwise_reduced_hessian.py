@@ -12,10 +12,10 @@ from ...backends.thread_pool import ThreadPool
 from .coordinate_sweeps import own_terms
 from .low_rank import LowRank
 from .preconditioners.correlated_pairs import allocate_squares
-from .reduced_matrix import ROUNDING, ReducedMatrix, Sweeps
-from .subproblem_policy import PreconditionerPolicy, SubproblemPolicy
+from .reduced_hessian import ROUNDING, ReducedHessian, Sweeps
+from .subproblem_tuning import PreconditionerPolicy, SubproblemPolicy
 
-__all__ = ["ColumnMatrix", "ColumnOperator"]
+__all__ = ["ColumnOperator", "ColumnwiseReducedHessian"]
 
 REGULAR = 1e-8  # Added to a unit diagonal to make a singular part regular.
 
@@ -57,7 +57,7 @@ class ColumnOperator(Protocol):
     def strong_pairs(
         self, Y: np.ndarray, size: np.ndarray, known: int, policy: PreconditionerPolicy
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Find strong pairs under this matrix less Y'Y (M, k); see `ReducedMatrix.strong_pairs`."""
+        """Find strong pairs of this matrix less Y'Y (M, k); see `ReducedHessian`."""
 
     def correlations(
         self, Y: np.ndarray, size: np.ndarray, of: np.ndarray
@@ -65,7 +65,7 @@ class ColumnOperator(Protocol):
         """Compute correlations in blocks ``of`` under the same matrix, for `block_squares`."""
 
 
-class ColumnMatrix(ReducedMatrix):
+class ColumnwiseReducedHessian(ReducedHessian):
     """A Hessian G as a column operator; its products read the columns' entries.
 
     With so many columns that G would not fit the memory, this takes no longer than reading G.
@@ -97,29 +97,29 @@ class ColumnMatrix(ReducedMatrix):
 
     @property
     def solvable(self) -> int:
-        """See `ReducedMatrix.solvable`."""
+        """See `ReducedHessian.solvable`."""
         return self.policy.max_exact_support_by_columns
 
     @property
     def rounding(self) -> float:
-        """See `ReducedMatrix.rounding`."""
+        """See `ReducedHessian.rounding`."""
         return REGULAR
 
     def part(self, at: np.ndarray, dtype: type) -> np.ndarray:
-        """See `ReducedMatrix.part`; takes one product for each column."""
+        """See `ReducedHessian.part`; takes one product for each column."""
         one = np.zeros((self.k, len(at)))
         one[at, np.arange(len(at))] = 1.0
         A = self.times(one)[at]
         return (0.5 * (A + A.T)).astype(dtype)
 
-    def only(self, at: np.ndarray) -> ColumnMatrix:
-        """See `ReducedMatrix.only`."""
+    def only(self, at: np.ndarray) -> ColumnwiseReducedHessian:
+        """See `ReducedHessian.only`."""
         out = self._cut(at)
         out.columns = self.columns.only(at)
         return out
 
     def times(self, x: np.ndarray) -> np.ndarray:
-        """See `ReducedMatrix.times`."""
+        """See `ReducedHessian.times`."""
         f = self.f
         if not len(f):
             return self.columns.times(x)
@@ -131,17 +131,17 @@ class ColumnMatrix(ReducedMatrix):
         return out
 
     def sweeps(self, low: LowRank) -> Sweeps:
-        """See `ReducedMatrix.sweeps`."""
+        """See `ReducedHessian.sweeps`."""
         return ColumnSweeps(self, low)
 
     # -- blocks ----------------------------------------------------------------------------------
 
     def strong_pairs(self, size: np.ndarray, known: int) -> tuple[np.ndarray, np.ndarray]:
-        """See `ReducedMatrix.strong_pairs`."""
+        """See `ReducedHessian.strong_pairs`."""
         return self.columns.strong_pairs(self.Y, size, known, self.policy.preconditioner)
 
     def correlations(self, of: np.ndarray) -> tuple[np.ndarray, ...]:
-        """See `ReducedMatrix.correlations`."""
+        """See `ReducedHessian.correlations`."""
         firm = self.diagonal > ROUNDING * self.whole
         size = np.where(firm, self.diagonal, np.inf) ** -0.5
         return self.columns.correlations(self.Y, size, of)
@@ -149,7 +149,7 @@ class ColumnMatrix(ReducedMatrix):
     def squares(
         self, members: np.ndarray, starts: np.ndarray, known: tuple[np.ndarray, ...]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """See `ReducedMatrix.squares`; correlations from an earlier point are rescaled."""
+        """See `ReducedHessian.squares`; correlations from an earlier point are rescaled."""
         at, out = allocate_squares(starts)
         size = np.sqrt(np.maximum(self.diagonal, 0.0))
         block_squares(*known, size, members, starts, 0, len(starts) - 1, at, out)
@@ -159,7 +159,7 @@ class ColumnMatrix(ReducedMatrix):
 class ColumnSweeps:
     """Coordinate descent by columns, for each replicate separately; see `Sweeps`."""
 
-    def __init__(self, matrix: ColumnMatrix, low: LowRank) -> None:
+    def __init__(self, matrix: ColumnwiseReducedHessian, low: LowRank) -> None:
         self.matrix = matrix
         self._terms = [own_terms(matrix.Y, low, b) for b in range(low.c.shape[1])]
 

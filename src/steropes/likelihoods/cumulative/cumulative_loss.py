@@ -10,7 +10,7 @@ from scipy import special
 from ...backends.cpu import tridiagonal
 from ...backends.protocols import Backend
 from ..curvature import ProfiledCurvature
-from ..likelihood_policy import CHUNK_SIZES
+from ..likelihood_tuning import CHUNK_SIZES
 from ..nuisance_hessian import Block, Chain, SparseBlock
 from .cumulative_kernels import rows_all, rows_loss
 from .link_functions import CODES

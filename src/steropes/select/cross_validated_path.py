@@ -12,18 +12,18 @@ from ..fit import Problem, Replicates, solve_under_prior
 from ..likelihoods.nuisance_likelihood import NuisanceLikelihood
 from ..priors import Prior
 from ..solve import Batch
-from .cyclops import CyclopsSearch, unpublished
+from .cyclops_search import CyclopsSearch, unpublished
 from .fold_refusals import ShortFits, refuse_loose_folds
 from .fold_screening import FoldScreening, Start
 from .folds import TrainingRows, WithAllRows, cut
 from .path_extrapolation import Course
-from .path_policy import PathPolicy
 from .path_start import beginning, smooth_curvature
+from .path_tolerances import Tolerances
+from .path_tuning import PathPolicy
 from .protocols import FoldSettings
-from .search import Progress, Selection, VariancePath, readable, standard_error
 from .silent_folds import refuse_silent_folds
-from .tolerances import Tolerances
 from .variance_prediction import Foreseen, look_ahead
+from .variance_search import Progress, Selection, VariancePath, readable, standard_error
 
 __all__ = ["choose"]
 

@@ -96,7 +96,7 @@ def _number(x: object) -> bool:
 
 
 class ScoredPath(Protocol):
-    """A path that evaluates variances; see `steropes.select.search.VariancePath`."""
+    """A path that evaluates variances; see `steropes.select.variance_search.VariancePath`."""
 
     scores: dict[float, np.ndarray]
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from .fit import Fit
+from .fit_result import Fit
 from .optimality.certificate import certificate_at
 from .problem_protocol import SolverProblem
 from .proximal_newton.batch import Batch

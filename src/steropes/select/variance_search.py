@@ -13,11 +13,11 @@ from ..design.protocols import DesignLike
 from ..errors import DataError
 from ..priors import Prior
 from ..solve import Batch
-from . import path_policy as policies
-from .curve import near, next_step, passed, promise, toward
-from .cyclops import CyclopsSearch, cyclops_variance
-from .path_policy import PathPolicy
+from . import path_tuning as policies
+from .cyclops_search import CyclopsSearch, cyclops_variance
+from .path_tuning import PathPolicy
 from .protocols import VarianceChooser
+from .score_curve import near, next_step, passed, promise, toward
 from .variance_prediction import Foreseen
 
 __all__ = [
@@ -77,7 +77,7 @@ class VariancePath(ABC):
     progress : callable or None
         Called with a description of the current work and the share of it that is done.
     policy : PathPolicy, optional
-        By default `steropes.select.path_policy.DEFAULT`.
+        By default `steropes.select.path_tuning.DEFAULT`.
     """
 
     def __init__(
