@@ -1,0 +1,214 @@
+"""Inputs on which the Triton kernels are compared with their twins, on any device.
+
+The tests run the same cases in Triton's interpreter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from steropes.backends.pytorch.kernels import (
+    chunked_scans,
+    conditional_recursion,
+    gather_products,
+    gram_panels,
+    risk_set_sweeps,
+    segment_reductions,
+    trial_losses,
+)
+from steropes.backends.pytorch.kernels.line_pieces import cut_pieces
+
+__all__ = ["KernelCase", "failures", "kernel_cases"]
+
+Tensors = tuple[torch.Tensor, ...]
+
+
+class KernelCase(NamedTuple):
+    """A call of a kernel and of its twin with the same arguments."""
+
+    name: str
+    with_triton: Callable[[], Tensors]
+    twin: Callable[[], Tensors]
+    tolerance: float = 1e-12
+
+
+def failures(case: KernelCase, repeats: int = 3) -> list[str]:
+    """Describe how a kernel differs from its twin, or from itself in another run."""
+    runs, expected = [case.with_triton() for _ in range(repeats)], case.twin()
+    out = []
+    for first, other in zip(runs[0], expected, strict=True):
+        same = first.double() == other.double()
+        gap = (first.double() - other.double()).abs() / (1.0 + other.double().abs())
+        worst = float(torch.where(same, 0.0, gap).max()) if first.numel() else 0.0
+        if not worst <= case.tolerance:
+            out.append(f"{case.name}: differs from its twin by {worst:.1e}")
+    for run in runs[1:]:
+        if not all(
+            torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in zip(runs[0], run, strict=True)
+        ):
+            out.append(f"{case.name}: two runs differ")
+    return out
+
+
+class Draws:
+    """Random tensors on a device; ``n`` is about the number of rows of each case."""
+
+    def __init__(self, device: str, n: int, seed: int = 0) -> None:
+        self.rng, self.device, self.n = np.random.default_rng(seed), device, n
+
+    def send(self, x: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(np.ascontiguousarray(x)).to(self.device)
+
+    def normal(self, *shape: int) -> torch.Tensor:
+        return self.send(self.rng.normal(size=shape))
+
+    def weights(self, n: int, B: int) -> torch.Tensor:
+        """Fold weights: a tenth of the rows is absent."""
+        return self.send(np.where(self.rng.random((n, B)) < 0.1, 0.0, 1.0))
+
+    def pointers(self, n: int, longest: int) -> np.ndarray:
+        """Segments of up to ``longest`` rows, some of them empty."""
+        sizes = self.rng.integers(0, longest + 1, 2 * n // longest + 2)
+        ends = np.minimum(np.cumsum(sizes), n)
+        return np.concatenate([[0], ends, [n]]).astype(np.int64)
+
+    def lines(self, count: int, width: int, longest: int, kind: type) -> Tensors:
+        """Sparse lines with increasing indices: starts, ends and indices."""
+        sizes = np.minimum(self.rng.integers(0, longest + 1, count), width)
+        at = [np.sort(self.rng.choice(width, s, replace=False)) for s in sizes]
+        ends = np.cumsum(sizes)
+        indices = np.concatenate(at).astype(kind)
+        return self.send(ends - sizes), self.send(ends), self.send(indices)
+
+
+def kernel_cases(device: str, n: int = 600, lanes: tuple[int, ...] = (1, 10)) -> list[KernelCase]:
+    """Return the cases of all kernels, with about n rows each."""
+    make = (_gathers, _scans, _sweeps, _segments, _panels, _recursions, _losses)
+    return [case for i, f in enumerate(make) for B in lanes for case in f(Draws(device, n, i), B)]
+
+
+def _gathers(draws: Draws, B: int) -> Iterator[KernelCase]:
+    for kind, valued in ((np.int32, False), (np.uint16, True)):
+        starts, ends, indices = draws.lines(draws.n // 8, draws.n, draws.n // 4, kind)
+        data = draws.normal(len(indices)) if valued else draws.normal(0)
+        args = cut_pieces(starts, ends, 64), indices, data, draws.normal(draws.n, B)
+        yield KernelCase(
+            f"gather, {B} lanes, {kind.__name__}{', values' if valued else ''}",
+            lambda a=args: (gather_products.gather_with_triton(*a),),
+            lambda a=args: (gather_products.gather_twin(*a),),
+        )
+    # Columns in bands of 65,536 rows, of which only the lower 16 bits are stored.
+    starts, ends, indices = draws.lines(draws.n // 16, draws.n, draws.n // 4, np.uint16)
+    base = draws.send(65536 * (np.arange(len(starts), dtype=np.int64) % 2))
+    pieces = cut_pieces(starts, ends, 64, base)
+    args = pieces, indices, draws.normal(0), draws.normal(65536 + draws.n, B)
+    yield KernelCase(
+        f"gather, {B} lanes, bands",
+        lambda a=args: (gather_products.gather_with_triton(*a),),
+        lambda a=args: (gather_products.gather_twin(*a),),
+    )
+
+
+def _scans(draws: Draws, B: int) -> Iterator[KernelCase]:
+    for longest, reverse in ((draws.n // 2, False), (17, True)):
+        pointers = draws.send(draws.pointers(draws.n, longest))
+        args = draws.normal(draws.n, B), chunked_scans.ScanLayout(pointers, draws.n, reverse)
+        yield KernelCase(
+            f"scan, {B} lanes, segments up to {longest}{', reversed' if reverse else ''}",
+            lambda a=args: (chunked_scans.scan_with_triton(*a),),
+            lambda a=args: (chunked_scans.scan_twin(*a),),
+        )
+
+
+def _sweeps(draws: Draws, B: int) -> Iterator[KernelCase]:
+    n, rng = draws.n, draws.rng
+    strata = chunked_scans.ScanLayout(draws.send(draws.pointers(n, n // 2)), n)
+    event = rng.random(n) < 0.2
+    slot = np.where(event, np.cumsum(event) - 1, -1).astype(np.int32)
+    eta, w, m = draws.normal(n, B), draws.weights(n, B), int(event.sum())
+    happened = draws.send(event.astype(np.uint8))
+    args = eta, w, happened, draws.send(slot), m, strata
+    yield KernelCase(
+        f"sums over risk sets, {B} lanes",
+        lambda a=args: risk_set_sweeps.rate_sums_with_triton(*a),
+        lambda a=args: risk_set_sweeps.rate_sums_twin(*a),
+    )
+    place = draws.send(rng.integers(0, m + 1, n).astype(np.int32))
+    left = rng.random(n) < 0.3
+    own = draws.send(np.where(left, np.cumsum(left) - 1, -1).astype(np.int32))
+    c = int(left.sum())
+    late = own, draws.normal(c, B), draws.normal(m + 1, B), draws.send(rng.integers(0, m + 1, c))
+    for name, competing in (("Cox", None), ("Fine-Gray", late)):
+        more = eta, w, happened, draws.normal(m + 1, B), place, competing
+        yield KernelCase(
+            f"gradient of {name}, {B} lanes",
+            lambda a=more: (risk_set_sweeps.gradient_with_triton(*a),),
+            lambda a=more: (risk_set_sweeps.gradient_twin(*a),),
+        )
+
+
+def _segments(draws: Draws, B: int) -> Iterator[KernelCase]:
+    n = draws.n
+    pointers = draws.send(draws.pointers(n, 9))
+    x, a, b = draws.normal(n, B), pointers[:-1].contiguous(), pointers[1:].contiguous()
+    for largest in (False, True):
+        args = x, a, b, largest
+        yield KernelCase(
+            f"segment {'maxima' if largest else 'sums'}, {B} lanes",
+            lambda a=args: (segment_reductions.reduce_with_triton(*a),),
+            lambda a=args: (segment_reductions.reduce_twin(*a),),
+        )
+    scale = draws.send(np.where(draws.rng.random((len(a), B)) < 0.2, 0.0, 2.0))
+    given = x, draws.weights(n, B), pointers, scale
+    yield KernelCase(
+        f"segment softmax, {B} lanes",
+        lambda a=given: segment_reductions.softmax_with_triton(*a),
+        lambda a=given: segment_reductions.softmax_twin(*a),
+    )
+
+
+def _panels(draws: Draws, B: int) -> Iterator[KernelCase]:
+    width = 8 * B
+    starts, ends, indices = draws.lines(draws.n, width, width // 2, np.uint16)
+    v = draws.send(draws.rng.random(draws.n))
+    for dtype, data in (
+        (torch.bfloat16, draws.normal(0)), (torch.float64, draws.normal(len(indices))),
+    ):  # fmt: skip
+        args = starts, ends, indices, data, width, v, dtype
+        yield KernelCase(
+            f"panel of {width} columns, {str(dtype).removeprefix('torch.')}",
+            lambda a=args: gram_panels.panel_with_triton(*a),
+            lambda a=args: gram_panels.panel_twin(*a),
+            # The interpreter truncates to bfloat16 where the twin and devices round.
+            2.0**-8 if dtype == torch.bfloat16 else 0.0,
+        )
+
+
+def _recursions(draws: Draws, B: int) -> Iterator[KernelCase]:
+    n = draws.n // 4
+    pointers = draws.pointers(n, 23)
+    case = draws.send((draws.rng.random(n) < 0.4).astype(np.float64))
+    args = 2.0 * draws.normal(n, B), draws.weights(n, B), case, draws.send(pointers)
+    yield KernelCase(
+        f"conditional recursion, {B} lanes",
+        lambda a=args: conditional_recursion.conditional_with_triton(*a),
+        lambda a=args: conditional_recursion.conditional_twin(*a),
+        1e-11,
+    )
+
+
+def _losses(draws: Draws, B: int) -> Iterator[KernelCase]:
+    n, family = draws.n, ("linear", "logistic", "poisson")
+    y = draws.send(draws.rng.integers(0, 2, (n, 1)).astype(np.float64))
+    steps = draws.send(draws.rng.random((3, B)))
+    for name in family:
+        args = name, draws.normal(n, B), draws.normal(n, B), draws.weights(n, B), y, steps
+        yield KernelCase(
+            f"losses of a {name} model at three steps, {B} lanes",
+            lambda a=args: (trial_losses.trial_losses_with_triton(*a),),
+            lambda a=args: (trial_losses.trial_losses_twin(*a),),
+        )

@@ -1,0 +1,156 @@
+"""Weighted Gram matrices from dense panels of rows, as kernel 4 of the backend.
+
+A panel Z holds some rows of X as a dense array, and diag(v) Z beside it; matrix products of the
+two run on tensor cores. With 0/1 columns and bfloat16, Z is exact and only v is rounded, so that
+the result differs by at most 2⁻⁸ of the true term plus the rounding of sums in 32 bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from .chunked_scans import ScanLayout, scan
+from .line_pieces import positions_of
+from .triton_language import jit, launch, tl, use_triton
+
+__all__ = ["gram", "gram_of_risk_sets", "panel", "panel_twin", "panel_with_triton", "panels"]
+
+# The number of entries of a panel.
+PANEL = 1 << 25
+
+
+@jit
+def _store(place, value, mask, NARROW: tl.constexpr):
+    """Store values in the precision of the panel, rounded to 32 bits first if that is narrower."""
+    if NARROW:
+        value = value.to(tl.float32)
+    tl.store(place, value.to(place.dtype.element_ty), mask=mask)
+
+
+@jit
+def _densify(
+    starts, ends, indices, data, v, Z, weighted, width,
+    STEP: tl.constexpr, VALUED: tl.constexpr, WEIGHTED: tl.constexpr, NARROW: tl.constexpr,
+):  # fmt: skip
+    """Write the entries of line a to row a of Z, and times v[a] to row a of ``weighted``."""
+    a = tl.program_id(0)
+    first = tl.load(starts + a)
+    last = tl.load(ends + a)
+    row = a.to(tl.int64) * width
+    for k in range(first, last, STEP):
+        at = k + tl.arange(0, STEP)
+        inside = at < last
+        place = row + tl.load(indices + at, mask=inside, other=0).to(tl.int64)
+        if VALUED:
+            value = tl.load(data + at, mask=inside, other=0.0)
+        else:
+            value = tl.full((STEP,), 1.0, tl.float64)
+        _store(Z + place, value, inside, NARROW)
+        if WEIGHTED:
+            _store(weighted + place, value * tl.load(v + a), inside, NARROW)
+
+
+def panel_with_triton(
+    starts: torch.Tensor, ends: torch.Tensor, indices: torch.Tensor, data: torch.Tensor,
+    width: int, v: torch.Tensor | None, dtype: torch.dtype,
+) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+    """Compute the results of `panel` by the kernel."""
+    Z = torch.zeros((len(starts), width), dtype=dtype, device=starts.device)
+    weighted = Z if v is None else torch.zeros_like(Z)
+    valued = len(data) > 0
+    launch(
+        _densify, (len(starts),), starts, ends, indices, data if valued else Z,
+        Z if v is None else v.contiguous(), Z, weighted, width,
+        STEP=32, VALUED=valued, WEIGHTED=v is not None, NARROW=Z.element_size() < 4,
+        num_warps=1,
+    )  # fmt: skip
+    return Z, weighted
+
+
+def panel_twin(
+    starts: torch.Tensor, ends: torch.Tensor, indices: torch.Tensor, data: torch.Tensor,
+    width: int, v: torch.Tensor | None, dtype: torch.dtype,
+) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+    """Compute the results of `panel` by assignment to the positions of all entries."""
+    at = positions_of(starts, ends)
+    line = torch.repeat_interleave(torch.arange(len(starts), device=at.device), ends - starts)
+    if indices.dtype == torch.uint16:
+        column = indices.view(torch.int16)[at].to(torch.int64) & 0xFFFF
+    else:
+        column = indices[at].to(torch.int64)
+    value = data[at] if len(data) else torch.ones(len(at), dtype=torch.float64, device=at.device)
+    Z = torch.zeros((len(starts), width), dtype=dtype, device=at.device)
+    Z[line, column] = value.float().to(dtype) if Z.element_size() < 4 else value.to(dtype)
+    if v is None:
+        return Z, Z
+    weighted = torch.zeros_like(Z)
+    value = value * v[line]
+    weighted[line, column] = value.float().to(dtype) if Z.element_size() < 4 else value.to(dtype)
+    return Z, weighted
+
+
+def panel(
+    starts: torch.Tensor, ends: torch.Tensor, indices: torch.Tensor, data: torch.Tensor,
+    width: int, v: torch.Tensor | None = None, dtype: torch.dtype = torch.float64,
+) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+    """Write sparse lines as a dense panel Z (lines, width), and diag(v) Z (or Z without v)."""
+    make = panel_with_triton if use_triton(starts) else panel_twin
+    return make(starts, ends, indices, data, width, v, dtype)
+
+
+def panels(n: int, width: int) -> Iterator[tuple[int, int]]:
+    """Divide n lines into panels of equal size; the width alone determines the size."""
+    step = max(1, PANEL // max(1, width))
+    for a in range(0, n, step):
+        yield a, min(a + step, n)
+
+
+def _product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """Multiply left' with right, with sums in 32 bits for bfloat16."""
+    if left.dtype != torch.bfloat16:
+        return left.T @ right
+    if left.is_cuda:
+        return torch.mm(left.T, right, out_dtype=torch.float32)
+    return left.T.float() @ right.float()  # the same products, which are exact in 32 bits
+
+
+def gram(
+    starts: torch.Tensor, ends: torch.Tensor, indices: torch.Tensor, data: torch.Tensor,
+    v: torch.Tensor, G: torch.Tensor, first: int = 0, dtype: torch.dtype = torch.float64,
+) -> None:  # fmt: skip
+    """Add Σ_i v_i x_i x_i' to the rows of G (width, width) from ``first`` on.
+
+    ``dtype`` is the precision of the panels; sums of bfloat16 are in 32 bits.
+    """
+    width = G.shape[1]
+    for a, b in panels(len(starts), width):
+        Z, weighted = panel(starts[a:b], ends[a:b], indices, data, width, v[a:b], dtype)
+        G[first:] += _product(weighted[:, first:], Z).to(G.dtype)
+
+
+def gram_of_risk_sets(
+    starts: torch.Tensor, ends: torch.Tensor, indices: torch.Tensor, data: torch.Tensor,
+    u: torch.Tensor, runs: torch.Tensor, flush: torch.Tensor, c: torch.Tensor, G: torch.Tensor,
+) -> None:  # fmt: skip
+    """Subtract Σ_g c_g m_g m_g' from G (width, width), with m_g = Σ u_i x_i of group g.
+
+    The lines from runs[s] to a line i with ``flush[i]`` in the same run form a group with the
+    weight c[i]. The sums m_g are running sums over a panel, which continue those of the panel
+    before.
+    """
+    width, n = G.shape[1], len(starts)
+    begins = torch.zeros(n + 1, dtype=torch.bool, device=u.device)
+    begins[runs] = True
+    carried = torch.zeros(width, dtype=torch.float64, device=u.device)
+    for a, b in panels(n, width):
+        _, x = panel(starts[a:b], ends[a:b], indices, data, width, u[a:b])
+        x[0] += torch.where(begins[a], 0.0, carried)
+        edges = torch.nonzero(begins[a:b])[:, 0]
+        edges = torch.cat([edges, edges.new_tensor([b - a])])
+        sums = scan(x, ScanLayout(edges, b - a))
+        carried = sums[-1].clone()
+        at = torch.nonzero(flush[a:b])[:, 0]
+        m = sums[at]
+        G -= ((m * c[a + at, None]).T @ m).to(G.dtype)

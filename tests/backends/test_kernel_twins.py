@@ -1,0 +1,166 @@
+"""The twins of the Triton kernels against the CPU backend's kernels."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from kernel_cases import close, pointers_of, random_case  # noqa: E402
+
+from steropes.backends import get_backend  # noqa: E402
+from steropes.backends.cpu import conditional_bernoulli  # noqa: E402
+from steropes.backends.pytorch.kernels import (  # noqa: E402
+    chunked_scans,
+    conditional_recursion,
+    gather_products,
+    gram_panels,
+    line_pieces,
+    risk_set_sweeps,
+    segment_reductions,
+    trial_losses,
+)
+from steropes.likelihoods import CoxLikelihood  # noqa: E402
+
+CPU = get_backend("cpu", 1)
+
+
+def send(x):
+    return torch.from_numpy(np.ascontiguousarray(x))
+
+
+def lines_of(case):
+    lines = case.lines
+    return [send(x) for x in (lines.starts, lines.ends, lines.indices, lines.data)]
+
+
+@pytest.mark.parametrize("valued", [False, True])
+@pytest.mark.parametrize("B", [1, 12])
+def test_gather_equals_a_dense_product(B, valued):
+    case = random_case(1, 70, 30, 0.4, valued, False)
+    starts, ends, indices, data = lines_of(case)
+    D = case.rng.normal(size=(30, B))
+    pieces = line_pieces.cut_pieces(starts, ends, 5)
+    close(gather_products.gather(pieces, indices, data, send(D)).numpy(), case.dense @ D)
+
+
+def test_gather_of_bands_equals_a_product_of_row_numbers(rng):
+    rows = np.sort(rng.choice(200_000, 500, replace=False))
+    R = rng.normal(size=(200_000, 3))
+    cuts = np.searchsorted(rows, np.arange(0, 200_001 + 65_536, 65_536))
+    pieces = line_pieces.cut_pieces(
+        send(cuts[:-1]), send(cuts[1:]), 64, send(65_536 * np.arange(len(cuts) - 1))
+    )
+    low = send((rows % 65_536).astype(np.uint16))
+    parts = gather_products.gather(pieces, low, torch.empty(0, dtype=torch.float64), send(R))
+    close(parts.sum(0).numpy(), R[rows].sum(0))
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("n", [1, 50, 700])
+def test_scan_equals_the_scan_of_the_cpu(rng, n, reverse):
+    pointers = pointers_of(rng, n)
+    x = rng.normal(size=(n, 3))
+    layout = chunked_scans.ScanLayout(send(pointers), n, reverse)
+    close(chunked_scans.scan(send(x), layout).numpy(), CPU.scan(x, pointers, reverse))
+
+
+def test_a_segment_of_a_scan_has_the_digits_that_it_has_alone(rng):
+    x = rng.normal(size=(300, 2))
+    x[:100] *= 1e12
+    layout = chunked_scans.ScanLayout(torch.tensor([0, 100, 300]), 300)
+    alone = chunked_scans.scan(send(x[100:]), chunked_scans.ScanLayout(torch.tensor([0, 200]), 200))
+    assert torch.equal(chunked_scans.scan(send(x), layout)[100:], alone)
+
+
+def test_segment_reductions_equal_those_of_the_cpu(rng):
+    n, pointers = 900, np.array([0, 0, 5, 700, 700, 900])
+    x, w = rng.normal(size=(n, 4)), (rng.random((n, 4)) < 0.5).astype(float)
+    scale = rng.random((5, 4)) * (rng.random((5, 4)) < 0.7)
+    pieces = line_pieces.cut_pieces(send(pointers[:-1]), send(pointers[1:]), 64)
+    close(segment_reductions.segment_sum(send(x), pieces).numpy(), CPU.segment_sum(x, pointers))
+    largest = segment_reductions.segment_max(send(x), pieces).numpy()
+    np.testing.assert_array_equal(largest, CPU.segment_max(x, pointers))
+    for shares in (True, False):
+        args = (send(y) for y in (x, w, pointers, scale))
+        found = segment_reductions.segment_softmax(*args, shares)
+        for a, b in zip(found, CPU.segment_softmax(x, w, pointers, scale, shares), strict=True):
+            np.testing.assert_allclose(a.numpy(), b, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("valued", [False, True])
+def test_gram_equals_a_dense_product(monkeypatch, valued):
+    monkeypatch.setattr(gram_panels, "PANEL", 300)  # several panels
+    case = random_case(2, 70, 30, 0.4, valued, False)
+    v = case.rng.random(70)
+    G = torch.zeros((30, 30), dtype=torch.float64)
+    gram_panels.gram(*lines_of(case), send(v), G)
+    exact = (case.dense * v[:, None]).T @ case.dense
+    close(G.numpy(), exact)
+    rough = torch.zeros((30, 30))
+    gram_panels.gram(*lines_of(case), send(v), rough, dtype=torch.bfloat16)
+    bound = (np.abs(case.dense) * v[:, None]).T @ np.abs(case.dense)
+    limit = 2.0**-8 if not valued else 3 * 2.0**-8  # X itself is rounded as well
+    assert (np.abs(rough.numpy() - exact) <= limit * bound).all()
+
+
+def test_gram_of_risk_sets_equals_the_gram_of_groups_of_the_cpu(monkeypatch):
+    monkeypatch.setattr(gram_panels, "PANEL", 300)
+    case = random_case(3, 70, 30, 0.4, True, False)
+    u, c = case.rng.normal(size=70), case.rng.random(70) * (case.rng.random(70) < 0.3)
+    runs = pointers_of(case.rng, 70)
+    expected = np.zeros((30, 30))
+    CPU.gram_groups(case.lines, u, runs, c != 0, c, expected)
+    G = torch.zeros((30, 30), dtype=torch.float64)
+    gram_panels.gram_of_risk_sets(*lines_of(case), *(send(x) for x in (u, runs, c != 0, c)), G)
+    close(np.tril(G.numpy()), np.tril(expected))
+
+
+@pytest.mark.parametrize("B", [1, 3])
+def test_conditional_recursion_equals_that_of_the_cpu(monkeypatch, rng, B):
+    monkeypatch.setattr(conditional_recursion, "STATES", 500)  # several slabs
+    pointers = np.concatenate([[0], np.cumsum(rng.integers(1, 30, 25))])
+    n = int(pointers[-1])
+    eta, w = 5.0 * rng.normal(size=(n, B)), 2.0 * (rng.random((n, B)) < 0.8)
+    case = (rng.random(n) < 0.5).astype(np.int8)
+    loss, out = np.empty((25, B)), np.empty((n, B))
+    conditional_bernoulli.evaluate(eta, w, case, pointers, loss, out, 0, 25)
+    args = (send(x) for x in (eta, w, case, pointers))
+    for found, wanted in zip(conditional_recursion.conditional(*args), (loss, out), strict=True):
+        np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("strata", [False, True])
+@pytest.mark.parametrize("ties", ["breslow", "efron"])
+def test_risk_set_sweeps_equal_those_of_the_cpu(rng, ties, strata):
+    n, B = 400, 3
+    time, event = rng.integers(1, 40, n).astype(float), rng.random(n) < 0.5
+    codes = rng.integers(0, 9, n) if strata else None
+    likelihood = CoxLikelihood(time, event, CPU, None, codes, ties)
+    w = (rng.random((n, B)) < 0.9).astype(float)
+    bound, eta = likelihood.weigh(w), rng.normal(size=(n, B))
+    risk = likelihood.risk
+    place, shares = (
+        (risk.place, risk.event_start) if likelihood.by_event else (risk.place_own, None)
+    )
+    sweeps = risk_set_sweeps.DeviceRiskSweeps(
+        n, risk.strata_start, risk.groups_start, risk.tied_start, risk.tied_end, place, shares,
+        torch.device("cpu"),
+    )  # fmt: skip
+    fraction = None if bound.fraction is None else send(bound.fraction)
+    found = sweeps.evaluate(send(eta), send(w), send(bound.share), fraction)
+    for a, b in zip(found, likelihood.evaluate(eta, bound), strict=True):
+        close(a.numpy(), b)
+    assert sweeps.evaluate(send(eta + 600.0), send(w), send(bound.share), fraction) is None
+
+
+@pytest.mark.parametrize("family", ["linear", "logistic", "poisson"])
+def test_slopes_are_the_derivatives_of_trial_losses(rng, family):
+    eta, d = (send(rng.normal(size=(50, 2))) for _ in range(2))
+    w, y = send(rng.random((50, 2))), send(rng.integers(0, 2, (50, 1)).astype(float))
+    h = 1e-5
+    steps = torch.tensor([[h, h], [-h, -h], [0.0, 0.0]], dtype=torch.float64)
+    losses = trial_losses.trial_losses(family, eta, d, w, y, steps)
+    loss, slopes = trial_losses.evaluate(family, eta, w, y)
+    assert torch.equal(losses[2], loss)
+    difference = (losses[0] - losses[1]) / (2 * h)
+    torch.testing.assert_close(difference, (slopes * d).sum(0), rtol=1e-8, atol=1e-8)
