@@ -27,6 +27,13 @@ def test_competing_events_keep_their_codes():
     assert Surv([1, 2, 3], [0, 1, 2])["event"].tolist() == [0, 1, 2]
 
 
+def test_swapped_times_and_events_are_recognised():
+    with pytest.raises(DataError, match="time and event seem swapped"):
+        check_survival(Surv([1, 0, 1], [5, 9, 2]), 3)
+    with pytest.raises(DataError, match="FineGrayRegression"):
+        check_survival(Surv([1, 2, 1], [0, 1, 2]), 3)
+
+
 def test_arrays_of_scikit_survival_are_read():
     y = np.array([(True, 2.0), (False, 3.0)], dtype=[("status", bool), ("days", float)])
     read = check_survival(y, 2)

@@ -117,3 +117,11 @@ def test_any_table_of_covariates_gives_the_same_balance():
 def test_a_table_that_cannot_be_compared_is_rejected(table, message):
     with pytest.raises(DataError, match=message):
         covariate_balance(table, [0, 1], [1, 1])
+
+
+def test_numbers_of_sets_in_place_of_weights_are_recognised():
+    sets = np.array([0, 1, 2, -1, 0, 1, 2, -1])
+    with pytest.raises(DataError, match=r"pass after=sets >= 0$"):
+        covariate_balance(made(X, 8), TREATED, sets)
+    with pytest.raises(DataError, match=r"0 or more$"):
+        covariate_balance(made(X, 8), TREATED, sets - 0.5)

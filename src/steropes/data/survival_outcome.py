@@ -172,9 +172,14 @@ def check_survival(y: object, n: int, competing: bool = False) -> SurvivalOutcom
         of_r = ""
         if np.isin(e, (1, 2)).all() and (e == 1).any():
             of_r = "Where 1 is censored and 2 the event, as R's Surv takes it, pass event == 2. "
+        remedy = (
+            f"{of_r}For competing events use FineGrayRegression, or code them 0 for a "
+            "cause-specific hazard."
+        )
+        if np.isin(checked["time"], (0, 1)).all():
+            remedy = "All times are 0 or 1: time and event seem swapped; pass Surv(time, event)."
         raise DataError(
-            f"event must be 0 (censored) or 1 (event) here; row {i} is {e[i]}. {of_r}For competing "
-            "events use FineGrayRegression, or code them 0 for a cause-specific hazard."
+            f"event must be 0 (censored) or 1 (event) here; row {i} is {e[i]}. {remedy}"
         )
     return SurvivalOutcome(
         checked["time"], e, checked["entry"] if "entry" in (checked.dtype.names or ()) else None

@@ -32,12 +32,25 @@ __all__ = [
 class WaitingError(Exception):
     """Some sites have not answered yet.
 
+    Parameters
+    ----------
+    round_ : int
+        The round in progress.
+    sites : sequence of str
+        The sites that have not answered.
+
     Attributes
     ----------
     round : int
         The round in progress.
     sites : tuple of str
         The sites that have not answered.
+
+    Examples
+    --------
+    >>> from steropes.federated import WaitingError
+    >>> print(WaitingError(3, ["north", "south"]))
+    round 3 waits for north, south
     """
 
     def __init__(self, round_: int, sites: Sequence[str]) -> None:
@@ -56,10 +69,18 @@ class Round:
     Attributes
     ----------
     request : Message
+        The request of the lead.
     answers : tuple of Message
         Answers in the order of the request's sites; if sites left, only withdrawals.
     left : tuple of str
         Sites that take no further part, in which case the round has no total.
+
+    Examples
+    --------
+    >>> from steropes.federated import Message, Round
+    >>> request = Message("request", study="abc", round=0, ask="describe")
+    >>> Round(request, answers=(), left=("south",)).left
+    ('south',)
     """
 
     request: Message
@@ -74,6 +95,7 @@ class RoundRecord:
     Attributes
     ----------
     round : int
+        Counted from 0.
     ask : str
         The kind of request.
     sent : int
@@ -86,6 +108,15 @@ class RoundRecord:
         Names of the disclosed fields.
     left : tuple of str
         Sites that left in this round.
+
+    Examples
+    --------
+    The records of an analysis are in `FederatedResult.records`.
+
+    >>> from steropes.federated import RoundRecord
+    >>> record = RoundRecord(0, "describe", 512, {"north": 900, "south": 880}, 12, ("n",))
+    >>> sum(record.received.values())
+    1780
     """
 
     round: int

@@ -53,12 +53,22 @@ class Message:
     values : dict
         Plain values.
     arrays : dict of str to array
+        Arrays of numbers.
     sums : bytes
         Masked sums of an answer, 24 bytes per number; see `fixed_point_sums` and `site_keys`.
     reasons : tuple of str
         Reasons of a refusal.
     signature : bytes
         Ed25519 signature of the `digest`; empty in a request.
+
+    Examples
+    --------
+    >>> from steropes.federated import Message
+    >>> request = Message("request", study="abc", round=0, ask="describe")
+    >>> Message.from_dict(request.to_dict(), "the request").id == request.id
+    True
+    >>> request.reply("refusal", "north", reasons=("too few rows",)).reasons
+    ('too few rows',)
     """
 
     kind: Kind
@@ -88,6 +98,11 @@ class Message:
 
         Numbers are the bits of a double, so that the text does not depend on how a programming
         language prints them.
+
+        Returns
+        -------
+        str
+            One line for the schema and for each field, value, array and reason.
         """
         lines = [SCHEMA, f"kind {self.kind}", f"study {self.study}", f"round {self.round}"]
         lines += [f"ask {self.ask}", f"site {self.site}", f"request {self.request}"]
@@ -100,12 +115,45 @@ class Message:
         return "".join(f"{line}\n" for line in lines)
 
     def reply(self, kind: Kind, site: str, **content: Any) -> Message:
-        """Create a site's unsigned reply to this request."""
+        """Create a site's unsigned reply to this request.
+
+        Parameters
+        ----------
+        kind : {"answer", "refusal", "withdrawal"}
+            Kind of the reply.
+        site : str
+            The sender.
+        **content : dict
+            Further fields, such as ``values``, ``sums`` or ``reasons``.
+
+        Returns
+        -------
+        Message
+            The reply with the study, round and ``ask`` of the request.
+        """
         head = {"kind": kind, "site": site, "request": self.id, "values": {}, "arrays": {}}
         return replace(self, **head | content)
 
     def array(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
-        """Return an array by name, which must have a given shape."""
+        """Return an array by name, which must have a given shape.
+
+        Parameters
+        ----------
+        name : str
+            Name of the array.
+        shape : tuple of int
+            Its shape.
+
+        Returns
+        -------
+        array, shape ``shape``
+            The array.
+
+        Raises
+        ------
+        DataError
+            The array is missing or has another shape.
+        """
         found = self.arrays.get(name)
         if found is None:
             raise DataError(f"{self.who} has no array {name!r}")
@@ -116,7 +164,27 @@ class Message:
         return found
 
     def numbers(self, name: str, least: int, end: int) -> np.ndarray:
-        """Return an array of whole numbers in [least, end); empty if it is missing."""
+        """Return an array of whole numbers in [least, end); empty if it is missing.
+
+        Parameters
+        ----------
+        name : str
+            Name of the array.
+        least : int
+            Smallest number that is allowed.
+        end : int
+            The numbers are smaller than this one.
+
+        Returns
+        -------
+        array of int, shape (k,)
+            The numbers.
+
+        Raises
+        ------
+        DataError
+            A number is not whole or is out of range.
+        """
         given = np.asarray(self.arrays.get(name, np.empty(0)), float).ravel()
         if not ((given >= least) & (given < end) & (given == np.round(given))).all():
             raise DataError(
@@ -125,13 +193,45 @@ class Message:
         return given.astype(np.int64)
 
     def value(self, name: str) -> Any:
-        """Return a plain value by name."""
+        """Return a plain value by name.
+
+        Parameters
+        ----------
+        name : str
+            Name of the value.
+
+        Returns
+        -------
+        str, int, float, bool or list
+            The value.
+
+        Raises
+        ------
+        DataError
+            The value is missing.
+        """
         if name not in self.values:
             raise DataError(f"{self.who} has no value {name!r}")
         return self.values[name]
 
     def number(self, name: str) -> float:
-        """Return a plain value that must be a finite number, by name."""
+        """Return a plain value that must be a finite number, by name.
+
+        Parameters
+        ----------
+        name : str
+            Name of the value.
+
+        Returns
+        -------
+        float
+            The number.
+
+        Raises
+        ------
+        DataError
+            The value is missing or is no finite number.
+        """
         found = self.value(name)
         if isinstance(found, bool) or not isinstance(found, int | float) or not np.isfinite(found):
             raise DataError(f"{self.who}: {name!r} must be a number, not {found!r}")
@@ -154,7 +254,13 @@ class Message:
     # -- as plain values -------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON, including the ``id`` of a request."""
+        """Return plain values for JSON, including the ``id`` of a request.
+
+        Returns
+        -------
+        dict
+            Values that `from_dict` reads.
+        """
         out: dict[str, Any] = {
             "schema": SCHEMA, "kind": self.kind, "study": self.study, "round": self.round,
             "ask": self.ask,
@@ -173,7 +279,19 @@ class Message:
 
     @classmethod
     def from_dict(cls, given: object, where: str) -> Message:
-        """Create a message from the result of `to_dict`; ``where`` names it in errors.
+        """Create a message from the result of `to_dict`.
+
+        Parameters
+        ----------
+        given : dict
+            The plain values.
+        where : str
+            Name of the message in errors.
+
+        Returns
+        -------
+        Message
+            The message.
 
         Raises
         ------
@@ -317,6 +435,11 @@ def _array(given: object, where: str) -> np.ndarray:
 
 def message_schema() -> dict[str, Any]:
     """Return the JSON Schema of a message.
+
+    Returns
+    -------
+    dict
+        A schema of draft 2020-12.
 
     Examples
     --------

@@ -91,18 +91,55 @@ class PublicKeys:
         return " ".join(text[i : i + 4] for i in range(0, 64, 4))
 
     def to_dict(self) -> dict[str, str]:
-        """Return plain values for JSON."""
+        """Return plain values for JSON.
+
+        Returns
+        -------
+        dict of str to str
+            Both keys in base64.
+        """
         return {"signing": _text(self.signing), "agreement": _text(self.agreement)}
 
     @classmethod
     def from_dict(cls, given: object, where: str) -> PublicKeys:
-        """Create keys from the result of `to_dict`; ``where`` names it in errors."""
+        """Create keys from the result of `to_dict`.
+
+        Parameters
+        ----------
+        given : dict of str to str
+            The plain values.
+        where : str
+            Name of the keys in errors.
+
+        Returns
+        -------
+        PublicKeys
+            The keys.
+
+        Raises
+        ------
+        DataError
+            A key is missing or has not 32 bytes.
+        """
         if not isinstance(given, Mapping):
             raise DataError(f"{where} must be an object with 'signing' and 'agreement'")
         return cls(_key(given, "signing", where), _key(given, "agreement", where))
 
     def verify(self, signature: bytes, content: bytes) -> bool:
-        """Return whether this site signed some content."""
+        """Return whether this site signed some content.
+
+        Parameters
+        ----------
+        signature : bytes
+            The signature to verify.
+        content : bytes
+            The content that it belongs to.
+
+        Returns
+        -------
+        bool
+            True for a valid signature.
+        """
         return _is_signed(self.signing, signature, content)
 
 
@@ -113,6 +150,13 @@ class SiteKeys:
     ----------
     signing, agreement : bytes
         Seeds of the Ed25519 and the X25519 key, 32 bytes each.
+
+    Examples
+    --------
+    >>> from steropes.federated import SiteKeys
+    >>> keys = SiteKeys.generate()
+    >>> SiteKeys.from_dict(keys.to_dict(), "keys").public == keys.public
+    True
     """
 
     def __init__(self, signing: bytes, agreement: bytes) -> None:
@@ -162,18 +206,53 @@ class SiteKeys:
         )
 
     def to_dict(self) -> dict[str, str]:
-        """Return the private keys as plain values, for a file that only the owner can read."""
+        """Return the private keys as plain values, for a file that only the owner can read.
+
+        Returns
+        -------
+        dict of str to str
+            Both keys in base64.
+        """
         return {"signing": _text(self._signing), "agreement": _text(self._agreement)}
 
     @classmethod
     def from_dict(cls, given: object, where: str) -> SiteKeys:
-        """Create keys from the result of `to_dict`; ``where`` names it in errors."""
+        """Create keys from the result of `to_dict`.
+
+        Parameters
+        ----------
+        given : dict of str to str
+            The plain values.
+        where : str
+            Name of the keys in errors.
+
+        Returns
+        -------
+        SiteKeys
+            The keys.
+
+        Raises
+        ------
+        DataError
+            A key is missing or has not 32 bytes.
+        """
         if not isinstance(given, Mapping):
             raise DataError(f"{where} must be an object with 'signing' and 'agreement'")
         return cls(_key(given, "signing", where), _key(given, "agreement", where))
 
     def sign(self, content: bytes) -> bytes:
-        """Sign some content; the signature has 64 bytes."""
+        """Sign some content.
+
+        Parameters
+        ----------
+        content : bytes
+            The content.
+
+        Returns
+        -------
+        bytes
+            A signature of 64 bytes.
+        """
         return self._signer.sign(content)
 
     def mask(
@@ -194,6 +273,11 @@ class SiteKeys:
             Purpose of the mask; different contexts have independent masks.
         n : int
             Number of numbers.
+
+        Returns
+        -------
+        array of uint64, shape (n, 3)
+            The sum modulo 2¹⁹².
         """
         out = np.zeros((n, 3), np.uint64)
         for name, public in others.items():

@@ -198,7 +198,10 @@ def covariate_balance(
         if w.shape != t.shape:
             raise DataError(f"balance: {len(w)} weights {when} for {len(t)} people")
         if not ((w >= 0) & np.isfinite(w)).all():
-            raise DataError(f"balance: weights {when} must be numbers of 0 or more")
+            remedy = ""
+            if (w[w < 0] == -1).all() and (w == np.round(w)).all():
+                remedy = f". For the sets of match_scores or match_pairs pass {when}=sets >= 0"
+            raise DataError(f"balance: weights {when} must be numbers of 0 or more{remedy}")
         if not (w[t].any() and w[~t].any()):
             raise DataError(f"balance: an arm has nobody {when} adjustment")
     x = by_covariate

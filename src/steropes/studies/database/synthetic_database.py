@@ -39,7 +39,7 @@ FIRST, LAST = np.datetime64("2005-01-01"), np.datetime64("2014-12-31")
 DAYS = int((LAST - FIRST).astype(int))
 
 
-def synthetic_database(people: int = 1000, seed: int = 1, rate_ratio: float = 1.5) -> OmopDatabase:
+def synthetic_database(people: int = 5000, seed: int = 1, rate_ratio: float = 1.5) -> OmopDatabase:
     """Simulate a small OMOP database in memory.
 
     Every person is observed from 2005 to 2014 and starts celecoxib (concept 1118084) or diclofenac
@@ -49,9 +49,15 @@ def synthetic_database(people: int = 1000, seed: int = 1, rate_ratio: float = 1.
     injuries (81151, 78272, 4113008, 4155034) are unrelated to the drugs, for use as negative
     controls. The concepts are those of `DEMO`.
 
+    ``rate_ratio`` is the truth of a study whose time at risk lies within the eras, as with
+    ``risk_days=180``. Up to the end of observation, which is the default of studies, the hazard
+    ratio is nearer to one. With 5,000 people the matched arms differ by 0.03 to 0.06 standard
+    deviations at most (seeds 1 to 6); with 1,000, differences of 0.1 are chance and often fail the
+    diagnostic of balance.
+
     Parameters
     ----------
-    people : int, default 1000
+    people : int, default 5000
         Number of people.
     seed : int, default 1
         Seed of the simulation; the same seed gives the same database.
