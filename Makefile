@@ -86,4 +86,4 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 clean:
-	rm -rf $(VENV) dist site docs/api/generated docs/gallery steropes-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) dist site docs/api/generated docs/gallery docs/images/benchmarks steropes-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis

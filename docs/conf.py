@@ -33,6 +33,7 @@ myst_heading_anchors = 3
 myst_enable_extensions = ["colon_fence"]
 
 autosummary_generate = True
+default_role = "autolink"  # `name` in a docstring links to its page if it has one
 autodoc_typehints = "none"  # the sections of the docstrings name the types
 numpydoc_show_class_members = False  # the template of a class lists them
 
@@ -78,9 +79,11 @@ def escape_bars(app: Any, what: str, name: str, item: Any, options: Any, lines: 
 
 
 def setup(app: Any) -> None:
-    """Register the rules above, and write the page that is generated from the settings."""
+    """Register the rules above, and write the page and the plots that are generated."""
+    from benchmark_plots import write_plots
     from specification_keys import write_page
 
+    app.connect("builder-inited", write_plots)
     app.connect("builder-inited", write_page)
     app.connect("autodoc-skip-member", skip_inherited)
     app.connect("autodoc-process-docstring", escape_bars)
