@@ -34,6 +34,7 @@ myst_enable_extensions = ["colon_fence"]
 
 autosummary_generate = True
 default_role = "autolink"  # `name` in a docstring links to its page if it has one
+toc_object_entries_show_parents = "hide"
 autodoc_typehints = "none"  # the sections of the docstrings name the types
 numpydoc_show_class_members = False  # the template of a class lists them
 
