@@ -7,6 +7,7 @@ table, sets of cohorts from one connection cannot interfere.
 
 from __future__ import annotations
 
+import hashlib
 import numbers
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -250,6 +251,17 @@ class CohortTable:
         return People(
             dict(zip(COLUMNS, (self.definition.copy(), self.subject.copy(), *dates), strict=True))
         )
+
+    def hashes(self) -> list[str]:
+        """Return hashes of the columns, which tell apart tables with different entries.
+
+        Returns
+        -------
+        list of str
+            A SHA-256 of each column.
+        """
+        columns = (self.definition, self.subject, self.start, self.end)
+        return [hashlib.sha256(np.ascontiguousarray(c).tobytes()).hexdigest() for c in columns]
 
     # -- in a workspace --------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,7 +19,7 @@ from steropes.studies.cohorts.private_people_frame import People
 from steropes.studies.execution.setting_types import Days, Offset, RiskDays, YesNo
 from steropes.studies.execution.settings_classes import Settings
 
-__all__ = ["StudyPopulation", "TimeAtRisk", "study_population"]
+__all__ = ["PopulationRules", "StudyPopulation", "TimeAtRisk", "everyone", "study_population"]
 
 Anchor = Literal["cohort start", "cohort end", "observation end"]
 
@@ -90,6 +91,74 @@ class TimeAtRisk(Settings):
             )
 
 
+class PopulationRules(Settings):
+    """Rules that select the entries of a study population before its time at risk is determined.
+
+    They apply to the entries that the rules of the comparison leave, in the order of the list, as
+    ``createStudyPopulation`` of CohortMethod 5 applies them.
+
+    Parameters
+    ----------
+    first_only : bool, default False
+        Only a person's first remaining entry in each cohort counts.
+    common_period : bool, default False
+        Keep those who start while both cohorts are entered, determined from the remaining entries.
+    both : {"keep all", "keep first", "remove all"}, default "keep all"
+        How people in both cohorts are treated. With "keep first" a person has one entry, the first
+        one; people whose first two entries are on one day lose those.
+    washout_days : int, default 0
+        Days of observation required before the start.
+
+    Examples
+    --------
+    >>> from steropes.studies.cohorts.study_population import PopulationRules
+    >>> PopulationRules(both="keep first").washout_days
+    0
+    """
+
+    first_only: YesNo = False
+    common_period: YesNo = False
+    both: Literal["keep all", "keep first", "remove all"] = "keep all"
+    washout_days: Days = 0
+
+    def apply(
+        self, entries: pd.DataFrame, count: Callable[[str, pd.DataFrame], None]
+    ) -> pd.DataFrame:
+        """Return the entries that the rules leave.
+
+        Parameters
+        ----------
+        entries : DataFrame
+            ``person_id``, ``treated``, ``start`` and ``observed_before``.
+        count : callable
+            Called with the description and the remaining entries of each rule.
+        """
+        if self.first_only:
+            ordered = entries.sort_values(["person_id", "treated", "start"], kind="stable")
+            kept = ordered.index[~ordered.duplicated(["person_id", "treated"])]
+            entries = entries[entries.index.isin(kept)]
+            count("First exposure only", entries)
+        if self.common_period:
+            starts = entries.groupby("treated")["start"].agg(["min", "max"])
+            inside = entries["start"].between(starts["min"].max(), starts["max"].min())
+            entries = entries[inside] if len(starts) == 2 else entries
+            count("Restrict to common period", entries)
+        if self.both == "remove all":
+            arms = entries.groupby("person_id")["treated"].transform("nunique")
+            entries = entries[arms.to_numpy() < 2]
+            count("Removed subjects in both cohorts", entries)
+        elif self.both == "keep first":
+            ordered = entries.sort_values(["person_id", "start"], kind="stable")
+            ordered = ordered[~ordered.duplicated(["person_id", "start"], keep=False)]
+            kept = ordered.index[~ordered.duplicated("person_id")]
+            entries = entries[entries.index.isin(kept)]
+            count("Restricting duplicate subjects to first cohort", entries)
+        if self.washout_days:
+            entries = entries[entries["observed_before"] >= self.washout_days]
+            count(f"At least {self.washout_days} days of observation prior", entries)
+        return entries.copy()
+
+
 @dataclass(frozen=True, repr=False, eq=False)
 class StudyPopulation:
     """The entries of a comparison that are at risk of an outcome.
@@ -145,6 +214,7 @@ def study_population(
     at_risk: TimeAtRisk | None = None,
     *,
     competing: int | None = None,
+    rules: PopulationRules | None = None,
 ) -> StudyPopulation:
     """Determine the people at risk of an outcome, their time at risk and their events.
 
@@ -162,6 +232,8 @@ def study_population(
     competing : int, optional
         Id of the cohort of a competing outcome, such as death: ``event`` is 2 if it came first, and
         the time ends there.
+    rules : PopulationRules, optional
+        Further rules for the entries, which are applied first.
 
     Returns
     -------
@@ -195,15 +267,23 @@ def study_population(
     recorded = _outcome_days(entries, cohorts.only([] if outcome is None else outcome))
     events = _observed(recorded)
     first = rule.start + (0 if rule.day_zero else 1)
-    entries["risk_start"] = first + _anchor(entries, rule.start_anchor)
+    risk_start = first + _anchor(entries, rule.start_anchor)
+    entries["risk_start"] = risk_start
     attrition = Attrition(comparison.attrition.to_dict("records"))
 
     def count(rule_text: str) -> None:
         attrition.count(rule_text, entries["person_id"].to_numpy(), entries["treated"].to_numpy())
 
+    if rules is not None:
+        entries = rules.apply(
+            entries,
+            lambda text, left: attrition.count(
+                text, left["person_id"].to_numpy(), left["treated"].to_numpy()
+            ),
+        )
     if rule.remove_prior and outcome is not None:
         counted = recorded if rule.look_back is None else events
-        start = entries["risk_start"].to_numpy()[counted["row"]]
+        start = risk_start[counted["row"]]
         prior = counted["day"] < start
         if rule.look_back is not None:
             prior &= counted["day"] > -rule.look_back
@@ -226,6 +306,27 @@ def study_population(
         people = _with_competing(people, others)
     name = "any outcome" if outcome is None else cohorts.name(outcome)
     return StudyPopulation(people, attrition.frame(), outcome, name)
+
+
+def everyone(comparison: Comparison) -> StudyPopulation:
+    """Return all entries of a comparison as a population that has no outcome.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        Entries of the target and the comparator.
+
+    Returns
+    -------
+    StudyPopulation
+        The time at risk is the time in the cohort, and the attrition that of the comparison.
+    """
+    entries = pd.DataFrame(comparison.entries)
+    entries.insert(0, "row", np.arange(len(entries)))
+    entries["risk_start"], entries["risk_end"] = 0, entries["to_end"]
+    nothing = {"row": np.zeros(0, np.int64), "day": np.zeros(0, np.int64)}
+    people = _with_outcomes(entries, nothing)
+    return StudyPopulation(people, comparison.attrition.copy(), None, "any outcome")
 
 
 def _anchor(entries: pd.DataFrame, anchor: str) -> NDArray:

@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.errors import DataError
+from steropes.studies.cohorts.attrition import Attrition
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.cohorts.comparison import Comparison
 from steropes.studies.cohorts.private_people_frame import People
@@ -190,9 +191,17 @@ class Prepared:
             Cohorts or settings that cannot be used.
         """
         comparison, shared, analysis = self.comparison, self.shared, self.analysis
+        own = {o.id: o for o in self.question.outcomes}.get(outcome)
         population = study_population(
-            comparison, self.cohorts, outcome, analysis.at_risk, competing=analysis.competing
+            comparison,
+            self.cohorts,
+            outcome,
+            analysis.at_risk if own is None else own.at_risk(analysis.at_risk),
+            competing=analysis.competing,
+            rules=analysis.population,
         )
+        if shared.scores is not None:
+            population = _scored(population, shared)
         people = pd.DataFrame(population.people)
         adjusted, note = adjusted_people(people, population.attrition, shared, analysis)
         compared = people.iloc[adjusted.kept].reset_index(drop=True)
@@ -329,6 +338,19 @@ def _shares_lost(people: pd.DataFrame, compared: pd.DataFrame) -> list[float]:
         before, left = (int((table["treated"] == arm).sum()) for table in (people, compared))
         lost.append(1 - left / before if before else float("nan"))
     return lost
+
+
+def _scored(population: StudyPopulation, shared: Shared) -> StudyPopulation:
+    """Keep the people who have a score; the outcome's own time at risk may include others."""
+    has = np.isin(population.people["row"], shared.population.people["row"])
+    if has.all():
+        return population
+    people = pd.DataFrame(population.people)[has].reset_index(drop=True)
+    counts = Attrition(population.attrition.to_dict("records"))
+    counts.count(
+        "Have a propensity score", people["person_id"].to_numpy(), people["treated"].to_numpy()
+    )
+    return replace(population, people=People(people), attrition=counts.frame())
 
 
 def adjusted_people(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 import pandas as pd
@@ -53,6 +53,9 @@ class PropensityRules(Settings):
         Rules that filter and scale the covariates.
     seed : int, default 1
         Seed of the folds and of the sample.
+    people : {"at risk", "all"}, default "at risk"
+        Whether the model is fitted to those who have time at risk, whatever the outcome, or to all
+        entries of the comparison (``refitPsForEveryStudyPopulation = FALSE`` of R's CohortMethod).
 
     References
     ----------
@@ -74,6 +77,7 @@ class PropensityRules(Settings):
     exclude: CovariateIds = ()
     tidy: TidyRules = field(default_factory=TidyRules)
     seed: Count = 1
+    people: Literal["at risk", "all"] = "at risk"
 
 
 @dataclass(frozen=True, repr=False, eq=False)

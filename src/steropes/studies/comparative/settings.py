@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import field
-from typing import Annotated
+from dataclasses import field, replace
+from typing import Annotated, Literal
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from pydantic import BeforeValidator
 
 from steropes.errors import DataError
 from steropes.studies.cohorts.comparison import ComparisonRules
-from steropes.studies.cohorts.study_population import TimeAtRisk
+from steropes.studies.cohorts.study_population import Anchor, PopulationRules, TimeAtRisk
 from steropes.studies.comparative.propensity_scores import PropensityRules
 from steropes.studies.comparative.propensity_weights import Estimand
 from steropes.studies.comparative.score_matching import Match
@@ -19,7 +21,10 @@ from steropes.studies.covariates.feature_extraction import FeatureRules
 from steropes.studies.execution.setting_types import (
     ConceptId,
     Count,
+    CovariateIds,
+    Days,
     Listed,
+    Offset,
     OneOrMore,
     Positive,
     TrueRatio,
@@ -28,7 +33,7 @@ from steropes.studies.execution.setting_types import (
 from steropes.studies.execution.settings_classes import Settings
 from steropes.studies.outcomes.settings import OutcomeModel
 
-__all__ = ["Outcome", "Question", "StudyAnalysis"]
+__all__ = ["BalanceFilter", "Outcome", "Question", "StudyAnalysis"]
 
 
 class Outcome(Settings):
@@ -41,6 +46,12 @@ class Outcome(Settings):
     true_ratio : float, optional
         The effect that is known: 1 for a negative control, more for a positive one. Without it
         the outcome is one of interest.
+    start, end : int, optional
+        First and last day at risk of this outcome, instead of those of the analysis.
+    start_anchor, end_anchor : str, optional
+        The anchors of these days, instead of those of the analysis.
+    look_back : int, optional
+        As in `TimeAtRisk`, for this outcome only.
 
     Examples
     --------
@@ -51,6 +62,28 @@ class Outcome(Settings):
 
     id: Count
     true_ratio: TrueRatio | None = None
+    start: Offset | None = None
+    end: Offset | None = None
+    start_anchor: Literal["cohort start", "cohort end"] | None = None
+    end_anchor: Anchor | None = None
+    look_back: Days | None = None
+
+    def at_risk(self, analysis: TimeAtRisk) -> TimeAtRisk:
+        """Return the time at risk of an analysis with the settings of this outcome.
+
+        Parameters
+        ----------
+        analysis : TimeAtRisk
+            The time at risk of the analysis.
+
+        Returns
+        -------
+        TimeAtRisk
+            The time at risk of the outcome.
+        """
+        names = ("start", "end", "start_anchor", "end_anchor", "look_back")
+        own = {name: getattr(self, name) for name in names}
+        return replace(analysis, **{name: v for name, v in own.items() if v is not None})
 
     @property
     def of_interest(self) -> bool:
@@ -104,6 +137,43 @@ class Question(Settings):
             raise DataError(f"cohort {compared} is compared and is an outcome of the same question")
 
 
+class BalanceFilter(Settings):
+    """Covariates to keep in a table of balance.
+
+    Parameters
+    ----------
+    analyses : tuple of int
+        Covariate analyses of which all covariates are kept.
+    covariates : tuple of int
+        Further covariate ids to keep.
+
+    Examples
+    --------
+    >>> from steropes.studies.comparative.settings import BalanceFilter
+    >>> BalanceFilter(analyses=(3,), covariates=(8532001,)).keeps([3003, 8532001, 8507001])
+    array([ True,  True, False])
+    """
+
+    analyses: CovariateIds = ()
+    covariates: CovariateIds = ()
+
+    def keeps(self, covariate_ids: ArrayLike) -> NDArray:
+        """Return whether each covariate is kept.
+
+        Parameters
+        ----------
+        covariate_ids : array_like of int
+            The covariates; the last three digits of an id are its analysis.
+
+        Returns
+        -------
+        ndarray of bool
+            A value for each covariate.
+        """
+        ids = np.asarray(covariate_ids, dtype=np.int64)
+        return np.isin(ids % 1000, self.analyses) | np.isin(ids, self.covariates)
+
+
 class StudyAnalysis(Settings):
     """How a question is answered, from the cohorts to the estimate.
 
@@ -117,6 +187,10 @@ class StudyAnalysis(Settings):
         Who is compared.
     at_risk : TimeAtRisk
         Time at risk of the outcome.
+    population : PopulationRules, optional
+        Further rules for the entries of the study population, as CohortMethod 5 has them.
+    nesting : int, optional
+        A cohort that people must be in on the day they start, unless the question has its own.
     features : FeatureRules, optional
         The covariates; none makes an analysis without.
     propensity : PropensityRules, optional
@@ -138,6 +212,9 @@ class StudyAnalysis(Settings):
     unadjusted : bool, default False
         Whether a crude comparison is intended. Otherwise the estimate of an analysis that adjusts
         for nothing is not shown, because confounding alone may explain it.
+    balance_shown : BalanceFilter, optional
+        The only covariates whose balance by outcome is written to the result tables. Diagnostics
+        always use all covariates.
 
     Examples
     --------
@@ -151,6 +228,8 @@ class StudyAnalysis(Settings):
     description: str = ""
     cohorts: ComparisonRules = field(default_factory=ComparisonRules)
     at_risk: TimeAtRisk = field(default_factory=TimeAtRisk)
+    population: PopulationRules | None = None
+    nesting: Count | None = None
     features: FeatureRules | None = field(default_factory=FeatureRules)
     propensity: PropensityRules | None = field(default_factory=PropensityRules)
     estimand: Estimand = "att"
@@ -161,6 +240,7 @@ class StudyAnalysis(Settings):
     outcome_model: OutcomeModel = field(default_factory=OutcomeModel)
     competing: Count | None = None
     unadjusted: YesNo = False
+    balance_shown: BalanceFilter | None = None
 
     def __post_init__(self) -> None:
         model, where = self.outcome_model, f"analysis {self.id}"

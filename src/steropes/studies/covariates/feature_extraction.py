@@ -68,6 +68,9 @@ class FeatureRules(Settings):
         are not affected.
     descendants : bool, default True
         Also apply these rules to all descendants of the concepts.
+    unknown : {"refuse", "note"}, default "refuse"
+        Whether a concept to exclude or include that the vocabulary lacks is an error, or is left
+        out with a note on the data.
     age_rule : {"year of birth", "birthdays"}, default "year of birth"
         Whether age groups are of the year of the start less the year of birth, as
         FeatureExtraction has it, or of completed years.
@@ -89,6 +92,7 @@ class FeatureRules(Settings):
     include: Listed[ConceptId] = ()
     descendants: YesNo = True
     age_rule: FeatureAge = "year of birth"
+    unknown: Literal["refuse", "note"] = "refuse"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "analyses", tuple(sorted({*self.analyses})))
@@ -327,7 +331,7 @@ def extract_features(
     with db.workspace() as work:
         _load_people(work, entries)
         family = Descendants(db)
-        _load_concepts(work, rules, family)
+        absent = _load_concepts(work, rules, family)
         statements = Statements(
             db, rules.end_day, bool(rules.include), rules.age_rule == "birthdays"
         )
@@ -348,7 +352,7 @@ def extract_features(
             work.run(EMPTY)
             _collect_cohorts(work, cohorts, custom, rules)
             columns.add(work.stream(SORTED))
-        notes = distinct((*family.notes, *missing_links, *_irregular(db, work, rules)))
+        notes = distinct((*absent, *family.notes, *missing_links, *_irregular(db, work, rules)))
     ids, indptr, rows, values = columns.concatenate()
     table = covariate_table(db, ids, cohorts)
     described = _with_statistics(table, indptr, values)
@@ -388,14 +392,20 @@ def _load_people(work: Workspace, entries: pd.DataFrame) -> None:
     work.connection.unregister("brought")
 
 
-def _load_concepts(work: Workspace, rules: FeatureRules, family: Descendants) -> None:
-    """Create the temporary tables ``excluded`` and ``included``."""
+def _load_concepts(work: Workspace, rules: FeatureRules, family: Descendants) -> list[DataNote]:
+    """Create the temporary tables ``excluded`` and ``included``; note unknown concepts."""
+    notes: list[DataNote] = []
     db = family.db
     read = {ANALYSES[number].table for number in rules.analyses}
     tables = [table for table in recorded_tables(db) if table in read]
     for name, listed in (("excluded", rules.exclude), ("included", rules.include)):
-        for concept_id in listed:
-            db.concept_name(concept_id)  # Raises for an unknown concept.
+        known = db.concept_names(listed) if listed else {}
+        gone = [c for c in listed if c not in known]
+        if gone and rules.unknown == "refuse":
+            db.concept_name(gone[0])  # Raises an error that names the concept.
+        if gone:
+            notes.append(_absent(name[:-1], gone, len(listed)))
+        listed = tuple(c for c in listed if c in known)
         members = [*listed]
         if rules.descendants and listed:
             purpose = f"the concepts to {name[:-1]}"
@@ -403,6 +413,17 @@ def _load_concepts(work: Workspace, rules: FeatureRules, family: Descendants) ->
         work.run(
             f"CREATE TEMP TABLE {name} AS SELECT unnest($1::BIGINT[]) AS concept_id", [members]
         )
+    return notes
+
+
+def _absent(verb: str, gone: list[int], of: int) -> DataNote:
+    """Note concepts to exclude or include that the vocabulary lacks."""
+    first = ", ".join(str(c) for c in gone[:3]) + (", …" if len(gone) > 3 else "")
+    text = (
+        f"The vocabulary lacks {len(gone):,} of the {of:,} concepts to {verb} as covariates "
+        f"({first})"
+    )
+    return DataNote("unknown_concepts", text, warning=True)
 
 
 def _collect_cohorts(

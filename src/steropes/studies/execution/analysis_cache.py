@@ -12,7 +12,7 @@ import pandas as pd
 from steropes.errors import DataError, SeparationError
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.cohorts.comparison import Comparison, compare_cohorts
-from steropes.studies.cohorts.study_population import study_population
+from steropes.studies.cohorts.study_population import everyone, study_population
 from steropes.studies.comparative.outcome_analysis import (
     AnalysisResult,
     Prepared,
@@ -100,10 +100,11 @@ class Workbench:
             Entries of target and comparator.
         """
         q = question
+        nesting = analysis.nesting if q.nesting is None else q.nesting
         return self._once(
-            ("comparison", q.target, q.comparator, q.nesting, analysis.cohorts),
+            ("comparison", q.target, q.comparator, nesting, analysis.cohorts),
             lambda: compare_cohorts(
-                self.db, self.cohorts, q.target, q.comparator, analysis.cohorts, nesting=q.nesting
+                self.db, self.cohorts, q.target, q.comparator, analysis.cohorts, nesting=nesting
             ),
         )
 
@@ -167,7 +168,8 @@ class Workbench:
         """
         a = analysis
         asked = (question.target, question.comparator, question.nesting, question.exclude)
-        made = (a.cohorts, a.at_risk, a.features, a.propensity, self._uses_features(a))
+        people = (a.cohorts, a.at_risk, a.population, a.nesting)
+        made = (people, a.features, a.propensity, self._uses_features(a))
         done = (a.estimand, a.trim, a.truncate, a.match, a.stratify, a.outcome_model.weighted)
         return self._once(("shared", asked, made, done), lambda: self._shared(question, analysis))
 
@@ -243,7 +245,12 @@ class Workbench:
     def _shared(self, question: Question, analysis: StudyAnalysis) -> Shared:
         """Make the population, scores, adjustment and balance; a failure becomes a note."""
         comparison = self.comparison(question, analysis)
-        population = study_population(comparison, self.cohorts, None, analysis.at_risk)
+        if analysis.propensity is not None and analysis.propensity.people == "all":
+            population = everyone(comparison)
+        else:
+            population = study_population(
+                comparison, self.cohorts, None, analysis.at_risk, rules=analysis.population
+            )
         features = None
         if len(comparison.entries) and self._uses_features(analysis):
             features = self.features(question, analysis)

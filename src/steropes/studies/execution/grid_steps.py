@@ -21,6 +21,7 @@ from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.disclosure.grid import release_grid
 from steropes.studies.execution.analysis_cache import Workbench
+from steropes.studies.execution.cohort_sources import MadeCohorts
 from steropes.studies.execution.specification import GridSpec
 from steropes.studies.execution.step_groups import REFUSED, Say, StepGroup, Tables
 from steropes.studies.execution.store import ResultStore
@@ -57,16 +58,21 @@ class ComparativeDesign:
     spec : GridSpec
     jobs : int
         Number of processes.
+    cohorts : MadeCohorts, optional
+        Cohorts that replace those of the specification's sources.
     """
 
     spec: GridSpec
     jobs: int = 1
+    cohorts: MadeCohorts | None = None
     tables = EXACT
     keys = EXACT_KEYS
 
     def prepare(self, db: OmopDatabase, say: Say) -> Sequence[Any]:
-        """Return nothing: cohorts depend on the specification and the database only."""
-        return ()
+        """Return the hash of given cohorts; others depend on the specification and the database."""
+        if self.cohorts is None or self.cohorts.table is None:
+            return ()
+        return self.cohorts.table.hashes()
 
     def steps(self, db: OmopDatabase, store: ResultStore, say: Say) -> Sequence[StepGroup]:
         """Make the cohorts, store the specification, and group the open steps.
@@ -78,7 +84,7 @@ class ComparativeDesign:
         """
         spec, done = self.spec, store.done
         say("making cohorts")
-        found = spec.make_cohorts(db)
+        found = spec.make_cohorts(db) if self.cohorts is None else self.cohorts
         refused = found.refused
         questions = spec.questions
         blocked = {comparison_id(q): _blocked(q, refused) for q in questions}
@@ -87,11 +93,11 @@ class ComparativeDesign:
             raise DataError("; ".join(dict.fromkeys(w for w in blocked.values() if w)))
         for why in refused.values():
             say(f"left out: {why}")
-        for cohort in spec.unused:
+        for cohort in spec.unused if self.cohorts is None else ():
             say(f"not used: cohort {cohort}, which no question and no analysis asks for")
         made: list[dict[str, Any]] = []
         if spec.controls.positive is not None:
-            bench = Workbench(spec.of_compared(db, refused), cohorts)
+            bench = Workbench(self._narrowed(db, refused), cohorts)
             good = tuple(q for q in questions if not blocked[comparison_id(q)])
             added = add_positive_controls(bench, good, spec.analyses, spec.controls.positive, say)
             cohorts, made = added.cohorts, added.made
@@ -100,17 +106,24 @@ class ComparativeDesign:
         if "specification" not in done:
             tables = _specification(spec, db, questions, cohorts, refused, made)
             store.add("specification", tables)
-        bench = Workbench(spec.of_compared(db, refused), cohorts, spec.thresholds)
+        bench = Workbench(self._narrowed(db, refused), cohorts, spec.thresholds)
         groups = []
         for question in questions:
             for analysis in spec.analyses:
-                why = blocked[comparison_id(question)] or refused.get(analysis.competing or -1, "")
+                needed = (analysis.competing, analysis.nesting)
+                why = blocked[comparison_id(question)] or next(
+                    (refused[c] for c in needed if c is not None and c in refused), ""
+                )
                 group = _Group(bench, spec, question, analysis, refused, why)
-                left = _left(question, analysis, done)
+                left = _left(spec, question, analysis, done)
                 title = analysis.description or f"analysis {analysis.id}"
                 names = tuple(name for name, _ in left)
                 groups.append(StepGroup(title, names, partial(group.answers, left, self.jobs)))
         return groups
+
+    def _narrowed(self, db: OmopDatabase, refused: Mapping[int, str]) -> OmopDatabase:
+        """Restrict the database to people who may be compared, if the sources tell who they are."""
+        return db if self.cohorts is not None else self.spec.of_compared(db, refused)
 
     def calibrate(self, store: ResultStore) -> None:
         """Calibrate the estimates in a store by the controls."""
@@ -233,10 +246,13 @@ class _Group:
             yield name, self.refusal(outcome, found) if isinstance(found, str) else found
 
 
-def _left(question: Question, analysis: StudyAnalysis, done: set[str]) -> list[tuple[str, int]]:
+def _left(
+    spec: GridSpec, question: Question, analysis: StudyAnalysis, done: set[str]
+) -> list[tuple[str, int]]:
     """List the open steps of a question and an analysis with their outcomes; −1 is shared."""
     name = f"{comparison_id(question)} {analysis.id}"
-    steps = [(name, -1), *((f"{name} {o.id}", o.id) for o in question.outcomes)]
+    asked = [o.id for o in question.outcomes if not spec.excludes(question, o.id, analysis)]
+    steps = [(name, -1), *((f"{name} {o}", o) for o in asked)] if asked else []
     return [s for s in steps if s[0] not in done]
 
 

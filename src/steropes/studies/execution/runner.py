@@ -11,6 +11,7 @@ import pandas as pd
 
 from steropes.studies.diagnostics.result_blinding import blinded
 from steropes.studies.disclosure import DisclosureRules
+from steropes.studies.execution.cohort_sources import MadeCohorts
 from steropes.studies.execution.grid_steps import ComparativeDesign
 from steropes.studies.execution.setting_types import Whole
 from steropes.studies.execution.specification import GridSpec
@@ -89,6 +90,7 @@ def run_grid(
     output: str | Path,
     *,
     jobs: int = 1,
+    cohorts: MadeCohorts | None = None,
     disclosure: str | DisclosureRules | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> GridResults:
@@ -107,6 +109,8 @@ def run_grid(
         Number of processes that estimate outcomes. Cohorts, covariates and scores are computed by
         the calling process. Within ``joblib.parallel_config(backend="dask")`` a Dask cluster is
         used. Results do not depend on it.
+    cohorts : MadeCohorts, optional
+        Cohorts that are used instead of those that ``spec.cohorts`` describes.
     disclosure : str, optional
         Disclosure rules of the data owner: "ohdsi" (the default), "opensafely" or "none"; see
         `site_rules`.
@@ -139,7 +143,7 @@ def run_grid(
     [[1, 3]]
     """
     Whole(1).require("jobs", jobs)
-    design = ComparativeDesign(spec, jobs)
+    design = ComparativeDesign(spec, jobs, cohorts)
     path, tables, rules = run_design(
         design, database, output, jobs=jobs, disclosure=disclosure, progress=progress
     )

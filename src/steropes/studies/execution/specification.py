@@ -23,7 +23,15 @@ from steropes.studies.execution.setting_types import ConceptId, Count, Listed, N
 from steropes.studies.execution.settings_classes import Settings
 from steropes.studies.execution.settings_reader import Place, Source
 
-__all__ = ["CohortSources", "ControlSet", "GridSpec", "RiskWindow", "grid_schema", "read_spec"]
+__all__ = [
+    "CohortSources",
+    "ControlSet",
+    "Exclusion",
+    "GridSpec",
+    "RiskWindow",
+    "grid_schema",
+    "read_spec",
+]
 
 
 class ControlSet(Settings):
@@ -85,6 +93,57 @@ class RiskWindow(Settings):
     analyses: Listed[Count] = ()
 
 
+class Exclusion(Settings):
+    """Results that are not computed: those with all the given ids.
+
+    Parameters
+    ----------
+    target, comparator, nesting, outcome, analysis : int, optional
+        Ids of cohorts and of an analysis. None stands for every id.
+
+    Examples
+    --------
+    >>> from steropes.studies.execution.specification import Exclusion
+    >>> Exclusion(outcome=3, analysis=2).analysis
+    2
+    """
+
+    target: Count | None = None
+    comparator: Count | None = None
+    nesting: Count | None = None
+    outcome: Count | None = None
+    analysis: Count | None = None
+
+    def __post_init__(self) -> None:
+        if all(getattr(self, name) is None for name in self.__dataclass_fields__):
+            raise DataError("an exclusion needs an id, otherwise it excludes everything")
+
+    def covers(self, question: Question, outcome: int, analysis: int) -> bool:
+        """Return whether a result is excluded.
+
+        Parameters
+        ----------
+        question : Question
+            The question.
+        outcome, analysis : int
+            Ids of the outcome and of the analysis.
+
+        Returns
+        -------
+        bool
+            Whether all ids of the exclusion are those of the result.
+        """
+        ids = {
+            "target": question.target,
+            "comparator": question.comparator,
+            "nesting": question.nesting,
+            "outcome": outcome,
+            "analysis": analysis,
+        }
+        own = {name: getattr(self, name) for name in ids}
+        return all(ids[name] == i for name, i in own.items() if i is not None)
+
+
 class GridSpec(Settings):
     """Specification of a comparative grid: questions × outcomes × analyses.
 
@@ -110,6 +169,8 @@ class GridSpec(Settings):
         Times at risk by which analyses are repeated instead of having one each.
     time_zone : str, default "UTC"
         Time zone that determines the dates of stored instants; see `OmopDatabase`.
+    exclude : tuple of Exclusion
+        Results that are not computed.
 
     Examples
     --------
@@ -130,6 +191,7 @@ class GridSpec(Settings):
     min_cell: Count | None = None
     window: Listed[RiskWindow] = ()
     time_zone: TimeZone = "UTC"
+    exclude: Listed[Exclusion] = ()
 
     def __post_init__(self) -> None:
         for name in ("question", "analysis"):
@@ -180,6 +242,25 @@ class GridSpec(Settings):
             )
         return tuple(made)
 
+    def excludes(self, question: Question, outcome: int, analysis: StudyAnalysis) -> bool:
+        """Return whether a result is excluded.
+
+        Parameters
+        ----------
+        question : Question
+            The question.
+        outcome : int
+            Id of the outcome.
+        analysis : StudyAnalysis
+            The analysis.
+
+        Returns
+        -------
+        bool
+            Whether an exclusion covers the result.
+        """
+        return any(e.covers(question, outcome, analysis.id) for e in self.exclude)
+
     def make_cohorts(self, db: OmopDatabase) -> MadeCohorts:
         """Build the cohorts of all questions and analyses, with the reasons for those that fail.
 
@@ -203,7 +284,7 @@ class GridSpec(Settings):
 
     def _wanted(self) -> set[int]:
         """Return the ids of the cohorts that questions and analyses use."""
-        wanted = {a.competing for a in self.analysis if a.competing is not None}
+        wanted = {c for a in self.analysis for c in (a.competing, a.nesting) if c is not None}
         for q in self.questions:
             wanted |= {q.target, q.comparator, *(o.id for o in q.outcomes)}
             wanted |= {q.nesting} if q.nesting is not None else set()

@@ -88,7 +88,11 @@ def outcome_tables(
         "note": [{**key, **_note(result)}],
     }
     if with_balance and result.balance is not None:
-        tables["cm_covariate_balance"] = balance_rows(result.balance, key)
+        rows, shown = balance_rows(result.balance, key), result.analysis.balance_shown
+        if shown is not None:
+            kept = shown.keeps([row["covariate_id"] for row in rows])
+            rows = [row for row, keep in zip(rows, kept, strict=True) if keep]
+        tables["cm_covariate_balance"] = rows
     return tables
 
 

@@ -6,7 +6,6 @@ calibrate the others of the same exposure and analysis, and give the EASE.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -227,10 +226,7 @@ class CaseSeriesDesign:
         if made.table is not None:
             self.cohorts = made.table if self.cohorts is None else made.table + self.cohorts
         _refuse_all_blocked(db, self.spec, self.cohorts, self.refused)
-        if (c := self.cohorts) is None:
-            return ()
-        entries = (c.definition, c.subject, c.start, c.end)
-        return [[hashlib.sha256(v.tobytes()).hexdigest() for v in entries]]
+        return () if self.cohorts is None else [self.cohorts.hashes()]
 
     def steps(self, db: OmopDatabase, store: ResultStore, say: Say) -> Sequence[StepGroup]:
         """Make the positive controls, store the specification, and return the open steps."""

@@ -1,0 +1,1 @@
+"""Strategus and ATLAS specifications: reading, checking, translation and running."""
