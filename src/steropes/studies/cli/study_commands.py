@@ -12,6 +12,7 @@ from steropes.studies.cli.core_commands import print_environment
 from steropes.studies.cli.grid_commands import DATABASE, Disclosure, Quiet, add_commands
 from steropes.studies.cli.kernel_warming import compile_kernels
 from steropes.studies.cli.setting_options import options_of
+from steropes.studies.cli.strategus_command import strategus
 from steropes.studies.comparative.one_question import comparative_study
 from steropes.studies.comparative.study_settings import StudySettings
 from steropes.studies.disclosure import site_rules
@@ -133,6 +134,7 @@ def warm() -> None:
 add_commands(app)
 app.command()(sccs)
 app.command("sccs-grid")(sccs_grid)
+app.command()(strategus)
 app.add_typer(federate_app, name="federate")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any
 
 from steropes.errors import DataError
@@ -15,6 +15,7 @@ from steropes.studies.execution.setting_types import (
     Name,
     TimeZone,
     TrueRatio,
+    YesNo,
 )
 from steropes.studies.execution.settings_classes import Settings
 from steropes.studies.results.hashed_ids import hashed_id
@@ -22,11 +23,21 @@ from steropes.studies.sccs.sccs_cohorts import cohort_settings
 from steropes.studies.sccs.sccs_positive_controls import SeriesPositives
 from steropes.studies.sccs.sccs_presets import analysis_fields, case_series_settings
 from steropes.studies.sccs.sccs_thresholds import Thresholds
-from steropes.studies.sccs.settings import CaseSeriesSettings, Spline
+from steropes.studies.sccs.settings import (
+    CaseRules,
+    CaseSeriesSettings,
+    ExposureWindow,
+    Spline,
+)
 
-__all__ = ["CaseSeriesGrid", "SeriesAnalysis", "SeriesQuestion"]
+__all__ = ["CaseSeriesGrid", "SeriesAnalysis", "SeriesExclusion", "SeriesQuestion"]
 
 SPLINES = ("age", "season", "calendar")
+# Arguments of `case_series_settings` that describe its own windows.
+OF_WINDOWS = {
+    "risk_start", "risk_end", "risk_start_at", "risk_end_at", "first_only", "by_concept",
+    "pre_exposure_days", "others", "indication", "control",
+}  # fmt: skip
 
 
 class SeriesQuestion(Settings):
@@ -40,6 +51,8 @@ class SeriesQuestion(Settings):
         Id of the outcome: a condition concept, or a cohort.
     true_ratio : float, optional
         Known effect: 1 for a negative control. Without it the question is of interest.
+    nesting : int, optional
+        A cohort in which time counts, instead of that of the analysis.
 
     Examples
     --------
@@ -51,6 +64,7 @@ class SeriesQuestion(Settings):
     exposure: ConceptId
     outcome: ConceptId
     true_ratio: TrueRatio | None = None
+    nesting: ConceptId | None = None
 
     def __post_init__(self) -> None:
         if self.exposure == self.outcome:
@@ -59,7 +73,7 @@ class SeriesQuestion(Settings):
     @property
     def number(self) -> int:
         """The identifier of the question, as SelfControlledCaseSeries computes it."""
-        return hashed_id(self.outcome, None, self.exposure)
+        return hashed_id(self.outcome, self.nesting, self.exposure)
 
 
 class SeriesAnalysis(Settings):
@@ -74,6 +88,13 @@ class SeriesAnalysis(Settings):
     settings : dict
         Arguments of `case_series_settings`; a spline may be given by its number of knots.
         Thresholds, ``min_cell``, ``schema`` and ``time_zone`` are the grid's.
+    windows : tuple of ExposureWindow
+        Windows that replace those of `case_series_settings`; empty ``eras`` stand for the exposure
+        of the question.
+    control : ExposureWindow, optional
+        Control interval that goes with these windows.
+    within_exposure : bool, default False
+        Only days between the first and the last record of the exposure in the database count.
 
     Examples
     --------
@@ -85,6 +106,9 @@ class SeriesAnalysis(Settings):
     id: Count
     description: Name
     settings: Mapping[str, Any]
+    windows: Listed[ExposureWindow] = ()
+    control: ExposureWindow | None = None
+    within_exposure: YesNo = False
 
     def __post_init__(self) -> None:
         known = {k: tuple(v) if isinstance(v, list) else v for k, v in self.settings.items()}
@@ -98,6 +122,10 @@ class SeriesAnalysis(Settings):
                 raise DataError(
                     f"analysis {self.id}: unknown setting {name!r}; the settings are {known_words}"
                 )
+            if self.windows and name in OF_WINDOWS:
+                raise DataError(f"analysis {self.id}: {name} belongs to windows, which are given")
+        if self.control is not None and not self.windows:
+            raise DataError(f"analysis {self.id}: a control interval here needs windows")
         object.__setattr__(self, "settings", known)
 
     def settings_for(
@@ -133,10 +161,81 @@ class SeriesAnalysis(Settings):
         of_grid = ("thresholds", "schema", "time_zone")
         given |= {name: getattr(grid, name) for name in of_grid}
         given = cohort_settings(grid.cohorts, question.outcome, question.exposure) | given
+        if question.nesting is not None:
+            given["nesting_cohort"] = question.nesting
+        if self.within_exposure:
+            given["restrict_to_exposure"] = question.exposure
         try:
+            if self.windows:
+                return self._of_windows(question, given)
             return case_series_settings(question.outcome, question.exposure, **given)
         except (TypeError, ValueError) as error:
             raise DataError(f"analysis {self.id}: {error}") from None
+
+    def _of_windows(self, question: SeriesQuestion, given: dict[str, Any]) -> CaseSeriesSettings:
+        """Return the settings of a case series with the windows of the analysis."""
+
+        def own(window: ExposureWindow) -> ExposureWindow:
+            """Put the exposure of the question into a window."""
+            return replace(window, eras=(question.exposure,)) if window.eras == () else window
+
+        rules = {k: v for k, v in given.items() if k in CaseRules.__dataclass_fields__}
+        others = {k: v for k, v in given.items() if k not in rules or k == "seed"}
+        return CaseSeriesSettings(
+            CaseRules(question.outcome, **rules),
+            tuple(own(w) for w in self.windows),
+            control=None if self.control is None else own(self.control),
+            **others,
+        )
+
+
+class SeriesExclusion(Settings):
+    """Case series that are not run: those with all the given ids.
+
+    Parameters
+    ----------
+    exposure, outcome, nesting, analysis : int, optional
+        Ids of cohorts or concepts and of an analysis. None stands for every id.
+
+    Examples
+    --------
+    >>> from steropes.studies.sccs.grid_settings import SeriesExclusion, SeriesQuestion
+    >>> SeriesExclusion(exposure=1, analysis=2).covers(SeriesQuestion(1, 3), 2)
+    True
+    """
+
+    exposure: ConceptId | None = None
+    outcome: ConceptId | None = None
+    nesting: ConceptId | None = None
+    analysis: Count | None = None
+
+    def __post_init__(self) -> None:
+        if all(getattr(self, name) is None for name in self.__dataclass_fields__):
+            raise DataError("an exclusion needs an id, otherwise it excludes everything")
+
+    def covers(self, question: SeriesQuestion, analysis: int) -> bool:
+        """Return whether a case series is excluded.
+
+        Parameters
+        ----------
+        question : SeriesQuestion
+            The question.
+        analysis : int
+            Id of the analysis.
+
+        Returns
+        -------
+        bool
+            Whether all ids of the exclusion are those of the case series.
+        """
+        ids = {
+            "exposure": question.exposure,
+            "outcome": question.outcome,
+            "nesting": question.nesting,
+            "analysis": analysis,
+        }
+        own = {name: getattr(self, name) for name in ids}
+        return all(ids[name] == i for name, i in own.items() if i is not None)
 
 
 class CaseSeriesGrid(Settings):
@@ -163,6 +262,8 @@ class CaseSeriesGrid(Settings):
         table, all are.
     time_zone : str, default "UTC"
         Time zone that determines the dates of instants; see `OmopDatabase`.
+    exclude : tuple of SeriesExclusion
+        Case series that are not run.
 
     Examples
     --------
@@ -184,6 +285,7 @@ class CaseSeriesGrid(Settings):
     positive: SeriesPositives | None = None
     cohorts: CohortSources | None = None
     time_zone: TimeZone = "UTC"
+    exclude: Listed[SeriesExclusion] = ()
 
     def __post_init__(self) -> None:
         """Refuse a grid without questions or analyses, or with one of them twice."""
@@ -191,7 +293,10 @@ class CaseSeriesGrid(Settings):
             if not getattr(self, name):
                 raise DataError(f"a grid of case series needs {name}")
         keys: dict[str, list[Any]] = {
-            "question": [(q.exposure, q.outcome) for q in self.questions],
+            "question": [
+                (q.exposure, q.outcome) if q.nesting is None else (q.exposure, q.outcome, q.nesting)
+                for q in self.questions
+            ],
             "analysis": [a.id for a in self.analyses],
         }
         for kind, ids in keys.items():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -248,7 +248,12 @@ class CaseSeriesDesign:
                 lambda _: iter([(name, self._answer(db, question, analysis, own))]),
             )
 
-        return [step(q, a) for q in questions for a in grid.analyses]
+        return [
+            step(q, a)
+            for q in questions
+            for a in grid.analyses
+            if not any(e.covers(q, a.id) for e in grid.exclude)
+        ]
 
     def calibrate(self, store: ResultStore) -> None:
         """Calibrate the estimates in a store by the negative controls."""
@@ -375,7 +380,8 @@ def _named(
 
 def _name(question: SeriesQuestion, analysis: SeriesAnalysis) -> str:
     """Identify a step in the store."""
-    return f"{question.exposure} {question.outcome} {analysis.id}"
+    nesting = "" if question.nesting is None else f" {question.nesting}"
+    return f"{question.exposure} {question.outcome}{nesting} {analysis.id}"
 
 
 SPECIFIED = ("sccs_analysis", "sccs_exposure", "sccs_exposures_outcome_set")
@@ -389,7 +395,7 @@ def _specification(
         "positive_control": made,
         "sccs_analysis": [
             {"analysis_id": a.id, "description": a.description,
-             "definition": json.dumps(a.settings, default=str, sort_keys=True)}
+             "definition": json.dumps(_definition(a), default=str, sort_keys=True)}
             for a in grid.analyses
         ],
         "sccs_exposure": [
@@ -397,10 +403,19 @@ def _specification(
              "true_effect_size": q.true_ratio} for q in questions
         ],
         "sccs_exposures_outcome_set": [
-            {"exposures_outcome_set_id": q.number, "outcome_id": q.outcome}
+            {"exposures_outcome_set_id": q.number, "outcome_id": q.outcome,
+             "nesting_cohort_id": q.nesting}
             for q in questions
         ],
     }  # fmt: skip
+
+
+def _definition(analysis: SeriesAnalysis) -> dict[str, Any]:
+    """Return the settings of an analysis as they are described in the results."""
+    if not analysis.windows:
+        return dict(analysis.settings)
+    own = ("windows", "control", "within_exposure")
+    return {**analysis.settings, **{name: v for name, v in asdict(analysis).items() if name in own}}
 
 
 def _rows(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict
@@ -14,6 +14,7 @@ from steropes.studies.cohorts.circe_schema import check_definition
 from steropes.studies.strategus.r_values import (
     Flag,
     Identifier,
+    Items,
     JsonPath,
     RModel,
     Scalar,
@@ -65,6 +66,7 @@ class ControlRules(RModel):
 
     occurrence_type: Annotated[Literal["all", "first"], Scalar] = "all"
     detect_on_descendants: Flag = False
+    domains: Items[Text] = ("condition", "observation")
 
 
 @dataclass(frozen=True)
@@ -120,13 +122,11 @@ class SharedCohorts:
                 at: JsonPath = (*place, "negativeControlOutcomes")
                 found, rules = _controls(resource["negativeControlOutcomes"], at)
                 controls += found
-        made = cls(tuple(defined), tuple(subsets), tuple(controls), rules, faults)
-        return cls(*made._parts, {**made._collisions(), **faults})
+        return cls(tuple(defined), tuple(subsets), tuple(controls), rules, faults).checked()
 
-    @property
-    def _parts(self) -> tuple[Any, ...]:
-        """All attributes but the faults."""
-        return self.defined, self.subsets, self.controls, self.control_rules
+    def checked(self) -> SharedCohorts:
+        """Return the cohorts with the faults that concern several of them."""
+        return replace(self, faults={**self._collisions(), **self.faults})
 
     @property
     def names(self) -> dict[int, str]:

@@ -1,0 +1,61 @@
+"""The command that checks and runs specifications of Strategus and ATLAS."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from steropes.errors import DataError
+from steropes.studies.cli.grid_commands import DATABASE, Disclosure, Quiet
+
+__all__ = ["INCOMPLETE", "strategus"]
+
+INCOMPLETE = 1  # The exit status if a part of the specification does not run.
+
+
+def strategus(
+    spec: Annotated[Path, typer.Argument(help="Specification of Strategus or ATLAS, in JSON.")],
+    database: Annotated[str | None, typer.Option(help=DATABASE)] = None,
+    output: Annotated[Path, typer.Option(help="Folder for the results.")] = Path(
+        "steropes-strategus"
+    ),
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check",
+            help="Print which parts run, which differ from R and which do not run, and exit. With "
+            "--database also look up the concepts.",
+        ),
+    ] = False,
+    database_id: Annotated[
+        str | None,
+        typer.Option(help="Name of the database in the results.", show_default=False),
+    ] = None,
+    schema: Annotated[str, typer.Option(help="Schema of the CDM tables.")] = "main",
+    jobs: Annotated[
+        int, typer.Option(min=1, help="Number of processes that estimate outcomes.")
+    ] = 1,
+    disclosure: Disclosure = None,
+    quiet: Quiet = False,
+) -> None:
+    """Run a specification of Strategus or ATLAS, or check which of its parts run.
+
+    The exit status is 0 if every part runs, 1 if a part does not run and the others do, and 2 if
+    the specification or the database cannot be used. An interrupted run is resumed when the same
+    command is given again.
+    """
+    from steropes.studies.strategus.specification_plan import read_specification_plan
+
+    plan = read_specification_plan(spec)
+    if check:
+        from steropes.studies.strategus.concept_checks import unknown_concepts
+
+        lines = plan.lines()
+        if database is not None:
+            lines += unknown_concepts(database, schema, plan)
+        if not quiet:
+            print("\n".join(lines))
+        raise typer.Exit(0 if plan.complete else INCOMPLETE)
+    raise DataError("specifications can only be checked: give --check")

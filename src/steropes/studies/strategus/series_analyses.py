@@ -1,0 +1,262 @@
+"""Translation of analyses of R's SelfControlledCaseSeries to those of a grid of case series."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from steropes.errors import DataError
+from steropes.studies.sccs.grid_settings import SeriesAnalysis
+from steropes.studies.sccs.settings import ExposureWindow, Spline
+from steropes.studies.strategus.cyclops_settings import require_prior
+from steropes.studies.strategus.r_values import JsonPath, json_path, parsed
+from steropes.studies.strategus.series_settings import (
+    EraWindow,
+    FitArgs,
+    IntervalArgs,
+    KnotSettings,
+    SccsAnalysis,
+    SccsDataArgs,
+)
+
+__all__ = ["series_analysis"]
+
+OWN = "exposureId"  # R's word for the exposure of the question.
+BOUNDS = (-math.log(10), math.log(10))
+MaybeIds = tuple[int, ...] | None
+
+
+def series_analysis(values: Any, path: JsonPath) -> tuple[SeriesAnalysis, list[str]]:
+    """Translate an analysis.
+
+    Parameters
+    ----------
+    values : Any
+        The analysis as parsed JSON, of SelfControlledCaseSeries 5 or 6.
+    path : tuple of str and int
+        Its path, for messages.
+
+    Returns
+    -------
+    SeriesAnalysis
+        The analysis.
+    list of str
+        What differs from R.
+
+    Raises
+    ------
+    DataError
+        A setting is unknown, invalid or without counterpart; the message has its JSON path.
+    """
+    given = parsed(SccsAnalysis, values, path)
+    differences: list[str] = []
+    if given.fit_sccs_model_args is None:
+        raise DataError(f"{json_path(path)} has no fitSccsModelArgs: there is nothing to estimate")
+    data, people = given.get_db_sccs_data_args, given.create_study_population_args
+    data_path: JsonPath = (*path, "getDbSccsDataArgs")
+    loaded = _loaded(data, data_path)
+    restrict = people.restrict_time_to_era_id
+    interval_path: JsonPath = (*path, "createIntervalDataArgs")
+    cut = given.create_interval_data_args
+    if data.max_cases_per_outcome:
+        differences.append(
+            f"more than {data.max_cases_per_outcome:,} cases are sampled, and the sample is not R's"
+        )
+    settings: dict[str, Any] = {
+        "outcomes_from": "cohort",
+        "exposures_from": "cohort",
+        "nesting_cohort": _nesting(data),
+        "study_periods": _periods(data, data_path),
+        "first_outcome_only": people.first_outcome_only,
+        "naive_days": people.naive_period,
+        "min_age": people.min_age,
+        "max_age": people.max_age,
+        "age_rule": "365.25 days",
+        "sexes": people.gender_concept_ids,
+        "max_cases": data.max_cases_per_outcome,
+        "min_eras": data.delete_covariates_small_count,
+        **_model(given.fit_sccs_model_args, (*path, "fitSccsModelArgs"), differences),
+        **_time(cut, interval_path, differences),
+    }
+    if restrict not in (None, OWN, [], ""):
+        at = (*path, "createStudyPopulationArgs", "restrictTimeToEraId")
+        settings["restrict_to_exposure"] = _id(restrict, at)
+    windows = []
+    for i, window in enumerate(cut.era_covariate_settings):
+        at = (*interval_path, "eraCovariateSettings", i)
+        windows.append(_window(window, at, loaded))
+    control = None
+    if cut.control_interval_settings is not None:
+        at = (*interval_path, "controlIntervalSettings")
+        control = _window(cut.control_interval_settings, at, loaded, control=True)
+    try:
+        made = SeriesAnalysis(
+            given.analysis_id,
+            given.description or f"analysis {given.analysis_id}",
+            {name: v for name, v in settings.items() if v not in (None, ())},
+            windows=tuple(windows),
+            control=control,
+            within_exposure=restrict == OWN,
+        )
+        if not windows:
+            raise DataError("there are no covariates of eras")
+    except (DataError, TypeError, ValueError) as error:
+        raise DataError(f"{json_path(path)}: {error}") from None
+    return made, differences
+
+
+def _nesting(data: SccsDataArgs) -> int | None:
+    """Return the nesting cohort; version 5 has a flag for its use."""
+    return None if data.use_nesting_cohort is False else data.nesting_cohort_id
+
+
+def _periods(data: SccsDataArgs, path: JsonPath) -> tuple[tuple[Any, Any], ...]:
+    """Return the study periods; version 5 has one, and an open end is None."""
+    starts, ends = data.study_start_dates, data.study_end_dates
+    if len(starts) != len(ends):
+        at = json_path((*path, "studyStartDates"))
+        raise DataError(f"{at}: there are {len(starts)} starts and {len(ends)} ends")
+    if starts:
+        return tuple(zip(starts, ends, strict=True))
+    if data.study_start_date is None and data.study_end_date is None:
+        return ()
+    return ((data.study_start_date, data.study_end_date),)
+
+
+def _loaded(data: SccsDataArgs, path: JsonPath) -> MaybeIds:
+    """Return the eras that R loads: None for all, 0 in the place of the question's exposure."""
+    custom: tuple[int, ...] = ()
+    if data.use_custom_covariates is not False:
+        listed = [c for c in data.custom_covariate_ids if c != ""]
+        custom = tuple(_id(c, (*path, "customCovariateIds")) for c in listed)
+    exposures = [e for e in data.exposure_ids if e not in ("", None)]
+    if not exposures:
+        return None
+    ids = tuple(0 if e == OWN else _id(e, (*path, "exposureIds")) for e in exposures)
+    return (*ids, *custom)
+
+
+def _id(value: Any, path: JsonPath) -> int:
+    """Convert an id; another name of an exposure has no counterpart."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise DataError(f"{json_path(path)} must be an id")
+    try:
+        return int(str(value).strip())
+    except ValueError:
+        raise DataError(
+            f"{json_path(path)}: {str(value)[:40]!r} is neither an id nor {OWN}, the one exposure "
+            "that a question has here"
+        ) from None
+
+
+def _window(
+    given: EraWindow, path: JsonPath, loaded: MaybeIds, control: bool = False
+) -> ExposureWindow:
+    """Translate a covariate of eras or the control interval."""
+    if given.is_control_interval and not control:
+        raise DataError(f"{json_path((*path, 'isControlInterval'))}: use controlIntervalSettings")
+    exclude = tuple(_id(e, (*path, "excludeEraIds")) for e in given.exclude_era_ids)
+    try:
+        return ExposureWindow(
+            given.label,
+            _eras(given, path, loaded),
+            exclude=exclude,
+            start=given.start,
+            end=given.end,
+            start_at="start" if given.start_anchor == "era start" else "end",
+            end_at="start" if given.end_anchor == "era start" else "end",
+            by_concept=given.stratify_by_id,
+            first_only=given.first_occurrence_only,
+            penalized=given.allow_regularization,
+            of_interest=given.exposure_of_interest,
+            profile=given.profile_likelihood,
+            pre_exposure=False if control else given.pre_exposure,
+        )
+    except DataError as error:
+        raise DataError(f"{json_path(path)}: {error}") from None
+
+
+def _eras(given: EraWindow, path: JsonPath, loaded: MaybeIds) -> MaybeIds:
+    """Return the eras of a window: () for the question's exposure, None for all cohorts."""
+    asked: MaybeIds = loaded
+    if given.include_era_ids:
+        at: JsonPath = (*path, "includeEraIds")
+        asked = tuple(0 if e == OWN else _id(e, at) for e in given.include_era_ids)
+        if loaded is not None:
+            asked = tuple(i for i in asked if i in loaded)
+    if asked is None:
+        return None
+    if asked == (0,):
+        return ()
+    if 0 in asked:
+        raise DataError(
+            f"{json_path(path)}: a window of {OWN} together with other eras has no counterpart"
+        )
+    if not asked:
+        raise DataError(f"{json_path(path)}: the window has eras that exposureIds do not load")
+    return asked
+
+
+def _model(args: FitArgs, path: JsonPath, differences: list[str]) -> dict[str, Any]:
+    """Translate the prior and the cross-validation."""
+    differences += args.control.differences
+    if args.control.cv_repetitions > 1:
+        differences.append("cross-validation has one repetition")
+    bounds = tuple(args.profile_bounds)
+    odd = bounds and any(abs(a - b) > 1e-3 for a, b in zip(bounds, BOUNDS, strict=False))
+    if args.profile_grid or odd:
+        differences.append("the stored likelihood profile has points of our choice")
+    variance = require_prior(args.prior, (*path, "prior"), ("laplace", "normal", "none"))
+    return {
+        "prior": args.prior.prior_type,
+        "variance": None if args.prior.prior_type == "none" else variance,
+        "folds": args.control.fold,
+        "seed": args.control.seed_used,
+    }
+
+
+def _time(cut: IntervalArgs, path: JsonPath, differences: list[str]) -> dict[str, Any]:
+    """Translate splines, the probe at the end of observation and dependent observation."""
+    found: dict[str, Any] = {
+        "spline_cases": cut.min_cases_for_time_covariates or cut.min_cases_for_age_season or 10_000,
+        "end_of_observation_days": cut.end_of_observation_era_length or 0,
+        "event_dependent_observation": bool(cut.event_dependent_observation),
+    }
+    for name, r_name, knots, settings in (
+        ("age", "ageCovariateSettings", "age_knots", cut.age_covariate_settings),
+        (
+            "season",
+            "seasonalityCovariateSettings",
+            "season_knots",
+            cut.seasonality_covariate_settings,
+        ),
+        (
+            "calendar",
+            "calendarTimeCovariateSettings",
+            "calendar_time_knots",
+            cut.calendar_time_covariate_settings,
+        ),
+    ):
+        if settings is None:
+            continue
+        found[name] = _spline(settings, knots, (*path, r_name))
+        if settings.compute_confidence_intervals:
+            differences.append(f"the {name} spline has no confidence intervals")
+    return found
+
+
+def _spline(settings: KnotSettings, name: str, path: JsonPath) -> Spline:
+    """Translate a spline; its knots are a number, or their places."""
+    knots: Sequence[Any] | None = getattr(settings, name)
+    if not knots:
+        raise DataError(f"{json_path(path)} has no knots of its kind")
+    if any(isinstance(k, bool) or not isinstance(k, int | float) for k in knots):
+        raise DataError(f"{json_path(path)}: knots that are dates have no counterpart")
+    try:
+        return Spline(
+            int(knots[0]) if len(knots) == 1 else tuple(float(k) for k in knots),
+            penalized=settings.allow_regularization,
+        )
+    except DataError as error:
+        raise DataError(f"{json_path(path)}: {error}") from None

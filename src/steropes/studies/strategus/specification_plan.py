@@ -1,0 +1,214 @@
+"""The plan of a specification: its cohorts, the modules that run, and a verdict on every part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from steropes.errors import DataError
+from steropes.studies.report.plain_text import plain_text
+from steropes.studies.strategus.atlas_export import atlas_plan, is_atlas_export
+from steropes.studies.strategus.comparative_plan import (
+    COHORT_METHOD,
+    ComparativePlan,
+    comparative_plan,
+)
+from steropes.studies.strategus.part_verdicts import PartVerdict, runs, skipped
+from steropes.studies.strategus.r_values import Flag, JsonPath, RModel, json_path, parsed
+from steropes.studies.strategus.series_plan import CASE_SERIES, SeriesPlan, series_plan
+from steropes.studies.strategus.shared_cohorts import SharedCohorts
+from steropes.studies.strategus.specification_text import specification_values
+
+__all__ = ["SpecificationPlan", "read_specification_plan", "specification_plan"]
+
+COHORTS = "CohortGeneratorModule"
+# Modules of Strategus that do not run here, with the reason.
+REFUSED = {
+    "CohortDiagnosticsModule": "the diagnostics of cohorts are R's CohortDiagnostics",
+    "TreatmentPatternsModule": "treatment pathways are R's TreatmentPatterns",
+    "CharacterizationModule": "characterization of cohorts is not available yet",
+    "CohortIncidenceModule": "incidence rates are not available yet",
+    "EvidenceSynthesisModule": "evidence synthesis from a specification is not available yet; see "
+    "steropes combine",
+    "PatientLevelPredictionModule": "prediction models are not available yet",
+    "PatientLevelPredictionValidationModule": "prediction models are R's PatientLevelPrediction",
+}
+# Names beside the settings of a module, of which none influences a result.
+BESIDE = {"module", "settings", "version", "remoteRepo", "remoteUsername"}
+
+
+@dataclass(frozen=True)
+class SpecificationPlan:
+    """A specification in the terms of this package.
+
+    Attributes
+    ----------
+    cohorts : SharedCohorts
+        Cohorts that the specification defines.
+    comparative : ComparativePlan or None
+        The plan of CohortMethodModule.
+    series : SeriesPlan or None
+        The plan of SelfControlledCaseSeriesModule.
+    verdicts : tuple of PartVerdict
+        A verdict on every part, in the order of the file.
+    """
+
+    cohorts: SharedCohorts
+    comparative: ComparativePlan | None = None
+    series: SeriesPlan | None = None
+    verdicts: tuple[PartVerdict, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        """Whether every part runs."""
+        return not any(v.reason for v in self.verdicts)
+
+    def lines(self) -> list[str]:
+        """Return the verdicts as lines of text, below the names of their modules."""
+        found: list[str] = []
+        module = ""
+        for verdict in self.verdicts:
+            if verdict.module != module:
+                found.append(plain_text(verdict.module))
+                module = verdict.module
+            found.append(f"  {verdict.line()}")
+        return found
+
+
+@dataclass
+class _Draft:
+    """A plan that is being made."""
+
+    cohorts: SharedCohorts
+    comparative: ComparativePlan | None = None
+    series: SeriesPlan | None = None
+    verdicts: list[PartVerdict] = field(default_factory=list)
+
+
+def read_specification_plan(path: str | Path) -> SpecificationPlan:
+    """Read the file of a specification, and plan it.
+
+    Parameters
+    ----------
+    path : str or Path
+        A JSON file of Strategus or ATLAS.
+
+    Returns
+    -------
+    SpecificationPlan
+        The plan.
+
+    Raises
+    ------
+    DataError
+        The file is no specification, or what all its modules share is invalid.
+    """
+    try:
+        return specification_plan(specification_values(path))
+    except DataError as error:
+        said = str(error)
+        raise DataError(said if said.startswith(str(path)) else f"{path}: {said}") from None
+
+
+def specification_plan(values: Mapping[str, Any]) -> SpecificationPlan:
+    """Plan a specification.
+
+    Parameters
+    ----------
+    values : mapping
+        The specification as parsed JSON.
+
+    Returns
+    -------
+    SpecificationPlan
+        The plan. What concerns a single module or analysis is a verdict, not an error.
+
+    Raises
+    ------
+    DataError
+        The values are no specification, or what all its modules share is invalid.
+    """
+    if is_atlas_export(values):
+        cohorts, comparative = atlas_plan(values)
+        verdicts = (*_cohort_verdicts(cohorts, False), *comparative.verdicts)
+        return SpecificationPlan(cohorts, comparative, None, verdicts)
+    if "moduleSpecifications" not in values:
+        raise DataError(
+            "there are neither moduleSpecifications, as in a specification of Strategus, nor "
+            "estimationAnalysisSettings, as in an export of ATLAS"
+        )
+    for name in values:
+        if name not in ("sharedResources", "moduleSpecifications") and name[:5] != "attr_":
+            raise DataError(f"{json_path((name,))} is not known")
+    modules = values["moduleSpecifications"]
+    if isinstance(modules, Mapping):
+        modules = [modules]
+    if not isinstance(modules, list):
+        raise DataError("moduleSpecifications must be a list")
+    draft = _Draft(SharedCohorts.read(values.get("sharedResources")))
+    generated = any(isinstance(m, Mapping) and m.get("module") == COHORTS for m in modules)
+    if not generated:
+        draft.verdicts += _cohort_verdicts(draft.cohorts, False)
+    seen: set[str] = set()
+    for i, module in enumerate(modules):
+        path: JsonPath = ("moduleSpecifications", i)
+        name = module.get("module") if isinstance(module, Mapping) else None
+        if not isinstance(name, str) or not plain_text(name).strip():
+            raise DataError(f"{json_path(path)} must be an object with the name of a module")
+        try:
+            unknown = [k for k in module if k not in BESIDE and k[:5] != "attr_"]
+            if unknown:
+                raise DataError(f"{json_path((*path, unknown[0]))} is not known")
+            if name in seen:
+                raise DataError(f"{json_path(path)}: the module occurs before")
+            seen.add(name)
+            _add_module(draft, name, module.get("settings"), (*path, "settings"))
+        except DataError as error:
+            draft.verdicts.append(skipped(name, "settings", str(error)))
+    return SpecificationPlan(draft.cohorts, draft.comparative, draft.series, tuple(draft.verdicts))
+
+
+class _GeneratorSettings(RModel):
+    """Settings of CohortGeneratorModule."""
+
+    generate_stats: Flag = False
+    incremental: Flag = False
+
+
+def _add_module(draft: _Draft, name: str, settings: Any, path: JsonPath) -> None:
+    """Plan a module and add its verdicts."""
+    if name == COHORTS:
+        stats = parsed(_GeneratorSettings, settings or {}, path).generate_stats
+        draft.verdicts += _cohort_verdicts(draft.cohorts, stats)
+    elif name == COHORT_METHOD:
+        draft.comparative = comparative_plan(settings, path, draft.cohorts)
+        draft.verdicts += draft.comparative.verdicts
+    elif name == CASE_SERIES:
+        draft.series = series_plan(settings, path, draft.cohorts)
+        draft.verdicts += draft.series.verdicts
+    else:
+        reason = REFUSED.get(name, "there is no module of this name in Strategus 1.5")
+        draft.verdicts.append(skipped(name, "module", reason))
+
+
+def _cohort_verdicts(cohorts: SharedCohorts, statistics: bool) -> list[PartVerdict]:
+    """Return the verdicts on cohorts: one for those of each origin, and one for each fault."""
+    found = []
+    origins = {
+        "defined cohort": [c.id for c in cohorts.defined],
+        "subset": [c.id for c in cohorts.subsets],
+        "negative control": [c.cohort_id for c in cohorts.controls],
+    }
+    for origin, ids in origins.items():
+        good = [i for i in ids if not cohorts.fault(i)]
+        differences = []
+        if statistics and origin == "defined cohort":
+            differences.append("inclusion statistics are not written")
+        if good:
+            part = f"{len(good):,} {origin}{'s' if len(good) > 1 else ''}"
+            found.append(runs(COHORTS, part, differences))
+    ids = dict.fromkeys(i for listed in origins.values() for i in listed)
+    found += [skipped(COHORTS, f"cohort {i}", why) for i in ids if (why := cohorts.fault(i))]
+    return found

@@ -1,0 +1,55 @@
+"""Published specifications are planned without an exception that is no sentence."""
+
+from pathlib import Path
+
+import pytest
+
+from steropes.studies.strategus.specification_plan import read_specification_plan
+
+FOLDER = Path(__file__).parents[4] / "shared" / "data" / "strategus"
+FILES = sorted(FOLDER.glob("*.json"))
+pytestmark = pytest.mark.skipif(not FILES, reason="the published specifications are not here")
+
+
+def plan(name):
+    return read_specification_plan(FOLDER / f"{name}.json")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
+def test_every_part_has_a_verdict(path):
+    found = read_specification_plan(path)
+    assert found.verdicts
+    assert all(v.line() for v in found.verdicts)
+    if found.comparative is not None:
+        found.comparative.spec(database_id="x")
+    if found.series is not None:
+        found.series.spec(database_id="x")
+
+
+def test_strategus_1_4():
+    found = plan("strategus_1.4_cdm_modules")
+    assert [a.id for a in found.comparative.analyses] == [1, 2]
+    assert [(q.target, q.comparator) for q in found.comparative.questions] == [
+        (1002, 2002),
+        (1003, 2003),
+    ]
+    assert len(found.series.questions) == 26
+    assert found.cohorts.fault(1003) == ""
+
+
+def test_the_template_gives_one_id_to_two_cohorts():
+    found = plan("study_repo_template")
+    assert "Acanthosis nigricans" in found.cohorts.fault(1001)
+    assert len(found.comparative.questions[0].exclude) == 23_372
+    assert len(found.series.questions) == 136
+
+
+def test_atlas_flags_win_over_arguments():
+    found = plan("atlas_estimation_iud_ehr")
+    by_id = {a.id: a for a in found.comparative.analyses}
+    assert sorted(by_id) == [1, 2, 3]
+    assert by_id[1].match is not None
+    assert by_id[1].stratify is None
+    assert by_id[2].match is None
+    assert by_id[2].stratify.strata == 5
+    assert "DemographicsPostObservationTime" in " ".join(v.reason for v in found.verdicts)
