@@ -5,6 +5,11 @@ import json
 import pytest
 from tests.studies.strategus.small_specification import module, new_specification
 
+TABLES = (
+    "concept", "concept_ancestor", "person", "observation_period", "drug_era",
+    "condition_occurrence",
+)  # fmt: skip
+
 from steropes.studies.cli.command_line import run
 
 
@@ -52,7 +57,7 @@ def test_concepts_are_looked_up_in_a_database(specification, tmp_path, capsys):
     folder = tmp_path / "database"
     folder.mkdir()
     with synthetic_database(50).workspace() as work:
-        for table in ("concept", "concept_ancestor", "person", "observation_period", "drug_era"):
+        for table in TABLES:
             work.run(f"COPY (FROM {table}) TO '{folder / table}.parquet'")
     assert run(["strategus", specification(), "--check", "--database", str(folder)]) == 0
     said = capsys.readouterr().out
