@@ -5,12 +5,12 @@ import json
 import pytest
 from tests.studies.strategus.small_specification import module, new_specification
 
+from steropes.studies.cli.command_line import run
+
 TABLES = (
     "concept", "concept_ancestor", "person", "observation_period", "drug_era",
     "condition_occurrence",
 )  # fmt: skip
-
-from steropes.studies.cli.command_line import run
 
 
 @pytest.fixture
