@@ -48,6 +48,7 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares these names 
         RoundSignificant,
         compare_links,
     )
+    from .models.nested_fits import compare_nested_fits
     from .models.standardized_survival import StandardizedSurvival
     from .priors import (
         BrokenAdaptiveRidge,
@@ -107,6 +108,7 @@ _HOMES = {
     "fit.shards": ["ShardedDesign"],
     "models.base": ["PenalizedModel"],
     "models.coefficient_paths": ["coefficient_path"],
+    "models.nested_fits": ["compare_nested_fits"],
     "models.standardized_survival": ["StandardizedSurvival"],
     "priors": [
         "BrokenAdaptiveRidge",
@@ -182,6 +184,7 @@ __all__ = [
     "coefficient_path",
     "comparative_study",
     "compare_links",
+    "compare_nested_fits",
     "decision_curve",
     "demo_database",
     "federated",

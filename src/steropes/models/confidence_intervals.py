@@ -13,10 +13,10 @@ from ..data.input_types import LabelsLike
 from ..errors import DataError, listed
 from ..infer.bootstrap_intervals import standard_deviations
 from .coefficient_tables import coefficient_positions, critical_value
-from .hypothesis_tests import HypothesisTests
 from .profile_likelihood import ProfileLikelihood
 from .resampling import Resampling
 from .setting_types import IntervalMethod, SummaryKind
+from .term_tests import TermTests
 
 __all__ = ["ConfidenceIntervals"]
 
@@ -31,7 +31,7 @@ OWN_PRIOR = (
 )
 
 
-class ConfidenceIntervals(Resampling, ProfileLikelihood, HypothesisTests):
+class ConfidenceIntervals(Resampling, ProfileLikelihood, TermTests):
     """Wald, robust, profile and bootstrap intervals of a fitted estimator."""
 
     def confint(

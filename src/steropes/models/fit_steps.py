@@ -35,7 +35,7 @@ from .confidence_intervals import ConfidenceIntervals
 from .fit_inputs import FitInputs, OutcomeRows
 from .fixed_coefficients import read_fixed, read_start_at
 from .formula_mixin import FormulaMixin
-from .linear_prediction import LinearPrediction
+from .partial_effects import PartialEffects
 from .progress import Progress
 from .setting_checks import check_settings
 from .setting_types import Chooser, MatrixLike
@@ -47,7 +47,7 @@ __all__ = ["BatchedOutcomes", "FitSteps"]
 BatchedOutcomes = Literal["never", "laplace", "always"]
 
 
-class FitSteps(ConfidenceIntervals, LinearPrediction, FormulaMixin, BaseEstimator):
+class FitSteps(ConfidenceIntervals, PartialEffects, FormulaMixin, BaseEstimator):
     """The steps of `PenalizedModel.fit`, which families override where they differ."""
 
     # Whether the family can have an intercept.

@@ -23,6 +23,7 @@ from .formula_parsing import (
     read_formula,
 )
 from .formula_safety import MAX_CHARACTERS
+from .formula_variables import summarize_variables
 from .setting_types import MatrixLike
 
 __all__ = ["FormulaMixin"]
@@ -109,6 +110,8 @@ class FormulaMixin(FittedModel):
                 raise DataError(f"{name} is in the formula and among the arguments; give it once.")
             given[name] = value
         read.columns = named
+        used = set(map(str, read.spec.variables_by_source.get("data", ())))
+        read.variables = summarize_variables(frame, used)
         settings = {name: value for name, value in fit.items() if name not in FIT}
         if cls._intercept and not has_intercept:
             if settings.get("fit_intercept"):

@@ -28,6 +28,7 @@ from .formula_dtypes import (
     widen_numbers,
 )
 from .formula_safety import refuse_unsafe_expression, refuse_unsafe_formula
+from .formula_variables import FormulaVariable
 
 __all__ = [
     "Formula",
@@ -111,6 +112,8 @@ class Formula:
         Expressions.
     columns : dict
         Names of columns that were passed as ``strata`` or ``offset`` in addition to the formula.
+    variables : dict
+        Ranges and typical values of the columns of data that the right-hand side uses.
     """
 
     text: str
@@ -119,6 +122,7 @@ class Formula:
     strata: str | None
     offsets: list[str]
     columns: dict[str, str] = field(default_factory=dict)
+    variables: dict[str, FormulaVariable] = field(default_factory=dict)
 
     def matrix(self, data: pd.DataFrame) -> pd.DataFrame:
         """Compute X of new data, without an intercept."""

@@ -10,6 +10,7 @@ from .diagnostic_plots import (
     decision_curve,
     schoenfeld_residuals,
 )
+from .effect_plots import nomogram, partial_effect
 from .interval_plots import forest, profile_curve, ratio_forest
 from .selection_plots import coefficient_paths, cross_validation_curve
 from .study_plots import attrition, covariate_balance, love_plot, score_overlap
@@ -25,6 +26,8 @@ __all__ = [
     "forest",
     "incidence_curves",
     "love_plot",
+    "nomogram",
+    "partial_effect",
     "profile_curve",
     "ratio_forest",
     "schoenfeld_residuals",

@@ -1,0 +1,95 @@
+"""Ranges and typical values of a formula's variables, as rms's ``datadist`` stores them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..errors import DataError, listed
+
+__all__ = ["FormulaVariable", "summarize_variables", "typical_rows"]
+
+# Ranges extend between these quantiles, so that they show no values of single people.
+QUANTILES = (0.05, 0.95)
+# A numeric variable with at most this many distinct values is described by all of them.
+MAX_LEVELS = 10
+# Number of points of the range of a numeric variable.
+POINTS = 50
+
+
+@dataclass(frozen=True)
+class FormulaVariable:
+    """Typical values of a column of the data.
+
+    Attributes
+    ----------
+    numeric : bool
+        Whether values are numbers with an order, not labels.
+    values : tuple
+        Points of the range between the 5th and the 95th percentile, or all levels.
+    center : object
+        The median, or the most frequent level.
+    dtype : object
+        Type of the column.
+    """
+
+    numeric: bool
+    values: tuple[Any, ...]
+    center: Any
+    dtype: Any
+
+
+def summarize_variables(data: pd.DataFrame, names: set[str]) -> dict[str, FormulaVariable]:
+    """Describe the columns of data that a formula uses."""
+    out = {}
+    for name in data.columns:
+        if name not in names:
+            continue
+        column = data[name]
+        numeric = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
+        levels = column.value_counts()
+        if not numeric or len(levels) <= MAX_LEVELS:
+            found = sorted(levels.index) if column.dtype != "category" else list(levels.index)
+            if isinstance(column.dtype, pd.CategoricalDtype):
+                found = [c for c in column.cat.categories if c in set(found)]
+            center = float(column.median()) if numeric else levels.index[0]
+            if numeric and center not in found:  # the middle between two levels
+                center = levels.index[0]
+            out[str(name)] = FormulaVariable(numeric, tuple(found), center, column.dtype)
+            continue
+        x = column.to_numpy(np.float64)
+        low, high = np.quantile(x, QUANTILES)
+        grid = np.linspace(low, high, POINTS) if low < high else np.unique(x)[:POINTS]
+        out[str(name)] = FormulaVariable(True, tuple(grid), float(np.median(x)), column.dtype)
+    return out
+
+
+def typical_rows(
+    variables: Mapping[str, FormulaVariable], chosen: Mapping[str, Any], n: int = 1
+) -> pd.DataFrame:
+    """Build a table of n rows with chosen values of some variables and the centres of others.
+
+    Raises
+    ------
+    DataError
+        If there is no such variable.
+    """
+    for name in chosen:
+        if name not in variables:
+            raise DataError(
+                f"{name!r} is no variable of the formula; there are {listed(list(variables))}."
+            )
+    columns = {}
+    for name, variable in variables.items():
+        values = chosen.get(name, variable.center)
+        values = list(values) if isinstance(values, list | tuple | np.ndarray) else [values] * n
+        integer = isinstance(variable.dtype, np.dtype) and variable.dtype.kind in "iu"
+        whole = integer and all(float(v).is_integer() for v in values)
+        # A fraction of a whole number, such as a median age, makes the column one of floats.
+        kind = np.float64 if integer and not whole else variable.dtype
+        columns[name] = pd.Series(values).astype(kind)
+    return pd.DataFrame(columns)

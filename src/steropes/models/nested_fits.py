@@ -1,0 +1,117 @@
+"""Comparison of nested fits to the same data by likelihood-ratio tests."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+from sklearn.utils.validation import check_is_fitted
+
+from ..errors import DataError
+from .base import PenalizedModel
+
+__all__ = ["compare_nested_fits"]
+
+# Log-likelihoods that differ by less than this, relative to their size, are equal.
+EQUAL = 1e-7
+
+
+def compare_nested_fits(*models: PenalizedModel) -> pd.DataFrame:
+    """Compare nested maximum-likelihood fits to the same data by likelihood-ratio tests.
+
+    Parameters
+    ----------
+    *models : fitted estimators
+        Two or more fits of one family without prior, from the smallest to the largest. The
+        columns of each must be linear combinations of those of the next, which is not verified
+        beyond the log-likelihoods.
+
+    Returns
+    -------
+    DataFrame
+        A line for each model, as R's ``anova(m1, m2, test="LRT")``: ``log_likelihood``,
+        ``parameters``, and from the second on ``chisq``, ``df`` and ``p`` of the test against
+        the line before. Models with a formula are labelled by it, others by their position.
+
+    Raises
+    ------
+    DataError
+        If models are of different families or data, have a prior or are not nested.
+
+    See Also
+    --------
+    PenalizedModel.term_tests : Test the terms of one fit.
+
+    References
+    ----------
+    Cox and Hinkley (1974), Theoretical Statistics, §9.3.
+
+    Examples
+    --------
+    >>> import numpy as np, steropes
+    >>> X = np.array([[0.0, 1.0], [0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0], [1.0, 0.0]])
+    >>> y = [0, 0, 1, 0, 1, 1]
+    >>> small = steropes.LogisticRegression().fit(X[:, :1], y)
+    >>> large = steropes.LogisticRegression().fit(X, y)
+    >>> steropes.compare_nested_fits(small, large).loc[1, ["chisq", "df", "p"]].round(2).tolist()
+    [0.8, 1.0, 0.37]
+    """
+    if len(models) < 2:
+        raise DataError("A comparison needs two fitted models.")
+    for model in models:
+        check_is_fitted(model, "coef_")
+    first: Any = models[0]
+    for i, other in enumerate(models):
+        _refuse_incomparable(first, other, i)
+    lines = []
+    for model in models:
+        of_all: Any = model
+        lines.append((of_all.log_likelihood_, of_all._degrees_of_freedom()))
+    table = pd.DataFrame(lines, _labels(models), ["log_likelihood", "parameters"])
+    chisq, df, p = np.full((3, len(models)), np.nan)
+    for i, ((low, few), (high, many)) in enumerate(pairwise(lines), 1):
+        rounding = EQUAL * max(1.0, abs(high))
+        if many <= few or high < low - rounding:
+            raise DataError(
+                f"Model {i} is not nested in model {i + 1}: the larger one needs more parameters "
+                "and at least the log-likelihood of the smaller one. Give the smallest first."
+            )
+        chisq[i], df[i] = max(2.0 * (high - low), 0.0), many - few
+        p[i] = stats.chi2.sf(chisq[i], df[i])
+    return table.assign(chisq=chisq, df=df, p=p)
+
+
+def _refuse_incomparable(first: Any, other: Any, i: int) -> None:
+    """Refuse a fit of another family, with a prior, or to other data."""
+    if type(other) is not type(first):
+        raise DataError(
+            f"Model {i + 1} is a {type(other).__name__} and the first a {type(first).__name__}: "
+            "likelihoods of different families cannot be compared by this test."
+        )
+    if other.prior_ is not None:
+        raise DataError(
+            f"Model {i + 1} has a prior; the likelihood-ratio test is one of maximum likelihood "
+            "fits (prior=None)."
+        )
+    a, b = first._require_replicable("a comparison"), other._require_replicable("a comparison")
+    same = len(a.weights) == len(b.weights) and np.array_equal(a.weights, b.weights)
+    # The null model depends on outcome, weights, offset and strata, but not on X.
+    null = same and np.isclose(
+        first.null_log_likelihood_, other.null_log_likelihood_, rtol=EQUAL, atol=EQUAL
+    )
+    if not null:
+        raise DataError(
+            f"Model {i + 1} was not fitted to the data of the first: rows, outcome, weights, "
+            "strata or offset differ."
+        )
+
+
+def _labels(models: tuple[PenalizedModel, ...]) -> pd.Index:
+    """Return the formulas of models if all are different, otherwise their positions."""
+    texts = [getattr(model, "formula_", None) for model in models]
+    if None in texts or len(set(texts)) < len(texts):
+        return pd.RangeIndex(len(models), name="model")
+    return pd.Index(texts, name="model")

@@ -1,0 +1,95 @@
+"""The effect of one variable of a formula along its range, the others held at typical values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
+
+from ..errors import DataError
+from .formula_variables import typical_rows
+from .prediction_tables import PredictionTables, Scale
+
+__all__ = ["PartialEffects"]
+
+
+class PartialEffects(PredictionTables):
+    """Partial effects of the variables of a formula."""
+
+    _formula: Any
+
+    def partial_effect(
+        self,
+        variable: str,
+        values: ArrayLike | None = None,
+        scale: Scale = "linear",
+        level: float = 0.95,
+        at: Mapping[str, Any] | None = None,
+    ) -> pd.DataFrame:
+        """Predict along one variable of the formula, with the others at typical values.
+
+        Parameters
+        ----------
+        variable : str
+            A column of the data that the formula uses.
+        values : (m,) array, optional
+            Values of the variable. Default its range between the 5th and the 95th percentile of
+            the data, or its levels.
+        scale : {"linear", "response", "ratio"}
+            As in `prediction_table`. Linear predictors are differences, and ratios are relative,
+            to the row with all variables at their typical values.
+        level : float
+            Confidence level of the limits.
+        at : mapping, optional
+            Values of other variables, by name. Default the medians and the most frequent levels
+            of the data.
+
+        Returns
+        -------
+        DataFrame
+            A line for each value: the variable, ``estimate``, ``se``, ``lower`` and ``upper``. As
+            R's ``rms::Predict(fit, variable)`` with ``ref.zero=TRUE``.
+
+        Raises
+        ------
+        DataError
+            If the model was not fitted from a formula or has no such variable, and as
+            `prediction_table`.
+
+        See Also
+        --------
+        steropes.plots.partial_effect : Draw the table.
+
+        Examples
+        --------
+        >>> import numpy as np, pandas as pd, steropes
+        >>> x = np.linspace(0, 1, 50)
+        >>> data = pd.DataFrame({"y": np.sin(9 * x), "x": x})
+        >>> model = steropes.LinearRegression.from_formula("y ~ bs(x, df=4)", data)
+        >>> table = model.partial_effect("x", [0.2, 0.5])
+        >>> table.columns.tolist()
+        ['x', 'estimate', 'se', 'lower', 'upper']
+        """
+        check_is_fitted(self, "coef_")
+        variables = getattr(getattr(self, "_formula", None), "variables", None)
+        if not variables:
+            raise DataError(
+                "Partial effects are those of the variables of a formula; fit with from_formula()."
+            )
+        fixed = dict(at or {})
+        if variable in fixed:
+            raise DataError(f"{variable!r} is the variable that changes; leave it out of at.")
+        center = typical_rows(variables, fixed)
+        if variable not in variables:
+            typical_rows(variables, {variable: 0})  # names the variables
+        x = list(variables[variable].values if values is None else np.atleast_1d(values))
+        rows = {name: [value] * len(x) for name, value in fixed.items()}
+        table = typical_rows(variables, {**rows, variable: x}, len(x))
+        reference = None if scale == "response" else center
+        found = self.prediction_table(table, scale, level, reference=reference)
+        found.insert(0, variable, table[variable].to_numpy())
+        return found

@@ -1,0 +1,252 @@
+"""Predictions of new rows with standard errors: linear predictors, means, ratios and terms."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from ..backends import get_backend
+from ..data import check_level
+from ..data.input_types import LabelsLike, VectorLike
+from ..errors import DataError
+from ..infer.inference_policy import BLOCKS
+from .coefficient_tables import critical_value
+from .linear_prediction import LinearPrediction
+from .model_terms import model_terms
+from .setting_types import Kind, MatrixLike
+
+__all__ = ["PredictionTables"]
+
+Scale = Literal["linear", "response", "ratio"]
+SCALES = ("linear", "response", "ratio")
+# Step of the numerical derivative of a mean that has no canonical link.
+STEP = 1e-5
+
+
+class PredictionTables(LinearPrediction):
+    """Tables of predictions with standard errors, as R's ``predict(…, se.fit = TRUE)``."""
+
+    # The distribution of y in generalised linear models.
+    _distribution: Any = None
+
+    def prediction_table(
+        self,
+        X: MatrixLike,
+        scale: Scale = "linear",
+        level: float = 0.95,
+        *,
+        reference: MatrixLike | None = None,
+        offset: VectorLike | None = None,
+        kind: Kind = "model",
+        cluster: LabelsLike | None = None,
+    ) -> pd.DataFrame:
+        """Predict linear predictors, means or ratios with standard errors and limits.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or Design, (n, p)
+            Covariates, with the columns of the fit, or a table of data for its formula.
+        scale : {"linear", "response", "ratio"}
+            ``"linear"``: the linear predictor η. ``"response"``: the mean of y (a probability or
+            a rate) in generalised linear models. ``"ratio"``: exp η, the ratio (of hazards, odds
+            or rates) to X = 0 or to ``reference``.
+        level : float
+            Confidence level of the limits, which are symmetric for η.
+        reference : as X with one row, optional
+            Row that X is compared with: η is then the difference from it, such as the log hazard
+            ratio of two people, and the intercept cancels. Not for ``"response"``.
+        offset : (n,) array, optional
+            Known term of the linear predictor. Default 0.
+        kind : {"model", "robust"}
+            Covariance matrix of the coefficients; see `vcov`.
+        cluster : (n_fit,) labels, optional
+            As in `vcov`.
+
+        Returns
+        -------
+        DataFrame
+            A line for each row of X: ``estimate``, ``se``, ``lower`` and ``upper``. The standard
+            error is that of the estimate on its own scale, by the delta method.
+
+        Raises
+        ------
+        DataError
+            Under a Laplace prior, which has no standard errors, and for a scale that the model
+            does not have.
+
+        See Also
+        --------
+        CoxRegression.survival_curves : Predict survival with limits.
+
+        References
+        ----------
+        McCullagh and Nelder (1989), Generalized Linear Models, §4.4. Therneau and Grambsch (2000),
+        §10.2 (Cox models).
+
+        Examples
+        --------
+        >>> import steropes
+        >>> X, y = [[0.0], [0.0], [0.0], [1.0], [1.0], [1.0]], [0, 0, 1, 0, 1, 1]
+        >>> model = steropes.LogisticRegression().fit(X, y)
+        >>> model.prediction_table([[0.0]], "response").round(2).to_numpy().tolist()
+        [[0.33, 0.27, 0.04, 0.85]]
+        >>> model.prediction_table([[1.0]], "ratio", reference=[[0.0]])["estimate"].round(2).item()
+        4.0
+        """
+        check_level(level)
+        self._check_scale(scale, reference, offset)
+        V = self.vcov(kind, cluster).to_numpy()
+        eta = self.linear_predictor(X, offset)
+        if reference is not None:
+            base = self.linear_predictor(reference)
+            if len(base) != 1:
+                raise DataError(f"reference must be one row, not {len(base)}.")
+            eta = eta - base
+        se = self._predictor_errors(X, reference, V)
+        q = critical_value(level, self._residual_df())
+        table = {"estimate": eta, "se": se, "lower": eta - q * se, "upper": eta + q * se}
+        if scale == "ratio":
+            with np.errstate(over="ignore"):
+                table = {name: np.exp(x) for name, x in table.items() if name != "se"}
+            table["se"] = table["estimate"] * se
+        elif scale == "response":
+            slope = self._mean_slope(eta)
+            table = {name: self._mean(x) for name, x in table.items() if name != "se"}
+            table["se"] = slope * se
+            ends = np.sort([table["lower"], table["upper"]], axis=0)
+            table["lower"], table["upper"] = ends
+        index = X.index if isinstance(X, pd.DataFrame) else None
+        return pd.DataFrame(table, index, columns=["estimate", "se", "lower", "upper"])
+
+    def predict_terms(
+        self, X: MatrixLike, *, reference: MatrixLike | None = None, return_se: bool = False
+    ) -> Any:
+        """Predict the part of each term in the linear predictor.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or Design, (n, p)
+            Covariates, with the columns of the fit, or a table of data for its formula.
+        reference : as X with one row, optional
+            Row from which terms are counted, for example the means. Default X = 0.
+        return_se : bool
+            Whether to return the standard errors too.
+
+        Returns
+        -------
+        DataFrame, (n, terms), or a pair of them with ``return_se``
+            Terms are those of the formula, or the columns of X. They add up to the linear
+            predictor without intercept and offset (less that of ``reference``). As R's
+            ``predict(fit, type="terms", se.fit=TRUE)``, which counts from the means of the data.
+
+        Raises
+        ------
+        DataError
+            With ``return_se`` under a Laplace prior.
+
+        Examples
+        --------
+        >>> import pandas as pd, steropes
+        >>> data = pd.DataFrame({"y": [1.0, 2.0, 4.0, 5.0], "dose": [0.0, 1.0, 2.0, 3.0]})
+        >>> model = steropes.LinearRegression.from_formula("y ~ dose", data)
+        >>> model.predict_terms(data, reference=data.iloc[[0]])["dose"].round(6).tolist()
+        [0.0, 1.4, 2.8, 4.2]
+        """
+        terms = model_terms(self)
+        coef = np.asarray(self._coefficients())
+        V = self.vcov().to_numpy() if return_se else None
+        from_row = None if reference is None else self._columns_of_terms(reference)
+        if from_row is not None and len(from_row) != 1:
+            raise DataError(f"reference must be one row, not {len(from_row)}.")
+        Z = self._columns_of_terms(X)
+        parts, errors = {}, {}
+        for term in terms:
+            z = Z[:, term.columns] if from_row is None else (Z - from_row)[:, term.columns]
+            parts[term.name] = z @ coef[term.coefficients]
+            if V is not None:
+                part = V[np.ix_(term.coefficients, term.coefficients)]
+                errors[term.name] = np.sqrt(np.maximum(((z @ part) * z).sum(axis=1), 0.0))
+        index = X.index if isinstance(X, pd.DataFrame) else pd.RangeIndex(len(Z))
+        table = pd.DataFrame(parts, index)
+        return table if V is None else (table, pd.DataFrame(errors, index))
+
+    def _check_scale(
+        self, scale: object, reference: MatrixLike | None, offset: VectorLike | None
+    ) -> None:
+        """Refuse scales that the model does not have, and contradictory arguments."""
+        if not isinstance(scale, str) or scale not in SCALES:
+            raise DataError(f"scale must be one of {', '.join(map(repr, SCALES))}, not {scale!r}.")
+        if scale == "ratio" and not self._has_ratio:
+            raise DataError("The exponential of this model's predictor is no ratio; take 'linear'.")
+        if scale == "response" and self._distribution is None:
+            raise DataError(
+                "scale='response' is the mean of a generalised linear model. Survival models have "
+                "survival_curves() or incidence_curves(), cumulative models predict_mean()."
+            )
+        if scale == "response" and reference is not None:
+            raise DataError("reference goes with scale='linear' or 'ratio'.")
+        if reference is not None and offset is not None:
+            raise DataError("A difference from a reference has no offset; leave offset out.")
+
+    def _mean(self, eta: np.ndarray) -> np.ndarray:
+        """Compute the mean of y at linear predictors."""
+        return np.asarray(self._distribution.mean(eta))
+
+    def _mean_slope(self, eta: np.ndarray) -> np.ndarray:
+        """Compute the size of the derivative of the mean in η."""
+        if self._distribution.canonical_link:
+            return np.asarray(self._distribution.variance(self._mean(eta)))
+        return np.abs(self._mean(eta + STEP) - self._mean(eta - STEP)) / (2.0 * STEP)
+
+    def _predictor_errors(
+        self, X: MatrixLike, reference: MatrixLike | None, V: np.ndarray
+    ) -> np.ndarray:
+        """Compute the standard errors of η, or of its differences from a row, (n,).
+
+        With V = L L', the variance of row x is the squared length of x' L, which is computed for
+        a few columns of L at a time, so that X may be sparse.
+        """
+        design = self._check_new(X)
+        other = None if reference is None else self._check_new(reference)
+        first = int(self._has_intercept)
+        self._refuse_other_coefficients(design.p + first, len(V))
+        size = np.sqrt(np.where(np.diag(V) > 0, np.diag(V), 1.0))
+        values, vectors = np.linalg.eigh(V / size / size[:, None])
+        L = vectors * np.sqrt(np.maximum(values, 0.0)) * size[:, None]
+        backend = get_backend("cpu", self.n_jobs)
+
+        def times(of: Any, part: np.ndarray) -> np.ndarray:
+            D = np.zeros((of.p, backend.lanes(part.shape[1])))
+            D[:, : part.shape[1]] = part[first:] * of.scale[:, None]
+            product = backend.to_host(of.matmul(D, backend))[:, : part.shape[1]]
+            return product + of.center @ part[first:] + (part[0] if first else 0.0)
+
+        total = np.zeros(design.n)
+        for a in range(0, len(L), BLOCKS.columns):
+            part = L[:, a : a + BLOCKS.columns]
+            rows = times(design, part)
+            if other is not None:
+                rows = rows - times(other, part)
+            total += (rows**2).sum(axis=1)
+        return np.sqrt(total)
+
+    def _refuse_other_coefficients(self, columns: int, coefficients: int) -> None:
+        """Refuse models with coefficients that are not those of X's columns."""
+        if columns != coefficients:
+            raise DataError(
+                f"The effects of {type(self).__name__} change with time, so that a row has no "
+                "single linear predictor; see predict_survival()."
+            )
+
+    def _columns_of_terms(self, X: MatrixLike) -> np.ndarray:
+        """Return the columns with estimated coefficients as a dense array, (n, p)."""
+        design = self._check_new(X)
+        self._refuse_other_coefficients(
+            design.p + int(self._has_intercept), len(self._coefficient_names())
+        )
+        backend = get_backend("cpu", self.n_jobs)
+        D = np.zeros((design.p, backend.lanes(design.p)))
+        np.fill_diagonal(D, design.scale)
+        return np.asarray(backend.to_host(design.matmul(D, backend))[:, : design.p] + design.center)

@@ -1,0 +1,242 @@
+"""Plots of the effects of a formula's variables: partial effects and nomograms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from ..errors import DataError
+from .plot_style import INK, MUTED, curve_colour, get_axes, remove_clutter, shorten_label
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["nomogram", "partial_effect"]
+
+LABELS = {"linear": "Linear predictor", "response": "Predicted mean", "ratio": "Ratio"}
+# A level's label is moved up if its points are closer to the last one than this.
+NEAR = 7.0
+
+
+def partial_effect(
+    model: Any,
+    variable: str,
+    values: ArrayLike | None = None,
+    *,
+    scale: str = "linear",
+    level: float = 0.95,
+    at: Mapping[str, Any] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the effect of a variable along its range, the others held at typical values.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        A model that was fitted from a formula.
+    variable : str
+        A column of the data that the formula uses.
+    values : (m,) array, optional
+        Values of the variable; see `PenalizedModel.partial_effect`.
+    scale : {"linear", "response", "ratio"}
+        Scale of the effect. Ratios are drawn on a log scale.
+    level : float
+        Confidence level of the band.
+    at : mapping, optional
+        Values of other variables, by name.
+    ax : matplotlib Axes, optional
+        Axes to draw on. Default: those of a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes with the plot.
+
+    Raises
+    ------
+    DataError
+        As `PenalizedModel.partial_effect`.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, steropes
+    >>> x = np.linspace(0, 1, 50)
+    >>> data = pd.DataFrame({"y": np.sin(9 * x), "x": x})
+    >>> model = steropes.LinearRegression.from_formula("y ~ bs(x, df=4)", data)
+    >>> steropes.plots.partial_effect(model, "x").get_xlabel()
+    'x'
+    """
+    table = model.partial_effect(variable, values, scale, level, at)
+    ax = get_axes(ax, (6.0, 4.2))
+    x = table[variable]
+    colour = curve_colour(0)
+    if pd.api.types.is_numeric_dtype(x) and len(table) > 2:
+        ax.fill_between(x, table["lower"], table["upper"], color=colour, alpha=0.15, lw=0)
+        ax.plot(x, table["estimate"], color=colour, lw=1.8)
+    else:
+        place = np.arange(len(table))
+        ax.vlines(place, table["lower"], table["upper"], color=colour, lw=1.3)
+        ax.plot(place, table["estimate"], "o", ms=5, color=colour, mew=0)
+        ax.set_xticks(place, [shorten_label(label) for label in x])
+        ax.set_xlim(-0.5, len(table) - 0.5)
+    if scale != "response":
+        ax.axhline(1.0 if scale == "ratio" else 0.0, color=MUTED, lw=0.9, ls=(0, (4, 3)), zorder=0)
+    if scale == "ratio":
+        ax.set_yscale("log")
+        ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        ax.yaxis.set_minor_formatter(lambda value, _: f"{value:g}")
+    ax.set(xlabel=shorten_label(variable), ylabel=LABELS[scale])
+    return remove_clutter(ax)
+
+
+def nomogram(
+    model: Any,
+    *,
+    time: float | None = None,
+    risks: Sequence[float] = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9),
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw scales from which a person's risk can be read without a computer.
+
+    The effect with the widest range has 100 points. The points of all variables are added up,
+    and the last scale turns the total into a risk.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        A logistic or Cox model that was fitted from a formula without interactions.
+    time : float, optional
+        Time by which a Cox model predicts the event; required for these.
+    risks : sequence of float
+        Risks that are marked on the last scale, between 0 and 1.
+    ax : matplotlib Axes, optional
+        Axes to draw on. Default: those of a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes with the plot.
+
+    Raises
+    ------
+    DataError
+        If the model has interactions, strata or no risks, or was not fitted from a formula.
+
+    References
+    ----------
+    Harrell (2015), Regression Modeling Strategies, 2nd ed., §5.1.4. Kattan and Marasco (2010),
+    Urologic Oncology 28:541.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, steropes
+    >>> rng = np.random.default_rng(0)
+    >>> data = pd.DataFrame({"age": rng.normal(60, 10, 200), "sex": rng.choice(["f", "m"], 200)})
+    >>> data["y"] = (rng.random(200) < 1 / (1 + np.exp(6 - 0.1 * data["age"]))) * 1
+    >>> model = steropes.LogisticRegression.from_formula("y ~ age + sex", data)
+    >>> len(steropes.plots.nomogram(model).texts) > 10
+    True
+    """
+    risks = [float(r) for r in risks]
+    if not risks or not all(0 < r < 1 for r in risks):
+        raise DataError("risks must be between 0 and 1.")
+    variables = getattr(getattr(model, "_formula", None), "variables", None)
+    if not variables:
+        raise DataError("A nomogram is one of the variables of a formula; use from_formula().")
+    crossed = [name for name in model.predict_terms(_center(model)).columns if ":" in name]
+    if crossed:
+        raise DataError(f"A nomogram has no scale for an interaction, such as {crossed[0]!r}.")
+    effects = {}
+    for name, variable in variables.items():
+        values = _round_values(variable) if variable.numeric else list(variable.values)
+        effects[name] = model.partial_effect(name, values)
+    effects = {name: t for name, t in effects.items() if np.ptp(t["estimate"]) > 0}
+    if not effects:
+        raise DataError("No variable of the model has an effect.")
+    unit = max(float(np.ptp(t["estimate"])) for t in effects.values()) / 100.0
+    ax = get_axes(ax, (8.0, 1.0 + 0.6 * (len(effects) + 3)))
+    rows = [("Points", list(range(0, 101, 10)), list(range(0, 101, 10)), 100.0)]
+    lowest, total = 0.0, 0.0
+    for name, t in effects.items():
+        low = float(t["estimate"].min())
+        lowest += low
+        points = (t["estimate"] - low) / unit
+        total += float(points.max())
+        labels = [f"{v:g}" if isinstance(v, int | float | np.number) else v for v in t[name]]
+        rows.append((name, list(points), labels, 100.0))
+    marks = np.arange(0.0, total + 1e-9, _step(total))
+    rows.append(("Total points", list(marks), [f"{m:g}" for m in marks], total))
+    inverse = _predictor_of_risk(model, time, risks)
+    at = [(eta - lowest) / unit for eta in inverse]
+    inside = [(a, f"{r:g}") for a, r in zip(at, risks, strict=True) if 0 <= a <= total]
+    name = "Risk" if time is None else f"Risk by {time:g}"
+    rows.append((name, [a for a, _ in inside], [r for _, r in inside], total))
+    for i, (label, points, texts, length) in enumerate(rows):
+        _draw_scale(ax, -i, label, [100.0 * p / length for p in points], texts)
+    ax.set(xlim=(-32, 104), ylim=(-len(rows) + 0.4, 0.8))
+    ax.set_axis_off()
+    return ax
+
+
+def _center(model: Any) -> pd.DataFrame:
+    """Return a row with all variables at their typical values."""
+    from ..models.formula_variables import typical_rows
+
+    return typical_rows(model._formula.variables, {})
+
+
+def _round_values(variable: Any) -> list[float]:
+    """Return a few round values within the range of a numeric variable."""
+    values = np.asarray(variable.values, float)
+    if len(values) <= 10:
+        return list(values)
+    step = _step(float(values[-1] - values[0]))
+    return list(np.arange(np.ceil(values[0] / step), np.floor(values[-1] / step) + 1) * step)
+
+
+def _step(length: float) -> float:
+    """Return a round step that divides a range into at most ten parts."""
+    power = 10.0 ** np.floor(np.log10(length / 10.0))
+    return float(next(f * power for f in (1, 2, 5, 10) if length / (f * power) <= 10))
+
+
+def _predictor_of_risk(model: Any, time: float | None, risks: Sequence[float]) -> list[float]:
+    """Compute the linear predictor at which each risk is reached, relative to typical values."""
+    center = _center(model)
+    if hasattr(model, "predict_proba"):
+        if time is not None:
+            raise DataError("time belongs to survival models; leave it out.")
+        base = float(model.linear_predictor(center)[0])
+        return [float(np.log(r / (1 - r))) - base for r in risks]
+    if not hasattr(model, "survival_curves"):
+        raise DataError(f"{type(model).__name__} has no risk that a nomogram could show.")
+    if time is None:
+        raise DataError("A nomogram of a survival model needs the time of the risk: time=….")
+    survival = float(model.predict_survival(center, [time])[0, 0])
+    if not 0 < survival < 1:
+        raise DataError(f"The baseline survival at time {time:g} is not between 0 and 1.")
+    return [float(np.log(np.log(1 - r) / np.log(survival))) for r in risks]
+
+
+def _draw_scale(
+    ax: Axes, y: float, label: str, points: Sequence[float], texts: Sequence[object]
+) -> None:
+    """Draw one line with ticks and labels."""
+    ax.text(-4, y, shorten_label(label, 24), ha="right", va="center", color=INK, fontsize=9)
+    if not points:
+        return
+    ax.plot([min(points), max(points)], [y, y], color=INK, lw=1)
+    last, above = -np.inf, False
+    for x, text in sorted(zip(points, map(str, texts), strict=True), key=lambda pair: pair[0]):
+        above = not above and x - last < NEAR
+        side = 1 if above else -1
+        ax.plot([x, x], [y, y + 0.1 * side], color=INK, lw=1)
+        ax.text(
+            x, y + 0.15 * side, shorten_label(text, 12), ha="center",
+            va="bottom" if above else "top", fontsize=8, color=MUTED,
+        )  # fmt: skip
+        last = x

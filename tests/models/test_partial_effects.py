@@ -1,0 +1,101 @@
+"""Partial effects are predictions at typical values; plots show them."""
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib import pyplot
+
+from steropes import CoxRegression, DataError, LogisticRegression, Surv, plots
+from steropes.models.formula_variables import summarize_variables
+
+mpl.use("Agg")
+RNG = np.random.default_rng(13)
+N = 300
+D = pd.DataFrame({
+    "age": RNG.normal(60, 10, N), "sex": RNG.choice(["f", "m", "m"], N), "n": RNG.integers(0, 3, N),
+    "flag": RNG.random(N) < 0.3,
+})  # fmt: skip
+D["y"] = (RNG.random(N) < 1 / (1 + np.exp(6 - 0.1 * D["age"]))) * 1
+D["time"] = RNG.exponential(np.exp(-0.05 * (D["age"] - 60)))
+MODEL = LogisticRegression.from_formula("y ~ bs(age, df=4) + sex + n + flag", D)
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    pyplot.close("all")
+
+
+def test_typical_values_are_medians_and_modes_without_extremes():
+    found = summarize_variables(D, {"age", "sex", "n", "flag"})
+    assert found["age"].center == D["age"].median()
+    low, high = found["age"].values[0], found["age"].values[-1]
+    np.testing.assert_allclose([low, high], D["age"].quantile([0.05, 0.95]))
+    assert found["sex"].center == "m"
+    assert found["sex"].values == ("f", "m")
+    assert found["n"].values == (0, 1, 2)
+    assert not found["flag"].numeric
+
+
+def test_an_effect_is_the_difference_of_two_rows():
+    table = MODEL.partial_effect("age", [50, 70], "ratio")
+    rows = pd.DataFrame({"age": [50.0, 70.0], "sex": "m", "n": int(D["n"].median()), "flag": False})
+    middle = rows.iloc[[0]].assign(age=D["age"].median())
+    expected = MODEL.prediction_table(rows, "ratio", reference=middle)
+    np.testing.assert_allclose(table[expected.columns], expected, rtol=1e-9)
+    means = MODEL.partial_effect("sex", scale="response", at={"age": 50})
+    rows = pd.DataFrame({"age": 50.0, "sex": ["f", "m"], "n": int(D["n"].median()), "flag": False})
+    np.testing.assert_allclose(means["estimate"], MODEL.predict_proba(rows)[:, 1], rtol=1e-9)
+    assert means["sex"].tolist() == ["f", "m"]
+
+
+def test_plots_show_the_table_and_the_risks():
+    line = plots.partial_effect(MODEL, "age").lines[0]
+    np.testing.assert_allclose(line.get_ydata(), MODEL.partial_effect("age")["estimate"])
+    assert plots.partial_effect(MODEL, "sex", scale="ratio").get_yscale() == "log"
+    words = [t.get_text() for t in plots.nomogram(MODEL).texts]
+    assert {"Points", "age", "sex", "n", "Total points", "Risk", "0.5"} <= set(words)
+
+
+def test_points_of_a_nomogram_add_up_to_the_risk():
+    model = CoxRegression.from_formula("Surv(time, y) ~ age + sex", D)
+    ax = plots.nomogram(model, time=1.0, risks=[0.5])
+    rows = {}
+    for text in ax.texts:
+        x, y = text.get_position()
+        rows.setdefault(round(-y), {})[text.get_text()] = x
+    _, age, sex, total, risk = (rows[i] for i in range(5))
+    assert "Risk by 1" in risk
+    years = sorted((float(label), x) for label, x in age.items() if label != "age")
+    (first, low), (last, high) = years[0], years[-1]
+    length = max(x for label, x in total.items() if label != "Total points")
+    longest = max(float(label) for label in total if label != "Total points")
+    # The person at the mark of the risk, from the picture alone.
+    points = risk["0.5"] / length * longest - sex["f"]
+    person = pd.DataFrame({"age": [first + (points - low) / (high - low) * (last - first)]})
+    survival = model.predict_survival(person.assign(sex="f"), [1.0])
+    np.testing.assert_allclose(survival, 0.5, rtol=1e-6)
+
+
+def test_what_has_no_effect_is_refused():
+    with pytest.raises(DataError, match="from_formula"):
+        LogisticRegression().fit(D[["age"]], D["y"]).partial_effect("age")
+    with pytest.raises(DataError, match="no variable of the formula"):
+        MODEL.partial_effect("height")
+    with pytest.raises(DataError, match="no variable of the formula"):
+        MODEL.partial_effect("age", at={"height": 1})
+    with pytest.raises(DataError, match="leave it out of at"):
+        MODEL.partial_effect("age", at={"age": 1})
+    crossed = LogisticRegression.from_formula("y ~ age * sex", D)
+    with pytest.raises(DataError, match="interaction"):
+        plots.nomogram(crossed)
+    with pytest.raises(DataError, match="between 0 and 1"):
+        plots.nomogram(MODEL, risks=[1.0])
+    with pytest.raises(DataError, match="leave it out"):
+        plots.nomogram(MODEL, time=3.0)
+    cox = CoxRegression.from_formula("Surv(time, y) ~ age", D)
+    with pytest.raises(DataError, match="needs the time"):
+        plots.nomogram(cox)
+    with pytest.raises(DataError, match="use from_formula"):
+        plots.nomogram(CoxRegression().fit(D[["age"]], Surv(D["time"], D["y"])))
