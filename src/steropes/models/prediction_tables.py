@@ -11,7 +11,7 @@ from ..backends import get_backend
 from ..data import check_level
 from ..data.input_types import LabelsLike, VectorLike
 from ..errors import DataError
-from ..infer.inference_policy import BLOCKS
+from ..infer.inference_tuning import BLOCKS
 from .coefficient_tables import critical_value
 from .linear_prediction import LinearPrediction
 from .model_terms import model_terms
