@@ -9,13 +9,14 @@ from kernel_cases import close, pointers_of, random_case  # noqa: E402
 
 from steropes.backends import get_backend  # noqa: E402
 from steropes.backends.cpu import conditional_bernoulli  # noqa: E402
+from steropes.backends.pytorch.device_array import DeviceArray  # noqa: E402
+from steropes.backends.pytorch.device_risk_sweeps import DeviceRiskSweeps  # noqa: E402
 from steropes.backends.pytorch.kernels import (  # noqa: E402
     chunked_scans,
     conditional_recursion,
     gather_products,
     gram_panels,
     line_pieces,
-    risk_set_sweeps,
     segment_reductions,
     trial_losses,
 )
@@ -142,15 +143,16 @@ def test_risk_set_sweeps_equal_those_of_the_cpu(rng, ties, strata):
     place, shares = (
         (risk.place, risk.event_start) if likelihood.by_event else (risk.place_own, None)
     )
-    sweeps = risk_set_sweeps.DeviceRiskSweeps(
+    sweeps = DeviceRiskSweeps(
         n, risk.strata_start, risk.groups_start, risk.tied_start, risk.tied_end, place, shares,
         torch.device("cpu"),
     )  # fmt: skip
-    fraction = None if bound.fraction is None else send(bound.fraction)
-    found = sweeps.evaluate(send(eta), send(w), send(bound.share), fraction)
+    arrays = [None if x is None else DeviceArray(send(x)) for x in (bound.share, bound.fraction)]
+    weights = DeviceArray(send(w))
+    found = sweeps.evaluate(DeviceArray(send(eta)), weights, *arrays)
     for a, b in zip(found, likelihood.evaluate(eta, bound), strict=True):
-        close(a.numpy(), b)
-    assert sweeps.evaluate(send(eta + 600.0), send(w), send(bound.share), fraction) is None
+        close(a.tensor.numpy(), b)
+    assert sweeps.evaluate(DeviceArray(send(eta + 600.0)), weights, *arrays) is None
 
 
 @pytest.mark.parametrize("family", ["linear", "logistic", "poisson"])

@@ -14,10 +14,15 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.functional import embedding_bag
 
+from .kernels.chunked_scans import ScanLayout, scan_with_triton
+from .kernels.gather_products import gather_with_triton
+from .kernels.line_pieces import Pieces
+from .kernels.segment_reductions import reduce_with_triton
+from .kernels.triton_language import use_triton
 from .transfers import upload
 
-__all__ = ["PIECE", "Bags", "Segments", "bag_sums", "cut", "running_sums", "segment_max",
-           "segment_sums"]  # fmt: skip
+__all__ = ["PIECE", "Bags", "Segments", "bag_sums", "cut", "kernels_apply", "running_sums",
+           "segment_max", "segment_sums"]  # fmt: skip
 
 # The largest number of rows that one thread adds in order.
 PIECE = 256
@@ -63,6 +68,23 @@ class Segments:
         self._outer: Segments | None = None
         self._continues: torch.Tensor | None = None
         self._piece_of_row: torch.Tensor | None = None
+        self._layouts: dict[bool, ScanLayout] = {}
+        self._on_host = pointers.copy()  # The cache of segments must not keep the original.
+        self._pointers: torch.Tensor | None = None
+
+    @property
+    def pointers(self) -> torch.Tensor:
+        """Boundaries of the segments, (S + 1,)."""
+        if self._pointers is None:
+            self._pointers = upload(self._on_host, self._device)
+        return self._pointers
+
+    def layout(self, reverse: bool) -> ScanLayout:
+        """Return the boundaries for the kernel of running sums."""
+        if reverse not in self._layouts:
+            rows = self.last - self.first
+            self._layouts[reverse] = ScanLayout(self.pointers - self.first, rows, reverse)
+        return self._layouts[reverse]
 
     @property
     def line(self) -> torch.Tensor:
@@ -128,6 +150,11 @@ class Bags:
     outer: Bags | None
 
 
+def kernels_apply(x: torch.Tensor) -> bool:
+    """Return whether Triton kernels, which sum in double precision, serve an array."""
+    return x.dtype == torch.float64 and use_triton(x)
+
+
 def bag_sums(bags: Bags, x: torch.Tensor) -> torch.Tensor:
     """Sum rows of x (n, B) over sets of rows, (sets, B)."""
     sets = len(bags.pieces) - 1
@@ -137,10 +164,16 @@ def bag_sums(bags: Bags, x: torch.Tensor) -> torch.Tensor:
         values = bags.values
         if values is not None and values.dtype != x.dtype:
             values = values.to(x.dtype)
-        out = embedding_bag(
-            bags.indices, x.contiguous(), bags.pieces, mode="sum", per_sample_weights=values,
-            include_last_offset=True,
-        )  # fmt: skip
+        if kernels_apply(x):
+            pieces = Pieces(bags.pieces[:-1], bags.pieces[1:], bags.pieces)
+            out = gather_with_triton(
+                pieces, bags.indices, x[:0, 0] if values is None else values, x
+            )
+        else:
+            out = embedding_bag(
+                bags.indices, x.contiguous(), bags.pieces, mode="sum", per_sample_weights=values,
+                include_last_offset=True,
+            )  # fmt: skip
     return out if bags.outer is None else bag_sums(bags.outer, out)
 
 
@@ -159,6 +192,10 @@ def _reduced(x: torch.Tensor, segments: Segments, kind: str, empty: float) -> to
     if segments.n_pieces == 0 or x.shape[1] == 0:
         return x.new_full((segments.count, x.shape[1]), empty)
     rows = x[segments.first : segments.last].contiguous()
+    if kernels_apply(x):
+        p, q = segments.pieces, segments.of_segment
+        parts = reduce_with_triton(rows, p[:-1], p[1:], kind == "max")
+        return reduce_with_triton(parts, q[:-1], q[1:], kind == "max")
     parts = torch.segment_reduce(
         rows, kind, offsets=segments.pieces, axis=0, unsafe=True, initial=empty
     )
@@ -188,6 +225,8 @@ def _running(x: torch.Tensor, segments: Segments, reverse: bool) -> torch.Tensor
     """Compute running sums of exactly the rows of the segments."""
     if len(x) == 0 or segments.longest <= 1:
         return x.clone()
+    if kernels_apply(x):
+        return scan_with_triton(x, segments.layout(reverse))
     if segments.count == 1:
         return _blocks(torch.flip(x, (0,))).flip((0,)) if reverse else _blocks(x)
     out = x.clone()

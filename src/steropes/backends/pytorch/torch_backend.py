@@ -15,7 +15,19 @@ from ..thread_pool import ThreadPool
 from .array_functions import ArrayFunctions
 from .device_array import DeviceArray
 from .device_lines import DeviceLines, ranges
-from .segments import Bags, Segments, bag_sums, running_sums, segment_max, segment_sums
+from .device_risk_sweeps import DeviceRiskSweeps
+from .kernels.gram_panels import panel_with_triton, product_of_panels
+from .kernels.segment_reductions import LONG, softmax_with_triton
+from .kernels.triton_language import use_triton
+from .segments import (
+    Bags,
+    Segments,
+    bag_sums,
+    kernels_apply,
+    running_sums,
+    segment_max,
+    segment_sums,
+)
 from .transfers import download, upload
 
 __all__ = ["TorchBackend"]
@@ -40,7 +52,7 @@ class TorchBackend:
     name: ClassVar[str] = "torch"
     on_host: ClassVar[bool] = False
     single_precision_sums: ClassVar[bool] = False
-    fused_risk_sweeps: ClassVar[bool] = False
+    fused_risk_sweeps: ClassVar[bool] = True
 
     def __init__(self, device: str = "cuda", n_jobs: int | None = None) -> None:
         self.device_name = device
@@ -119,14 +131,17 @@ class TorchBackend:
     ) -> None:
         """Add Σ_i v_i x_i x_i' to the lower triangle of G, from dense panels of rows.
 
-        With ``rough`` panels and products are in single precision.
+        With ``rough`` panels and products are in single precision; on a GPU, panels of 0/1 columns
+        are in bfloat16, in which only v is rounded, and their products in single precision.
         """
         weights, total = self._here(v), G.tensor
         dtype = torch.float32 if rough else torch.float64
+        if rough and not lines.valued and use_triton(total):
+            dtype = torch.bfloat16
         for a, b in self._panels(len(lines), lines.width):
             Z = self._dense(lines, a, b, dtype)
             vZ = Z[:, first:] * weights[a:b, None].to(dtype)
-            total[first:] += torch.tril(vZ.T @ Z, first).to(total.dtype)
+            total[first:] += torch.tril(product_of_panels(vZ, Z), first).to(total.dtype)
 
     @staticmethod
     def _panels(n: int, width: int) -> list[tuple[int, int]]:
@@ -136,6 +151,10 @@ class TorchBackend:
 
     def _dense(self, lines: DeviceLines, a: int, b: int, dtype: torch.dtype) -> torch.Tensor:
         """Return the lines a … b − 1 as a dense matrix."""
+        if use_triton(lines.indices.tensor):
+            starts, ends = lines.starts.tensor[a:b], lines.ends.tensor[a:b]
+            entries = lines.indices.tensor, lines.data.tensor
+            return panel_with_triton(starts, ends, *entries, lines.width, None, dtype)[0]
         line, index, data = lines.entries(a, b)
         Z = torch.zeros((b - a, lines.width), dtype=dtype, device=self.device)
         ones = torch.ones((), dtype=dtype, device=self.device)
@@ -256,6 +275,9 @@ class TorchBackend:
         """Compute log Σ w e^η of each segment and the scaled shares; see the protocol."""
         e, w, factor = (self._here(x) for x in (eta, w, scale))
         segments = self._segments(pointers)
+        if kernels_apply(e) and segments.longest <= LONG:
+            found = softmax_with_triton(e, w, segments.pointers, factor, shares)
+            return DeviceArray(found[0]), DeviceArray(found[1])
         there = w > 0
         top = segment_max(torch.where(there, e, -torch.inf), segments)
         used = (factor != 0) & (top > -torch.inf)
@@ -268,9 +290,12 @@ class TorchBackend:
             return logs, self.xp.zeros((0, e.shape[1]))
         return logs, DeviceArray(rates * torch.where(used, factor / total, 0.0)[line])
 
-    @staticmethod
-    def risk_sweeps(*_: Any) -> None:
-        """Return None, because Cox's likelihood uses scans on this backend."""
+    def risk_sweeps(
+        self, n: int, strata: NDArray, groups: NDArray, tied: NDArray, tied_end: NDArray,
+        place: NDArray, shares: NDArray | None,
+    ) -> DeviceRiskSweeps:  # fmt: skip
+        """Build the fused kernels of Cox's likelihood."""
+        return DeviceRiskSweeps(n, strata, groups, tied, tied_end, place, shares, self.device)
 
     @staticmethod
     def column_sum(x: DeviceArray | None) -> DeviceArray | None:

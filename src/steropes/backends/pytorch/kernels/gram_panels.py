@@ -15,7 +15,15 @@ from .chunked_scans import ScanLayout, scan
 from .line_pieces import positions_of
 from .triton_language import jit, launch, tl, use_triton
 
-__all__ = ["gram", "gram_of_risk_sets", "panel", "panel_twin", "panel_with_triton", "panels"]
+__all__ = [
+    "gram",
+    "gram_of_risk_sets",
+    "panel",
+    "panel_twin",
+    "panel_with_triton",
+    "panels",
+    "product_of_panels",
+]
 
 # The number of entries of a panel.
 PANEL = 1 << 25
@@ -107,7 +115,7 @@ def panels(n: int, width: int) -> Iterator[tuple[int, int]]:
         yield a, min(a + step, n)
 
 
-def _product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+def product_of_panels(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     """Multiply left' with right, with sums in 32 bits for bfloat16."""
     if left.dtype != torch.bfloat16:
         return left.T @ right
@@ -127,7 +135,7 @@ def gram(
     width = G.shape[1]
     for a, b in panels(len(starts), width):
         Z, weighted = panel(starts[a:b], ends[a:b], indices, data, width, v[a:b], dtype)
-        G[first:] += _product(weighted[:, first:], Z).to(G.dtype)
+        G[first:] += product_of_panels(weighted[:, first:], Z).to(G.dtype)
 
 
 def gram_of_risk_sets(

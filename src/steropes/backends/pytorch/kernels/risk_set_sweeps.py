@@ -9,17 +9,13 @@ the sweeps read η and w three times and write the gradient once.
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 
 from .chunked_scans import CHUNK, ScanLayout, add_within, carry, scan
-from .line_pieces import cut_pieces
-from .segment_reductions import segment_sum
 from .triton_language import jit, launch, next_power_of_two, tl, use_triton
 
 __all__ = [
     "HIGHEST",
-    "DeviceRiskSweeps",
     "gradient",
     "gradient_twin",
     "gradient_with_triton",
@@ -30,8 +26,6 @@ __all__ = [
 
 # The largest η that is not replaced, so that no e^η is infinite.
 HIGHEST: float = 700.0
-# The range of sums within which no significant term underflowed or overflowed.
-SMALL, LARGE = 1e-250, 1e250
 
 
 @jit
@@ -214,96 +208,3 @@ def gradient(
     """
     compute = gradient_with_triton if use_triton(eta) else gradient_twin
     return compute(eta, w, event, table, place, competing)
-
-
-class DeviceRiskSweeps:
-    """The sweeps over the risk sets of one Cox model, with its arrays on the device.
-
-    Parameters are those of `steropes.backends.cpu.risk_sweeps.RiskSweeps`, and a device.
-    """
-
-    def __init__(
-        self, n: int, strata_start: np.ndarray, groups_start: np.ndarray, tied_start: np.ndarray,
-        tied_end: np.ndarray, place: np.ndarray, share_start: np.ndarray | None,
-        device: torch.device,
-    ) -> None:  # fmt: skip
-        self.n, self.m, self.device = n, len(tied_start), device
-        self.strata = ScanLayout(self._send(strata_start), n)
-        self.later = ScanLayout(self._send(groups_start), self.m, reverse=True)
-        self.place = self._send(place, np.int32 if 2 * self.m < 2**31 else np.int64)
-        event = np.zeros(n, np.uint8)
-        # Ties are contiguous rows, so their rows are marked by the changes at their boundaries.
-        change = np.zeros(n + 1, np.int64)
-        np.add.at(change, tied_start, 1)
-        np.add.at(change, tied_end, -1)
-        event[np.cumsum(change)[:n] > 0] = 1
-        self.event = self._send(event)
-        # The running sum that a group needs includes its ties with one share for each group, and
-        # ends before them with a share for each event.
-        slot, groups = np.full(n, -1, np.int32), np.arange(self.m, dtype=np.int32)
-        filled = np.diff(groups_start) > 0
-        if share_start is None:
-            slot[tied_end - 1] = groups
-            self.shares = None
-        else:
-            alone = np.zeros(self.m, bool)
-            alone[groups_start[:-1][filled]] = (
-                tied_start[groups_start[:-1][filled]] == strata_start[:-1][filled]
-            )
-            before = ~alone
-            slot[tied_start[before] - 1] = groups[before]
-            size = np.diff(share_start)
-            self.shares = cut_pieces(self._send(share_start[:-1]), self._send(share_start[1:]))
-            self.group = self._send(np.repeat(np.arange(self.m), size))
-            self.event_rows = torch.nonzero(self.event)[:, 0]
-            tied = np.concatenate([[0], np.cumsum(tied_end - tied_start)])
-            self.tied = cut_pieces(self._send(tied[:-1]), self._send(tied[1:]))
-            ends = np.zeros((self.m, 1))
-            ends[groups_start[1:][filled] - 1] = 1.0
-            self.ends = self._send(ends) > 0
-        self.slot = self._send(slot)
-
-    def _send(self, x: np.ndarray, dtype: type | None = None) -> torch.Tensor:
-        """Copy an array to the device."""
-        return torch.from_numpy(np.array(x, dtype)).to(self.device)
-
-    def evaluate(
-        self, eta: torch.Tensor, w: torch.Tensor, share: torch.Tensor,
-        fraction: torch.Tensor | None, gradient: bool = True,
-    ) -> tuple[torch.Tensor, torch.Tensor | None] | None:  # fmt: skip
-        """Compute the loss (B,) and its gradient (n, B), or None if sums over- or underflow.
-
-        ``share`` and ``fraction`` are (K, B): the weight of each share, and the part of the tied
-        events that stays in its risk set; None where that is all of them.
-        """
-        if not self.m:
-            return None
-        loss, S = rate_sums(eta, w, self.event, self.slot, self.m, self.strata)
-        if self.shares is not None:
-            assert fraction is not None
-            cases = self.event_rows
-            rates = w[cases] * torch.exp(eta[cases].clamp_max(HIGHEST))
-            tied = segment_sum(rates, self.tied)
-            S = S[self.group] + fraction * tied[self.group]
-        S = torch.where(share == 0, 1.0, S)
-        if not bool(((S > SMALL) & (S < LARGE)).all()):
-            return None
-        loss = loss + (share * torch.log(S)).sum(0)
-        if not gradient:
-            return loss, None
-        return loss, self._gradient(eta, w, share / S, fraction)
-
-    def _gradient(
-        self, eta: torch.Tensor, w: torch.Tensor, h: torch.Tensor, fraction: torch.Tensor | None
-    ) -> torch.Tensor:
-        """Compute the gradient from the hazards of the shares, (K, B)."""
-        nothing = h.new_zeros((1, h.shape[1]))
-        if self.shares is None:
-            table = torch.cat([scan(h, self.later), nothing])
-        else:
-            assert fraction is not None
-            after = scan(segment_sum(h, self.shares), self.later)
-            following = torch.where(self.ends, 0.0, torch.cat([after[1:], nothing]))
-            own = following + segment_sum(h * fraction, self.shares)
-            table = torch.cat([after, nothing, own])
-        return gradient(eta, w, self.event, table, self.place)
