@@ -172,10 +172,10 @@ def test_settings_of_one_analysis_or_question_stop_their_own_results_alone(datab
     found = run_grid(database, spec, tmp_path)
     told = notes(found).sort_index()
     assert set(told[11, 13, 1]) == {"", "cohort 96 is not defined"}
-    assert told[12, 13, 1].tolist() == [""]
+    assert told.loc[[(12, 13, 1)]].tolist() == [""]
     for analysis, concept in ((3, 999), (4, 998)):
         assert f"concept {concept} is unknown" in max(told[11, 13, analysis])
-    assert "concept 999 is unknown" in told[12, 13, 2].iloc[0]
+    assert "concept 999 is unknown" in told.loc[[(12, 13, 2)]].iloc[0]
     assert "cohort 97 is not defined" in set(told[11, 13, 5])
     assert found.tables["cm_result"]["rr"].notna().sum() == 2
 

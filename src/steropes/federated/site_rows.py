@@ -140,7 +140,11 @@ def _read_file(path: Path) -> TableLike:
     if path.suffix == ".csv":
         import pandas as pd
 
-        return pd.read_csv(path, float_precision="round_trip")  # equal times remain equal
+        # Equal times must remain equal. From pandas 3.1 on, numbers are always read exactly, and
+        # the option is deprecated.
+        exact = tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1)
+        options: dict[str, Any] = {} if exact else {"float_precision": "round_trip"}
+        return pd.read_csv(path, **options)
     raise DataError(f"{path}: a site's table must be a .parquet or a .csv file")
 
 

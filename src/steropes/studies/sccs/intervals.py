@@ -310,7 +310,7 @@ class _ColumnCounts:
 def _add_compared(made: Intervals, scri: bool) -> None:
     """Add to the statistics the time and outcomes of each column that the model compares."""
     table = made.statistics
-    found = table[["days", "observed_days", "observed_events"]].to_numpy()
+    found = table[["days", "observed_days", "observed_events"]].to_numpy(copy=True)
     if scri:  # The other days of those cases are not in the model.
         n = int(made.case[-1]) + 1 if len(made) else 0
         total, events = (np.bincount(made.case, v, n) for v in (made.days, made.events))
