@@ -95,6 +95,22 @@ class Baseline:
             out[i] = np.append(-np.inf, self.log_cumulative[a:b])[at]
         return self.stratum[runs], out
 
+    def log_cumulative_at(
+        self, eta: np.ndarray, codes: np.ndarray, times: np.ndarray
+    ) -> np.ndarray:
+        """Compute the log cumulative hazard of each person at a time of its own, (n,).
+
+        The arguments are those of `log_cumulative_of`, with one time for each person.
+        """
+        total = np.full(len(eta), -np.inf)
+        for c, (q, s) in enumerate(zip(self.interval, self.stratum, strict=True)):
+            rows = np.flatnonzero(codes == s)
+            a, b = self.start[c], self.start[c + 1]
+            at = np.searchsorted(self.time[a:b], times[rows], side="right")
+            own = np.append(-np.inf, self.log_cumulative[a:b])[at] + eta[rows, q]
+            total[rows] = np.logaddexp(total[rows], own)
+        return total
+
     def log_cumulative_of(
         self, eta: np.ndarray, codes: np.ndarray, times: np.ndarray
     ) -> np.ndarray:

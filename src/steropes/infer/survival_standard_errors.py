@@ -10,10 +10,16 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtri
 
-from .hazard_with_variance import MAX_LOG_HAZARD, HazardWithVariance
+from .hazard_with_variance import MAX_LOG_HAZARD, HazardWithVariance, relative_hazard
 from .inference_tuning import BLOCKS
 
-__all__ = ["cumulative_hazards", "log_hazards", "log_log_limits", "time_grid"]
+__all__ = [
+    "cumulative_hazards",
+    "hazards_at_own_times",
+    "log_hazards",
+    "log_log_limits",
+    "time_grid",
+]
 
 
 def time_grid(state: HazardWithVariance, stratum: int) -> np.ndarray:
@@ -94,6 +100,42 @@ def log_hazards(
         variance += np.einsum("itj,jk,itk->it", d, V, d, optimize=True)
         log_hazard[at], error[at] = whole, np.sqrt(np.maximum(variance, 0.0))
     return log_hazard, error
+
+
+def hazards_at_own_times(
+    state: HazardWithVariance,
+    V: np.ndarray,
+    Z: np.ndarray,
+    acts: np.ndarray,
+    eta: np.ndarray,
+    codes: np.ndarray,
+    start: np.ndarray,
+    stop: np.ndarray,
+) -> np.ndarray:
+    """Compute the standard error of each person's hazard over its own time at risk, (n,).
+
+    The other arguments are those of `log_hazards`.
+
+    Parameters
+    ----------
+    codes : (n,) int array
+        Strata.
+    start, stop : (n,) arrays
+        The time at risk is (start, stop].
+    """
+    d, variance = np.zeros(Z.shape), np.zeros(len(Z))
+    for r in range(len(state.stratum)):
+        rows = np.flatnonzero(codes == state.stratum[r])
+        if not len(rows):
+            continue
+        q = int(state.interval[r])
+        risk = relative_hazard(eta[rows, q], float(state.shift[r]))
+        (h1, v1), (h0, v0) = (state.until(r, t[rows]) for t in (stop, start))
+        means = state.integrated_until(r, stop[rows]) - state.integrated_until(r, start[rows])
+        variance[rows] += risk**2 * (v1 - v0)
+        d[rows] += risk[:, None] * (Z[rows] * acts[:, q] * (h1 - h0)[:, None] - means)
+    variance += np.einsum("ij,jk,ik->i", d, V, d, optimize=True)
+    return np.sqrt(np.maximum(variance, 0.0))
 
 
 def log_log_limits(

@@ -55,6 +55,7 @@ class CoxCurves(WaldInference):
     _formula: Formula
     _estimated: np.ndarray
     baseline_hazard_: pd.DataFrame
+    unique_times_: np.ndarray
 
     if TYPE_CHECKING:
 
@@ -230,7 +231,7 @@ class CoxCurves(WaldInference):
     def standardized_survival(
         self,
         X: MatrixLike,
-        times: ArrayLike,
+        times: ArrayLike | None = None,
         by: Grouping = None,
         level: float = 0.95,
         sample_weight: VectorLike | None = None,
@@ -246,9 +247,9 @@ class CoxCurves(WaldInference):
         ----------
         X : array, sparse matrix, data frame or Design, (n, p)
             The people to average over.
-        times : (T,) array
-            Positive. Results are NaN after the last time at which anyone (of some stratum) was
-            under observation.
+        times : (T,) array, optional
+            Positive. Default ``unique_times_``. Results are NaN after the last time at which anyone
+            (of some stratum) was under observation.
         by : name or position of a column of X, or mapping, optional
             The column that defines the groups: everyone is assigned each of its values (at most
             20) in turn, and the smallest value is the reference of differences and ratios. A
@@ -303,6 +304,7 @@ class CoxCurves(WaldInference):
         eta = self._linear_predictors(X, offset)
         n, p = len(eta), len(state.center)
         codes, weight = self._stratum_codes(X, strata, n), check_weights(sample_weight, n)
+        times = self.unique_times_ if times is None else times
         at = np.unique(check_vector(np.atleast_1d(times), None, "times"))
         if not len(at):
             raise DataError("times is empty; an average is at one time at least.")

@@ -15,19 +15,20 @@ from ..data import (
     check_weights,
     refuse_other_order,
 )
+from ..data.group_labels import count_people
 from ..data.input_types import LabelsLike, VectorLike
 from ..errors import DataError
 from ..infer.proportional_hazards_test import proportionality_test
 from ..likelihoods import CoxLikelihood
 from ..likelihoods.piecewise_cox_likelihood import cut_at
-from .cox_curves import CoxCurves
 from .discrimination import auc_table, concordance_with_se, pair_weights
+from .expected_times import CoxExpectations
 from .setting_types import MatrixLike
 
 __all__ = ["CoxEvaluation"]
 
 
-class CoxEvaluation(CoxCurves):
+class CoxEvaluation(CoxExpectations):
     """Measures of discrimination, and tests of proportional hazards."""
 
     # Defined by the estimator.
@@ -159,7 +160,7 @@ class CoxEvaluation(CoxCurves):
         self,
         X: MatrixLike,
         y: VectorLike,
-        times: ArrayLike,
+        times: ArrayLike | None = None,
         sample_weight: VectorLike | None = None,
         strata: LabelsLike | None = None,
         offset: VectorLike | None = None,
@@ -176,8 +177,9 @@ class CoxEvaluation(CoxCurves):
             Covariates, with the columns of the fit.
         y : structured array
             As in ``fit``; without entry times.
-        times : (T,) array
-            Times at which cases (events so far) are compared with later events.
+        times : (T,) array, optional
+            Times at which cases (events so far) are compared with later events. Default the
+            distinct times of events in y, except the last time under observation.
         sample_weight : (n,) array, optional
             Nonnegative row weights. Default 1.
         strata : (n,) labels, optional
@@ -215,6 +217,8 @@ class CoxEvaluation(CoxCurves):
         [0.83]
         """
         refuse_other_order(X, sample_weight=sample_weight, strata=strata)
+        if times is None:
+            times = _times_of_events(y, sample_weight)
         plain = self._effects is None and self._strata_labels is None
         if plain and strata is None:
             eta = self._linear_predictors(X, offset)
@@ -295,3 +299,15 @@ class CoxEvaluation(CoxCurves):
         time, event, entry = problem.likelihood.outcome()
         names = self._coefficient_names()
         return proportionality_test(problem, self._beta, names, time, event, entry, transform)
+
+
+def _times_of_events(y: VectorLike, sample_weight: VectorLike | None) -> np.ndarray:
+    """Return the distinct times of events with weight, before the last time under observation."""
+    n = count_people(y)
+    time, event, _ = check_survival(y, n)
+    used = check_weights(sample_weight, n) > 0
+    times = np.unique(time[used & (event == 1)])
+    times = times[times < time[used].max()]
+    if not len(times):
+        raise DataError("y has no event before the last time under observation.")
+    return times

@@ -23,13 +23,13 @@ from ..fit.shards import ShardedDesign
 from ..likelihoods import CoxLikelihood, Likelihood
 from ..likelihoods.piecewise_cox_likelihood import PiecewiseCoxLikelihood
 from ..priors import Prior
-from .computed_attributes import computed_attribute
 from .cox_evaluation import CoxEvaluation
 from .fit_inputs import FitInputs, OutcomeRows
 from .proportional_hazards import ProportionalHazardsModel
 from .setting_types import Chooser, Device, MatrixLike, Seed, Solver, StepTimes, Ties
 from .step_effects import prior_of_step_effects, read_step_effects
 from .step_functions import StepFunction
+from .time_quantiles import hazards_before
 
 __all__ = ["CoxRegression"]
 
@@ -299,6 +299,8 @@ class CoxRegression(CoxEvaluation, ProportionalHazardsModel):
         times: ArrayLike | None = None,
         strata: LabelsLike | None = None,
         offset: VectorLike | None = None,
+        *,
+        after: ArrayLike | None = None,
     ) -> np.ndarray:
         """Predict the probability of no event up to each time.
 
@@ -312,6 +314,9 @@ class CoxRegression(CoxEvaluation, ProportionalHazardsModel):
             Required if the model was fitted with strata.
         offset : (n,) array, optional
             Known term of the linear predictor. Default 0.
+        after : number or (n,) array, optional
+            Time that each person has already lived; probabilities are then conditional on
+            survival to it, S(t) / S(after), and 1 for earlier times. Default 0.
 
         Returns
         -------
@@ -335,13 +340,14 @@ class CoxRegression(CoxEvaluation, ProportionalHazardsModel):
         """
         times = self.unique_times_ if times is None else times
         with np.errstate(over="ignore"):
-            return np.exp(-np.exp(self._log_cumulative(X, times, strata, offset)))
-
-    @property
-    @computed_attribute
-    def unique_times_(self) -> np.ndarray:
-        """Distinct event times of the fit (of all strata), ascending."""
-        return np.unique(self._baseline().steps()[1])
+            H = np.exp(self._log_cumulative(X, times, strata, offset))
+        if after is None:
+            return np.exp(-H)
+        eta = self._linear_predictors(X, offset)
+        codes = self._stratum_codes(X, strata, len(eta))
+        past = hazards_before(self._baseline(), eta, codes, after, self._last_seen)
+        with np.errstate(invalid="ignore"):  # beyond all survival
+            return np.exp(-np.maximum(H - past[:, None], 0.0))
 
     def predict_survival_function(
         self, X: MatrixLike, strata: LabelsLike | None = None, offset: VectorLike | None = None

@@ -71,6 +71,8 @@ class FineGrayRegression(ProportionalHazardsModel):
         Breslow's estimate at X = 0 and offset 0: ``time``, ``hazard`` (the step at each event
         time) and ``cumulative_subdistribution_hazard``, preceded by ``stratum`` if there are
         strata.
+    unique_times_ : (T,) array
+        Distinct times of the event of interest in the fit.
     log_likelihood_ : float
         Log pseudo-likelihood at the coefficients, without the prior.
     prior_ : Prior or None
@@ -143,6 +145,7 @@ class FineGrayRegression(ProportionalHazardsModel):
     """
 
     _cumulative_name = "cumulative_subdistribution_hazard"
+    _survival_is_conditional = False
     _residual_kinds = ("martingale", "score", "dfbeta", "schoenfeld", "scaled_schoenfeld")
 
     # The cause of the fit; the setting may change afterwards.
@@ -214,7 +217,7 @@ class FineGrayRegression(ProportionalHazardsModel):
     def predict_cumulative_incidence(
         self,
         X: MatrixLike,
-        times: ArrayLike,
+        times: ArrayLike | None = None,
         strata: LabelsLike | None = None,
         offset: VectorLike | None = None,
     ) -> np.ndarray:
@@ -224,8 +227,8 @@ class FineGrayRegression(ProportionalHazardsModel):
         ----------
         X : array, sparse matrix, data frame or Design, (n, p)
             Covariates, with the columns of the fit.
-        times : (T,) array
-            Times in any order.
+        times : (T,) array, optional
+            Times in any order. Default ``unique_times_``.
         strata : (n,) labels, optional
             Required if the model was fitted with strata.
         offset : (n,) array, optional
@@ -255,6 +258,7 @@ class FineGrayRegression(ProportionalHazardsModel):
         >>> model.predict_cumulative_incidence([[0.0], [1.0]], [1, 3]).round(2).tolist()
         [[0.22, 0.43], [0.09, 0.19]]
         """
+        times = self.unique_times_ if times is None else times
         with np.errstate(over="ignore"):
             return -np.expm1(-np.exp(self._log_cumulative(X, times, strata, offset)))
 

@@ -91,7 +91,8 @@ class _Parser:
 
     def _tokens(self) -> list[str | float | int]:
         """Split the text into operators (str), numbers (float) and coefficients (int)."""
-        text, at, out = self.text, 0, []
+        text, at = self.text, 0
+        out: list[str | float | int] = []
         # Longest names first, because one name may be the beginning of another.
         by_length = sorted(range(len(self.names)), key=lambda j: -len(self.names[j]))
         while at < len(text):

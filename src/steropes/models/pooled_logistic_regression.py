@@ -370,7 +370,7 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
         return np.where(eta >= 0, 1.0, e) / (1.0 + e)
 
     def predict_survival(
-        self, X: MatrixLike, times: ArrayLike, offset: VectorLike | None = None
+        self, X: MatrixLike, times: ArrayLike | None = None, offset: VectorLike | None = None
     ) -> np.ndarray:
         """Predict the probability of no event by each time.
 
@@ -381,8 +381,8 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
         ----------
         X : array, sparse matrix, data frame or Design, (n, p)
             Covariates, with the columns of the fit.
-        times : (m,) array or float
-            Times in any order.
+        times : (m,) array or float, optional
+            Times in any order. Default the ends of the intervals in which anyone was at risk.
         offset : (n,) array, optional
             Known term of the linear predictor. Default 0.
 
@@ -391,6 +391,9 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
         (n, m) array
             NaN after the end of the last interval at whose start anyone was at risk.
         """
+        if times is None:
+            self._check_columns(X)  # refuses an estimator without a fit
+            times = self.breaks_[1:][self.breaks_[1:] <= self._end * (1 + 1e-9)]
         times = np.atleast_1d(times)
         eta, F, backend = self._predictors(X, offset)
         times = check_vector(times, None, "times")

@@ -25,7 +25,7 @@ from .fit_inputs import FitInputs
 from .late_entry_checks import refuse_unobserved_gap
 from .residuals import Params, SurvivalResidualKind, survival_residuals
 from .setting_types import MatrixLike
-from .time_quantiles import TimeQuantile, quantile_limits, quantile_times
+from .time_quantiles import TimeQuantile, hazards_before, quantile_limits, quantile_times
 
 __all__ = ["ProportionalHazardsModel"]
 
@@ -35,6 +35,8 @@ class ProportionalHazardsModel(PenalizedModel):
 
     # Name of the column of cumulative hazards.
     _cumulative_name = "cumulative_hazard"
+    # Whether exp(−hazard) is survival, so that it can be conditional on survival so far.
+    _survival_is_conditional = True
     _strata_labels: list | None
     _kept_baseline: Baseline | None
     # The last time at which anyone was under observation, for each stratum.
@@ -95,6 +97,12 @@ class ProportionalHazardsModel(PenalizedModel):
             table = {"stratum": labels[code], **table}
         return pd.DataFrame(table)
 
+    @property
+    @computed_attribute
+    def unique_times_(self) -> np.ndarray:
+        """Distinct event times of the fit (of all strata), ascending."""
+        return np.unique(self._baseline().steps()[1])
+
     def _linear_predictors(self, X: MatrixLike, offset: VectorLike | None) -> np.ndarray:
         """Compute η in each interval of time in which effects are constant, (n, Q)."""
         return self.linear_predictor(X, offset)[:, None]
@@ -120,6 +128,7 @@ class ProportionalHazardsModel(PenalizedModel):
         level: None = None,
         strata: LabelsLike | None = None,
         offset: VectorLike | None = None,
+        after: ArrayLike | None = None,
     ) -> np.ndarray: ...
     @overload
     def predict_quantile(
@@ -139,6 +148,7 @@ class ProportionalHazardsModel(PenalizedModel):
         level: float | None = None,
         strata: LabelsLike | None = None,
         offset: VectorLike | None = None,
+        after: ArrayLike | None = None,
     ) -> np.ndarray | TimeQuantile:
         """Predict the time by which a share q has had the event; by default the median.
 
@@ -158,6 +168,10 @@ class ProportionalHazardsModel(PenalizedModel):
             Required if the model was fitted with strata.
         offset : (n,) array, optional
             Known term of the linear predictor. Default 0.
+        after : number or (n,) array, optional
+            For Cox models and without ``level``: time that each person has already lived. The
+            quantile is then that of the time of the event given survival to ``after``, counted
+            from time 0.
 
         Returns
         -------
@@ -170,7 +184,7 @@ class ProportionalHazardsModel(PenalizedModel):
         Raises
         ------
         DataError
-            If q is not between 0 and 1, or a stratum is unknown.
+            If q is not between 0 and 1, a stratum is unknown, or ``after`` does not apply.
 
         References
         ----------
@@ -192,8 +206,16 @@ class ProportionalHazardsModel(PenalizedModel):
         eta = self._linear_predictors(X, offset)
         codes = self._stratum_codes(X, strata, len(eta))
         single = np.ndim(q) == 0
+        if after is not None and (level is not None or not self._survival_is_conditional):
+            raise DataError(
+                "after= is for quantiles of Cox models without limits: competing events or the "
+                "limits of conditional curves are not available."
+            )
         if level is None:
-            found = quantile_times(self._baseline(), eta, codes, points, self._last_seen)
+            baseline, past = self._baseline(), None
+            if after is not None:
+                past = hazards_before(baseline, eta, codes, after, self._last_seen)
+            found = quantile_times(baseline, eta, codes, points, self._last_seen, past)
             return found[:, 0] if single else found
         table = self._survival_table(X, level, strata, offset)
         limits = quantile_limits(table, codes, points, self._last_seen)

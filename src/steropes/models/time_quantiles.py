@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from ..data.curve_crossing import first_crossings
+from ..data.vector_checks import check_vector
 from ..infer.baseline_hazard import Baseline
 
-__all__ = ["TimeQuantile", "quantile_limits", "quantile_times"]
+__all__ = ["TimeQuantile", "hazards_before", "quantile_limits", "quantile_times"]
 
 # Curves are computed in blocks of at most this many entries, which bounds the memory.
 MAX_ENTRIES = 4_000_000
@@ -30,6 +32,7 @@ def quantile_times(
     codes: np.ndarray,
     probabilities: np.ndarray,
     last_seen: np.ndarray,
+    past: np.ndarray | None = None,
 ) -> np.ndarray:
     """Find the times by which given shares of people like each row have had the event.
 
@@ -44,6 +47,8 @@ def quantile_times(
         Shares, between 0 and 1.
     last_seen : (strata,) array
         The last time at which anyone of a stratum was under observation.
+    past : (n,) array, optional
+        Cumulative hazards that people have already survived.
 
     Returns
     -------
@@ -57,9 +62,33 @@ def quantile_times(
         for block in np.array_split(rows, 1 + len(rows) * len(at) // MAX_ENTRIES):
             with np.errstate(over="ignore"):
                 hazard = np.exp(baseline.log_cumulative_of(eta[block], codes[block], at))
+            if past is not None:
+                with np.errstate(invalid="ignore"):  # beyond all survival
+                    hazard = np.maximum(hazard - past[block, None], 0.0)
             for k, p in enumerate(probabilities):
                 out[block, k] = first_crossings(at, np.exp(-hazard), 1.0 - p, last_seen[s])
     return out
+
+
+def hazards_before(
+    baseline: Baseline, eta: np.ndarray, codes: np.ndarray, after: object, last_seen: np.ndarray
+) -> np.ndarray:
+    """Compute the cumulative hazard of each row up to a time, (n,); NaN beyond observation.
+
+    Parameters
+    ----------
+    baseline : Baseline
+    eta : (n, Q) array
+    codes : (n,) int array
+        Strata.
+    after : number or (n,) array
+    last_seen : (strata,) array
+    """
+    n = len(eta)
+    t = np.full(n, float(after)) if isinstance(after, Real) else check_vector(after, n, "after")
+    with np.errstate(over="ignore"):
+        H = np.exp(baseline.log_cumulative_at(eta, codes, t))
+    return np.where(t > last_seen[codes], np.nan, H)
 
 
 def quantile_limits(
