@@ -1,5 +1,6 @@
 """Fits with a coefficient held where columns are far from zero beside their spread."""
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,7 @@ from scipy import stats
 
 from steropes import (
     CoxRegression,
+    CumulativeProbabilityModel,
     DataError,
     Laplace,
     LinearRegression,
@@ -174,13 +176,15 @@ def test_points_whose_fits_stopped_early_are_missing_and_named(stopping, rng):
     pd.testing.assert_frame_equal(table.iloc[[0, 2]], expected.iloc[[0, 2]])
 
 
-@pytest.mark.parametrize("family", ["poisson", "logistic", "cox", "pooled"])
+@pytest.mark.parametrize("family", ["poisson", "logistic", "cox", "pooled", "cumulative"])
 def test_hypotheses_that_exp_cannot_hold_are_refused(family, rng):
     X = rng.normal(size=(100, 2))
     if family in FAMILIES:
         model = FAMILIES[family]().fit(X, rng.integers(0, 2, 100).astype(float))
     elif family == "cox":
         model = CoxRegression().fit(X, Surv(rng.exponential(size=100), np.ones(100, int)))
+    elif family == "cumulative":
+        model = CumulativeProbabilityModel().fit(X, rng.poisson(2.0, 100))
     else:
         y = Surv(rng.integers(1, 5, 100), rng.integers(0, 2, 100))
         model = PooledLogisticRegression(interval=1.0, baseline=0).fit(X, y)
@@ -190,3 +194,11 @@ def test_hypotheses_that_exp_cannot_hold_are_refused(family, rng):
         for test in ("score", "likelihood ratio"):
             with pytest.raises(DataError, match=r"that exp overflows|without a finite optimum"):
                 model.linear_hypothesis(hypothesis, 1e300, test=test)
+
+
+def test_the_intercepts_profile_of_columns_far_from_zero_warns_of_nothing(rng):
+    z = rng.normal(size=200)
+    model = PoissonRegression().fit((z + 1e5)[:, None], rng.poisson(np.exp(z)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.summary(kind="profile")

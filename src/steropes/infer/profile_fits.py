@@ -116,7 +116,8 @@ class ProfileFits:
             information = H[mine]
         else:
             own = np.diag(H)[mine] - kappa[at]
-            inverse = linalg.inv(H)
+            size = np.sqrt(np.where(np.diag(H) > 0, np.diag(H), 1.0))  # Units differ by far.
+            inverse = linalg.inv(H / size / size[:, None]) / size / size[:, None]
             information = 1.0 / np.diag(inverse)[mine] - kappa[at]
             information = np.where(information > 1e-6 * own, information, own)
             for j, m in zip(at.tolist(), mine, strict=True):

@@ -79,7 +79,10 @@ def fit_with_fixed_values(
         D[columns, 0] = values * design.scale[columns]
         offset = offset + likelihood.backend.to_host(design.matmul(D, likelihood.backend))
     moved = problem if not D.any() else replace(problem, offset=offset[:, 0])
-    batch = moved.batch(offset=offset) if D.any() else problem.batch()
+    try:
+        batch = moved.batch(offset=offset) if D.any() else problem.batch()
+    except FloatingPointError:  # the nuisance parameters overflow
+        raise DataError(OVERFLOW_MESSAGE) from None
     if start is not None:
         begin = start * design.scale
         if D.any() or start[columns].any():
@@ -88,7 +91,10 @@ def fit_with_fixed_values(
         _start_at(batch, begin)
     l1, l2 = l1.copy(), l2.copy()
     l1[columns], l2[columns] = INFINITE_PENALTY, 0.0
-    fit = batch.solve(l1, l2, tol=RESTRICTED.tol)[0]
+    try:
+        fit = batch.solve(l1, l2, tol=RESTRICTED.tol)[0]
+    except FloatingPointError:  # the nuisance parameters overflow
+        raise DataError(OVERFLOW_MESSAGE) from None
     if not fit.converged:
         raise DataError(
             f"The restricted fit stopped with a KKT violation of {fit.optimality:.2g}; the "
@@ -253,9 +259,12 @@ def _derivatives(
     likelihood, design = problem.likelihood, problem.design
     backend, order = likelihood.backend, likelihood.order
     eta, weights = linear_predictor(problem, scaled), bound_weights(problem)
-    with np.errstate(over="ignore", invalid="ignore"):
-        loss, r = likelihood.evaluate(eta, weights)
-    value = float(backend.to_host(loss)[0])
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            loss, r = likelihood.evaluate(eta, weights)
+        value = float(backend.to_host(loss)[0])
+    except FloatingPointError:  # the nuisance parameters overflow
+        value = np.inf
     if not np.isfinite(value):
         return np.inf, np.empty(0), np.empty((0, 0))
     if not second:
