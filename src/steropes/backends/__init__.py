@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     # The assignment lets a type checker verify that both satisfy the protocol.
     _backends: list[type[Backend]] = [CpuBackend, TorchBackend]
 
-__all__ = ["DEVICES", "get_backend", "unknown_device"]
+__all__ = ["DEVICES", "get_backend", "host_backend", "unknown_device"]
 
 # The devices that a user can choose. ``torch-cpu`` runs the code of the GPU on the CPU, for tests.
 DEVICES = ("cpu", "cuda", "auto", "torch-cpu")
@@ -49,6 +49,14 @@ def get_backend(device: str = "cpu", n_jobs: int | None = None) -> Backend:
     from .cpu import CpuBackend
 
     return CpuBackend(n_jobs)
+
+
+def host_backend(n_jobs: int | None = None) -> Backend:
+    """Return the CPU backend, for computations that no device serves.
+
+    Predictions use it, because a fitted model may be moved to a machine without the device.
+    """
+    return get_backend("cpu", n_jobs)
 
 
 def unknown_device(device: object) -> str:

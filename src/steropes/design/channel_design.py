@@ -23,6 +23,8 @@ import numpy as np
 from ..backends.protocols import Backend
 from .channel_rows import ChannelRows
 from .column_storage import DenseBlock, power_of_two
+from .design_matrix import Design
+from .device_design import on_device
 from .protocols import PlainDesign
 from .storage_tuning import SCALES
 
@@ -152,6 +154,12 @@ class ChannelDesign:
     def centers_at(self, beta: np.ndarray) -> np.ndarray:
         """Return zero, (1,), since the baseline absorbs the contribution of the centres."""
         return np.zeros(1)
+
+    def with_x_on(self, device: Backend) -> ChannelDesign:
+        """Return the same design with products of X on a device; X must be local."""
+        if device.on_host or not isinstance(self.X, Design):
+            return self
+        return ChannelDesign(on_device(self.X, device), *self._arguments)
 
     def centered(self, counted: np.ndarray | None = None) -> ChannelDesign:
         """Return the same design over a centred X; the baseline absorbs the shift."""

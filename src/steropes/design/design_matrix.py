@@ -308,6 +308,21 @@ class Design(Estimated):
             elif isinstance(b, SparseBlock) and counted is not None and counted.any():
                 b = b.scaled_by(counted)
             blocks.append(b)
+        return self.with_blocks(blocks)
+
+    def with_blocks(self, blocks: Sequence[Block]) -> Design:
+        """Return a design of the same columns in other storage.
+
+        Parameters
+        ----------
+        blocks : sequence of blocks
+            The columns in the same order.
+
+        Returns
+        -------
+        Design
+            A design with the same names.
+        """
         return Design(blocks, self.names)
 
     @property
@@ -348,7 +363,7 @@ class Design(Estimated):
             else b
             for b in self.blocks
         ]
-        return Design(blocks, self.names)
+        return self.with_blocks(blocks)
 
     def uncentered_coefficients(self, beta: np.ndarray) -> np.ndarray:
         """Convert the intercept at the columns' centres to an intercept at X = 0.

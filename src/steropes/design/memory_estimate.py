@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..backends import get_backend
+from ..backends import host_backend
 from ..backends.blas_threads import single_threaded_blas
 from ..backends.cpu import NO_DATA, Lines
 from ..errors import DataError
@@ -250,7 +250,7 @@ class _Units:
 @single_threaded_blas()
 def _trials(threads: int | None, clock: Callable[[], float]) -> _Units:
     """Time small trials of the elementary operations."""
-    backend = get_backend("cpu", threads)
+    backend = host_backend(threads)
     rng = np.random.default_rng(0)
     width, a_row = 500, 20
     rows = COSTS.trial_entries // a_row

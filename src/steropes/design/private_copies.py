@@ -48,7 +48,7 @@ def _apart(design: DesignLike, given: list[np.ndarray]) -> DesignLike:
         return design  # sharded designs share nothing with X
     blocks = [_own(block, given) for block in design.blocks]
     same = all(a is b for a, b in zip(blocks, design.blocks, strict=True))
-    return design if same else Design(blocks, design.names)
+    return design if same else design.with_blocks(blocks)
 
 
 def _own(block: Block, given: list[np.ndarray]) -> Block:

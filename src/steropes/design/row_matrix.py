@@ -220,6 +220,9 @@ class RowMatrix:
 
     def between(self, first: int, last: int) -> np.ndarray:
         """Return the rows first … last − 1 as a dense array, (last − first, k)."""
+        if not self.backend.on_host:
+            ones = self.backend.xp.ones(self.n)
+            return self.sums(ones, np.arange(first, last + 1))
         out = self.backend.xp.zeros((last - first, self.k))
         if self.dense is not None:
             out[:, self.dense_at] = self.dense[first:last]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..backends import get_backend
+from ..backends import host_backend
 from ..errors import SeparationError
 from ..likelihoods.linear_likelihood import normal_score
 from ..priors import Prior
@@ -105,9 +105,7 @@ class FederatedModel:
         """Create the data term of a fit to rows of some total weight, by default all rows."""
         weight = self.weight if weight is None else weight
         shards = SiteShards(evaluations, self.scale, weight, self.rows)
-        return FederatedTerm(
-            shards, self.family, self.scale, get_backend("cpu").pool, np.ones((1, 1))
-        )
+        return FederatedTerm(shards, self.family, self.scale, host_backend().pool, np.ones((1, 1)))
 
     def noise(self, loss: float) -> float:
         """Return the residual variance of linear models, otherwise 1."""

@@ -11,7 +11,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..backends import get_backend
+from ..backends import host_backend
 from ..backends.protocols import Backend
 from ..data import (
     Surv,
@@ -172,7 +172,7 @@ def _rows(
     design: Design, take: Callable[[str], ArrayLike], plan: FederatedPlan, site: int
 ) -> SiteRows:
     """Create the rows from a design and a function that returns other columns."""
-    n, backend = design.n, get_backend("cpu")
+    n, backend = design.n, host_backend()
 
     def vector(name: str | None) -> ArrayLike | None:
         return None if name is None else take(name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..backends import get_backend
+from ..backends import host_backend
 from ..backends.protocols import Array, Backend
 from ..fit import Problem
 from ..likelihoods.base import Bound
@@ -56,7 +56,7 @@ class Baseline:
         self.interval, self.stratum = likelihood.interval_of, likelihood.stratum_of
         self.log_hazard = log_hazard[flip] + self._at_zero(problem, beta)[self.interval[run]]
         # Predictions may be made on a machine without the device, so the host's backend is kept.
-        self._backend = get_backend("cpu", backend.pool.n_threads)
+        self._backend = host_backend(backend.pool.n_threads)
         self.log_cumulative = _log_running_sums(self.log_hazard, self.start, self._backend)
 
     @staticmethod

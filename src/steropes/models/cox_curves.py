@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from ..backends import get_backend
+from ..backends import host_backend
 from ..backends.protocols import Backend
 from ..data import check_level, check_weights, refuse_other_order
 from ..data.input_types import LabelsLike, VectorLike
@@ -141,7 +141,7 @@ class CoxCurves(WaldInference):
         state, V = self._baseline_and_covariance()
         eta = self._linear_predictors(X, offset) - state.center_predictor
         codes = self._stratum_codes(X, strata, len(eta))
-        Z = dense_matrix(self._check_new(X), get_backend("cpu", self.n_jobs))
+        Z = dense_matrix(self._check_new(X), host_backend(self.n_jobs))
         p = len(state.center)
         Z = Z[:, self._columns_of_coefficients(p)] - state.center
         given = None if times is None else check_vector(np.atleast_1d(times), None, "times")
@@ -328,7 +328,7 @@ class CoxCurves(WaldInference):
                 raise DataError(f"Each matrix of by must have the {n} rows of X.")
         else:
             designs, etas = {None: self._check_new(X)}, {None: eta}
-        backend = get_backend("cpu", self.n_jobs)
+        backend = host_backend(self.n_jobs)
         column = None if by is None or given is not None else self._grouping_column(X, by, backend)
         groups = group_populations(
             designs,

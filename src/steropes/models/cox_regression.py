@@ -8,7 +8,7 @@ from numbers import Real
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..backends import get_backend
+from ..backends import host_backend
 from ..backends.protocols import Backend
 from ..data import (
     check_survival,
@@ -188,8 +188,6 @@ class CoxRegression(CoxEvaluation, ProportionalHazardsModel):
         """Read ``time_varying``: the times at which effects change, and the step functions."""
         if self.time_varying and self.solver == "ccd":
             raise DataError("time_varying needs solver='newton'.")
-        if self.time_varying and self.device == "cuda":
-            raise DataError("time_varying runs on device='cpu' (or 'auto').")
         return read_step_effects(self.time_varying, design.names)
 
     def _likelihood(
@@ -208,9 +206,7 @@ class CoxRegression(CoxEvaluation, ProportionalHazardsModel):
         if effects is None:
             likelihood = CoxLikelihood(outcome.time, outcome.event, backend, *rest)
         else:
-            likelihood = PiecewiseCoxLikelihood(
-                outcome.time, outcome.event, get_backend("cpu", self.n_jobs), cuts, *rest
-            )
+            likelihood = PiecewiseCoxLikelihood(outcome.time, outcome.event, backend, cuts, *rest)
         return likelihood, {"fold_label": outcome.event.astype(np.int8)}
 
     def _has_varying_effects(self) -> bool:
@@ -253,7 +249,7 @@ class CoxRegression(CoxEvaluation, ProportionalHazardsModel):
             return super()._linear_predictors(X, offset)
         refuse_other_order(X, offset=offset)
         design = self._check_new(X)
-        eta = self._effects.linear_predictors(design, self.coef_, get_backend("cpu", self.n_jobs))
+        eta = self._effects.linear_predictors(design, self.coef_, host_backend(self.n_jobs))
         offset = self._new_offset(X, offset, design.n)
         return eta if offset is None else eta + offset[:, None]
 

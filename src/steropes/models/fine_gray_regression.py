@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from ..backends import get_backend
+from ..backends import host_backend
 from ..backends.protocols import Backend
 from ..data import check_level, check_strata, check_survival, check_weights, refuse_other_order
 from ..data.input_types import LabelsLike, VectorLike
@@ -24,7 +24,7 @@ from .cox_curves import concatenate_by_row, curve_table, dense_matrix
 from .discrimination import concordance_with_se
 from .fit_inputs import FitInputs, OutcomeRows
 from .proportional_hazards import ProportionalHazardsModel
-from .setting_types import Chooser, MatrixLike, Seed
+from .setting_types import Chooser, Device, MatrixLike, Seed
 
 __all__ = ["FineGrayRegression"]
 
@@ -55,7 +55,7 @@ class FineGrayRegression(ProportionalHazardsModel):
         Maximum number of Newton steps, default 200.
     n_jobs : int, optional
         Number of threads, default all cores. Results do not depend on it.
-    device : {"cpu", "auto"}
+    device : {"cpu", "cuda", "auto"}
         This family has no GPU code, so that both compute on the CPU.
     random_state : int, Generator or None
         Seed of the folds if ``cv`` has none. Without either, an integer ``cv`` uses the same folds
@@ -161,7 +161,7 @@ class FineGrayRegression(ProportionalHazardsModel):
         tol: float = 1e-8,
         max_iter: int = 200,
         n_jobs: int | None = None,
-        device: Literal["cpu", "auto"] = "cpu",
+        device: Device = "cpu",
         random_state: Seed = None,
         verbose: int | bool = 0,
     ) -> None:
@@ -176,8 +176,6 @@ class FineGrayRegression(ProportionalHazardsModel):
     ) -> tuple[Likelihood, OutcomeRows]:
         """Read the outcome with competing events; see `PenalizedModel`."""
         inputs.refuse_extras(self, "exposure")
-        if self.device == "cuda":
-            raise DataError("FineGrayRegression runs on device='cpu' (or 'auto').")
         if not (isinstance(self.cause, int | np.integer) and self.cause >= 1):
             raise DataError(f"cause must be a code from 1, not {self.cause!r}.")
         outcome = check_survival(inputs.y, design.n, competing=True)
@@ -187,9 +185,8 @@ class FineGrayRegression(ProportionalHazardsModel):
         codes = self._read_strata(inputs.strata, design.n)
         self._cause = int(self.cause)
         likelihood = FineGrayLikelihood(
-            outcome.time, outcome.event, get_backend("cpu", self.n_jobs), self._cause, codes,
-            outcome.entry,
-        )  # fmt: skip
+            outcome.time, outcome.event, backend, self._cause, codes, outcome.entry
+        )
         # Folds are stratified by cause, and every row is in one fold.
         return likelihood, {"fold_label": outcome.event}
 
@@ -325,7 +322,7 @@ class FineGrayRegression(ProportionalHazardsModel):
         state = HazardWithVariance(problem, self._beta)
         eta = self._linear_predictors(X, offset)[:, 0] - state.center_predictor[0]
         codes = self._stratum_codes(X, strata, len(eta))
-        Z = dense_matrix(self._check_new(X), get_backend("cpu", self.n_jobs)) - state.center
+        Z = dense_matrix(self._check_new(X), host_backend(self.n_jobs)) - state.center
         given = None if times is None else check_vector(np.atleast_1d(times), None, "times")
         errors = IncidenceErrors(problem, self._beta, V, state, codes_of_fit)
         parts = []

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from ..backends import get_backend
+from ..backends import get_backend, host_backend
 from ..backends.blas_threads import single_threaded_blas
 from ..backends.protocols import Backend
 from ..convergence_warning import NotConvergedWarning
@@ -104,7 +104,7 @@ class FitSteps(ConfidenceIntervals, PartialEffects, FormulaMixin, BaseEstimator)
             own = check_offset(
                 inputs.offset, design.n, self._offset_on_log_scale
             )  # the sum is seen later
-            part = self._fixed.part(design, get_backend("cpu", self.n_jobs))
+            part = self._fixed.part(design, host_backend(self.n_jobs))
             inputs = replace(inputs, offset=part if own is None else own + part)
             design = design.only(self._fixed.kept)
             self._names = design.names
@@ -113,7 +113,7 @@ class FitSteps(ConfidenceIntervals, PartialEffects, FormulaMixin, BaseEstimator)
         if isinstance(problem.design, Design):
             self._refuse_too_large(problem)
         else:
-            problem = sharded_problem(problem)
+            problem = sharded_problem(problem, self.device)
         with single_threaded_blas(), Progress(self.verbose) as progress:
             prior, start = self._select(problem, progress)
             start = self._start(problem, begin) if start is None else start
@@ -206,8 +206,6 @@ class FitSteps(ConfidenceIntervals, PartialEffects, FormulaMixin, BaseEstimator)
         name = type(self).__name__
         if self.solver == "ccd":
             raise DataError(f"{name}(solver='ccd') works on columns; use solver='newton'.")
-        if self.device != "cpu":
-            raise DataError(f"{name}(device={self.device!r}) has no blocks of rows; use 'cpu'.")
 
     def _refuse_too_large(self, problem: Problem) -> None:
         """Refuse a fit that exceeds the free memory before it starts.
@@ -242,7 +240,9 @@ class FitSteps(ConfidenceIntervals, PartialEffects, FormulaMixin, BaseEstimator)
         weights, offset = self._check_weights_and_offset(
             inputs.sample_weight, inputs.offset, design.n
         )
-        backend = get_backend(self.device, self.n_jobs)
+        # Blocks compute products with X; likelihoods of rows in blocks are computed on the host.
+        device = "cpu" if isinstance(design, ShardedDesign) else self.device
+        backend = get_backend(device, self.n_jobs)
         likelihood, extras = self._likelihood(inputs, design, backend)
         if extras.get("fold_label") is not None and not weights.all():
             self._refuse_without_events(extras["fold_label"][weights > 0])

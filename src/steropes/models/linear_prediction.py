@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..backends import get_backend
+from ..backends import host_backend
 from ..data import check_offset, refuse_other_order
 from ..data.input_types import VectorLike
 from ..design import Design, as_design, has_names, null_design
@@ -46,7 +46,7 @@ class LinearPrediction(WaldInference):
         """
         refuse_other_order(X, offset=offset)
         design = self._check_new(X)
-        backend = get_backend("cpu", self.n_jobs)
+        backend = host_backend(self.n_jobs)
         beta = (self._estimated * design.scale)[:, None]
         eta = design.matmul(beta, backend)[:, 0] + getattr(self, "intercept_", 0.0)
         offset = self._new_offset(X, offset, design.n)
@@ -58,7 +58,7 @@ class LinearPrediction(WaldInference):
         if self._fixed is None:
             return own
         design = as_design(self._apply_formula(X), copy=False)
-        part = self._fixed.part(design, get_backend("cpu", self.n_jobs))
+        part = self._fixed.part(design, host_backend(self.n_jobs))
         return part if own is None else own + part
 
     def _read_new(self, X: MatrixLike) -> Design:

@@ -14,7 +14,7 @@ import pandas as pd
 from narwhals.exceptions import DuplicateError
 from sklearn.base import clone
 
-from ..backends import get_backend
+from ..backends import host_backend
 from ..backends.blas_threads import single_threaded_blas
 from ..data import check_level, refuse_other_order
 from ..data.array_conversion import as_numbers, as_series, refuse_lazy_query
@@ -162,7 +162,7 @@ def _of_outcomes(
 
 def _checksum(design: Design) -> np.ndarray:
     """Compute weighted sums of the columns, which identify X in stored results."""
-    backend = get_backend("cpu")
+    backend = host_backend()
     turn = np.cos(np.arange(design.n, dtype=np.float64))[:, None]
     return design.rmatmul(turn, backend)[:, 0] * design.scale
 

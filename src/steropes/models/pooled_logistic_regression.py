@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from ..backends import get_backend
+from ..backends import get_backend, host_backend
 from ..backends.protocols import Backend
 from ..data import check_survival, check_weights, refuse_other_order
 from ..data.column_lookup import ColumnLookup
@@ -34,7 +34,7 @@ from .fit_inputs import FitInputs
 from .interval_event_checks import refuse_empty_intervals, refuse_empty_splits
 from .progress import Progress
 from .residuals import PooledResiduals
-from .setting_types import Chooser, MatrixLike, Seed, TimeFunctions, VaryingEffects
+from .setting_types import Chooser, Device, MatrixLike, Seed, TimeFunctions, VaryingEffects
 from .solver_runs import Start
 from .step_effects import prior_of_copies
 
@@ -87,7 +87,7 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
         Maximum number of Newton steps, default 200.
     n_jobs : int, optional
         Number of threads, default all cores. Results do not depend on it.
-    device : {"cpu", "auto"}
+    device : {"cpu", "cuda", "auto"}
         This family has no GPU code, so that both compute on the CPU.
     random_state : int, Generator or None
         Seed of the folds if ``cv`` has none. Without either, an integer ``cv`` uses the same folds
@@ -187,7 +187,7 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
         tol: float = 1e-8,
         max_iter: int = 200,
         n_jobs: int | None = None,
-        device: Literal["cpu", "auto"] = "cpu",
+        device: Device = "cpu",
         random_state: Seed = None,
         verbose: int | bool = 0,
     ) -> None:
@@ -209,10 +209,6 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
         super()._check_settings()
         if self.solver != "newton":
             raise DataError(f"PooledLogisticRegression has solver='newton', not {self.solver!r}.")
-        if self.device not in ("cpu", "auto"):
-            raise DataError(
-                f"PooledLogisticRegression runs on device='cpu' (or 'auto'), not {self.device!r}."
-            )
         if (self.interval is None) == (self.breaks is None):
             raise DataError("Give either interval, the width of all intervals, or breaks.")
 
@@ -236,7 +232,8 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
             intervals, self.baseline, self.time_varying, design.names
         )
         whole = time.design(design).centered(None if used.all() else used)
-        backend = get_backend("cpu", self.n_jobs)
+        backend = host_backend(self.n_jobs)
+        whole = whole.with_x_on(get_backend(self.device, self.n_jobs))
         at_risk = intervals.cut(outcome, used)
         likelihood = PooledLogisticLikelihood(
             at_risk.first, at_risk.last, at_risk.event, whole.scaled, backend
@@ -325,7 +322,7 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
         refuse_other_order(X, offset=offset)
         design = self._check_new(X)
         whole = self._time.design(design)
-        backend = get_backend("cpu", self.n_jobs)
+        backend = host_backend(self.n_jobs)
         eta = whole.matmul((self._uncentered_beta * whole.scale)[:, None], backend)[:, 0]
         offset = self._new_offset(X, offset, design.n)
         if offset is not None:

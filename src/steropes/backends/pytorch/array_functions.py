@@ -82,13 +82,13 @@ class ArrayFunctions:
     @staticmethod
     def where(condition: DeviceArray, x: Any, y: Any) -> DeviceArray:
         """Choose entries of x or y."""
-        condition, x, y = tensor_of(condition), tensor_of(x), tensor_of(y)
+        mask, x, y = condition.tensor, tensor_of(x), tensor_of(y)
         if not isinstance(x, torch.Tensor) and not isinstance(y, torch.Tensor):
-            x = torch.full((), x, dtype=torch.float64, device=condition.device)
+            x = torch.full((), x, dtype=torch.float64, device=mask.device)
         if isinstance(x, torch.Tensor) and isinstance(y, torch.Tensor) and x.dtype != y.dtype:
             common = torch.promote_types(x.dtype, y.dtype)
             x, y = x.to(common), y.to(common)
-        return DeviceArray(torch.where(condition, x, y))
+        return DeviceArray(torch.where(mask, x, y))
 
     @staticmethod
     def maximum(x: Any, y: Any) -> DeviceArray:

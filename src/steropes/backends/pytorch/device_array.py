@@ -21,7 +21,7 @@ from .transfers import TRANSFERS, upload
 
 __all__ = ["DeviceArray", "numpy_dtype", "tensor_of", "torch_dtype"]
 
-_DTYPES = {
+_DTYPES: dict[Any, torch.dtype] = {
     np.dtype(np.float64): torch.float64,
     np.dtype(np.float32): torch.float32,
     np.dtype(np.int64): torch.int64,
@@ -32,7 +32,7 @@ _DTYPES = {
     np.dtype(np.uint8): torch.uint8,
     np.dtype(np.bool_): torch.bool,
 }
-_NUMPY = {value: key for key, value in _DTYPES.items()}
+_NUMPY: dict[torch.dtype, np.dtype] = {value: key for key, value in _DTYPES.items()}
 # The least number of entries of an index array that is kept on the device for its next use.
 KEPT_INDEX = 16
 

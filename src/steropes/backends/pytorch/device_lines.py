@@ -113,7 +113,9 @@ class DeviceLines:
         """Boundaries of the lines among their own entries, (lines + 1,)."""
         return self._offsets
 
-    def entries(self, first: int = 0, last: int | None = None) -> tuple[torch.Tensor, ...]:
+    def entries(
+        self, first: int = 0, last: int | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
         """Return lines, indices and values of the entries of the lines first … last − 1."""
         last = len(self) if last is None else last
         device = self._indices.device

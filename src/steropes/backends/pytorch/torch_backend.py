@@ -227,7 +227,7 @@ class TorchBackend:
         by_row = torch.argsort(row.long() * width + number.long())
         by_column = torch.argsort(number, stable=True)
         kind = torch.int32 if max(n, width) <= np.iinfo(np.int32).max else torch.int64
-        out = []
+        out: list[DeviceLines] = []
         for line, index, by, lines in ((number, row, by_column, width), (row, number, by_row, n)):
             sizes = download(torch.bincount(line, minlength=lines))
             out.append(
@@ -273,17 +273,18 @@ class TorchBackend:
         shares: bool = True,
     ) -> tuple[DeviceArray, DeviceArray]:  # fmt: skip
         """Compute log Σ w e^η of each segment and the scaled shares; see the protocol."""
-        e, w, factor = (self._here(x) for x in (eta, w, scale))
+        e, weights, factor = (self._here(x) for x in (eta, w, scale))
         segments = self._segments(pointers)
         if kernels_apply(e) and segments.longest <= LONG:
-            found = softmax_with_triton(e, w, segments.pointers, factor, shares)
+            found = softmax_with_triton(e, weights, segments.pointers, factor, shares)
             return DeviceArray(found[0]), DeviceArray(found[1])
-        there = w > 0
+        there = weights > 0
         top = segment_max(torch.where(there, e, -torch.inf), segments)
         used = (factor != 0) & (top > -torch.inf)
         top = torch.where(used, top, 0.0)
         line = segments.line
-        rates = torch.where(there, w * torch.exp(torch.where(there, e - top[line], 0.0)), 0.0)
+        rates = weights * torch.exp(torch.where(there, e - top[line], 0.0))
+        rates = torch.where(there, rates, 0.0)
         total = torch.where(used, segment_sums(rates, segments), 1.0)
         logs = DeviceArray(torch.where(used, top + torch.log(total), 0.0))
         if not shares:
@@ -326,8 +327,8 @@ class TorchBackend:
         self, eta: DeviceArray, w: DeviceArray, y: DeviceArray
     ) -> tuple[DeviceArray, DeviceArray]:
         """See `Backend.logistic`."""
-        e, w, y = (self._here(x) for x in (eta, w, y))
+        e, weights, outcome = (self._here(x) for x in (eta, w, y))
         small = torch.exp(-e.abs())  # never overflows
-        loss = w * (torch.log1p(small) + e.clamp_min(0.0) - y * e)
-        slope = w * (torch.where(e >= 0, 1.0, small) / (1.0 + small) - y)
+        loss = weights * (torch.log1p(small) + e.clamp_min(0.0) - outcome * e)
+        slope = weights * (torch.where(e >= 0, 1.0, small) / (1.0 + small) - outcome)
         return DeviceArray(loss.sum(0)), DeviceArray(slope)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from ...backends import get_backend
+from ...backends import host_backend
 from ...design import Design, as_design
 from ...design.common_scale import Moments, moments_of, rescaled
 from ...errors import DataError
@@ -200,4 +200,4 @@ class BlockRecipe:
         """Create the block from its columns, which may be memory maps."""
         if self.intercept:
             design = design.with_intercept()
-        return RowBlock(design, get_backend("cpu", self.threads))
+        return RowBlock(design, host_backend(self.threads))

@@ -91,6 +91,7 @@ class DaskBlocks:
 
     def __init__(self, client: Client, recipes: Sequence[BlockRecipe], rows: list[int]) -> None:
         self.client, self.rows, self.traffic = client, rows, Traffic()
+        self.device = "cpu"
         self._recipes = list(recipes)
         name = f"{client.id}-{next(_numbers)}"
         self._tokens = [f"{name}-{k}" for k in range(len(recipes))]

@@ -37,7 +37,7 @@ class LocalBlocks:
         folder: Path | None = None,
         memory: float | None = None,
     ) -> None:
-        self.rows = rows
+        self.rows, self.device = rows, "cpu"
         self._maps: list[MappedDesign | None] = []
         self._blocks: list[RowBlock] = []
         self._allowed = (TRANSFER.max_active_bytes if memory is None else memory) / len(recipes)

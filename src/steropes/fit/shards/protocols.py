@@ -15,9 +15,12 @@ class Blocks(Protocol):
     ----------
     rows : list of int
         Number of rows of each block.
+    device : str
+        The device of products with X; see `RowBlock.use_device`.
     """
 
     rows: list[int]
+    device: str
 
     def keep(self, key: str, values: Sequence[object]) -> None:
         """Store data in each block; a block that is recreated receives them again."""

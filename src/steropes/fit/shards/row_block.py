@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ...backends import get_backend
 from ...backends.protocols import Backend, SparseLines
 from ...design import Design
+from ...design.device_design import on_device
 from ...design.protocols import DesignLike, RowsLike
 from ...likelihoods import Likelihood
 from ...likelihoods.cumulative import ShardLevels
@@ -41,6 +43,13 @@ class RowBlock:
         self._kept: dict[str, Any] = {}
         self._shards: dict[str, LocalShard | RiskShard | LevelShard | None] = {}
         self._active: dict[bytes, WorkingColumns] = {}
+
+    def use_device(self, device: str) -> None:
+        """Compute products with X on a device from now on; likelihoods stay on the host."""
+        threads = self.backend.pool.n_threads
+        plain = Design(self.design.blocks, self.design.names)
+        self.forget()
+        self.design = on_device(plain, get_backend(device, threads))
 
     # -- stored data -----------------------------------------------------------------------------
 
@@ -157,6 +166,8 @@ class RowBlock:
     ) -> np.ndarray:
         """Sum u x over the rows ``row`` by their segments ``at``, (segments, k)."""
         rows = self._rows(chosen)
+        if rows.lines is None and rows.dense is None:  # on a device
+            return np.asarray(rows.sums(u, np.searchsorted(at, np.arange(segments + 1)), row))
         out = np.zeros((segments, rows.k))
         A = sparse.csr_array((u, (at, np.arange(len(row)))), shape=(segments, len(row)))
         if rows.dense is not None:
@@ -168,6 +179,8 @@ class RowBlock:
     def between(self, chosen: np.ndarray, row: np.ndarray) -> np.ndarray:
         """Return the rows ``row`` as a dense array, (rows, k)."""
         rows = self._rows(chosen)
+        if rows.lines is None and rows.dense is None:  # on a device
+            return rows.taken(row).between(0, len(row))
         out = np.zeros((len(row), rows.k))
         if rows.lines is not None:
             out += _lines_to_csr(rows.lines, row).toarray()

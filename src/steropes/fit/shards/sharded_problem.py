@@ -157,19 +157,23 @@ class ShardedProblem(Problem):
         )  # fmt: skip
 
 
-def sharded_problem(problem: Problem) -> Problem:
+def sharded_problem(problem: Problem, device: str | None = None) -> Problem:
     """Return a problem that computes steps from sums over blocks, if its rows are in blocks.
 
     If risk sets contain rows of several blocks, the blocks send sums by event time; for a
     cumulative model with few thresholds they send sums by threshold. A likelihood without such
     sums, as that of an exact conditional model with strata across blocks, is evaluated in this
-    process, and each step transfers one number for each row.
+    process, and each step transfers one number for each row. ``device`` is that of the products
+    with X in each block, by default the present one.
     """
     X = sharded_x(problem.design)
     if X is None:
         return problem
     blocks = X.blocks
     blocks.limit(problem.likelihood.backend.pool.n_threads)
+    if device is not None and device != blocks.device:
+        blocks.call("use_device", (device,), [()] * len(blocks.rows))
+        blocks.device = device
     cuts = np.concatenate([[0], np.cumsum(blocks.rows)])
     likelihood, exchange, levels = problem.likelihood, None, None
     parts = likelihood.parts(cuts)

@@ -8,13 +8,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.metrics import r2_score
 
-from ...backends import get_backend
+from ...backends import get_backend, host_backend
 from ...data import refuse_other_order
 from ...data.input_types import CoefficientsByColumn, VectorLike
 from ...data.vector_checks import MAX_OFFSET_RANGE
 from ...design import Design
+from ...design.device_design import on_device
 from ...errors import DataError
 from ...fit import Problem
+from ...fit.shards import ShardedDesign
 from ...infer.inference_tuning import IDENTIFICATION
 from ...infer.weak_information import has_tiny_weights, weak_information_error
 from ...likelihoods.cumulative import (
@@ -32,7 +34,7 @@ from ...solve.separation.separation_with_nuisance import refuse_unidentifiable_c
 from ..base import PenalizedModel
 from ..fit_inputs import FitInputs
 from ..progress import Progress
-from ..setting_types import Chooser, MatrixLike, Seed
+from ..setting_types import Chooser, Device, MatrixLike, Seed
 from ..sklearn_base import RegressorMixin
 from ..solver_runs import Start
 from .large_data_approximations import Coarsening, DivideAndCombine, Reduction, suggest
@@ -88,7 +90,7 @@ class CumulativeProbabilityModel(
         Maximum number of Newton steps, default 200.
     n_jobs : int, optional
         Number of threads, default all cores. Results do not depend on it.
-    device : {"cpu", "auto"}
+    device : {"cpu", "cuda", "auto"}
         This family has no GPU code, so that both compute on the CPU.
     random_state : int, Generator or None
         Seed of the folds if ``cv`` has none. Without either, an integer ``cv`` uses the same folds
@@ -198,7 +200,7 @@ class CumulativeProbabilityModel(
         tol: float = 1e-8,
         max_iter: int = 200,
         n_jobs: int | None = None,
-        device: Literal["cpu", "auto"] = "cpu",
+        device: Device = "cpu",
         random_state: Seed = None,
         verbose: int | bool = 0,
     ) -> None:
@@ -220,8 +222,6 @@ class CumulativeProbabilityModel(
             )
         if self.solver != "newton":
             raise DataError(f"{type(self).__name__} has solver='newton' only.")
-        if self.device not in ("cpu", "auto"):
-            raise DataError(f"{type(self).__name__} runs on the CPU; leave device='cpu'.")
         if not (self.reduce in (None, "auto") or isinstance(self.reduce, Reduction)):
             raise DataError(
                 f"reduce must be None, 'auto' or a reduction such as EqualQuantileBins(1000), not "
@@ -244,11 +244,11 @@ class CumulativeProbabilityModel(
         outcome = _copied(outcome)
         self._largest_bound = _finite_top(outcome)
         outcome, self._subset_of_row = self._apply_reduction(outcome, weights, design)
-        backend = get_backend("cpu", self.n_jobs)
+        backend = host_backend(self.n_jobs)
         likelihood = CumulativeLikelihood(outcome, self.link, weights > 0, backend)
         prior, columns = self._prior_of_columns()
         return Problem(
-            design=design.centered(None if weights.all() else weights > 0),
+            design=self._on_device(design.centered(None if weights.all() else weights > 0)),
             likelihood=likelihood,
             weights=weights,
             offset=offset,
@@ -257,6 +257,12 @@ class CumulativeProbabilityModel(
             names=design.names,
             fold_label=fold_label(likelihood.levels, n),
         )
+
+    def _on_device(self, design: Design) -> Design:
+        """Return the design with products on the model's device; blocks of rows have their own."""
+        if isinstance(design, ShardedDesign):
+            return design
+        return on_device(design, get_backend(self.device, self.n_jobs))
 
     def _apply_reduction(
         self, y: Interval, weights: np.ndarray, design: Design

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ...backends import get_backend
+from ...backends import host_backend
 from ...backends.thread_pool import ThreadPool
 from ...data import refuse_other_order
 from ...data.input_types import LabelsLike, VectorLike
@@ -438,7 +438,7 @@ class CumulativePredictions(FittedModel):
         design = self._check_new(X)
         # A design has names even if X, an array, had none, so that linear_predictor would refuse.
         beta = (self._estimated * design.scale)[:, None]
-        eta = design.matmul(beta, get_backend("cpu", self.n_jobs))[:, 0]
+        eta = design.matmul(beta, host_backend(self.n_jobs))[:, 0]
         offset = self._new_offset(X, offset, design.n)
         return design, eta if offset is None else eta + offset
 
@@ -450,7 +450,7 @@ class CumulativePredictions(FittedModel):
 
 def _dense(design: Design) -> np.ndarray:
     """Convert a design's scaled columns to a dense array."""
-    rows = design.by_rows(np.arange(design.p), None, get_backend("cpu", 1))
+    rows = design.by_rows(np.arange(design.p), None, host_backend(1))
     return rows.between(0, rows.n)
 
 

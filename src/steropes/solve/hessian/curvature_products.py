@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import assert_never
 
@@ -36,7 +37,7 @@ def eta_product(
             v, u, c = (np.asarray(host(x)) for x in (curvature.v, curvature.u, curvature.c))
             return partial(_grouped, v, u, curvature.runs, c, curvature.rows)
         case SubdistributionCurvature():
-            return partial(_subdistribution, curvature)
+            return partial(_subdistribution, replace(curvature, v=host(curvature.v)))
         case OperatorCurvature():
             return lambda z: curvature.product(z[:, None])[:, 0]
         case ProfiledCurvature():

@@ -7,6 +7,7 @@ processed some at a time, so the running sum starts from its value at the end of
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -22,7 +23,7 @@ def hessian(rows: RowsLike, curvature: SubdistributionCurvature, first: int = 0)
     """See `steropes.solve.hessian`."""
     H = rows.gram(curvature.v, first)
     for M, c in _group_sums(rows, curvature):
-        H[first:] -= (M[:, first:] * c[:, None]).T @ M
+        H[first:] -= (M[:, first:] * rows.backend.asarray(c)[:, None]).T @ M
     return H
 
 
@@ -30,15 +31,18 @@ def diagonal(rows: RowsLike, curvature: SubdistributionCurvature) -> Array:
     """See `steropes.solve.hessian`."""
     h = rows.diagonal(curvature.v)
     for M, c in _group_sums(rows, curvature):
-        h -= c @ M**2
-    return np.maximum(h, 0.0)
+        h -= rows.backend.asarray(c) @ M**2
+    return rows.backend.xp.maximum(h, 0.0)
 
 
 def _group_sums(
     rows: RowsLike, curvature: SubdistributionCurvature
 ) -> Iterator[tuple[Array, np.ndarray]]:
     """Yield the sums m of some groups at a time, with their weights."""
-    batch = max(1, DENSE_SUMS // max(1, rows.k))
+    asarray, batch = rows.backend.asarray, max(1, DENSE_SUMS // max(1, rows.k))
+    curvature = replace(
+        curvature, u=asarray(curvature.u), late=asarray(curvature.late), G=asarray(curvature.G)
+    )
     n = len(curvature.ends)
     cuts = [(a, min(a + batch, n)) for a in range(0, n, batch)]
     after = _after(rows, curvature, np.array([b - 1 for _, b in cuts], np.int64))
