@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..backends import get_backend
+from ..backends import host_backend
 from ..data import check_survival, refuse_other_order
 from ..data.input_types import LabelsLike, VectorLike
 from ..data.vector_checks import check_vector
@@ -198,7 +198,7 @@ class CoxExpectations(CoxCurves):
             return expected
         state, V = self._baseline_and_covariance()
         p = len(state.center)
-        Z = dense_matrix(self._check_new(X), get_backend("cpu", self.n_jobs))
+        Z = dense_matrix(self._check_new(X), host_backend(self.n_jobs))
         Z = Z[:, self._columns_of_coefficients(p)] - state.center
         shifted = eta - state.center_predictor
         se = hazards_at_own_times(

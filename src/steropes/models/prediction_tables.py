@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from ..backends import get_backend
+from ..backends import host_backend
 from ..data import check_level
 from ..data.input_types import LabelsLike, VectorLike
 from ..errors import DataError
@@ -215,7 +215,7 @@ class PredictionTables(LinearPrediction):
         size = np.sqrt(np.where(np.diag(V) > 0, np.diag(V), 1.0))
         values, vectors = np.linalg.eigh(V / size / size[:, None])
         L = vectors * np.sqrt(np.maximum(values, 0.0)) * size[:, None]
-        backend = get_backend("cpu", self.n_jobs)
+        backend = host_backend(self.n_jobs)
 
         def times(of: Any, part: np.ndarray) -> np.ndarray:
             D = np.zeros((of.p, backend.lanes(part.shape[1])))
@@ -246,7 +246,7 @@ class PredictionTables(LinearPrediction):
         self._refuse_other_coefficients(
             design.p + int(self._has_intercept), len(self._coefficient_names())
         )
-        backend = get_backend("cpu", self.n_jobs)
+        backend = host_backend(self.n_jobs)
         D = np.zeros((design.p, backend.lanes(design.p)))
         np.fill_diagonal(D, design.scale)
         return np.asarray(backend.to_host(design.matmul(D, backend))[:, : design.p] + design.center)

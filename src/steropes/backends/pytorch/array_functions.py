@@ -133,8 +133,10 @@ class ArrayFunctions:
         return DeviceArray(torch.tril(x.tensor, k))
 
     @staticmethod
-    def take(x: DeviceArray, at: DeviceArray, axis: int = 0) -> DeviceArray:
-        """Select entries along an axis."""
+    def take(x: DeviceArray, at: Any, axis: int = 0) -> DeviceArray:
+        """Select entries along an axis by positions on the device, or constant ones of the host."""
+        if not isinstance(at, DeviceArray):
+            return x[(slice(None),) * axis + (at,)]
         return DeviceArray(torch.index_select(x.tensor, axis, tensor_of(at)))
 
     @staticmethod
