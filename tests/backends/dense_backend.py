@@ -46,6 +46,9 @@ class DenseBackend:
 
     to_host = lines
 
+    def model_minimiser(self, G):
+        return None
+
     # -- sparse products
 
     def gather(self, lines, D):

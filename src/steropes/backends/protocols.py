@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from .thread_pool import ThreadPool
 
-__all__ = ["Array", "Backend", "Lines", "SparseLines"]
+__all__ = ["Array", "Backend", "Lines", "ModelMinimiser", "SparseLines"]
 
 # An array of the backend's module ``xp``.
 Array = Any
@@ -63,6 +63,27 @@ class SparseLines(Protocol):
         """Return the same positions with other values."""
 
 
+class ModelMinimiser(Protocol):
+    """Minimisation of replicates' quadratic models with one matrix that is on a device."""
+
+    def minimise(
+        self, diagonal: NDArray, f: NDArray, Y: NDArray, *, g: NDArray, y: NDArray, l1: NDArray,
+        l2: NDArray, unit: NDArray, tolerance: NDArray, U: NDArray, c: NDArray,
+    ) -> NDArray:  # fmt: skip
+        """Return steps (k, B) from y to the minima of the models.
+
+        Parameters
+        ----------
+        diagonal, f, Y
+            Of the matrix after the elimination of the coordinates f; see
+            `steropes.solve.subproblem.reduced_hessian`.
+        g, y, l1, l2, unit : (k, B) arrays
+        tolerance : (B,) array
+        U, c : (M, k, B) and (M, B) arrays
+            As in `steropes.solve.subproblem.minimise.ModelBatch`.
+        """
+
+
 class Backend(Protocol):
     """Numerical kernels and their arrays.
 
@@ -106,6 +127,12 @@ class Backend(Protocol):
 
     def to_host(self, x: Array) -> NDArray:
         """Transfer an array to the host."""
+
+    def model_minimiser(self, G: Array | NDArray) -> ModelMinimiser | None:
+        """Store a symmetric matrix (k, k) for the minimisation of quadratic models on the device.
+
+        None if they are minimised on the host.
+        """
 
     # -- sparse products -------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from .device_risk_sweeps import DeviceRiskSweeps
 from .kernels.gram_panels import panel_with_triton, product_of_panels
 from .kernels.segment_reductions import LONG, softmax_with_triton
 from .kernels.triton_language import use_triton
+from .quadratic_minimiser import DenseProducts, QuadraticMinimiser
 from .segments import (
     Bags,
     Segments,
@@ -115,6 +116,11 @@ class TorchBackend:
     def _segments(self, pointers: NDArray) -> Segments:
         """Prepare segments, once for an array of pointers."""
         return self._keep(pointers, "segments", lambda p: Segments(p, self.device))
+
+    def model_minimiser(self, G: DeviceArray | NDArray) -> QuadraticMinimiser:
+        """Store a symmetric matrix in single precision; see `Backend.model_minimiser`."""
+        matrix = G.tensor if isinstance(G, DeviceArray) else G
+        return QuadraticMinimiser(DenseProducts.of(matrix, self.device))
 
     # -- sparse products --------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 
 from ...backends.cpu import CpuBackend
-from ...backends.protocols import Array
+from ...backends.protocols import Array, ModelMinimiser
 from ...design.protocols import AnyRows, DesignLike
 from ...likelihoods import Likelihood
 from ...likelihoods.curvature import AnyCurvature, ProfiledCurvature
@@ -349,10 +349,13 @@ class LocalCurvature:
         if isinstance(curvature, ProfiledCurvature) and curvature.safer is not None:
             # Kept indefinite: the solver modifies it, because that depends on the penalties.
             self.curvature, self.convex = replace(curvature, safer=None), False
+        self._device_matrix: Array | None = None
 
     def matrix(self, first: int = 0, rough: bool = False) -> np.ndarray:
         """See `CurvatureAt.matrix`."""
         H = hessian(self.active.rows, self.curvature, first, rough)
+        # Kept on the device for `minimiser`; the rows of a grown matrix are incomplete.
+        self._device_matrix = None if first or self.active.backend.on_host else H
         return self.active.backend.to_host(H)
 
     def diagonal(self) -> np.ndarray:
@@ -363,6 +366,13 @@ class LocalCurvature:
         """See `CurvatureAt.uncentred`."""
         v = self.curvature.v if self.convex else np.abs(self.curvature.v)
         return self.active.backend.to_host(self.active.rows.diagonal(v))
+
+    def minimiser(self, G: np.ndarray, same: bool) -> ModelMinimiser | None:
+        """See `CurvatureAt.minimiser`."""
+        kept, self._device_matrix = self._device_matrix, None
+        if same and kept is not None and kept.shape == G.shape:
+            return self.active.backend.model_minimiser(kept)
+        return self.active.backend.model_minimiser(G)
 
     def by_columns(self) -> ColumnHessian:
         """Return the Hessian as a column operator, or an upper bound if it may be indefinite."""

@@ -17,6 +17,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
+from ...backends.protocols import ModelMinimiser
 from ...backends.thread_pool import ThreadPool
 from ...likelihoods.nuisance_parameters import Nuisance
 from ...priors import Prior
@@ -72,6 +73,13 @@ class CurvatureAt(Protocol):
 
     def by_columns(self) -> ColumnOperator | None:
         """Return the Hessian as an operator for wide W; None unless `DataTerm.columnar`."""
+
+    def minimiser(self, G: np.ndarray, same: bool) -> ModelMinimiser | None:
+        """Return the minimiser of models with a Hessian G (k, k) on a device.
+
+        ``same`` tells whether G is the last result of `matrix`. None if models are minimised on the
+        host.
+        """
 
 
 class DataTerm(Protocol):

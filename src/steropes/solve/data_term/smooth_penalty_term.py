@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ...backends.protocols import ModelMinimiser
 from ...backends.thread_pool import ThreadPool
 from ...likelihoods.nuisance_parameters import Nuisance
 from ...priors import Prior, SmoothTerm
@@ -230,3 +231,7 @@ class _Curvature:
 
     def by_columns(self) -> None:
         """Return None; see `CurvatureAt.by_columns`."""
+
+    def minimiser(self, G: np.ndarray, _: bool) -> ModelMinimiser | None:
+        """See `CurvatureAt.minimiser`; G includes the penalty, so it is not the data's."""
+        return self.inner.minimiser(G, False)

@@ -283,7 +283,10 @@ class Hessians:
         assert at is not None
         G = at.matrix(rough=self._rough)
         G = self.shared.usable(self.term, at, G, self._penalty.l2[:, b])
-        return QuadraticModel(DenseReducedHessian(G, free, self.term.pool, self.subproblem))
+        matrix = DenseReducedHessian(G, free, self.term.pool, self.subproblem)
+        if matrix.k >= self.subproblem.min_device_columns:
+            matrix.minimiser = at.minimiser(matrix.G, at.convex)
+        return QuadraticModel(matrix)
 
     def _own_by_columns(
         self, b: int, other_replicate: QuadraticModel | None = None

@@ -184,4 +184,7 @@ class SharedHessian:
             return ColumnwiseReducedHessian(self._columns, free, policy)
         assert self._exact is not None
         rows = self._exact.rows if self._positive is None else self._positive
-        return DenseReducedHessian(rows, free, self.pool, policy)
+        out = DenseReducedHessian(rows, free, self.pool, policy)
+        if self.at is not None and out.k >= policy.min_device_columns:
+            out.minimiser = self.at.minimiser(out.G, self._positive is None)
+        return out

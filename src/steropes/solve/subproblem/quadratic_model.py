@@ -6,6 +6,7 @@ import copy
 
 import numpy as np
 
+from ...backends.protocols import ModelMinimiser
 from ...backends.tall_reductions import row_any
 from ..optimality.certificate import violations
 from .fixed_sign_minimum import cholesky_solve
@@ -150,6 +151,10 @@ class QuadraticModel:
     def _search(self, m: ModelBatch, alone: bool) -> np.ndarray:
         """Minimise over relevant coordinates, adding others until none violates its condition."""
         k, policy = len(m.g), self.shared.policy
+        if self.shared.minimiser is not None:
+            step = self._search_on_device(m, self.shared.minimiser)
+            if np.isfinite(step).all():
+                return step
         near = np.abs(m.g + m.l2 * m.y) > policy.near_share * m.l1
         live = (m.y != 0) | (m.l1 == 0) | near
         some = row_any(live)
@@ -174,6 +179,18 @@ class QuadraticModel:
                 break
             some = some | missing
         return D
+
+    def _search_on_device(self, m: ModelBatch, minimiser: ModelMinimiser) -> np.ndarray:
+        """Minimise by products with the matrix on a device."""
+        shared, y = self.shared, m.y
+        # Penalised coefficients without curvature are zero at the minimum.
+        h = shared.diagonal[:, None] + m.l2 + m.low.diagonal()
+        flat = (h <= 0) & (y != 0) & (np.abs(m.g + m.l2 * y) < m.l1)
+        step = minimiser.minimise(
+            shared.diagonal, shared.f, shared.Y, g=m.g, y=y, l1=m.l1, l2=m.l2, unit=m.unit,
+            tolerance=m.tolerance, U=m.low.U, c=m.low.c,
+        )  # fmt: skip
+        return np.where(flat, -y, step)
 
     def _solve(self, m: ModelBatch) -> np.ndarray | None:
         """Compute Newton steps without an ℓ1 penalty; None if a matrix is singular."""

@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol, Self
 import numpy as np
 from scipy import linalg
 
+from ...backends.protocols import ModelMinimiser
 from ...backends.thread_pool import ThreadPool
 from .low_rank import LowRank
 from .subproblem_tuning import SubproblemPolicy
@@ -98,6 +99,8 @@ class ReducedHessian(ABC):
     L, Y : (m, m) and (m, k) arrays
     diagonal : (k,) array
         The diagonal in the new coordinates.
+    minimiser : ModelMinimiser or None
+        Minimises models with this matrix on a device.
     whole : (k,) array
         G's diagonal; entries of ``diagonal`` below its rounding error are meaningless.
     """
@@ -107,6 +110,7 @@ class ReducedHessian(ABC):
         pool: ThreadPool, policy: SubproblemPolicy,
     ) -> None:  # fmt: skip
         self.whole, self.free, self.pool, self.k = whole, free, pool, len(whole)
+        self.minimiser: ModelMinimiser | None = None
         self.policy = policy
         f = np.flatnonzero(free)
         if len(f) > policy.max_eliminated or len(f) == self.k:
@@ -204,6 +208,7 @@ class ReducedHessian(ABC):
         out.Y = np.ascontiguousarray(self.Y[:, at])
         out.diagonal, out.whole = self.diagonal[at], self.whole[at]
         out.eliminated, out.free = self.eliminated[at], self.free[at]
+        out.minimiser = None  # It has the whole matrix.
         return out
 
     # -- the change of coordinates -------------------------------------------------------------

@@ -149,6 +149,9 @@ class SubproblemPolicy:
         The same for one vector, where skipping rows saves more.
     min_panel_columns : int
         Coordinates from which the sweeps of one replicate run in panels, in all threads.
+    min_device_columns : int
+        Coordinates from which models are minimised on a device that has the Hessian. Products with
+        smaller matrices take less time than their launches; not measured on a GPU yet.
     max_eliminated : int
         Most unpenalised columns that are eliminated; each is a dense row of k numbers.
     linear_residual : float
@@ -185,6 +188,7 @@ class SubproblemPolicy:
     max_read_share: float = 0.7
     max_read_share_alone: float = 0.9
     min_panel_columns: int = 3000
+    min_device_columns: int = 256
     max_eliminated: int = 32
     linear_residual: float = 0.1
     preconditioner: PreconditionerPolicy = field(default_factory=PreconditionerPolicy)

@@ -357,6 +357,9 @@ class ShardedCurvature:
     def by_columns(self) -> None:
         """Return None, because shards have no column operator."""
 
+    def minimiser(self, *_: object) -> None:
+        """Return None, because models are minimised where the shards are summed."""
+
     def uncentred(self) -> np.ndarray:
         """See `CurvatureAt.uncentred`."""
         return self._diagonal_pair()[1]
