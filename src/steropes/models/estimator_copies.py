@@ -10,7 +10,7 @@ __all__ = ["DATA_ATTRIBUTES", "deep_copy_sharing_data", "shallow_copy"]
 Model = TypeVar("Model")
 
 # The attributes that hold the data of a fit: pickles omit them and deep copies share them.
-DATA_ATTRIBUTES = frozenset({"_problem", "_row_labels"})
+DATA_ATTRIBUTES = frozenset({"_problem", "_row_labels", "_clusters"})
 
 
 def shallow_copy(model: Model) -> Model:

@@ -14,7 +14,7 @@ from ..errors import DataError
 
 __all__ = ["DOT", "NAMES", "names_in", "refuse_sums_of_conditions", "widen_numbers"]
 
-LABELS = re.compile(r"(?<![\w.])(?:C|strata)\(([^)]*)")
+LABELS = re.compile(r"(?<![\w.])(?:C|strata|cluster)\(([^)]*)")
 ARITHMETIC = re.compile(r"[-+*/%]")
 NAMES = re.compile(r"`([^`]+)`|(\w+)")
 DOT = re.compile(r"(?<![\w.)\]])\.(?![\w(])")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -11,7 +10,7 @@ import pandas as pd
 from ..data.input_types import LabelsLike, TableLike
 from ..design import Design, has_names, null_design
 from ..design.from_data import column_names
-from ..errors import DataError, SeparationError
+from ..errors import DataError
 from ..fit.shards import ShardedDesign
 from .fitted_model import FittedModel
 from .formula_dtypes import widen_numbers
@@ -31,8 +30,6 @@ __all__ = ["FormulaMixin"]
 # Arguments of `fit` with an entry for each row, and all arguments besides X and y.
 ROWS = ("sample_weight", "offset", "exposure", "strata")
 FIT = (*ROWS, "start_at", "fixed")
-# Splines with columns that sum to one.
-CUBIC = re.compile(r"^(cr|cs)\((?!.*constraints)")
 
 
 class FormulaMixin(FittedModel):
@@ -54,11 +51,15 @@ class FormulaMixin(FittedModel):
         ----------
         formula : str
             For example ``"y ~ x1 + bs(age, df=4) + drug:sex"``, in the language of formulaic
-            (also of R and patsy): ``a*b``, ``C(x)`` for numeric labels, splines ``bs``, ``cr``
-            and ``poly``, functions of NumPy as ``np.…``, and ``.`` for all columns not used
-            elsewhere; ``y ~ 1`` is the model without covariates. The outcome may be
+            (also of R and patsy): ``a*b``, ``C(x)`` for numeric labels, ``poly``, functions of
+            NumPy as ``np.…``, and ``.`` for all columns not used elsewhere; ``y ~ 1`` is the model
+            without covariates. Splines are ``rcs(x, 4)`` with Harrell's knots and the columns
+            ``x``, ``x'`` and ``x''`` (or ``rcs(x, [30, 50, 70])``), ``ns(x, df=3)`` and
+            ``bs(x, df=4)`` as in R, and ``cr(x, df=3)`` of mgcv, centred. The outcome may be
             ``Surv(time, event)`` or ``Surv(stop, event, entry=start)``. ``strata(a, b)`` and
-            ``offset(x)`` are passed to ``fit``.
+            ``offset(x)`` are passed to ``fit``. ``cluster(id)`` are the clusters of robust errors
+            and of the bootstrap; unlike R, ``summary()`` has robust errors only with
+            ``kind="robust"``.
         data : pandas, polars or pyarrow table
             Missing values are refused. Booleans count as 0 and 1.
         trusted : bool
@@ -119,19 +120,12 @@ class FormulaMixin(FittedModel):
             settings["fit_intercept"] = False
         model: Any = cls(**settings)
         outcome = evaluate_expression(read.outcome, frame)
-        try:
-            X = read.matrix(frame)
-            model.fit(X if X.shape[1] else null_design(len(X)), outcome, **given)
-        except SeparationError as error:
-            if not any(CUBIC.match(name) for name in error.columns):
-                raise
-            raise SeparationError(
-                f"{error} The columns of cr() and cs() add up to one, as an intercept or a "
-                "baseline does: write cr(x, df=4, constraints='center').",
-                error.columns,
-            ) from None
+        X = read.matrix(frame)
+        model.fit(X if X.shape[1] else null_design(len(X)), outcome, **given)
         model._formula, model.formula_ = read, read.text
-        model._fitted |= {"_formula", "formula_"}
+        if read.cluster is not None:
+            model._clusters = evaluate_expression(read.cluster, table)
+        model._fitted |= {"_formula", "formula_", "_clusters"}
         return model
 
     def _read_formula(self) -> Formula:

@@ -28,6 +28,7 @@ from .formula_dtypes import (
     widen_numbers,
 )
 from .formula_safety import refuse_unsafe_expression, refuse_unsafe_formula
+from .formula_splines import short_name, transforms
 from .formula_variables import FormulaVariable
 
 __all__ = [
@@ -38,7 +39,7 @@ __all__ = [
     "read_formula",
 ]
 
-SPECIAL = re.compile(r"^(strata|offset)\((.*)\)$", re.DOTALL)
+SPECIAL = re.compile(r"^(strata|offset|cluster)\((.*)\)$", re.DOTALL)
 # Functions available in formulas that do not depend on the data (formulaic's stateless ones).
 ELEMENTWISE = {
     "log": np.log, "log10": np.log10, "log2": np.log2, "exp": np.exp, "I": lambda x: x,
@@ -52,13 +53,9 @@ COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 NULLS = re.compile(r"^`(.*)` contains null values", re.DOTALL)
 # Functions of R's formulas that are refused, with the equivalent in this library.
 OF_R = {
-    "cluster": "Clusters go with the intervals: confint(method='robust', cluster=labels), or "
-    "bootstrap(cluster=labels).",
     "tt": "Effects that change with time are time_varying={'x': [cut points]}.",
     "frailty": "For effects of many groups give C(group) a Normal prior.",
     "ridge": "Shrinkage is prior=Normal(variance).",
-    "ns": "A natural spline is cr(x, df=4, constraints='center').",
-    "rcs": "A natural spline is cr(x, df=4, constraints='center').",
     "pspline": "Write bs(x, df=8) and give it a Normal prior.",
     "s": "Write bs(x, df=8) and give it a Normal prior.",
     "factor": "Codes that are labels are C(x).",
@@ -66,7 +63,8 @@ OF_R = {
 }
 # Functions of formulaic that take a column and store properties of the data.
 TRANSFORMS = {
-    "C", "bs", "cc", "center", "cr", "cs", "hashed", "lag", "poly", "scale", "standardize",
+    "C", "bs", "cc", "center", "cr", "cs", "hashed", "lag", "ns", "poly", "rcs", "scale",
+    "standardize",
 }  # fmt: skip
 DATES = {"date", "datetime", "datetime64", "time", "timedelta", "timedelta64", "period"}
 CALL = re.compile(rf"(?<![\w.])({'|'.join(OF_R)})\s*\(")
@@ -106,8 +104,8 @@ class Formula:
         The left-hand side.
     spec : formulaic.ModelSpec
         Columns of X, with the state of splines and codings from the data of the fit.
-    strata : str or None
-        Expression.
+    strata, cluster : str or None
+        Expressions.
     offsets : list of str
         Expressions.
     columns : dict
@@ -121,14 +119,19 @@ class Formula:
     spec: Any
     strata: str | None
     offsets: list[str]
+    cluster: str | None = None
     columns: dict[str, str] = field(default_factory=dict)
     variables: dict[str, FormulaVariable] = field(default_factory=dict)
 
     def matrix(self, data: pd.DataFrame) -> pd.DataFrame:
         """Compute X of new data, without an intercept."""
         data = widen_numbers(data, self.text)
-        X = _evaluated(lambda: self.spec.get_model_matrix(data, na_action="raise"), data)
-        return pd.DataFrame(X).drop(columns="Intercept", errors="ignore")
+        X = _evaluated(
+            lambda: self.spec.get_model_matrix(data, context=transforms(), na_action="raise"), data
+        )
+        factors = {str(factor.expr) for term in self.spec.formula for factor in term.factors}
+        table = pd.DataFrame(X).drop(columns="Intercept", errors="ignore")
+        return table.rename(columns=lambda name: short_name(name, factors))
 
     def vector(self, name: Literal["strata", "offset"], data: pd.DataFrame) -> Evaluated | None:
         """Compute strata or offset of new data; None if neither the formula nor the fit has any."""
@@ -266,7 +269,7 @@ def _unchecked(text: str, data: pd.DataFrame) -> Evaluated | None:
 
     env = {
         **ELEMENTWISE, "np": np, "Surv": _surv, "Censored": Censored,
-        "strata": _strata, "offset": lambda x: x,
+        "strata": _strata, "cluster": _strata, "offset": lambda x: x,
         **{str(name): data[name] for name in data.columns},
     }  # fmt: skip
     return _evaluated(lambda: stateful_eval(text, env, {}, {}, None))
@@ -359,7 +362,7 @@ def read_formula(
     if not isinstance(parsed, formulaic.SimpleFormula):
         raise DataError("A formula here has one right-hand side; '|' divides it in several.")
     terms = list(parsed)
-    strata: str | None = None
+    labels: dict[str, str] = {}  # of strata and clusters
     offsets, kept, has_intercept = [], [], False
     for term in terms:
         texts = [factor.expr for factor in term.factors]
@@ -370,8 +373,9 @@ def read_formula(
         special = [SPECIAL.match(x) for x in texts]
         if any(special) and len(texts) > 1:
             raise DataError(
-                f"{term} cannot be: strata() and offset() stand by themselves. For effects that "
-                "differ by stratum write its column's interaction, such as x:C(site)."
+                f"{term} is not possible: strata(), cluster() and offset() are terms of their own. "
+                "For effects that differ by stratum write its column's interaction, such as "
+                "x:C(site)."
             )
         if not special or special[0] is None:
             _refuse_dates(texts, data)
@@ -382,15 +386,21 @@ def read_formula(
             kept.append(term)
         elif special[0].group(1) == "offset":
             offsets.append(texts[0])
-        elif strata is not None:
-            raise DataError("The formula has strata() twice; write strata(a, b).")
+        elif (kind := special[0].group(1)) in labels:
+            raise DataError(f"The formula has {kind}() twice; write {kind}(a, b).")
         else:
-            strata = texts[0]
+            labels[kind] = texts[0]
     if not intercept and not has_intercept:
         raise DataError("This model has no intercept to leave out: drop -1 or 0 from the formula.")
     model = formulaic.Formula(kept)
-    X = _evaluated(lambda: model.get_model_matrix(data, na_action="raise", output="pandas"), data)
-    return Formula(text, outcome, X.model_spec, strata, offsets), has_intercept
+    X = _evaluated(
+        lambda: model.get_model_matrix(
+            data, context=transforms(), na_action="raise", output="pandas"
+        ),
+        data,
+    )
+    strata, cluster = labels.get("strata"), labels.get("cluster")
+    return Formula(text, outcome, X.model_spec, strata, offsets, cluster), has_intercept
 
 
 def _refuse_dates(texts: list[str], data: pd.DataFrame) -> None:

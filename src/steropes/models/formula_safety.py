@@ -17,7 +17,8 @@ __all__ = ["MAX_CHARACTERS", "refuse_unsafe_expression", "refuse_unsafe_formula"
 
 FUNCTIONS = {
     "C", "Censored", "I", "Surv", "bs", "cc", "center", "cr", "cs", "exp", "exp10", "exp2",
-    "hashed", "lag", "log", "log10", "log2", "offset", "poly", "scale", "standardize", "strata",
+    "cluster", "hashed", "lag", "log", "log10", "log2", "ns", "offset", "poly", "rcs", "scale",
+    "standardize", "strata",
     "Treatment", "Sum", "Helmert", "Diff", "Poly", "Q",
 }  # fmt: skip
 # Functions of NumPy that take numbers entry by entry.

@@ -35,6 +35,8 @@ class WaldInference(FittedModel):
     """Summary, covariance and Wald intervals of an estimator."""
 
     _fixed: FixedCoefficients | None = None
+    # Labels of the formula's cluster().
+    _clusters: LabelsLike | None = None
     # The value of `_has_sparse_prior` in a fit that was unpickled without its data.
     _shrinks: bool | None = None
     _information: np.ndarray | None
@@ -80,10 +82,10 @@ class WaldInference(FittedModel):
             condition on strata. Weights multiply the scores.
         cluster : (n,) labels, optional
             With ``"robust"``: clusters of rows, such as those of one person, within which scores
-            are summed before they are squared. In models that condition on strata, a cluster may
-            contain rows of several strata and parts of them (a person in several matched sets),
-            as in R's ``clogit(…, cluster=)``, except with ``method="exact"``, in which single
-            rows of a stratum have no influence.
+            are summed before they are squared; default those of ``cluster()`` in the formula. In
+            models that condition on strata, a cluster may contain rows of several strata and
+            parts of them (a person in several matched sets), as in R's ``clogit(…, cluster=)``,
+            except with ``method="exact"``, in which single rows of a stratum have no influence.
 
         Returns
         -------
@@ -146,7 +148,8 @@ class WaldInference(FittedModel):
         return robust_covariance(problem, self._beta, influence, unit)
 
     def _cluster_codes(self, cluster: LabelsLike | None, problem: Problem) -> np.ndarray | None:
-        """Convert cluster labels of the rows of the fit to codes."""
+        """Convert cluster labels of the rows, by default those of the formula, to codes."""
+        cluster = self._clusters if cluster is None else cluster
         if self._row_labels is not None:  # X itself is not available any more
             refuse_other_order(pd.Series(np.nan, self._row_labels), cluster=cluster)
         return cluster_codes(cluster, problem.design.n, problem.weights)
