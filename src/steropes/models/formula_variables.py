@@ -50,6 +50,8 @@ def summarize_variables(data: pd.DataFrame, names: set[str]) -> dict[str, Formul
         if name not in names:
             continue
         column = data[name]
+        if isinstance(column.dtype, pd.SparseDtype):  # which has no median
+            column = column.sparse.to_dense()
         numeric = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
         levels = column.value_counts()
         if not numeric or len(levels) <= MAX_LEVELS:
