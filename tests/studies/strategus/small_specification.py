@@ -4,9 +4,25 @@ from __future__ import annotations
 
 import copy
 import json
+from pathlib import Path
 from typing import Any
 
+from steropes.studies import synthetic_database
+
 CELECOXIB, DICLOFENAC, BLEEDING, UNKNOWN = 1118084, 1124300, 192671, 99999999
+# Columns of condition_occurrence that the synthetic database lacks.
+MORE = ", NULL::BIGINT AS visit_occurrence_id, NULL::DATE AS condition_end_date"
+
+
+def write_database(folder: Path, people: int) -> str:
+    """Write a synthetic database with all columns that Circe's SQL reads, as Parquet files."""
+    folder.mkdir()
+    with synthetic_database(people).workspace() as work:
+        tables = work.rows("SELECT table_name FROM duckdb_tables() WHERE NOT temporary")
+        for (table,) in tables:
+            more = MORE if table == "condition_occurrence" else ""
+            work.run(f"COPY (SELECT *{more} FROM {table}) TO '{folder / table}.parquet'")
+    return str(folder)
 
 
 def circe(concept: int, table: str, first: bool = False) -> str:
@@ -25,8 +41,6 @@ def circe(concept: int, table: str, first: bool = False) -> str:
         "InclusionRules": [],
         "CensoringCriteria": [],
     }
-    if table == "ConditionOccurrence":
-        expression["EndStrategy"] = {"DateOffset": {"DateField": "StartDate", "Offset": 1}}
     return json.dumps(expression)
 
 

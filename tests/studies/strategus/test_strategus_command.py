@@ -3,14 +3,9 @@
 import json
 
 import pytest
-from tests.studies.strategus.small_specification import module, new_specification
+from tests.studies.strategus.small_specification import module, new_specification, write_database
 
 from steropes.studies.cli.command_line import run
-
-TABLES = (
-    "concept", "concept_ancestor", "person", "observation_period", "drug_era",
-    "condition_occurrence",
-)  # fmt: skip
 
 
 @pytest.fixture
@@ -52,14 +47,8 @@ def test_no_specification_has_status_2(tmp_path, capsys):
 
 
 def test_concepts_are_looked_up_in_a_database(specification, tmp_path, capsys):
-    from steropes.studies import synthetic_database
-
-    folder = tmp_path / "database"
-    folder.mkdir()
-    with synthetic_database(50).workspace() as work:
-        for table in TABLES:
-            work.run(f"COPY (FROM {table}) TO '{folder / table}.parquet'")
-    assert run(["strategus", specification(), "--check", "--database", str(folder)]) == 0
+    folder = write_database(tmp_path / "database", 50)
+    assert run(["strategus", specification(), "--check", "--database", folder]) == 0
     said = capsys.readouterr().out
     assert "covariates excluded from 1 against 2: 1 of 3 are not in the vocabulary" in said
     assert "(99999999)" in said

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from steropes.errors import DataError
 from steropes.studies.cli.grid_commands import DATABASE, Disclosure, Quiet
+from steropes.studies.report.plain_text import plain_text
+
+if TYPE_CHECKING:
+    from steropes.studies.strategus.specification_run import SpecificationResults
 
 __all__ = ["INCOMPLETE", "strategus"]
 
@@ -46,7 +50,11 @@ def strategus(
     the specification or the database cannot be used. An interrupted run is resumed when the same
     command is given again.
     """
+    from steropes.studies.database.open_database import require_database
+    from steropes.studies.report.atomic_files import output_folder
+    from steropes.studies.report.study_terminal import Progress
     from steropes.studies.strategus.specification_plan import read_specification_plan
+    from steropes.studies.strategus.specification_run import run_specification
 
     plan = read_specification_plan(spec)
     if check:
@@ -58,4 +66,31 @@ def strategus(
         if not quiet:
             print("\n".join(lines))
         raise typer.Exit(0 if plan.complete else INCOMPLETE)
-    raise DataError("specifications can only be checked: give --check")
+    if database is None:
+        raise DataError("give --database to run the specification, or --check to check it")
+    require_database(database)
+    folder = output_folder(output)
+    with Progress(quiet) as progress:
+        results = run_specification(
+            database,
+            plan,
+            folder,
+            database_id=database_id,
+            schema=schema,
+            jobs=jobs,
+            disclosure=disclosure,
+            progress=progress,
+        )
+    if not quiet:
+        print("\n".join(_summary(results)))
+    raise typer.Exit(0 if results.complete else INCOMPLETE)
+
+
+def _summary(results: SpecificationResults) -> list[str]:
+    """Return the lines of a summary: what did not run, and where the results are."""
+    lines = [f"{v.module}, {v.line()}" for v in results.plan.verdicts if v.reason]
+    lines += [f"{part}: failed: {plain_text(why)}" for part, why in results.failed.items()]
+    for module, tables in results.tables.items():
+        rows = sum(len(table) for table in tables.values())
+        lines.append(f"{results.folder / module}: {rows:,} rows")
+    return lines

@@ -21,8 +21,9 @@ from steropes.studies.sccs.sccs_results_schema import EXACT
 
 if TYPE_CHECKING:
     from steropes.studies.sccs.sccs_study import CaseSeries
+from steropes.studies.sccs.settings import CaseSeriesSettings
 
-__all__ = ["ESTIMATE", "covariate_ids", "exact_tables"]
+__all__ = ["ESTIMATE", "covariate_ids", "exact_tables", "window_rows"]
 
 FIRST_WINDOW, PROBE_ID = 1000, 99
 SPLINE_IDS = {"age": 100, "season": 200, "calendar": 300}
@@ -123,11 +124,16 @@ def _question(study: CaseSeries) -> Rows:
 
 def _windows(study: CaseSeries) -> Rows:
     """Return the exposure windows and the probe."""
+    return window_rows(study.settings, PROBE in study.intervals.names)
+
+
+def window_rows(settings: CaseSeriesSettings, probe: bool) -> Rows:
+    """Return the exposure windows of an analysis, and the probe if it has one."""
     windows = [
         (k + 1, w.label, int(w.of_interest), int(bool(w.pre_exposure)), 0)
-        for k, w in enumerate(study.settings.windows)
+        for k, w in enumerate(settings.windows)
     ]
-    if PROBE in study.intervals.names:
+    if probe:
         windows.append((PROBE_ID, PROBE, 0, 0, 1))
     names = (
         "covariate_analysis_id", "covariate_analysis_name", "variable_of_interest", "pre_exposure",

@@ -36,7 +36,7 @@ from steropes.studies.sccs.grid_settings import (
     SeriesAnalysis,
     SeriesQuestion,
 )
-from steropes.studies.sccs.results import exact_tables
+from steropes.studies.sccs.results import exact_tables, window_rows
 from steropes.studies.sccs.sccs_cohorts import attempted_cohorts
 from steropes.studies.sccs.sccs_diagnostics import DIAGNOSTICS, FAIL, NOT_EVALUATED
 from steropes.studies.sccs.sccs_results_schema import EXACT, EXACT_KEYS, TABLES
@@ -398,6 +398,11 @@ def _specification(
              "definition": json.dumps(_definition(a), default=str, sort_keys=True)}
             for a in grid.analyses
         ],
+        "sccs_covariate_analysis": [
+            {"analysis_id": a.id, **row}
+            for a in grid.analyses
+            for row in _windows_of(a, grid, questions[0])
+        ],
         "sccs_exposure": [
             {"exposures_outcome_set_id": q.number, "era_id": q.exposure,
              "true_effect_size": q.true_ratio} for q in questions
@@ -408,6 +413,14 @@ def _specification(
             for q in questions
         ],
     }  # fmt: skip
+
+
+def _windows_of(
+    analysis: SeriesAnalysis, grid: CaseSeriesGrid, question: SeriesQuestion
+) -> list[dict[str, Any]]:
+    """Return the exposure windows of an analysis, which are the same for all questions."""
+    settings = analysis.settings_for(question, grid)
+    return window_rows(settings, bool(settings.end_of_observation_days) and not settings.control)
 
 
 def _definition(analysis: SeriesAnalysis) -> dict[str, Any]:

@@ -1,0 +1,126 @@
+"""Result tables of the cohorts of a specification, as CohortGenerator writes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from steropes.studies.disclosure import Bound, DisclosureRules
+from steropes.studies.disclosure.table_rows import signed
+from steropes.studies.execution.cohort_sources import MadeCohorts
+from steropes.studies.strategus.shared_cohorts import SharedCohorts
+
+__all__ = ["cohort_tables"]
+
+
+def cohort_tables(
+    cohorts: SharedCohorts, made: MadeCohorts, rules: DisclosureRules, database_id: str
+) -> dict[str, pd.DataFrame]:
+    """Make the tables of definitions, subsets, negative controls and counts.
+
+    Parameters
+    ----------
+    cohorts : SharedCohorts
+        The cohorts of the specification.
+    made : MadeCohorts
+        The generated cohorts.
+    rules : DisclosureRules
+        Rules that the counts follow.
+    database_id : str
+        Name of the database.
+
+    Returns
+    -------
+    dict of str to DataFrame
+        The tables for release.
+    """
+    where = {"database_id": database_id}
+    names = cohorts.names
+    subsets = {s.id for s in cohorts.subsets}
+    definitions: list[dict[str, Any]] = [
+        {
+            "cohort_definition_id": c.id,
+            "cohort_name": c.name,
+            "json": c.json_text,
+            "subset_parent": c.id,
+            "is_subset": 0,
+        }
+        for c in cohorts.defined
+    ]
+    definitions += [
+        {
+            "cohort_definition_id": s.id,
+            "cohort_name": names[s.id],
+            "subset_parent": s.target,
+            "is_subset": 1,
+            "subset_definition_id": s.definition.definition_id,
+        }
+        for s in cohorts.subsets
+    ]
+    counts = _counts(cohorts, made, rules)
+    listed = [*(c.id for c in cohorts.defined), *sorted(subsets)]
+    controls = [c.cohort_id for c in cohorts.controls]
+    rows: dict[str, list[dict[str, Any]]] = {
+        "cg_cohort_definition": definitions,
+        "cg_cohort_generation": [
+            {
+                "cohort_id": i,
+                "cohort_name": names[i],
+                "generation_status": "FAILED" if i in made.refused else "COMPLETE",
+                **where,
+            }
+            for i in listed
+        ],
+        "cg_cohort_count": [{"cohort_id": i, **counts.get(i, _NONE), **where} for i in listed],
+        "cg_cohort_count_neg_ctrl": [
+            {"cohort_id": i, **counts.get(i, _NONE), **where} for i in controls
+        ],
+        "cg_cohort_subset_definition": [
+            {"subset_definition_id": s.definition.definition_id, "json": s.json_text}
+            for s in cohorts.subsets
+        ],
+        "cg_cohort_definition_neg_ctrl": [
+            {
+                "cohort_id": c.cohort_id,
+                "outcome_concept_id": c.outcome_concept_id,
+                "cohort_name": c.cohort_name,
+                "occurrence_type": cohorts.control_rules.occurrence_type,
+                "detect_on_descendants": int(cohorts.control_rules.detect_on_descendants),
+            }
+            for c in cohorts.controls
+        ],
+    }
+    return {name: pd.DataFrame(of) for name, of in rows.items()}
+
+
+_NONE = {"cohort_entries": 0.0, "cohort_subjects": 0.0}
+
+
+def _counts(
+    cohorts: SharedCohorts, made: MadeCohorts, rules: DisclosureRules
+) -> dict[int, dict[str, float]]:
+    """Return the released numbers of entries and people of each cohort.
+
+    Neither the difference of a subset from its target nor that of entries from people may give a
+    small number away.
+    """
+    if made.table is None:
+        return {}
+    exact = {
+        int(row["cohort_definition_id"]): (int(row["entries"]), int(row["people"]))
+        for row in made.table.counts().to_dict("records")
+    }
+    targets = {s.id: s.target for s in cohorts.subsets}
+    found: dict[int, dict[str, float]] = {}
+    for cohort, (entries, people) in exact.items():
+        _, of = exact.get(targets.get(cohort, cohort), (0, 0))
+        released = rules.part(people, of) if cohort in targets else rules.count(people)
+        if isinstance(released, Bound):
+            listed: int | Bound = released
+        elif rules.small(entries - people):
+            listed = Bound(released + rules.least)
+        else:
+            listed = rules.count(entries)
+        found[cohort] = {"cohort_entries": signed(listed), "cohort_subjects": signed(released)}
+    return found

@@ -1,0 +1,212 @@
+"""Runs of a specification: cohorts, the grids of its modules, and folders of results by module."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from steropes.errors import DataError
+from steropes.studies.database.omop import OmopDatabase, opened
+from steropes.studies.disclosure import DisclosureRules, site_rules
+from steropes.studies.disclosure.release_folder import RELEASE, write_release
+from steropes.studies.execution.cohort_sources import MadeCohorts
+from steropes.studies.execution.runner import run_grid
+from steropes.studies.report.plain_text import csv_text
+from steropes.studies.sccs.sccs_grid import run_case_series_grid
+from steropes.studies.strategus.cohort_generation import generate_cohorts, write_cohort_table
+from steropes.studies.strategus.cohort_outputs import cohort_tables
+from steropes.studies.strategus.comparative_plan import COHORT_METHOD
+from steropes.studies.strategus.database_description import DATABASE, database_tables
+from steropes.studies.strategus.results_model import module_files
+from steropes.studies.strategus.series_plan import CASE_SERIES
+from steropes.studies.strategus.specification_plan import COHORTS, SpecificationPlan
+
+__all__ = ["SpecificationResults", "run_specification"]
+
+COHORT_FILE, VERDICTS = "cohorts.duckdb", "verdicts.csv"
+Tables = dict[str, pd.DataFrame]
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class SpecificationResults:
+    """The results of a specification.
+
+    Attributes
+    ----------
+    folder : Path
+        The folder with ``release``, which has a folder for each module, and with exact numbers.
+    tables : dict of str to dict of str to DataFrame
+        The tables for release of each module.
+    failed : dict of str to str
+        Modules and cohorts that could not be run, with the reason.
+    plan : SpecificationPlan
+        The plan.
+    """
+
+    folder: Path
+    tables: dict[str, Tables]
+    failed: dict[str, str]
+    plan: SpecificationPlan
+
+    def __repr__(self) -> str:
+        return f"SpecificationResults({', '.join(self.tables)})"
+
+    @property
+    def complete(self) -> bool:
+        """Whether every part of the specification has run."""
+        return self.plan.complete and not self.failed
+
+
+def run_specification(
+    database: str | Path | Any,
+    plan: SpecificationPlan,
+    output: str | Path,
+    *,
+    database_id: str | None = None,
+    schema: str = "main",
+    jobs: int = 1,
+    disclosure: str | DisclosureRules | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> SpecificationResults:
+    """Generate the cohorts of a specification, and run those of its modules that run here.
+
+    Parameters
+    ----------
+    database : str, Path, connection or OmopDatabase
+        A database that `OmopDatabase` accepts, or an open one.
+    plan : SpecificationPlan
+        The plan of the specification.
+    output : str or Path
+        Folder for the results. Its folder ``release`` has a folder of CSV files for each module,
+        in the layout of OHDSI's results model; ``cohorts.duckdb`` has the cohorts.
+    database_id : str, optional
+        Name of the database. Default: the identifier that Strategus computes.
+    schema : str, default "main"
+        Schema of the CDM tables.
+    jobs : int, default 1
+        Number of processes that estimate outcomes.
+    disclosure : str, optional
+        Disclosure rules; see `site_rules`.
+    progress : callable, optional
+        Called with the description of each step.
+
+    Returns
+    -------
+    SpecificationResults
+        The tables of each module.
+
+    Raises
+    ------
+    DataError
+        The database cannot be used, or no cohort can be generated. A module that fails is in
+        ``failed``, and the others run.
+    """
+    say = progress or (lambda _: None)
+    folder = Path(output)
+    folder.mkdir(parents=True, exist_ok=True)
+    rules = site_rules(disclosure, None)
+    tables: dict[str, Tables] = {}
+    failed: dict[str, str] = {}
+    with opened(database, schema, "UTC") as db:
+        database_id, tables[DATABASE] = database_tables(db, database_id)
+        made = generate_cohorts(db, plan.cohorts, say)
+        failed |= _new_faults(plan, made)
+        if made.table is not None:
+            write_cohort_table(folder / COHORT_FILE, made.table)
+        tables[COHORTS] = cohort_tables(plan.cohorts, made, rules, database_id)
+        settings = {"database_id": database_id, "schema": schema}
+        for module, run in (
+            (
+                COHORT_METHOD,
+                lambda: _comparative(db, plan, made, folder, settings, jobs, rules, say),
+            ),
+            (CASE_SERIES, lambda: _series(db, plan, made, folder, settings, rules, say)),
+        ):
+            try:
+                found = run()
+            except DataError as error:
+                failed[module] = str(error)
+                continue
+            if found is not None:
+                tables[module] = found
+    say("writing the results")
+    texts = {VERDICTS: csv_text(_verdicts(plan))}
+    for module, of in tables.items():
+        texts |= module_files(module, of)
+    write_release(folder, texts, rules, exact=True)
+    return SpecificationResults(folder / RELEASE, tables, failed, plan)
+
+
+def _new_faults(plan: SpecificationPlan, made: MadeCohorts) -> dict[str, str]:
+    """Return the cohorts that the plan expected and the database does not allow."""
+    return {f"cohort {i}": why for i, why in made.refused.items() if not plan.cohorts.fault(i)}
+
+
+def _comparative(
+    db: OmopDatabase,
+    plan: SpecificationPlan,
+    made: MadeCohorts,
+    folder: Path,
+    settings: dict[str, str],
+    jobs: int,
+    rules: DisclosureRules,
+    say: Callable[[str], None],
+) -> Tables | None:
+    """Run CohortMethodModule; None if nothing of it runs."""
+    spec = None if plan.comparative is None else plan.comparative.spec(**settings)
+    if spec is None:
+        return None
+    say(COHORT_METHOD)
+    results = run_grid(
+        db,
+        spec,
+        folder / COHORT_METHOD,
+        jobs=jobs,
+        cohorts=made,
+        disclosure=rules,
+        progress=say,
+    )
+    return results.tables
+
+
+def _series(
+    db: OmopDatabase,
+    plan: SpecificationPlan,
+    made: MadeCohorts,
+    folder: Path,
+    settings: dict[str, str],
+    rules: DisclosureRules,
+    say: Callable[[str], None],
+) -> Tables | None:
+    """Run SelfControlledCaseSeriesModule; None if nothing of it runs."""
+    spec = None if plan.series is None else plan.series.spec(**settings)
+    if spec is None:
+        return None
+    say(CASE_SERIES)
+    results = run_case_series_grid(
+        db,
+        spec,
+        folder / CASE_SERIES,
+        cohorts=made.table,
+        disclosure=rules,
+        progress=say,
+    )
+    return results.tables
+
+
+def _verdicts(plan: SpecificationPlan) -> pd.DataFrame:
+    """Return the verdicts on the parts of the specification as a table."""
+    rows = [
+        {
+            "module": v.module,
+            "part": v.part,
+            "verdict": v.word,
+            "text": v.reason or "; ".join(v.differences),
+        }
+        for v in plan.verdicts
+    ]
+    return pd.DataFrame(rows, columns=["module", "part", "verdict", "text"])

@@ -1,0 +1,246 @@
+"""Specifications run from cohorts to folders of results that a database accepts."""
+
+import csv
+import json
+import sqlite3
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pytest
+from tests.studies.strategus.small_specification import (
+    module,
+    new_specification,
+    old_specification,
+    write_database,
+)
+
+from steropes.studies import OmopDatabase
+from steropes.studies.cli.command_line import run
+from steropes.studies.strategus.database_description import _digest2int, database_identifier
+from steropes.studies.strategus.specification_plan import specification_plan
+from steropes.studies.strategus.specification_run import run_specification
+
+CM, SCCS = "CohortMethodModule", "SelfControlledCaseSeriesModule"
+CONTROLS = [81151, 78272, 4112343, 40481087, 260139, 80180]
+SQLITE = {"int": "INTEGER", "bigint": "INTEGER", "float": "REAL"}
+
+
+@pytest.fixture(scope="module")
+def db(tmp_path_factory):
+    folder = write_database(tmp_path_factory.mktemp("data") / "database", 600)
+    with OmopDatabase(folder) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def new(db, tmp_path_factory):
+    plan = specification_plan(new_specification(CONTROLS))
+    return run_specification(db, plan, tmp_path_factory.mktemp("new"))
+
+
+@pytest.fixture(scope="module")
+def old(db, tmp_path_factory):
+    given = old_specification(CONTROLS)
+    module(given, CM)["analysesToExclude"] = {"outcomeId": 10002, "analysisId": 1}
+    plan = specification_plan(given)
+    return run_specification(db, plan, tmp_path_factory.mktemp("old"), database_id="demo")
+
+
+def loaded(release: Path) -> sqlite3.Connection:
+    """Load all modules into SQLite tables with the declared columns, types and keys."""
+    found = sqlite3.connect(":memory:")
+    for path in sorted(release.glob("*/resultsDataModelSpecification.csv")):
+        with path.open() as file:
+            columns = list(csv.DictReader(file))
+        for name in dict.fromkeys(c["table_name"] for c in columns):
+            own = [c for c in columns if c["table_name"] == name]
+            lines = []
+            for c in own:
+                kind = SQLITE.get(c["data_type"], "TEXT")
+                column, required = c["column_name"], c["is_required"] == "Yes"
+                line = f"{column} {kind}{' NOT NULL' if required else ''}"
+                if kind != "TEXT":
+                    numbers = "('integer')" if kind == "INTEGER" else "('integer', 'real')"
+                    line += f" CHECK ({column} IS NULL OR typeof({column}) IN {numbers})"
+                lines.append(line)
+            key = [c["column_name"] for c in own if c["primary_key"] == "Yes"]
+            lines += [f"PRIMARY KEY ({', '.join(key)})"] if key else []
+            found.execute(f"CREATE TABLE {name} ({', '.join(lines)})")
+            with (path.parent / f"{name}.csv").open() as file:
+                rows = csv.reader(file)
+                assert next(rows) == [c["column_name"] for c in own]
+                marks = ", ".join("?" * len(own))
+                kinds = [c["data_type"] for c in own]
+                for row in rows:
+                    values = [_value(v, k) for v, k in zip(row, kinds, strict=True)]
+                    found.execute(f"INSERT INTO {name} VALUES ({marks})", values)
+    return found
+
+
+def _value(text: str, kind: str) -> object:
+    """Convert a cell as a loader of the results does."""
+    if text == "":
+        return None
+    return float(text) if kind == "float" else text
+
+
+@pytest.fixture(scope="module")
+def tables(new):
+    return loaded(new.folder)
+
+
+def test_results_fit_into_the_declared_tables(tables):
+    def count(table):
+        return tables.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+
+    assert count("cm_result") == count("cm_diagnostics_summary") == 1 + len(CONTROLS)
+    assert count("sccs_result") == 1 + len(CONTROLS)
+    assert count("sccs_covariate_analysis") == 3
+    assert count("cg_cohort_definition") == 5
+    assert count("cg_cohort_definition_neg_ctrl") == len(CONTROLS)
+    assert count("database_meta_data") == 1
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "other", "key"),
+    [
+        ("cm_target_comparator", "target_id", "cg_cohort_definition", "cohort_definition_id"),
+        ("cm_target_comparator", "comparator_id", "cg_cohort_definition", "cohort_definition_id"),
+        ("cm_result", "target_comparator_id", "cm_target_comparator", "target_comparator_id"),
+        ("cm_result", "analysis_id", "cm_analysis", "analysis_id"),
+        ("cm_result", "database_id", "database_meta_data", "database_id"),
+        ("cm_covariate_balance", "covariate_id", "cm_covariate", "covariate_id"),
+        ("sccs_exposure", "era_id", "cg_cohort_definition", "cohort_definition_id"),
+        (
+            "sccs_result",
+            "exposures_outcome_set_id",
+            "sccs_exposures_outcome_set",
+            "exposures_outcome_set_id",
+        ),
+        ("sccs_result", "database_id", "database_meta_data", "database_id"),
+        (
+            "sccs_covariate",
+            "covariate_analysis_id",
+            "sccs_covariate_analysis",
+            "covariate_analysis_id",
+        ),
+        ("cg_cohort_count", "cohort_id", "cg_cohort_definition", "cohort_definition_id"),
+    ],
+)
+def test_references_have_their_rows(tables, table, column, other, key):
+    missing = tables.execute(
+        f"SELECT count(*) FROM {table} WHERE {column} IS NOT NULL "
+        f"AND {column} NOT IN (SELECT {key} FROM {other})"
+    ).fetchone()[0]
+    assert missing == 0
+
+
+def test_outcomes_are_cohorts_or_negative_controls(tables):
+    known = {i for (i,) in tables.execute("SELECT cohort_definition_id FROM cg_cohort_definition")}
+    known |= {i for (i,) in tables.execute("SELECT cohort_id FROM cg_cohort_definition_neg_ctrl")}
+    for table in ("cm_result", "sccs_exposures_outcome_set"):
+        assert {i for (i,) in tables.execute(f"SELECT outcome_id FROM {table}")} <= known
+
+
+def test_identifiers_fit_into_32_bits(new):
+    for of, column in ((CM, "target_comparator_id"), (SCCS, "exposures_outcome_set_id")):
+        name = "cm_result" if of == CM else "sccs_result"
+        ids = new.tables[of][name][column]
+        assert ids.between(-(2**31), 2**31 - 1).all()
+
+
+def test_cohorts_are_in_a_table_for_other_tools(db, new):
+    with duckdb.connect(str(new.folder.parent / "cohorts.duckdb"), read_only=True) as found:
+        ids = {
+            i
+            for (i,) in found.execute("SELECT DISTINCT cohort_definition_id FROM cohort").fetchall()
+        }
+    assert {1, 2, 3, 1001, 2001, 10001} <= ids
+
+
+def test_a_concept_that_the_vocabulary_lacks_is_a_note(new):
+    with duckdb.connect(str(new.folder.parent / CM / "results.duckdb"), read_only=True) as found:
+        notes = [n for (n,) in found.execute("SELECT note FROM data_note").fetchall()]
+    assert any("lacks 1 of the 3 concepts to exclude" in n for n in notes)
+
+
+def test_old_specifications_leave_out_what_they_exclude(old):
+    results = old.tables[CM]["cm_result"]
+    assert 10002 not in results["outcome_id"].tolist()
+    assert len(results) == len(CONTROLS)
+    assert {*old.tables[CM]["cm_result"]["database_id"]} == {"demo"}
+    assert old.complete
+    shown = old.tables[CM]["cm_covariate_balance"]["covariate_id"]
+    assert {*(shown % 1000)} <= {3, 1, 210}
+
+
+def test_a_cohort_that_cannot_be_generated_leaves_the_others(db, tmp_path):
+    given = new_specification([81151])
+    cohort = given["sharedResources"][0]["cohortDefinitions"][2]
+    definition = json.loads(cohort["cohortDefinition"])
+    definition["PrimaryCriteria"]["CriteriaList"] = [{"Specimen": {"CodesetId": 0}}]
+    cohort["cohortDefinition"] = json.dumps(definition)
+    plan = specification_plan(given)
+    found = run_specification(db, plan, tmp_path)
+    assert "specimen" in found.failed["cohort 3"].lower()
+    assert not found.complete
+    status = found.tables["CohortGeneratorModule"]["cg_cohort_generation"]
+    by_id = dict(zip(status["cohort_id"], status["generation_status"], strict=True))
+    assert by_id == {1: "COMPLETE", 2: "COMPLETE", 3: "FAILED", 1001: "COMPLETE", 2001: "COMPLETE"}
+
+
+def test_small_cohorts_are_not_counted(db, tmp_path):
+    from steropes.studies import CohortTable
+    from steropes.studies.disclosure import DisclosureRules
+    from steropes.studies.execution.cohort_sources import MadeCohorts
+    from steropes.studies.strategus.cohort_outputs import cohort_tables
+
+    plan = specification_plan(new_specification([81151]))
+
+    def counted(*sizes):
+        """Return entries and people of cohorts of the first people, with repeated entries."""
+        ids = [c for c, people, entries in sizes for _ in range(entries)]
+        subject = [k % people for _, people, entries in sizes for k in range(entries)]
+        day = np.datetime64("2010-01-01") + np.arange(len(ids))
+        made = MadeCohorts(CohortTable(ids, subject, day, day), {})
+        rules = DisclosureRules("ohdsi", 5)
+        found = cohort_tables(plan.cohorts, made, rules, "x")["cg_cohort_count"]
+        rows = zip(
+            found["cohort_id"], found["cohort_entries"], found["cohort_subjects"], strict=True
+        )
+        return {i: (e, p) for i, e, p in rows}
+
+    found = counted((1, 30, 30), (2, 30, 31), (3, 3, 9), (1001, 28, 28), (2001, 20, 20))
+    assert found[1] == (30, 30)
+    assert found[2] == (-35, 30)  # One person has two entries.
+    assert found[3] == (-5, -5)
+    assert found[1001][1] < 0  # Two people of the target are not in the subset.
+    assert found[2001] == (20, 20)
+
+
+def test_the_database_has_the_identifier_of_strategus():
+    # Values of Jenkins's one-at-a-time hash with seed 0.
+    assert _digest2int("a") == np.uint32(0xCA2E9442).astype(np.int32)
+    text = "The quick brown fox jumps over the lazy dog"
+    assert _digest2int(text) == np.uint32(0x519E91F5).astype(np.int32)
+    source = {"cdm_source_name": "x", "cdm_release_date": "2019-05-25", "cdm_holder": None}
+    assert database_identifier(source) == str(_digest2int("x 2019-05-25 NA"))
+
+
+def test_the_command_runs_and_names_what_did_not_run(tmp_path, capsys):
+    path = tmp_path / "study.json"
+    given = new_specification([81151])
+    given["moduleSpecifications"] = given["moduleSpecifications"][:2]
+    given["moduleSpecifications"].append({"module": "TreatmentPatternsModule", "settings": {}})
+    path.write_text(json.dumps(given))
+    database, folder = write_database(tmp_path / "database", 200), tmp_path / "results"
+    command = ["strategus", str(path), "--database", database, "--output", str(folder)]
+    assert run(command) == 1
+    said = capsys.readouterr().out
+    assert "TreatmentPatternsModule, module: does not run: treatment pathways are R's" in said
+    assert (folder / "release" / CM / "cm_result.csv").exists()
+    assert not (folder / "release" / SCCS).exists()
+    verdicts = (folder / "release" / "verdicts.csv").read_text()
+    assert "TreatmentPatternsModule,module,does not run" in verdicts
+    assert run(["strategus", str(path)]) == 2
