@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from steropes.errors import DataError
@@ -52,7 +53,8 @@ def generate_cohorts(
     names = cohorts.names
     refused = {i: why for i in names if (why := cohorts.fault(i))}
     definitions = {c.id: c.json_text for c in cohorts.defined if c.id not in refused}
-    made = CohortTable([], [], pd.to_datetime([]), pd.to_datetime([]), db.identity)
+    nobody, never = np.zeros(0, np.int64), np.zeros(0, "datetime64[D]")
+    made = CohortTable(nobody, nobody, never, never, db.identity)
     notes: list[DataNote] = []
     if definitions:
         say(f"generating {len(definitions):,} cohorts")

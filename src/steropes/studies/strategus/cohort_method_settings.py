@@ -31,6 +31,7 @@ __all__ = [
 
 Anchor = Annotated[Literal["cohort start", "cohort end"], Scalar]
 MaybeAnchor = Annotated[Literal["cohort start", "cohort end"] | None, Scalar]
+Both5 = Literal["keep all", "keep first", "remove all"]
 Both = Literal["keep all", "keep first", "remove all", "keep first, truncate to second"]
 
 
@@ -54,10 +55,12 @@ class DataArgs(RModel):
     exclude_drugs_from_covariates: Flag = False
 
     @property
-    def both(self) -> str:
+    def both(self) -> Both:
         """The rule for people in both cohorts; early versions had true and false."""
         value = self.remove_duplicate_subjects
-        return value if isinstance(value, str) else "remove all" if value else "keep all"
+        if isinstance(value, bool):
+            return "remove all" if value else "keep all"
+        return value
 
 
 class PopulationArgs6(RModel):
@@ -80,15 +83,15 @@ class PopulationArgs5(PopulationArgs6):
     first_exposure_only: Flag = False
     restrict_to_common_period: Flag = False
     washout_period: Integer = 0
-    remove_duplicate_subjects: Annotated[
-        Literal["keep all", "keep first", "remove all"] | bool, Scalar
-    ] = "keep all"
+    remove_duplicate_subjects: Annotated[Both5 | bool, Scalar] = "keep all"
 
     @property
-    def both(self) -> str:
+    def both(self) -> Both5:
         """The rule for people in both cohorts; early versions had true and false."""
         value = self.remove_duplicate_subjects
-        return value if isinstance(value, str) else "remove all" if value else "keep all"
+        if isinstance(value, bool):
+            return "remove all" if value else "keep all"
+        return value
 
 
 class PsArgs(RModel):

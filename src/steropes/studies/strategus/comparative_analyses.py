@@ -61,7 +61,11 @@ def comparative_analysis(
         A setting is unknown, invalid or without counterpart; the message has its JSON path.
     """
     old = isinstance(values, dict) and "createStudyPopulationArgs" not in values
-    given: CmAnalysis5 | CmAnalysis6 = parsed(CmAnalysis5 if old else CmAnalysis6, values, path)
+    given: CmAnalysis5 | CmAnalysis6
+    if old:
+        given = parsed(CmAnalysis5, values, path)
+    else:
+        given = parsed(CmAnalysis6, values, path)
     data_path: JsonPath = (*path, "getDbCohortMethodDataArgs")
     data, people = given.get_db_cohort_method_data_args, given.population
     if data.exclude_drugs_from_covariates:
@@ -305,8 +309,8 @@ def _balance(
     )
     for name, args in parts:
         if args is not None and args.subgroup_covariate_id is not None:
-            at = json_path((*path, name, "subgroupCovariateId"))
-            raise DataError(f"{at}: balance within a subgroup has no counterpart")
+            place = json_path((*path, name, "subgroupCovariateId"))
+            raise DataError(f"{place}: balance within a subgroup has no counterpart")
     if parts[0][1] is not None and parts[0][1].covariate_filter not in (None, [], {}):
         differences.append("the shared balance is written for all covariates, without its filter")
     args = parts[1][1]

@@ -139,9 +139,9 @@ def specification_plan(values: Mapping[str, Any]) -> SpecificationPlan:
             "there are neither moduleSpecifications, as in a specification of Strategus, nor "
             "estimationAnalysisSettings, as in an export of ATLAS"
         )
-    for name in values:
-        if name not in ("sharedResources", "moduleSpecifications") and name[:5] != "attr_":
-            raise DataError(f"{json_path((name,))} is not known")
+    for key in values:
+        if key not in ("sharedResources", "moduleSpecifications") and key[:5] != "attr_":
+            raise DataError(f"{json_path((key,))} is not known")
     modules = values["moduleSpecifications"]
     if isinstance(modules, Mapping):
         modules = [modules]
@@ -154,9 +154,7 @@ def specification_plan(values: Mapping[str, Any]) -> SpecificationPlan:
     seen: set[str] = set()
     for i, module in enumerate(modules):
         path: JsonPath = ("moduleSpecifications", i)
-        name = module.get("module") if isinstance(module, Mapping) else None
-        if not isinstance(name, str) or not plain_text(name).strip():
-            raise DataError(f"{json_path(path)} must be an object with the name of a module")
+        name = module_name(module, path)
         try:
             unknown = [k for k in module if k not in BESIDE and k[:5] != "attr_"]
             if unknown:
@@ -168,6 +166,20 @@ def specification_plan(values: Mapping[str, Any]) -> SpecificationPlan:
         except DataError as error:
             draft.verdicts.append(skipped(name, "settings", str(error)))
     return SpecificationPlan(draft.cohorts, draft.comparative, draft.series, tuple(draft.verdicts))
+
+
+def module_name(module: Any, path: JsonPath) -> str:
+    """Return the name of a module.
+
+    Raises
+    ------
+    DataError
+        The module has no name.
+    """
+    name = module.get("module") if isinstance(module, Mapping) else None
+    if not isinstance(name, str) or not plain_text(name).strip():
+        raise DataError(f"{json_path(path)} must be an object with the name of a module")
+    return name
 
 
 class _GeneratorSettings(RModel):
@@ -209,6 +221,6 @@ def _cohort_verdicts(cohorts: SharedCohorts, statistics: bool) -> list[PartVerdi
         if good:
             part = f"{len(good):,} {origin}{'s' if len(good) > 1 else ''}"
             found.append(runs(COHORTS, part, differences))
-    ids = dict.fromkeys(i for listed in origins.values() for i in listed)
-    found += [skipped(COHORTS, f"cohort {i}", why) for i in ids if (why := cohorts.fault(i))]
+    every = dict.fromkeys(i for listed in origins.values() for i in listed)
+    found += [skipped(COHORTS, f"cohort {i}", why) for i in every if (why := cohorts.fault(i))]
     return found
