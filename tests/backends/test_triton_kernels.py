@@ -35,12 +35,10 @@ def launches(monkeypatch, lanes):
     found = {}
 
     def record(self, *arguments, grid, warmup, num_warps=4, enable_fp_fusion=True, **constants):
-        signature, constants = {}, dict(constants)
+        signature = {}
         for name, x in zip(self.arg_names, arguments, strict=False):
             if isinstance(x, torch.Tensor):
                 signature[name] = TYPES[x.dtype]
-            elif x == 1:
-                signature[name], constants[name] = "constexpr", 1
             else:
                 signature[name] = "i64" if abs(x) >= 2**31 else "i32"
         signature |= dict.fromkeys(constants, "constexpr")

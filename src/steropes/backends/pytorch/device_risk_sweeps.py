@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from .device_array import DeviceArray
 from .kernels.chunked_scans import ScanLayout, scan
-from .kernels.line_pieces import cut_pieces
+from .kernels.line_pieces import Pieces, cut_pieces
 from .kernels.risk_set_sweeps import HIGHEST, gradient, rate_sums
 from .kernels.segment_reductions import segment_sum
 from .transfers import upload
@@ -46,7 +46,7 @@ class DeviceRiskSweeps:
         filled = np.flatnonzero(np.diff(groups_start) > 0)
         if share_start is None:  # The risk set of a group includes its tied events.
             slot[tied_end - 1] = groups
-            self.shares = None
+            self.shares: Pieces | None = None
         else:  # Shares include a part of the tied events, which are summed separately.
             first = groups_start[filled]
             alone = np.zeros(self.m, bool)

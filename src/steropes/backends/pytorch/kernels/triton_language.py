@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -22,10 +23,16 @@ def _load() -> tuple[Any, Any]:
 
 _triton, tl = _load()
 
+# Integer arguments for whose values, such as one or multiples of 16, no kernel is compiled anew.
+SIZES = ("n", "B", "Y", "width", "chunks", "s0", "row0")
+
 
 def jit(kernel: Callable) -> Any:
     """Compile a kernel at its first launch; without Triton, return the function unchanged."""
-    return kernel if _triton is None else _triton.jit(kernel)
+    if _triton is None:
+        return kernel
+    names = inspect.signature(kernel).parameters
+    return _triton.jit(kernel, do_not_specialize=[name for name in SIZES if name in names])
 
 
 def use_triton(x: torch.Tensor) -> bool:
