@@ -191,8 +191,10 @@ def _panels(draws: Draws, B: int) -> Iterator[KernelCase]:
 def _recursions(draws: Draws, B: int) -> Iterator[KernelCase]:
     n = draws.n // 4
     pointers = draws.pointers(n, 23)
-    case = draws.send((draws.rng.random(n) < 0.4).astype(np.float64))
-    args = 2.0 * draws.normal(n, B), draws.weights(n, B), case, draws.send(pointers)
+    case = torch.from_numpy((draws.rng.random(n) < 0.4).astype(np.float64))
+    device = torch.device(draws.device)
+    sets = conditional_recursion.MatchedSets(case, torch.from_numpy(pointers), device)
+    args = 2.0 * draws.normal(n, B), draws.weights(n, B), sets
     yield KernelCase(
         f"conditional recursion, {B} lanes",
         lambda a=args: conditional_recursion.conditional_with_triton(*a),

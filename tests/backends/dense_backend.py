@@ -49,6 +49,9 @@ class DenseBackend:
     def model_minimiser(self, G):
         return None
 
+    def conditional_sets(self, eta, w, case, pointers):
+        return None
+
     # -- sparse products
 
     def gather(self, lines, D):

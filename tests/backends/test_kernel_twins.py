@@ -125,8 +125,9 @@ def test_conditional_recursion_equals_that_of_the_cpu(monkeypatch, rng, B):
     case = (rng.random(n) < 0.5).astype(np.int8)
     loss, out = np.empty((25, B)), np.empty((n, B))
     conditional_bernoulli.evaluate(eta, w, case, pointers, loss, out, 0, 25)
-    args = (send(x) for x in (eta, w, case, pointers))
-    for found, wanted in zip(conditional_recursion.conditional(*args), (loss, out), strict=True):
+    sets = conditional_recursion.MatchedSets(send(case), send(pointers), torch.device("cpu"))
+    both = conditional_recursion.conditional(send(eta), send(w), sets)
+    for found, wanted in zip(both, (loss, out), strict=True):
         np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-10, atol=1e-12)
 
 

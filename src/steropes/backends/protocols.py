@@ -206,6 +206,16 @@ class Backend(Protocol):
         finite, the sum is not finite either.
         """
 
+    def conditional_sets(
+        self, eta: Array, w: Array, case: NDArray, pointers: NDArray
+    ) -> tuple[Array, Array] | None:
+        """Compute the exact conditional loss, (B,), and weight × inclusion probability, (n, B).
+
+        The sets are the rows pointers[s] … pointers[s + 1] − 1, with ``case`` (n,) one for cases.
+        None if the kernels of the host serve them; see
+        `steropes.backends.cpu.conditional_bernoulli`.
+        """
+
     def risk_sweeps(
         self, n: int, strata: NDArray, groups: NDArray, tied: NDArray, tied_end: NDArray,
         place: NDArray, shares: NDArray | None,

@@ -62,7 +62,6 @@ class ConditionalLogisticLikelihood(Likelihood):
             np.concatenate([[0.0], np.cumsum(work)]), CHUNK_SIZES.strata_chunks
         )
         self._work = int(work.sum())
-        # The recursions are sequential over rows and run on the host for every device.
         self._pool = backend.pool
 
     def parts(self, cuts: np.ndarray) -> list[Part] | None:
@@ -97,8 +96,11 @@ class ConditionalLogisticLikelihood(Likelihood):
             )
         return w
 
-    def _run(self, eta: Array, weights: Array) -> tuple[np.ndarray, np.ndarray]:
+    def _run(self, eta: Array, weights: Array) -> tuple[Array, Array]:
         """Compute the loss, (B,), and weight × π, (n, B)."""
+        found = self.backend.conditional_sets(eta, weights, self.case, self.pointers)
+        if found is not None:
+            return found
         eta = np.ascontiguousarray(self.backend.to_host(eta))
         w = np.ascontiguousarray(self.backend.to_host(weights))
         loss, out = np.empty((len(self.pointers) - 1, eta.shape[1])), np.empty_like(eta)
@@ -107,16 +109,16 @@ class ConditionalLogisticLikelihood(Likelihood):
             self._chunks,
             self._work * eta.shape[1],
         )
-        return column_sum(loss), out
+        return self.backend.asarray(column_sum(loss)), self.backend.asarray(out)
 
     def evaluate(self, eta: Array, weights: Array) -> tuple[Array, Array]:
         """See `Likelihood.evaluate`."""
         loss, out = self._run(eta, weights)
-        return self.backend.asarray(loss), self.backend.asarray(out) - weights * self.delta
+        return loss, out - weights * self.delta
 
     def loss(self, eta: Array, weights: Array) -> Array:
         """See `Likelihood.loss`."""
-        return self.backend.asarray(self._run(eta, weights)[0])
+        return self._run(eta, weights)[0]
 
     def events(self) -> np.ndarray:
         """Return 1 for the cases among the rows of the model and 0 for others, (n,)."""
@@ -128,7 +130,7 @@ class ConditionalLogisticLikelihood(Likelihood):
 
     def score_residuals(self, eta: Array, weights: Array, Z: Array) -> Array:
         """Compute contributions to the score, (z − z̄_s) w (δ − π), z̄_s = Σ π z / Σ π, (n, L)."""
-        expected = self.backend.asarray(self._run(eta, weights)[1])
+        expected = self._run(eta, weights)[1]
         residual = weights * self.delta - expected
         return within_strata(Z, expected, residual, self.pointers, self.backend)
 
@@ -136,7 +138,7 @@ class ConditionalLogisticLikelihood(Likelihood):
         """Return the covariance of the draws; for steps, diag(a) − a a' / Σ a in each stratum."""
         asarray, pointers = self.backend.asarray, self.pointers
         w = np.ascontiguousarray(self.backend.to_host(weights))
-        out = self._run(eta, weights)[1]
+        out = np.ascontiguousarray(self.backend.to_host(self._run(eta, weights)[1]))
         a, c = np.empty(self.n), np.empty(self.n)
         self._pool.map(
             lambda s, t: kernels.spread(out, w, self.case, pointers, a, c, s, t),

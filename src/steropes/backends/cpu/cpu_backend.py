@@ -69,6 +69,10 @@ class CpuBackend:
         return x
 
     @staticmethod
+    def conditional_sets(*_: np.ndarray) -> None:
+        """Return None, because the likelihood calls the host's kernels."""
+
+    @staticmethod
     def model_minimiser(_: np.ndarray) -> None:
         """Return None, because quadratic models are minimised on the host."""
 

@@ -16,6 +16,7 @@ from .array_functions import ArrayFunctions
 from .device_array import DeviceArray
 from .device_lines import DeviceLines, ranges
 from .device_risk_sweeps import DeviceRiskSweeps
+from .kernels.conditional_recursion import MatchedSets, conditional
 from .kernels.gram_panels import panel_with_triton, product_of_panels
 from .kernels.segment_reductions import LONG, softmax_with_triton
 from .kernels.triton_language import use_triton
@@ -296,6 +297,18 @@ class TorchBackend:
         if not shares:
             return logs, self.xp.zeros((0, e.shape[1]))
         return logs, DeviceArray(rates * torch.where(used, factor / total, 0.0)[line])
+
+    def conditional_sets(
+        self, eta: DeviceArray, w: DeviceArray, case: NDArray, pointers: NDArray
+    ) -> tuple[DeviceArray, DeviceArray]:
+        """Compute exact conditional losses and probabilities; see the protocol."""
+
+        def prepare(pointers: NDArray) -> MatchedSets:
+            both = (torch.from_numpy(np.asarray(x).copy()) for x in (case, pointers))
+            return MatchedSets(*both, self.device)
+
+        loss, out = conditional(eta.tensor, w.tensor, self._keep(pointers, "sets", prepare))
+        return DeviceArray(loss.sum(0)), DeviceArray(out)
 
     def risk_sweeps(
         self, n: int, strata: NDArray, groups: NDArray, tied: NDArray, tied_end: NDArray,

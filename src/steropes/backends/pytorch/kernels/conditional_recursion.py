@@ -13,7 +13,7 @@ import torch
 
 from .triton_language import jit, launch, next_power_of_two, tl, use_triton
 
-__all__ = ["conditional", "conditional_twin", "conditional_with_triton"]
+__all__ = ["MatchedSets", "conditional", "conditional_twin", "conditional_with_triton"]
 
 # The number of states of forward passes that are stored at once.
 STATES = 1 << 27
@@ -137,49 +137,69 @@ def _slabs(pointers: torch.Tensor, states: int) -> list[tuple[int, int]]:
     return out
 
 
-def _most_drawn(case: torch.Tensor, pointers: torch.Tensor) -> int:
-    """Return the largest number of cases, or of others where these are fewer, in any set."""
-    size = pointers.diff()
-    cases = torch.segment_reduce(case.to(torch.float64), "sum", lengths=size, unsafe=True)
-    return int(torch.minimum(cases, size // 2).amax()) if len(size) else 0
+class MatchedSets:
+    """The sets of an exact conditional model.
+
+    Parameters
+    ----------
+    case : (n,) tensor of the host
+        One for cases and zero for others.
+    pointers : (S + 1,) int64 tensor of the host
+        Boundaries of the sets.
+    device : torch.device
+
+    Attributes
+    ----------
+    most : int
+        Largest number of cases, or of others where these are fewer, in any set.
+    """
+
+    def __init__(self, case: torch.Tensor, pointers: torch.Tensor, device: torch.device) -> None:
+        self.boundaries = pointers
+        self.case, self.pointers = case.to(device, torch.float64), pointers.to(device)
+        size = pointers.diff()
+        cases = torch.segment_reduce(case.to(torch.float64), "sum", lengths=size, unsafe=True)
+        self.most = int(torch.minimum(cases, size // 2).amax()) if len(size) else 0
+
+    def __len__(self) -> int:
+        """Return the number of sets."""
+        return len(self.boundaries) - 1
 
 
 def conditional_with_triton(
-    eta: torch.Tensor, w: torch.Tensor, case: torch.Tensor, pointers: torch.Tensor
+    eta: torch.Tensor, w: torch.Tensor, sets: MatchedSets
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Compute the results of `conditional` by the kernel, for some sets at a time."""
-    B, host = eta.shape[1], pointers.cpu()
-    eta, w, case = eta.contiguous(), w.contiguous(), case.to(torch.float64).contiguous()
-    K = next_power_of_two(_most_drawn(case.cpu(), host) + 1)
-    loss = torch.zeros((len(host) - 1, B), dtype=torch.float64, device=eta.device)
+    B, K = eta.shape[1], next_power_of_two(sets.most + 1)
+    eta, w = eta.contiguous(), w.contiguous()
+    loss = torch.zeros((len(sets), B), dtype=torch.float64, device=eta.device)
     out = torch.zeros_like(eta)
-    for s0, s1 in _slabs(host, K * B):
-        row0 = int(host[s0])
-        count = (int(host[s1]) - row0) * B * K
+    for s0, s1 in _slabs(sets.boundaries, K * B):
+        row0 = int(sets.boundaries[s0])
+        count = (int(sets.boundaries[s1]) - row0) * B * K
         states = torch.empty(max(count, 1), dtype=torch.float64, device=eta.device)
         launch(
-            _conditional, (s1 - s0, B), eta, w, case, pointers, loss, out, states, s0, row0, B,
-            K=K, ROWS=ROWS,
+            _conditional, (s1 - s0, B), eta, w, sets.case, sets.pointers, loss, out, states, s0,
+            row0, B, K=K, ROWS=ROWS,
         )  # fmt: skip
     return loss, out
 
 
 def conditional_twin(
-    eta: torch.Tensor, w: torch.Tensor, case: torch.Tensor, pointers: torch.Tensor
+    eta: torch.Tensor, w: torch.Tensor, sets: MatchedSets
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Compute the results of `conditional` for all sets side by side, (sets, rows, B)."""
-    host = pointers.cpu()
-    loss = torch.zeros((len(host) - 1, eta.shape[1]), dtype=torch.float64, device=eta.device)
+    loss = torch.zeros((len(sets), eta.shape[1]), dtype=torch.float64, device=eta.device)
     out = torch.zeros_like(eta)
-    for s0, s1 in _slabs(host, 8 * eta.shape[1] * (_most_drawn(case.cpu(), host) + 1)):
-        size, i = pointers[s0 : s1 + 1].diff(), int(host[s0 : s1 + 1].diff().amax())
-        inside = torch.arange(i, device=eta.device) < size[:, None]
-        at = torch.where(
-            inside, pointers[s0:s1, None] + torch.arange(i, device=eta.device), pointers[s0]
-        )
+    for s0, s1 in _slabs(sets.boundaries, 8 * eta.shape[1] * (sets.most + 1)):
+        most = int(sets.boundaries[s0 : s1 + 1].diff().amax())
+        i = torch.arange(most, device=eta.device)
+        first = sets.pointers[s0:s1, None]
+        inside = i < sets.pointers[s0 : s1 + 1].diff()[:, None]
+        at = torch.where(inside, first + i, 0)
         there = inside[:, :, None] & (w[at] > 0)
-        chosen = there & (case[at] > 0)[:, :, None]
-        weight = torch.where(there, w[at], 0.0).amax(1) if i else loss[s0:s1]
+        chosen = there & (sets.case[at] > 0)[:, :, None]
+        weight = torch.where(there, w[at], 0.0).amax(1) if most else loss[s0:s1]
         value, share = _padded(torch.where(there, eta[at], 0.0), there, chosen)
         loss[s0:s1] = weight * value
         out[at[inside]] = torch.where(there, weight[:, None] * share, 0.0)[inside]
@@ -248,18 +268,12 @@ def _tilt(x: torch.Tensor, there: torch.Tensor, n: torch.Tensor, d: torch.Tensor
 
 
 def conditional(
-    eta: torch.Tensor, w: torch.Tensor, case: torch.Tensor, pointers: torch.Tensor
+    eta: torch.Tensor, w: torch.Tensor, sets: MatchedSets
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Compute the loss of each set, (S, B), and weight × inclusion probability, (n, B).
 
-    Parameters
-    ----------
-    eta, w : (n, B) tensors
-        Rows of weight zero are absent; the other weights of a set are equal.
-    case : (n,) tensor
-        One for cases and zero for others.
-    pointers : (S + 1,) int64 tensor
-        Boundaries of the sets.
+    ``eta`` and ``w`` are (n, B). Rows of weight zero are absent; the other weights of a set are
+    equal.
     """
     compute = conditional_with_triton if use_triton(eta) else conditional_twin
-    return compute(eta, w, case, pointers)
+    return compute(eta, w, sets)
