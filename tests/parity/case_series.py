@@ -7,6 +7,7 @@ database, and every number is compared; where R's convention differs, R's conven
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +22,6 @@ from tests.parity.r_conventions import (
     r_monthly_rates,
     r_p_values,
 )
-from tests.parity.r_settings import settings_from_r
 
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_builders import ConceptSet, condition_cohorts, drug_era_cohorts
@@ -32,14 +32,18 @@ from steropes.studies.sccs.era_covariates import CONTROL, era_columns
 from steropes.studies.sccs.era_sources import EraSources
 from steropes.studies.sccs.eras import Eras
 from steropes.studies.sccs.event_timing import time_to_event
+from steropes.studies.sccs.grid_settings import CaseSeriesGrid, SeriesQuestion
 from steropes.studies.sccs.intervals import PROBE, Intervals, make_intervals
 from steropes.studies.sccs.sccs_diagnostics import diagnose
 from steropes.studies.sccs.sccs_model import CaseSeriesModel, fit_model
 from steropes.studies.sccs.sccs_study import exposures_of_interest
 from steropes.studies.sccs.sccs_thresholds import Thresholds
 from steropes.studies.sccs.settings import CaseSeriesSettings
+from steropes.studies.strategus.series_analyses import series_analysis
 
 __all__ = ["Parity", "compare_with_r", "demo_cohorts"]
+
+WITHOUT_ERAS = 2**62  # The id of an exposure that a question does not have.
 
 CLOSE = 1e-5
 STEPS = 1e-4  # R stops the search for a confidence limit early.
@@ -177,12 +181,17 @@ def _compare(
     ids = exposures.loc[exposures["exposures_outcome_set_id"] == rows.outcome_set, "era_id"]
     names = ["exposureId", *(f"exposureId{k}" for k in range(2, len(ids) + 2))]
     nesting = question["nesting_cohort_id"]
-    settings = settings_from_r(
-        analysis["definition"],
-        int(question["outcome_id"]),
-        dict(zip(names, map(int, ids), strict=False)),
-        nesting_cohort=None if pd.isna(nesting) else int(nesting),
+    made, _ = series_analysis(
+        json.loads(analysis["definition"]),
+        ("sccs_analysis.csv", rows.analysis),
+        dict.fromkeys(names, WITHOUT_ERAS) | dict(zip(names, map(int, ids), strict=False)),
     )
+    asked = SeriesQuestion(
+        int(ids.iloc[0]),
+        int(question["outcome_id"]),
+        nesting=None if pd.isna(nesting) else int(nesting),
+    )
+    settings = made.settings_for(asked, CaseSeriesGrid((asked,), (made,)))
     with db.workspace() as work:
         sources = EraSources(db, work, settings.cases, cohorts)
         population = find_cases(db, work, settings.cases, sources)

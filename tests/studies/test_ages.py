@@ -5,8 +5,7 @@ import datetime as dt
 import duckdb
 import numpy as np
 import pytest
-from tests.parity.r_settings import settings_from_r
-from tests.studies.conftest import OUTCOME, TARGET, day
+from tests.studies.conftest import OUTCOME, day
 from tests.studies.new_users import covariates
 
 from steropes.errors import DataError
@@ -142,34 +141,6 @@ def reborn(path, person, birth):
             "WHERE person_id = $4",
             [*birth, person],
         )
-
-
-def test_settings_of_r_keep_its_rule():
-    definition = {
-        "getDbSccsDataArgs": {},
-        "createStudyPopulationArgs": {
-            **dict.fromkeys(("firstOutcomeOnly", "naivePeriod", "genderConceptIds")),
-            **{"minAge": 18, "maxAge": None, "restrictTimeToEraId": None},
-        },
-        "createIntervalDataArgs": {
-            "eraCovariateSettings": [
-                {
-                    **{"label": "drug", "includeEraIds": [TARGET], "excludeEraIds": None},
-                    **{"start": 0, "startAnchor": "era start", "end": 0, "endAnchor": "era end"},
-                    **dict.fromkeys(
-                        ("stratifyById", "firstOccurrenceOnly", "allowRegularization"), False
-                    ),
-                    **{"exposureOfInterest": True, "profileLikelihood": False},
-                    "preExposure": False,
-                }
-            ]
-        },
-        "fitSccsModelArgs": {
-            "prior": {"priorType": "laplace", "useCrossValidation": True},
-            "control": {"seed": 1, "fold": 10},
-        },
-    }
-    assert settings_from_r(definition, OUTCOME, {}).cases.age_rule == "365.25 days"
 
 
 @pytest.mark.parametrize("year", [0, -5, 10_000, 99_999_999])

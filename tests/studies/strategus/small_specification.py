@@ -390,6 +390,26 @@ def new_specification(controls: list[int]) -> dict[str, Any]:
     )  # fmt: skip
 
 
+INCIDENCE = {
+    "module": "CohortIncidenceModule",
+    "settings": {
+        "irDesign": {
+            "targetDefs": [{"id": 1, "name": "celecoxib"}, {"id": 1001, "name": "first"}],
+            "outcomeDefs": [{"id": 1, "name": "bleeding", "cohortId": 3, "cleanWindow": 9999}],
+            "timeAtRiskDefs": [
+                {
+                    "id": 1,
+                    "start": {"dateField": "start", "offset": 1},
+                    "end": {"dateField": "start", "offset": 365},
+                }
+            ],
+            "analysisList": [{"targets": [1, 1001], "outcomes": 1, "tars": 1}],
+            "strataSettings": {"byAge": True, "byGender": True, "byYear": False, "ageBreaks": 65},
+        }
+    },
+}
+
+
 def module(specification: dict[str, Any], name: str) -> dict[str, Any]:
     """Return the settings of a module, without the version's wrapper."""
     found = next(m for m in specification["moduleSpecifications"] if m["module"] == name)

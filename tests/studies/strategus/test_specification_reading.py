@@ -128,6 +128,19 @@ def test_windows_of_case_series_are_those_of_the_specification():
     settings = analysis.settings_for(SeriesQuestion(1, 3), series.spec(database_id="x"))
     assert [w.eras for w in settings.windows] == [(1,)] * 3
     assert settings.cases.outcomes_from == settings.cases.exposures_from == "cohort"
+    assert settings.cases.age_rule == "365.25 days"
+
+
+def test_windows_of_exposures_that_are_not_loaded_have_no_eras():
+    given = new_specification(CONTROLS)
+    cut = module(given, SCCS)["sccsAnalysisList"][0]["createIntervalDataArgs"]
+    cut["eraCovariateSettings"].append(era_window(label="Other", includeEraIds=2))
+    plan = plan_of(given).series
+    window = plan.analyses[0].windows[2]
+    assert window.eras == window.exclude == (2,)
+    assert any("'Other' has no eras" in d for d in plan.verdicts[0].differences)
+    cut["eraCovariateSettings"][2]["includeEraIds"] = "exposureId2"
+    assert "neither an id nor exposureId" in plan_of(given).series.verdicts[0].reason
 
 
 def test_custom_covariates_and_nesting_of_a_question_are_not_dropped():

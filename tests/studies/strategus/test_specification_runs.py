@@ -9,6 +9,7 @@ import duckdb
 import numpy as np
 import pytest
 from tests.studies.strategus.small_specification import (
+    INCIDENCE,
     module,
     new_specification,
     old_specification,
@@ -35,7 +36,9 @@ def db(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def new(db, tmp_path_factory):
-    plan = specification_plan(new_specification(CONTROLS))
+    given = new_specification(CONTROLS)
+    given["moduleSpecifications"].append(INCIDENCE)
+    plan = specification_plan(given)
     return run_specification(db, plan, tmp_path_factory.mktemp("new"))
 
 
@@ -100,6 +103,9 @@ def test_results_fit_into_the_declared_tables(tables):
     assert count("cg_cohort_definition") == 5
     assert count("cg_cohort_definition_neg_ctrl") == len(CONTROLS)
     assert count("database_meta_data") == 1
+    # Everybody, two ages, two sexes, and their combinations.
+    assert 10 <= count("ci_incidence_summary") <= 18
+    assert count("ci_target_outcome_ref") == 2
 
 
 @pytest.mark.parametrize(

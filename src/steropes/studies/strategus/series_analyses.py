@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from steropes.errors import DataError
@@ -22,12 +22,15 @@ from steropes.studies.strategus.series_settings import (
 
 __all__ = ["series_analysis"]
 
-OWN = "exposureId"  # R's word for the exposure of the question.
+OWN = "exposureId"  # R's name of the exposure of a question.
+OF_QUESTION = {OWN: 0}  # The exposure of the question has no id in an analysis.
 BOUNDS = (-math.log(10), math.log(10))
 MaybeIds = tuple[int, ...] | None
 
 
-def series_analysis(values: Any, path: JsonPath) -> tuple[SeriesAnalysis, list[str]]:
+def series_analysis(
+    values: Any, path: JsonPath, exposures: Mapping[str, int] = OF_QUESTION
+) -> tuple[SeriesAnalysis, list[str]]:
     """Translate an analysis.
 
     Parameters
@@ -36,6 +39,8 @@ def series_analysis(values: Any, path: JsonPath) -> tuple[SeriesAnalysis, list[s
         The analysis as parsed JSON, of SelfControlledCaseSeries 5 or 6.
     path : tuple of str and int
         Its path, for messages.
+    exposures : mapping of str to int
+        Ids of R's names of exposures. Default: the exposure of the question, whichever it is.
 
     Returns
     -------
@@ -55,7 +60,7 @@ def series_analysis(values: Any, path: JsonPath) -> tuple[SeriesAnalysis, list[s
         raise DataError(f"{json_path(path)} has no fitSccsModelArgs: there is nothing to estimate")
     data, people = given.get_db_sccs_data_args, given.create_study_population_args
     data_path: JsonPath = (*path, "getDbSccsDataArgs")
-    loaded = _loaded(data, data_path)
+    loaded = _loaded(data, data_path, exposures)
     restrict = people.restrict_time_to_era_id
     interval_path: JsonPath = (*path, "createIntervalDataArgs")
     cut = given.create_interval_data_args
@@ -79,17 +84,21 @@ def series_analysis(values: Any, path: JsonPath) -> tuple[SeriesAnalysis, list[s
         **_model(given.fit_sccs_model_args, (*path, "fitSccsModelArgs"), differences),
         **_time(cut, interval_path, differences),
     }
-    if restrict not in (None, OWN, [], ""):
+    within = False
+    if restrict not in (None, [], ""):
         at = (*path, "createStudyPopulationArgs", "restrictTimeToEraId")
-        settings["restrict_to_exposure"] = _id(restrict, at)
+        era = _id(restrict, at, exposures)
+        within = era == 0
+        settings["restrict_to_exposure"] = era or None
     windows = []
     for i, window in enumerate(cut.era_covariate_settings):
         at = (*interval_path, "eraCovariateSettings", i)
-        windows.append(_window(window, at, loaded))
+        windows.append(_window(window, at, loaded, exposures, differences))
     control = None
     if cut.control_interval_settings is not None:
         at = (*interval_path, "controlIntervalSettings")
-        control = _window(cut.control_interval_settings, at, loaded, control=True)
+        given_control = cut.control_interval_settings
+        control = _window(given_control, at, loaded, exposures, differences, control=True)
     try:
         made = SeriesAnalysis(
             given.analysis_id,
@@ -97,7 +106,7 @@ def series_analysis(values: Any, path: JsonPath) -> tuple[SeriesAnalysis, list[s
             {name: v for name, v in settings.items() if v not in (None, ())},
             windows=tuple(windows),
             control=control,
-            within_exposure=restrict == OWN,
+            within_exposure=within,
         )
         if not windows:
             raise DataError("there are no covariates of eras")
@@ -124,21 +133,22 @@ def _periods(data: SccsDataArgs, path: JsonPath) -> tuple[tuple[Any, Any], ...]:
     return ((data.study_start_date, data.study_end_date),)
 
 
-def _loaded(data: SccsDataArgs, path: JsonPath) -> MaybeIds:
+def _loaded(data: SccsDataArgs, path: JsonPath, exposures: Mapping[str, int]) -> MaybeIds:
     """Return the eras that R loads: None for all, 0 in the place of the question's exposure."""
     custom: tuple[int, ...] = ()
     if data.use_custom_covariates is not False:
         listed = [c for c in data.custom_covariate_ids if c != ""]
-        custom = tuple(_id(c, (*path, "customCovariateIds")) for c in listed)
-    exposures = [e for e in data.exposure_ids if e not in ("", None)]
-    if not exposures:
+        custom = tuple(_id(c, (*path, "customCovariateIds"), {}) for c in listed)
+    asked = [e for e in data.exposure_ids if e not in ("", None)]
+    if not asked:
         return None
-    ids = tuple(0 if e == OWN else _id(e, (*path, "exposureIds")) for e in exposures)
-    return (*ids, *custom)
+    return (*(_id(e, (*path, "exposureIds"), exposures) for e in asked), *custom)
 
 
-def _id(value: Any, path: JsonPath) -> int:
-    """Convert an id; another name of an exposure has no counterpart."""
+def _id(value: Any, path: JsonPath, exposures: Mapping[str, int]) -> int:
+    """Convert an id or the name of an exposure; other names have no counterpart."""
+    if isinstance(value, str) and value in exposures:
+        return exposures[value]
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise DataError(f"{json_path(path)} must be an id")
     try:
@@ -151,16 +161,35 @@ def _id(value: Any, path: JsonPath) -> int:
 
 
 def _window(
-    given: EraWindow, path: JsonPath, loaded: MaybeIds, control: bool = False
+    given: EraWindow,
+    path: JsonPath,
+    loaded: MaybeIds,
+    exposures: Mapping[str, int],
+    differences: list[str],
+    control: bool = False,
 ) -> ExposureWindow:
     """Translate a covariate of eras or the control interval."""
     if given.is_control_interval and not control:
         raise DataError(f"{json_path((*path, 'isControlInterval'))}: use controlIntervalSettings")
-    exclude = tuple(_id(e, (*path, "excludeEraIds")) for e in given.exclude_era_ids)
+    exclude = tuple(_id(e, (*path, "excludeEraIds"), exposures) for e in given.exclude_era_ids)
+    if 0 in exclude:
+        raise DataError(f"{json_path((*path, 'excludeEraIds'))}: {OWN} cannot be excluded here")
+    asked = loaded
+    if given.include_era_ids:
+        at: JsonPath = (*path, "includeEraIds")
+        asked = tuple(_id(e, at, exposures) for e in given.include_era_ids)
+        if loaded is not None:
+            both = tuple(i for i in asked if i in loaded)
+            if not both:
+                differences.append(
+                    f"window {given.label!r} has no eras, because exposureIds do not load them"
+                )
+                exclude = (*exclude, *asked)
+            asked = both or asked
     try:
         return ExposureWindow(
             given.label,
-            _eras(given, path, loaded),
+            _eras(asked, path),
             exclude=exclude,
             start=given.start,
             end=given.end,
@@ -177,14 +206,8 @@ def _window(
         raise DataError(f"{json_path(path)}: {error}") from None
 
 
-def _eras(given: EraWindow, path: JsonPath, loaded: MaybeIds) -> MaybeIds:
+def _eras(asked: MaybeIds, path: JsonPath) -> MaybeIds:
     """Return the eras of a window: () for the question's exposure, None for all cohorts."""
-    asked: MaybeIds = loaded
-    if given.include_era_ids:
-        at: JsonPath = (*path, "includeEraIds")
-        asked = tuple(0 if e == OWN else _id(e, at) for e in given.include_era_ids)
-        if loaded is not None:
-            asked = tuple(i for i in asked if i in loaded)
     if asked is None:
         return None
     if asked == (0,):
@@ -193,8 +216,6 @@ def _eras(given: EraWindow, path: JsonPath, loaded: MaybeIds) -> MaybeIds:
         raise DataError(
             f"{json_path(path)}: a window of {OWN} together with other eras has no counterpart"
         )
-    if not asked:
-        raise DataError(f"{json_path(path)}: the window has eras that exposureIds do not load")
     return asked
 
 

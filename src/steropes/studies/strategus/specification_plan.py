@@ -15,6 +15,7 @@ from steropes.studies.strategus.comparative_plan import (
     ComparativePlan,
     comparative_plan,
 )
+from steropes.studies.strategus.incidence_plan import INCIDENCE, IncidencePlan, incidence_plan
 from steropes.studies.strategus.part_verdicts import PartVerdict, runs, skipped
 from steropes.studies.strategus.r_values import Flag, JsonPath, RModel, json_path, parsed
 from steropes.studies.strategus.series_plan import CASE_SERIES, SeriesPlan, series_plan
@@ -29,7 +30,6 @@ REFUSED = {
     "CohortDiagnosticsModule": "the diagnostics of cohorts are R's CohortDiagnostics",
     "TreatmentPatternsModule": "treatment pathways are R's TreatmentPatterns",
     "CharacterizationModule": "characterization of cohorts is not available yet",
-    "CohortIncidenceModule": "incidence rates are not available yet",
     "EvidenceSynthesisModule": "evidence synthesis from a specification is not available yet; see "
     "steropes combine",
     "PatientLevelPredictionModule": "prediction models are not available yet",
@@ -51,6 +51,8 @@ class SpecificationPlan:
         The plan of CohortMethodModule.
     series : SeriesPlan or None
         The plan of SelfControlledCaseSeriesModule.
+    incidence : IncidencePlan or None
+        The plan of CohortIncidenceModule.
     verdicts : tuple of PartVerdict
         A verdict on every part, in the order of the file.
     """
@@ -58,6 +60,7 @@ class SpecificationPlan:
     cohorts: SharedCohorts
     comparative: ComparativePlan | None = None
     series: SeriesPlan | None = None
+    incidence: IncidencePlan | None = None
     verdicts: tuple[PartVerdict, ...] = ()
 
     @property
@@ -84,6 +87,7 @@ class _Draft:
     cohorts: SharedCohorts
     comparative: ComparativePlan | None = None
     series: SeriesPlan | None = None
+    incidence: IncidencePlan | None = None
     verdicts: list[PartVerdict] = field(default_factory=list)
 
 
@@ -133,7 +137,7 @@ def specification_plan(values: Mapping[str, Any]) -> SpecificationPlan:
     if is_atlas_export(values):
         cohorts, comparative = atlas_plan(values)
         verdicts = (*_cohort_verdicts(cohorts, False), *comparative.verdicts)
-        return SpecificationPlan(cohorts, comparative, None, verdicts)
+        return SpecificationPlan(cohorts, comparative, verdicts=verdicts)
     if "moduleSpecifications" not in values:
         raise DataError(
             "there are neither moduleSpecifications, as in a specification of Strategus, nor "
@@ -165,7 +169,9 @@ def specification_plan(values: Mapping[str, Any]) -> SpecificationPlan:
             _add_module(draft, name, module.get("settings"), (*path, "settings"))
         except DataError as error:
             draft.verdicts.append(skipped(name, "settings", str(error)))
-    return SpecificationPlan(draft.cohorts, draft.comparative, draft.series, tuple(draft.verdicts))
+    return SpecificationPlan(
+        draft.cohorts, draft.comparative, draft.series, draft.incidence, tuple(draft.verdicts)
+    )
 
 
 def module_name(module: Any, path: JsonPath) -> str:
@@ -200,6 +206,9 @@ def _add_module(draft: _Draft, name: str, settings: Any, path: JsonPath) -> None
     elif name == CASE_SERIES:
         draft.series = series_plan(settings, path, draft.cohorts)
         draft.verdicts += draft.series.verdicts
+    elif name == INCIDENCE:
+        draft.incidence = incidence_plan(settings, path, draft.cohorts)
+        draft.verdicts += draft.incidence.verdicts
     else:
         reason = REFUSED.get(name, "there is no module of this name in Strategus 1.5")
         draft.verdicts.append(skipped(name, "module", reason))

@@ -21,6 +21,8 @@ from steropes.studies.strategus.cohort_generation import generate_cohorts, write
 from steropes.studies.strategus.cohort_outputs import cohort_tables
 from steropes.studies.strategus.comparative_plan import COHORT_METHOD
 from steropes.studies.strategus.database_description import DATABASE, database_tables
+from steropes.studies.strategus.incidence_plan import INCIDENCE
+from steropes.studies.strategus.incidence_rates import incidence_tables, released_rates
 from steropes.studies.strategus.results_model import module_files
 from steropes.studies.strategus.series_plan import CASE_SERIES
 from steropes.studies.strategus.specification_plan import COHORTS, SpecificationPlan
@@ -124,6 +126,7 @@ def run_specification(
                 COHORT_METHOD,
                 lambda: _comparative(db, plan, made, folder, settings, jobs, rules, say),
             ),
+            (INCIDENCE, lambda: _incidence(db, plan, made, database_id, rules, say)),
             (CASE_SERIES, lambda: _series(db, plan, made, folder, settings, rules, say)),
         ):
             try:
@@ -171,6 +174,23 @@ def _comparative(
         progress=say,
     )
     return results.tables
+
+
+def _incidence(
+    db: OmopDatabase,
+    plan: SpecificationPlan,
+    made: MadeCohorts,
+    database_id: str,
+    rules: DisclosureRules,
+    say: Callable[[str], None],
+) -> Tables | None:
+    """Run CohortIncidenceModule; None if nothing of it runs."""
+    if plan.incidence is None or not plan.incidence.combinations or made.table is None:
+        return None
+    say(INCIDENCE)
+    tables = incidence_tables(db, plan.incidence.without(made.refused), made.table)
+    exact = tables["ci_incidence_summary"]
+    return {**tables, "ci_incidence_summary": released_rates(exact, rules, database_id)}
 
 
 def _series(
