@@ -20,7 +20,7 @@ help:
 demo: $(VENV)/.demo
 	$(BIN)/steropes demo
 
-test: $(VENV)/.test
+test: $(VENV)/.test-gpu
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
 # One or two files of each package; about 45 seconds of processor time with compiled kernels.
@@ -76,7 +76,7 @@ audit: $(BIN)/python
 	$(BIN)/pip-audit --require-hashes --disable-pip --requirement requirements/deployment.txt
 
 # One stamp for each extra: a second run installs nothing unless pyproject.toml has changed.
-$(VENV)/.demo $(VENV)/.test $(VENV)/.dev $(VENV)/.docs: $(VENV)/.%: pyproject.toml | $(BIN)/python
+$(VENV)/.demo $(VENV)/.test $(VENV)/.test-gpu $(VENV)/.dev $(VENV)/.docs: $(VENV)/.%: pyproject.toml | $(BIN)/python
 	$(PIP) --editable ".[$*]"
 	@touch $@
 
