@@ -9,12 +9,13 @@ from steropes.studies import StudySettings
 from steropes.studies.comparative.question_analyses import StudyCovariates
 from steropes.studies.comparative.question_cohorts import (
     QuestionCohorts,
-    attrition_table,
     emptied_arm,
     make_question_cohorts,
 )
+from steropes.studies.comparative.question_tables import attrition_lines
 from steropes.studies.comparative.study_specification import CRUDE, MAIN, OUTCOME
 from steropes.studies.covariates.preprocessing import tidy
+from steropes.studies.results.comparative_results import outcome_tables
 
 
 @dataclass
@@ -32,6 +33,13 @@ def analysis(made, number):
     return next(a for a in made.spec.analyses if a.id == number)
 
 
+def attrition_of(result):
+    """The people left, and dropped, by each rule in each arm, from the result tables."""
+    tables = outcome_tables(result, "database", with_balance=False)
+    rows = pd.DataFrame(tables["cm_attrition"])
+    return pd.DataFrame(attrition_lines({"cm_attrition": rows}, CRUDE))
+
+
 def new_users(db, target=1, comparator=2, outcome=3, **settings):
     """The people whom a study compares, refused if an arm is empty."""
     asked = StudySettings(target, comparator, outcome, **settings)
@@ -44,7 +52,7 @@ def new_users(db, target=1, comparator=2, outcome=3, **settings):
     columns = ["row", "person_id", "treated", "start", "time", "event"]
     people = pd.DataFrame(crude.people)[columns]
     notes = (*made.notes, *prepared.comparison.notes)
-    return NewUsers(people, attrition_table(crude), notes, made)
+    return NewUsers(people, attrition_of(crude), notes, made)
 
 
 def covariates(db, rows=None, **settings):

@@ -124,7 +124,7 @@ def test_what_cannot_be_answered_says_why(bench):
     assert nobody.estimate.note.startswith("nobody is left (there are no entries of the target")
     assert nobody.attrition["target_people"].tolist() == [0] * len(nobody.attrition)
     one = bench.run(Question(11, 98, (13,)), 13, StudyAnalysis(1, **COMMON, match=Match()))
-    assert "the comparator arm has fewer than 2 people" in one.estimate.note
+    assert "the comparator arm has fewer than two people" in one.estimate.note
     defined = bench.run(
         Question(11, 12, (13,)),
         13,

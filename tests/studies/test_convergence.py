@@ -1,9 +1,9 @@
 """A fit that did not converge is a failed diagnostic and is said where its number stands."""
 
-import dataclasses
 import json
 
 import pytest
+from tests.studies.changed_tables import changed
 
 import steropes
 from steropes.studies import DiagnosticThresholds, StudySettings, comparative_study
@@ -77,7 +77,8 @@ def test_a_fit_that_did_not_converge_hides_the_estimate(path, stopped, name, cap
 
 
 def unconverged(study):
-    return dataclasses.replace(study, hazard_ratios=study.hazard_ratios.assign(converged=False))
+    stopped = changed(study, "note", unconverged="outcome model", convergence_diagnostic="FAIL")
+    return changed(stopped, "cm_diagnostics_summary", unblind=0)
 
 
 def test_the_word_stands_beside_the_number_where_it_is_shown_all_the_same(path, capsys):

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from steropes.studies import OutcomeModel, estimate_effect
-from steropes.studies.comparative.sensitivity_analyses import e_values
+from steropes.studies.comparative.supplementary_results import e_values
 from steropes.studies.outcomes.e_values import e_value, e_value_of_limit, is_common, risk_ratio
 
 

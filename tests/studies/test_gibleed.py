@@ -141,6 +141,12 @@ def test_numbers_known_beforehand(study):
     assert study.names["target"] == "celecoxib"
 
 
+def rare_and_redundant(study):
+    """The covariates that are not in the model; balance is that of all."""
+    kept = {*study.covariates.columns["covariate_id"]}
+    return {*study.exact["cm_covariate"]["covariate_id"]} - kept
+
+
 def test_the_json_file_is_whole_and_the_same_on_every_run(study, numbers, tmp_path):
     again = comparative_study(demo_database(), StudySettings(**DEMO))
     first, second = study.write(tmp_path / "a"), again.write(tmp_path / "b")
@@ -149,7 +155,8 @@ def test_the_json_file_is_whole_and_the_same_on_every_run(study, numbers, tmp_pa
     assert json.loads(first[1].read_text("utf-8")) == study.to_dict()
     assert {"settings", "attrition", "covariates", "propensity", "matching", "balance", "rates",
             "hazard_ratios", "detectable_hazard_ratio", "survival"} <= numbers.keys()  # fmt: skip
-    assert len(numbers["balance"]["covariates"]) == numbers["covariates"]["columns"]
+    of_model = numbers["covariates"]["columns"]
+    assert len(numbers["balance"]["covariates"]) == of_model + len(rare_and_redundant(study))
 
 
 def test_the_page_stands_alone(study, tmp_path):
@@ -162,7 +169,7 @@ def test_the_page_stands_alone(study, tmp_path):
     assert outside == []
     for words in ("Celecoxib compared with Diclofenac",
                   "condition, long term: Diverticular disease",
-                  "Hazard ratio", "In a matched pair", "1,844",
+                  "Hazard ratio", "Matched on propensity score", "1,844",
                   "All ways to adjust", "E-value", "Proportional hazards", "Days followed",
                   "vocabulary v5.0"):  # fmt: skip
         assert words in page

@@ -42,5 +42,5 @@ def test_the_model_finds_what_decides_the_treatment():
 
 
 def test_an_arm_of_one_is_refused():
-    with pytest.raises(DataError, match="the target arm has fewer than 2 people"):
+    with pytest.raises(DataError, match="the target arm has fewer than two people"):
         fit_scores(made(dict(enumerate(np.eye(4))), 4), [1, 0, 0, 0])

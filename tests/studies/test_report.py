@@ -8,15 +8,16 @@ import os
 import re
 
 import pytest
+from tests.studies.changed_tables import changed, with_ratio, without_estimate
 
 from steropes.errors import DataError
 from steropes.studies import DEMO, StudySettings, comparative_study, demo_database
+from steropes.studies.comparative.study_specification import MAIN
 from steropes.studies.diagnostics.study_verdicts import Judged
 from steropes.studies.disclosure import site_rules
 from steropes.studies.disclosure.one_question_release import publish
 from steropes.studies.report.formatting import decimals, p_value, risk_period, shown_value
 from steropes.studies.report.study_checks import checks
-from steropes.studies.report.study_numbers import study_numbers
 from steropes.studies.report.study_pictures import study_pictures
 from steropes.studies.report.study_report import study_page, write_report
 from steropes.studies.report.study_rows import found
@@ -31,18 +32,16 @@ def study():
 @pytest.fixture
 def rough(study):
     """No estimate within pairs, an infinite difference, names that look like markup."""
-    hazards = study.hazard_ratios.copy()
-    line = "matched, stratified"
-    hazards.loc[line, ["hr", "lower", "upper", "p", "log_hr", "se"]] = math.nan
-    hazards.loc[line, "note"] = "treatment: no finite maximum"
-    balance = study.balance.copy()
-    balance.iloc[0, balance.columns.get_loc("smd_after")] = math.inf
+    study = without_estimate(study, "treatment: no finite maximum", [MAIN])
+    balance = study.exact["cm_covariate_balance"].copy()
+    balance.loc[balance["std_diff_before"].abs().idxmax(), "std_diff_after"] = math.inf
+    checks = study.exact["cm_diagnostics_summary"].assign(max_sdm=math.inf)
+    about = study.exact["database"].assign(name="[/] & <script>")
+    changes = {"cm_covariate_balance": balance, "cm_diagnostics_summary": checks, "database": about}
     return dataclasses.replace(
         study,
-        hazard_ratios=hazards,
-        balance=balance,
+        exact={**study.exact, **changes},
         names={"target": "<i>a&b", "comparator": "[bold]c", "outcome": "x" * 200},
-        source="[/] & <script>",
     )
 
 
@@ -62,13 +61,13 @@ def test_a_missing_estimate_is_said_and_the_next_best_shown(rough, capsys):
     assert decimals(rough.hazard_ratios.loc["matched", "hr"]) in card
     print_study(rough, [])
     assert "no finite maximum" in " ".join(capsys.readouterr().out.split())
-    failed = [c.finding.split(":")[0] for c in checks(rough, publish(rough)) if not c.passed]
+    failed = [c.finding.split(":")[0] for c in checks(publish(rough)) if not c.passed]
     missing = "No estimate for matched people, within pairs"
     assert failed == ["Unblinded", missing, "Estimand", "Balance", "Ties"]
 
 
 def test_weights_the_test_of_hazards_and_e_values_say_how_they_are_made(study):
-    page, numbers = study_page(study), study_numbers(study)
+    page, numbers = study_page(study), study.to_dict()
     assert "Weights as the target and as everybody are stabilised" in page
     assert "time transformed to one minus the Kaplan–Meier curve" in page
     assert "15% of the matched people" in page
@@ -78,23 +77,21 @@ def test_weights_the_test_of_hazards_and_e_values_say_how_they_are_made(study):
 
 
 def test_the_e_value_of_a_common_outcome_is_of_the_risk_ratio_and_of_a_rare_one_of_hazards(study):
-    fewer = study.people.copy()
-    fewer.loc[fewer.index % 20 == 0, "event"] = 0  # fewer than 15 % of the matched had it
-    rare = dataclasses.replace(study, people=fewer)
-    numbers = study_numbers(rare)
+    rare = changed(study, "note", e_value_form="rare outcome")
+    numbers = rare.to_dict()
     hr = numbers["hazard_ratios"][2]["hr"]
     ratio = max(hr, 1 / hr)
     risk = (1 - 0.5**ratio**0.5) / (1 - 0.5 ** (1 / ratio) ** 0.5)
     assert numbers["e_value"] == pytest.approx(ratio + (ratio * (ratio - 1)) ** 0.5)
     assert "fewer than 15% of the matched people had the outcome" in study_page(rare)
     common = study
-    assert study_numbers(common)["e_value"] == pytest.approx(risk + (risk * (risk - 1)) ** 0.5)
-    assert study_numbers(common)["e_value_form"] == "common outcome"
+    assert common.to_dict()["e_value"] == pytest.approx(risk + (risk * (risk - 1)) ** 0.5)
+    assert common.to_dict()["e_value_form"] == "common outcome"
     assert "As 15% of the matched people or more had the outcome" in study_page(common)
 
 
 def test_an_estimand_has_one_name(study):
-    page, numbers = study_page(study), study_numbers(study)
+    page, numbers = study_page(study), study.to_dict()
     codes = [line["estimand"] for line in numbers["hazard_ratios"]]
     assert codes == ["ate", "atm", "atm"]
     assert numbers["matching"]["estimand"] == "atm"
@@ -104,7 +101,7 @@ def test_an_estimand_has_one_name(study):
 
 
 def test_numbers_that_json_lacks_become_none(rough):
-    numbers = study_numbers(rough)
+    numbers = rough.to_dict()
     assert numbers["hazard_ratios"][2]["hr"] is None
     assert numbers["balance"]["largest_after"] is None
 
@@ -132,10 +129,9 @@ def test_a_folder_in_the_way_is_refused(study, tmp_path):
 
 def test_words_for_one_score_and_for_a_p_value_that_stay_together(study):
     one = dataclasses.replace(study, ties=dataclasses.replace(study.ties, distinct=1))
-    found = [c.finding for c in checks(one, publish(one))]
+    found = [c.finding for c in checks(publish(one))]
     assert any(f.startswith("Ties: there is only one score and ") for f in found)
-    hazards = study.hazard_ratios.assign(hr=2.0, lower=1.6, upper=2.5)
-    certain = dataclasses.replace(study, hazard_ratios=hazards)
+    certain = with_ratio(study, 2.0, 1.6, 2.5)
     assert "p\N{NO-BREAK SPACE}&lt;\N{NO-BREAK SPACE}0.001" in study_page(certain)
 
 
@@ -217,7 +213,7 @@ def visible(study):
 
 
 def failed(study):
-    return [c.finding for c in checks(study, publish(study)) if not c.passed]
+    return [c.finding for c in checks(publish(study)) if not c.passed]
 
 
 def test_without_a_pair_there_is_a_report_and_the_reason(omop, tmp_path, capsys):
@@ -236,7 +232,7 @@ def test_without_a_pair_there_is_a_report_and_the_reason(omop, tmp_path, capsys)
     assert "no pair lies within the caliper" in page
     assert "Preference score" in page  # the overlap, which says why
     assert page.count("<svg") == 2 * 2  # attrition, overlap
-    assert "In a matched pair" in page
+    assert "Matched on propensity score" in page
     print_study(study, [])
     assert "no estimate" in capsys.readouterr().out
     assert study.to_dict()["matching"]["pairs"] == 0
@@ -282,7 +278,7 @@ def test_few_people_or_no_covariate_are_a_report_too(omop, people, tmp_path):
     study.write(tmp_path)
     none = comparative_study(omop.write(), StudySettings(1, 2, 3))
     none.write(tmp_path)
-    why = {1: "the target arm has fewer than 2 people", 2: "no covariate is left"}[people]
+    why = {1: "the target arm has fewer than two people", 2: "no covariate is left"}[people]
     assert why in none.ended
     assert visible(none).count(why) > 1
 
@@ -292,7 +288,7 @@ def test_an_estimate_from_few_events_is_said_to_be_imprecise(omop, events, passe
     path = groups(omop, target=events, comparator=events).write()
     settings = StudySettings(1, 2, 3, unblind=True)
     study = comparative_study(path, settings, disclosure="none")
-    (said,) = (c for c in checks(study, publish(study)) if c.finding.startswith("Precision:"))
+    (said,) = (c for c in checks(publish(study)) if c.finding.startswith("Precision:"))
     assert said.passed == passed
     assert ("can be relied on" in said.finding) == (not passed)
 
@@ -303,7 +299,7 @@ def test_neither_of_two_arms_of_one_size_is_called_the_smaller(omop, more):
     for _ in range(more):
         omop.condition(omop.person(comparator=0), 70, -5)
     study = comparative_study(path.write(), StudySettings(1, 2, 3, tie_orders=0), disclosure="none")
-    (said,) = (c.finding for c in checks(study, publish(study)) if "pairs hold" in c.finding)
+    (said,) = (c.finding for c in checks(publish(study)) if "pairs hold" in c.finding)
     assert ("smaller arm (Newdrug)" in said) == (more > 0)
     assert ("100% of either arm (both have as many people); 0% of either" in said) == (more == 0)
 
@@ -320,8 +316,8 @@ def test_the_curve_of_an_arm_that_is_watched_for_less_time_ends_before_the_other
     settings = StudySettings(1, 2, 3, caliper=9.0, unblind=True, tie_orders=0)
     study = comparative_study(omop.write(), settings, disclosure="none")
     assert study.curves()["comparator"].times[-1] == 66
-    said = study_pictures(study, publish(study))["survival"].description
-    assert "over 300 days" in said
+    said = study_pictures(publish(study))["survival"].description
+    assert "over 400 days" in said
     assert "of the comparator arm (Olddrug, whose curve ends on day 66)" in said
     assert said.count("whose curve ends") == 1
 
@@ -380,7 +376,7 @@ def test_a_diagnostic_has_one_verdict_on_page_and_in_the_terminal(study, thresho
     )
     judged = dataclasses.replace(study, settings=settings)
     public = publish(judged)
-    found = checks(judged, public)
+    found = checks(public)
     marks = {"PASS": "PASS", "FAIL": "WARN", "NOT EVALUATED": "NOT EVALUATED"}
     for key, begin in FINDINGS.items():
         [said] = [c for c in found if c.finding.startswith(begin)]

@@ -87,11 +87,9 @@ def test_the_demonstration_s_ties_are_a_finding():
     study = comparative_study(demo_database(), StudySettings(**DEMO))
     assert (study.ties.distinct, len(study.ties.hazard_ratios)) == (138, 20)
     assert study.ties.share > 0.9
-    (said,) = (c for c in checks(study, publish(study)) if c.finding.startswith("Ties:"))
+    (said,) = (c for c in checks(publish(study)) if c.finding.startswith("Ties:"))
     assert not said.passed
     assert "138 distinct scores" in said.finding
-    (about,) = (c for c in checks(study, publish(study)) if c.finding.startswith("Estimand:"))
+    (about,) = (c for c in checks(publish(study)) if c.finding.startswith("Estimand:"))
     assert "among the matched people" in about.finding
-    assert any(
-        "54% of the larger arm were left out" in c.finding for c in checks(study, publish(study))
-    )
+    assert any("54% of the larger arm were left out" in c.finding for c in checks(publish(study)))

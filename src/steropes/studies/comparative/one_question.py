@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,32 +15,29 @@ from steropes.studies.comparative.propensity_model import Propensity
 from steropes.studies.comparative.question_analyses import (
     QuestionAnalyses,
     StudyCovariates,
-    hazard_table,
     tie_orders,
 )
-from steropes.studies.comparative.question_cohorts import (
-    attrition_table,
-)
-from steropes.studies.comparative.sensitivity_analyses import (
-    Beside,
-    adjustment_table,
-    follow_up_table,
+from steropes.studies.comparative.question_tables import (
+    ARMS,
+    adjustment_lines,
+    attrition_lines,
+    balance_lines,
+    follow_up_lines,
+    hazard_lines,
+    of_main,
+    rate_lines,
+    result_lines,
 )
 from steropes.studies.comparative.study_settings import StudySettings
-from steropes.studies.comparative.study_specification import (
-    ALTERNATIVES,
-    CRUDE,
-    MAIN,
-    ROLES,
-)
-from steropes.studies.comparative.tied_scores import TieOrders, tied_share
+from steropes.studies.comparative.study_specification import CRUDE, MAIN, ROLES
+from steropes.studies.comparative.supplementary_results import SupplementaryResults
+from steropes.studies.comparative.tied_scores import TieOrders
 from steropes.studies.database.data_notes import DataNote
 from steropes.studies.database.omop import OmopDatabase, opened
 from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics
-from steropes.studies.diagnostics.convergence import convergence
 from steropes.studies.disclosure import Bound, DisclosureRules, site_rules
-from steropes.studies.outcomes.arm_summaries import arm_curves, incidence_rates
-from steropes.studies.outcomes.outcome_summaries import detectable_ratio
+from steropes.studies.outcomes.arm_summaries import arm_curves
+from steropes.studies.results.comparative_results import read_diagnostics
 
 __all__ = ["ComparativeStudy", "comparative_study"]
 
@@ -58,41 +55,24 @@ class ComparativeStudy:
         The settings of the study.
     names : dict
         Names of the ``target``, ``comparator`` and ``outcome`` concepts.
-    source : str or None
-        Name of the database in its table ``cdm_source``.
-    attrition : DataFrame
-        People left, and dropped, by each rule in each arm.
-    covariates : StudyCovariates or None
-        ``columns``, ``dropped``. None if the study ended before.
-    propensity : Propensity or None
-        ``model``, ``auc``, ``coefficients`` … None if the study ended before.
+    exact : mapping of str to DataFrame
+        The result tables of all analyses, as a grid stores them, with exact numbers.
     people : DataFrame
         One row per person, ordered by person id: ``person_id``, ``treated`` (1 target,
         0 comparator), ``start`` (index date), ``time`` (days at risk), ``event`` (1 if the first
         outcome falls in them), ``propensity``, ``preference`` and ``matched_set`` (−1 if none).
-    balance : DataFrame or None
-        Standardised mean differences of the model's covariates before and after matching, and how
-        far matching ``moved`` the target arm.
-    rates : DataFrame
-        Events and incidence rates, indexed by ``analysis`` ("all" or "matched") and ``arm``.
-    hazard_ratios : DataFrame
-        Indexed by analysis: "crude", "matched", "matched, stratified". ``note`` gives the reason
-        for a missing number, and ``converged`` is whether the fit converged (None without a fit).
-    detectable : float
-        Hazard ratio detectable with 80 % power among the matched.
+    covariates : StudyCovariates or None
+        ``columns``, ``dropped``. None if the study ended before.
+    propensity : Propensity or None
+        ``model``, ``auc``, ``coefficients`` … None if the study ended before.
     ties : TieOrders or None
         Equal scores, and the hazard ratios of other orders of the people who share them.
     ended : str
         Reason why the study ended before matching; empty if it did not.
-    beside : Beside or None
-        Other ways to adjust, the test of proportional hazards, follow-up and the database's
-        versions.
     data_notes : tuple of DataNote
         Notes on the database, such as people whose observation periods were joined.
     rules : DisclosureRules
         Disclosure rules for the release of results.
-    further : mapping of str to float
-        Values of further diagnostics by key.
 
     See Also
     --------
@@ -112,36 +92,85 @@ class ComparativeStudy:
 
     settings: StudySettings
     names: dict[str, str]
-    source: str | None
-    attrition: pd.DataFrame
+    exact: Mapping[str, pd.DataFrame]
+    people: pd.DataFrame
     covariates: StudyCovariates | None
     propensity: Propensity | None
-    people: pd.DataFrame
-    balance: pd.DataFrame | None
-    rates: pd.DataFrame
-    hazard_ratios: pd.DataFrame
-    detectable: float
     ties: TieOrders | None = None
     ended: str = ""
-    beside: Beside | None = None
     data_notes: tuple[DataNote, ...] = ()
     rules: DisclosureRules = field(default_factory=DisclosureRules)
-    further: Mapping[str, float] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
-        from steropes.studies.disclosure.one_question_release import WITHHELD, publish
+        from steropes.studies.disclosure.effect_secrecy import WITHHELD
+        from steropes.studies.disclosure.one_question_release import publish
 
         public = publish(self)
         line = next(h for h in public.hazard_ratios if h["analysis"] == "matched, stratified")
         found = f"hazard ratio {line['hr']:.2f} ({line['lower']:.2f} to {line['upper']:.2f})"
-        if line["note"]:
-            found = line["note"] if line["note"] in (NOT_SHOWN, WITHHELD) else "no estimate"
+        if line["note"] == NOT_SHOWN:
+            found = f"{NOT_SHOWN} ({', '.join(v.key for v in public.failed)})"
+        elif line["note"]:
+            found = line["note"] if line["note"] == WITHHELD else "no estimate"
         pairs = public.pairs if isinstance(public.pairs, Bound) else f"{public.pairs:,}"
         return (
             f"ComparativeStudy({self.names['target']} against {self.names['comparator']}, "
             f"{self.names['outcome']}: {pairs} matched pairs, {found})"
         )
+
+    @property
+    def source(self) -> str | None:
+        """Name of the database in its table ``cdm_source``."""
+        return self.supplementary_results.source["name"]
+
+    @cached_property
+    def attrition(self) -> pd.DataFrame:
+        """People left, and dropped, by each rule in each arm, before matching."""
+        return pd.DataFrame(attrition_lines(self.exact, CRUDE))
+
+    @cached_property
+    def balance(self) -> pd.DataFrame | None:
+        """Standardised mean differences of all covariates, the most unequal before first.
+
+        ``moved`` is the difference of the target arm to that before matching. None if the study
+        ended before.
+        """
+        if self.propensity is None:
+            return None
+        table = pd.DataFrame(balance_lines(self.exact)).set_index("covariate")
+        return table.astype(float)
+
+    @cached_property
+    def rates(self) -> pd.DataFrame:
+        """Events and incidence rates, indexed by ``analysis`` ("all" or "matched") and ``arm``."""
+        return pd.DataFrame(rate_lines(self.exact)).set_index(["analysis", "arm"])
+
+    @cached_property
+    def hazard_ratios(self) -> pd.DataFrame:
+        """Hazard ratios, indexed by analysis: "crude", "matched", "matched, stratified".
+
+        ``note`` gives the reason for a missing number, and ``converged`` is whether the fit
+        converged (None without a fit).
+        """
+        table = pd.DataFrame(hazard_lines(self.exact)).set_index("analysis")
+        return table.drop(columns="estimand").astype({"converged": object})
+
+    @cached_property
+    def supplementary_results(self) -> SupplementaryResults:
+        """Other ways to adjust, the test of proportional hazards, follow-up and versions."""
+        about = self.exact["database"].drop(columns="database_id").iloc[0]
+        return SupplementaryResults(
+            pd.DataFrame(adjustment_lines(self.exact)),
+            float(result_lines(self.exact)[MAIN]["proportional_p"]),
+            pd.DataFrame(follow_up_lines(self.exact)),
+            {str(name): value for name, value in about.items()},
+        )
+
+    @property
+    def detectable(self) -> float:
+        """Hazard ratio detectable with 80 % power among the matched."""
+        return self.diagnostics.detectable
 
     @property
     def matched(self) -> pd.DataFrame:
@@ -160,41 +189,16 @@ class ComparativeStudy:
 
     @property
     def diagnostics(self) -> Diagnostics:
-        """Whether the estimate may be looked at, by the rule that grids have.
+        """Whether the estimate may be looked at: the diagnostics of the main analysis.
 
-        What all outcomes share and the systematic error are not evaluated: there is one outcome,
-        and no negative control.
+        The systematic error is not evaluated, because there is no negative control.
         """
-        nan = float("nan")
-        matched = self.matched
-        arms = self.attrition[["target", "comparator"]].iloc[-1]
-        lost = [1 - self.pairs / int(n) if n and self.matching_done else nan for n in arms]
-        largest, worst, moved, tied = nan, "", nan, nan
-        if self.balance is not None and len(matched):
-            after = self.balance["smd_after"].abs()
-            largest, worst = float(after.max()), str(after.idxmax())
-            moved = float(self.balance["moved"].abs().max())
-        if self.propensity is not None and len(matched):
-            tied = tied_share(matched["propensity"])[1]
-        ended = [c for c in self.hazard_ratios["converged"] if c is not None]
-        converged, unconverged = convergence(
-            propensity_model=None if self.propensity is None else self.propensity.converged,
-            outcome_model=all(ended) if ended else None,
-        )
-        return Diagnostics(
-            largest_difference=largest,
-            worst_covariate=worst,
-            equipoise=nan if self.propensity is None else self.propensity.equipoise(),
-            detectable=self.detectable,
-            generalizability=moved,
-            attrition=lost[0],
-            comparator_attrition=lost[1],
-            tied=tied,
-            fewest=float(self.rates.loc["matched", "events"].min()),
-            converged=converged,
-            unconverged=unconverged,
-            thresholds=self.settings.thresholds,
-            further=self.further,
+        line = result_lines(self.exact)[MAIN]
+        further = of_main(self.exact, "further_diagnostic")
+        values = dict(zip(further["diagnostic"], further["value"], strict=True))
+        fewest = min(line[f"{arm}_outcomes"] for arm in ARMS)
+        return read_diagnostics(
+            {**line, "further": values, "fewest": fewest}, self.settings.thresholds
         )
 
     @property
@@ -220,9 +224,10 @@ class ComparativeStudy:
         dict
             Values that can be written as JSON.
         """
+        from steropes.studies.disclosure.one_question_release import publish
         from steropes.studies.report.study_numbers import study_numbers
 
-        return study_numbers(self)
+        return study_numbers(publish(self))
 
     def write(self, folder: str | Path) -> list[Path]:
         """Write the report and the numbers of the study for release.
@@ -303,42 +308,21 @@ def comparative_study(
     say("opening the database")
     with opened(database, settings.schema, settings.time_zone) as db:
         names = {role: db.concept_name(getattr(settings, role)) for role in ROLES}
-        source = db.source_name()
         versions = db.provenance()
         found = QuestionAnalyses.run(db, settings, say)
     people = found.people()
-    matched = people[people["matched_set"] >= 0]
-    main = found.results[MAIN]
-    hazards = hazard_table(found, settings)
     ties = None
     if found.propensity is not None:
-        ties = tie_orders(people, found, settings, hazards, say)
+        ties = tie_orders(people, found, settings, say)
     return ComparativeStudy(
         settings=settings,
         names=names,
-        source=source,
-        attrition=attrition_table(found.results[CRUDE]),
+        exact=found.tables(versions),
+        people=People(people),
         covariates=found.covariates,
         propensity=found.propensity,
-        people=People(people),
-        balance=found.balance,
-        rates=pd.concat(
-            {"all": incidence_rates(people), "matched": incidence_rates(matched)},
-            names=["analysis"],
-        ),
-        hazard_ratios=hazards,
-        detectable=detectable_ratio(matched),
         ties=ties,
         ended=found.ended,
-        beside=Beside(
-            adjustment_table(
-                [] if found.propensity is None else [found.results[a] for a in ALTERNATIVES]
-            ),
-            math.nan if matched.empty else main.estimate.proportional_p,
-            follow_up_table(people),
-            versions,
-        ),
         data_notes=found.notes,
         rules=rules,
-        further=main.diagnostics.further,
     )

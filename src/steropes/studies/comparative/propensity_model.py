@@ -87,11 +87,11 @@ class Propensity:
 
 
 def too_few(treated: ArrayLike) -> str:
-    """Why the arms are too small for a propensity model; nothing if they are not."""
+    """Return why the arms are too small for a propensity model; "" if they are not."""
     treated = np.asarray(treated)
     for value, arm in ((1, "target"), (0, "comparator")):
         if np.sum(treated == value) < 2:
-            return f"propensity model: the {arm} arm has fewer than 2 people"
+            return f"propensity model: the {arm} arm has fewer than two people"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""The analyses of a one-question study, and the tables that are read from their results."""
+"""The analyses of a one-question study, and their result tables."""
 
 from __future__ import annotations
 
@@ -24,10 +24,12 @@ from steropes.studies.comparative.score_matching import match_scores
 from steropes.studies.comparative.settings import StudyAnalysis
 from steropes.studies.comparative.study_settings import StudySettings
 from steropes.studies.comparative.study_specification import (
+    COMPARATOR,
     CRUDE,
     MAIN,
     MATCHED,
     OUTCOME,
+    TARGET,
 )
 from steropes.studies.comparative.tied_scores import TieOrders, try_tie_orders
 from steropes.studies.covariates.analysis_catalogue import ANALYSES
@@ -35,12 +37,23 @@ from steropes.studies.covariates.feature_extraction import Features
 from steropes.studies.covariates.preprocessing import Tidied
 from steropes.studies.database.data_notes import DataNote, distinct
 from steropes.studies.database.omop import OmopDatabase
+from steropes.studies.execution.specification import GridSpec
+from steropes.studies.execution.store import ResultStore
+from steropes.studies.outcomes.effect_estimate import Estimate
 from steropes.studies.outcomes.two_group_cox import TwoGroupCox
-from steropes.studies.results.ratios import ratio_of
+from steropes.studies.results.comparative_results import (
+    outcome_tables,
+    refused_tables,
+    result_key,
+    specification_tables,
+)
+from steropes.studies.results.shared_tables import shared_tables
+from steropes.studies.results.table_layouts import EXACT, EXACT_KEYS
 
+SHIFTS = ("target_smd", "comparator_smd", "both_smd")  # Differences of arms to before matching.
 DEMOGRAPHIC = {1: "sex", 3: "age", 6: "index year"}
 
-__all__ = ["QuestionAnalyses", "StudyCovariates", "hazard_table", "tie_orders"]
+__all__ = ["QuestionAnalyses", "StudyCovariates", "tie_orders"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -103,15 +116,20 @@ class QuestionAnalyses:
 
     Attributes
     ----------
+    spec : GridSpec
     results : dict of int to AnalysisResult
         By the id of the analysis.
     notes : tuple of DataNote
     ended : str
+    caliper : float
+        The calliper that was asked for.
     """
 
+    spec: GridSpec
     results: dict[int, AnalysisResult]
     notes: tuple[DataNote, ...]
     ended: str
+    caliper: float
 
     @classmethod
     def run(
@@ -135,7 +153,8 @@ class QuestionAnalyses:
         features = prepared.shared.features
         notes = (*comparison.notes, *(features.notes if features else ()))
         ended = emptied_arm(db, settings, results[CRUDE]) or prepared.shared.note
-        return cls(results, distinct((*made.notes, *in_roles(notes))), ended)
+        notes = distinct((*made.notes, *in_roles(notes)))
+        return cls(spec, results, notes, ended, settings.caliper)
 
     @property
     def scores(self) -> PropensityScores | None:
@@ -189,39 +208,68 @@ class QuestionAnalyses:
             folds=scores.folds,
         )
 
-    @property
-    def balance(self) -> pd.DataFrame | None:
-        """Balance of the covariates of the model, the most unequal before matching first."""
-        if self.scores is None:
-            return None
-        people = self.people()
-        matched = (people["matched_set"] >= 0).to_numpy()
-        found = self.results[MAIN].balance or self._matched_balance(matched)
-        table = found.table
-        of_model = self.scores.tidied.features.columns["covariate_id"]
-        table = table[table["covariate_id"].isin(of_model)]
-        columns = {
-            f"{arm}_{when}": table[f"{arm}_mean_{when}"]
-            for when in ("before", "after")
-            for arm in ("target", "comparator")
-        }
-        smd = {f"smd_{when}": table[f"smd_{when}"] for when in ("before", "after")}
-        made = pd.DataFrame({**columns, **smd, "moved": table["target_smd"]})
-        if not matched.any():
-            made[[c for c in made if c.endswith("after") or c == "moved"]] = np.nan
-        made.index = pd.Index(list(table["name"]), name="covariate")
-        return made
+    def tables(self, database: dict[str, str | None]) -> dict[str, pd.DataFrame]:
+        """Write the results to a store in memory, and return its tables.
 
-    def _matched_balance(self, matched: NDArray) -> Balance:
-        """Compute the balance of the matched where there is no estimate."""
-        people = self.results[CRUDE].people
-        features = self.results[MAIN].shared.features
+        Parameters
+        ----------
+        database : dict
+            Name, versions and dates of the database, as ``OmopDatabase.provenance`` returns them.
+
+        Returns
+        -------
+        dict of str to DataFrame
+            The tables of `table_layouts.EXACT`.
+        """
+        main, spec = self.results[MAIN], self.spec
+        specified = specification_tables(spec.questions, spec.analyses)
+        specified["database"] = [{"database_id": spec.database_id, **database}]
+        ids = {"target": TARGET, "comparator": COMPARATOR, "outcome": OUTCOME}
+        specified["cohort"] = [
+            {"cohort_id": ids[role], "name": name} for role, name in main.names.items()
+        ]
+        with ResultStore(":memory:", "", EXACT, EXACT_KEYS) as store:
+            store.add("specification", specified)
+            shared = shared_tables(main.question, main.analysis, main.shared, spec.database_id)
+            store.add("shared", shared)
+            for number, result in self.results.items():
+                if number == CRUDE or self.scores is not None:
+                    store.add(f"analysis {number}", self._result_tables(result))
+                elif number in (MAIN, MATCHED):
+                    key = result_key(result, spec.database_id)
+                    refused = refused_tables(key, result.analysis, self.ended, spec.thresholds)
+                    store.add(f"analysis {number}", refused)
+            return {name: store.table(name) for name in EXACT}
+
+    def _result_tables(self, result: AnalysisResult) -> dict[str, list[dict[str, Any]]]:
+        """Return the rows of an analysis; the main one has balance even without an estimate."""
+        rule, number = result.analysis.match, result.analysis.id
+        if number in (MAIN, MATCHED) and result.people.empty and rule is not None:
+            why = (
+                f"no pair lies within the caliper of {self.caliper:g} standard deviations, so the "
+                "two groups are not comparable or the caliper is too small"
+            )
+            result = replace(result, estimate=Estimate(note=why))
+        if number == MAIN and result.balance is None:
+            result = replace(result, balance=self._balance_without_estimate())
+        return outcome_tables(result, self.spec.database_id)
+
+    def _balance_without_estimate(self) -> Balance:
+        """Compute the balance where there is no estimate; unknown after matching without a pair."""
+        people, features = self.people(), self.results[MAIN].shared.features
+        matched = (people["matched_set"] >= 0).to_numpy()
         assert features is not None
-        return covariate_balance(
-            features.take(people["row"].to_numpy()),
+        found = covariate_balance(
+            features.take(pd.DataFrame(self.results[CRUDE].people)["row"].to_numpy()),
             people["treated"].to_numpy(),
             matched.astype(float) if matched.any() else np.ones(len(people)),
         )
+        if matched.any():
+            return found
+        table = found.table.copy()
+        after = [c for c in table if c.endswith("after") or c in SHIFTS]
+        table[after] = np.nan
+        return replace(found, table=table, people={**found.people, "after": (0, 0)})
 
 
 def _alternative(prepared: Prepared, analysis: StudyAnalysis) -> Prepared:
@@ -232,53 +280,14 @@ def _alternative(prepared: Prepared, analysis: StudyAnalysis) -> Prepared:
     return replace(prepared, analysis=analysis, shared=shared)
 
 
-def hazard_table(found: QuestionAnalyses, settings: StudySettings) -> pd.DataFrame:
-    """Tabulate the hazard ratios: crude, among the matched, and within matched pairs."""
-    lines = {"crude": CRUDE, "matched": MATCHED, "matched, stratified": MAIN}
-    table = pd.DataFrame.from_dict(
-        {name: _hazard_line(found.results[a]) for name, a in lines.items()}, orient="index"
-    ).rename_axis("analysis")
-    matched = found.results[MAIN].people
-    if found.scores is None or "set" not in matched or matched.empty:
-        why = found.ended or (
-            f"no pair lies within the caliper of {settings.caliper:g} standard deviations, so the "
-            "two groups are not comparable or the caliper is too small"
-        )
-        none = {**dict.fromkeys(("hr", "lower", "upper", "p", "log_hr", "se"), math.nan)}
-        for name in ("matched", "matched, stratified"):
-            for column, value in {**none, "people": 0, "events": 0, "note": why}.items():
-                table.loc[name, column] = value
-    return table.astype({"converged": object, "people": int, "events": int})
-
-
-def _hazard_line(result: AnalysisResult) -> dict[str, Any]:
-    """Return the hazard ratio of an analysis, or the reason why there is none."""
-    e = result.estimate
-    none = bool(e.note)
-    log_hr, lower, upper = (math.nan if none else x for x in (e.log_rr, e.lower, e.upper))
-    return {
-        "people": len(result.people),
-        "events": sum(result.counts[f"{arm}_outcomes"] for arm in ("target", "comparator")),
-        "hr": ratio_of(log_hr),
-        "lower": ratio_of(lower),
-        "upper": ratio_of(upper),
-        "p": math.nan if none else e.p,
-        "log_hr": log_hr,
-        "se": math.nan if none else e.se,
-        "note": e.note,
-        "converged": None if none else e.converged,
-    }
-
-
 def tie_orders(
     people: pd.DataFrame,
     found: QuestionAnalyses,
     settings: StudySettings,
-    hazards: pd.DataFrame,
     say: Callable[[str], None],
 ) -> TieOrders:
     """Repeat the main analysis under other orders of equal scores, if it has an estimate."""
-    orders = 0 if hazards.loc["matched, stratified", "note"] else settings.tie_orders
+    orders = 0 if found.results[MAIN].estimate.note else settings.tie_orders
     if orders:
         say("trying other orders of people with equal scores")
     rule = found.results[MAIN].analysis.match

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from steropes.errors import DataError
 from steropes.studies.comparative.outcome_analysis import AnalysisResult
@@ -23,7 +22,7 @@ from steropes.studies.execution.specification import GridSpec
 if TYPE_CHECKING:
     from steropes.studies.comparative.study_settings import StudySettings
 
-__all__ = ["QuestionCohorts", "attrition_table", "emptied_arm", "in_roles", "make_question_cohorts"]
+__all__ = ["QuestionCohorts", "emptied_arm", "in_roles", "make_question_cohorts"]
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -62,16 +61,6 @@ def make_question_cohorts(db: OmopDatabase, settings: StudySettings) -> Question
             _refuse_nobody(db, settings, role, notes)
     bench = Workbench(spec.of_compared(db, {}), made.table, spec.thresholds)
     return QuestionCohorts(spec, bench, notes)
-
-
-def attrition_table(result: AnalysisResult) -> pd.DataFrame:
-    """Count the people left, and dropped, by each rule in each arm."""
-    table = result.attrition
-    found = pd.DataFrame({"rule": table["rule"]})
-    for arm in ("target", "comparator"):
-        left = table[f"{arm}_people"].astype(int)
-        found[arm], found[f"{arm}_dropped"] = left, -left.diff().fillna(0).astype(int)
-    return found
 
 
 def emptied_arm(db: OmopDatabase, settings: StudySettings, crude: AnalysisResult) -> str:

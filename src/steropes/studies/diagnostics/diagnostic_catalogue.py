@@ -11,7 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from steropes.studies.report.digits import Relation, limit_text, passes
+from steropes.studies.disclosure.cells import Bound
+from steropes.studies.report.digits import Relation, crossing, limit_text, passes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -127,6 +128,21 @@ class Diagnostic:
         if limit is None:
             return "NOT EVALUATED"
         return "PASS" if passes(abs(value), self.relation, limit) else "FAIL"
+
+    def agreeing(
+        self, value: float | Bound | None, verdict: str, thresholds: DiagnosticThresholds
+    ) -> float | Bound | None:
+        """Replace a released value that was rounded across its limit by a bound at the limit."""
+        limit = self.limit(thresholds)
+        if (
+            self.need
+            or self.relation is None
+            or limit is None
+            or not isinstance(value, int | float)
+        ):
+            return value
+        side = crossing(value, self.relation, limit, verdict)
+        return Bound(limit, above=side == ">") if side else value
 
 
 DIAGNOSTICS: tuple[Diagnostic, ...] = (

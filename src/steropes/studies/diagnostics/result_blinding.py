@@ -8,20 +8,14 @@ that viewers and meta-analyses read.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
-
-if TYPE_CHECKING:
-    from steropes.studies.disclosure.one_question_release import Published
 
 __all__ = [
     "NOT_SHOWN",
     "NO_NOTE",
     "blinded",
-    "hidden_note",
     "redacted_study",
     "redacted_tables",
     "without_effects",
@@ -30,7 +24,7 @@ __all__ = [
 
 NOT_SHOWN = "not shown: a diagnostic failed"
 NO_NOTE = "no finite estimate, and not shown: a diagnostic failed"
-LONE_CRUDE = "a crude estimate is not shown where no adjusted one stands beside it"
+LONE_CRUDE = "a crude estimate is not shown without an adjusted one"
 
 KEY = ["target_comparator_id", "outcome_id", "analysis_id"]
 
@@ -43,16 +37,6 @@ OUTCOMES = ("target_outcomes", "comparator_outcomes")
 # Tables of a comparative grid whose rows are about the effect or about outcomes.
 OF_EFFECT = ("absolute_effect", "cm_kaplan_meier_dist", "subgroup")
 NOTES = ("e_value", "e_value_limit", "limit_ratio", "proportional_p")
-STUDY_EFFECT = ("hr", "lower", "upper", "p", "log_hr", "se")
-STUDY_OUTCOMES = ("events", "rate", "rate_lower", "rate_upper")
-
-
-def hidden_note(note: str, one_arm: bool) -> str:
-    """Return the reason for a missing estimate that is hidden; it does not name the arm.
-
-    ``one_arm`` indicates that one of the arms, and not the other, had no outcome.
-    """
-    return NO_NOTE if one_arm else note
 
 
 def without_effects(results: pd.DataFrame, outcomes: tuple[str, ...]) -> pd.DataFrame:
@@ -113,49 +97,40 @@ def redacted_tables(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFram
     return found
 
 
-def redacted_study(public: Published) -> Published:
-    """Return a one-question study without its effects and the outcomes of its arms."""
-    one_arm = {}
-    for analysis in ("all", "matched"):
-        arms = [line for line in public.rates if line["analysis"] == analysis]
-        one_arm[analysis] = sum(a["events"] == 0 for a in arms) == 1 and all(
-            a["people"] != 0 for a in arms
-        )
-    hazards = []
-    for line in public.hazard_ratios:
-        among = "all" if line["analysis"] == "crude" else "matched"
-        note = hidden_note(line["note"], one_arm[among]) if line["note"] else NOT_SHOWN
-        hazards.append({**line, **dict.fromkeys(STUDY_EFFECT, math.nan), "note": note})
-    precision = [replace(v, value=None) if v.key == "precision" else v for v in public.verdicts]
-    return replace(
-        public,
-        blinded=True,
-        hazard_ratios=hazards,
-        rates=[{**line, **dict.fromkeys(STUDY_OUTCOMES)} for line in public.rates],
-        curves={},
-        adjustments=[
-            {**line, **dict.fromkeys(("hr", "lower", "upper", "p"), math.nan), "note": NOT_SHOWN}
-            for line in public.adjustments
-        ],
-        proportional_p=math.nan,
-        e_value=(math.nan, math.nan),
-        common=False,
-        other_draws=(),
-        verdicts=precision,
-    )
+def redacted_study(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """Return the tables of a one-question study without the effects and outcomes of any analysis.
+
+    The diagnostics of the main analysis decide on all of them.
+    """
+    checks = tables["cm_diagnostics_summary"].assign(unblind=0)
+    found = redacted_tables({**tables, "cm_diagnostics_summary": checks})
+    notes = found["note"].copy()
+    hidden = blinded(tables["cm_result"].merge(notes[[*KEY, "note"]], on=KEY).assign(unblind=0))
+    texts = notes[KEY].merge(hidden[[*KEY, "note"]], on=KEY, how="left")["note"]
+    notes["note"] = texts.mask(texts.eq(""), NOT_SHOWN).to_numpy()
+    return {**found, "note": notes, "cm_result": hidden.drop(columns=["note", "unblind"])}
 
 
-def without_lone_crude(public: Published) -> Published:
+def without_lone_crude(
+    tables: Mapping[str, pd.DataFrame], crude: int, adjusted: Sequence[int]
+) -> dict[str, pd.DataFrame]:
     """Hide the crude hazard ratio of a study that has no adjusted one.
 
     Alone it would be the study's result, though confounding may explain all of it.
+
+    Parameters
+    ----------
+    tables : mapping of str to DataFrame
+    crude : int
+        Id of the crude analysis.
+    adjusted : sequence of int
+        Ids of the analyses that make it showable.
     """
-    if any(not line["note"] for line in public.hazard_ratios if line["analysis"] != "crude"):
-        return public
-    hazards = [
-        {**line, **dict.fromkeys(STUDY_EFFECT, math.nan), "note": LONE_CRUDE}
-        if line["analysis"] == "crude" and not line["note"]
-        else line
-        for line in public.hazard_ratios
-    ]
-    return replace(public, hazard_ratios=hazards)
+    notes, results = tables["note"].copy(), tables["cm_result"].copy()
+    without = notes["note"].eq("")
+    if (without & notes["analysis_id"].isin(adjusted)).any():
+        return dict(tables)
+    notes.loc[without & notes["analysis_id"].eq(crude), "note"] = LONE_CRUDE
+    effect = [c for c in EFFECT if c in results]
+    results.loc[results["analysis_id"].eq(crude), effect] = math.nan
+    return {**tables, "note": notes, "cm_result": results}

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from steropes.studies.diagnostics import diagnostic_catalogue as catalogue
 from steropes.studies.diagnostics.diagnostic_catalogue import Diagnostic
-from steropes.studies.disclosure import Bound
-from steropes.studies.disclosure.rounding import significant, smd_unit, to_unit
-from steropes.studies.report.digits import passes
+from steropes.studies.disclosure.cells import Bound, largest_count
+from steropes.studies.disclosure.table_rows import cell
 
 if TYPE_CHECKING:
-    from steropes.studies.comparative.one_question import ComparativeStudy
     from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics, Verdict
 
-__all__ = [
-    "Judged",
-    "equipoise_share",
-    "judge",
-]
-
-OF_GRIDS = ("shared balance", "adjustment")  # One question has one outcome, and adjusts.
+__all__ = ["Judged", "judge"]
 
 
 @dataclass(frozen=True)
@@ -59,119 +52,48 @@ class Judged:
 
 
 def judge(
-    study: ComparativeStudy,
-    named: set[str],
-    detectable: float | None,
-    fewest: int | Bound,
+    exact: Diagnostics, released: Mapping[str, Any], further: Mapping[str, float]
 ) -> list[Judged]:
-    """Judge all diagnostics of a study.
+    """Judge all diagnostics of a study, with their released values.
 
     Parameters
     ----------
-    study : ComparativeStudy
-    named : set of str
-        Covariates whose difference after matching is published.
-    detectable : float or None
-        As it is published.
-    fewest : int or Bound
-        Events of the matched arm with fewer of them, as they are published.
+    exact : Diagnostics
+        Exact values, which determine the verdicts.
+    released : mapping
+        The released result of the main analysis, with its diagnostics and notes.
+    further : mapping of str to float
+        Released values of further diagnostics.
     """
-    d = study.diagnostics
-    by_p = study.settings.thresholds.balance_p is not None
-    released: dict[str, float | Bound | None] = {
-        "balance": _known(_few(study, d.difference_p)) if by_p else _largest(study),
-        "equipoise": equipoise_share(study),
-        "detectable": detectable,
-        "generalizability": _known(_shift(study, d.generalizability)),
-        "attrition": _lost(study),
-        "precision": None if math.isnan(d.fewest) else fewest,
-        "ties": None if math.isnan(d.tied) else _tied(study, d.tied),
-    }
-    smaller = min(study.pairs, len(study.people))
-    for name, value in d.further.items():
-        released[name] = _known(study.rules.stepped(value, smaller))
-    about = {
-        "balance": d.worst_covariate if d.worst_covariate in named else "",
-        "convergence": d.unconverged,
-    }
-    return [
-        _judged(one.chosen(d.thresholds), d, released.get(one.key), about.get(one.key, ""))
-        for one in catalogue.DIAGNOSTICS
-        if one.key not in OF_GRIDS
-    ]
+    about = {"balance": released["worst_covariate"], "convergence": exact.unconverged}
+    found = []
+    for declared in catalogue.DIAGNOSTICS:
+        one, verdict = declared.chosen(exact.thresholds), exact.verdict(declared.key)
+        of = about.get(one.key)
+        found.append(
+            Judged(
+                one.key,
+                one.name,
+                one.agreeing(_value(one, released, further), verdict, exact.thresholds),
+                one.rule(exact.thresholds),
+                verdict,
+                one.guards != "nothing",
+                of if isinstance(of, str) else "",
+                None if one.need else one.limit(exact.thresholds),
+            )
+        )
+    return found
 
 
-def _judged(
-    declared: Diagnostic, d: Diagnostics, value: float | Bound | None, about: str
-) -> Judged:
-    """Judge a diagnostic, with a value that agrees with the verdict however it was rounded."""
-    verdict, threshold = d.verdict(declared.key), declared.limit(d.thresholds)
-    if declared.need:
-        threshold = None
-    known = isinstance(value, float) and math.isfinite(value)
-    if known and verdict != "NOT EVALUATED" and threshold is not None:
-        assert declared.relation is not None
-        assert isinstance(value, float)
-        passed = verdict == "PASS"
-        if passes(value, declared.relation, threshold) != passed:
-            value = Bound(threshold, above=passed == (declared.relation == "at least"))
-    return Judged(
-        declared.key,
-        declared.name,
-        value,
-        declared.rule(d.thresholds),
-        verdict,
-        declared.guards != "nothing",
-        about,
-        threshold,
-    )
-
-
-def _largest(study: ComparativeStudy) -> float | None:
-    """Return the released largest standardised difference after matching."""
-    from steropes.studies.disclosure.one_question_release import largest_differences
-
-    return largest_differences(study)["after"]
-
-
-def _few(study: ComparativeStudy, p: float) -> float:
-    """Round a p value to two digits, unless everything is released."""
-    return p if study.rules.open else significant(p, 2)
-
-
-def _shift(study: ComparativeStudy, smd: float) -> float:
-    """Round the change of the target by matching so that it does not reveal a prevalence."""
-    if study.rules.open:
-        return smd
-    return to_unit(smd, smd_unit(0.5, 0.5, max(study.pairs, 1), study.rules.least))
-
-
-def _tied(study: ComparativeStudy, share: float) -> float | Bound | None:
-    """Return the released share of the matched with tied scores."""
-    n = len(study.matched)
-    found = study.rules.fraction(round(share * n), n)
-    return found if isinstance(found, Bound) else _known(found)
-
-
-def _known(x: float) -> float | None:
-    """Convert NaN to None."""
-    return None if math.isnan(x) else x
-
-
-def equipoise_share(study: ComparativeStudy) -> float | Bound | None:
-    """Return the released share in equipoise; None if an arm is small, as it would reveal this."""
-    rules, propensity = study.rules, study.propensity
-    arms = study.attrition[["target", "comparator"]].iloc[-1]
-    if propensity is None or any(rules.small(n) for n in arms):
+def _value(
+    one: Diagnostic, released: Mapping[str, Any], further: Mapping[str, float]
+) -> float | Bound | None:
+    """Return the released value of a diagnostic; None if it is missing."""
+    if one.key == "precision":
+        arms = [cell(released[f"{arm}_outcomes"]) for arm in ("target", "comparator")]
+        known = [n for n in arms if n is not None]
+        return min(known, key=largest_count) if len(known) == len(arms) else None
+    value = further.get(one.key) if one.measure is not None else released.get(one.column)
+    if one.relation is None or value is None or math.isnan(value):
         return None
-    n = len(study.people)
-    return rules.fraction(round(propensity.equipoise() * n), n)
-
-
-def _lost(study: ComparativeStudy) -> Any:
-    """Return the released share of the target that has no match; None without matching."""
-    n = int(study.attrition["target"].iloc[-1])
-    if not n or not study.matching_done:
-        return None
-    lost = study.rules.fraction(n - study.pairs, n)
-    return lost if isinstance(lost, Bound) else _known(lost)
+    return float(value)

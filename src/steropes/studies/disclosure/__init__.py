@@ -1,7 +1,7 @@
 """Disclosure control of all numbers that leave a study.
 
-The tables for release are made from the exact ones by ``study`` for one question, ``grid`` for
-comparative grids and ``series`` for case series. ``rules`` has the rule sets; ``cells``,
+The tables for release are made from the exact ones by ``grid`` for comparative studies, of one
+question or of many, and by ``series`` for case series. ``rules`` has the rule sets; ``cells``,
 ``rounding``, ``effect_secrecy`` and ``curves`` apply them to counts, shares, effects and curves.
 ``release_folder`` writes the folder ``release`` with its manifest.
 """
@@ -10,7 +10,6 @@ from steropes.studies.disclosure.cells import (
     LEAST,
     Bound,
     apart,
-    chain,
     falling,
     fraction,
     part,
@@ -26,7 +25,6 @@ __all__ = [
     "Bound",
     "DisclosureRules",
     "apart",
-    "chain",
     "falling",
     "fraction",
     "part",

@@ -14,9 +14,9 @@ __all__ = [
     "LEAST",
     "Bound",
     "apart",
-    "chain",
     "falling",
     "fraction",
+    "largest_count",
     "part",
     "share_unit",
     "shown",
@@ -63,24 +63,6 @@ def part(n: int, of: int, least: int) -> int | Bound:
         return Bound(least)
     # With few people, the bound must not equal their number.
     return Bound(max(of, least)) if small(of - n, least) else n
-
-
-def chain(counts: Iterable[int], least: int) -> list[int | Bound]:
-    """Suppress counts of nested groups so that no difference of two published ones is small.
-
-    The groups are in descending order. The last ones, the results, have precedence.
-    """
-    published: list[int | Bound] = []
-    after: int | None = None
-    for n in reversed([int(n) for n in counts]):
-        if small(n, least):
-            published.append(Bound(least))
-        elif after is not None and small(n - after, least):
-            published.append(Bound(after + least))
-        else:
-            published.append(n)
-            after = n
-    return published[::-1]
 
 
 def falling(first: int, counts: Iterable[int], least: int) -> list[int | Bound]:
@@ -138,9 +120,14 @@ def apart(counts: Iterable[int], least: int, known: Iterable[int] = ()) -> list[
     return found
 
 
+def largest_count(n: int | Bound) -> int:
+    """Return the largest count for which a released count can stand."""
+    return int(n.limit) - 1 if isinstance(n, Bound) else n
+
+
 def total(parts: Sequence[int | Bound]) -> int | Bound:
     """Add published counts; the sum is a bound if one of them is."""
-    most = sum(int(p.limit) - 1 if isinstance(p, Bound) else p for p in parts)
+    most = sum(map(largest_count, parts))
     return Bound(most + 1) if any(isinstance(p, Bound) for p in parts) else most
 
 

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from steropes.data.kaplan_meier import KaplanMeier
-
-__all__ = ["coarse_curve", "coarse_steps", "merged_histogram", "time_unit"]
+__all__ = ["coarse_steps", "merged_histogram", "time_unit"]
 
 # Days between the times at which a curve may step: weeks, months, quarters and years.
 SPACINGS = (7, 30, 90, 180, 365)
@@ -59,35 +52,6 @@ def coarse_steps(
     while chosen and 0 < total - events[chosen[-1]] < least:
         chosen.pop()
     return chosen
-
-
-def coarse_curve(curve: KaplanMeier, least: int) -> KaplanMeier | None:
-    """Reduce a Kaplan–Meier curve to steps of at least ``least`` events on a grid of days.
-
-    ``events`` are those since the previous step, and ``at_risk`` the people on the day of the step.
-    None with too few events for one step.
-    """
-    at = np.flatnonzero(curve.events > 0)
-    if least <= 1 or len(at) == 0:
-        return replace(curve, **{name: values[at] for name, values in vars(curve).items()})
-    unit = time_unit(float(curve.times[at[-1]]))
-    grid = unit * np.arange(1, math.ceil(float(curve.times[at[-1]]) / unit) + 1)
-    until = np.searchsorted(curve.times, grid, side="right")
-    events = np.concatenate(([0.0], np.cumsum(curve.events)))[until]
-    there = np.append(curve.at_risk, 0.0)[np.searchsorted(curve.times, grid, side="left")]
-    chosen = coarse_steps(events, there, float(curve.at_risk[0]), least, float(curve.events.sum()))
-    if not chosen:
-        return None
-    last = until[chosen] - 1
-    return replace(
-        curve,
-        times=grid[chosen],
-        survival=curve.survival[last],
-        variance=curve.variance[last],
-        log_variance=curve.log_variance[last],
-        at_risk=there[chosen],
-        events=np.diff(events[chosen], prepend=0.0),
-    )
 
 
 def merged_histogram(people: NDArray, mass: NDArray, least: int) -> NDArray:

@@ -33,6 +33,11 @@ __all__ = ["release_grid"]
 Tables = Mapping[str, pd.DataFrame]
 RARE = 0.05  # The assumed share of people with a covariate.
 BALANCES = ("cm_shared_covariate_balance", "cm_covariate_balance")
+# The largest differences among the diagnostics, with the keys of their tables in `BALANCES`.
+LARGEST = {
+    "shared_max_sdm": ("target_comparator_id", "analysis_id"),
+    "max_sdm": ("target_comparator_id", "outcome_id", "analysis_id"),
+}
 
 
 def release_grid(
@@ -77,10 +82,14 @@ def release_grid(
         thresholds,
     )
     unnamed = hidden_names(tables[BALANCES[0]], covariates)
+    largest = {
+        name: _largest_differences(exact[table], tables[table], key)
+        for (name, key), table in zip(LARGEST.items(), BALANCES, strict=True)
+    }
     tables |= {
         "cm_result": calibrated.results,
         "cm_interaction_result": calibrated.interactions,
-        "cm_diagnostics_summary": _checks(calibrated.checks, counts, effects, rules),
+        "cm_diagnostics_summary": _checks(calibrated.checks, counts, effects, largest, rules),
         "further_diagnostic": _further(exact["further_diagnostic"], counts, rules),
         "cm_attrition": counts.attrition,
         "cm_likelihood_profile": effects.profiles,
@@ -153,8 +162,26 @@ def _smaller_arm(counts: GridCounts) -> dict[tuple[int, ...], int]:
     }
 
 
+def _largest_differences(
+    exact: pd.DataFrame, released: pd.DataFrame, key: tuple[str, ...]
+) -> dict[tuple[int, ...], float]:
+    """Find the largest differences after adjustment that are released as those of a covariate."""
+    found = {}
+    sizes = exact["std_diff_after"].abs()
+    for place, of in sizes.groupby([exact[k] for k in key]):
+        if of.notna().any():
+            size = abs(float(released.at[of.idxmax(), "std_diff_after"]))
+            if not math.isnan(size):
+                found[tuple(int(k) for k in place)] = size
+    return found
+
+
 def _checks(
-    table: pd.DataFrame, counts: GridCounts, effects: GridEffects, rules: DisclosureRules
+    table: pd.DataFrame,
+    counts: GridCounts,
+    effects: GridEffects,
+    largest: Mapping[str, Mapping[tuple[int, ...], float]],
+    rules: DisclosureRules,
 ) -> pd.DataFrame:
     """Round diagnostics whose digits would reveal counts; verdicts are those of exact numbers."""
     people = _smaller_arm(counts)
@@ -163,10 +190,13 @@ def _checks(
         """Round the diagnostics of one result."""
         key = tuple(int(line[k]) for k in KEY)
         n, s = people[key], effects.secrecy[(key[0], key[1], key[2])]
-        # The covariate with the largest difference is unknown here, and may be a rare one.
+        # The covariate with the largest difference may be a rare one.
         unit = smd_unit(RARE, RARE, max(n, 1), rules.least)
-        for name in ("max_sdm", "shared_max_sdm", "generalizability_max_sdm"):
-            line[name] = to_unit(float(line[name]), unit)
+        for name in (*LARGEST, "generalizability_max_sdm"):
+            size = to_unit(float(line[name]), unit)
+            if math.isinf(unit) and name in LARGEST:
+                size = largest[name].get(tuple(int(line[k]) for k in LARGEST[name]), math.nan)
+            line[name] = size
         for name in ("sdm_family_wise_min_p", "shared_sdm_family_wise_min_p"):
             line[name] = significant(float(line[name]), 2)
         for name in ("equipoise", "attrition_fraction"):

@@ -1,156 +1,225 @@
 """Released numbers of a study of one question, for its page, files, terminal lines and ``repr``.
 
 All of these are made from `Published` alone, so that no output shows a number that another one
-hides. A cell is a number, a ``Bound`` on it, or None where even a bound would disclose too much.
-The tables of the study itself are exact.
+hides. Its tables are those of a grid with one question (`release_grid`). Only the propensity model
+and the draws among equal scores, which grids do not store, are released here.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from steropes.studies.comparative.sensitivity_analyses import COUNTS, e_values
+from steropes.studies.comparative.question_tables import (
+    ARMS,
+    RATIOS,
+    adjustment_lines,
+    attrition_lines,
+    balance_lines,
+    follow_up_lines,
+    hazard_lines,
+    of_main,
+    rate_lines,
+    result_lines,
+)
+from steropes.studies.comparative.study_specification import ALTERNATIVES, CRUDE, MAIN, MATCHED
+from steropes.studies.comparative.supplementary_results import e_values
+from steropes.studies.comparative.tied_scores import MANY_TIED
 from steropes.studies.database.data_notes import published_notes
 from steropes.studies.diagnostics.result_blinding import redacted_study, without_lone_crude
 from steropes.studies.diagnostics.study_verdicts import Judged, judge
-from steropes.studies.disclosure.cells import Bound, share_unit
-from steropes.studies.disclosure.curves import coarse_curve
-from steropes.studies.disclosure.effect_secrecy import WITHHELD, rounded_effect, secrecy_of
-from steropes.studies.disclosure.rounding import (
-    Effect,
-    log_unit,
-    significant,
-    smd_unit,
-    to_unit,
-    whole_days,
-)
+from steropes.studies.disclosure.cells import Bound, share_unit, total
+from steropes.studies.disclosure.counts_in_text import released_text
+from steropes.studies.disclosure.effect_secrecy import Secrecy, rounded_effect
+from steropes.studies.disclosure.grid import release_grid
+from steropes.studies.disclosure.rounding import log_unit, significant, to_unit
 from steropes.studies.disclosure.rules import DisclosureRules
-from steropes.studies.outcomes.e_values import is_common
+from steropes.studies.disclosure.table_rows import cell, column
+from steropes.studies.outcomes.e_values import E_VALUE_FORMS
 from steropes.studies.outcomes.outcome_summaries import informative_events
-from steropes.studies.report.score_density import density
 
 if TYPE_CHECKING:
-    from steropes.data.kaplan_meier import KaplanMeier
     from steropes.studies.comparative.one_question import ComparativeStudy
+    from steropes.studies.comparative.study_settings import StudySettings
 
-__all__ = ["WITHHELD", "Published", "publish", "published_at_risk"]
+__all__ = ["Published", "publish"]
 
-ARMS = {"target": 1, "comparator": 0}
-CODES = {"crude": "ate", "matched": "atm", "matched, stratified": "atm"}  # estimands
-WHEN = {"before": "all", "after": "matched"}
-# The numbers of an estimate, by their columns in the tables of grids.
-COLUMNS = {
-    "hr": "rr",
-    "lower": "ci_95_lb",
-    "upper": "ci_95_ub",
-    "p": "p",
-    "log_hr": "log_rr",
-    "se": "se_log_rr",
-}
-NUMBERS = tuple(COLUMNS)
+# The analyses in decreasing precedence of their counts.
+ORDER = (MAIN, MATCHED, CRUDE, *ALTERNATIVES)
 
 
 @dataclass(frozen=True)
 class Published:
-    """The publishable tables of a study, as lists of dicts.
+    """The publishable numbers of a study.
 
     Attributes
     ----------
-    attrition : list of dict
-        ``rule``, and for each arm people left and dropped; the last rule is the matching.
-    rates : list of dict
-        As ``ComparativeStudy.rates``.
-    hazard_ratios : list of dict
-        As ``ComparativeStudy.hazard_ratios``, and the code of the ``estimand``.
-    balance : list of dict
-        As ``ComparativeStudy.balance``. A difference is None where an arm has too few people.
-    curves : dict
-        Kaplan–Meier curves whose every step holds enough events, at times that no single person
-        sets; an arm with too few is absent.
-    pairs, people : int or Bound
-    detectable : float or None
-    follow_up : list of dict
-        Quantiles of the days of each arm that has enough people: ``analysis``, ``arm``, ``p10``,
-        ``p25``, ``p50``, ``p75``, ``p90``.
-    adjustments : list of dict
-        As ``Beside.adjustments``.
-    proportional_p : float
-        As ``Beside.proportional_p``.
-    e_value : (float, float)
-        Of the main hazard ratio, and of its limit that is nearer to one; missing where the number
-        of events is hidden.
-    common : bool
-        Whether the E-values are by the form for common outcomes.
-    other_draws : tuple of float
-        Hazard ratios of other draws among equal scores.
-    verdicts : list of Judged
-        All diagnostics.
+    settings : StudySettings
+    names : dict
+        Names of the ``target``, ``comparator`` and ``outcome``.
+    tables : dict of str to DataFrame
+        Released tables as a grid has them, without hidden effects; ``people`` and ``events`` of
+        ``cm_result`` count both arms.
     rules : DisclosureRules
-        What has been applied.
-    largest : dict
-        Largest standardised difference "before" and "after" matching; None where there is none,
-        and a bound where rounding would put it on the other side of its threshold.
-    scores : dict
-        Of the propensity model: ``auc``, ``variance``, ``coefficients``, ``caliper_logit``,
-        ``cross_validation``, ``preference`` (densities); empty if there is none. Unless the rules
-        are open, scores of ``cross_validation`` are relative to the best one, since a sum over
-        people tells how many they are, and a coefficient is missing where few people have the
-        covariate.
-    tied : float, Bound or None
-        Share of people whose score others have too.
-    distinct : int or None
-        Distinct scores; about so many where nearly everybody has one of their own.
-    data_notes : list of dict
-        Notes on the database; see `published_notes`.
+        Disclosure rules that were applied.
+    ended : str
+        Reason why the study ended before matching; empty if it did not.
     blinded : bool
         Whether the estimate is hidden, because a diagnostic fails.
+    verdicts : list of Judged
+        All diagnostics.
+    covariates : dict or None
+        ``columns``, ``entries`` and ``domains`` of the propensity model's covariates.
+    model : dict or None
+        Numbers of the propensity model: ``auc``, ``variance``, ``coefficients``,
+        ``caliper_logit``, ``cross_validation`` … Unless the rules are open, scores of
+        ``cross_validation`` are relative to the best one, since a sum over people tells how many
+        they are.
+    over : dict
+        Number of covariates that differ by more than a tenth "before" and "after" matching, and
+        "limit", the number that differ by the threshold or more after matching; None if unknown.
+    ties : dict or None
+        ``distinct`` scores (about so many where nearly everybody has one of their own), the
+        ``share`` of people whose score others have too, whether these are ``many``, and hazard
+        ratios of other ``draws``.
+    data_notes : list of dict
+        Notes on the database; see `published_notes`.
     """
 
-    attrition: list[dict[str, Any]]
-    rates: list[dict[str, Any]]
-    hazard_ratios: list[dict[str, Any]]
-    balance: list[dict[str, Any]]
-    curves: dict[str, KaplanMeier]
-    pairs: int | Bound
-    people: int | Bound
-    detectable: float | None
-    follow_up: list[dict[str, Any]]
-    adjustments: list[dict[str, Any]]
-    proportional_p: float
-    e_value: tuple[float, float]
-    common: bool
-    other_draws: tuple[float, ...]
+    settings: StudySettings
+    names: Mapping[str, str]
+    tables: Mapping[str, pd.DataFrame]
+    rules: DisclosureRules
+    ended: str
+    blinded: bool
     verdicts: list[Judged]
-    rules: DisclosureRules = field(default_factory=DisclosureRules)
-    largest: dict[str, float | Bound | None] = field(default_factory=dict)
-    scores: dict[str, Any] = field(default_factory=dict)
-    tied: float | Bound | None = None
-    distinct: int | None = None
-    data_notes: list[dict[str, Any]] = field(default_factory=list)
-    blinded: bool = False
+    covariates: dict[str, Any] | None
+    model: dict[str, Any] | None
+    over: dict[str, int | None]
+    ties: dict[str, Any] | None
+    data_notes: list[dict[str, Any]]
+
+    @cached_property
+    def results(self) -> dict[int, dict[str, Any]]:
+        """The result of each analysis with its diagnostics and notes."""
+        return result_lines(self.tables)
+
+    @cached_property
+    def attrition(self) -> list[dict[str, Any]]:
+        """People left and dropped by each rule in each arm; the last rule is the matching."""
+        return attrition_lines(self.tables, MAIN, self.rules.least)
+
+    @cached_property
+    def rates(self) -> list[dict[str, Any]]:
+        """People, events and rates of each arm, as ``ComparativeStudy.rates``."""
+        digits = None if self.rules.open else 3 if self.rules.rounds else 6
+        return rate_lines(self.tables, digits)
+
+    @cached_property
+    def hazard_ratios(self) -> list[dict[str, Any]]:
+        """The crude, the matched and the main hazard ratio, with their estimands."""
+        return hazard_lines(self.tables)
+
+    @cached_property
+    def adjustments(self) -> list[dict[str, Any]]:
+        """The hazard ratios of the alternative adjustments."""
+        return adjustment_lines(self.tables)
+
+    @cached_property
+    def balance(self) -> list[dict[str, Any]]:
+        """Shares and standardised differences of all covariates."""
+        return [
+            {name: x for name, x in line.items() if name != "moved"}
+            for line in balance_lines(self.tables)
+        ]
+
+    @cached_property
+    def largest(self) -> dict[str, float | Bound | None]:
+        """Largest standardised differences "before" and "after" matching; None if unknown."""
+        known = [abs(x) for line in self.balance if (x := line["smd_before"]) is not None]
+        after = self.judged("balance").value
+        if self.settings.thresholds.balance_p is not None:
+            size = float(self.results[MAIN]["max_sdm"])
+            after = None if math.isnan(size) else size
+        return {"before": max(known, default=None), "after": after}
+
+    @cached_property
+    def follow_up(self) -> list[dict[str, Any]]:
+        """Quantiles of the days of each arm that has enough people."""
+        return follow_up_lines(self.tables)
+
+    @cached_property
+    def survival(self) -> pd.DataFrame:
+        """Kaplan–Meier curves of the matched arms; empty where their events are hidden."""
+        return self.of_main("cm_kaplan_meier_dist")
+
+    @property
+    def preference(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Densities of the preference score before and after matching."""
+        names = "cm_preference_score_dist", "preference_score_after"
+        return self.of_main(names[0]), self.of_main(names[1])
+
+    @property
+    def pairs(self) -> int | Bound:
+        """Number of matched pairs."""
+        found = self.count("matched", "target", "people")
+        return 0 if found is None else found
+
+    @property
+    def detectable(self) -> float:
+        """Detectable hazard ratio; NaN where it is withheld or infinite."""
+        found = float(self.results[MAIN]["mdrr"])
+        return found if self.rules.open else significant(found)
+
+    @property
+    def proportional_p(self) -> float:
+        """P value that hazards are proportional within pairs."""
+        found = float(self.results[MAIN]["proportional_p"])
+        return found if self.rules.open else significant(found, 2)
+
+    @property
+    def common(self) -> bool:
+        """Whether the E-values are by the form for common outcomes."""
+        return not self.blinded and self.results[MAIN]["e_value_form"] == E_VALUE_FORMS[True]
+
+    @property
+    def e_value(self) -> tuple[float, float]:
+        """E-values of the main hazard ratio, and of its limit that is nearer to one."""
+        line = self.main_line()
+        if not isinstance(self.results[MAIN]["e_value_form"], str):
+            return math.nan, math.nan
+        return e_values(line["hr"], line["lower"], line["upper"], self.common)
 
     @property
     def failed(self) -> list[Judged]:
         """Failed diagnostics that hide the estimate."""
         return [v for v in self.verdicts if v.hides and v.verdict == "FAIL"]
 
+    def of_main(self, table: str) -> pd.DataFrame:
+        """Return the rows of a table that belong to the main analysis."""
+        return of_main(self.tables, table)
+
     def judged(self, key: str) -> Judged:
         """Return the diagnostic with a key."""
         return next(v for v in self.verdicts if v.key == key)
 
     def main_line(self) -> dict[str, Any]:
-        """Return the main hazard ratio; see `main_line`."""
-        return main_line(self.hazard_ratios)
+        """Return the hazard ratio within pairs, or among the matched if that is missing."""
+        lines = {line["analysis"]: line for line in self.hazard_ratios}
+        line = lines["matched, stratified"]
+        return lines["matched"] if line["note"] else line
 
     def count(self, analysis: str, arm: str, what: str) -> Any:
         """Return a cell of ``rates``."""
-        return line_of(self.rates, analysis, arm)[what]
+        return next(
+            line for line in self.rates if (line["analysis"], line["arm"]) == (analysis, arm)
+        )[what]
 
 
 def publish(study: ComparativeStudy) -> Published:
@@ -159,416 +228,99 @@ def publish(study: ComparativeStudy) -> Published:
     A crude estimate is shown only with an adjusted one. ``settings.unblind`` keeps estimates that
     fail a diagnostic, but none that would reveal a count.
     """
-    everything = _released(study)
-    shown = everything if study.visible else redacted_study(everything)
-    return shown if study.settings.unblind else without_lone_crude(shown)
-
-
-def line_of(rates: list[dict[str, Any]], analysis: str, arm: str) -> dict[str, Any]:
-    """Return the line of an analysis and an arm."""
-    return next(line for line in rates if (line["analysis"], line["arm"]) == (analysis, arm))
-
-
-def main_line(hazard_ratios: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the hazard ratio within pairs, or among the matched if that is missing."""
-    lines = {line["analysis"]: line for line in hazard_ratios}
-    line = lines["matched, stratified"]
-    return lines["matched"] if line["note"] else line
-
-
-def _released(study: ComparativeStudy) -> Published:
-    """Compute all released numbers of a study by its rules."""
-    rules = study.rules
-    done = [study.pairs] if study.matching_done else []
-    left = {arm: rules.chain([*study.attrition[arm], *done]) for arm in ARMS}
-    final = len(study.attrition) - 1
-    rates = _rates(study, {arm: left[arm][final] for arm in ARMS})
-    hazards = _hazard_ratios(study, rates)
-    events = next((h["events"] for h in hazards if h["analysis"] == "matched"), 0)
-    balance = _balance(study)
-    detectable = None if isinstance(events, Bound) else _few_digits(study, study.detectable)
-    around = study.beside
-    main = main_line(hazards)
-    common = is_common(study.matched)
-    exact = {arm: int(study.rates.loc[("matched", arm), "events"]) for arm in ARMS}
-    verdicts = judge(
-        study,
-        {b["covariate"] for b in balance if b["smd_after"] is not None},
-        detectable,
-        line_of(rates, "matched", min(ARMS, key=exact.__getitem__))["events"],
-    )
-    largest: dict[str, float | Bound | None] = {**largest_differences(study)}
-    if study.settings.thresholds.balance_p is None:
-        largest["after"] = next(v.value for v in verdicts if v.key == "balance")
-    kept = not main["note"] or main["note"] != WITHHELD
+    rules, thresholds = study.rules, study.settings.thresholds
+    tables = release_grid(study.exact, thresholds, ORDER, rules)
+    tables["cm_result"] = _results(tables["cm_result"], study.exact["cm_result"], rules)
+    if not study.visible:
+        tables = redacted_study(tables)
+    elif not study.settings.unblind:
+        tables = without_lone_crude(tables, CRUDE, [a for a in RATIOS.values() if a != CRUDE])
+    released = result_lines(tables)[MAIN]
+    further = of_main(tables, "further_diagnostic")
+    values = dict(zip(further["diagnostic"], further["value"], strict=True))
+    hidden = not study.visible or bool(released["note"])
     return Published(
-        attrition=_attrition(study, left),
-        rates=rates,
-        hazard_ratios=hazards,
-        balance=balance,
-        curves=_curves(study, rates),
-        pairs=rules.part(study.pairs, study.pairs),
-        people=_total(study, [left[arm][final] for arm in ARMS], len(study.people)),
-        detectable=detectable,
-        follow_up=_follow_up(study),
-        adjustments=[] if around is None else _adjustments(study, rates),
-        proportional_p=math.nan
-        if around is None or not kept
-        else _few_digits(study, around.proportional_p, 2),
-        e_value=(math.nan, math.nan)
-        if isinstance(events, Bound)
-        else e_values(main["hr"], main["lower"], main["upper"], common),
-        common=common and not isinstance(events, Bound),
-        other_draws=() if study.ties is None or not kept else _draws(study),
-        distinct=None if study.ties is None else _distinct(study),
-        verdicts=verdicts,
+        settings=study.settings,
+        names=study.names,
+        tables=tables,
         rules=rules,
-        largest=largest,
-        scores=_scores(study),
-        tied=None
-        if study.ties is None
-        else rules.fraction(round(study.ties.share * len(study.people)), len(study.people)),
+        ended=released_text(study.ended, rules),
+        blinded=not study.visible,
+        verdicts=judge(study.diagnostics, released, values),
+        covariates=_covariates(study),
+        model=_model(study, tables),
+        over=_over(study),
+        ties=_ties(study, hidden),
         data_notes=published_notes(study.data_notes, rules),
     )
 
 
-def _few_digits(study: ComparativeStudy, x: float, digits: int = 3) -> float:
-    """Round to some significant digits, unless everything is released."""
-    return x if study.rules.open else significant(x, digits)
+def _results(table: pd.DataFrame, exact: pd.DataFrame, rules: DisclosureRules) -> pd.DataFrame:
+    """Add the counts of both arms to results, and round their effects to three digits."""
+    counts: dict[str, Any] = {}
+    for name, part in (("people", "subjects"), ("events", "outcomes")):
+        parts = [[cell(n) for n in table[f"{arm}_{part}"]] for arm in ARMS]
+        sums = exact[[f"{arm}_{part}" for arm in ARMS]].sum(axis=1)
+        counts[name] = column(
+            rules.rounded(n) if all(isinstance(p, int) for p in of) else total(of)
+            for n, *of in zip(sums, *parts, strict=True)
+        )
+    table = table.assign(**counts)
+    if rules.open:
+        return table
+    lines = [{**of, **rounded_effect(of, Secrecy(False, 0.0))} for of in table.to_dict("records")]
+    return pd.DataFrame(lines, columns=list(table.columns))
 
 
-def _draws(study: ComparativeStudy) -> tuple[float, ...]:
-    """Round the hazard ratios of other draws, since within pairs they are ratios of counts."""
-    assert study.ties is not None
-    if study.rules.open:
-        return tuple(study.ties.hazard_ratios)
-    people = study.matched
-    inside = informative_events(
-        people["time"], people["event"], people["treated"], people["matched_set"].to_numpy()
-    )
-    unit = log_unit(min(inside), study.rules.least)
-    logs = [to_unit(math.log(x), unit) for x in study.ties.hazard_ratios if 0 < x < math.inf]
-    return tuple(significant(math.exp(x)) for x in logs if math.isfinite(x))
+def _covariates(study: ComparativeStudy) -> dict[str, Any] | None:
+    """Describe the covariates of the propensity model; their number of values is rounded."""
+    made, rules = study.covariates, study.rules
+    if made is None:
+        return None
+    entries = made.entries
+    if not rules.open:
+        entries = int(to_unit(significant(entries, 2), 2.0 * rules.least))
+    domains = made.dropped.to_dict("records")
+    return {"columns": len(made.columns), "entries": entries, "domains": domains}
 
 
-def _distinct(study: ComparativeStudy) -> int:
-    """Return the number of distinct scores, rounded if it exceeds half the number of people."""
-    assert study.ties is not None
-    found = study.ties.distinct
-    if study.rules.open or 2 * found <= len(study.people):
-        return found
-    return int(to_unit(significant(found, 2), study.rules.least))
-
-
-def _total(study: ComparativeStudy, parts: list[int | Bound], exact: int) -> int | Bound:
-    """Return a released total, exact or rounded, or bounded if one of its parts is."""
-    from steropes.studies.disclosure.cells import total
-
-    if study.rules.rounds and not any(isinstance(p, Bound) for p in parts):
-        return study.rules.rounded(exact)
-    return total(parts)
-
-
-def _curves(study: ComparativeStudy, rates: list[dict[str, Any]]) -> dict[str, KaplanMeier]:
-    """Return coarse curves of the arms with a released number of events, the sum of the steps."""
-    found = {}
-    for arm, curve in study.curves().items():
-        if isinstance(line_of(rates, "matched", arm)["events"], int):
-            coarse = coarse_curve(curve, study.rules.least)
-            if coarse is not None:
-                found[arm] = coarse
-    return found
-
-
-def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows of a table as dicts."""
-    return [{str(k): v for k, v in line.items()} for line in table.to_dict("records")]
-
-
-def _follow_up(study: ComparativeStudy) -> list[dict[str, Any]]:
-    """Return quantiles of follow-up in whole days, for arms with enough people.
-
-    A tenth of the arm must be a large enough group, since the outer quantiles are the 10th and 90th
-    percentiles.
-    """
-    if study.beside is None:
-        return []
-    least = 10 * max(study.rules.least, 1)
-    return [
-        {
-            name: whole_days(value) if isinstance(value, float) and not study.rules.open else value
-            for name, value in line.items()
-        }
-        for line in _records(study.beside.follow_up)
-        if int(study.rates.loc[(line["analysis"], line["arm"]), "people"]) >= least
-    ]
-
-
-def _attrition(study: ComparativeStudy, left: Mapping[str, list]) -> list[dict[str, Any]]:
-    """Return the released numbers of people who remain after each rule, and who were dropped."""
-    rules = study.rules
-    named = [*study.attrition["rule"], *(["in a matched pair"] if study.matching_done else [])]
-    exact = {arm: [*study.attrition[arm], study.pairs] for arm in ARMS}
-    lines = []
-    for k, rule in enumerate(named):
-        line: dict[str, Any] = {"rule": rule}
-        for arm in ARMS:
-            dropped = int(exact[arm][k - 1] - exact[arm][k]) if k else 0
-            ends = left[arm][max(k - 1, 0) : k + 1]
-            known = all(isinstance(n, int) for n in ends)
-            if rules.small(dropped):
-                cell: Any = Bound(rules.least)
-            elif rules.rounds and known:
-                cell = ends[0] - ends[-1]
-                cell = None if rules.small(cell) else cell  # of more people who were rounded
-            else:
-                cell = dropped if known or dropped == 0 else None
-            line |= {arm: left[arm][k], f"{arm}_dropped": cell}
-        lines.append(line)
-    return lines
-
-
-def _rates(study: ComparativeStudy, everybody: Mapping[str, int | Bound]) -> list[dict[str, Any]]:
-    """Return the released people, person-years, events and rates of each analysis and arm."""
-    rules = study.rules
-    events = {arm: _events(study, arm) for arm in ARMS}
-    lines = []
-    for (analysis, arm), exact in study.rates.iterrows():
-        line = {"analysis": analysis, "arm": arm, **exact.to_dict()}
-        people = int(exact["people"])
-        line["people"] = everybody[arm] if analysis == "all" else rules.part(people, people)
-        line["events"] = events[arm][analysis]
-        hidden = isinstance(line["events"], Bound)
-        if isinstance(line["people"], Bound) or (rules.rounds and hidden):
-            line["person_years"] = None
-        elif not rules.open:
-            line["person_years"] = significant(line["person_years"], 3 if rules.rounds else 6)
-        for name in ("rate", "rate_lower", "rate_upper"):
-            if hidden:
-                line[name] = None
-            elif line["person_years"] is None:  # all digits would give the person-years away
-                line[name] = significant(line[name], 2)
-            elif rules.rounds:
-                share = line["events"] / exact["events"] if exact["events"] else 1.0
-                line[name] = significant(line[name] * share, 3)
-            elif not rules.open:
-                line[name] = significant(line[name], 6)
-        lines.append(line)
-    return lines
-
-
-def _events(study: ComparativeStudy, arm: str) -> dict[str, int | Bound]:
-    """Release events before and after matching; neither they nor their difference may be small."""
-    rules, least = study.rules, study.rules.least
-    (n, e), (m, f) = (
-        (int(study.rates.loc[(when, arm), "people"]), int(study.rates.loc[(when, arm), "events"]))
-        for when in ("all", "matched")
-    )
-    before, after = rules.part(e, n), rules.part(f, m)
-    if isinstance(before, int) and isinstance(after, int) and not rules.rounds:
-        if rules.small(e - f):
-            before = Bound(f + least)
-        elif rules.small((n - e) - (m - f)) and not rules.small(n - m):
-            before = Bound(f + n - m)
-    return {"all": before, "matched": after}
-
-
-def _hazard_ratios(study: ComparativeStudy, rates: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the released hazard ratios, with their people and events."""
-    lines = []
-    for analysis, exact in study.hazard_ratios.iterrows():
-        among = "all" if analysis == "crude" else "matched"
-        both = [line for line in rates if line["analysis"] == among]
-        people = study.people if among == "all" else study.matched
-        sets = people["matched_set"].to_numpy() if "stratified" in str(analysis) else None
-        line = {"analysis": analysis, "estimand": CODES[str(analysis)], **exact.to_dict()}
-        for what in ("people", "events"):
-            n = int(study.rates.loc[among, what].sum())
-            line[what] = _total(study, [r[what] for r in both], n)
-        lines.append(line | _effect(study, line, people, sets, rates, among))
-    return lines
-
-
-def _effect(
-    study: ComparativeStudy,
-    line: Mapping[str, Any],
-    people: pd.DataFrame,
-    sets: Any,
-    rates: list[dict[str, Any]],
-    among: str,
-) -> dict[str, Any]:
-    """Release an estimate with the digits that hide all hidden counts, or withhold it."""
-    if study.rules.open or line["note"]:
-        return {}
-    counts = {
-        what: [int(study.rates.loc[(among, arm), what]) for arm in ARMS]
-        for what in ("events", "people")
-    }
-    inside = informative_events(people["time"], people["event"], people["treated"], sets)
-    hidden = {
-        what: [
-            n
-            for n, arm in zip(exact, ARMS, strict=True)
-            if isinstance(line_of(rates, among, arm)[what], Bound)
-        ]
-        for what, exact in counts.items()
-    }
-    arms = list(zip(counts["events"], counts["people"], inside, strict=True))
-    return _rounded(study, line, arms, hidden)
-
-
-def _rounded(
-    study: ComparativeStudy,
-    line: Mapping[str, Any],
-    arms: list[tuple[int, int, int]],
-    hidden: Mapping[str, list[int]],
-) -> dict[str, Any]:
-    """Round an estimate of arms with (events, people, informative events), or withhold it."""
-    ends = [math.log(x) if x > 0 else -math.inf for x in (line["hr"], line["lower"], line["upper"])]
-    secrecy = secrecy_of(arms, hidden["events"], hidden["people"], Effect(*ends).se, study.rules)
-    if secrecy.closed:
-        return {**dict.fromkeys(NUMBERS, math.nan), "note": WITHHELD}
-    effect = {column: line.get(own) for own, column in COLUMNS.items()} | {"log_rr": ends[0]}
-    released = rounded_effect(effect, secrecy)
-    return {own: released[column] for own, column in COLUMNS.items()}
-
-
-def _adjustments(study: ComparativeStudy, rates: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Release the estimates of other ways to adjust, whose counts are not shown.
-
-    A count is hidden unless it is that of a released line or far from all of them: weights and
-    strata keep everybody, but matching to several people leaves some out.
-    """
-    assert study.beside is not None
-    found = []
-    for exact in _records(study.beside.adjustments):
-        counts = {f"{arm}_{x}": int(exact[f"{arm}_{x}"]) for arm in ARMS for x in COUNTS}
-        line = {k: v for k, v in exact.items() if k not in counts}
-        if study.rules.open or line["note"]:
-            found.append(line)
-            continue
-        hidden: dict[str, list[int]] = {"events": [], "people": []}
-        for arm in ARMS:
-            for what, of in hidden.items():
-                lines = (line_of(rates, among, arm)[what] for among in ("all", "matched"))
-                known = [n for n in lines if not isinstance(n, Bound)]
-                n = counts[f"{arm}_{what}"]
-                if isinstance(study.rules.apart([n], known)[0], Bound):
-                    of.append(n)
-        arms = [
-            (counts[f"{a}_events"], counts[f"{a}_people"], counts[f"{a}_informative"]) for a in ARMS
-        ]
-        changed = _rounded(study, line, arms, hidden)
-        found.append(line | {k: v for k, v in changed.items() if k in line})
-    return found
-
-
-def _balance(study: ComparativeStudy) -> list[dict[str, Any]]:
-    """Return the released shares and standardised differences of covariates."""
-    if study.balance is None:
-        return []
-    rules = study.rules
-    lines = []
-    for name, exact in study.balance.iterrows():
-        line: dict[str, Any] = {"covariate": name}
-        for when, analysis in WHEN.items():
-            few = False
-            for arm in ARMS:
-                n, mean = int(study.rates.loc[(analysis, arm), "people"]), exact[f"{arm}_{when}"]
-                if n == 0:
-                    line[f"{arm}_{when}"] = math.nan
-                    continue
-                line[f"{arm}_{when}"] = cell = rules.fraction(round(mean * n), n)
-                few |= isinstance(cell, Bound) or math.isnan(cell)
-            line[f"smd_{when}"] = None if few else _known(_difference(study, exact, when))
-        lines.append(line)
-    return lines
-
-
-def _difference(study: ComparativeStudy, line: pd.Series, when: str) -> float:
-    """Round a standardised difference so that it does not reveal a prevalence."""
-    smd, rules = float(line[f"smd_{when}"]), study.rules
-    if rules.open or not math.isfinite(smd):
-        return smd
-    n = int(study.rates.loc[WHEN[when], "people"].min())
-    p, q = float(line[f"target_{when}"]), float(line[f"comparator_{when}"])
-    return to_unit(smd, smd_unit(p, q, n, rules.least))
-
-
-def _known(x: float) -> float | None:
-    """Convert NaN to None."""
-    return None if math.isnan(x) else x
-
-
-def largest_differences(study: ComparativeStudy) -> dict[str, float | None]:
-    """Return the released largest standardised differences before and after matching."""
-    found: dict[str, float | None] = {"before": None, "after": None}
-    if study.balance is None:
-        return found
-    for when in found:
-        sizes = study.balance[f"smd_{when}"].abs()
-        if sizes.notna().any():
-            worst = study.balance.iloc[int(sizes.fillna(-1.0).argmax())]
-            found[when] = _known(abs(_difference(study, worst, when)))
-    return found
-
-
-def _scores(study: ComparativeStudy) -> dict[str, Any]:
+def _model(study: ComparativeStudy, tables: Mapping[str, pd.DataFrame]) -> dict[str, Any] | None:
     """Round the numbers of the propensity model, whose digits would reveal the size of an arm."""
-    fit = study.propensity
+    fit, rules = study.propensity, study.rules
     if fit is None:
-        return {}
+        return None
 
     def few(x: float, digits: int = 3) -> float:
-        return _few_digits(study, float(x), digits)
+        """Round to some significant digits, unless everything is released."""
+        return float(x) if rules.open else significant(float(x), digits)
 
     sizes = [int(study.rates.loc[("all", arm), "people"]) for arm in ARMS]
-    # an area under the curve is a whole number over twice the product of the sizes
+    # The area under the curve is a whole number over twice the product of the sizes.
     unit = share_unit(max(math.prod(sizes), 1), 1)
+    released = tables["cm_propensity_model"].set_index("covariate_id")["coefficient"]
+    names = {0: fit.coefficients["name"].iloc[0]}
+    covariates = tables["cm_covariate"]
+    names |= dict(zip(covariates["covariate_id"], covariates["covariate_name"], strict=True))
+    order = released.abs().sort_values(ascending=False, kind="stable").index
+    ids = [0, *(i for i in order if i != 0)]
     return {
-        "auc": fit.auc if study.rules.open else to_unit(fit.auc, unit),
+        "auc": fit.auc if rules.open else to_unit(fit.auc, unit),
         "variance": few(fit.model.variance_),
         "optimality": few(np.max(fit.model.optimality_), 2),
-        "coefficients": _coefficients(study),
+        "coefficients": [{"name": names[i], "coef": float(released[i])} for i in ids],
         "caliper_logit": few(study.settings.caliper * float(np.std(fit.logit, ddof=1))),
-        "cross_validation": _searched(study),
-        "preference": _preference(study),
+        "cross_validation": _searched(pd.DataFrame(fit.model.cv_results_), rules),
+        "converged": fit.converged,
+        "folds": fit.folds,
+        "nonzero": len(fit.coefficients) - 1,
     }
 
 
-def _coefficients(study: ComparativeStudy) -> list[dict[str, Any]]:
-    """Round coefficients to steps that hide ``least`` people; the intercept is first.
-
-    The intercept of a model without other coefficients is the log ratio of the sizes of the arms,
-    and a coefficient is nearly a log odds ratio of four counts.
-    """
-    assert study.propensity is not None
-    rules, table, balance = study.rules, study.propensity.coefficients, study.balance
-    if rules.open:
-        return table[["name", "coef"]].to_dict("records")
-    sizes = {arm: int(study.rates.loc[("all", arm), "people"]) for arm in ARMS}
-    lines = []
-    for place, line in enumerate(table.to_dict("records")):
-        fewest = 0 if place else min(sizes.values())
-        if place and balance is not None and line["name"] in balance.index:
-            named = balance.loc[[line["name"]]]  # concepts without a name share one
-            counts = [
-                (round(float(share) * n), n)
-                for a, n in sizes.items()
-                for share in named[f"{a}_before"]
-            ]
-            fewest = min(min(k, n - k) for k, n in counts)
-        coef = to_unit(float(line["coef"]), log_unit(fewest, rules.least))
-        lines.append({"name": line["name"], "coef": coef})
-    return lines
-
-
-def _searched(study: ComparativeStudy) -> list[dict[str, Any]]:
+def _searched(table: pd.DataFrame, rules: DisclosureRules) -> list[dict[str, Any]]:
     """Return the variances that were tried, with scores relative to the best one."""
-    assert study.propensity is not None
-    table = pd.DataFrame(study.propensity.model.cv_results_)
-    if study.rules.open:
-        return _records(table)
+    lines = [{str(k): v for k, v in line.items()} for line in table.to_dict("records")]
+    if rules.open:
+        return lines
     best = float(table["mean"].max())
     return [
         {
@@ -577,24 +329,39 @@ def _searched(study: ComparativeStudy) -> list[dict[str, Any]]:
             "se": significant(float(line["se"]), 2),
             "nonzero": line["nonzero"],
         }
-        for line in table.to_dict("records")
+        for line in lines
     ]
 
 
-def _preference(study: ComparativeStudy, points: int = 101) -> dict[str, Any]:
-    """Smooth the density of the preference score in each arm, before and after matching."""
-    curves: dict[str, Any] = {"score": np.linspace(0, 1, points).round(6)}
-    least = study.rules.least
-    for when, people in (("before", study.people), ("after", study.matched)):
-        for arm, value in ARMS.items():
-            scores = people["preference"][people["treated"] == value].to_numpy()
-            if len(scores) < max(least, 1):
-                curves[f"{arm}_{when}"] = None
-            else:
-                curves[f"{arm}_{when}"] = density(scores, points, least=least)[1].round(3)
-    return curves
+def _over(study: ComparativeStudy) -> dict[str, int | None]:
+    """Count the covariates whose difference is large."""
+    if study.balance is None:
+        return {"before": None, "after": None, "limit": None}
+    before, after = (study.balance[f"smd_{when}"].abs() for when in ("before", "after"))
+    limit = study.settings.thresholds.balance
+    return {
+        "before": int((before > 0.1).sum()),
+        "after": int((after > 0.1).sum()) if study.pairs else None,
+        "limit": int((after >= (0.1 if limit is None else limit)).sum()),
+    }
 
 
-def published_at_risk(people: int, counts: Any, rules: DisclosureRules) -> list[int | Bound]:
-    """Release the numbers at risk at successive times; the rates contain the number of people."""
-    return rules.falling(people, [round(float(n)) for n in counts])
+def _ties(study: ComparativeStudy, hidden: bool) -> dict[str, Any] | None:
+    """Release how many scores are equal, and the hazard ratios of other draws among them."""
+    ties, rules, n = study.ties, study.rules, len(study.people)
+    if ties is None:
+        return None
+    distinct = ties.distinct
+    if not rules.open and 2 * distinct > n:
+        distinct = int(to_unit(significant(distinct, 2), rules.least))
+    share = rules.fraction(round(ties.share * n), n)
+    draws: tuple[float, ...] = () if hidden else tuple(ties.hazard_ratios)
+    if draws and not rules.open:  # Within pairs, hazard ratios are ratios of counts.
+        of = study.matched
+        sets = of["matched_set"].to_numpy()
+        inside = informative_events(of["time"], of["event"], of["treated"], sets)
+        unit = log_unit(min(inside), rules.least)
+        logs = [to_unit(math.log(x), unit) for x in draws if 0 < x < math.inf]
+        draws = tuple(significant(math.exp(x)) for x in logs if math.isfinite(x))
+    many = ties.share >= MANY_TIED
+    return {"distinct": distinct, "share": share, "many": many, "draws": draws}

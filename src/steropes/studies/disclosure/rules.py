@@ -114,11 +114,6 @@ class DisclosureRules:
         """Release a count of some among ``of`` people, if ``of`` is released too."""
         return self.count(n) if self.rounds else cells.part(int(n), int(of), self.least)
 
-    def chain(self, counts: Iterable[int]) -> list[int | Bound]:
-        """Release counts of nested groups, largest first; the last ones have precedence."""
-        counts = list(counts)
-        return [self.count(n) for n in counts] if self.rounds else cells.chain(counts, self.least)
-
     def apart(self, counts: Iterable[int], known: Iterable[int] = ()) -> list[int | Bound]:
         """Release counts of groups that may overlap; the first ones have precedence."""
         counts = list(counts)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from steropes.studies.disclosure.cells import Bound
-from steropes.studies.disclosure.effect_secrecy import Secrecy, effect_columns
-from steropes.studies.disclosure.one_question_release import WITHHELD
+from steropes.studies.disclosure.effect_secrecy import WITHHELD, Secrecy, effect_columns
 from steropes.studies.disclosure.rounding import in_ratio, significant
 from steropes.studies.disclosure.rules import DisclosureRules
 from steropes.studies.disclosure.series import (

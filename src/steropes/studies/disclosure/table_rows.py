@@ -10,7 +10,7 @@ import pandas as pd
 
 from steropes.studies.disclosure.cells import Bound
 
-__all__ = ["column", "each_row", "signed"]
+__all__ = ["cell", "column", "each_row", "signed"]
 
 
 def each_row(
@@ -33,3 +33,10 @@ def column(values: Iterable[int | Bound | None]) -> Any:
     """Make a column of released counts; integers unless one is missing."""
     found = np.array([signed(v) for v in values], dtype=float)
     return found if np.isnan(found).any() else found.astype(np.int64)
+
+
+def cell(n: Any) -> int | Bound | None:
+    """Read a count that `signed` wrote."""
+    if n is None or pd.isna(n):
+        return None
+    return Bound(-int(n)) if n < 0 else int(n)

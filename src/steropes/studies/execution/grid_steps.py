@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +16,6 @@ from steropes.studies.comparative.positive_controls import add_positive_controls
 from steropes.studies.comparative.settings import Question, StudyAnalysis
 from steropes.studies.database.data_notes import DataNote, distinct, note_rows
 from steropes.studies.database.omop import OmopDatabase
-from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.disclosure.grid import release_grid
 from steropes.studies.execution.analysis_cache import Workbench
@@ -27,8 +25,8 @@ from steropes.studies.execution.step_groups import REFUSED, Say, StepGroup, Tabl
 from steropes.studies.execution.store import ResultStore
 from steropes.studies.results.calibrated_results import calibrate_grid
 from steropes.studies.results.comparative_results import (
-    diagnostics_row,
     outcome_tables,
+    refused_tables,
     specification_tables,
 )
 from steropes.studies.results.shared_tables import comparison_id, shared_tables
@@ -207,17 +205,7 @@ class _Group:
             "analysis_id": self.analysis.id,
             "database_id": self.spec.database_id,
         }
-        counts = ("subjects", "days", "outcomes")
-        nobody = {f"{arm}_{c}": 0 for arm in ("target", "comparator") for c in counts}
-        none_told = {"target_informative": 0, "comparator_informative": 0}
-        none = Diagnostics(detectable=math.inf, thresholds=self.spec.thresholds)
-        return {
-            "cm_result": [
-                {**key, **nobody, **none_told, "target_estimator": self.analysis.estimates()}
-            ],
-            "cm_diagnostics_summary": [{**key, **diagnostics_row(none)}],
-            "note": [{**key, "note": why}],
-        }
+        return refused_tables(key, self.analysis, why, self.spec.thresholds)
 
     def answers(
         self, left: list[tuple[str, int]], jobs: int, parallel: Any

@@ -19,6 +19,7 @@ __all__ = [
     "ArmCurve",
     "arm_curves",
     "incidence_rates",
+    "poisson_rate",
 ]
 
 DAYS_PER_YEAR = 365.25
@@ -57,23 +58,28 @@ def incidence_rates(people: pd.DataFrame) -> pd.DataFrame:
     >>> incidence_rates(people)["rate"].tolist()
     [1000.0, 500.0]
     """
-    from scipy.stats import chi2
-
     require_people(people, "treated", "time", "event")
     lines = []
     for value, _ in ARMS:
         arm = people[people["treated"] == value]
         years = float(arm["time"].sum()) / DAYS_PER_YEAR
         events = int(arm["event"].sum())
-        lower = chi2.ppf(0.025, 2 * events) / 2 if events else 0.0
-        upper = chi2.ppf(0.975, 2 * events + 2) / 2
-        scale = 1000 / years if years > 0 else math.nan
-        lines.append((len(arm), years, events, events * scale, lower * scale, upper * scale))
+        lines.append((len(arm), years, events, *poisson_rate(events, years)))
     return pd.DataFrame(
         lines,
         index=pd.Index([name for _, name in ARMS], name="arm"),
         columns=["people", "person_years", "events", "rate", "rate_lower", "rate_upper"],
     )
+
+
+def poisson_rate(events: int, years: float) -> tuple[float, float, float]:
+    """Compute events per 1,000 person-years with exact Poisson 95 % limits; NaN without time."""
+    from scipy.stats import chi2
+
+    lower = chi2.ppf(0.025, 2 * events) / 2 if events else 0.0
+    upper = chi2.ppf(0.975, 2 * events + 2) / 2
+    scale = 1000 / years if years > 0 else math.nan
+    return events * scale, lower * scale, upper * scale
 
 
 def arm_curves(people: pd.DataFrame) -> dict[str, ArmCurve]:

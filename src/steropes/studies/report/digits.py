@@ -8,6 +8,7 @@ from typing import Any, Literal
 __all__ = [
     "Relation",
     "counted",
+    "crossing",
     "deciding",
     "deciding_p",
     "decimals",
@@ -70,6 +71,14 @@ def passes(x: float, relation: Relation, limit: float) -> bool:
     if relation == "above":
         return x > limit
     return x < limit if relation == "below" else x <= limit
+
+
+def crossing(x: float, relation: Relation, limit: float, verdict: str) -> str:
+    """Return "<" or ">" if a rounded value lies on the wrong side of its limit; else ""."""
+    passed = verdict == "PASS"
+    if verdict == "NOT EVALUATED" or not math.isfinite(x) or passes(x, relation, limit) == passed:
+        return ""
+    return ">" if passed == (relation in ("at least", "above")) else "<"
 
 
 def limit_text(limit: float) -> str:

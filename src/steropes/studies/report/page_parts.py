@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from steropes.studies.report.digits import Relation, deciding, limit_text, passes
+from steropes.studies.report.digits import Relation, crossing, deciding, limit_text
 
 __all__ = ["Cell", "Finding", "KeyNumber", "Rows", "verdict_cell", "verdict_word"]
 
@@ -63,8 +63,6 @@ def verdict_cell(
     shown = "" if math.isnan(value) else deciding(value, limit, digits=digits)
     if verdict == "NOT EVALUATED":
         return Cell(shown or "–", "faint")
-    passed = verdict == "PASS"
-    if math.isfinite(value) and limit is not None and passes(value, relation, limit) != passed:
-        above = passed == (relation in ("at least", "above"))
-        shown = f"{'>' if above else '<'}{limit_text(limit)}"
+    if limit is not None and (side := crossing(value, relation, limit, verdict)):
+        shown = f"{side}{limit_text(limit)}"
     return Cell(shown, verdict, verdict.lower())

@@ -1,23 +1,12 @@
-"""Densities of propensity scores, and people at risk."""
+"""Densities of propensity scores."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from steropes.studies.disclosure.curves import merged_histogram
 
-if TYPE_CHECKING:
-    from steropes.data.kaplan_meier import KaplanMeier
-
-__all__ = ["density", "density_of_bars", "histogram", "still_at_risk"]
-
-
-def still_at_risk(curve: KaplanMeier, t: float) -> float:
-    """Count the people at risk just before t, those whose time is t or later."""
-    i = int(np.searchsorted(curve.times, t, side="left"))
-    return float(curve.at_risk[i]) if i < len(curve.at_risk) else 0.0
+__all__ = ["density_of_bars", "histogram"]
 
 
 def histogram(
@@ -55,10 +44,3 @@ def density_of_bars(
         z = (grid[:, None] - images[None, :]) / width
         found += np.exp(-0.5 * z * z) @ counts
     return grid, found / (float(mass.sum()) * width * np.sqrt(2 * np.pi))
-
-
-def density(
-    scores: np.ndarray, points: int = 201, *, least: int = 0
-) -> tuple[np.ndarray, np.ndarray]:
-    """Estimate the density of scores on [0, 1]; see `density_of_bars`."""
-    return density_of_bars(*histogram(scores, points), points, least)

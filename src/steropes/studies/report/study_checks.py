@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from steropes.studies.comparative.estimands import estimand_name
-from steropes.studies.comparative.tied_scores import MANY_TIED
+from steropes.studies.comparative.question_tables import ARMS
+from steropes.studies.comparative.study_specification import MAIN
+from steropes.studies.diagnostics.diagnostic_catalogue import diagnostic
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.diagnostics.study_verdicts import Judged
-from steropes.studies.disclosure import Bound
+from steropes.studies.disclosure.cells import Bound, largest_count
 from steropes.studies.disclosure.one_question_release import Published
 from steropes.studies.report.digits import decimals, limit_text
 from steropes.studies.report.formatting import (
@@ -26,10 +27,9 @@ from steropes.studies.report.formatting import (
     title_case,
 )
 
-if TYPE_CHECKING:
-    from steropes.studies.comparative.one_question import ComparativeStudy
-
 __all__ = ["Check", "checks", "hidden"]
+
+NEARLY_NOBODY = 0.05  # An effect is nearly that in an arm of whom matching drops no more than this.
 
 
 @dataclass(frozen=True)
@@ -62,19 +62,18 @@ class Check:
         return "WARN" if not self.passed else "PASS" if self.evaluated else "NOT EVALUATED"
 
 
-def checks(study: ComparativeStudy, public: Published) -> list[Check]:
+def checks(public: Published) -> list[Check]:
     """List the findings that a reader needs before the hazard ratio."""
-    found: list[Check | None] = [*_blinding(study, public), *_no_estimates(public)]
+    found: list[Check | None] = [*_blinding(public), *_no_estimates(public)]
     found += [Check(False, note["note"]) for note in public.data_notes if note["warning"]]
-    if study.propensity is not None:
-        found += [*_matching(study, public), _equipoise(public)]
-        if study.pairs:
-            found.insert(len(found) - 1, _balance(study, public))
-        found.append(_ties(study, public))
-        found += [_convergence(public), _folds(study)]
-    found += [Check.of(v, _further(v)) for v in public.verdicts if v.key in study.further]
-    if study.pairs:
-        found += _precision(study, public)
+    if public.model is not None:
+        if public.pairs:
+            found += [*_matching(public), _balance(public)]
+        found += [_equipoise(public), _ties(public), _convergence(public), _folds(public)]
+    further = (v for v in public.verdicts if diagnostic(v.key).measure is not None)
+    found += [Check.of(v, _further(v)) for v in further]
+    if public.pairs:
+        found += _precision(public)
     return [c for c in found if c is not None]
 
 
@@ -83,7 +82,7 @@ def hidden(public: Published) -> bool:
     return any(line["note"] == NOT_SHOWN for line in public.hazard_ratios)
 
 
-def _blinding(study: ComparativeStudy, public: Published) -> list[Check]:
+def _blinding(public: Published) -> list[Check]:
     """Report the diagnostics that fail, and whether they hide the estimate."""
     there = any(not line["note"] for line in public.hazard_ratios)
     if not public.failed or not (there or hidden(public)):
@@ -115,9 +114,9 @@ def failure(v: Judged) -> str:
     """Describe a diagnostic that fails."""
     if v.key == "convergence":
         return f"the {v.about} did not converge"
-    told = "not told" if v.value is None else shown_value(v.value, v.threshold)
+    value = "withheld" if v.value is None else shown_value(v.value, v.threshold)
     of = f" ({v.about})" if v.about else ""
-    return f"the {v.name} is {told}{of} and has to be {v.rule}"
+    return f"the {v.name} is {value}{of} and has to be {v.rule}"
 
 
 def _no_estimates(public: Published) -> list[Check]:
@@ -134,56 +133,47 @@ def _no_estimates(public: Published) -> list[Check]:
     ]
 
 
-def _matching(study: ComparativeStudy, public: Published) -> list[Check]:
+def _matching(public: Published) -> list[Check]:
     """Report the number of pairs and the people to whom their effect applies."""
-    arms = {arm: int(n) for arm, n in study.attrition[["target", "comparator"]].iloc[-1].items()}
-    small, large = sorted(arms, key=lambda arm: (arms[arm], arm))
-    if not study.pairs:
-        return []
-    share_of = study.rules.fraction
-    kept = {arm: percent(share_of(study.pairs, n), 0) for arm, n in arms.items()}
-    gone = percent(share_of(arms[large] - study.pairs, arms[large]), 0)
-    names = {arm: title_case(name) for arm, name in study.names.items()}
-    if arms[small] == arms[large]:  # Both arms have the same share.
-        text = (
-            f"Matching: {count(public.pairs)} pairs hold {kept[small]} of either arm (both have as "
-            f"many people); {gone} of either were left out."
-        )
+    lost = {arm: float(public.results[MAIN][f"{arm}_lost"]) for arm in ARMS}
+    people = {arm: public.count("all", arm, "people") for arm in ARMS}
+    small, large = sorted(ARMS, key=lambda arm: largest_count(people[arm]))
+    kept = {arm: percent(1 - share, 0) for arm, share in lost.items()}
+    gone = percent(lost[large], 0)
+    names = {arm: title_case(name) for arm, name in public.names.items()}
+    text = f"Matching: {count(public.pairs)} pairs hold {kept[small]} of "
+    if people[small] == people[large]:  # Both arms have the same share.
+        text += f"either arm (both have as many people); {gone} of either were left out."
     else:
-        text = (
-            f"Matching: {count(public.pairs)} pairs hold {kept[small]} of the smaller arm "
-            f"({names[small]}) and {kept[large]} of the larger ({names[large]}); "
+        text += (
+            f"the smaller arm ({names[small]}) and {kept[large]} of the larger ({names[large]}); "
             f"{gone} of the larger arm were left out."
         )
-    close = 100 * study.pairs // arms[small] >= 95
     about = (
         f"Estimand: the effect among {estimand_name('atm')}, those of either drug for whom "
         "somebody alike was found on the other"
     )
-    if 100 * study.pairs // arms[large] >= 95:
+    if lost[large] <= NEARLY_NOBODY:
         about += "; that is nearly everybody."
-    elif close:
+    elif lost[small] <= NEARLY_NOBODY:
         about += f"; that is nearly the effect in people like the users of {names[small]}."
     else:
         about += "; it need not hold for the users of either drug as a whole."
-    lost = public.judged("attrition")
-    kept_enough = Check(2 * study.pairs >= arms[small], text)
-    if lost.verdict != "NOT EVALUATED":
-        kept_enough = Check.of(lost, text)
-    return [kept_enough, Check(2 * study.pairs >= arms[large], about)]
+    dropped = public.judged("attrition")
+    kept_enough = Check(not lost[small] > 0.5, text)
+    if dropped.verdict != "NOT EVALUATED":
+        kept_enough = Check.of(dropped, text)
+    return [kept_enough, Check(not lost[large] > 0.5, about)]
 
 
-def _balance(study: ComparativeStudy, public: Published) -> Check:
+def _balance(public: Published) -> Check:
     """Report the number of unbalanced covariates and the largest difference."""
-    assert study.balance is not None
-    thresholds, verdict = study.settings.thresholds, public.judged("balance")
-    after = study.balance["smd_after"].abs()
+    thresholds, verdict = public.settings.thresholds, public.judged("balance")
     limit = 0.1 if thresholds.balance is None else thresholds.balance
-    over = int((after >= limit).sum())
-    told = public.largest["after"]
-    largest = "" if told is None else f" (largest {shown_value(told, limit)})"
+    over, size = public.over["limit"], public.largest["after"]
+    largest = "" if size is None else f" (largest {shown_value(size, limit)})"
     text = (
-        f"Balance: {'none' if over == 0 else over} of {len(after):,} covariates "
+        f"Balance: {over or 'none'} of {len(public.balance):,} covariates "
         f"{'differ' if over != 1 else 'differs'} by {limit_text(limit)} or more after "
         f"matching{largest}"
     )
@@ -203,25 +193,25 @@ def _equipoise(public: Published) -> Check:
     )
 
 
-def _ties(study: ComparativeStudy, public: Published) -> Check | None:
+def _ties(public: Published) -> Check | None:
     """Report the share of people with tied scores and the effect of other draws among them."""
-    ties, verdict = study.ties, public.judged("ties")
-    if ties is None or (ties.share < MANY_TIED and verdict.verdict != "FAIL"):
+    ties, verdict = public.ties, public.judged("ties")
+    if ties is None or (not ties["many"] and verdict.verdict != "FAIL"):
         return None
     distinct = (
         "is only one score"
-        if ties.distinct == 1
-        else f"are only {count(public.distinct)} distinct scores"
+        if ties["distinct"] == 1
+        else f"are only {count(ties['distinct'])} distinct scores"
     )
-    value = public.tied if verdict.value is None else verdict.value
+    value = ties["share"] if verdict.value is None else verdict.value
     shared = f"{_floored(value)} of {'people' if verdict.value is None else 'the matched'} share"
     limit = verdict.threshold
     most = "" if limit is None else f" (at most {percent_text(limit)} may)"
     text = (
         f"Ties: there {distinct} and {shared} theirs with somebody{most}, so a draw "
-        f"(seed {study.settings.seed}) decides which of them are matched"
+        f"(seed {public.settings.seed}) decides which of them are matched"
     )
-    found = public.other_draws
+    found = ties["draws"]
     if found:
         text += (
             f"; in {len(found)} other draws the hazard ratio within pairs was "
@@ -235,7 +225,7 @@ def _floored(share: float | Bound | None) -> str:
     """Format a share in whole percent, rounded down so that only all is 100%."""
     if isinstance(share, float) and math.isfinite(share):
         return f"{math.floor(100 * share)}%"
-    return "not told how many" if share is None or share != share else percent(share, 0)
+    return "an unknown share" if share is None or share != share else percent(share, 0)
 
 
 def _convergence(public: Published) -> Check:
@@ -247,23 +237,22 @@ def _convergence(public: Published) -> Check:
     return Check.of(verdict, f"Convergence: {text}.")
 
 
-def _folds(study: ComparativeStudy) -> Check | None:
+def _folds(public: Published) -> Check | None:
     """Report a cross-validation with fewer folds than requested."""
-    fit, settings = study.propensity, study.settings
-    assert fit is not None
-    if fit.folds >= settings.folds:
+    assert public.model is not None
+    folds, requested = public.model["folds"], public.settings.folds
+    if folds >= requested:
         return None
     return Check(
         False,
-        f"Propensity model: {fit.folds} folds instead of {settings.folds}, "
-        "for an arm has no more people.",
+        f"Propensity model: {folds} folds instead of {requested}, for an arm has no more people.",
     )
 
 
-def _precision(study: ComparativeStudy, public: Published) -> list[Check]:
+def _precision(public: Published) -> list[Check]:
     """Report whether the events suffice for the interval and for a detectable ratio."""
     line = public.main_line()
-    least = study.settings.thresholds.outcomes
+    least = public.settings.thresholds.outcomes
     few = public.judged("precision").verdict == "FAIL"
     weak = public.judged("detectable").verdict == "FAIL"
     found: list[Check] = []
@@ -284,7 +273,7 @@ def _precision(study: ComparativeStudy, public: Published) -> list[Check]:
         text += " outcomes among the matched."
         found.append(Check.of(public.judged("precision"), text))
     if weak:
-        limit = study.settings.thresholds.detectable
+        limit = public.settings.thresholds.detectable
         assert limit is not None
         text = f"Power: the events are too few to find even a hazard ratio of {limit_text(limit)}."
         found.append(Check(False, text))

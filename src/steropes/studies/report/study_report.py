@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from steropes.studies.comparative.estimands import estimand_name
 from steropes.studies.comparative.study_specification import LARGEST_WEIGHT
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
-from steropes.studies.disclosure.one_question_release import WITHHELD, Published, publish
+from steropes.studies.disclosure.effect_secrecy import WITHHELD
+from steropes.studies.disclosure.one_question_release import Published, publish
 from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.report.formatting import (
     TEST_OF_HAZARDS,
@@ -26,8 +27,8 @@ from steropes.studies.report.formatting import (
 from steropes.studies.report.page_parts import KeyNumber, Rows
 from steropes.studies.report.rendering import render
 from steropes.studies.report.study_checks import checks, hidden
-from steropes.studies.report.study_numbers import study_json, study_tables
-from steropes.studies.report.study_pictures import PICTURES, has_curve, study_pictures
+from steropes.studies.report.study_numbers import study_json, study_numbers, study_tables
+from steropes.studies.report.study_pictures import PICTURES, study_pictures
 from steropes.studies.report.study_rows import (
     adjustment_rows,
     attrition_rows,
@@ -66,11 +67,11 @@ def write_report(study: ComparativeStudy, folder: str | Path) -> list[Path]:
     study in that folder that this study does not have (it may be blinded) are removed.
     """
     public = publish(study)
-    pictures = study_pictures(study, public)
+    pictures, numbers = study_pictures(public), study_numbers(public)
     files = {
-        "report.html": _page(study, public, pictures),
-        "study.json": study_json(study),
-        **{f"tables/{name}.csv": text for name, text in study_tables(study).items()},
+        "report.html": _page(public, pictures),
+        "study.json": study_json(numbers),
+        **{f"tables/{name}.csv": text for name, text in study_tables(numbers).items()},
         **{f"figures/{name}.svg": picture.file() for name, picture in pictures.items()},
     }
     return write_release(folder, files, public.rules)[:2]
@@ -79,68 +80,61 @@ def write_report(study: ComparativeStudy, folder: str | Path) -> list[Path]:
 def study_page(study: ComparativeStudy) -> str:
     """Return the study as one HTML page without outside references."""
     public = publish(study)
-    return _page(study, public, study_pictures(study, public))
+    return _page(public, study_pictures(public))
 
 
-def _page(study: ComparativeStudy, public: Published, pictures: Mapping[str, Picture]) -> str:
+def _page(public: Published, pictures: Mapping[str, Picture]) -> str:
     """Render the page from released numbers."""
-    target, comparator, outcome = (title_case(name) for name in study.names.values())
+    target, comparator, outcome = (title_case(name) for name in public.names.values())
     detectable, e_values, p = public.detectable, public.e_value, public.proportional_p
-    known = study.beside is not None and math.isfinite(e_values[0])
+    known = math.isfinite(e_values[0]) and not public.main_line()["note"]
     return render(
         "study.html.jinja",
         title=f"{target} compared with {comparator}: {outcome}",
         target=target,
         comparator=comparator,
         outcome=outcome,
-        source=_source(study),
-        top_numbers=list(_key_numbers(study, public)),
-        checks=[(c.mark, c.finding) for c in checks(study, public)],
+        source=_source(public),
+        top_numbers=list(_key_numbers(public)),
+        checks=[(c.mark, c.finding) for c in checks(public)],
         visibility=_visibility(public),
         blinded=public.blinded,
         least=public.rules.least,
         pictures=dict.fromkeys(PICTURES) | dict(pictures),
         diagnostics=diagnostic_rows(public),
         hazard_ratios=hazard_rows(public),
-        rates=rate_rows(study, public),
-        arms_without_curve=[
-            title_case(study.names[arm])
-            for arm in ("target", "comparator")
-            if not has_curve(public, arm)
-        ],
-        detectable=decimals(detectable) if math.isfinite(detectable or math.nan) else "",
-        e_values=[decimals(v) for v in e_values if known and not public.main_line()["note"]],
+        rates=rate_rows(public),
+        detectable=decimals(detectable) if math.isfinite(detectable) else "",
+        e_values=[decimals(v) for v in e_values if known],
         common_outcome=public.common,
-        hazards_test=p_value(p) if study.beside is not None and math.isfinite(p) else "",
+        hazards_test=p_value(p) if math.isfinite(p) else "",
         hazards_change=p < 0.05,
         test_of_hazards=TEST_OF_HAZARDS,
         adjustments=adjustment_rows(public),
         largest_weight=LARGEST_WEIGHT,
-        follow_up=follow_up_rows(study, public),
+        follow_up=follow_up_rows(public),
         attrition=attrition_rows(public),
         data_notes=[note["note"] for note in public.data_notes],
-        ended=study.ended,
-        score_model=_score_model(study, public),
-        has_balance=study.balance is not None and study.covariates is not None,
-        balance=balance_rows(study, public),
-        domains=domain_rows(study),
-        settings=study.settings,
-        risk_period=risk_period(study.settings),
+        ended=public.ended,
+        score_model=_score_model(public),
+        has_balance=bool(public.balance),
+        balance=balance_rows(public),
+        domains=domain_rows(public),
+        settings=public.settings,
+        risk_period=risk_period(public.settings),
         matched_people=estimand_name("atm"),
-        settings_list=list(_settings(study)),
+        settings_list=list(_settings(public)),
         disclosure=public.rules.sentence(),
     )
 
 
-def _source(study: ComparativeStudy) -> str:
+def _source(public: Published) -> str:
     """Name the database, with versions and dates of its data and its vocabulary."""
-    text = f" in “{study.source}”" if study.source else ""
-    if study.beside is None:
-        return text
+    known = public.tables["database"].iloc[0]
+    text = f" in “{known['name']}”" if known["name"] else ""
     parts = {"cdm": "CDM ", "vocabulary": "vocabulary ", "release": "released "}
     parts["source_release"] = "source data of "
-    known = study.beside.source
-    versions = ", ".join(f"{before}{known[c]}" for c, before in parts.items() if known.get(c))
+    versions = ", ".join(f"{before}{known[c]}" for c, before in parts.items() if known[c])
     return f"{text} ({versions})" if versions else text
 
 
@@ -154,23 +148,23 @@ def _visibility(public: Published) -> str:
     return "unblinded" if public.failed and shown else ""
 
 
-def _score_model(study: ComparativeStudy, public: Published) -> ScoreModel | None:
+def _score_model(public: Published) -> ScoreModel | None:
     """Summarise the propensity model; None if there is none."""
-    fit, scores = study.propensity, public.scores
-    if fit is None or study.covariates is None:
+    model, covariates = public.model, public.covariates
+    if model is None or covariates is None:
         return None
     return ScoreModel(
-        covariates=count(len(study.covariates.columns)),
-        nonzero=len(fit.coefficients) - 1,
-        auc=decimals(scores["auc"], 3),
-        variance=f"{scores['variance']:.3g}",
+        covariates=count(covariates["columns"]),
+        nonzero=model["nonzero"],
+        auc=decimals(model["auc"], 3),
+        variance=f"{model['variance']:.3g}",
         strongest=[
-            (str(line["name"]), decimals(line["coef"])) for line in scores["coefficients"][1:11]
+            (str(line["name"]), decimals(line["coef"])) for line in model["coefficients"][1:11]
         ],
     )
 
 
-def _key_numbers(study: ComparativeStudy, public: Published) -> Iterator[KeyNumber]:
+def _key_numbers(public: Published) -> Iterator[KeyNumber]:
     """Yield up to four numbers for the top of the page."""
     line = public.main_line()
     if line["note"] == NOT_SHOWN:
@@ -186,12 +180,12 @@ def _key_numbers(study: ComparativeStudy, public: Published) -> Iterator[KeyNumb
             f"{decimals(line['lower'])} to {decimals(line['upper'])}, "
             f"p{NO_BREAK}{_equals(p_value(line['p']))}",
         )
-    if study.propensity is not None:
+    if public.model is not None:
         yield count(public.pairs), f"matched pairs, {count(line['events'])} events"
         auc = "AUC of the propensity model (0.5: groups alike)"
-        yield decimals(public.scores["auc"]), auc
+        yield decimals(public.model["auc"]), auc
     if public.largest["after"] is not None:
-        limit = study.settings.thresholds.balance
+        limit = public.settings.thresholds.balance
         shown = [shown_value(public.largest[when], limit) for when in ("before", "after")]
         yield " → ".join(shown), "largest standardised difference, before and after matching"
 
@@ -201,12 +195,12 @@ def _equals(p: str) -> str:
     return (p if p.startswith(("<", "–")) else f"= {p}").replace(" ", NO_BREAK)
 
 
-def _settings(study: ComparativeStudy) -> Iterator[tuple[str, str]]:
+def _settings(public: Published) -> Iterator[tuple[str, str]]:
     """Yield the names and values of all settings."""
-    for name, value in asdict(study.settings).items():
+    for name, value in asdict(public.settings).items():
         shown = "none" if value in (None, ()) else str(value)
         if isinstance(value, dict):
             shown = ", ".join(f"{k} {'none' if v is None else f'{v:g}'}" for k, v in value.items())
-        if name in study.names:
-            shown = f"{shown} ({title_case(study.names[name])})"
+        if name in public.names:
+            shown = f"{shown} ({title_case(public.names[name])})"
         yield name, shown

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from steropes.studies.comparative.estimands import estimand_name
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
@@ -22,9 +22,6 @@ from steropes.studies.report.formatting import (
     unconverged_text,
 )
 from steropes.studies.report.page_parts import Cell, Rows, verdict_word
-
-if TYPE_CHECKING:
-    from steropes.studies.comparative.one_question import ComparativeStudy
 
 __all__ = [
     "adjustment_rows",
@@ -72,7 +69,7 @@ def hazard_rows(public: Published) -> Rows:
     return rows
 
 
-def rate_rows(study: ComparativeStudy, public: Published) -> Rows:
+def rate_rows(public: Published) -> Rows:
     """Return people and person-years of each arm, and its events and rate unless hidden."""
     rows = []
     for line in public.rates:
@@ -81,13 +78,13 @@ def rate_rows(study: ComparativeStudy, public: Published) -> Rows:
             interval = _interval(line["rate_lower"], line["rate_upper"])
             rate = (count(line["events"]), decimals(line["rate"]), interval)
         people = (count(line["people"]), count(line["person_years"]))
-        rows.append((_arm(study, line), *people, *rate))
+        rows.append((_arm(public, line), *people, *rate))
     return rows
 
 
-def _arm(study: ComparativeStudy, line: Mapping[str, Any]) -> str:
+def _arm(public: Published, line: Mapping[str, Any]) -> str:
     """Name the arm of a line and its people."""
-    return f"{title_case(study.names[line['arm']])}, {WHEN[line['analysis']]}"
+    return f"{title_case(public.names[line['arm']])}, {WHEN[line['analysis']]}"
 
 
 def _interval(lower: float | None, upper: float | None) -> str:
@@ -113,11 +110,11 @@ def adjustment_rows(public: Published) -> Rows:
     return rows
 
 
-def follow_up_rows(study: ComparativeStudy, public: Published) -> Rows:
+def follow_up_rows(public: Published) -> Rows:
     """Return quantiles of the days of follow-up of each arm."""
     quantiles = ("p10", "p25", "p50", "p75", "p90")
     return [
-        (_arm(study, line), *(f"{line[q]:,.0f}" for q in quantiles)) for line in public.follow_up
+        (_arm(public, line), *(f"{line[q]:,.0f}" for q in quantiles)) for line in public.follow_up
     ]
 
 
@@ -135,10 +132,8 @@ def attrition_rows(public: Published) -> Rows:
     return rows
 
 
-def balance_rows(study: ComparativeStudy, public: Published) -> Rows:
+def balance_rows(public: Published) -> Rows:
     """Return prevalences and differences of the most unequal covariates."""
-    if study.balance is None or study.covariates is None:
-        return []
     rows = []
     for line in public.balance[:TOP_ROWS]:
         row = [str(line["covariate"])]
@@ -149,11 +144,10 @@ def balance_rows(study: ComparativeStudy, public: Published) -> Rows:
     return rows
 
 
-def domain_rows(study: ComparativeStudy) -> Rows:
+def domain_rows(public: Published) -> Rows:
     """Return the numbers of covariates of each kind, kept and dropped."""
-    if study.covariates is None:
-        return []
+    domains = public.covariates["domains"] if public.covariates else []
     return [
-        (title_case(line.domain), count(line.kept), count(line.rare), count(line.redundant))
-        for line in study.covariates.dropped.itertuples()
+        (title_case(line["domain"]), *(count(line[c]) for c in ("kept", "rare", "redundant")))
+        for line in domains
     ]

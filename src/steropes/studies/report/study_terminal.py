@@ -1,4 +1,4 @@
-"""What a study shows in a terminal: progress while it works (stderr), then a summary (stdout)."""
+"""Terminal output of a study: progress while it runs (stderr), then a summary (stdout)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
-from steropes.studies.disclosure.one_question_release import WITHHELD, Published, publish
+from steropes.studies.disclosure.effect_secrecy import WITHHELD
+from steropes.studies.disclosure.one_question_release import Published, publish
 from steropes.studies.report.formatting import (
     analysis_name,
     count,
@@ -85,32 +86,31 @@ def print_study(study: ComparativeStudy, paths: list[Path]) -> None:
     from rich.console import Console
     from rich.markup import escape
 
-    console = Console(highlight=False)
-    target, comparator, outcome = (escape(title_case(name)) for name in study.names.values())
+    console, public = Console(highlight=False), publish(study)
+    target, comparator, outcome = (escape(title_case(name)) for name in public.names.values())
     console.print(f"\n[bold]{target} compared with {comparator}: {outcome}[/]")
     if study.source:
         console.print(f"[dim]{escape(study.source)}[/]")
     console.print()
-    public = publish(study)
     console.print(_attrition(public, target, comparator))
     for note in public.data_notes:
         if not note["warning"]:  # warnings are among the checks below
             console.print(f"[dim]·[/] {escape(note['note'])}")
     console.print(_rates(public, target, comparator))
     console.print(_hazards(public))
-    if study.propensity is not None and study.covariates is not None:
+    model, covariates = public.model, public.covariates
+    if model is not None and covariates is not None:
         console.print(
-            f"Propensity model: AUC {decimals(public.scores['auc'], 3)}, "
-            f"{len(public.scores['coefficients']) - 1} of {len(study.covariates.columns)} "
-            f"covariates (prior variance {public.scores['variance']:.3g})"
+            f"Propensity model: AUC {decimals(model['auc'], 3)}, {model['nonzero']} of "
+            f"{covariates['columns']} covariates (prior variance {model['variance']:.3g})"
         )
     if public.largest["after"] is not None:
-        limit = study.settings.thresholds.balance
+        limit = public.settings.thresholds.balance
         largest = [shown_value(public.largest[when], limit) for when in ("before", "after")]
         console.print(
             f"Largest standardised difference: {largest[0]} before matching, {largest[1]} after"
         )
-    for check in checks(study, public):
+    for check in checks(public):
         mark = MARKS[check.mark]
         console.print(f"{mark} {escape(check.finding)}")
     console.print(f"[dim]{escape(public.rules.sentence())}[/]")

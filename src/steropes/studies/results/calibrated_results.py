@@ -11,15 +11,14 @@ import pandas as pd
 
 from steropes.studies.controls.empirical_calibration import LEAST_CONTROLS, fit_systematic_error
 from steropes.studies.controls.error_model import ErrorModel, calibrate_interval, fit_error_model
-from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics, DiagnosticThresholds
+from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
 from steropes.studies.execution.store import ResultStore
-from steropes.studies.results.comparative_results import diagnostics_row
+from steropes.studies.results.comparative_results import diagnostics_row, read_diagnostics
 from steropes.studies.results.ratios import ratio_of
 
 __all__ = ["Calibrated", "calibrate_grid", "calibrate_group", "calibrated_tables"]
 
 KEY = ["target_comparator_id", "outcome_id", "analysis_id"]
-FACTS = {"PASS": True, "FAIL": False}
 GROUP = ["target_comparator_id", "analysis_id"]
 
 
@@ -82,7 +81,10 @@ def calibrated_tables(
         for key, of in further.groupby(KEY)
     }
     checks["further"] = [own.get(key, {}) for key in checks[KEY].itertuples(index=False, name=None)]
-    passed = [_read(line, thresholds).unblind_for_calibration for line in checks.to_dict("records")]
+    passed = [
+        read_diagnostics(line, thresholds).unblind_for_calibration
+        for line in checks.to_dict("records")
+    ]
     usable = checks[KEY].assign(usable=passed).merge(truth, on=KEY[:2], how="left")
     known = results.merge(usable, on=KEY, how="left")
     assert len(known) == len(results)
@@ -165,29 +167,9 @@ def _judged(line: dict[Any, Any], thresholds: DiagnosticThresholds) -> dict[str,
 
     If the detectable ratio is suppressed because an arm has few outcomes, its verdict is kept.
     """
-    row = diagnostics_row(_read(line, thresholds))
+    row = diagnostics_row(read_diagnostics(line, thresholds))
     if pd.isna(line["mdrr"]):
         row["mdrr_diagnostic"] = line["mdrr_diagnostic"]
         power = line["mdrr_diagnostic"] != "FAIL"
         row["unblind"] = int(row["unblind_for_evidence_synthesis"] and power)
     return row
-
-
-def _read(line: dict[Any, Any], thresholds: DiagnosticThresholds) -> Diagnostics:
-    """Read the diagnostics of a row, with the verdicts on its fits and its adjustment."""
-    mdrr = line["mdrr"]
-    return Diagnostics(
-        largest_difference=float(line["max_sdm"]),
-        difference_p=float(line["sdm_family_wise_min_p"]),
-        shared_difference=float(line["shared_max_sdm"]),
-        shared_p=float(line["shared_sdm_family_wise_min_p"]),
-        equipoise=float(line["equipoise"]),
-        generalizability=float(line["generalizability_max_sdm"]),
-        attrition=float(line["attrition_fraction"]),
-        systematic_error=float(line["ease"]),
-        detectable=math.inf if pd.isna(mdrr) else float(mdrr),
-        converged=FACTS.get(line["convergence_diagnostic"]),
-        adjusted=FACTS.get(line["adjustment_diagnostic"]),
-        further=line["further"],
-        thresholds=thresholds,
-    )

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
+import pandas as pd
+
 from steropes.studies.comparative.outcome_analysis import AnalysisResult
 from steropes.studies.comparative.settings import Question, StudyAnalysis
-from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics
+from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics, DiagnosticThresholds
 from steropes.studies.diagnostics.diagnostic_catalogue import DIAGNOSTICS
 from steropes.studies.outcomes.e_values import E_VALUE_FORMS
 from steropes.studies.outcomes.two_group_tests import TRANSFORM
@@ -24,8 +26,13 @@ from steropes.studies.results.table_layouts import TABLES
 
 __all__ = [
     "outcome_tables",
+    "read_diagnostics",
+    "refused_tables",
+    "result_key",
     "specification_tables",
 ]
+
+FACTS = {"PASS": True, "FAIL": False}
 
 
 def specification_tables(
@@ -60,16 +67,21 @@ def specification_tables(
     return tables
 
 
-def outcome_tables(
-    result: AnalysisResult, database: str, *, with_balance: bool = True
-) -> dict[str, Rows]:
-    """Make the rows of one outcome, without calibration, which needs all outcomes."""
-    key = {
+def result_key(result: AnalysisResult, database: str) -> dict[str, Any]:
+    """Return the columns that identify a result."""
+    return {
         "target_comparator_id": comparison_id(result.question),
         "outcome_id": result.outcome,
         "analysis_id": result.analysis.id,
         "database_id": database,
     }
+
+
+def outcome_tables(
+    result: AnalysisResult, database: str, *, with_balance: bool = True
+) -> dict[str, Rows]:
+    """Make the rows of one outcome, without calibration, which needs all outcomes."""
+    key = result_key(result, database)
     profile = result.estimate.profile[["log_rr", "log_likelihood", "gradient"]]
     tables: dict[str, Rows] = {
         "cm_result": [_result(result, key)],
@@ -94,6 +106,72 @@ def outcome_tables(
             rows = [row for row, keep in zip(rows, kept, strict=True) if keep]
         tables["cm_covariate_balance"] = rows
     return tables
+
+
+def refused_tables(
+    key: dict[str, Any], analysis: StudyAnalysis, why: str, thresholds: DiagnosticThresholds
+) -> dict[str, Rows]:
+    """Make the rows of an outcome without a result, with the reason.
+
+    Parameters
+    ----------
+    key : dict
+        Comparison, outcome, analysis and database.
+    analysis : StudyAnalysis
+    why : str
+    thresholds : DiagnosticThresholds
+    """
+    counts = ("subjects", "days", "outcomes", "informative")
+    nobody = {f"{arm}_{c}": 0 for arm in ("target", "comparator") for c in counts}
+    none = Diagnostics(detectable=math.inf, thresholds=thresholds)
+    return {
+        "cm_result": [{**key, **nobody, "target_estimator": analysis.estimates()}],
+        "cm_diagnostics_summary": [{**key, **diagnostics_row(none)}],
+        "note": [{**key, "note": why}],
+    }
+
+
+def read_diagnostics(line: Mapping[Any, Any], thresholds: DiagnosticThresholds) -> Diagnostics:
+    """Restore the diagnostics of a result from its columns.
+
+    Parameters
+    ----------
+    line : mapping
+        Columns of ``cm_diagnostics_summary`` and of ``note``, and ``further``, the values of
+        further diagnostics; ``fewest`` if it is known.
+    thresholds : DiagnosticThresholds
+    """
+
+    def value(column: str) -> float:
+        """Return a number; NaN if it is missing."""
+        x = line.get(column)
+        return math.nan if x is None or pd.isna(x) else float(x)
+
+    def text(column: str) -> str:
+        """Return a text; "" if it is missing."""
+        x = line.get(column)
+        return x if isinstance(x, str) else ""
+
+    numbers = {
+        one.value: value(one.column)
+        for declared in DIAGNOSTICS
+        for one in (declared, declared.variant)
+        if one is not None and one.relation is not None and one.value and one.key != "precision"
+    }
+    return Diagnostics(
+        **numbers
+        | {
+            "detectable": math.inf if math.isnan(value("mdrr")) else value("mdrr"),
+            "comparator_attrition": value("comparator_lost"),
+            "fewest": value("fewest"),
+        },
+        worst_covariate=text("worst_covariate"),
+        converged=FACTS.get(text("convergence_diagnostic")),
+        unconverged=text("unconverged"),
+        adjusted=FACTS.get(text("adjustment_diagnostic")),
+        further=line["further"],
+        thresholds=thresholds,
+    )
 
 
 def diagnostics_row(d: Diagnostics) -> dict[str, Any]:

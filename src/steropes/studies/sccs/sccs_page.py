@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.disclosure import Bound
-from steropes.studies.disclosure.one_question_release import WITHHELD
+from steropes.studies.disclosure.effect_secrecy import WITHHELD
 from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.report.canvas import Picture
 from steropes.studies.report.formatting import count, p_value, title_case

@@ -123,7 +123,7 @@ class CaseSeries:
         return release_study(self)
 
     def __repr__(self) -> str:
-        from steropes.studies.disclosure.one_question_release import WITHHELD
+        from steropes.studies.disclosure.effect_secrecy import WITHHELD
 
         found = []
         for name in self.of_interest[:1]:

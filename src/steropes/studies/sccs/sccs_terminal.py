@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from steropes.studies.database.data_notes import table_sentences
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
-from steropes.studies.disclosure.one_question_release import WITHHELD
+from steropes.studies.disclosure.effect_secrecy import WITHHELD
 from steropes.studies.report.formatting import count, decimals, p_value, title_case
 from steropes.studies.report.terminal_tables import simple_table, table_of, wide_console
 from steropes.studies.sccs.blinding import blinding_text, hidden_covariates, public_estimates

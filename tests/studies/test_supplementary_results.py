@@ -1,4 +1,4 @@
-"""What stands beside the hazard ratio: other ways to adjust, E-values, follow-up."""
+"""Results that supplement the hazard ratio: other ways to adjust, E-values, follow-up."""
 
 import math
 from types import SimpleNamespace
@@ -12,12 +12,9 @@ from steropes.studies import StudySettings, estimate_effect
 from steropes.studies.comparative.adjustment import adjust
 from steropes.studies.comparative.propensity_weights import propensity_weights
 from steropes.studies.comparative.score_strata import Stratify, score_strata
-from steropes.studies.comparative.sensitivity_analyses import (
-    adjustment_table,
-    e_values,
-    follow_up_table,
-)
 from steropes.studies.comparative.study_specification import ALTERNATIVES, study_specification
+from steropes.studies.comparative.supplementary_results import e_values
+from steropes.studies.outcomes.outcome_summaries import follow_up
 
 
 def people(n=400, seed=1):
@@ -76,11 +73,6 @@ def test_other_adjustments_are_the_librarys_models():
     assert [alternative(n)[0] for n in ALTERNATIVES] == ["att", "ate", "att", "ate", "ato"]
 
 
-def test_without_results_there_is_an_empty_table():
-    assert adjustment_table([]).empty
-    assert follow_up_table(PEOPLE.iloc[:0])["p50"].isna().all()
-
-
 def test_e_values_of_vanderweele_and_ding():
     value, of_limit = e_values(2.0, 1.25, 3.2)
     assert value == pytest.approx(2 + math.sqrt(2))
@@ -91,6 +83,8 @@ def test_e_values_of_vanderweele_and_ding():
 
 
 def test_follow_up_is_that_of_each_arm():
-    found = follow_up_table(PEOPLE).set_index(["analysis", "arm"])
+    dated = PEOPLE.assign(start=pd.Timestamp("2010-06-15"))
+    found = follow_up(dated[dated["matched_set"] >= 0])
     of = PEOPLE.loc[(PEOPLE["treated"] == 0) & (PEOPLE["matched_set"] >= 0), "time"]
-    assert found.loc[("matched", "comparator"), "p25"] == np.quantile(of, 0.25)
+    assert found["comparator_p_25_days"] == np.quantile(of, 0.25)
+    assert math.isnan(follow_up(dated.iloc[:0])["target_median_days"])
