@@ -162,8 +162,8 @@ def queries(dialect):
     for condition in (*some, *text):
         yield dialect.select(MEASUREMENT, MEASUREMENT.columns, condition)
         yield dialect.exists(MEASUREMENT, condition)
-    whose = dialect.whose(person, [(MEASUREMENT, person, some[0]), (MEASUREMENT, person, text[0])])
-    yield dialect.select(MEASUREMENT, MEASUREMENT.columns, whose)
+    records = [(MEASUREMENT, person, some[0]), (MEASUREMENT, person, text[0])]
+    yield dialect.select(MEASUREMENT, MEASUREMENT.columns, dialect.has_record(person, records))
 
 
 @pytest.mark.parametrize("name", DIALECTS)
