@@ -90,6 +90,7 @@ class DeviceRiskSweeps:
         parts = None if fraction is None else fraction.tensor
         loss, S = rate_sums(e, weight, self.event, self.slot, self.m, self.strata)
         if self.shares is not None:
+            assert parts is not None
             at = self.event_rows
             tied = segment_sum(weight[at] * torch.exp(e[at].clamp_max(HIGHEST)), self.tied)
             S = S[self.group] + parts * tied[self.group]
@@ -108,6 +109,7 @@ class DeviceRiskSweeps:
         nothing = h.new_zeros((1, h.shape[1]))
         if self.shares is None:
             return torch.cat([scan(h, self.later), nothing])
+        assert fraction is not None
         after = scan(segment_sum(h, self.shares), self.later)
         following = torch.where(self.ends, 0.0, torch.cat([after[1:], nothing]))
         own = following + segment_sum(h * fraction, self.shares)

@@ -304,8 +304,8 @@ class TorchBackend:
         """Compute exact conditional losses and probabilities; see the protocol."""
 
         def prepare(pointers: NDArray) -> MatchedSets:
-            both = (torch.from_numpy(np.asarray(x).copy()) for x in (case, pointers))
-            return MatchedSets(*both, self.device)
+            cases, edges = (torch.from_numpy(np.array(x)) for x in (case, pointers))
+            return MatchedSets(cases, edges, self.device)
 
         loss, out = conditional(eta.tensor, w.tensor, self._keep(pointers, "sets", prepare))
         return DeviceArray(loss.sum(0)), DeviceArray(out)
