@@ -4,9 +4,9 @@ python -m benchmarks.gpu --budget 540 --resume gpu.jsonl
 python -m benchmarks.gpu --device torch-cpu --small        # anywhere, to try the program itself
 
 Each stage runs in a process of its own with a limit of its own and adds one line of JSON to the
-file. With the same file, a later run does only what is missing or failed. The data of the studies
-are drawn in other processes while correctness is checked. A failure of the versions, the kernels or
-the families ends the benchmark.
+file. With the same file, a later run does only what is missing or failed. Meanwhile, other
+processes draw the data of the studies and compile the host's kernels. A failure of the versions,
+the kernels or the families ends the benchmark.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .stages import STAGES
+from .stages import COMPILERS, STAGES
 
 __all__ = ["main", "run_stages"]
 
@@ -87,12 +87,13 @@ def run_stages(
 
 
 class Processes:
-    """The processes of stages, and those that draw data in the background."""
+    """The processes of stages, and those that draw data and compile in the background."""
 
     def __init__(self, options: argparse.Namespace, folder: Path) -> None:
         self.options, self.folder, self.start = options, folder, time.monotonic()
         self.end = self.start + options.budget
         self.drawing: dict[str, subprocess.Popen] = {}
+        self.compiling: list[subprocess.Popen] = []
         self.environment = {
             **os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")]),
         }  # fmt: skip
@@ -114,6 +115,13 @@ class Processes:
                     env={**self.environment, **one},
                 )  # fmt: skip
 
+    def compile(self) -> None:
+        """Begin to compile the host's kernels, which takes a minute on a bare machine."""
+        self.compiling = [
+            subprocess.Popen(self.command(f"compile {i}", {}), cwd=ROOT, env=self.environment)
+            for i in range(COMPILERS)
+        ]
+
     def wait(self, name: str) -> None:
         """Wait for the data of a stage, and, up to a time, until no others are drawn."""
         own = STAGES[name].data
@@ -124,6 +132,9 @@ class Processes:
 
     def run(self, name: str, limit: float, records: dict) -> dict[str, Any]:
         """Run a stage in a process of its own."""
+        if name == "families":
+            for process in self.compiling:
+                process.wait()
         if STAGES[name].data or name == "operations":
             self.wait(name)
         left = max(1.0, min(limit, self.end - time.monotonic()))
@@ -143,8 +154,8 @@ class Processes:
         return json.loads(lines[-1])
 
     def stop(self) -> None:
-        """End the processes that still draw data."""
-        for process in self.drawing.values():
+        """End the processes in the background."""
+        for process in [*self.drawing.values(), *self.compiling]:
             if process.poll() is None:
                 process.kill()
                 process.wait()
@@ -161,6 +172,8 @@ def main(arguments: list[str] | None = None) -> int:
         names = options.only.split(",") if options.only else list(STAGES)
         needed = {STAGES[name].data for name in names if not known.get(name, {}).get("ok")}
         processes.draw(sorted(needed - {""}))
+        if "families" in names and not known.get("families", {}).get("ok"):
+            processes.compile()
         try:
             records = run_stages(options, processes.run)
         finally:

@@ -171,7 +171,7 @@ def conditional_with_triton(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Compute the results of `conditional` by the kernel, for some sets at a time."""
     B, K = eta.shape[1], next_power_of_two(sets.most + 1)
-    eta, w = eta.contiguous(), w.contiguous()
+    eta, w = eta.contiguous(), w.expand_as(eta).contiguous()
     loss = torch.zeros((len(sets), B), dtype=torch.float64, device=eta.device)
     out = torch.zeros_like(eta)
     for s0, s1 in _slabs(sets.boundaries, K * B):

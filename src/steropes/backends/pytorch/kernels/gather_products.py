@@ -26,7 +26,7 @@ def _gather(
     a = tl.program_id(0).to(tl.int64) * LINES + tl.arange(0, LINES)
     b = tl.program_id(1) * LANES + tl.arange(0, LANES)
     here, lane = a < n, b < B
-    first = tl.load(starts + a, mask=here, other=0)
+    first = tl.load(starts + a, mask=here, other=0).to(tl.int64)
     size = tl.load(ends + a, mask=here, other=0) - first
     total = tl.zeros((LINES, UNROLL, LANES), tl.float64)
     for k in range(0, tl.max(size, 0), UNROLL):

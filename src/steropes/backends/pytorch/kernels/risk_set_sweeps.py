@@ -83,7 +83,8 @@ def rate_sums_with_triton(
 ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
     """Compute the results of `rate_sums` by the kernels."""
     n, B = eta.shape
-    eta, w, lanes = eta.contiguous(), w.contiguous(), min(next_power_of_two(B), 16)
+    w = w.expand_as(eta).contiguous()
+    eta, lanes = eta.contiguous(), min(next_power_of_two(B), 16)
     grid = (strata.chunks, -(-B // lanes))
     sizes = {"HIGHEST": HIGHEST, "CHUNK": CHUNK, "LANES": lanes}
     totals, losses = torch.empty((2, strata.chunks, B), dtype=torch.float64, device=eta.device)
@@ -165,8 +166,9 @@ def gradient_with_triton(
     lanes, out = min(next_power_of_two(B), 16), torch.empty_like(eta, dtype=torch.float64)
     rest = (place, table, table, place) if competing is None else competing
     launch(
-        _gradient, (-(-n // CHUNK), -(-B // lanes)), eta.contiguous(), w.contiguous(), event,
-        table.contiguous(), place, *(x.contiguous() for x in rest), out, n, B,
+        _gradient, (-(-n // CHUNK), -(-B // lanes)), eta.contiguous(),
+        w.expand_as(eta).contiguous(), event, table.contiguous(), place,
+        *(x.contiguous() for x in rest), out, n, B,
         HIGHEST=HIGHEST, COMPETING=competing is not None, ROWS=CHUNK, LANES=lanes,
     )  # fmt: skip
     return out

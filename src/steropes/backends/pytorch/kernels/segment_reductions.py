@@ -40,7 +40,7 @@ def _reduce(
     a = tl.program_id(0).to(tl.int64) * LINES + tl.arange(0, LINES)
     b = tl.program_id(1) * LANES + tl.arange(0, LANES)
     here, lane = a < n, b < B
-    first = tl.load(starts + a, mask=here, other=0)
+    first = tl.load(starts + a, mask=here, other=0).to(tl.int64)
     size = tl.load(ends + a, mask=here, other=0) - first
     initial = float("-inf") if MAX else 0.0
     total = tl.full((LINES, UNROLL, LANES), initial, tl.float64)
@@ -117,7 +117,7 @@ def _softmax(
     a = tl.program_id(0).to(tl.int64) * LINES + tl.arange(0, LINES)
     b = tl.program_id(1) * LANES + tl.arange(0, LANES)
     here, lane = a < n, b < B
-    first = tl.load(starts + a, mask=here, other=0)
+    first = tl.load(starts + a, mask=here, other=0).to(tl.int64)
     size = tl.load(ends + a, mask=here, other=0) - first
     longest = tl.max(size, 0)
     top = tl.full((LINES, UNROLL, LANES), float("-inf"), tl.float64)
@@ -169,9 +169,10 @@ def softmax_with_triton(
     log_sums = torch.empty((n, B), dtype=torch.float64, device=eta.device)
     out = torch.zeros((len(eta) if shares else 0, B), dtype=torch.float64, device=eta.device)
     starts, ends = pointers[:-1].contiguous(), pointers[1:].contiguous()
+    w, scale = w.expand_as(eta).contiguous(), scale.expand(n, B).contiguous()
     launch(
-        _softmax, (-(-n // lines), -(-B // lanes)), eta.contiguous(), w.contiguous(), starts,
-        ends, scale.contiguous(), log_sums, out, n, B,
+        _softmax, (-(-n // lines), -(-B // lanes)), eta.contiguous(), w, starts,
+        ends, scale, log_sums, out, n, B,
         LINES=lines, UNROLL=8, LANES=lanes, SHARES=shares,
     )  # fmt: skip
     return log_sums, out

@@ -70,7 +70,8 @@ def trial_losses_with_triton(
     partial = torch.empty((chunks, T, B), dtype=torch.float64, device=eta.device)
     launch(
         _trial_losses, (chunks, -(-B // lanes)), eta.contiguous(), direction.contiguous(),
-        w.contiguous(), y.contiguous(), steps.contiguous(), partial, n, B, y.shape[1],
+        w.expand_as(eta).contiguous(), y.contiguous(), steps.contiguous(), partial, n, B,
+        y.shape[1],
         FAMILY=NUMBERS[family], STEPS=T, ROWS=ROWS, LANES=lanes,
     )  # fmt: skip
     return partial.sum(0)
