@@ -48,6 +48,7 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares these names 
         RoundSignificant,
         compare_links,
     )
+    from .models.group_validation import validate_by_group
     from .models.nested_fits import compare_nested_fits
     from .models.standardized_survival import StandardizedSurvival
     from .priors import (
@@ -108,6 +109,7 @@ _HOMES = {
     "fit.shards": ["ShardedDesign"],
     "models.base": ["PenalizedModel"],
     "models.coefficient_paths": ["coefficient_path"],
+    "models.group_validation": ["validate_by_group"],
     "models.nested_fits": ["compare_nested_fits"],
     "models.standardized_survival": ["StandardizedSurvival"],
     "priors": [
@@ -197,6 +199,7 @@ __all__ = [
     "plots",
     "restricted_mean_test",
     "studies",
+    "validate_by_group",
     "variance_from_glmnet",
 ]
 

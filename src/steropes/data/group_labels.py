@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from ..errors import DataError
 from .array_conversion import refuse_lazy_query
+from .input_types import VectorLike
 from .vector_checks import label_strata, sort_labels
 
 __all__ = ["check_groups", "count_people"]
 
 
-def count_people(y: ArrayLike) -> int:
+def count_people(y: VectorLike) -> int:
     """Count the rows of a survival outcome."""
     refuse_lazy_query(y, "y")
-    shape = np.shape(y)
+    shape = np.asarray(y).shape
     if len(shape) != 1 or shape[0] == 0:
         raise DataError(
             "y must be a survival outcome of at least one person, steropes.Surv(time, event), "

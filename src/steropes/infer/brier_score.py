@@ -21,7 +21,7 @@ from ..data.aalen_johansen import aalen_johansen
 from ..data.array_conversion import as_numbers
 from ..data.group_labels import count_people
 from ..data.input_types import VectorLike
-from ..data.kaplan_meier import product_limit
+from ..data.kaplan_meier import KaplanMeier, product_limit
 from ..data.survival_outcome import SurvivalOutcome, check_survival
 from ..data.vector_checks import check_vector
 from ..errors import DataError
@@ -176,7 +176,7 @@ class _Censoring(NamedTuple):
     """Ĝ(T−) of each row, Ĝ at any time, and the rows' influence on both unless Ĝ is given."""
 
     before: np.ndarray
-    curve: object
+    curve: KaplanMeier
     own: CensoringWeights | None
 
 

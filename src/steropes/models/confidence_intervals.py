@@ -13,8 +13,8 @@ from ..data.input_types import LabelsLike
 from ..errors import DataError, listed
 from ..infer.bootstrap_intervals import standard_deviations
 from .coefficient_tables import coefficient_positions, critical_value
+from .internal_validation import InternalValidation
 from .profile_likelihood import ProfileLikelihood
-from .resampling import Resampling
 from .setting_types import IntervalMethod, SummaryKind
 from .term_tests import TermTests
 
@@ -31,7 +31,7 @@ OWN_PRIOR = (
 )
 
 
-class ConfidenceIntervals(Resampling, ProfileLikelihood, TermTests):
+class ConfidenceIntervals(InternalValidation, ProfileLikelihood, TermTests):
     """Wald, robust, profile and bootstrap intervals of a fitted estimator."""
 
     def confint(

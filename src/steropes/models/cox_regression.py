@@ -136,6 +136,7 @@ class CoxRegression(CoxEvaluation, ProportionalHazardsModel):
     """
 
     _batched_outcomes = "laplace"
+    _performance_family = "cox"
     # Times at which effects change, and the step functions; None if all effects are constant.
     _cuts: np.ndarray
     _effects: StepEffects | None

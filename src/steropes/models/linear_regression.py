@@ -118,6 +118,7 @@ class LinearRegression(MeanRegression):
     _has_ratio = False
     _offset_on_log_scale = False
     _distribution = NormalResponse()
+    _performance_family = "linear"
 
     df_resid_: float
     sigma2_: float

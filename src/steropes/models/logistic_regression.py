@@ -118,6 +118,7 @@ class LogisticRegression(ClassifierMixin, GeneralizedLinearModel):
 
     _batched_outcomes = "laplace"
     _distribution = BinaryResponse()
+    _performance_family = "logistic"
 
     classes_: np.ndarray
 

@@ -123,6 +123,7 @@ class PoissonRegression(MeanRegression):
 
     _batched_outcomes = "laplace"
     _distribution = PoissonResponse()
+    _performance_family = "poisson"
 
     def _likelihood(
         self, inputs: FitInputs, design: Design, backend: Backend

@@ -159,7 +159,8 @@ def nomogram(
         raise DataError("No variable of the model has an effect.")
     unit = max(float(np.ptp(t["estimate"])) for t in effects.values()) / 100.0
     ax = get_axes(ax, (8.0, 1.0 + 0.6 * (len(effects) + 3)))
-    rows = [("Points", list(range(0, 101, 10)), list(range(0, 101, 10)), 100.0)]
+    tens = list(range(0, 101, 10))
+    rows: list[tuple[str, list[Any], list[Any], float]] = [("Points", tens, tens, 100.0)]
     lowest, total = 0.0, 0.0
     for name, t in effects.items():
         low = float(t["estimate"].min())

@@ -1,0 +1,136 @@
+"""Internal–external validation: fits without one group at a time, evaluated in that group."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import clone
+from sklearn.utils import _safe_indexing
+
+from ..data import check_classes, check_response, check_survival, check_weights
+from ..data.group_labels import check_groups
+from ..data.input_types import LabelsLike, VectorLike
+from ..data.vector_checks import check_offset, label_strata
+from ..errors import DataError
+from .internal_validation import InternalValidation
+from .performance import ValidationData, performance
+from .setting_types import MatrixLike
+
+__all__ = ["validate_by_group"]
+
+
+def validate_by_group(
+    model: InternalValidation,
+    X: MatrixLike,
+    y: VectorLike,
+    groups: LabelsLike,
+    *,
+    sample_weight: VectorLike | None = None,
+    offset: VectorLike | None = None,
+    strata: LabelsLike | None = None,
+) -> pd.DataFrame:
+    """Fit without one group at a time, and measure the performance in that group.
+
+    Groups are sites, practices or calendar years; the spread of the measures over them shows how
+    well the model would transfer to another.
+
+    Parameters
+    ----------
+    model : estimator
+        A linear, logistic, Poisson or Cox model with its settings. It is cloned, and a ``cv``
+        chooses the prior's variance in each fit again.
+    X : array, sparse matrix or data frame, (n, p)
+        Covariates.
+    y : (n,) array
+        Outcome.
+    groups : (n,) labels
+        Group of each row, at least two.
+    sample_weight : (n,) array, optional
+        Nonnegative row weights. Default 1.
+    offset : (n,) array, optional
+        Known term of the linear predictor. Default 0.
+    strata : (n,) labels, optional
+        Strata of a Cox model, which may be the groups.
+
+    Returns
+    -------
+    DataFrame
+        Indexed by group; ``n`` (sum of weights) and the measures of `PenalizedModel.validate` of
+        the group's rows.
+
+    Raises
+    ------
+    DataError
+        If there are fewer than two groups, or the fit without a group fails.
+
+    See Also
+    --------
+    PenalizedModel.validate : Correct the apparent performance for optimism.
+
+    References
+    ----------
+    Royston, Parmar and Sylvester (2004), Statistics in Medicine 23:907–926. Steyerberg and Harrell
+    (2016), Journal of Clinical Epidemiology 69:245–247.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steropes
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((300, 2))
+    >>> y = (rng.random(300) < 1 / (1 + np.exp(-X[:, 0]))) * 1
+    >>> table = steropes.validate_by_group(
+    ...     steropes.LogisticRegression(), X, y, np.repeat(["a", "b", "c"], 100)
+    ... )
+    >>> table.columns.tolist()
+    ['n', 'auc', 'r2', 'intercept', 'slope', 'brier']
+    """
+    family = getattr(model, "_performance_family", None)
+    if family is None or getattr(model, "time_varying", None):
+        raise DataError(
+            "Measures of performance are available for linear, logistic, Poisson and Cox models "
+            f"with constant effects, not for this {type(model).__name__}."
+        )
+    n = int(np.shape(X)[0])
+    codes, labels = check_groups(groups, n)
+    if len(labels) < 2:
+        raise DataError(f"A validation by group needs two groups; there is only {labels[0]!r}.")
+    weight = check_weights(sample_weight, n)
+    add = check_offset(offset, n, False)
+    stratum = None if strata is None else label_strata(strata, n)[0]
+    outcome = np.asarray(y)
+    rows_of_all: dict[str, Any] = {"sample_weight": weight, "offset": add, "strata": stratum}
+    given = {name: x for name, x in rows_of_all.items() if x is not None}
+    lines, measures = [], []
+    for k, _ in enumerate(labels):
+        there = np.flatnonzero(codes == k)
+        others = np.flatnonzero(codes != k)
+        fitted: Any = clone(model).fit(
+            _safe_indexing(X, others), outcome[others], **{q: x[others] for q, x in given.items()}
+        )
+        eta = fitted.linear_predictor(_safe_indexing(X, there), None if add is None else add[there])
+        own = None if stratum is None else stratum[there]
+        values = _outcome(family, fitted, outcome[there])
+        data = ValidationData(family, fitted._without_prior(), values, own)
+        lines.append(float(weight[there].sum()))
+        measures.append(performance(data, eta, weight[there]))
+    index = pd.Index(labels, name="group", tupleize_cols=False)
+    table = pd.DataFrame(measures, index)
+    table.insert(0, "n", lines)
+    return table
+
+
+def _outcome(family: str, fitted: Any, y: np.ndarray) -> Any:
+    """Read the outcome of a group's rows."""
+    n = len(y)
+    if family == "cox":
+        return check_survival(y, n)
+    if family != "logistic":
+        return check_response(y, n)
+    classes, codes = check_classes(y, n)
+    unknown = set(classes.tolist()) - set(fitted.classes_.tolist())
+    if unknown:
+        raise DataError(f"The class {unknown.pop()!r} is in one group only.")
+    return (classes[codes] == fitted.classes_[1]).astype(np.float64)

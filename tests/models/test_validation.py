@@ -1,0 +1,157 @@
+"""Validation by bootstrap and by group: loops over refits, and statsmodels' recalibration."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+from sklearn.metrics import roc_auc_score
+
+from steropes import (
+    CoxRegression,
+    CrossValidation,
+    DataError,
+    FineGrayRegression,
+    Laplace,
+    LinearRegression,
+    LogisticRegression,
+    PoissonRegression,
+    Surv,
+    validate_by_group,
+)
+from steropes.infer.bootstrap_draws import Draws
+from steropes.models.performance import ValidationData, performance
+
+RNG = np.random.default_rng(31)
+N = 150
+X = pd.DataFrame(RNG.normal(size=(N, 4)), columns=list("abcd")).assign(c=lambda x: x["c"] + 5)
+ETA = 0.8 * X["a"].to_numpy()
+Y = RNG.binomial(1, 1 / (1 + np.exp(-ETA)))
+TIME, EVENT = RNG.exponential(np.exp(-ETA)), (RNG.random(N) < 0.8) * 1
+WEIGHT = RNG.integers(0, 3, N).astype(float)
+OFFSET = 0.3 * RNG.normal(size=N)
+FAMILIES = {
+    "linear": (LinearRegression, ETA + RNG.normal(size=N)),
+    "logistic": (LogisticRegression, Y),
+    "poisson": (PoissonRegression, RNG.poisson(np.exp(ETA))),
+    "cox": (CoxRegression, Surv(TIME, EVENT)),
+}
+STRATA = np.array(["u", "v"])[np.arange(N) % 2]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_optimism_is_that_of_refits_to_the_draws(family):
+    model, y = FAMILIES[family]
+    extra = {"strata": STRATA} if family == "cox" else {}
+    given = {"sample_weight": WEIGHT, "offset": OFFSET, **extra}
+    m = model().fit(X, y, **given)
+    table = m.validate(6, random_state=7)
+    # The same by refits with the weights of the draws.
+    seed = int(np.random.default_rng(7).integers(2**63))
+    draws = Draws(WEIGHT, None, 6, np.random.default_rng(seed))
+    codes = (STRATA == "v").astype(int) if family == "cox" else None
+    data = ValidationData(family, model(), m._validation_data(m._problem).y, codes)
+    apparent = performance(data, m.linear_predictor(X, OFFSET), WEIGHT)
+    gaps = []
+    for k in range(6):
+        w = draws.one(k)
+        eta = model().fit(X, y, **{**given, "sample_weight": w}).linear_predictor(X, OFFSET)
+        a, b = (performance(data, eta, v) for v in (w, WEIGHT))
+        gaps.append({name: a[name] - b[name] for name in a})
+    expected = pd.DataFrame(gaps).mean()
+    assert list(table.index) == list(apparent)
+    np.testing.assert_allclose(table["apparent"], list(apparent.values()), rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(table["optimism"], expected[table.index], rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(table["corrected"], table["apparent"] - table["optimism"])
+    assert (table["draws"] == 6).all()
+    # Without offset, a maximum likelihood fit is calibrated in its own data.
+    own = model().fit(X, y, sample_weight=WEIGHT, **extra)
+    found = performance(data, own.linear_predictor(X), WEIGHT)
+    np.testing.assert_allclose(found["slope"], 1.0, rtol=1e-5)
+
+
+def test_measures_are_those_of_scikit_learn_and_statsmodels():
+    eta = 0.5 * X["a"].to_numpy() + 0.2 * X["b"].to_numpy() + 0.3
+    data = ValidationData("logistic", LogisticRegression(), Y.astype(float))
+    ours = performance(data, eta, np.ones(N))
+    theirs = sm.Logit(Y, sm.add_constant(eta)).fit(disp=False)
+    np.testing.assert_allclose([ours["intercept"], ours["slope"]], theirs.params, rtol=1e-6)
+    gain = 1 - np.exp(-theirs.llr / N)
+    np.testing.assert_allclose(ours["r2"], gain / (1 - np.exp(2 * theirs.llnull / N)), rtol=1e-6)
+    np.testing.assert_allclose(ours["auc"], roc_auc_score(Y, eta))
+    np.testing.assert_allclose(ours["brier"], ((Y - 1 / (1 + np.exp(-eta))) ** 2).mean())
+
+
+def test_concordance_is_the_method_s():
+    m = CoxRegression().fit(X, Surv(TIME, EVENT), strata=STRATA, sample_weight=WEIGHT)
+    found = m.validate(2, random_state=0).loc["concordance", "apparent"]
+    expected = m.concordance(X, Surv(TIME, EVENT), strata=STRATA, sample_weight=WEIGHT)
+    np.testing.assert_allclose(found, expected)
+
+
+def test_with_cv_each_draw_chooses_its_variance():
+    cv = CrossValidation(3, search=[0.01, 0.1, 1.0], random_state=0)
+    m = LogisticRegression(prior=Laplace(), cv=cv).fit(X, Y)
+    again = m.validate(4, random_state=1)
+    once = m.validate(4, reselect=False, random_state=1)
+    np.testing.assert_array_equal(again["apparent"], once["apparent"])
+    assert not np.array_equal(again["optimism"], once["optimism"])
+
+
+def test_whole_clusters_are_drawn_and_fixed_coefficients_stay():
+    cluster = np.arange(N) // 5
+    m = LogisticRegression().fit(X, Y, fixed={"a": 0.8})
+    table = m.validate(5, cluster=cluster, random_state=1)
+    apparent = performance(
+        ValidationData("logistic", LogisticRegression(), Y.astype(float)),
+        m.linear_predictor(X), np.ones(N),
+    )  # fmt: skip
+    np.testing.assert_allclose(table["apparent"], list(apparent.values()), rtol=1e-6)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_group_is_predicted_by_the_others(family):
+    model, y = FAMILIES[family]
+    group = np.array(list("abc"))[np.arange(N) % 3]
+    extra = {"strata": STRATA} if family == "cox" else {}
+    given = {"sample_weight": WEIGHT, "offset": OFFSET, **extra}
+    table = validate_by_group(model(), X, y, group, **given)
+    rest, own = group != "b", group == "b"
+    m = model().fit(X[rest], y[rest], **{k: v[rest] for k, v in given.items()})
+    eta = m.linear_predictor(X[own], OFFSET[own])
+    line = table.loc["b"]
+    assert line["n"] == WEIGHT[own].sum()
+    if family == "logistic":
+        auc = roc_auc_score(Y[own], eta, sample_weight=WEIGHT[own])
+        np.testing.assert_allclose(line["auc"], auc)
+    if family != "cox":
+        again = model().fit(eta[:, None], y[own], sample_weight=WEIGHT[own])
+        np.testing.assert_allclose(
+            line[["intercept", "slope"]].to_numpy(float),
+            [again.intercept_, again.coef_[0]],
+            rtol=1e-6,
+        )
+    else:
+        k = {name: v[own] for name, v in given.items()}
+        np.testing.assert_allclose(line["concordance"], m.concordance(X[own], y[own], **k))
+
+
+def test_labels_of_classes_may_be_text():
+    names = np.array(["no", "yes"])[Y]
+    group = np.arange(N) % 2
+    pd.testing.assert_frame_equal(
+        validate_by_group(LogisticRegression(), X, names, group),
+        validate_by_group(LogisticRegression(), X, Y, group),
+    )
+
+
+def test_what_has_no_measures_is_refused():
+    code = Surv(TIME, EVENT)
+    with pytest.raises(DataError, match="not for this FineGrayRegression"):
+        FineGrayRegression().fit(X, code).validate(2)
+    varying = CoxRegression(time_varying={"a": [0.5]})
+    with pytest.raises(DataError, match="constant effects"):
+        varying.fit(X, code).validate(2)
+    with pytest.raises(DataError, match="constant effects"):
+        validate_by_group(varying, X, code, STRATA)
+    with pytest.raises(DataError, match="needs two groups"):
+        validate_by_group(LogisticRegression(), X, Y, np.zeros(N))
