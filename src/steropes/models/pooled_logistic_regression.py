@@ -3,45 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, overload
+from typing import Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
 
 from ..backends import get_backend, host_backend
-from ..backends.protocols import Backend
-from ..data import check_survival, check_weights, refuse_other_order
+from ..data import check_survival
 from ..data.column_lookup import ColumnLookup
-from ..data.input_types import LabelsLike, VectorLike
 from ..data.time_grid import TimeIntervals
-from ..data.vector_checks import check_vector
 from ..design import Design
 from ..errors import DataError
 from ..fit import Problem
 from ..likelihoods.pooled_logistic_likelihood import (
     PooledLogisticLikelihood,
     baseline_alone,
-    interval_log_odds,
-    survival_curves,
 )
 from ..priors import Prior, PriorColumns
 from ..solve import Fit
 from .base import PenalizedModel
 from .discrete_time import DiscreteTime
-from .discrimination import concordance_with_se, pair_weights
 from .fit_inputs import FitInputs
 from .interval_event_checks import refuse_empty_intervals, refuse_empty_splits
+from .pooled_predictions import PooledPredictions
 from .progress import Progress
 from .residuals import PooledResiduals
-from .setting_types import Chooser, Device, MatrixLike, Seed, TimeFunctions, VaryingEffects
+from .setting_types import Chooser, Device, Seed, TimeFunctions, VaryingEffects
 from .solver_runs import Start
 from .step_effects import prior_of_copies
 
 __all__ = ["PooledLogisticRegression"]
 
 
-class PooledLogisticRegression(PooledResiduals, PenalizedModel):
+class PooledLogisticRegression(PooledPredictions, PooledResiduals, PenalizedModel):
     """Logistic regression of the event in each interval at whose start a person is at risk.
 
     Time is divided into intervals (t_{k−1}, t_k], k = 1 … K. A person contributes every interval
@@ -164,13 +158,7 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
     """
 
     _intercept = True
-    _time: DiscreteTime
-    # End of the last interval at whose start anyone was at risk.
-    _end: float
-    # All coefficients in the user's units, with the baseline at X = 0.
-    _uncentered_beta: np.ndarray
 
-    breaks_: np.ndarray
     n_person_intervals_: int
     baseline_coef_: pd.Series
 
@@ -312,219 +300,6 @@ class PooledLogisticRegression(PooledResiduals, PenalizedModel):
     def _coefficients(self) -> np.ndarray:
         """Return all coefficients, the baseline's first."""
         return self._uncentered_beta
-
-    # -- prediction ----------------------------------------------------------------------------
-
-    def _predictors(
-        self, X: MatrixLike, offset: VectorLike | None
-    ) -> tuple[np.ndarray, np.ndarray, Backend]:
-        """Compute stacked linear predictors of new rows, and the functions of time."""
-        refuse_other_order(X, offset=offset)
-        design = self._check_new(X)
-        whole = self._time.design(design)
-        backend = host_backend(self.n_jobs)
-        eta = whole.matmul((self._uncentered_beta * whole.scale)[:, None], backend)[:, 0]
-        offset = self._new_offset(X, offset, design.n)
-        if offset is not None:
-            eta[: design.n] += offset
-        return eta, whole.scaled, backend
-
-    def linear_predictor(self, X: MatrixLike, offset: VectorLike | None = None) -> np.ndarray:
-        """Compute the log odds of the event in each interval.
-
-        Parameters
-        ----------
-        X : array, sparse matrix, data frame or Design, (n, p)
-            Covariates, with the columns of the fit.
-        offset : (n,) array, optional
-            Known term of the linear predictor. Default 0.
-
-        Returns
-        -------
-        (n, K) array
-            Log odds, with a column for each interval.
-        """
-        eta, F, _ = self._predictors(X, offset)
-        return interval_log_odds(eta, F)
-
-    def predict_hazard(self, X: MatrixLike, offset: VectorLike | None = None) -> np.ndarray:
-        """Predict the probability of the event in each interval, given risk at its start.
-
-        Parameters
-        ----------
-        X : array, sparse matrix, data frame or Design, (n, p)
-            Covariates, with the columns of the fit.
-        offset : (n,) array, optional
-            Known term of the linear predictor. Default 0.
-
-        Returns
-        -------
-        (n, K) array
-            Probabilities, with a column for each interval.
-        """
-        eta = self.linear_predictor(X, offset)
-        e = np.exp(-np.abs(eta))
-        return np.where(eta >= 0, 1.0, e) / (1.0 + e)
-
-    def predict_survival(
-        self, X: MatrixLike, times: ArrayLike | None = None, offset: VectorLike | None = None
-    ) -> np.ndarray:
-        """Predict the probability of no event by each time.
-
-        This is the product of 1 − p_ik over the intervals that have ended by the time; within an
-        interval it equals the survival at the end of the previous one.
-
-        Parameters
-        ----------
-        X : array, sparse matrix, data frame or Design, (n, p)
-            Covariates, with the columns of the fit.
-        times : (m,) array or float, optional
-            Times in any order. Default the ends of the intervals in which anyone was at risk.
-        offset : (n,) array, optional
-            Known term of the linear predictor. Default 0.
-
-        Returns
-        -------
-        (n, m) array
-            NaN after the end of the last interval at whose start anyone was at risk.
-        """
-        if times is None:
-            self._check_columns(X)  # refuses an estimator without a fit
-            times = self.breaks_[1:][self.breaks_[1:] <= self._end * (1 + 1e-9)]
-        times = np.atleast_1d(times)
-        eta, F, backend = self._predictors(X, offset)
-        times = check_vector(times, None, "times")
-        end = self._end
-        late = times > (end * (1 + 1e-9) if end > 0 else end)
-        ended = self._time.intervals.ended(np.where(late, self.breaks_[0], times))
-        out = survival_curves(eta, F, ended, backend)
-        out[:, late] = np.nan
-        return out
-
-    def predict(self, X: MatrixLike, offset: VectorLike | None = None) -> np.ndarray:
-        """Predict the risk by the end of the last interval with people at risk.
-
-        Parameters
-        ----------
-        X : array, sparse matrix, data frame or Design, (n, p)
-            Covariates, with the columns of the fit.
-        offset : (n,) array, optional
-            Known term of the linear predictor. Default 0.
-
-        Returns
-        -------
-        (n,) array
-            The risk 1 − S(t).
-        """
-        return 1.0 - self.predict_survival(X, self._end, offset)[:, 0]
-
-    @overload
-    def concordance(
-        self,
-        X: MatrixLike,
-        y: VectorLike,
-        sample_weight: VectorLike | None = None,
-        offset: VectorLike | None = None,
-        return_se: Literal[False] = False,
-        cluster: LabelsLike | None = None,
-        *,
-        ipcw: bool = False,
-        tau: float | None = None,
-    ) -> float: ...
-    @overload
-    def concordance(
-        self,
-        X: MatrixLike,
-        y: VectorLike,
-        sample_weight: VectorLike | None = None,
-        offset: VectorLike | None = None,
-        *,
-        return_se: Literal[True],
-        cluster: LabelsLike | None = None,
-        ipcw: bool = False,
-        tau: float | None = None,
-    ) -> tuple[float, float]: ...
-    def concordance(
-        self,
-        X: MatrixLike,
-        y: VectorLike,
-        sample_weight: VectorLike | None = None,
-        offset: VectorLike | None = None,
-        return_se: bool = False,
-        cluster: LabelsLike | None = None,
-        *,
-        ipcw: bool = False,
-        tau: float | None = None,
-    ) -> float | tuple[float, float]:
-        """Compute the concordance of the risks by the end of the last interval.
-
-        Parameters
-        ----------
-        X : array, sparse matrix, data frame or Design, (n, p)
-            Covariates, with the columns of the fit.
-        y : structured array
-            As in ``fit``.
-        sample_weight : (n,) array, optional
-            Nonnegative row weights. Default 1.
-        offset : (n,) array, optional
-            Known term of the linear predictor. Default 0.
-        return_se : bool
-            Whether to return the standard error too, from the infinitesimal jackknife.
-        cluster : (n,) labels, optional
-            With ``return_se``: rows that belong together, such as those of one person.
-        ipcw : bool
-            Whether to compute Uno's concordance, which does not depend on the distribution of
-            censoring; see `CoxRegression.concordance`.
-        tau : float, optional
-            Only events before this time count.
-
-        Returns
-        -------
-        float, or a pair of floats with ``return_se``
-            The concordance, 0.5 without discrimination and 1 at best, and its standard error.
-
-        Raises
-        ------
-        DataError
-            If y has no comparable pairs, or ``ipcw`` is combined with entry times.
-        """
-        refuse_other_order(X, sample_weight=sample_weight, cluster=cluster)
-        survival = self.predict_survival(X, self._end, offset)[:, 0]
-        with np.errstate(divide="ignore"):  # risks of zero and one are infinite
-            risk = np.log(-np.log(survival))  # distinguishes survival probabilities near one
-        n = len(risk)
-        time, event, entry = check_survival(y, n)
-        weight = check_weights(sample_weight, n)
-        share = pair_weights(time, event, entry, None, weight, ipcw, tau)
-        rest = entry, None, weight, return_se, cluster
-        return concordance_with_se(risk, time, event, *rest, share=share)
-
-    def score(
-        self,
-        X: MatrixLike,
-        y: VectorLike,
-        sample_weight: VectorLike | None = None,
-        offset: VectorLike | None = None,
-    ) -> float:
-        """Compute the concordance; higher is better.
-
-        Parameters
-        ----------
-        X : array, sparse matrix, data frame or Design, (n, p)
-            Covariates, with the columns of the fit.
-        y : structured array
-            As in ``fit``.
-        sample_weight : (n,) array, optional
-            Nonnegative row weights. Default 1.
-        offset : (n,) array, optional
-            Known term of the linear predictor. Default 0.
-
-        Returns
-        -------
-        float
-            The concordance.
-        """
-        return self.concordance(X, y, sample_weight, offset)
 
 
 def _prior_of_changes(
