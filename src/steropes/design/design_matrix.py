@@ -13,14 +13,16 @@ from ..backends.tall_reductions import transposed_product
 from ..data.input_types import LabelsLike, TableLike
 from ..errors import DataError
 from .column_storage import Block, ConstantBlock, DenseBlock, SparseBlock
+from .from_entries import block_of_entries
 from .from_long import blocks_of_long
-from .memory_estimate import Columns, Estimated
+from .memory_estimate import Columns
+from .plain_columns import PlainColumns
 from .protocols import RowsLike
 
 __all__ = ["Design"]
 
 
-class Design(Estimated):
+class Design(PlainColumns):
     """The matrix X of a model, (n, p), as blocks of columns.
 
     Estimators accept arrays, sparse matrices and data frames, so most users need no `Design`. Build
@@ -87,14 +89,7 @@ class Design(Estimated):
         if len(names) != self.p:
             raise DataError(f"{len(names)} names for {self.p} columns.")
         self.names = names
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Shape (n, p)."""
-        return self.n, self.p
-
-    def __len__(self) -> int:
-        return self.n
+        self._has_intercept = isinstance(self.blocks[0], ConstantBlock)
 
     def __repr__(self) -> str:
         return f"Design({self.n} x {self.p}, {self.nnz} stored entries)"
@@ -141,34 +136,7 @@ class Design(Estimated):
         >>> X
         Design(3 x 2, 3 stored entries)
         """
-        p = len(names)
-        index = np.int32 if n_rows <= np.iinfo(np.int32).max else np.int64
-        counts = np.zeros(p, np.int64)
-        parts: list[np.ndarray] = []
-        last = (-1, -1)
-        for rows, columns in batches:
-            rows, columns = np.asarray(rows, np.int64), np.asarray(columns, np.int64)
-            if len(rows) == 0:
-                continue
-            if rows.min() < 0 or rows.max() >= n_rows:
-                raise DataError(f"Entry row {rows.max()} is outside 0 … {n_rows - 1}.")
-            if columns.min() < 0 or columns.max() >= p:
-                raise DataError(f"Entry column {columns.max()} is outside 0 … {p - 1}.")
-            step = np.diff(columns, prepend=last[0])
-            rise = np.diff(rows, prepend=last[1])
-            bad = (step < 0) | ((step == 0) & (rise <= 0))
-            if bad.any():
-                at = int(np.argmax(bad))
-                raise DataError(
-                    f"Entries must be sorted by column, then row, without duplicates; row "
-                    f"{rows[at]} of column {names[columns[at]]!r} is not."
-                )
-            last = (int(columns[-1]), int(rows[-1]))
-            counts += np.bincount(columns, minlength=p)
-            parts.append(rows.astype(index))
-        indices = np.concatenate(parts) if parts else np.empty(0, index)
-        indptr = np.concatenate([[0], np.cumsum(counts)])
-        return cls([SparseBlock.indicator(n_rows, indptr, indices)], names)
+        return cls([block_of_entries(batches, n_rows, names)], names)
 
     @classmethod
     def from_long(
@@ -332,21 +300,6 @@ class Design(Estimated):
             [b.center if isinstance(b, DenseBlock) else np.zeros(b.p) for b in self.blocks]
         )
 
-    def centers_at(self, beta: np.ndarray) -> np.ndarray:
-        """Compute the linear predictor at the columns' centres.
-
-        Parameters
-        ----------
-        beta : (p,) array
-            Coefficients in X's units.
-
-        Returns
-        -------
-        (1,) array
-            Σ center_j β_j.
-        """
-        return np.array([self.center @ beta])
-
     def uncentered(self) -> Design:
         """Return the same design with every column as the user gave it.
 
@@ -364,24 +317,6 @@ class Design(Estimated):
             for b in self.blocks
         ]
         return self.with_blocks(blocks)
-
-    def uncentered_coefficients(self, beta: np.ndarray) -> np.ndarray:
-        """Convert the intercept at the columns' centres to an intercept at X = 0.
-
-        Parameters
-        ----------
-        beta : (p,) or (p, m) array
-            Coefficients in X's units, the intercept first if the design has one.
-
-        Returns
-        -------
-        array
-            A copy with the other intercept.
-        """
-        out = np.array(beta, np.float64)
-        if isinstance(self.blocks[0], ConstantBlock):
-            out[0] -= self.center @ out
-        return out
 
     def columns(self, chosen: np.ndarray) -> Iterable[tuple[Block, np.ndarray, np.ndarray]]:
         """Yield the blocks that contain chosen columns.

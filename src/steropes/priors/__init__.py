@@ -1,6 +1,6 @@
 """Prior distributions of the coefficients; their negative logarithms are penalties."""
 
-from .base import INFINITE_PENALTY, Penalty, Prior, SmoothTerm
+from .base import Prior
 from .broken_adaptive_ridge import BrokenAdaptiveRidge
 from .column_mapping import AllColumns, CopiedColumns, KeptColumns, PriorColumns
 from .glmnet_conversion import glmnet_lambda, variance_from_glmnet
@@ -8,6 +8,7 @@ from .group_and_fused_laplace import FusedLaplace, GroupLaplace
 from .group_penalty import GroupPenalty
 from .hierarchical import Hierarchical
 from .jeffreys import Jeffreys
+from .penalty import INFINITE_PENALTY, Penalty, SmoothTerm
 from .separable_priors import ElasticNet, Laplace, Normal
 
 __all__ = [

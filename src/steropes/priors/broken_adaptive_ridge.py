@@ -8,7 +8,9 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from .base import INFINITE_PENALTY, Columns, Penalty, Prior, Variance
+from .base import Prior
+from .column_settings import Columns, Variance
+from .penalty import INFINITE_PENALTY, Penalty
 
 __all__ = ["BrokenAdaptiveRidge"]
 

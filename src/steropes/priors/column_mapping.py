@@ -15,9 +15,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..errors import DataError
-from .base import Penalty, Prior, SmoothTerm
+from .base import Prior
 from .group_penalty import GroupPenalty
 from .hook_checks import checked_next_penalty, checked_separable, checked_smooth
+from .penalty import Penalty, SmoothTerm
 
 __all__ = ["AllColumns", "CopiedColumns", "KeptColumns", "PriorColumns"]
 

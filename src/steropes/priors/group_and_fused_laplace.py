@@ -10,9 +10,11 @@ from typing import ClassVar, Self
 import numpy as np
 
 from ..errors import DataError
-from .base import Columns, Penalty, Prior
+from .base import Prior
+from .column_settings import Columns
 from .group_membership import group_numbers
 from .group_penalty import GroupPenalty
+from .penalty import Penalty
 
 __all__ = ["FusedLaplace", "GroupLaplace"]
 

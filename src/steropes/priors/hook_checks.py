@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..errors import DataError
-from .base import Penalty, Prior, SmoothTerm
+from .base import Prior
+from .penalty import Penalty, SmoothTerm
 
 __all__ = ["checked_next_penalty", "checked_separable", "checked_smooth"]
 

@@ -9,7 +9,8 @@ from typing import ClassVar, Self
 import numpy as np
 
 from ..errors import DataError
-from .base import Penalty, Prior
+from .base import Prior
+from .penalty import Penalty
 
 __all__ = ["Jeffreys"]
 

@@ -8,7 +8,9 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
-from .base import Columns, Penalty, Prior, Variance
+from .base import Prior
+from .column_settings import Columns, Variance
+from .penalty import Penalty
 
 __all__ = ["ElasticNet", "Laplace", "Normal"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -12,21 +11,12 @@ from numpy.typing import DTypeLike
 
 from ...backends.protocols import Backend
 from ...design import as_design
-from ...design.column_checks import refuse_extreme
-from ...design.common_scale import Moments, pooled
-from ...design.memory_estimate import Columns, Estimated
+from ...design.memory_estimate import Columns
+from ...design.plain_columns import PlainColumns
 from ...errors import DataError
 from ..fit_tuning import TRANSFER
-from .block_sources import (
-    BlockRecipe,
-    BlockSummary,
-    FunctionSource,
-    MatrixSource,
-    Source,
-    parquet_sources,
-    summarize_block,
-)
-from .local_blocks import LocalBlocks
+from .block_sources import FunctionSource, MatrixSource, Source, parquet_sources
+from .block_store import BlockStore
 from .protocols import Blocks
 from .sharded_rows import ShardedRows, split_by_block
 
@@ -38,63 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["ShardedDesign"]
 
 
-@dataclass
-class _BlockStore:
-    """The sources of the blocks, and the blocks created from them with a common scale."""
-
-    sources: list[Source]
-    client: Client | None
-    folder: Path | None
-    memory: float | None
-    names: list[str]
-    rows: list[int]
-    moments: Moments
-    nnz: int
-    made: dict[tuple[bool, bool], Blocks] = field(default_factory=dict)
-
-    def blocks(self, center: bool, intercept: bool) -> Blocks:
-        """Return the blocks with a common scale, creating them at the first call."""
-        key = center, intercept
-        if key not in self.made:
-            scale, middle = self.moments.scale(center), np.zeros(len(self.names))
-            constant = np.zeros(len(self.names), bool)
-            if center:
-                middle, constant = self.moments.center(), self.moments.constant
-            recipes = [
-                BlockRecipe(s, self.names, scale, middle, constant, intercept, self._threads)
-                for s in self.sources
-            ]
-            self.made[key] = self._place(recipes)
-        return self.made[key]
-
-    def by(self, counted: np.ndarray | None) -> _BlockStore:
-        """Return a store with the scale and centre of the rows ``counted``, (n,) bool.
-
-        It is the same store if those of all rows are close enough, as nearly always.
-        """
-        if counted is None or not counted.any():
-            return self
-        parts = split_by_block(counted, self.rows)
-        own = pooled([s.moments for s in _summarized(self.client, self.sources, parts)])
-        if self.moments.serves(own):
-            return self
-        return replace(self, moments=own, made={})
-
-    @property
-    def _threads(self) -> int | None:
-        """The threads of a worker; None for blocks in this process."""
-        return None if self.client is None else min(self.client.nthreads().values(), default=1)
-
-    def _place(self, recipes: list[BlockRecipe]) -> Blocks:
-        """Create the blocks in this process or on the cluster's workers."""
-        if self.client is None:
-            return LocalBlocks(recipes, self.rows, self.folder, self.memory)
-        from .dask_worker_blocks import DaskBlocks
-
-        return DaskBlocks(self.client, recipes, self.rows)
-
-
-class ShardedDesign(Estimated):
+class ShardedDesign(PlainColumns):
     """The matrix X in blocks of rows, in memory, in files or on the workers of a Dask cluster.
 
     Estimators accept it as X. They compute sums over rows in the blocks and add them in the order
@@ -134,14 +68,14 @@ class ShardedDesign(Estimated):
 
     plain: ClassVar[bool] = False  # columns cannot be read one by one
 
-    def __init__(self, store: _BlockStore, center: bool = False, intercept: bool = False) -> None:
-        if not isinstance(store, _BlockStore):
+    def __init__(self, store: BlockStore, center: bool = False, intercept: bool = False) -> None:
+        if not isinstance(store, BlockStore):
             raise DataError(
                 "Blocks of rows are given as ShardedDesign.from_blocks(blocks), files as "
                 "ShardedDesign.from_parquet(path), a Dask collection as "
                 "ShardedDesign.from_dask(collection, client)."
             )
-        self._store, self._centered, self._intercept = store, center, intercept
+        self._store, self._centered, self._has_intercept = store, center, intercept
         self.n = int(sum(store.rows))
         self.names = [*(["intercept"] if intercept else []), *store.names]
         self.p = len(self.names)
@@ -209,9 +143,8 @@ class ShardedDesign(Estimated):
         >>> model.coef_.round(6).tolist()
         [2.0]
         """
-        return cls._of(
-            list(parquet_sources(path, columns, exclude, rows)), None, client, folder, memory
-        )
+        sources = list(parquet_sources(path, columns, exclude, rows))
+        return cls(BlockStore.of(sources, None, client, folder, memory))
 
     @classmethod
     def from_blocks(
@@ -263,7 +196,7 @@ class ShardedDesign(Estimated):
             FunctionSource(block) if callable(block) else _matrix_source(number, block, names)
             for number, block in enumerate(blocks)
         ]
-        return cls._of(sources, names, client, folder, memory)
+        return cls(BlockStore.of(sources, names, client, folder, memory))
 
     @classmethod
     def from_dask(cls, collection: DaskCollection, client: Client) -> ShardedDesign:
@@ -284,54 +217,15 @@ class ShardedDesign(Estimated):
         """
         from .dask_worker_blocks import partitions
 
-        return cls._of(
-            [FunctionSource(part) for part in partitions(collection)], None, client, None, None
-        )
-
-    @classmethod
-    def _of(
-        cls,
-        sources: list[Source],
-        names: Sequence[str] | None,
-        client: Client | None,
-        folder: str | Path | None,
-        memory: float | None,
-    ) -> ShardedDesign:
-        """Create a design from the sources of its blocks."""
-        if not sources:
-            raise DataError("A sharded design needs at least one block of rows.")
-        if client is not None and folder is not None:
-            raise DataError("folder is for blocks in this process; omit it if client is given.")
-        if memory is not None and folder is None:
-            raise DataError("memory applies only to blocks in files; give folder too.")
-        found = _summarized(client, sources)
-        names = _common_names(found) if names is None else [str(s) for s in names]
-        if len(names) != len(found[0].names):
-            raise DataError(f"{len(names)} names for {len(found[0].names)} columns.")
-        moments = pooled([s.moments for s in found])
-        refuse_extreme(moments.scale(False), names)
-        place = None if folder is None else Path(folder)
-        store = _BlockStore(
-            sources, client, place, memory, names, [s.moments.n for s in found], moments,
-            sum(s.entries for s in found),
-        )  # fmt: skip
-        return cls(store)
+        sources: list[Source] = [FunctionSource(part) for part in partitions(collection)]
+        return cls(BlockStore.of(sources, None, client, None, None))
 
     # -- for users -----------------------------------------------------------------------------
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n, p)."""
-        return self.n, self.p
 
     @property
     def rows(self) -> list[int]:
         """The number of rows of each block."""
         return list(self._store.rows)
-
-    def __len__(self) -> int:
-        """Return the number of rows."""
-        return self.n
 
     def __repr__(self) -> str:
         """Describe the size of the design."""
@@ -375,13 +269,13 @@ class ShardedDesign(Estimated):
     @property
     def blocks(self) -> Blocks:
         """The blocks, with their common scale and centre."""
-        return self._store.blocks(self._centered, self._intercept)
+        return self._store.blocks(self._centered, self._has_intercept)
 
     @property
     def center(self) -> np.ndarray:
         """Value subtracted from each column, (p,), in the user's units."""
         own = self._store.moments.center() if self._centered else np.zeros(len(self._store.names))
-        return np.append(0.0, own) if self._intercept else own
+        return np.append(0.0, own) if self._has_intercept else own
 
     def centered(self, counted: np.ndarray | None = None) -> ShardedDesign:
         """Return the design with dense columns centred.
@@ -396,7 +290,7 @@ class ShardedDesign(Estimated):
         ShardedDesign
             A design with other ``center`` and ``scale``.
         """
-        return ShardedDesign(self._store.by(counted), True, self._intercept)
+        return ShardedDesign(self._store.by(counted), True, self._has_intercept)
 
     def scaled_by(self, counted: np.ndarray) -> ShardedDesign:
         """Return the design scaled by the size of its columns in some rows.
@@ -411,7 +305,7 @@ class ShardedDesign(Estimated):
         ShardedDesign
             A design with another ``scale``.
         """
-        return ShardedDesign(self._store.by(counted), self._centered, self._intercept)
+        return ShardedDesign(self._store.by(counted), self._centered, self._has_intercept)
 
     def uncentered(self) -> ShardedDesign:
         """Return the design without centring.
@@ -421,7 +315,7 @@ class ShardedDesign(Estimated):
         ShardedDesign
             A design with ``center`` zero.
         """
-        return ShardedDesign(self._store, False, self._intercept)
+        return ShardedDesign(self._store, False, self._has_intercept)
 
     def with_intercept(self) -> ShardedDesign:
         """Return the design with a column of ones in front.
@@ -432,39 +326,6 @@ class ShardedDesign(Estimated):
             A design that shares the blocks' data.
         """
         return ShardedDesign(self._store, self._centered, True)
-
-    def centers_at(self, beta: np.ndarray) -> np.ndarray:
-        """Compute the linear predictor at the columns' centres.
-
-        Parameters
-        ----------
-        beta : (p,) array
-            Coefficients in X's units.
-
-        Returns
-        -------
-        (1,) array
-            Σ center_j β_j.
-        """
-        return np.array([self.center @ beta])
-
-    def uncentered_coefficients(self, beta: np.ndarray) -> np.ndarray:
-        """Convert the intercept at the columns' centres to an intercept at X = 0.
-
-        Parameters
-        ----------
-        beta : (p,) or (p, m) array
-            Coefficients in X's units, the intercept first if the design has one.
-
-        Returns
-        -------
-        array
-            A copy with the other intercept.
-        """
-        out = np.array(beta, np.float64)
-        if self._intercept:
-            out[0] -= self.center @ out
-        return out
 
     def matmul(self, D: np.ndarray, backend: Backend) -> np.ndarray:
         """Compute X D in the scaled columns; the blocks send n × B numbers.
@@ -540,38 +401,9 @@ def _matrix_source(number: int, block: object, names: Sequence[str] | None) -> M
         raise DataError(f"Block {number}: {error}") from None
 
 
-def _summarized(
-    client: Client | None, sources: list[Source], counted: Sequence[np.ndarray] | None = None
-) -> list[BlockSummary]:
-    """Summarise all blocks, in this process or on the workers; see `summarize_block`."""
-    if client is not None:
-        from .dask_worker_blocks import summarize_blocks
-
-        return summarize_blocks(client, sources, counted)
-    if counted is None:
-        return [summarize_block(k, s) for k, s in enumerate(sources)]
-    return [summarize_block(k, s, c) for k, (s, c) in enumerate(zip(sources, counted, strict=True))]
-
-
 def _sum_in_order(parts: Sequence[np.ndarray]) -> np.ndarray:
     """Add arrays in their order, so that the result does not depend on where they come from."""
     out = np.array(parts[0], np.float64)
     for part in parts[1:]:
         out += part
     return out
-
-
-def _common_names(found: Sequence[BlockSummary]) -> list[str]:
-    """Return the column names of the first block; raise an error if others differ."""
-    first = found[0].names
-    for k, one in enumerate(found):
-        if len(one.names) != len(first):
-            raise DataError(
-                f"Block {k} has {len(one.names)} columns, and the first one {len(first)}."
-            )
-        if one.names != first:
-            j = next(j for j, (a, b) in enumerate(zip(one.names, first, strict=True)) if a != b)
-            raise DataError(
-                f"Column {j} of block {k} is {one.names[j]!r}, and {first[j]!r} in the first one."
-            )
-    return first
