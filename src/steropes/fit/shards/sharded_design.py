@@ -143,7 +143,7 @@ class ShardedDesign(PlainColumns):
         >>> model.coef_.round(6).tolist()
         [2.0]
         """
-        sources = list(parquet_sources(path, columns, exclude, rows))
+        sources: list[Source] = [*parquet_sources(path, columns, exclude, rows)]
         return cls(BlockStore.of(sources, None, client, folder, memory))
 
     @classmethod
