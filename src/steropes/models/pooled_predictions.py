@@ -7,6 +7,7 @@ from typing import Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..backends import host_backend
 from ..backends.protocols import Backend
 from ..data import check_survival, check_weights, refuse_other_order
 from ..data.input_types import LabelsLike, VectorLike
