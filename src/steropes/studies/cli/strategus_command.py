@@ -33,6 +33,13 @@ def strategus(
             "--database also look up the concepts.",
         ),
     ] = False,
+    results: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Folder of results of a database, with a folder for each module, for the "
+            "meta-analyses of EvidenceSynthesisModule. Repeatable.",
+        ),
+    ] = None,
     database_id: Annotated[
         str | None,
         typer.Option(help="Name of the database in the results.", show_default=False),
@@ -54,7 +61,7 @@ def strategus(
     from steropes.studies.report.atomic_files import output_folder
     from steropes.studies.report.study_terminal import Progress
     from steropes.studies.strategus.specification_plan import read_specification_plan
-    from steropes.studies.strategus.specification_run import run_specification
+    from steropes.studies.strategus.specification_run import run_specification, run_synthesis
 
     plan = read_specification_plan(spec)
     if check:
@@ -66,12 +73,17 @@ def strategus(
         if not quiet:
             print("\n".join(lines))
         raise typer.Exit(0 if plan.complete else INCOMPLETE)
+    if results:
+        found = run_synthesis(plan, results, output_folder(output), disclosure=disclosure)
+        if not quiet:
+            print("\n".join(_summary(found)))
+        raise typer.Exit(0)
     if database is None:
         raise DataError("give --database to run the specification, or --check to check it")
     require_database(database)
     folder = output_folder(output)
     with Progress(quiet) as progress:
-        results = run_specification(
+        found = run_specification(
             database,
             plan,
             folder,
@@ -82,8 +94,8 @@ def strategus(
             progress=progress,
         )
     if not quiet:
-        print("\n".join(_summary(results)))
-    raise typer.Exit(0 if results.complete else INCOMPLETE)
+        print("\n".join(_summary(found)))
+    raise typer.Exit(0 if found.complete else INCOMPLETE)
 
 
 def _summary(results: SpecificationResults) -> list[str]:

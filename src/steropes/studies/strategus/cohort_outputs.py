@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pandas as pd
@@ -72,6 +73,7 @@ def cohort_tables(
             }
             for i in listed
         ],
+        "cg_cohort_inclusion": _rules(cohorts),
         "cg_cohort_count": [{"cohort_id": i, **counts.get(i, _NONE), **where} for i in listed],
         "cg_cohort_count_neg_ctrl": [
             {"cohort_id": i, **counts.get(i, _NONE), **where} for i in controls
@@ -92,6 +94,24 @@ def cohort_tables(
         ],
     }
     return {name: pd.DataFrame(of) for name, of in rows.items()}
+
+
+def _rules(cohorts: SharedCohorts) -> list[dict[str, Any]]:
+    """Return the names of the inclusion rules of the defined cohorts."""
+    found = []
+    for cohort in cohorts.defined:
+        if cohorts.fault(cohort.id):
+            continue
+        for i, rule in enumerate(json.loads(cohort.json_text).get("InclusionRules") or []):
+            found.append(
+                {
+                    "cohort_definition_id": cohort.id,
+                    "rule_sequence": i,
+                    "name": rule.get("name") or f"rule {i + 1}",
+                    "description": rule.get("description"),
+                }
+            )
+    return found
 
 
 _NONE = {"cohort_entries": 0.0, "cohort_subjects": 0.0}

@@ -163,7 +163,7 @@ def repeated(made: StudyAnalysis, before: Sequence[StudyAnalysis]) -> list[str]:
     """Note that an analysis has the settings of an earlier one."""
     for other in before:
         if replace(other, id=made.id, description=made.description) == made:
-            return [f"it has the same settings as analysis {other.id}, and runs twice"]
+            return [f"it has the same settings as analysis {other.id}"]
     return []
 
 

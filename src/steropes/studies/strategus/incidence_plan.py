@@ -88,8 +88,8 @@ class IncidencePlan:
 
         left = tuple(c for c in self.combinations if not used(c) & {*refused})
         if not left:
-            first = next(c for c in self.combinations)
-            raise DataError(refused[min(i for i in used(first) if i in refused)])
+            first = used(self.combinations[0])
+            raise DataError(next(why for i, why in refused.items() if i in first))
         return replace(self, combinations=left)
 
 

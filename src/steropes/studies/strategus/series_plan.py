@@ -149,9 +149,7 @@ def _analyses(
             )
         for other in found:
             if replace(other, id=made.id, description=made.description) == made:
-                differences.append(
-                    f"it has the same settings as analysis {other.id}, and runs twice"
-                )
+                differences.append(f"it has the same settings as analysis {other.id}")
                 break
         verdicts.append(runs(CASE_SERIES, part, differences))
         found.append(made)

@@ -21,6 +21,7 @@ from steropes.studies.strategus.r_values import Flag, JsonPath, RModel, json_pat
 from steropes.studies.strategus.series_plan import CASE_SERIES, SeriesPlan, series_plan
 from steropes.studies.strategus.shared_cohorts import SharedCohorts
 from steropes.studies.strategus.specification_text import specification_values
+from steropes.studies.strategus.synthesis_plan import SYNTHESIS, SynthesisPlan, synthesis_plan
 
 __all__ = ["SpecificationPlan", "read_specification_plan", "specification_plan"]
 
@@ -30,8 +31,6 @@ REFUSED = {
     "CohortDiagnosticsModule": "the diagnostics of cohorts are R's CohortDiagnostics",
     "TreatmentPatternsModule": "treatment pathways are R's TreatmentPatterns",
     "CharacterizationModule": "characterization of cohorts is not available yet",
-    "EvidenceSynthesisModule": "evidence synthesis from a specification is not available yet; see "
-    "steropes combine",
     "PatientLevelPredictionModule": "prediction models are not available yet",
     "PatientLevelPredictionValidationModule": "prediction models are R's PatientLevelPrediction",
 }
@@ -53,6 +52,8 @@ class SpecificationPlan:
         The plan of SelfControlledCaseSeriesModule.
     incidence : IncidencePlan or None
         The plan of CohortIncidenceModule.
+    synthesis : SynthesisPlan or None
+        The plan of EvidenceSynthesisModule.
     verdicts : tuple of PartVerdict
         A verdict on every part, in the order of the file.
     """
@@ -61,6 +62,7 @@ class SpecificationPlan:
     comparative: ComparativePlan | None = None
     series: SeriesPlan | None = None
     incidence: IncidencePlan | None = None
+    synthesis: SynthesisPlan | None = None
     verdicts: tuple[PartVerdict, ...] = ()
 
     @property
@@ -88,6 +90,7 @@ class _Draft:
     comparative: ComparativePlan | None = None
     series: SeriesPlan | None = None
     incidence: IncidencePlan | None = None
+    synthesis: SynthesisPlan | None = None
     verdicts: list[PartVerdict] = field(default_factory=list)
 
 
@@ -170,7 +173,12 @@ def specification_plan(values: Mapping[str, Any]) -> SpecificationPlan:
         except DataError as error:
             draft.verdicts.append(skipped(name, "settings", str(error)))
     return SpecificationPlan(
-        draft.cohorts, draft.comparative, draft.series, draft.incidence, tuple(draft.verdicts)
+        draft.cohorts,
+        draft.comparative,
+        draft.series,
+        draft.incidence,
+        draft.synthesis,
+        tuple(draft.verdicts),
     )
 
 
@@ -209,6 +217,9 @@ def _add_module(draft: _Draft, name: str, settings: Any, path: JsonPath) -> None
     elif name == INCIDENCE:
         draft.incidence = incidence_plan(settings, path, draft.cohorts)
         draft.verdicts += draft.incidence.verdicts
+    elif name == SYNTHESIS:
+        draft.synthesis = synthesis_plan(settings, path)
+        draft.verdicts += draft.synthesis.verdicts
     else:
         reason = REFUSED.get(name, "there is no module of this name in Strategus 1.5")
         draft.verdicts.append(skipped(name, "module", reason))
@@ -226,7 +237,7 @@ def _cohort_verdicts(cohorts: SharedCohorts, statistics: bool) -> list[PartVerdi
         good = [i for i in ids if not cohorts.fault(i)]
         differences = []
         if statistics and origin == "defined cohort":
-            differences.append("inclusion statistics are not written")
+            differences.append("statistics of inclusion rules are not written")
         if good:
             part = f"{len(good):,} {origin}{'s' if len(good) > 1 else ''}"
             found.append(runs(COHORTS, part, differences))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,10 @@ from steropes.studies.strategus.incidence_rates import incidence_tables, release
 from steropes.studies.strategus.results_model import module_files
 from steropes.studies.strategus.series_plan import CASE_SERIES
 from steropes.studies.strategus.specification_plan import COHORTS, SpecificationPlan
+from steropes.studies.strategus.synthesis_plan import SYNTHESIS
+from steropes.studies.strategus.synthesis_run import synthesis_tables
 
-__all__ = ["SpecificationResults", "run_specification"]
+__all__ = ["SpecificationResults", "run_specification", "run_synthesis"]
 
 COHORT_FILE, VERDICTS = "cohorts.duckdb", "verdicts.csv"
 Tables = dict[str, pd.DataFrame]
@@ -136,12 +138,54 @@ def run_specification(
                 continue
             if found is not None:
                 tables[module] = found
+    if plan.synthesis is not None:
+        failed[SYNTHESIS] = "it combines the results of several databases: give --results"
     say("writing the results")
     texts = {VERDICTS: csv_text(_verdicts(plan))}
     for module, of in tables.items():
         texts |= module_files(module, of)
     write_release(folder, texts, rules, exact=True)
     return SpecificationResults(folder / RELEASE, tables, failed, plan)
+
+
+def run_synthesis(
+    plan: SpecificationPlan,
+    results: Sequence[str | Path],
+    output: str | Path,
+    *,
+    disclosure: str | DisclosureRules | None = None,
+) -> SpecificationResults:
+    """Combine the results of databases by the meta-analyses of a specification.
+
+    Parameters
+    ----------
+    plan : SpecificationPlan
+        The plan of the specification.
+    results : sequence of path
+        For each database the folder with a folder of results for each module.
+    output : str or Path
+        Folder for the results.
+    disclosure : str, optional
+        Disclosure rules under which the results of databases were released, for the manifest.
+
+    Returns
+    -------
+    SpecificationResults
+        The tables ``es_*``.
+
+    Raises
+    ------
+    DataError
+        The specification has no meta-analysis that runs, or a folder lacks results.
+    """
+    if plan.synthesis is None or not plan.synthesis.analyses:
+        raise DataError("the specification has no meta-analysis of EvidenceSynthesisModule")
+    tables = {SYNTHESIS: synthesis_tables(plan.synthesis, results)}
+    folder = Path(output)
+    folder.mkdir(parents=True, exist_ok=True)
+    texts = module_files(SYNTHESIS, tables[SYNTHESIS])
+    write_release(folder, texts, site_rules(disclosure, None))
+    return SpecificationResults(folder / RELEASE, tables, {}, plan)
 
 
 def _new_faults(plan: SpecificationPlan, made: MadeCohorts) -> dict[str, str]:

@@ -35,15 +35,23 @@ def specification_values(path: str | Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > MOST_BYTES:
             raise DataError(f"{path}: no specification has more than {MOST_BYTES:,} bytes")
-        text = path.read_text(encoding="utf-8-sig")
+        content = path.read_bytes()
     except OSError as error:
         raise DataError(f"{path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise DataError(f"{path}: the file is not UTF-8") from None
-    values = parsed_json(text, str(path))
+    values = parsed_json(_decoded(content, path), str(path))
     if not isinstance(values, dict):
         raise DataError(f"{path}: a specification is a JSON object, not a {_kind(values)}")
     return values
+
+
+def _decoded(content: bytes, path: Path) -> str:
+    """Decode a text in UTF-8, or as R on Windows writes it."""
+    for encoding in ("utf-8-sig", "cp1252"):
+        try:
+            return content.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+    raise DataError(f"{path}: the file is neither UTF-8 nor Windows-1252")
 
 
 def parsed_json(text: str, name: str) -> Any:
