@@ -369,6 +369,37 @@ def test_values_of_wrong_types_are_named_by_their_path():
         assert f"{path[-1]} must be a" in said, path
 
 
+@pytest.mark.parametrize(
+    ("of", "name", "value"),
+    [
+        (CM, "fold", 1),
+        (CM, "cvRepetitions", 0),
+        (CM, "caliper", -1),
+        (CM, "endDays", 5),
+        (CM, "longTermStartDays", 365),
+        (CM, "washoutPeriod", -1),
+        (CM, "riskWindowEnd", -5),
+        (CM, "trueEffectSize", -2),
+        (CM, "equipoiseThreshold", -1),
+        (CM, "comparatorId", 1),
+        (SCCS, "naivePeriod", -1),
+        (SCCS, "minAge", 300),
+        (SCCS, "end", -90),
+        (SCCS, "fold", 0),
+        (SCCS, "timeTrendMaxRatio", 0.5),
+    ],
+)
+def test_values_out_of_range_are_named_by_their_path(of, name, value):
+    whole = new_specification([81151])
+    root = module(whole, of)
+    path = next(p for p in places(root) if p[-1] == name)
+    put(root, path, value)
+    refused = [v.reason for v in specification_plan(whole).verdicts if v.reason]
+    assert len(refused) == 1
+    assert refused[0].startswith("moduleSpecifications["), refused
+    assert len(refused[0]) < 300
+
+
 def test_unknown_names_are_refused_everywhere_in_modules_that_run():
     whole = new_specification([81151])
     for path in places(whole):

@@ -99,7 +99,7 @@ def strategus(
 
 
 def _summary(results: SpecificationResults) -> list[str]:
-    """Return the lines of a summary: what did not run, and where the results are."""
+    """Return the lines of a summary: parts that did not run, and the folders of the results."""
     lines = [f"{v.module}, {v.line()}" for v in results.plan.verdicts if v.reason]
     lines += [f"{part}: failed: {plain_text(why)}" for part, why in results.failed.items()]
     for module, tables in results.tables.items():

@@ -157,7 +157,7 @@ def atlas_plan(values: Mapping[str, Any]) -> tuple[SharedCohorts, ComparativePla
 
 
 def _with_remarks(plan: ComparativePlan, values: Mapping[str, Any]) -> ComparativePlan:
-    """Add verdicts on what concerns the whole design."""
+    """Add verdicts on the diagnostics and the positive controls of the whole design."""
     verdicts = list(plan.verdicts)
     verdicts.append(
         runs(

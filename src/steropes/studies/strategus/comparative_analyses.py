@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from steropes.errors import DataError
@@ -27,7 +28,7 @@ from steropes.studies.strategus.cohort_method_settings import (
 )
 from steropes.studies.strategus.cyclops_settings import require_prior
 from steropes.studies.strategus.r_covariate_settings import covariate_rules
-from steropes.studies.strategus.r_values import JsonPath, json_path, parsed, table_rows
+from steropes.studies.strategus.r_values import JsonPath, json_path, parsed, table_rows, within
 
 __all__ = ["comparative_analysis"]
 
@@ -66,65 +67,91 @@ def comparative_analysis(
         given = parsed(CmAnalysis5, values, path)
     else:
         given = parsed(CmAnalysis6, values, path)
-    data_path: JsonPath = (*path, "getDbCohortMethodDataArgs")
-    data, people = given.get_db_cohort_method_data_args, given.population
-    if data.exclude_drugs_from_covariates:
-        raise DataError(
-            f"{json_path((*data_path, 'excludeDrugsFromCovariates'))} has no counterpart; exclude "
-            "the concepts of the drugs"
-        )
-    features, only = covariate_rules(data.covariate_settings, (*data_path, "covariateSettings"))
-    if only:
-        raise DataError(
-            f"{json_path((*data_path, 'covariateSettings', 'includedCovariateIds'))}: covariates "
-            "can be selected by id in the propensity and outcome models, not when they are read"
-        )
     differences: list[str] = []
-    if data.max_cohort_size:
-        differences.append(
-            f"cohorts of more than {data.max_cohort_size:,} entries are sampled, and the sample is "
-            "not R's"
-        )
-    propensity = None
-    if given.create_ps_args is not None:
-        at: JsonPath = (*path, "createPsArgs")
-        propensity = _propensity(given.create_ps_args, at, refit_for_population, differences)
     if given.fit_outcome_model_args is None:
         raise DataError(
             f"{json_path(path)} has no fitOutcomeModelArgs: there is nothing to estimate"
         )
-    at = (*path, "fitOutcomeModelArgs")
-    made: dict[str, Any] = {
-        "cohorts": _comparison(data),
-        "at_risk": _at_risk(people, old),
-        "population": _population(people),
-        "nesting": data.nesting_cohort_id,
-        "features": features,
-        "propensity": propensity,
-        "estimand": "att" if given.create_ps_args is None else given.create_ps_args.estimator,
-        "trim": _trim(given, path),
-        "truncate": None
-        if given.truncate_iptw_args is None
-        else given.truncate_iptw_args.max_weight,
-        "match": _match(given, path),
-        "stratify": _stratify(given, path),
-        "outcome_model": _outcome_model(given.fit_outcome_model_args, at, differences),
-        "balance_shown": _balance(given, path, differences),
-    }
+    made = _people(given, path, old, differences)
+    made |= _adjustment(given, path, refit_for_population, differences)
+    at: JsonPath = (*path, "fitOutcomeModelArgs")
+    with within(at):
+        made["outcome_model"] = _outcome_model(given.fit_outcome_model_args, at, differences)
+    made["balance_shown"] = _balance(given, path, differences)
     if made["truncate"] is not None and not made["outcome_model"].weighted:
         made["truncate"] = None
         differences.append(
             "truncateIptwArgs are not used, because the outcome model has no weights"
         )
-    try:
+    with within(path):
         plain = StudyAnalysis(given.analysis_id, given.description or "", **made)
-        if not plain.crude:
-            return plain, differences
-        return StudyAnalysis(
-            given.analysis_id, plain.description, **made, unadjusted=True
-        ), differences
-    except DataError as error:
-        raise DataError(f"{json_path(path)}: {error}") from None
+        return replace(plain, unadjusted=plain.crude), differences
+
+
+def _people(
+    given: CmAnalysis5 | CmAnalysis6, path: JsonPath, old: bool, differences: list[str]
+) -> dict[str, Any]:
+    """Translate the selection of people, their time at risk and their covariates."""
+    data, people = given.get_db_cohort_method_data_args, given.population
+    at: JsonPath = (*path, "getDbCohortMethodDataArgs")
+    if data.exclude_drugs_from_covariates:
+        raise DataError(
+            f"{json_path((*at, 'excludeDrugsFromCovariates'))} has no counterpart; exclude the "
+            "concepts of the drugs"
+        )
+    with within((*at, "covariateSettings")):
+        features, only = covariate_rules(data.covariate_settings, (*at, "covariateSettings"))
+    if only:
+        raise DataError(
+            f"{json_path((*at, 'covariateSettings', 'includedCovariateIds'))}: covariates can be "
+            "selected by id in the propensity and outcome models, not when they are read"
+        )
+    if data.max_cohort_size:
+        differences.append(
+            f"cohorts of more than {data.max_cohort_size:,} entries are sampled, and the sample is "
+            "not R's"
+        )
+    with within(at):
+        cohorts = _comparison(data)
+    with within((*path, "createStudyPopArgs" if old else "createStudyPopulationArgs")):
+        at_risk, population = _at_risk(people, old), _population(people)
+    return {
+        "cohorts": cohorts,
+        "at_risk": at_risk,
+        "population": population,
+        "nesting": data.nesting_cohort_id,
+        "features": features,
+    }
+
+
+def _adjustment(
+    given: CmAnalysis5 | CmAnalysis6,
+    path: JsonPath,
+    refit_for_population: bool,
+    differences: list[str],
+) -> dict[str, Any]:
+    """Translate the propensity model, and the adjustment by its scores."""
+    propensity, estimand = None, "att"
+    if given.create_ps_args is not None:
+        at: JsonPath = (*path, "createPsArgs")
+        with within(at):
+            propensity = _propensity(given.create_ps_args, at, refit_for_population, differences)
+        estimand = given.create_ps_args.estimator
+    weights = given.truncate_iptw_args
+    with within((*path, "trimByPsArgs")):
+        trim = _trim(given, path)
+    with within((*path, "matchOnPsArgs")):
+        match = _match(given, path)
+    with within((*path, "stratifyByPsArgs")):
+        strata = _stratify(given, path)
+    return {
+        "propensity": propensity,
+        "estimand": estimand,
+        "trim": trim,
+        "truncate": None if weights is None else weights.max_weight,
+        "match": match,
+        "stratify": strata,
+    }
 
 
 def _comparison(data: DataArgs) -> ComparisonRules:

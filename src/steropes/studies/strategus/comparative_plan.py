@@ -20,7 +20,7 @@ from steropes.studies.strategus.cohort_method_settings import (
 )
 from steropes.studies.strategus.comparative_analyses import comparative_analysis
 from steropes.studies.strategus.part_verdicts import PartVerdict, runs, skipped
-from steropes.studies.strategus.r_values import JsonPath, json_path, parsed, table_rows
+from steropes.studies.strategus.r_values import JsonPath, json_path, parsed, table_rows, within
 from steropes.studies.strategus.shared_cohorts import SharedCohorts
 
 __all__ = ["COHORT_METHOD", "ComparativePlan", "comparative_plan"]
@@ -116,7 +116,8 @@ def comparative_plan(
     analyses = _analyses(given, (*path, lists[0]), cohorts, verdicts)
     questions = _questions(given, (*path, lists[1]), cohorts, verdicts)
     exclude = _exclusions(given.analyses_to_exclude, (*path, "analysesToExclude"))
-    thresholds = _thresholds(given.cm_diagnostic_thresholds or CmThresholds())
+    with within((*path, "cmDiagnosticThresholds")):
+        thresholds = _thresholds(given.cm_diagnostic_thresholds or CmThresholds())
     return ComparativePlan(questions, analyses, exclude, thresholds, tuple(verdicts))
 
 
@@ -215,19 +216,19 @@ def _question(
     if gone:
         why = cohorts.fault(gone[0])
         differences.append(f"{len(gone)} of the outcomes have no results ({why})")
-    outcomes = tuple(
-        Outcome(
-            o.outcome_id,
-            o.true_effect_size,
-            start=o.risk_window_start,
-            end=o.risk_window_end,
-            start_anchor=o.start_anchor,
-            end_anchor=o.end_anchor,
-            look_back=o.prior_outcome_lookback,
+    with within(path):
+        outcomes = tuple(
+            Outcome(
+                o.outcome_id,
+                o.true_effect_size,
+                start=o.risk_window_start,
+                end=o.risk_window_end,
+                start_anchor=o.start_anchor,
+                end_anchor=o.end_anchor,
+                look_back=o.prior_outcome_lookback,
+            )
+            for o in read.outcomes
         )
-        for o in read.outcomes
-    )
-    try:
         made = Question(
             read.target_id,
             read.comparator_id,
@@ -235,8 +236,6 @@ def _question(
             read.nesting_cohort_id,
             tuple(dict.fromkeys(read.excluded_covariate_concept_ids)),
         )
-    except DataError as error:
-        raise DataError(f"{json_path(path)}: {error}") from None
     return made, differences
 
 
@@ -265,7 +264,8 @@ def _exclusions(frame: Any, path: JsonPath) -> tuple[Exclusion, ...]:
             ids = {OF_EXCLUSIONS[name]: int(str(i)) for name, i in row.items()}
         except ValueError:
             raise DataError(f"{json_path((*path, i))} must have ids") from None
-        found.append(Exclusion(**ids))
+        with within((*path, i)):
+            found.append(Exclusion(**ids))
     return tuple(found)
 
 

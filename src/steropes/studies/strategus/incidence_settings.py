@@ -21,7 +21,7 @@ __all__ = ["IncidenceDesign", "IncidenceSettings", "OutcomeDef", "StrataSettings
 
 
 class TargetDef(RModel):
-    """A cohort whose time is at risk."""
+    """A cohort with time at risk."""
 
     id: Identifier
     name: Text = ""

@@ -36,7 +36,7 @@ NUMBERS = {analysis.name: number for number, analysis in ANALYSES.items()}
 
 
 class _Windows(RModel):
-    """The settings besides the flags of analyses."""
+    """The settings other than the flags of analyses."""
 
     temporal: Flag = False
     temporal_sequence: Flag = False

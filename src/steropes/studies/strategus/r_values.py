@@ -10,7 +10,8 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
@@ -41,7 +42,7 @@ __all__ = [
     "Text",
     "json_path",
     "parsed",
-    "table_rows",
+    "table_rows", "within",
 ]  # fmt: skip
 
 JsonPath = tuple[str | int, ...]
@@ -56,7 +57,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 class RModel(BaseModel):
-    """An object of a specification, whose names are those of R's arguments.
+    """An object of a specification with the names of R's arguments.
 
     Names that the model does not declare are refused, except attributes without influence on
     results. A name that is missing has the value of its default, as NULL has in R.
@@ -101,6 +102,24 @@ def parsed(model: type[M], values: Any, path: JsonPath) -> M:
     except ValidationError as error:
         lines = [_message(detail, path) for detail in error.errors()[:3]]
         raise DataError("; ".join(dict.fromkeys(lines))) from None
+
+
+@contextmanager
+def within(path: JsonPath) -> Iterator[None]:
+    """Add a path to the message of a `DataError` that has none.
+
+    Parameters
+    ----------
+    path : tuple of str and int
+        The path of the values that are being translated.
+    """
+    try:
+        yield
+    except DataError as error:
+        said, place = str(error), json_path(path)
+        if said.startswith(place):
+            raise
+        raise DataError(f"{place}: {said}") from None
 
 
 def json_path(path: JsonPath) -> str:

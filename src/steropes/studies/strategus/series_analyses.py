@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from steropes.errors import DataError
-from steropes.studies.sccs.grid_settings import SeriesAnalysis
+from steropes.studies.sccs.grid_settings import CaseSeriesGrid, SeriesAnalysis, SeriesQuestion
 from steropes.studies.sccs.settings import ExposureWindow, Spline
 from steropes.studies.strategus.cyclops_settings import require_prior
-from steropes.studies.strategus.r_values import JsonPath, json_path, parsed
+from steropes.studies.strategus.r_values import JsonPath, json_path, parsed, within
 from steropes.studies.strategus.series_settings import (
     EraWindow,
     FitArgs,
@@ -24,6 +24,7 @@ __all__ = ["series_analysis"]
 
 OWN = "exposureId"  # R's name of the exposure of a question.
 OF_QUESTION = {OWN: 0}  # The exposure of the question has no id in an analysis.
+ANY_QUESTION = (1, 2)  # An exposure and an outcome, to validate the settings of an analysis.
 BOUNDS = (-math.log(10), math.log(10))
 MaybeIds = tuple[int, ...] | None
 
@@ -84,11 +85,11 @@ def series_analysis(
         **_model(given.fit_sccs_model_args, (*path, "fitSccsModelArgs"), differences),
         **_time(cut, interval_path, differences),
     }
-    within = False
+    within_exposure = False
     if restrict not in (None, [], ""):
         at = (*path, "createStudyPopulationArgs", "restrictTimeToEraId")
         era = _id(restrict, at, exposures)
-        within = era == 0
+        within_exposure = era == 0
         settings["restrict_to_exposure"] = era or None
     windows = []
     for i, window in enumerate(cut.era_covariate_settings):
@@ -99,19 +100,19 @@ def series_analysis(
         at = (*interval_path, "controlIntervalSettings")
         given_control = cut.control_interval_settings
         control = _window(given_control, at, loaded, exposures, differences, control=True)
-    try:
+    with within(path):
+        if not windows:
+            raise DataError("there are no covariates of eras")
         made = SeriesAnalysis(
             given.analysis_id,
             given.description or f"analysis {given.analysis_id}",
             {name: v for name, v in settings.items() if v not in (None, ())},
             windows=tuple(windows),
             control=control,
-            within_exposure=within,
+            within_exposure=within_exposure,
         )
-        if not windows:
-            raise DataError("there are no covariates of eras")
-    except (DataError, TypeError, ValueError) as error:
-        raise DataError(f"{json_path(path)}: {error}") from None
+        asked = SeriesQuestion(*ANY_QUESTION)
+        made.settings_for(asked, CaseSeriesGrid((asked,), (made,)))  # Invalid settings raise here.
     return made, differences
 
 

@@ -17,7 +17,7 @@ from steropes.studies.sccs.grid_settings import (
 from steropes.studies.sccs.sccs_thresholds import Thresholds
 from steropes.studies.strategus.comparative_plan import analysis_part
 from steropes.studies.strategus.part_verdicts import PartVerdict, runs, skipped
-from steropes.studies.strategus.r_values import JsonPath, json_path, parsed, table_rows
+from steropes.studies.strategus.r_values import JsonPath, json_path, parsed, table_rows, within
 from steropes.studies.strategus.series_analyses import series_analysis
 from steropes.studies.strategus.series_settings import SccsQuestion, SccsSettings, SccsThresholds
 from steropes.studies.strategus.shared_cohorts import SharedCohorts
@@ -117,7 +117,9 @@ def series_plan(settings: Any, path: JsonPath, cohorts: SharedCohorts) -> Series
     analyses = _analyses(given, (*path, "sccsAnalysisList"), cohorts, limits, verdicts)
     questions = _questions(given, (*path, "exposuresOutcomeList"), cohorts, verdicts)
     exclude = _exclusions(given.analyses_to_exclude, (*path, "analysesToExclude"))
-    return SeriesPlan(questions, analyses, exclude, _thresholds(limits), tuple(verdicts))
+    with within((*path, "sccsDiagnosticThresholds")):
+        thresholds = _thresholds(limits)
+    return SeriesPlan(questions, analyses, exclude, thresholds, tuple(verdicts))
 
 
 def _analyses(
@@ -204,12 +206,13 @@ def _question(values: Any, path: JsonPath, cohorts: SharedCohorts) -> SeriesQues
     if isinstance(ratio, str) and ratio != "NA":
         at = json_path((*path, "exposures", 0, "trueEffectSize"))
         raise DataError(f"{at} must be a number, not {ratio[:40]!r}")
-    return SeriesQuestion(
-        exposure.exposure_id,
-        read.outcome_id,
-        None if isinstance(ratio, str) else ratio,
-        read.nesting_cohort_id,
-    )
+    with within(path):
+        return SeriesQuestion(
+            exposure.exposure_id,
+            read.outcome_id,
+            None if isinstance(ratio, str) else ratio,
+            read.nesting_cohort_id,
+        )
 
 
 def _exclusions(frame: Any, path: JsonPath) -> tuple[SeriesExclusion, ...]:
@@ -223,7 +226,8 @@ def _exclusions(frame: Any, path: JsonPath) -> tuple[SeriesExclusion, ...]:
             ids = {OF_EXCLUSIONS[name]: int(str(i)) for name, i in row.items()}
         except ValueError:
             raise DataError(f"{json_path((*path, i))} must have ids") from None
-        found.append(SeriesExclusion(**ids))
+        with within((*path, i)):
+            found.append(SeriesExclusion(**ids))
     return tuple(found)
 
 

@@ -49,7 +49,7 @@ class SubsetCohort:
 
 
 class ControlOutcome(RModel):
-    """A negative control, a concept whose records become a cohort with an id of its own.
+    """A negative control: the records of a concept become a cohort with a separate id.
 
     Further columns are remarks of the author, which R does not read either.
     """

@@ -34,7 +34,7 @@ REFUSED = {
     "PatientLevelPredictionModule": "prediction models are not available yet",
     "PatientLevelPredictionValidationModule": "prediction models are R's PatientLevelPrediction",
 }
-# Names beside the settings of a module, of which none influences a result.
+# The names of a module, of which only the settings influence results.
 BESIDE = {"module", "settings", "version", "remoteRepo", "remoteUsername"}
 
 
