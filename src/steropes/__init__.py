@@ -37,6 +37,7 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares these names 
         StepFunction,
         fit_many,
     )
+    from .models.assumption_checks import AssumptionCheck
     from .models.base import PenalizedModel
     from .models.coefficient_paths import coefficient_path
     from .models.cumulative import (
@@ -107,6 +108,7 @@ _HOMES = {
         "compare_links",
     ],
     "fit.shards": ["ShardedDesign"],
+    "models.assumption_checks": ["AssumptionCheck"],
     "models.base": ["PenalizedModel"],
     "models.coefficient_paths": ["coefficient_path"],
     "models.group_validation": ["validate_by_group"],
@@ -139,6 +141,7 @@ _SUBPACKAGES = ("federated", "plots", "studies")
 
 __all__ = [
     "AalenJohansen",
+    "AssumptionCheck",
     "BrokenAdaptiveRidge",
     "Censored",
     "ComparativeStudy",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal, overload
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,7 @@ from ..errors import DataError
 from ..infer.proportional_hazards_test import proportionality_test
 from ..likelihoods import CoxLikelihood
 from ..likelihoods.piecewise_cox_likelihood import cut_at
+from .assumption_checks import AssumptionCheck, describe_changes
 from .discrimination import auc_table, concordance_with_se, pair_weights
 from .expected_times import CoxExpectations
 from .setting_types import MatrixLike
@@ -33,6 +35,7 @@ class CoxEvaluation(CoxExpectations):
 
     # Defined by the estimator.
     _cuts: np.ndarray
+    residuals: Any
 
     if TYPE_CHECKING:
 
@@ -299,6 +302,65 @@ class CoxEvaluation(CoxExpectations):
         time, event, entry = problem.likelihood.outcome()
         names = self._coefficient_names()
         return proportionality_test(problem, self._beta, names, time, event, entry, transform)
+
+    def check_assumptions(
+        self,
+        threshold: float = 0.05,
+        transform: str | Callable[[np.ndarray], np.ndarray] = "km",
+    ) -> AssumptionCheck:
+        """Test proportional hazards and describe the result in words, with remedies.
+
+        Parameters
+        ----------
+        threshold : float
+            Coefficients with a smaller p-value are doubtful, default 0.05.
+        transform : {"km", "identity", "log", "rank"} or callable
+            As in `test_proportionality`.
+
+        Returns
+        -------
+        AssumptionCheck
+            ``table``, ``doubtful`` and ``advice``, which are printed.
+
+        Raises
+        ------
+        DataError
+            As `test_proportionality`, or if the threshold is not between 0 and 1.
+
+        See Also
+        --------
+        CoxRegression.test_proportionality : The tests alone.
+
+        References
+        ----------
+        Grambsch and Therneau (1994), Biometrika 81:515–526. Stensrud and Hernán (2020), JAMA
+        323:1401–1402 (on what the tests mean).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import steropes
+        >>> rng = np.random.default_rng(1)
+        >>> x = rng.standard_normal(300)
+        >>> time = np.where(x > 0, rng.exponential(1.0, 300), 0.5 + rng.exponential(0.5, 300))
+        >>> model = steropes.CoxRegression().fit(x[:, None], steropes.Surv(time, [1] * 300))
+        >>> model.check_assumptions().doubtful
+        ['x0']
+        """
+        if not isinstance(threshold, Real) or not 0 < threshold < 1:
+            raise DataError(f"threshold must be between 0 and 1, such as 0.05, not {threshold!r}.")
+        tests = self.test_proportionality(transform)
+        residuals = self.residuals("scaled_schoenfeld")
+        return describe_changes(tests, residuals, float(threshold), self._remedy)
+
+    def _remedy(self, name: str, middle: float) -> str:
+        """Name the settings that let an effect change with time."""
+        if self._effects is not None:
+            return "Give time_varying more or other times for it."
+        return (
+            f"Estimate it in periods with time_varying={{{name!r}: [{middle:.3g}]}}, or, if it is "
+            "a covariate of a few values and not the effect of interest, pass it as strata=."
+        )
 
 
 def _times_of_events(y: VectorLike, sample_weight: VectorLike | None) -> np.ndarray:
