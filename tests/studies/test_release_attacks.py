@@ -12,6 +12,7 @@ import json
 import math
 import re
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -35,10 +36,13 @@ from steropes.studies.disclosure.cells import SHARE_UNITS
 from steropes.studies.disclosure.counts_in_text import released_text
 from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.disclosure.rounding import STEPS
+from steropes.studies.disclosure.series import release_series
+from steropes.studies.disclosure.series_counts import released_covariates
 from steropes.studies.evidence.archives import combine_archives
 from steropes.studies.execution.runner import run_grid
 from steropes.studies.report.study_report import study_page
 from steropes.studies.report.study_terminal import print_study
+from steropes.studies.sccs.results import exact_tables
 from steropes.studies.sccs.sccs_grid import (
     CaseSeriesGrid,
     SeriesAnalysis,
@@ -403,13 +407,18 @@ def test_a_manifest_tells_that_another_release_was_in_the_folder_before(tmp_path
 DAYS, EXPOSED, BEFORE, PROBE = 701, 21, 30, 30
 
 
-def regular_series(omop, inside, before, at_end, n=60):
+PROBE_NAME = "end of observation"
+
+
+def regular_series(omop, inside, before, at_end, n=60, extra_drug=False):
     """Cases whose windows are all as long, so that rate ratios are functions of counts alone."""
     kinds = [inside, before, at_end, n - inside - before - at_end]
     kind = np.repeat(np.arange(4), kinds)
     for k in range(n):
         person = omop.person(observed=(0, DAYS - 1), born=1950 + k % 20)
         omop.drug(person, 1, 300, 300 + EXPOSED - 1)
+        if extra_drug:
+            omop.drug(person, 9, 90, 140)
         omop.condition(person, 3, (305, 280, DAYS - 10, 100 + k)[kind[k]])
     return omop.write()
 
@@ -431,6 +440,27 @@ def test_the_ratio_of_one_window_does_not_tell_the_outcomes_of_another(tmp_path)
         released.append(tables["sccs_covariate_result"].set_index("covariate_id")["rr"])
     for one in released[1:]:
         pd.testing.assert_series_equal(one, released[0])
+
+
+def test_limits_before_exposure_follow_the_pre_exposure_window_alone(omop):
+    """A third covariate that may not be released leaves them as they are."""
+    settings = case_series_settings(3, 1, others=True, unblind=True)
+    path = regular_series(omop, 14, 12, 9, extra_drug=True)
+    made = case_series(path, settings)
+    exact = exact_tables(made, 1, 1, "here")
+    counts = released_covariates(exact, made.rules)
+    names = exact["sccs_covariate"].set_index("covariate_id")["covariate_name"]
+    other = next(k for k in counts if names[k[2]] not in ("exposure", "pre-exposure", PROBE_NAME))
+    closed = replace(counts[other].secrecy, closed=True)
+    hidden = counts | {other: replace(counts[other], secrecy=closed)}
+    limits = [
+        release_series(exact, made.rules, c)["sccs_diagnostics_summary"][
+            ["event_exposure_lb", "event_exposure_ub"]
+        ]
+        for c in (counts, hidden)
+    ]
+    assert np.isfinite(limits[0]).all(axis=None)
+    pd.testing.assert_frame_equal(limits[1], limits[0])
 
 
 @pytest.mark.parametrize("rules", RULES)

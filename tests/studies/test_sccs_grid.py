@@ -260,6 +260,16 @@ def test_positive_controls_are_made_in_exposed_time(with_positives):
     assert with_positives.estimates()["outcome_id"].tolist() == [OUTCOME]
 
 
+def test_a_negative_control_without_positive_controls_is_reported(database, tmp_path):
+    grid = a_grid(positive=SeriesPositives(min_outcomes=10_000))
+    question = next(q for q in grid.questions if q.outcome == CONTROLS[0])
+    grid = dataclasses.replace(grid, questions=(question,), analyses=grid.analyses[:1])
+    lines = []
+    run_case_series_grid(database, grid, tmp_path, progress=lines.append)
+    told = f"no positive controls from {CONTROLS[0]}: fewer than 10000 outcomes in exposed time"
+    assert told in lines
+
+
 def test_people_with_two_rows_have_their_outcomes_once(database, tmp_path):
     twice = shutil.copy(database, tmp_path / "twice.duckdb")
     with duckdb.connect(str(twice)) as con:

@@ -263,11 +263,13 @@ def _period(exact: Tables, rules: DisclosureRules) -> pd.DataFrame:
 
 def _diagnostics(exact: Tables, counts: Counts, rules: DisclosureRules) -> pd.DataFrame:
     """Round diagnostics whose digits would reveal counts; verdicts are those of exact numbers."""
-    of_interest = {key_of(line) for line in exact["sccs_result"][KEY].to_dict("records")}
+    windows = exact["sccs_covariate"].merge(
+        exact["sccs_covariate_analysis"], on=["analysis_id", "covariate_analysis_id"]
+    )
     before: dict[tuple[int, ...], list[CovariateCounts]] = {}
-    for key, c in counts.items():
-        if key not in of_interest and key[2] != PROBE_ID:
-            before.setdefault(key[:2], []).append(c)
+    for line in windows[windows["pre_exposure"] == 1][KEY].to_dict("records"):
+        if (key := key_of(line)) in counts:
+            before.setdefault(key[:2], []).append(counts[key])
 
     def released(line: Row) -> Row:
         """Round or remove the numbers of one exposure."""

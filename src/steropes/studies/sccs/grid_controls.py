@@ -48,8 +48,14 @@ def with_positives(
         try:
             cases = grid.analyses[0].settings_for(question, grid).cases
             found = add_to_exposed_time(db, question, cases, grid.positive, cohorts)
-        except DataError:
-            continue  # The results of the negative control describe the problem.
+        except DataError as error:
+            say(f"no positive controls from {question.outcome}: {error}")
+            continue
+        if not found:
+            say(
+                f"no positive controls from {question.outcome}: fewer than "
+                f"{grid.positive.min_outcomes} outcomes in exposed time"
+            )
         for row, table in found:
             asked = SeriesQuestion(question.exposure, row["outcome"], row["true_effect_size"])
             questions.append(asked)
