@@ -13,17 +13,14 @@ from __future__ import annotations
 
 import zoneinfo
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from steropes.errors import DataError
+from steropes.studies.database.protocols import MARK, Workspace
 from steropes.studies.disclosure import LEAST, shown
 
-if TYPE_CHECKING:
-    from steropes.studies.database.protocols import Workspace
+__all__ = ["conformed", "meaning", "require_time_zone"]
 
-__all__ = ["MARK", "conformed", "meaning", "require_time_zone"]
-
-MARK = "steropes: "  # The prefix of messages that statements raise by DuckDB's error().
 Meaning = Literal["date", "whole", "real", ""]
 
 WHOLE = {

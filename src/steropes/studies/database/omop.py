@@ -15,9 +15,16 @@ from types import TracebackType
 from typing import Any
 
 from steropes.errors import DataError
-from steropes.studies.database.column_types import MARK, require_time_zone
+from steropes.studies.database.column_types import require_time_zone
 from steropes.studies.database.open_database import open_source
-from steropes.studies.database.protocols import Condition, Layout, Naming, RecordsOf, Workspace
+from steropes.studies.database.protocols import (
+    MARK,
+    Condition,
+    Layout,
+    Naming,
+    RecordsOf,
+    Workspace,
+)
 from steropes.studies.report.plain_text import plain_text
 
 __all__ = ["Naming", "OmopDatabase", "RecordsOf", "Workspace", "opened"]

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from steropes.errors import DataError
 from steropes.studies._extras import need
-from steropes.studies.database.column_types import MARK
 
 __all__ = [
+    "MARK",
     "Condition",
     "Layout",
     "Naming",
@@ -27,6 +27,7 @@ __all__ = [
     "quoted",
 ]
 
+MARK = "steropes: "  # The prefix of messages that statements raise by DuckDB's error().
 # A function that writes an SQL condition, given a function that quotes the name of a column.
 Condition = Callable[[Callable[[str], str]], str]
 # Tables by schema, and columns by table, all in lower case.

@@ -1,4 +1,4 @@
-"""The diagnostics of comparative studies, each declared once: its names, its limit, what it guards.
+"""Declared diagnostics, and those of comparative studies: names, limits and what they guard.
 
 The verdicts of studies and grids, the columns of their pages and the entries of their files all
 follow from `DIAGNOSTICS`. A further diagnostic is one more entry with a ``measure``.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from steropes.studies.comparative.covariate_balance import Balance
     from steropes.studies.comparative.propensity_scores import PropensityScores
-    from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
+    from steropes.studies.execution.settings_classes import Settings
 
 __all__ = ["DIAGNOSTICS", "ComparedPeople", "Diagnostic", "Verdict", "diagnostic", "further"]
 
@@ -58,19 +58,24 @@ class Diagnostic:
         Name in sentences and files.
     heading : str
         Name as the heading of a column.
-    relation : {"below", "at most", "at least"} or None
-        Relation of the value to its limit that passes; None for a fact that is true or false.
+    relation : {"below", "at most", "at least", "above"} or None
+        Relation of the value to its limit that passes; None for a fact that is true or false and
+        for an interval.
     threshold : str, float or None
-        The limit: a field of `DiagnosticThresholds`, or a fixed number.
+        The limit: a field of the thresholds, or a fixed number.
     guards : {"calibration", "synthesis", "viewing", "nothing"}
         First use of an estimate that a failure rules out, and with it all later ones: calibration
         of other estimates, evidence synthesis, and being shown.
     value : str
         Attribute of `Diagnostics` that holds the value; empty for a further diagnostic.
     column, verdict_column : str
-        Columns of ``cm_diagnostics_summary`` or ``note`` with the value and the verdict.
+        Columns of result tables with the value and the verdict.
+    ends : (str, str) or None
+        Columns of both limits of an interval, which passes if it overlaps the two limits.
     need : str
         Requirement in words, where it is not a relation to a limit.
+    condition : str
+        When the limit applies, in words that follow it; empty if it always does.
     variant : Diagnostic or None
         The diagnostic that replaces this one if its own threshold is set.
     measure : callable, optional
@@ -88,37 +93,49 @@ class Diagnostic:
     value: str = ""
     column: str = ""
     verdict_column: str = ""
+    ends: tuple[str, str] | None = None
     need: str = ""
+    condition: str = ""
     variant: Diagnostic | None = None
     measure: Callable[[ComparedPeople], float] | None = None
 
-    def chosen(self, thresholds: DiagnosticThresholds) -> Diagnostic:
+    def chosen(self, thresholds: Settings) -> Diagnostic:
         """Return this diagnostic, or its variant if the variant's threshold is set."""
         other = self.variant
         return self if other is None or other.limit(thresholds) is None else other
 
-    def limit(self, thresholds: DiagnosticThresholds) -> float | None:
+    def limit(self, thresholds: Settings) -> float | None:
         """Return the limit; None if there is none."""
         if isinstance(self.threshold, str):
             found: float | None = getattr(thresholds, self.threshold)
             return found
         return self.threshold
 
-    def rule(self, thresholds: DiagnosticThresholds) -> str:
+    def rule(self, thresholds: Settings) -> str:
         """Describe in words what the value must reach."""
         limit = self.limit(thresholds)
         if self.need:
             return self.need
         return "no threshold" if limit is None else f"{self.relation} {limit_text(limit)}"
 
-    def sign(self, thresholds: DiagnosticThresholds) -> str:
-        """Describe in signs what the value must reach, such as "< 0.1"; "" if there is no limit."""
+    def limits(self, thresholds: Settings) -> tuple[float, ...]:
+        """Return the limit or, for an interval, both limits; empty without a limit."""
+        if self.ends is not None and isinstance(self.threshold, str):
+            both: tuple[float, float] = getattr(thresholds, self.threshold)
+            return both
         limit = self.limit(thresholds)
-        if limit is None or self.relation is None:
-            return ""
-        return f"{SIGNS[self.relation]} {limit_text(limit)}"
+        return () if limit is None else (limit,)
 
-    def verdict(self, value: float | bool | None, thresholds: DiagnosticThresholds) -> Verdict:
+    def sign(self, thresholds: Settings) -> str:
+        """Describe in signs what the value must reach, such as "< 0.1"; "" if there is no limit."""
+        limits = [limit_text(limit) for limit in self.limits(thresholds)]
+        if self.ends is not None:
+            return f"overlaps {' to '.join(limits)}"
+        if not limits or self.relation is None:
+            return ""
+        return f"{SIGNS[self.relation]} {limits[0]} {self.condition}".rstrip()
+
+    def verdict(self, value: float | bool | None, thresholds: Settings) -> Verdict:
         """Judge a value; "NOT EVALUATED" if it is missing or there is no limit."""
         if value is None or math.isnan(value):
             return "NOT EVALUATED"
@@ -130,16 +147,11 @@ class Diagnostic:
         return "PASS" if passes(abs(value), self.relation, limit) else "FAIL"
 
     def agreeing(
-        self, value: float | Bound | None, verdict: str, thresholds: DiagnosticThresholds
+        self, value: float | Bound | None, verdict: str, thresholds: Settings
     ) -> float | Bound | None:
         """Replace a released value that was rounded across its limit by a bound at the limit."""
         limit = self.limit(thresholds)
-        if (
-            self.need
-            or self.relation is None
-            or limit is None
-            or not isinstance(value, int | float)
-        ):
+        if self.need or self.relation is None or limit is None or isinstance(value, Bound | None):
             return value
         side = crossing(value, self.relation, limit, verdict)
         return Bound(limit, above=side == ">") if side else value

@@ -16,6 +16,7 @@ __all__ = [
     "TEST_OF_HAZARDS",
     "analysis_name",
     "count",
+    "database_versions",
     "deciding_percent",
     "decimals",
     "limit_ratio",
@@ -38,6 +39,13 @@ ANALYSES = {
 TEST_OF_HAZARDS = (
     "score test of Grambsch and Therneau, time transformed to one minus the Kaplan–Meier curve"
 )
+
+
+def database_versions(about: Any) -> list[str]:
+    """List the versions and dates of a database that a row of the table ``database`` has."""
+    parts = {"cdm": "CDM ", "vocabulary": "vocabulary ", "release": "released "}
+    parts["source_release"] = "source data of "
+    return [f"{before}{about[c]}" for c, before in parts.items() if isinstance(about[c], str)]
 
 
 def limit_ratio(line: Any) -> str:

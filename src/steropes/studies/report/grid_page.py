@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from steropes.studies.database.data_notes import table_sentences
 from steropes.studies.diagnostics import diagnostic_catalogue as catalogue
 from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.execution.runner import GridResults
@@ -13,9 +12,9 @@ from steropes.studies.report.adjustment_section import Adjustment, adjustments
 from steropes.studies.report.characteristics_section import characteristics_table
 from steropes.studies.report.controls_section import Controls, controls
 from steropes.studies.report.digits import limit_text
-from steropes.studies.report.formatting import TEST_OF_HAZARDS
+from steropes.studies.report.formatting import TEST_OF_HAZARDS, database_versions
 from steropes.studies.report.outcome_section import OutcomeSection, outcome_section
-from steropes.studies.report.page_parts import Finding, KeyNumber
+from steropes.studies.report.page_parts import Finding, KeyNumber, note_findings
 from steropes.studies.report.plain_text import csv_text
 from steropes.studies.report.rendering import render
 from steropes.studies.report.report_view import Comparison, View
@@ -115,11 +114,8 @@ def _comparison(view: View, comparison: Comparison) -> ComparisonSection:
 def _source(view: View) -> str:
     """Describe the database with its versions and dates."""
     about = view.results.tables["database"].iloc[0]
-    parts = {"name": "", "cdm": "CDM ", "vocabulary": "vocabulary ", "release": "released "}
-    parts["source_release"] = "source data of "
-    source = ", ".join(
-        f"{before}{about[c]}" for c, before in parts.items() if isinstance(about[c], str)
-    )
+    named = [about["name"]] if isinstance(about["name"], str) else []
+    source = ", ".join([*named, *database_versions(about)])
     return f"{about['database_id']}{': ' if source else ''}{source}"
 
 
@@ -140,7 +136,4 @@ def _data_notes(view: View, comparison: int | None) -> list[Finding]:
     """Return notes on the data of a comparison, or (with None) on the cohorts of all."""
     table = view.results.tables["data_note"]
     of = table["target_comparator_id"]
-    own = table[of.isna() if comparison is None else of == comparison]
-    return [
-        ("WARN" if warning else "NOT EVALUATED", note) for note, warning in table_sentences(own)
-    ]
+    return note_findings(table[of.isna() if comparison is None else of == comparison])

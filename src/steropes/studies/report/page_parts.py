@@ -6,9 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import pandas as pd
+
+from steropes.studies.database.data_notes import table_sentences
 from steropes.studies.report.digits import Relation, crossing, deciding, limit_text
 
-__all__ = ["Cell", "Finding", "KeyNumber", "Rows", "verdict_cell", "verdict_word"]
+__all__ = ["Cell", "Finding", "KeyNumber", "Rows", "note_findings", "verdict_cell", "verdict_word"]
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,11 @@ class Cell:
 Rows = Sequence[Sequence[str | Cell]]  # The body of a table.
 KeyNumber = tuple[str, str]  # A number and its description.
 Finding = tuple[str, str]  # A verdict ("PASS", "WARN", "FAIL" or "NOT EVALUATED") and a sentence.
+
+
+def note_findings(table: pd.DataFrame) -> list[Finding]:
+    """Return the notes of a released table ``data_note`` with their marks."""
+    return [("WARN" if warns else "NOT EVALUATED", note) for note, warns in table_sentences(table)]
 
 
 def verdict_word(verdict: str) -> Cell:

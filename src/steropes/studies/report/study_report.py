@@ -17,6 +17,7 @@ from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.report.formatting import (
     TEST_OF_HAZARDS,
     count,
+    database_versions,
     decimals,
     p_value,
     risk_period,
@@ -132,9 +133,7 @@ def _source(public: Published) -> str:
     """Name the database, with versions and dates of its data and its vocabulary."""
     known = public.tables["database"].iloc[0]
     text = f" in “{known['name']}”" if known["name"] else ""
-    parts = {"cdm": "CDM ", "vocabulary": "vocabulary ", "release": "released "}
-    parts["source_release"] = "source data of "
-    versions = ", ".join(f"{before}{known[c]}" for c, before in parts.items() if known[c])
+    versions = ", ".join(database_versions(known))
     return f"{text} ({versions})" if versions else text
 
 

@@ -19,7 +19,6 @@ from steropes.studies.sccs.sccs_diagnostics import (
     DIAGNOSTICS,
     FAIL,
     NOT_EVALUATED,
-    OF_EXPOSURE,
     PASS,
 )
 from steropes.studies.sccs.sccs_positive_controls import add_to_exposed_time
@@ -27,7 +26,7 @@ from steropes.studies.sccs.sccs_positive_controls import add_to_exposed_time
 __all__ = ["calibrate_series", "calibrated_series", "with_positives"]
 
 # Diagnostics that a control must not fail to be used for calibration.
-OF_CONTROLS = [f"{d.column}_diagnostic" for d in DIAGNOSTICS if d.name not in OF_EXPOSURE]
+OF_CONTROLS = [d.verdict_column for d in DIAGNOSTICS if d.guards == "calibration"]
 
 
 def with_positives(

@@ -14,21 +14,26 @@ import pandas as pd
 
 from steropes.studies.controls.control_figures import Performance, performance
 from steropes.studies.controls.performance_metrics import ControlEstimates, before_and_after
-from steropes.studies.database.data_notes import table_sentences
+from steropes.studies.diagnostics.diagnostic_catalogue import Diagnostic
 from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.report.canvas import Picture
 from steropes.studies.report.digits import (
-    Relation,
     counted,
     deciding,
     effect,
-    limit_text,
 )
 from steropes.studies.report.forest_plot import Row, forest
 from steropes.studies.report.formatting import p_value, title_case
-from steropes.studies.report.page_parts import Cell, Finding, KeyNumber, Rows, verdict_cell
+from steropes.studies.report.page_parts import (
+    Cell,
+    Finding,
+    KeyNumber,
+    Rows,
+    note_findings,
+    verdict_cell,
+)
 from steropes.studies.report.rendering import render
-from steropes.studies.sccs.sccs_diagnostics import CONVERGENCE, DIAGNOSTICS, Diagnostic
+from steropes.studies.sccs.sccs_diagnostics import CONVERGENCE, DIAGNOSTICS
 from steropes.studies.sccs.sccs_presets import EXPOSURE
 from steropes.studies.sccs.settings import Spline
 
@@ -218,8 +223,7 @@ def _diagnostics(results: CaseSeriesGridResults, of: pd.DataFrame, labels: dict[
     checks = checks.merge(ended, on=KEY, how="left")
     thresholds = results.grid.thresholds
     every = (CONVERGENCE, *DIAGNOSTICS)
-    rules = [d.rule.format(*map(limit_text, d.limits(thresholds))) for d in every]
-    lines: list[tuple[str | Cell, ...]] = [("To pass", *rules)]
+    lines: list[tuple[str | Cell, ...]] = [("To pass", *(d.sign(thresholds) for d in every))]
     lines += [
         (_label(line, labels), *(_verdict(line, d, d.limits(thresholds)) for d in every))
         for line in checks.to_dict("records")
@@ -229,18 +233,18 @@ def _diagnostics(results: CaseSeriesGridResults, of: pd.DataFrame, labels: dict[
 
 def _verdict(line: dict[str, Any], diagnostic: Diagnostic, limits: tuple[float, ...]) -> Cell:
     """Format a value or an interval with its verdict."""
-    verdict = line[f"{diagnostic.column}_diagnostic"]
+    verdict = line[diagnostic.verdict_column]
     verdict = verdict if isinstance(verdict, str) else "NOT EVALUATED"
-    values = {name: float(line[name]) for name in diagnostic.numbers}
-    if len(values) < 2:
-        name, value = next(iter(values.items()), ("", math.nan))
+    if diagnostic.ends is None:
+        value = float(line[diagnostic.column]) if diagnostic.column else math.nan
         # The prevalence of an outcome that may recur passes, however large it is.
-        limit = limits[0] if limits and diagnostic.name != "rarity" else None
-        relation: Relation = "above" if diagnostic.name == "time stability" else "below"
-        return verdict_cell(value, verdict, 3 if name.endswith("_p") else 2, relation, limit)
-    low, high = (deciding(x, *limits) if math.isfinite(x) else "–" for x in values.values())
+        limit = limits[0] if limits and not diagnostic.condition else None
+        digits = 3 if diagnostic.value == "p" else 2
+        return verdict_cell(value, verdict, digits, diagnostic.relation or "below", limit)
     if verdict == "NOT EVALUATED":
         return Cell("–", "faint")
+    ends = (float(line[name]) for name in diagnostic.ends)
+    low, high = (deciding(x, *limits) if math.isfinite(x) else "–" for x in ends)
     return Cell(f"{low} to {high}", verdict, verdict.lower())
 
 
@@ -297,10 +301,7 @@ def _data_notes(results: CaseSeriesGridResults, exposure: int) -> list[Finding]:
     """Return notes on the data of the questions of an exposure."""
     numbers = [q.number for q in results.grid.questions if q.exposure == exposure]
     notes = results.tables["data_note"]
-    own = notes[notes["exposures_outcome_set_id"].isin(numbers)]
-    return [
-        ("WARN" if warning else "NOT EVALUATED", note) for note, warning in table_sentences(own)
-    ]
+    return note_findings(notes[notes["exposures_outcome_set_id"].isin(numbers)])
 
 
 def _controls(

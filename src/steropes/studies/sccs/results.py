@@ -289,9 +289,12 @@ def _summary(d: Diagnostics, covariate_id: int) -> dict[str, Any]:
     """Return the diagnostics of one exposure by R's columns."""
     row: dict[str, Any] = {"covariate_id": covariate_id}
     for diagnostic in DIAGNOSTICS:
-        verdict = d.verdicts[diagnostic.name]
-        row |= {column: getattr(verdict, of) for column, of in diagnostic.numbers.items()}
-        row[f"{diagnostic.column}_diagnostic"] = verdict.verdict
+        verdict = d.verdicts[diagnostic.key]
+        if diagnostic.ends is None:
+            row[diagnostic.column] = getattr(verdict, diagnostic.value)
+        else:
+            row |= zip(diagnostic.ends, (verdict.lower, verdict.upper), strict=True)
+        row[diagnostic.verdict_column] = verdict.verdict
     return {
         **row,
         "unblind": int(d.unblind),

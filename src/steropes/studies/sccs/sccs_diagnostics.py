@@ -8,7 +8,7 @@ rate is constant apart from effects in the model, and that an outcome that count
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -16,6 +16,7 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import chi2, poisson
 
 from steropes.studies.diagnostics.convergence import convergence
+from steropes.studies.diagnostics.diagnostic_catalogue import Diagnostic
 from steropes.studies.report.digits import deciding, deciding_p, limit_text
 from steropes.studies.report.formatting import decimals
 from steropes.studies.sccs.case_population import Population
@@ -29,7 +30,6 @@ from steropes.studies.sccs.sccs_thresholds import Thresholds
 __all__ = [
     "CONVERGENCE",
     "DIAGNOSTICS",
-    "Diagnostic",
     "Diagnostics",
     "Verdict",
     "diagnose",
@@ -41,64 +41,39 @@ __all__ = [
 PASS, FAIL, NOT_EVALUATED = "PASS", "FAIL", "NOT EVALUATED"
 
 
-@dataclass(frozen=True)
-class Diagnostic:
-    """A diagnostic as result tables and pages name it.
-
-    Attributes
-    ----------
-    name : str
-        Key in ``Diagnostics.verdicts``.
-    column : str
-        First part of its columns in R's results model.
-    heading : str
-        Heading of its column on a page.
-    numbers : dict of str to str
-        Columns of its numbers, with the attributes of `Verdict` that they contain.
-    threshold : str
-        Attribute of `Thresholds`; empty without a threshold.
-    rule : str
-        The condition for passing, with a place for each number of the threshold.
-    """
-
-    name: str
-    column: str
-    heading: str
-    numbers: dict[str, str] = field(default_factory=dict)
-    threshold: str = ""
-    rule: str = ""
-
-    def limits(self, thresholds: Thresholds) -> tuple[float, ...]:
-        """Return the numbers of the threshold."""
-        found = getattr(thresholds, self.threshold) if self.threshold else ()
-        return found if isinstance(found, tuple) else (found,)
-
-
-CONVERGENCE = Diagnostic("convergence", "convergence", "Converged")
+CONVERGENCE = Diagnostic(
+    "convergence", "convergence of the fits", "Converged", verdict_column="convergence_diagnostic"
+)
 # The other diagnostics, which are columns of R's results model.
 DIAGNOSTICS = (
     Diagnostic(
-        "time stability", "time_stability", "Time stability, p", {"time_stability_p": "p"},
-        "time_alpha", "> {}",
+        "time stability", "stability of the rate over calendar time", "Time stability, p", "above",
+        "time_alpha", value="p", column="time_stability_p",
+        verdict_column="time_stability_diagnostic",
     ),
     Diagnostic(
-        "pre-exposure", "event_exposure", "Before exposure",
-        {"event_exposure_lb": "lower", "event_exposure_ub": "upper"},
-        "pre_exposure", "overlaps {} to {}",
+        "pre-exposure", "rate ratio just before exposure", "Before exposure",
+        threshold="pre_exposure", ends=("event_exposure_lb", "event_exposure_ub"),
+        verdict_column="event_exposure_diagnostic",
     ),
     Diagnostic(
-        "end of observation", "event_observation", "End of observation",
-        {"event_observation_lb": "lower", "event_observation_ub": "upper"},
-        "end_of_observation", "overlaps {} to {}",
+        "end of observation", "rate ratio just before observation ends", "End of observation",
+        threshold="end_of_observation", ends=("event_observation_lb", "event_observation_ub"),
+        verdict_column="event_observation_diagnostic",
     ),
     Diagnostic(
-        "rarity", "rare_outcome", "Share with the outcome", {"rare_outcome_prevalence": "value"},
-        "prevalence", "≤ {} if it counts once",
+        "rarity", "share of people with the outcome", "Share with the outcome", "at most",
+        "prevalence", value="value", column="rare_outcome_prevalence",
+        verdict_column="rare_outcome_diagnostic", condition="if it counts once",
     ),
     Diagnostic(
-        "detectable ratio", "mdrr", "Detectable ratio", {"mdrr": "value"}, "detectable", "< {}"
+        "detectable ratio", "minimal detectable rate ratio", "Detectable ratio", "below",
+        "detectable", "viewing", value="value", column="mdrr", verdict_column="mdrr_diagnostic",
     ),
-    Diagnostic("EASE", "ease", "Systematic error", {"ease": "value"}, "ease", "< {}"),
+    Diagnostic(
+        "EASE", "expected absolute systematic error", "Systematic error", "below", "ease",
+        "synthesis", value="value", column="ease", verdict_column="ease_diagnostic",
+    ),
 )  # fmt: skip
 # Diagnostics that concern an exposure rather than the use of its controls.
 OF_EXPOSURE = ("detectable ratio", "EASE")

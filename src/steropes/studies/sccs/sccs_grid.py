@@ -465,7 +465,7 @@ def _refusal(
     key = {"analysis_id": analysis.id, "exposures_outcome_set_id": question.number}
     line = {**key, "covariate_id": 1000, "database_id": grid.database_id}
     nobody = {c: 0 for c in TABLES["sccs_result"] if c.endswith(COUNTED)}
-    unknown = {f"{d.column}_diagnostic": NOT_EVALUATED for d in DIAGNOSTICS}
+    unknown = {d.verdict_column: NOT_EVALUATED for d in DIAGNOSTICS}
     none = {"mdrr": math.inf, "unblind": 0, "unblind_for_evidence_synthesis": 0}
     return {
         "sccs_result": [{**line, **nobody}],
