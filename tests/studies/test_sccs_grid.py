@@ -26,6 +26,7 @@ from steropes.studies import (
 )
 from steropes.studies.cli.command_line import run
 from steropes.studies.sccs.grid_page import case_series_grid_page, series_controls
+from steropes.studies.sccs.grid_settings import SeriesPositives
 from steropes.studies.sccs.sccs_grid import (
     CaseSeriesGrid,
     SeriesAnalysis,
@@ -33,7 +34,7 @@ from steropes.studies.sccs.sccs_grid import (
     read_case_series_grid,
     run_case_series_grid,
 )
-from steropes.studies.sccs.sccs_positive_controls import SeriesPositives, add_to_exposed_time
+from steropes.studies.sccs.sccs_positive_controls import add_to_exposed_time
 from steropes.studies.sccs.sccs_terminal import print_grid
 
 CONTROLS = (61, 62, 63, 64, 65, 66)

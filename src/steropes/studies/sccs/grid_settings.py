@@ -4,33 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field, replace
-from typing import Any
+from typing import Annotated, Any
 
 from steropes.errors import DataError
+from steropes.studies.controls.signal_injection import Ratios, Tries
 from steropes.studies.execution.cohort_sources import CohortSources
 from steropes.studies.execution.setting_types import (
     ConceptId,
     Count,
     Listed,
     Name,
+    Positive,
     TimeZone,
     TrueRatio,
+    Whole,
     YesNo,
 )
 from steropes.studies.execution.settings_classes import Settings
 from steropes.studies.results.hashed_ids import hashed_id
 from steropes.studies.sccs.sccs_cohorts import cohort_settings
-from steropes.studies.sccs.sccs_positive_controls import SeriesPositives
 from steropes.studies.sccs.sccs_presets import analysis_fields, case_series_settings
 from steropes.studies.sccs.sccs_thresholds import Thresholds
 from steropes.studies.sccs.settings import (
+    Anchor,
     CaseRules,
     CaseSeriesSettings,
     ExposureWindow,
     Spline,
 )
 
-__all__ = ["CaseSeriesGrid", "SeriesAnalysis", "SeriesExclusion", "SeriesQuestion"]
+__all__ = [
+    "CaseSeriesGrid",
+    "SeriesAnalysis",
+    "SeriesExclusion",
+    "SeriesPositives",
+    "SeriesQuestion",
+]
 
 SPLINES = ("age", "season", "calendar")
 # Arguments of `case_series_settings` that describe its own windows.
@@ -38,6 +47,39 @@ OF_WINDOWS = {
     "risk_start", "risk_end", "risk_start_at", "risk_end_at", "first_only", "by_concept",
     "pre_exposure_days", "others", "indication", "control",
 }  # fmt: skip
+
+
+class SeriesPositives(Settings):
+    """Rules for positive controls from the negative controls of a grid of case series.
+
+    Attributes
+    ----------
+    ratios : tuple of float, default (1.5, 2, 4)
+        Rate ratios to create from each negative control.
+    min_outcomes : int, default 25
+        Required number of outcomes of a negative control in exposed time.
+    risk_start : int, default 0
+        First exposed day, relative to the first day of an era.
+    risk_end : int, default 0
+        Last exposed day, relative to the day of the era that ``risk_end_at`` names.
+    risk_end_at : {"end", "start"}, default "end"
+        Whether ``risk_end`` is relative to the era's last or first day.
+    precision : float, default 0.01
+        Largest difference between the log ratios that are reached and requested.
+    tries : int, default 100
+        Largest number of draws to reach that precision; the closest is used.
+    seed : int, default 1
+        Seed of the draws.
+    """
+
+    ratios: Ratios = (1.5, 2.0, 4.0)
+    min_outcomes: Annotated[int, Whole(1)] = 25
+    risk_start: Annotated[int, Whole(-10_000, 10_000)] = 0
+    risk_end: Annotated[int, Whole(-10_000, 10_000)] = 0
+    risk_end_at: Anchor = "end"
+    precision: Positive = 0.01
+    tries: Tries = 100
+    seed: Count = 1
 
 
 class SeriesQuestion(Settings):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,58 +12,18 @@ from numpy.typing import NDArray
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.controls.signal_injection import (
     InjectedOutcomes,
-    Ratios,
-    Tries,
     closest_draw,
 )
 from steropes.studies.database.dates import age_sql
 from steropes.studies.database.observation_periods import joined_periods, joined_spells
 from steropes.studies.database.omop import OmopDatabase, Workspace
-from steropes.studies.execution.setting_types import Count, Positive, Whole
-from steropes.studies.execution.settings_classes import Settings
 from steropes.studies.sccs.era_sources import EraSources
+from steropes.studies.sccs.grid_settings import SeriesPositives, SeriesQuestion
 from steropes.studies.sccs.settings import CaseRules
 
-if TYPE_CHECKING:
-    from steropes.studies.sccs.grid_settings import SeriesQuestion
-
-__all__ = ["SeriesPositives", "add_to_exposed_time"]
+__all__ = ["add_to_exposed_time"]
 
 FIRST = 1 << 32  # Ids from here on cannot occur in a cohort table with 32-bit ids.
-Anchor = Literal["start", "end"]
-
-
-class SeriesPositives(Settings):
-    """Rules for positive controls from the negative controls of a grid of case series.
-
-    Attributes
-    ----------
-    ratios : tuple of float, default (1.5, 2, 4)
-        Rate ratios to create from each negative control.
-    min_outcomes : int, default 25
-        Required number of outcomes of a negative control in exposed time.
-    risk_start : int, default 0
-        First exposed day, relative to the first day of an era.
-    risk_end : int, default 0
-        Last exposed day, relative to the day of the era that ``risk_end_at`` names.
-    risk_end_at : {"end", "start"}, default "end"
-        Whether ``risk_end`` is relative to the era's last or first day.
-    precision : float, default 0.01
-        Largest difference between the log ratios that are reached and requested.
-    tries : int, default 100
-        Largest number of draws to reach that precision; the closest is used.
-    seed : int, default 1
-        Seed of the draws.
-    """
-
-    ratios: Ratios = (1.5, 2.0, 4.0)
-    min_outcomes: Annotated[int, Whole(1)] = 25
-    risk_start: Annotated[int, Whole(-10_000, 10_000)] = 0
-    risk_end: Annotated[int, Whole(-10_000, 10_000)] = 0
-    risk_end_at: Anchor = "end"
-    precision: Positive = 0.01
-    tries: Tries = 100
-    seed: Count = 1
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -17,9 +17,9 @@ from steropes.studies.execution.settings_reader import Source
 from steropes.studies.sccs.grid_settings import (
     CaseSeriesGrid,
     SeriesAnalysis,
+    SeriesPositives,
     SeriesQuestion,
 )
-from steropes.studies.sccs.sccs_positive_controls import SeriesPositives
 from steropes.studies.sccs.sccs_presets import analysis_fields
 from steropes.studies.sccs.sccs_thresholds import Thresholds
 
