@@ -84,6 +84,13 @@ class DenseBackend:
         data = NO_DATA if (values == 1.0).all() else values
         return Lines(np.append(0, ends[:-1]), ends, column.astype(np.int32), data, width)
 
+    def append_columns(self, lines, new, first, width):
+        X = np.zeros((len(lines.starts), width))
+        X[:, :first], X[:, first:] = dense(lines)[:, :first], dense(new)
+        columns = Lines(np.arange(width) * len(X), np.arange(1, width + 1) * len(X),
+                        np.tile(np.arange(len(X)), width), X.T.ravel(), len(X))  # fmt: skip
+        return self.to_rows([(columns, np.arange(width))], np.arange(len(X)), len(X), width)
+
     # -- scans and elementwise work
 
     def scan(self, x, pointers, reverse=False):

@@ -118,6 +118,18 @@ def check_rows(backend, case: Case) -> None:
     starts, ends, indices = host(rows.starts), host(rows.ends), host(rows.indices)
     for a, b in zip(starts, ends, strict=True):
         assert (np.diff(indices[a:b].astype(int)) > 0).all()  # what `gram` relies on
+    first = k // 2
+    some, others = (
+        backend.to_rows(
+            [(case.columns.take(numbers[part]), np.arange(len(numbers[part])))],
+            position, len(order), len(numbers[part]),
+        )
+        for part in (slice(0, first), slice(first, k))
+    )  # fmt: skip
+    both = backend.append_columns(some, others, first, k)
+    close(host(backend.gather(both, backend.asarray(D))), case.dense[order] @ D)
+    R = case.rng.normal(size=(len(order), 8))
+    close(host(backend.scatter(both, backend.asarray(R))), case.dense[order].T @ R)
     assert rows.nnz == np.count_nonzero(case.dense[order])
 
 

@@ -176,6 +176,12 @@ class Backend(Protocol):
             Number of rows of the model and of columns.
         """
 
+    def append_columns(self, lines: Lines, new: Lines, first: int, width: int) -> Lines:
+        """Append the columns of ``new``, numbered from ``first``, to rows: ``width`` in total.
+
+        Both are results of `to_rows` for the same rows.
+        """
+
     # -- scans and elementwise work ------------------------------------------------------------
 
     def scan(self, x: Array, pointers: NDArray, reverse: bool = False) -> Array:

@@ -8,7 +8,6 @@ from typing import ClassVar, Literal
 import numpy as np
 from scipy.linalg.blas import dgemm
 
-from ..backends.cpu.append_columns import append_lines
 from ..backends.cpu.sparse_lines import FEW
 from ..backends.protocols import Backend, Lines
 from ..backends.tall_reductions import transposed_product
@@ -37,24 +36,26 @@ class RowMatrix:
         The row of X for each row of the model; None is the identity.
     backend
         See `steropes.backends`.
+    position : (design.n,) int array, optional
+        The model's row of each row of X, or −1, if it is known.
     """
 
     layout: ClassVar[Literal["rows"]] = "rows"
 
     def __init__(
-        self, design: ColumnStore, chosen: np.ndarray, order: np.ndarray | None, backend: Backend
+        self,
+        design: ColumnStore,
+        chosen: np.ndarray,
+        order: np.ndarray | None,
+        backend: Backend,
+        position: np.ndarray | None = None,
     ) -> None:
         self.backend = backend
         self.chosen = np.asarray(chosen, dtype=np.int64)
-        k = len(self.chosen)
-        index = np.int32 if design.n <= np.iinfo(np.int32).max else np.int64
-        if order is None:
-            n = design.n
-            position = np.arange(n, dtype=index)
-        else:
-            n = len(order)
-            position = np.full(design.n, -1, index)
-            position[order] = np.arange(n, dtype=index)
+        k, n = len(self.chosen), design.n if order is None else len(order)
+        position = _positions(design.n, order) if position is None else position
+        # A device keeps its copy of the positions as long as they exist.
+        self._position = None if backend.on_host else position
         sparse_at, dense_at, dense = [], [], []
         for b, local, at in design.columns(self.chosen):
             if isinstance(b, SparseBlock):
@@ -96,9 +97,9 @@ class RowMatrix:
         Only the new columns are converted to rows if there are many entries. The present object
         must not be used afterwards.
         """
-        if self.k == 0 or not self.backend.on_host or self.entries < FEW:
-            return RowMatrix(design, chosen, order, self.backend)
-        new = RowMatrix(design, chosen[self.k :], order, self.backend)
+        if self.k == 0 or (self.backend.on_host and self.entries < FEW):
+            return RowMatrix(design, chosen, order, self.backend, self._position)
+        new = RowMatrix(design, chosen[self.k :], order, self.backend, self._position)
         out = copy.copy(self)
         out.chosen, out.k = np.asarray(chosen, np.int64), len(chosen)
         out.dense_at = np.concatenate([self.dense_at, new.dense_at + self.k])
@@ -108,9 +109,9 @@ class RowMatrix:
         elif new.dense is not None:
             out.dense = self.backend.xp.concatenate([self.dense, new.dense], axis=1)
         if self.lines is None and new.lines is not None:
-            return RowMatrix(design, chosen, order, self.backend)
+            return RowMatrix(design, chosen, order, self.backend, self._position)
         if self.lines is not None and new.lines is not None:
-            out.lines = append_lines(self.lines, new.lines, self.k, out.k, self.backend.pool)
+            out.lines = self.backend.append_columns(self.lines, new.lines, self.k, out.k)
         elif self.lines is not None:
             out.lines = self.lines._replace(width=out.k)
         return out
@@ -257,3 +258,13 @@ class RowMatrix:
         padded = self.backend.xp.zeros((len(Z), self.backend.lanes(k)))
         padded[:, :k] = Z
         return self.backend.scatter(lines, padded)[:, :k]
+
+
+def _positions(n: int, order: np.ndarray | None) -> np.ndarray:
+    """Return the model's row of each of n rows of X, −1 for rows that the model leaves out."""
+    index = np.int32 if n <= np.iinfo(np.int32).max else np.int64
+    if order is None:
+        return np.arange(n, dtype=index)
+    position = np.full(n, -1, index)
+    position[order] = np.arange(len(order), dtype=index)
+    return position

@@ -26,7 +26,7 @@ from .event_time_bins import merge_hazards
 from .informative_strata import parts_of_strata
 from .likelihood_tuning import HAZARD_BINS
 from .risk_set_scaling import scale_small_risk_sets
-from .risk_set_stream import risk_set_lines
+from .risk_set_stream import lines_are_rows, risk_set_lines
 from .sharded_partial_likelihood import ShardedPartialLikelihood
 
 __all__ = ["CoxLikelihood"]
@@ -189,9 +189,12 @@ class CoxLikelihood(CoxResiduals):
         self, r: Array, v: Array, whole: np.ndarray, nodes: list[tuple[np.ndarray, np.ndarray]]
     ) -> GroupedCurvature:
         """Build the curvature from its diagonal and nodes."""
-        r = self.backend.to_host(r)[:, 0]
-        lines = risk_set_lines(self.risk, self.stratum, r, nodes, whole)
+        lines = risk_set_lines(self.risk, self.stratum, self._line_weights(r, nodes), nodes, whole)
         return GroupedCurvature(v[:, 0], *lines)
+
+    def _line_weights(self, r: Array, nodes: list) -> Array:
+        """Return r, (n,), on the host only if the lines have another order than the rows."""
+        return r[:, 0] if lines_are_rows(self.risk, nodes) else self.backend.to_host(r)[:, 0]
 
     def _squares(self, r: Array, weights: WeightsOfShares) -> Array:
         """Sum r² over the risk sets including all tied events, (m, 1)."""

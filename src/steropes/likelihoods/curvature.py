@@ -94,11 +94,11 @@ class SubdistributionCurvature:
     """
 
     v: Any
-    u: NDArray[np.float64]
+    u: Any
     runs: NDArray[np.int64]
     c: NDArray[np.float64]
     rows: NDArray[np.int64] | None
-    late: NDArray[np.float64]
+    late: Any
     ends: NDArray[np.int64]
     G: NDArray[np.float64]
     stratum: NDArray[np.int64]

@@ -89,8 +89,10 @@ class FineGrayLikelihood(CoxLikelihood):
             if self.entry is None
             else ObservationDistribution(self.time, self.entry, *rest)
         )
+        self._moment = self.censoring.moment[self.competing]
         last = risk.event_rows[risk.event_start[1:] - 1]
         self._last = last  # last event row of each group
+        self._moment_of_group = self.censoring.moment[last]
         ends = np.append(last[1:] + 1, self.n)[: risk.m]  # empty without events
         final = risk.groups_start[1:][np.diff(risk.groups_start) > 0] - 1
         ends[final] = risk.strata_start[risk.group_stratum[final] + 1]
@@ -129,22 +131,23 @@ class FineGrayLikelihood(CoxLikelihood):
         """
         xp = self.backend.xp
         G, lost = self._observed(w)
-        own = xp.where(lost, 1.0, G[self.censoring.moment[self.competing]])
+        own = xp.where(lost, 1.0, G[self._moment])
         inverse = xp.where(lost, 0.0, 1.0 / own)
-        at_events = G[self.censoring.moment[self._last]]
+        at_events = G[self._moment_of_group]
         return _Weights(w, w * self.delta, self.risk.over_events(w), inverse, at_events)
 
     def _observed(self, w: Array) -> tuple[Array, Array]:
         """Compute G at the moments, (m, B), and flag rows without later weights, (c, B)."""
         G, spells = self.censoring.curve(w)
-        at = self.censoring.moment
-        lost = G[at[self.competing]] <= FAINT
+        lost = G[self._moment] <= FAINT
         if spells is not None:  # or if an event of the cause lies in a later spell
             cases = self.risk.event_rows
-            seen = self.backend.xp.where(w[cases] > 0, spells[at[cases]], -np.inf)
+            seen = self.backend.xp.where(
+                w[cases] > 0, spells[self.censoring.moment[cases]], -np.inf
+            )
             start = np.searchsorted(self.stratum[cases], np.arange(len(self.risk.strata_start)))
             last = self.backend.segment_max(seen, start)[self.stratum[self.competing]]
-            lost |= spells[at[self.competing]] < last
+            lost |= spells[self._moment] < last
         return G, lost
 
     def cut_off(self, weights: np.ndarray) -> tuple[int, float] | None:
@@ -283,14 +286,15 @@ class FineGrayLikelihood(CoxLikelihood):
             h = merge_hazards(host(h), host(S), squares, self.risk.groups_start, len(r))
             h = self.backend.asarray(h[:, None])
         v = r * self._exposure(h, weights)
-        late = np.zeros(self.n)
-        late[self.competing] = host(r[self.competing] * weights.inverse)[:, 0]
+        late = self.backend.xp.zeros(self.n)
+        late[self.competing] = (r[self.competing] * weights.inverse)[:, 0]
         S = host(S)[:, 0]
         c = host(h)[:, 0] / np.where(S > TINY, S, 1.0)
         at = np.flatnonzero(c)
         nodes = [(np.ones(self.risk.m), c)]
         return SubdistributionCurvature(
-            v[:, 0], *risk_set_lines(self.risk, self.stratum, host(r)[:, 0], nodes, S),
+            v[:, 0],
+            *risk_set_lines(self.risk, self.stratum, self._line_weights(r, nodes), nodes, S),
             late=late, ends=self._last[at] + 1, G=host(weights.G)[at, 0],
             stratum=self.risk.group_stratum[at], strata_start=self.risk.strata_start,
         )  # fmt: skip

@@ -11,17 +11,23 @@ from __future__ import annotations
 import numpy as np
 
 from ..backends.cpu.segmented_sums import scan
+from ..backends.protocols import Array
 from .risk_sets import RiskSets
 
-__all__ = ["risk_set_lines"]
+__all__ = ["lines_are_rows", "risk_set_lines"]
 
 # The largest ratio of subtracted terms to the remaining sum, which limits the loss of digits.
 LEFT = 1e3
 
 
+def lines_are_rows(risk: RiskSets, nodes: list) -> bool:
+    """Return whether the rows in their order are the lines, so that ``u`` is r itself."""
+    return risk.b is None and len(nodes) == 1 and bool(np.all(nodes[0][0] == 1.0))
+
+
 def risk_set_lines(
-    risk: RiskSets, stratum: np.ndarray, r: np.ndarray, nodes: list, S: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
+    risk: RiskSets, stratum: np.ndarray, r: Array, nodes: list, S: np.ndarray
+) -> tuple[Array, np.ndarray, np.ndarray, np.ndarray | None]:
     """Build the lines of a `GroupedCurvature` from risk sets.
 
     Parameters
@@ -31,7 +37,7 @@ def risk_set_lines(
     stratum : (n,) int array
         Stratum of each row.
     r : (n,) array
-        Weight of each row in the sums.
+        Weight of each row in the sums; on the host unless `lines_are_rows`.
     nodes : list of ((m,) array, (m,) array)
         Pairs (f, c) with f ascending. At each group, the sum with a share f of the tied events is
         flushed with the weight c.
@@ -45,7 +51,7 @@ def risk_set_lines(
     """
     n, ev, g = len(r), risk.event_rows, risk.group_of_event
     last = risk.event_start[1:] - 1
-    if risk.b is None and len(nodes) == 1 and np.all(nodes[0][0] == 1.0):
+    if lines_are_rows(risk, nodes):
         c = np.zeros(n)
         c[ev[last]] = nodes[0][1]
         return r, risk.strata_start, c, None

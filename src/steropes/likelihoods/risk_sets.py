@@ -16,6 +16,7 @@ each of the log₂(groups) block sizes.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -234,6 +235,7 @@ class RiskSets:
             self.b = np.clip(self._first_not_after(entry, stratum), a, self.end)
             self.a = np.minimum(a, self.end)
             self._levels = self._dyadic(self.a, self.b)
+            self._block_starts: dict[int, np.ndarray] = {}
             self.place = np.arange(n)
 
     def _joining(self) -> np.ndarray:
@@ -247,7 +249,7 @@ class RiskSets:
         out[start[filled]] = self.strata_start[filled]
         return out
 
-    @property
+    @cached_property
     def place_own(self) -> np.ndarray:
         """Index of each row in the table of `over_groups` if tied events have no separate sum."""
         if self.b is not None:
@@ -302,8 +304,10 @@ class RiskSets:
         return rows[by], pointers, rows, group
 
     def _blocks(self, size: int) -> np.ndarray:
-        """Return the boundaries of blocks of ``size`` groups."""
-        return np.append(np.arange(0, self.m, size), self.m)
+        """Return the boundaries of blocks of ``size`` groups, the same array each time."""
+        if size not in self._block_starts:
+            self._block_starts[size] = np.append(np.arange(0, self.m, size), self.m)
+        return self._block_starts[size]
 
     def over_rows(self, r: Array) -> Array:
         """Sum r (n, B) over the rows at risk in each group without its tied events, (m, B)."""

@@ -14,6 +14,7 @@ from . import cpu_policy as policies
 from . import segment_softmax
 from . import segmented_sums as scans
 from . import sparse_products as sparse
+from .append_columns import append_lines
 from .column_transposition import columns_to_rows
 from .cpu_policy import CpuPolicy
 from .gram_products import add_gram, subtract_group_gram
@@ -116,6 +117,10 @@ class CpuBackend:
     ) -> Lines:
         """Convert chosen columns to rows; see `columns_to_rows`."""
         return columns_to_rows(self.pool, self.policy, columns, position, n, width)
+
+    def append_columns(self, lines: Lines, new: Lines, first: int, width: int) -> Lines:
+        """Append columns to rows; see `append_lines`."""
+        return append_lines(lines, new, first, width, self.pool)
 
     # -- scans and elementwise work ----------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from .device_array import DeviceArray
 from .segments import PIECE, Bags, cut
-from .transfers import upload
+from .transfers import download, upload
 
 __all__ = ["DeviceLines", "ranges"]
 
@@ -38,6 +39,8 @@ class DeviceLines:
         Length of a line.
     transpose : DeviceLines, optional
         The same entries by columns.
+    on_device : (tensor, tensor), optional
+        ``starts`` and ``sizes`` on the device, if they are there.
     """
 
     def __init__(
@@ -48,11 +51,13 @@ class DeviceLines:
         data: torch.Tensor,
         width: int,
         transpose: DeviceLines | None = None,
+        on_device: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> None:
         self._starts, self._sizes = starts, sizes
         self._indices, self._data, self.width = indices, data, width
         self._transpose = transpose
         self._bags: Bags | None = None
+        self._sent = on_device
         self._offsets = np.concatenate([[0], np.cumsum(sizes)])
 
     # -- the interface of SparseLines -------------------------------------------------------------
@@ -60,12 +65,12 @@ class DeviceLines:
     @property
     def starts(self) -> DeviceArray:
         """Start of each line's entries, (lines,)."""
-        return DeviceArray(upload(self._starts, self._indices.device))
+        return DeviceArray(self._on_device[0])
 
     @property
     def ends(self) -> DeviceArray:
         """End of each line's entries, (lines,)."""
-        return DeviceArray(upload(self._starts + self._sizes, self._indices.device))
+        return DeviceArray(self._on_device[0] + self._on_device[1])
 
     @property
     def indices(self) -> DeviceArray:
@@ -76,6 +81,12 @@ class DeviceLines:
     def data(self) -> DeviceArray:
         """Values of the entries, or empty."""
         return DeviceArray(self._data)
+
+    @cached_property
+    def _on_device(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Starts and numbers of entries of the lines, on the device."""
+        device = self._indices.device
+        return self._sent or (upload(self._starts, device), upload(self._sizes, device))
 
     @property
     def nnz(self) -> int:
@@ -119,15 +130,15 @@ class DeviceLines:
         """Return lines, indices and values of the entries of the lines first … last − 1."""
         last = len(self) if last is None else last
         device = self._indices.device
-        sizes, total = self._sizes[first:last], int(self._offsets[last] - self._offsets[first])
-        lengths = upload(sizes, device)
+        total = int(self._offsets[last] - self._offsets[first])
+        lengths = self._on_device[1][first:last]
         line = torch.repeat_interleave(
             torch.arange(last - first, device=device), lengths, output_size=total
         )
         begin, end = self._run(first, last)
         if begin is not None:
             return line, self._indices[begin:end], self._data[begin:end] if self.valued else None
-        at = ranges(upload(self._starts[first:last], device), lengths, total)
+        at = ranges(self._on_device[0][first:last], lengths, total)
         return line, self._indices[at], self._data[at] if self.valued else None
 
     def _run(self, first: int, last: int) -> tuple[int | None, int | None]:
@@ -147,8 +158,7 @@ class DeviceLines:
             if begin is not None:
                 index, data = self._indices[begin:end], self._data[begin:end]
             else:
-                starts, sizes = upload(self._starts, device), upload(self._sizes, device)
-                at = ranges(starts, sizes, self.nnz)
+                at = ranges(*self._on_device, self.nnz)
                 index, data = self._indices[at], self._data[at] if self.valued else self._data
             wide = self.nnz > np.iinfo(np.int32).max
             dtype = torch.int64 if wide else torch.int32
@@ -170,9 +180,43 @@ class DeviceLines:
         if self._transpose is None:
             line, index, data = self.entries()
             by = torch.argsort(index.long(), stable=True)
-            sizes = torch.bincount(index, minlength=self.width).cpu().numpy()
+            sizes = download(torch.bincount(index, minlength=self.width))
             self._transpose = DeviceLines(
                 np.cumsum(sizes) - sizes, sizes, line[by].int(),
                 self._data if data is None else data[by], len(self),
             )  # fmt: skip
         return self._transpose
+
+    def with_columns(self, new: DeviceLines, first: int, width: int) -> DeviceLines:
+        """Append the entries of other columns, numbered from ``first``, to each line.
+
+        Both matrices have all their entries in order without gaps. Entries keep their order within
+        a line, and the columns of the transpose follow those that are there.
+        """
+        device, sizes = self._indices.device, self._sizes + new._sizes
+        starts = np.cumsum(sizes) - sizes
+        total, valued = self.nnz + new.nnz, self.valued or new.valued
+        index = self._indices.new_empty(total)
+        data = torch.ones(total if valued else 0, dtype=torch.float64, device=device)
+        lengths = self._on_device[1] + new._on_device[1]
+        begin = torch.cumsum(lengths, 0) - lengths
+        parts = ((self, begin - self._on_device[0], 0), (new, begin + self._on_device[1], first))
+        for part, shift, number in parts:
+            line, own, values = part.entries()
+            if part is new:
+                shift = shift - new._on_device[0]
+            at = torch.arange(part.nnz, device=device) + shift[line]
+            index[at] = own.to(index.dtype) + number
+            if values is not None:
+                data[at] = values
+        mine, other = self.transpose(), new.transpose()
+        entries = [
+            x._data if x.valued or not valued else torch.ones_like(x._indices, dtype=torch.float64)
+            for x in (mine, other)
+        ]
+        columns = DeviceLines(
+            np.concatenate([mine._starts[:first], other._starts + len(mine._indices)]),
+            np.concatenate([mine._sizes[:first], other._sizes]),
+            torch.cat([mine._indices, other._indices]), torch.cat(entries), len(self),
+        )  # fmt: skip
+        return DeviceLines(starts, sizes, index, data, width, columns, (begin, lengths))

@@ -216,7 +216,7 @@ class TorchBackend:
     ) -> DeviceLines:
         """Convert chosen columns to rows; the result has both orders of the entries."""
         device = self.device
-        place = upload(np.asarray(position), device)
+        place = self._keep(position, "positions", lambda x: upload(x, device))
         valued = any(lines.data.size for lines, _ in columns)
         rows, numbers, values = [], [], []
         for host, local in columns:
@@ -236,15 +236,20 @@ class TorchBackend:
         kind = torch.int32 if max(n, width) <= np.iinfo(np.int32).max else torch.int64
         out: list[DeviceLines] = []
         for line, index, by, lines in ((number, row, by_column, width), (row, number, by_row, n)):
-            sizes = download(torch.bincount(line, minlength=lines))
+            lengths = torch.bincount(line, minlength=lines)
+            sizes, starts = download(lengths), torch.cumsum(lengths, 0) - lengths
             out.append(
                 DeviceLines(
                     np.cumsum(sizes) - sizes, sizes, index[by].to(kind),
                     value[by] if valued else none, n if lines is width else width,
-                    out[0] if out else None,
+                    out[0] if out else None, (starts, lengths),
                 )
             )  # fmt: skip
         return out[1]
+
+    def append_columns(self, lines: Lines, new: Lines, first: int, width: int) -> Lines:
+        """Append columns to rows; see `DeviceLines.with_columns`."""
+        return lines.with_columns(new, first, width)
 
     # -- scans and elementwise work ---------------------------------------------------------------
 

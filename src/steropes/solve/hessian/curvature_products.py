@@ -37,7 +37,12 @@ def eta_product(
             v, u, c = (np.asarray(host(x)) for x in (curvature.v, curvature.u, curvature.c))
             return partial(_grouped, v, u, curvature.runs, c, curvature.rows)
         case SubdistributionCurvature():
-            return partial(_subdistribution, replace(curvature, v=host(curvature.v)))
+            return partial(
+                _subdistribution,
+                replace(
+                    curvature, v=host(curvature.v), u=host(curvature.u), late=host(curvature.late)
+                ),
+            )
         case OperatorCurvature():
             return lambda z: curvature.product(z[:, None])[:, 0]
         case ProfiledCurvature():

@@ -1,0 +1,158 @@
+"""Operations on a device, numbers read by the host and bytes moved, counted and bounded.
+
+A GPU starts an operation every few microseconds, and each number that the host reads waits for all
+of them, so that these counts bound the time of a step apart from the sums themselves. Operations
+are those of PyTorch without views; with Triton's kernels there are fewer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass, replace
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import steropes
+from steropes import Laplace, Surv
+
+torch = pytest.importorskip("torch")
+
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+
+from steropes.backends.pytorch.transfers import TRANSFERS  # noqa: E402
+
+N, P, K = 4000, 60, 30  # rows, columns, columns of the working set
+FREE = {"view", "slice", "unsqueeze", "select", "t", "detach", "expand", "alias", "_unsafe_view",
+        "permute", "transpose", "squeeze", "lift_fresh", "split_with_sizes"}  # fmt: skip
+
+
+class Operations(TorchDispatchMode):
+    """Counts the operations that a device would run."""
+
+    count = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.count += function.__name__.split(".")[0] not in FREE
+        return function(*args, **(kwargs or {}))
+
+
+@dataclass
+class Cost:
+    """Operations, arrays sent and read by the host, and their bytes."""
+
+    operations: int
+    sent: int
+    read: int
+    bytes_sent: int
+    bytes_read: int
+
+    def within(self, budget: Cost) -> bool:
+        return all(a <= b for a, b in zip(astuple(self), astuple(budget), strict=True))
+
+
+def cost_of(function) -> Cost:
+    before = replace(TRANSFERS)
+    with Operations() as operations:
+        function()
+    names = ("uploads", "downloads", "bytes_up", "bytes_down")
+    return Cost(operations.count, *(getattr(TRANSFERS, x) - getattr(before, x) for x in names))
+
+
+def model(name):
+    rng = np.random.default_rng(0)
+    X = sparse.csc_array((rng.random((N, P)) < 0.1).astype(float))
+    eta = X[:, :10] @ np.full(10, 0.3)
+    time = np.ceil(rng.exponential(np.exp(-eta)) * 20) / 20
+    event = (rng.random(N) < 0.6) * rng.integers(1, 3, N)
+    kinds = {
+        "logistic": (steropes.LogisticRegression, (eta + rng.logistic(size=N) > 0.5) * 1, {}),
+        "cox": (steropes.CoxRegression, Surv(time, event > 0), {"ties": "breslow"}),
+        "cox entry": (
+            steropes.CoxRegression, Surv(time, event > 0, time * rng.integers(0, 2, N) / 2),
+            {"ties": "breslow"},
+        ),
+        "fine gray": (steropes.FineGrayRegression, Surv(time, event), {}),
+    }  # fmt: skip
+    kind, y, settings = kinds[name]
+    return kind(prior=Laplace(0.05), device="torch-cpu", n_jobs=1, **settings).fit(X, y)
+
+
+def prepared_term(problem, B):
+    """The data term of B replicates after a step, a Hessian and a look at all columns."""
+    term = problem.batch(weights=np.ones((N, B)), B=B).term
+    term.join(np.arange(K))
+    term.place(np.zeros((term.p, B)))
+    step(term)
+    term.curvature(0).matrix()
+    term.gradients(0.0)
+    return term
+
+
+def step(term, t=1.0):
+    D = np.full((len(term.W), term.lanes), 1e-3)
+    trial = term.along(D, np.ones(term.lanes, bool))
+    trial.loss(np.full(term.lanes, t))
+    trial.commit()
+    return term.gradient()
+
+
+# Operations of a step, a curvature with its Hessian, and a look at all columns.
+OPERATIONS = {
+    "logistic": (32, 48, 12),
+    "cox": (185, 90, 14),
+    "cox entry": (700, 750, 14),
+    "fine gray": (76, 185, 14),
+}
+
+
+@pytest.mark.parametrize("B", [1, 10])
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_costs_are_within_their_budgets(name, B):
+    term = prepared_term(model(name)._problem, B)
+    operations = OPERATIONS[name]
+    k, lanes = len(term.W), 8 * B
+    # A step sends the direction and its length, and reads losses, gradients and a few flags.
+    assert cost_of(lambda: step(term, 0.5)).within(
+        Cost(operations[0] + 5, 3, 4, (k + 1) * lanes, (k + 1) * lanes + 16)
+    )
+    assert cost_of(lambda: step(term)).within(
+        Cost(operations[0], 2, 4, (k + 1) * lanes, (k + 1) * lanes + 16)
+    )
+    # A Hessian moves event times and the matrix, but no array with an entry for each row.
+    if name != "cox entry":
+        assert cost_of(lambda: term.curvature(0).matrix()).within(
+            Cost(operations[1], 16, 8, 8 * N // 4, 8 * k * k + 8 * N // 4)
+        )
+    step(term)
+    assert cost_of(lambda: term.gradients(0.0)).within(
+        Cost(operations[2], 2, 2, 16 * P + 1024, lanes * P)
+    )
+
+
+def test_columns_are_sent_once_for_all_fits_of_a_design():
+    problem = model("cox")._problem
+    backend = problem.likelihood.backend
+    prepared_term(problem, 1)
+    (block,) = problem.design.blocks
+    sent = backend.lines(block.lines).indices.tensor
+    prepared_term(problem, 1)
+    assert backend.lines(block.lines).indices.tensor is sent
+
+
+def test_joining_columns_are_appended_to_the_rows():
+    term = prepared_term(model("logistic")._problem, 1)
+    held = term.active.rows.lines.nnz
+    cost = cost_of(lambda: term.join(np.arange(K, K + 4)))
+    assert term.active.rows.lines.nnz > held
+    assert cost.bytes_sent < 1024  # nothing with an entry for each row
+    R = np.random.default_rng(1).normal(size=(term.likelihood.n, 2))
+    backend, rows = term.backend, term.active.rows
+    fresh = term.design.by_rows(term.W, term.order, backend)
+    for product in (
+        lambda x: x.rmatmul(backend.asarray(R)),
+        lambda x: x.gram(backend.asarray(R[:, 0])),
+    ):
+        np.testing.assert_allclose(
+            backend.to_host(product(rows)), backend.to_host(product(fresh)), atol=1e-10
+        )
