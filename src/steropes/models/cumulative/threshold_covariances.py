@@ -67,7 +67,7 @@ class CumulativeInference(WaldInference):
             information.parts,
             [self._offset_of(part) for part in parts],
             information.positions,
-            self._clusters(cluster),
+            self._codes_of_clusters(cluster),
         )
 
     def _needs_parts(self) -> list[SubsetFit]:
@@ -79,7 +79,7 @@ class CumulativeInference(WaldInference):
             )
         return parts
 
-    def _clusters(self, cluster: LabelsLike | None) -> np.ndarray | None:
+    def _codes_of_clusters(self, cluster: LabelsLike | None) -> np.ndarray | None:
         """Convert cluster labels to codes; require two clusters among rows with weight."""
         return self._cluster_codes(cluster, self._problem)
 
@@ -132,7 +132,7 @@ class CumulativeInference(WaldInference):
         if cluster is None and "rows" in self._robust:
             return self._robust["rows"]
         parts, information = self._needs_parts(), self._covariances()
-        code = self._clusters(cluster)
+        code = self._codes_of_clusters(cluster)
         single = information.parts
         if code is not None and len(single) > 1:  # clusters may have rows in several subsets
             return self._joint_covariances("robust", cluster).beta_covariance()
