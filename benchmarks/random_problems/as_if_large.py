@@ -145,7 +145,7 @@ def as_if_large(seed: int) -> Iterator[None]:
     try:
         for (name, constant), value in drawn(seed).items():
             module = import_module(name)
-            if name.endswith("_policy"):
+            if name.endswith(("_policy", "_tuning")):
                 constant, value = "DEFAULT", _changed(module.DEFAULT, constant, value)
             elif "." in constant:  # a field of a policy that the module imports
                 constant, _, field = constant.partition(".")
