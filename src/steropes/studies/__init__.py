@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
         read_cohorts,
         study_population,
     )
+    from .cohorts.study_population import PopulationRules
     from .comparative.covariate_balance import Balance, covariate_balance
     from .comparative.demo import DEMO, demo_database
     from .comparative.one_question import ComparativeStudy, comparative_study
@@ -39,7 +40,7 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
     from .comparative.score_matching import Match, match_scores, matched_weights
     from .comparative.score_strata import Stratify, score_strata
     from .comparative.score_trimming import Trim, trim
-    from .comparative.settings import Outcome, Question, StudyAnalysis
+    from .comparative.settings import BalanceFilter, Outcome, Question, StudyAnalysis
     from .comparative.study_settings import StudySettings
     from .comparative.table_one import table_one
     from .controls import (
@@ -65,7 +66,14 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
     from .evidence.archives import combine_archives
     from .execution.analysis_cache import Workbench
     from .execution.runner import GridResults, run_grid
-    from .execution.specification import CohortSources, ControlSet, GridSpec, RiskWindow, read_spec
+    from .execution.specification import (
+        CohortSources,
+        ControlSet,
+        Exclusion,
+        GridSpec,
+        RiskWindow,
+        read_spec,
+    )
     from .federation.federated_runs import (
         federate,
         federate_answer,
@@ -86,6 +94,7 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
     )
     from .outcomes.arm_summaries import incidence_rates
     from .results.control_results import analysis_performance
+    from .sccs.grid_settings import SeriesExclusion
     from .sccs.sccs_grid import (
         CaseSeriesGrid,
         CaseSeriesGridResults,
@@ -98,6 +107,12 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
     from .sccs.sccs_study import CaseSeries, case_series
     from .sccs.sccs_thresholds import Thresholds
     from .sccs.settings import CaseRules, CaseSeriesSettings, ExposureWindow, Spline, control_window
+    from .strategus.specification_plan import SpecificationPlan, read_specification_plan
+    from .strategus.specification_run import (
+        SpecificationResults,
+        run_specification,
+        run_synthesis,
+    )
 
 _WHERE = {
     "Balance": "comparative.covariate_balance",
@@ -213,6 +228,15 @@ _WHERE = {
     "CaseSeries": "sccs.sccs_study",
     "case_series": "sccs.sccs_study",
     "Thresholds": "sccs.sccs_thresholds",
+    "BalanceFilter": "comparative.settings",
+    "Exclusion": "execution.specification",
+    "PopulationRules": "cohorts.study_population",
+    "SeriesExclusion": "sccs.grid_settings",
+    "SpecificationPlan": "strategus.specification_plan",
+    "read_specification_plan": "strategus.specification_plan",
+    "SpecificationResults": "strategus.specification_run",
+    "run_specification": "strategus.specification_run",
+    "run_synthesis": "strategus.specification_run",
 }
 
 __all__ = [
@@ -220,6 +244,7 @@ __all__ = [
     "AbsoluteEffect",
     "AnalysisResult",
     "Balance",
+    "BalanceFilter",
     "CaseRules",
     "CaseSeries",
     "CaseSeriesGrid",
@@ -237,6 +262,7 @@ __all__ = [
     "Diagnostics",
     "ErrorModel",
     "Estimate",
+    "Exclusion",
     "ExposureWindow",
     "FeatureRules",
     "Features",
@@ -252,6 +278,7 @@ __all__ = [
     "OutcomeModel",
     "Owner",
     "OwnerRules",
+    "PopulationRules",
     "PositiveControls",
     "Profile",
     "Propensity",
@@ -260,7 +287,10 @@ __all__ = [
     "Question",
     "RiskWindow",
     "SeriesAnalysis",
+    "SeriesExclusion",
     "SeriesQuestion",
+    "SpecificationPlan",
+    "SpecificationResults",
     "Spline",
     "Stratify",
     "StudyAnalysis",
@@ -321,8 +351,11 @@ __all__ = [
     "read_case_series_grid",
     "read_cohorts",
     "read_spec",
+    "read_specification_plan",
     "run_case_series_grid",
     "run_grid",
+    "run_specification",
+    "run_synthesis",
     "score_strata",
     "study_population",
     "synthetic_database",

@@ -111,7 +111,7 @@ class PopulationRules(Settings):
 
     Examples
     --------
-    >>> from steropes.studies.cohorts.study_population import PopulationRules
+    >>> from steropes.studies import PopulationRules
     >>> PopulationRules(both="keep first").washout_days
     0
     """
@@ -132,6 +132,11 @@ class PopulationRules(Settings):
             ``person_id``, ``treated``, ``start`` and ``observed_before``.
         count : callable
             Called with the description and the remaining entries of each rule.
+
+        Returns
+        -------
+        DataFrame
+            The remaining entries.
         """
         if self.first_only:
             ordered = entries.sort_values(["person_id", "treated", "start"], kind="stable")

@@ -149,7 +149,7 @@ class BalanceFilter(Settings):
 
     Examples
     --------
-    >>> from steropes.studies.comparative.settings import BalanceFilter
+    >>> from steropes.studies import BalanceFilter
     >>> BalanceFilter(analyses=(3,), covariates=(8532001,)).keeps([3003, 8532001, 8507001])
     array([ True,  True, False])
     """

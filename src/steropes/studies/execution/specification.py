@@ -103,7 +103,7 @@ class Exclusion(Settings):
 
     Examples
     --------
-    >>> from steropes.studies.execution.specification import Exclusion
+    >>> from steropes.studies import Exclusion
     >>> Exclusion(outcome=3, analysis=2).analysis
     2
     """

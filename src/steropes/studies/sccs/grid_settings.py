@@ -241,7 +241,7 @@ class SeriesExclusion(Settings):
 
     Examples
     --------
-    >>> from steropes.studies.sccs.grid_settings import SeriesExclusion, SeriesQuestion
+    >>> from steropes.studies import SeriesExclusion, SeriesQuestion
     >>> SeriesExclusion(exposure=1, analysis=2).covers(SeriesQuestion(1, 3), 2)
     True
     """

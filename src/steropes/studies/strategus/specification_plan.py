@@ -56,6 +56,22 @@ class SpecificationPlan:
         The plan of EvidenceSynthesisModule.
     verdicts : tuple of PartVerdict
         A verdict on every part, in the order of the file.
+
+    See Also
+    --------
+    read_specification_plan : Plan the file of a specification.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from steropes.studies import read_specification_plan
+    >>> text = '{"moduleSpecifications": [{"module": "TreatmentPatternsModule"}]}'
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+    ...     _ = file.write(text)
+    ...     file.flush()
+    ...     plan = read_specification_plan(file.name)
+    >>> plan.complete
+    False
     """
 
     cohorts: SharedCohorts
@@ -71,7 +87,13 @@ class SpecificationPlan:
         return not any(v.reason for v in self.verdicts)
 
     def lines(self) -> list[str]:
-        """Return the verdicts as lines of text, below the names of their modules."""
+        """Return the verdicts as lines of text, below the names of their modules.
+
+        Returns
+        -------
+        list of str
+            The lines, without line breaks.
+        """
         found: list[str] = []
         module = ""
         for verdict in self.verdicts:
@@ -110,7 +132,23 @@ def read_specification_plan(path: str | Path) -> SpecificationPlan:
     Raises
     ------
     DataError
-        The file is no specification, or what all its modules share is invalid.
+        The file is no specification, or a part that its modules share is invalid.
+
+    See Also
+    --------
+    run_specification : Run a plan.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from steropes.studies import read_specification_plan
+    >>> text = '{"moduleSpecifications": [{"module": "TreatmentPatternsModule"}]}'
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+    ...     _ = file.write(text)
+    ...     file.flush()
+    ...     plan = read_specification_plan(file.name)
+    >>> plan.lines()[1]
+    "  module: does not run: treatment pathways are R's TreatmentPatterns"
     """
     try:
         return specification_plan(specification_values(path))
@@ -135,7 +173,7 @@ def specification_plan(values: Mapping[str, Any]) -> SpecificationPlan:
     Raises
     ------
     DataError
-        The values are no specification, or what all its modules share is invalid.
+        The values are no specification, or a part that its modules share is invalid.
     """
     if is_atlas_export(values):
         cohorts, comparative = atlas_plan(values)

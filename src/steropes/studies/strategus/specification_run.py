@@ -49,6 +49,24 @@ class SpecificationResults:
         Modules and cohorts that could not be run, with the reason.
     plan : SpecificationPlan
         The plan.
+
+    See Also
+    --------
+    run_specification : Run a specification.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from steropes.studies import read_specification_plan, run_specification, synthetic_database
+    >>> text = '{"moduleSpecifications": [{"module": "TreatmentPatternsModule"}]}'
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+    ...     _ = file.write(text)
+    ...     file.flush()
+    ...     plan = read_specification_plan(file.name)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     results = run_specification(synthetic_database(100), plan, folder)
+    >>> sorted(results.tables)
+    ['CohortGeneratorModule', 'DatabaseMetaData']
     """
 
     folder: Path
@@ -108,6 +126,24 @@ def run_specification(
     DataError
         The database cannot be used, or no cohort can be generated. A module that fails is in
         ``failed``, and the others run.
+
+    See Also
+    --------
+    read_specification_plan : Plan the file of a specification.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from steropes.studies import read_specification_plan, run_specification, synthetic_database
+    >>> text = '{"moduleSpecifications": [{"module": "TreatmentPatternsModule"}]}'
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+    ...     _ = file.write(text)
+    ...     file.flush()
+    ...     plan = read_specification_plan(file.name)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     results = run_specification(synthetic_database(100), plan, folder)
+    >>> results.complete
+    False
     """
     say = progress or (lambda _: None)
     folder = Path(output)
@@ -177,6 +213,25 @@ def run_synthesis(
     ------
     DataError
         The specification has no meta-analysis that runs, or a folder lacks results.
+
+    See Also
+    --------
+    run_specification : Run the other modules of a specification on a database.
+    combine_archives : Combine archives by all methods.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from steropes.studies import read_specification_plan, run_synthesis
+    >>> text = '{"moduleSpecifications": [{"module": "TreatmentPatternsModule"}]}'
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+    ...     _ = file.write(text)
+    ...     file.flush()
+    ...     plan = read_specification_plan(file.name)
+    >>> run_synthesis(plan, [], ".")
+    Traceback (most recent call last):
+        ...
+    steropes.errors.DataError: the specification has no meta-analysis of EvidenceSynthesisModule
     """
     if plan.synthesis is None or not plan.synthesis.analyses:
         raise DataError("the specification has no meta-analysis of EvidenceSynthesisModule")
