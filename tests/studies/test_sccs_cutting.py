@@ -13,6 +13,7 @@ from steropes.studies.sccs.case_population import find_cases
 from steropes.studies.sccs.era_covariates import era_columns
 from steropes.studies.sccs.era_sources import EraSources
 from steropes.studies.sccs.eras import Eras
+from steropes.studies.sccs.interval_splitting import split_time
 from steropes.studies.sccs.intervals import make_intervals
 from steropes.studies.sccs.settings import (
     CaseRules,
@@ -166,3 +167,16 @@ def test_a_window_before_an_exposure_is_there_where_the_exposure_itself_does_not
     _, made = cut(omop.write(), cohorts, settings)
     before = made.statistics.loc["pre-exposure"]
     assert (before["days"], before["events"]) == (20, 1)
+
+
+def test_observation_until_the_year_9999_is_split_at_its_days():
+    """Databases write 9999-12-31 for observation that goes on."""
+    last = (dt.date(9999, 12, 31) - dt.date(1, 1, 1)).days
+    start, end = np.zeros(2, np.int64), np.full(2, last)
+    spans = tuple(np.array([v]) for v in (0, 0, last - 20, last - 11))
+    outcomes = np.array([0, 0, 1]), np.array([5, last - 15, last])
+    found = split_time(start, end, spans, outcomes)
+    assert found.case.tolist() == [0, 0, 0, 1]
+    assert found.first.tolist() == [0, last - 20, last - 10, 0]
+    assert found.last.tolist() == [last - 21, last - 11, last, last]
+    assert found.events.tolist() == [1, 1, 0, 1]

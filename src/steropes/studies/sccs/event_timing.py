@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from steropes.studies.sccs.case_population import DAYS_A_YEAR, Population
+from steropes.studies.sccs.interval_splitting import case_day_key
 from steropes.studies.sccs.splines import TimeEffect, first_day, month_of
 
 __all__ = ["Exposures", "age_spans", "calendar_spans", "monthly_rates", "time_to_event"]
@@ -65,12 +66,12 @@ def time_to_event(population: Population, exposures: Exposures) -> pd.DataFrame:
 def _during(case: NDArray, first: NDArray, last: NDArray, of: NDArray, day: NDArray) -> NDArray:
     """Mark each (of, day) that falls in an era of its case."""
     order = np.lexsort((first, case))
-    key = (case[order] << 21) | first[order]
+    key = case_day_key(case[order], first[order])
     # The latest end of the case's eras so far; ends of earlier cases are below any key of it.
-    reach = np.maximum.accumulate((case[order] << 21) | last[order]) if len(order) else key
-    at = np.searchsorted(key, (of << 21) | day, side="right") - 1
+    reach = np.maximum.accumulate(case_day_key(case[order], last[order])) if len(order) else key
+    at = np.searchsorted(key, case_day_key(of, day), side="right") - 1
     found = at >= 0
-    found[found] = reach[at[found]] >= ((of << 21) | day)[found]
+    found[found] = reach[at[found]] >= case_day_key(of, day)[found]
     return found
 
 

@@ -11,9 +11,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ModelRows", "TimeIntervals", "merge_equal_intervals", "sorted_distinct", "split_time"]
+__all__ = [
+    "ModelRows",
+    "TimeIntervals",
+    "case_day_key",
+    "merge_equal_intervals",
+    "sorted_distinct",
+    "split_time",
+]
 
-DAY = 21  # The number of bits for a day within a case: 5,700 years.
+DAY = 22  # The number of bits for a day within a case: 11,400 years, as dates end in 9999.
 MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 
@@ -94,18 +101,18 @@ def split_time(
     """
     k = np.arange(len(start), dtype=np.int64)
     of, column, first, last = spans
-    ends = _key(k, end + 1)
-    points = [_key(k, start), ends, _key(of, first), _key(of, last + 1)]
+    ends = case_day_key(k, end + 1)
+    points = [case_day_key(k, start), ends, case_day_key(of, first), case_day_key(of, last + 1)]
     if cuts is not None:
-        points.append(_key(*cuts))
+        points.append(case_day_key(*cuts))
     edges = sorted_distinct(np.concatenate(points))
     row_of = np.delete(edges, np.searchsorted(edges, ends))  # The last edge starts no row.
     case = row_of >> DAY
     day = row_of & ((1 << DAY) - 1)
     following = edges[np.searchsorted(edges, row_of) + 1] & ((1 << DAY) - 1)
     # A span's rows: the edges before its ends, minus one for each completed case.
-    a = np.searchsorted(edges, _key(of, first)) - of
-    b = np.searchsorted(edges, _key(of, last + 1)) - of
+    a = np.searchsorted(edges, case_day_key(of, first)) - of
+    b = np.searchsorted(edges, case_day_key(of, last + 1)) - of
     counts = b - a
     starts = np.concatenate([[0], np.cumsum(counts)])
     rows = np.repeat(a - starts[:-1], counts) + np.arange(starts[-1])
@@ -113,7 +120,7 @@ def split_time(
     bits = int(columns.max(initial=0)).bit_length()
     columns = np.sort((rows << bits) | columns) & ((1 << bits) - 1)  # By row, then column.
     indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(row_of)))])
-    at = np.searchsorted(row_of, _key(*outcomes), side="right") - 1
+    at = np.searchsorted(row_of, case_day_key(*outcomes), side="right") - 1
     events = np.bincount(at, minlength=len(row_of)).astype(np.int64)
     return TimeIntervals(case, day, following - 1, events, indptr, columns)
 
@@ -160,7 +167,7 @@ def sorted_distinct(x: NDArray) -> NDArray:
     return x[first]
 
 
-def _key(case: NDArray, day: NDArray) -> NDArray:
+def case_day_key(case: NDArray, day: NDArray) -> NDArray:
     """Encode case and day as one sortable number."""
     return (np.asarray(case, np.int64) << DAY) | np.asarray(day, np.int64)
 

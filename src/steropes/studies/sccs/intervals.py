@@ -20,6 +20,7 @@ from steropes.studies.sccs.exposure_contrast import contrast_columns, require_co
 from steropes.studies.sccs.interval_splitting import (
     ModelRows,
     TimeIntervals,
+    case_day_key,
     merge_equal_intervals,
     sorted_distinct,
     split_time,
@@ -279,9 +280,9 @@ class _ColumnCounts:
             """Sum by column."""
             return np.bincount(column, of, minlength=p).astype(np.int64)
 
-        key = (outcomes[0] << 21) | outcomes[1]
-        inside = np.searchsorted(key, ((case << 21) | last) + 1) - np.searchsorted(
-            key, (case << 21) | first
+        key = case_day_key(*outcomes)
+        inside = np.searchsorted(key, case_day_key(case, last) + 1) - np.searchsorted(
+            key, case_day_key(case, first)
         )
         per_case = np.bincount(outcomes[0], minlength=len(start))
         pair = sorted_distinct(column * len(start) + case)
