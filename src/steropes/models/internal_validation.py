@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
+from scipy.special import expit
 
 from ..data.input_types import LabelsLike
-from ..data.survival_outcome import SurvivalOutcome
+from ..data.survival_outcome import Surv, SurvivalOutcome
+from ..design import null_design
 from ..errors import DataError
 from ..fit import Problem
 from ..infer.bootstrap_draws import Draws, sampling_units
@@ -16,6 +19,7 @@ from ..infer.independent_row_scores import outcome_and_predictor
 from ..likelihoods import CoxLikelihood
 from ..select.folds import random_generator
 from ..solve.linear_predictor import linear_predictor
+from .calibration_curves import CalibrationCurve, calibration_frame
 from .performance import ValidationData, performance
 from .resampling import Resampling
 from .setting_types import Seed
@@ -92,17 +96,10 @@ class InternalValidation(Resampling):
         """
         problem = self._require_replicable("a validation")
         data = self._validation_data(problem)
-        reselect = self.cv is not None if reselect is None else reselect
-        # The draws of `bootstrap` are computed again from the same seeds.
-        seed = int(random_generator(random_state).integers(2**63))
-        fits = self.bootstrap(n, cluster, reselect, random_state=seed)
-        unit, _ = sampling_units(problem, self._cluster_codes(cluster, problem))
-        draws = Draws(problem.weights, unit, int(n), random_generator(seed))
         apparent = performance(data, self._rows_predictor(problem, self._beta), problem.weights)
         training, test = [], []
-        for k in np.flatnonzero(np.isfinite(fits.coef).all(axis=1)):
-            eta = self._rows_predictor(problem, self._solver_coefficients(problem, fits.coef[k]))
-            training.append(performance(data, eta, draws.one(int(k))))
+        for drawn, eta in self._drawn_predictors(problem, n, cluster, reselect, random_state):
+            training.append(performance(data, eta, drawn))
             test.append(performance(data, eta, problem.weights))
         lines = {}
         for name, value in apparent.items():
@@ -114,6 +111,131 @@ class InternalValidation(Resampling):
             lines[name] = (value, within, beyond, gap, value - gap, len(pairs))
         columns = ["apparent", "training", "test", "optimism", "corrected", "draws"]
         return pd.DataFrame.from_dict(lines, orient="index", columns=columns)
+
+    def calibration_curve(
+        self,
+        time: float | None = None,
+        n: int = 200,
+        *,
+        points: int = 50,
+        cluster: LabelsLike | None = None,
+        reselect: bool | None = None,
+        random_state: Seed = None,
+    ) -> pd.DataFrame:
+        """Compute observed risks as a smooth function of predicted risks, corrected for optimism.
+
+        The outcome is fitted to a restricted cubic spline (three knots) of the linear predictor,
+        by logistic or Cox regression. Bootstrap draws, as in `validate`, show by how much the
+        errors of calibration are smaller in the data of the fit than in new data.
+
+        Parameters
+        ----------
+        time : float, optional
+            Time by which a Cox model predicts the event; required for these.
+        n : int
+            Number of draws, default 200.
+        points : int
+            Number of predicted risks, between the 5th and the 95th percentile. Default 50.
+        cluster : (n,) labels, optional
+            Rows that are drawn together.
+        reselect : bool, optional
+            As in `validate`.
+        random_state : int, Generator or None
+            Seed of the draws.
+
+        Returns
+        -------
+        DataFrame
+            ``predicted``, ``apparent`` (the observed risk), ``optimism`` and ``corrected``, as R's
+            ``rms::calibrate``. A model is calibrated where the observed risk equals the predicted
+            one.
+
+        Raises
+        ------
+        DataError
+            For models other than logistic and Cox models without strata and offset, or if
+            ``time`` is missing.
+
+        See Also
+        --------
+        calibration_table : Compare risks in groups, without a curve.
+
+        References
+        ----------
+        Harrell (2015), Regression Modeling Strategies, 2nd ed., §5.3.3. Austin, Harrell and van
+        Klaveren (2020), Statistics in Medicine 39:2714–2742.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import steropes
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.standard_normal((200, 3))
+        >>> y = (rng.random(200) < 1 / (1 + np.exp(-X[:, 0]))) * 1
+        >>> model = steropes.LogisticRegression().fit(X, y)
+        >>> model.calibration_curve(n=10, random_state=1).columns.tolist()
+        ['predicted', 'apparent', 'optimism', 'corrected']
+        """
+        problem = self._require_replicable("a calibration curve")
+        data = self._validation_data(problem)
+        survival = data.family == "cox"
+        if data.family not in ("logistic", "cox") or data.strata is not None:
+            raise DataError("Calibration curves are of logistic, and Cox models without strata.")
+        if problem.offset is not None:
+            raise DataError("Calibration curves are of models without offset.")
+        if survival != (time is not None):
+            raise DataError("time is required for Cox models and only allowed for them.")
+        if not (isinstance(points, int | np.integer) and points >= 2):
+            raise DataError(f"points must be a whole number from 2, not {points!r}.")
+        curve = CalibrationCurve(data, None if time is None else float(time))
+        whole, weight = self._rows_predictor(problem, self._beta), problem.weights
+        ends = np.quantile(whole[weight > 0], [0.05, 0.95])
+        if not ends[0] < ends[1]:
+            raise DataError("All predicted risks are equal, so that there is no curve.")
+        log_hazard = 0.0 if time is None else self._log_hazard(data, whole, weight, float(time))
+        low, high = _risk(ends + log_hazard, survival)
+        predicted = np.linspace(low, high, int(points))
+        grid = _predictor(predicted, survival) - log_hazard
+        apparent = curve.observed(whole, weight, grid)
+        gaps = []
+        for drawn, eta in self._drawn_predictors(problem, n, cluster, reselect, random_state):
+            # In each draw, the error of calibration at the same predicted risks.
+            own = 0.0 if time is None else self._log_hazard(data, eta, drawn, float(time))
+            at = _predictor(predicted, survival) - own
+            gaps.append(curve.observed(eta, drawn, at) - curve.observed(eta, weight, at))
+        return calibration_frame(predicted, apparent, gaps)
+
+    def _drawn_predictors(
+        self,
+        problem: Problem,
+        n: int,
+        cluster: LabelsLike | None,
+        reselect: bool | None,
+        random_state: Seed,
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield the row weights and the linear predictors of each draw with a finite fit."""
+        reselect = self.cv is not None if reselect is None else reselect
+        # The draws of `bootstrap` are computed again from the same seeds.
+        seed = int(random_generator(random_state).integers(2**63))
+        fits = self.bootstrap(n, cluster, reselect, random_state=seed)
+        unit, _ = sampling_units(problem, self._cluster_codes(cluster, problem))
+        draws = Draws(problem.weights, unit, int(n), random_generator(seed))
+        for k in np.flatnonzero(np.isfinite(fits.coef).all(axis=1)):
+            beta = self._solver_coefficients(problem, fits.coef[k])
+            yield draws.one(int(k)), self._rows_predictor(problem, beta)
+
+    @staticmethod
+    def _log_hazard(
+        data: ValidationData, eta: np.ndarray, weight: np.ndarray, time: float
+    ) -> float:
+        """Estimate the log baseline cumulative hazard by a time, for given linear predictors."""
+        model: Any = data.empty
+        outcome = Surv(*data.y)
+        fit = model.fit(null_design(len(eta)), outcome, sample_weight=weight, offset=eta)
+        survival = float(fit.predict_survival(np.zeros((1, 0)), [time])[0, 0])
+        if not 0 < survival < 1:
+            raise DataError(f"The survival at time {time:g} is not between 0 and 1.")
+        return float(np.log(-np.log(survival)))
 
     def _validation_data(self, problem: Problem) -> ValidationData:
         """Return the outcome of the fit; refuse families without measures of performance."""
@@ -156,3 +278,18 @@ class InternalValidation(Resampling):
         out = np.empty(len(eta))
         out[likelihood.row_of_x] = eta[:, 0]
         return out
+
+
+def _risk(eta: np.ndarray, survival: bool) -> np.ndarray:
+    """Compute risks: by the complementary log-log link for survival, otherwise by the logit."""
+    if survival:
+        with np.errstate(over="ignore"):  # the risk is then one
+            return np.asarray(-np.expm1(-np.exp(eta)))
+    return np.asarray(expit(eta))
+
+
+def _predictor(risk: np.ndarray, survival: bool) -> np.ndarray:
+    """Compute the linear predictors of risks, the inverse of `_risk`."""
+    if survival:
+        return np.asarray(np.log(-np.log1p(-risk)))
+    return np.asarray(np.log(risk) - np.log1p(-risk))

@@ -1,0 +1,76 @@
+"""Smooth calibration curves: a calibrated model, a refit by splines, and overfitted models."""
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+
+from steropes import CoxRegression, DataError, LinearRegression, LogisticRegression, Surv
+from steropes.models.calibration_curves import KNOTS, natural_spline_columns
+
+RNG = np.random.default_rng(61)
+N = 250
+X = RNG.normal(size=(N, 3)) + np.array([0.0, 0.0, 4.0])
+Y = RNG.binomial(1, 1 / (1 + np.exp(-X[:, 0])))
+TIME, EVENT = RNG.exponential(np.exp(-X[:, 0])), (RNG.random(N) < 0.8) * 1
+
+
+def test_splines_are_linear_beyond_the_knots():
+    knots = np.array([-1.0, 0.0, 2.0])
+    x = np.array([-4.0, -3.0, -2.0, 3.0, 4.0, 5.0])
+    bent = natural_spline_columns(x, knots)[:, 1]
+    np.testing.assert_array_equal(bent[:3], 0)
+    np.testing.assert_allclose(bent[3] - 2 * bent[4] + bent[5], 0, atol=1e-12)
+
+
+def test_the_curve_is_that_of_statsmodels_on_the_same_spline():
+    m = LogisticRegression().fit(X, Y)
+    table = m.calibration_curve(n=3, points=7, random_state=0)
+    eta = m.linear_predictor(X)
+    knots = np.quantile(eta, KNOTS)
+    fit = sm.Logit(Y, sm.add_constant(natural_spline_columns(eta, knots))).fit(disp=False)
+    at = np.log(table["predicted"] / (1 - table["predicted"])).to_numpy()
+    expected = fit.predict(sm.add_constant(natural_spline_columns(at, knots)))
+    np.testing.assert_allclose(table["apparent"], expected, rtol=1e-5)
+    ends = np.quantile(1 / (1 + np.exp(-eta)), [0.05, 0.95])
+    np.testing.assert_allclose(table["predicted"].iloc[[0, -1]], ends, rtol=1e-3)
+    np.testing.assert_allclose(table["corrected"], table["apparent"] - table["optimism"])
+
+
+@pytest.mark.parametrize("family", ["logistic", "cox"])
+def test_optimism_flattens_the_curve_of_an_overfitted_model(family):
+    many = np.column_stack([X, RNG.normal(size=(N, 25))])
+    if family == "logistic":
+        table = LogisticRegression().fit(many, Y).calibration_curve(n=30, random_state=1)
+    else:
+        m = CoxRegression().fit(many, Surv(TIME, EVENT))
+        table = m.calibration_curve(0.5, n=30, random_state=1)
+    first, last = table.iloc[0], table.iloc[-1]
+    assert first["corrected"] > first["apparent"]
+    assert last["corrected"] < last["apparent"]
+
+
+def test_a_cox_model_predicts_the_risks_of_its_own_curve():
+    w = RNG.integers(1, 3, N).astype(float)
+    m = CoxRegression().fit(X, Surv(TIME, EVENT), sample_weight=w)
+    table = m.calibration_curve(0.7, n=2, points=5, random_state=0)
+    risk = 1 - m.predict_survival(X, [0.7])[:, 0]
+    ends = np.quantile(risk, [0.05, 0.95])
+    np.testing.assert_allclose(table["predicted"].iloc[[0, -1]], ends, rtol=1e-2)
+    # The model is right, so that the curve is near the diagonal.
+    assert np.abs(table["apparent"] - table["predicted"]).max() < 0.1
+
+
+def test_what_has_no_curve_is_refused():
+    y = Surv(TIME, EVENT)
+    with pytest.raises(DataError, match="logistic"):
+        LinearRegression().fit(X, X[:, 0]).calibration_curve()
+    with pytest.raises(DataError, match="without strata"):
+        CoxRegression().fit(X, y, strata=np.arange(N) % 2).calibration_curve(1.0)
+    with pytest.raises(DataError, match="without offset"):
+        LogisticRegression().fit(X, Y, offset=X[:, 1]).calibration_curve()
+    with pytest.raises(DataError, match="time is required"):
+        CoxRegression().fit(X, y).calibration_curve()
+    with pytest.raises(DataError, match="time is required"):
+        LogisticRegression().fit(X, Y).calibration_curve(1.0)
+    with pytest.raises(DataError, match="points must be"):
+        LogisticRegression().fit(X, Y).calibration_curve(points=1)
