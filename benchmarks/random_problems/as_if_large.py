@@ -52,7 +52,7 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
         "data.single_precision_tol": 1e-9, "data.single_precision_lanes": 1,
     }}),
     (0.8, {
-        "solve.subproblem.coordinate_sweeps": {"PANEL": 7},
+        "solve.subproblem.coordinate_sweeps": {"PANEL_COORDINATES": 7},
         "solve.solver_tuning": {
             "subproblem.max_sweeps": -1, "subproblem.max_sweeps_alone": -1,
         },
@@ -64,7 +64,7 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
         },
     }),
     (0.8, {"solve.subproblem.preconditioners.partial_cholesky": {
-        "TILE": 5, "STRIPES": 3, "SOME": 2,
+        "TILE_COLUMNS": 5, "PARALLEL_STRIPES": 3, "VECTORS_PER_TASK": 2,
     }}),
     (0.5, {"solve.solver_tuning": {"subproblem.preconditioner.max_factor_columns": 12}}),
     (0.8, {
@@ -72,15 +72,17 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
             "subproblem.preconditioner.kept_corrections": 2,
             "subproblem.preconditioner.kept_unit_share": 0.0,
         },
-        "solve.subproblem.preconditioners.inactive_columns": {"TOGETHER": 3},
+        "solve.subproblem.preconditioners.inactive_columns": {"COLUMNS_TOGETHER": 3},
     }),
     (0.5, {"solve.solver_tuning": {
         "subproblem.preconditioner.min_lacking": 2, "subproblem.preconditioner.spare_share": 0.3,
     }}),
     (0.5, {"solve.solver_tuning": {"subproblem.max_eliminated": 1}}),
     (0.8, {
-        "solve.subproblem.dense_products": {"STRIPE": 5, "CHUNKS": 3, "ROWS": 3},
-        "solve.quasi_newton.growable_matrix": {"STRIPE": 5},
+        "solve.subproblem.dense_products": {
+            "ROWS_PER_TASK": 5, "PARTIAL_SUMS": 3, "CACHED_ROWS": 3,
+        },
+        "solve.quasi_newton.growable_matrix": {"ROWS_PER_TASK": 5},
         "design.row_matrix": {"STORAGE.mirrored_rows": 5, "STORAGE.squared_rows": 11},
     }),
     (0.8, {"backends.cpu.cpu_policy": {
@@ -97,11 +99,12 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
     }),
     (0.8, {
         "solve.hessian.profiled_hessian": {
-            "ENTRIES": 64, "SMALL": 4, "GRAM_ENTRIES": 64, "WIDE": 2, "MANY": 10, "POOL": 7,
+            "CROSS_ENTRIES": 64, "CACHED_GRAM_COLUMNS": 4, "GRAM_ENTRIES": 64,
+            "MIN_POOLED_COLUMNS": 2, "MIN_POOLED_PARAMETERS": 10, "PARAMETER_GROUPS": 7,
         },
-        "solve.hessian.grouped_hessian": {"DENSE_SUMS": 100},
-        "solve.hessian.channel_hessian": {"ROWS": 7},
-        "solve.optimality.certificate": {"COLUMNS": 3, "ENTRIES": 64},
+        "solve.hessian.grouped_hessian": {"MAX_GROUP_SUMS": 100},
+        "solve.hessian.channel_hessian": {"PEOPLE_AT_ONCE": 7},
+        "solve.optimality.certificate": {"MAX_COLUMNS": 3, "MAX_ENTRIES": 64},
         "likelihoods.pooled_logistic_likelihood": {"CHUNK_SIZES.people": 11},
         "likelihoods.nuisance_hessian": {"CHUNK_SIZES.right_hand_sides": 3},
     }),
@@ -113,8 +116,8 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
     (0.5, {"backends.thread_pool": {"FEW": 0, "MANY": 0, "SHORT": 0.0, "WORTH": 0.0}}),
     (0.3, {
         "solve.solver_tuning": {"hessian.min_wide_columns": 6, "hessian.max_matrix_columns": 6},
-        "solve.data_term.column_correlations": {"CHUNKS": 3, "STRIPE": 3},
-        "solve.data_term.column_hessian": {"SUMS": 3},
+        "solve.data_term.column_correlations": {"PARALLEL_CHUNKS": 3, "COLUMNS_PER_TASK": 3},
+        "solve.data_term.column_hessian": {"PARTIAL_SUMS": 3},
     }),
 )  # fmt: skip
 

@@ -73,7 +73,7 @@ def test_curvature_in_many_batches_is_the_same(monkeypatch):
     one, numeric = _hessians(model, eta, bound, len(eta))
     np.testing.assert_allclose(one, numeric, atol=1e-7)
     for size in (50, 150, 250):  # one, three, five groups at a time
-        monkeypatch.setattr(subdistribution_hessian, "DENSE_SUMS", size)
+        monkeypatch.setattr(subdistribution_hessian, "MAX_GROUP_SUMS", size)
         many, _ = _hessians(model, eta, bound, len(eta))
         np.testing.assert_allclose(many, one, atol=1e-12)
 

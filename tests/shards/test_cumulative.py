@@ -91,7 +91,7 @@ def test_subsets_of_rows_in_blocks(data):
 
 def test_many_thresholds_are_pooled_for_steps_and_not_for_errors(data, monkeypatch):
     X, y, _ = data
-    monkeypatch.setattr(profiled_hessian, "POOL", 20)
+    monkeypatch.setattr(profiled_hessian, "PARAMETER_GROUPS", 20)
     one, blocks = (CumulativeProbabilityModel().fit(Z, y) for Z in (X, in_blocks(X)))
     np.testing.assert_allclose(blocks.coef_, one.coef_, atol=2e-8)
     np.testing.assert_allclose(blocks.vcov(), one.vcov(), rtol=1e-6)

@@ -11,7 +11,7 @@ from steropes.solve.optimality.kkt_screening import outside_violations
 @pytest.mark.parametrize("at_once", [1, 7, 1 << 15])
 @pytest.mark.parametrize("B", [1, 4, 12])
 def test_violations_follow_from_the_optimality_conditions(monkeypatch, rng, B, at_once):
-    monkeypatch.setattr(kkt_screening, "AT_ONCE", at_once)
+    monkeypatch.setattr(kkt_screening, "ENTRIES_AT_ONCE", at_once)
     p = 53
     g, l1 = rng.normal(size=(p, B)), rng.exponential(size=(p, B))
     l1[rng.random((p, B)) < 0.1] = 0.0

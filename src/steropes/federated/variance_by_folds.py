@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 
 from ..priors import Prior
-from ..select.first_variance import SAMPLE, first_variance, own_information
+from ..select.first_variance import SAMPLED_COLUMNS, first_variance, own_information
 from ..select.fold_refusals import ShortFits
-from ..select.silent_folds import ROUNDING, nothing_held_out, nothing_to_train
+from ..select.silent_folds import SLOPE_ROUNDING, nothing_held_out, nothing_to_train
 from ..select.variance_search import VariancePath, readable
 from .concurrent_fits import Lane, advance_together, hessian_of
 from .federated_plan import SURVIVAL, WITHIN
@@ -138,9 +138,9 @@ class _SitesPath(VariancePath):
         then zero.
         """
         model, head = self.model, self.model.head
-        columns = np.arange(head, len(model.names))[:SAMPLE]
+        columns = np.arange(head, len(model.names))[:SAMPLED_COLUMNS]
         for lane in lanes if model.plan.model in (*SURVIVAL, *WITHIN) else ():
-            none = ROUNDING * lane.weight
+            none = SLOPE_ROUNDING * lane.weight
             slope = lane.evaluations.value(lane.theta)[1] / model.scale
             if lane.theta[head:].any() or (np.abs(slope) > none).any():
                 continue
@@ -159,7 +159,7 @@ class _SitesPath(VariancePath):
         done = [self.lanes[v] for v in self.scores if v in self.lanes]
         known = np.array([[lane.theta for lane in own[1:]] for own in done])
         moved = (np.ptp(known, axis=0) > 0).any(axis=1)  # of each fold
-        if moved.any() and (np.ptp(scores, axis=0) <= ROUNDING * self.model.weight).all():
+        if moved.any() and (np.ptp(scores, axis=0) <= SLOPE_ROUNDING * self.model.weight).all():
             raise nothing_held_out()
 
     def _next_variances(self, variance: float) -> list[float]:

@@ -19,9 +19,9 @@ from ..solve import Fit
 from ..solve.hessian import hessian
 from ..solve.linear_predictor import bound_weights, linear_predictor
 from ..solve.separation.separating_direction import (
-    SINGULAR,
-    SMALL,
-    WORN,
+    DOUBTFUL_INFORMATION,
+    MIN_UNEXPLAINED,
+    SMALL_STEP,
     separating_direction,
     unidentifiable_columns,
 )
@@ -126,14 +126,14 @@ class UnidentifiedCoefficients:
             point = nuisance.at(np.ascontiguousarray(eta[:, 0]))
             r, H = point.gradient()[:, None], hessian(self.rows, point.curvature())
         h = np.diag(H)
-        if not np.isfinite(H).all() or not (h > WORN * self.h0).all():
+        if not np.isfinite(H).all() or not (h > DOUBTFUL_INFORMATION * self.h0).all():
             return False
         size = np.sqrt(h)
         try:
             L = linalg.cholesky(H / size / size[:, None], lower=True, check_finite=False)
         except linalg.LinAlgError:
             return False
-        if np.diag(L).min() ** 2 < SINGULAR:
+        if np.diag(L).min() ** 2 < MIN_UNEXPLAINED:
             return False
         if likelihood.quadratic:
             return True
@@ -141,4 +141,4 @@ class UnidentifiedCoefficients:
         g = backend.to_host(self.rows.rmatmul(r))[:, 0]
         step = linalg.cho_solve((L, True), g / size, check_finite=False) / size
         moved = self.rows.matmul(backend.asarray(step[:, None]))
-        return bool(float(likelihood.extent(moved, part.weights)) < SMALL)
+        return bool(float(likelihood.extent(moved, part.weights)) < SMALL_STEP)

@@ -27,7 +27,8 @@ from .variance_search import Progress, Selection, VariancePath, readable, standa
 
 __all__ = ["choose"]
 
-NOTHING = 1e-13  # Score, relative to the rows' weight, that is rounding error.
+# A score below this share of the rows' weight is rounding error.
+SCORE_ROUNDING = 1e-13
 
 
 def choose(cv: FoldSettings, problem: Problem, progress: Progress | None) -> Selection:
@@ -62,7 +63,7 @@ class FoldsPath(VariancePath):
         self.selects = bool(problem.penalties(problem.prior)[0].any())
         size = problem.likelihood.n_eta, problem.design.p
         self.tolerances = Tolerances(cv.tol, self.selects, self.prior.adaptive, *size, self.policy)
-        self.nothing = NOTHING * float(problem.weights.sum())
+        self.nothing = SCORE_ROUNDING * float(problem.weights.sum())
         self.penalised = np.ones(problem.design.p, bool)
         self.penalised[: problem.n_free] = False
         unbounded = problem.unbounded(problem.prior)

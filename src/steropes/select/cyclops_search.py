@@ -17,11 +17,16 @@ from ..fit import Problem
 
 __all__ = ["CyclopsSearch", "cyclops_variance", "mean_square", "next_variance", "unpublished"]
 
-# The constants of the published search, as in Cyclops.
-GAIN = 0.01  # Share of the best score that the parabola must promise.
-NEAR = np.log(1.5)  # Distance in log variance at which its maximum counts as the best score.
-TURN = 1.0  # The first step goes up from smaller variances and down from others.
-SMALLEST = float(np.finfo(float).tiny)  # Below it, λ = √(2 / variance) overflows.
+# The following constants are those of Cyclops.
+
+# The parabola must promise this share of the best score.
+MIN_GAIN = 0.01
+# At this distance in log variance the parabola's maximum counts as the best score.
+NEAR_BEST = np.log(1.5)
+# The first step goes up from smaller variances and down from others.
+TURNING_VARIANCE = 1.0
+# At smaller variances λ = √(2 / variance) overflows.
+MIN_VARIANCE = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True)
@@ -159,7 +164,7 @@ def next_variance(tried: dict[float, tuple[float, float]], factor: float) -> tup
     x = sorted(tried)
     best = max(tried, key=lambda v: tried[v][0])
     if len(x) == 1:
-        return True, x[0] * factor if x[0] < TURN else x[0] / factor
+        return True, x[0] * factor if x[0] < TURNING_VARIANCE else x[0] / factor
     if len(x) == 2:
         return True, x[0] / factor if tried[x[0]][0] > tried[x[1]][0] else x[1] * factor
     if best == x[0]:
@@ -172,11 +177,11 @@ def next_variance(tried: dict[float, tuple[float, float]], factor: float) -> tup
     with np.errstate(over="ignore", under="ignore"):
         top = -c1 / c2 / 2
         at = float(np.exp(top))
-    if not SMALLEST <= at < np.inf:
+    if not MIN_VARIANCE <= at < np.inf:
         return False, best  # Too flat: its maximum is not a finite variance.
     value, highest = c0 - c1 * c1 / c2 / 4, tried[best][0]
     gain = (value - highest) / abs(highest) if highest else 0.0
-    more = gain >= GAIN and abs(top - np.log(best)) >= NEAR
+    more = gain >= MIN_GAIN and abs(top - np.log(best)) >= NEAR_BEST
     return bool(more), at
 
 

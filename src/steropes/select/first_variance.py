@@ -11,11 +11,14 @@ from ..errors import DataError
 from ..priors import INFINITE_PENALTY
 from .path_tuning import DEFAULT
 
-__all__ = ["BELOW", "SAMPLE", "first_variance", "own_information"]
+__all__ = ["RIDGE_START_RATIO", "SAMPLED_COLUMNS", "first_variance", "own_information"]
 
-ROUNDING = 1e-9  # Share of a column's curvature below which the remainder is rounding error.
-BELOW = 1e-3  # Ratio of the data's curvature to that of the prior where a path of ridges begins.
-SAMPLE = 200  # Number of columns that represent all in the median information.
+# A remainder below this share of a column's curvature is rounding error.
+CURVATURE_ROUNDING = 1e-9
+# A path of ridges begins at this ratio of the data's curvature to that of the prior.
+RIDGE_START_RATIO = 1e-3
+# This many columns represent all in the median information.
+SAMPLED_COLUMNS = 200
 
 
 def first_variance(
@@ -49,9 +52,9 @@ def first_variance(
         # λ is proportional to variance^(−1/2). The path starts one step beyond the threshold.
         return DEFAULT.step_ratio / largest**2 if largest > 0 else 1.0
     columns = np.flatnonzero(penalised)
-    columns = columns[np.unique(np.linspace(0, len(columns) - 1, SAMPLE).astype(int))]
+    columns = columns[np.unique(np.linspace(0, len(columns) - 1, SAMPLED_COLUMNS).astype(int))]
     ratio = information(columns) / l2[columns]
-    return BELOW / float(np.median(ratio[ratio > 0])) if (ratio > 0).any() else 1.0
+    return RIDGE_START_RATIO / float(np.median(ratio[ratio > 0])) if (ratio > 0).any() else 1.0
 
 
 def own_information(
@@ -67,4 +70,4 @@ def own_information(
         cross = H[np.ix_(free, at)]
         h -= (cross * linalg.lstsq(H[np.ix_(free, free)], cross)[0]).sum(axis=0)
     whole = np.diag(H)[at] if whole is None else whole
-    return np.where(h > ROUNDING * whole, h, 0.0)
+    return np.where(h > CURVATURE_ROUNDING * whole, h, 0.0)

@@ -26,7 +26,8 @@ from ..solve.separation.separation_with_nuisance import (
 
 __all__ = ["REMEDY", "ShortFits", "refuse_loose_folds"]
 
-NAMED = 8  # Number of fits that a message lists.
+# A message lists at most this many fits.
+MAX_LISTED_FITS = 8
 REMEDY = "Use fewer folds, or other ones."
 
 
@@ -145,12 +146,16 @@ class ShortFits:
             f"fold {', '.join(map(str, folds))} at variance {variance:.3g} (to {tol:g})"
             for variance, (tol, folds) in sorted(self._at.items())
         ]
-        more = f" and at {len(fits) - NAMED} more variances" if len(fits) > NAMED else ""
+        more = (
+            f" and at {len(fits) - MAX_LISTED_FITS} more variances"
+            if len(fits) > MAX_LISTED_FITS
+            else ""
+        )
         count = sum(len(folds) for _, folds in self._at.values())
         warnings.warn(
             f"{count} of the cross-validation's fits stopped before their tolerance: "
-            f"{'; '.join(fits[:NAMED])}{more}. Their scores in the table are of coefficients "
-            "that are not optimal.",
+            f"{'; '.join(fits[:MAX_LISTED_FITS])}{more}. Their scores in the table are of "
+            "coefficients that are not optimal.",
             NotConvergedWarning,
             stacklevel=3,
         )

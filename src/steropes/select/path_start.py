@@ -9,11 +9,12 @@ import numpy as np
 from ..fit import Problem
 from ..priors import Prior, SmoothTerm
 from ..solve import Batch
-from .first_variance import BELOW, SAMPLE, first_variance, own_information
+from .first_variance import RIDGE_START_RATIO, SAMPLED_COLUMNS, first_variance, own_information
 
 __all__ = ["beginning", "smooth_curvature"]
 
-NOISE = 1e-5  # Gradient, relative to the rows' weight, that may be the error of a fit.
+# A gradient below this share of the rows' weight may be the error of a fit.
+GRADIENT_NOISE = 1e-5
 
 
 def beginning(problem: Problem, prior: Prior, full: Batch) -> tuple[float, float]:
@@ -47,8 +48,8 @@ def beginning(problem: Problem, prior: Prior, full: Batch) -> tuple[float, float
         # Columns are stored divided by their scale, and so are their gradients.
         g = full.gradients().copy()
         own = np.where(l1 > 0, np.abs(g[:, 0]), 0.0)
-        if own.max(initial=0.0) < NOISE * problem.weights.sum():
-            most = np.argsort(-own, kind="stable")[:SAMPLE]
+        if own.max(initial=0.0) < GRADIENT_NOISE * problem.weights.sum():
+            most = np.argsort(-own, kind="stable")[:SAMPLED_COLUMNS]
             g[most[information(most) == 0]] = 0.0  # Rounding errors, such as of constant columns.
         g = g * problem.design.scale[:, None]
         return (g if joined is None else joined.norms(joined.slopes(g)))[:, 0]
@@ -57,13 +58,13 @@ def beginning(problem: Problem, prior: Prior, full: Batch) -> tuple[float, float
         return _information(problem, full, free, columns)
 
     first = first_variance(l1, l2, gradient, information)
-    return first, 0.0 if smooth is None else first / BELOW
+    return first, 0.0 if smooth is None else first / RIDGE_START_RATIO
 
 
 def smooth_curvature(problem: Problem, smooth: SmoothTerm) -> np.ndarray:
     """Compute the diagonal of a smooth term's Hessian at zero, (p,)."""
     p = problem.design.p
-    blocks = [np.arange(a, min(a + SAMPLE, p)) for a in range(0, p, SAMPLE)]
+    blocks = [np.arange(a, min(a + SAMPLED_COLUMNS, p)) for a in range(0, p, SAMPLED_COLUMNS)]
     return np.concatenate([np.diag(smooth.hessian(np.zeros(p), at)) for at in blocks])
 
 
@@ -79,7 +80,7 @@ def _information(
     probe.start_at(full.beta)
     h = probe.prepare(np.concatenate([free, columns]))
     if h.ndim == 1:
-        free = free[:SAMPLE]
+        free = free[:SAMPLED_COLUMNS]
         probe = replace(problem, prior=None).batch()
         probe.start_at(full.beta)
         h = probe.prepare(np.concatenate([free, columns]), whole=True)

@@ -15,7 +15,8 @@ from .path_tuning import DEFAULT, PathPolicy
 
 __all__ = ["near", "next_step", "passed", "promise", "toward"]
 
-INSIDE = 200  # Number of places between scores at which curves are evaluated.
+# Curves are evaluated at this many places between scores.
+PLACES_BETWEEN_SCORES = 200
 
 
 def next_step(
@@ -53,7 +54,7 @@ def next_step(
         more = y[-1] + 0.5 * slope[-1] * top > y.max() + policy.flat * se
         return min(top, policy.trust * before) if more else 0.0
     if np.isfinite(slope[-1]):
-        ahead = np.linspace(0, policy.slope_reach * step, INSIDE + 1)
+        ahead = np.linspace(0, policy.slope_reach * step, PLACES_BETWEEN_SCORES + 1)
         values = np.array([end(x[-1] + ahead) for end in ends])
         if (values[:, -1] < values.max(axis=1)).all():
             if (values.max(axis=1) > y.max() + policy.flat * se).any():
@@ -108,7 +109,7 @@ def passed(
     if not _led(x, slope, len(x) - 1, policy):
         return False
     beyond = max(float(x[-1] - x[-2]), policy.beyond * float(np.log(policy.step_ratio)))
-    around = np.linspace(x[-2], x[-1] + beyond, INSIDE + 1)
+    around = np.linspace(x[-2], x[-1] + beyond, PLACES_BETWEEN_SCORES + 1)
     values = np.array([end(around) for end in _ends(x, y, slope, (2, 3))])
     at, top = around[values.argmax(axis=1)], values.max(axis=1)
     there = (at <= x[-1]) | (top <= y.max() + policy.flat * se)
@@ -150,7 +151,7 @@ def promise(
     if np.isfinite(slope[best]):
         return _up_the_slope(x, y, slope, best)
     if best == len(x) - 1 and _led(x, slope, best, policy):
-        inside = np.linspace(x[best - 1], x[best], INSIDE + 1)
+        inside = np.linspace(x[best - 1], x[best], PLACES_BETWEEN_SCORES + 1)
         return _highest(_ends(x, y, slope, (2, 3)), inside, y[best])
     if best in (0, len(x) - 1) or len(x) < 3:
         return np.inf, None
@@ -163,7 +164,7 @@ def promise(
     top = float(np.clip(top, x[a], x[c]))
     value = y[b] + (top - x[b]) * (left + curve * (top - x[a]))
     found = [(float(max(value - y[b], 0.0)), top)]
-    inside = np.linspace(x[a], x[c], INSIDE + 1)[1:-1]
+    inside = np.linspace(x[a], x[c], PLACES_BETWEEN_SCORES + 1)[1:-1]
     for first in (a - 1, a):
         if first >= 0 and first + 4 <= len(x):
             four = range(first, first + 4)
@@ -183,7 +184,7 @@ def _up_the_slope(
     if other == len(x):  # The walk has already decided against going on.
         return 0.0, None
     nearest = [i for i in (best, other, best - side, other + side) if 0 <= i < len(x)]
-    inside = np.linspace(x[best], x[other], INSIDE + 1)[:-1]
+    inside = np.linspace(x[best], x[other], PLACES_BETWEEN_SCORES + 1)[:-1]
     return _highest([_curve(x, y, slope, nearest, d) for d in (2, 3)], inside, y[best])
 
 

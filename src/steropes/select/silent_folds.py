@@ -14,8 +14,10 @@ from .fold_refusals import REMEDY
 
 __all__ = ["is_constant", "nothing_held_out", "nothing_to_train", "refuse_silent_folds"]
 
-ROUNDING = 1e-9  # Slope in a row's predictor, relative to its weight, that is rounding error.
-SEED = 20  # Seed of the linear predictors at which slopes are computed.
+# A slope in a row's predictor below this share of its weight is rounding error.
+SLOPE_ROUNDING = 1e-9
+# This seed draws the linear predictors at which slopes are computed.
+PROBE_SEED = 20
 WHAT = "no event that could have been that of another row at risk, or of the same stratum"
 
 
@@ -99,8 +101,8 @@ def is_constant(likelihood: Likelihood, weights: np.ndarray) -> bool:
         In the rows of X.
     """
     backend, order = likelihood.backend, likelihood.order
-    eta = np.random.default_rng(SEED).random((likelihood.n_eta, 1))
+    eta = np.random.default_rng(PROBE_SEED).random((likelihood.n_eta, 1))
     own = weights if order is None else weights[order]
     bound = likelihood.weigh(backend.asarray(np.ascontiguousarray(own[:, None])))
     slope = backend.to_host(likelihood.evaluate(backend.asarray(eta), bound)[1])[:, 0]
-    return not bool((np.abs(slope) > ROUNDING * weights[likelihood.row_of_x]).any())
+    return not bool((np.abs(slope) > SLOPE_ROUNDING * weights[likelihood.row_of_x]).any())

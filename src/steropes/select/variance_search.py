@@ -31,8 +31,10 @@ __all__ = [
 
 Progress = Callable[[str, float], None]  # Takes a description and the share that is done.
 
-TIE = 1e-6  # Relative difference of scores that rounding and the folds' tolerance may cause.
-SQUARES = 1e100  # A score above which squares may overflow.
+# Rounding and the folds' tolerance may cause this relative difference of scores.
+TIED_DIFFERENCE = 1e-6
+# Squares of scores above this may overflow.
+SQUARE_OVERFLOW = 1e100
 
 
 @dataclass
@@ -363,7 +365,7 @@ def standard_error(s: np.ndarray) -> float:
     if len(s) < 2 or not np.isfinite(s).all():
         return float("nan")
     largest = float(np.abs(s).max())
-    size = largest if largest > SQUARES else 1.0
+    size = largest if largest > SQUARE_OVERFLOW else 1.0
     return size * float((s / size).std(ddof=1) / np.sqrt(len(s)))
 
 
@@ -393,7 +395,7 @@ def best_of(mean: np.ndarray) -> int:
     known = mean[np.isfinite(mean)]  # Others are −∞.
     if len(known) == 0:
         return 0
-    return int(np.argmax(mean >= known.max() - TIE * float(np.abs(known).max())))
+    return int(np.argmax(mean >= known.max() - TIED_DIFFERENCE * float(np.abs(known).max())))
 
 
 def readable(variance: float) -> float:

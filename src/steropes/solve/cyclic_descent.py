@@ -30,8 +30,10 @@ from .optimality.certificate import units, violations
 
 __all__ = ["solve_ccd"]
 
-HUGE = 1e100  # A coefficient of a column of unit size beyond this has diverged.
-HALF_WIDTH = 1.0  # Initial Δ_j for columns of unit size.
+# A coefficient of a column of unit size has diverged beyond this value.
+DIVERGED = 1e100
+# Trust intervals Δ_j of columns of unit size begin with this half-width, as published.
+INITIAL_HALF_WIDTH = 1.0
 
 FAMILIES = {
     "linear": kernels.LINEAR,
@@ -90,12 +92,12 @@ def solve_ccd(
     bound = likelihood.weigh(w[:, None])
     l1, l2 = l1 / design.scale, l2 / design.scale**2
     beta, hessian = np.zeros(design.p), np.zeros(design.p)
-    half_width = np.full(design.p, HALF_WIDTH)
+    half_width = np.full(design.p, INITIAL_HALF_WIDTH)
     n_iter, optimality = 0, np.inf
     while True:
         eta = offset + X @ beta  # Recomputed to remove rounding errors of sparse updates.
         loss, r = likelihood.evaluate(eta[:, None], bound)
-        if not (np.abs(beta) < HUGE).all() or np.isnan(loss[0]):
+        if not (np.abs(beta) < DIVERGED).all() or np.isnan(loss[0]):
             raise DataError(
                 f"solver='ccd' overflowed after {n_iter} sweeps: its steps have no line search. "
                 "Use solver='newton'."

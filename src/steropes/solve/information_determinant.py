@@ -23,8 +23,10 @@ from .hessian import hessian
 
 __all__ = ["LogDeterminant"]
 
-MOST_COLUMNS = 2000  # Largest number of columns for which the determinant is computed.
-AT_ONCE = 32  # Number of columns of Z that are processed together.
+# The determinant is computed for at most this many columns.
+MAX_COLUMNS = 2000
+# This many columns of Z are processed together.
+COLUMNS_AT_ONCE = 32
 
 
 class LogDeterminant:
@@ -47,9 +49,9 @@ class LogDeterminant:
         offset: np.ndarray | None,
         power: float,
     ) -> None:
-        if design.p > MOST_COLUMNS:
+        if design.p > MAX_COLUMNS:
             raise DataError(
-                f"Jeffreys' prior is of the information of all columns, at most {MOST_COLUMNS:,} "
+                f"Jeffreys' prior is of the information of all columns, at most {MAX_COLUMNS:,} "
                 f"of them; X has {design.p:,}. Use Normal() or Laplace()."
             )
         if likelihood.quadratic or not likelihood.has_third_derivative:
@@ -83,8 +85,8 @@ class LogDeterminant:
                 continue
             A = linalg.solve_triangular(L, np.eye(len(L)), lower=True).T
             d: Array = 0.0
-            for a in range(0, len(L), AT_ONCE):
-                Z = self._times(A[:, a : a + AT_ONCE])
+            for a in range(0, len(L), COLUMNS_AT_ONCE):
+                Z = self._times(A[:, a : a + COLUMNS_AT_ONCE])
                 d = d + self.likelihood.third_derivative(eta, self._weigh(b), Z)
             g = self.backend.to_host(self.rows.rmatmul(d))[:, 0]
             out[:, b] = -self.power * g * self.design.scale

@@ -212,7 +212,7 @@ def test_a_coarse_hessian_is_near_the_exact_one_and_no_answer_depends_on_it(rng,
     n, p = 3000, 40
     X = sparse.random(n, p, density=0.1, random_state=1, format="csc")
     y = X[:, :3] @ [1.0, -1.0, 0.5] + rng.logistic(size=n)
-    monkeypatch.setattr(profiled_hessian, "MANY", 1000)
+    monkeypatch.setattr(profiled_hessian, "MIN_POOLED_PARAMETERS", 1000)
     problem = made(X, y, prior=Normal(1.0))
     pooled = fitted(problem)
     point = pooled.nuisance.at(problem.design.matmul(
@@ -223,7 +223,7 @@ def test_a_coarse_hessian_is_near_the_exact_one_and_no_answer_depends_on_it(rng,
     )
     exact, coarse = (hessian(rows, point.curvature(coarse=c)) for c in (False, True))
     assert 0 < np.abs(coarse - exact).max() < 1e-3 * np.abs(exact).max()
-    monkeypatch.setattr(profiled_hessian, "MANY", 10**9)
+    monkeypatch.setattr(profiled_hessian, "MIN_POOLED_PARAMETERS", 10**9)
     np.testing.assert_allclose(pooled.beta, fitted(problem).beta, atol=1e-8)
 
 
@@ -234,9 +234,9 @@ def test_a_coarse_hessian_knows_stiff_links_behind_a_weak_one(rng, monkeypatch):
     n, K, k = 80, 12, 6
     low, up, pointers, a, b, _, _, _ = draws_of_curvature(rng, n, K, True)
     rows = as_design(rng.normal(size=(n, k))).by_rows(np.arange(k), None, get_backend("cpu", 1))
-    monkeypatch.setattr(profiled_hessian, "POOL", 7)
-    monkeypatch.setattr(profiled_hessian, "MANY", 10)
-    monkeypatch.setattr(profiled_hessian, "WIDE", 2)
+    monkeypatch.setattr(profiled_hessian, "PARAMETER_GROUPS", 7)
+    monkeypatch.setattr(profiled_hessian, "MIN_POOLED_PARAMETERS", 10)
+    monkeypatch.setattr(profiled_hessian, "MIN_POOLED_COLUMNS", 2)
 
     def coarse(weak):
         block = Chain(np.full(K, 200.0), np.r_[0.0, weak, np.full(K - 2, 50.0)])

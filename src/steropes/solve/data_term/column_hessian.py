@@ -17,7 +17,8 @@ from .column_correlations import Piece, correlations, strong_pairs
 
 __all__ = ["ColumnHessian", "StoredColumns"]
 
-SUMS = 4  # Number of partial sums over columns that threads build for a single vector.
+# Threads build this many partial sums over columns for a single vector.
+PARTIAL_SUMS = 4
 
 
 class StoredColumns:
@@ -166,7 +167,9 @@ class ColumnHessian:
                 add_columns(*piece.columns, x, a, b, z)
                 return z
 
-            for z in self.pool.map(some, balanced_chunks(np.append(0, np.cumsum(read)), SUMS)):
+            for z in self.pool.map(
+                some, balanced_chunks(np.append(0, np.cumsum(read)), PARTIAL_SUMS)
+            ):
                 out += z
         return out
 

@@ -16,7 +16,8 @@ from .ill_scaled_group import group_minimum, is_ill_scaled
 
 __all__ = ["minimise_group_model"]
 
-RIDGE = 1e-13  # Ridge, relative to a unit diagonal, that makes a matrix positive definite.
+# This ridge, relative to a unit diagonal, makes a semidefinite matrix positive definite.
+DEFINITE_RIDGE = 1e-13
 
 
 def minimise_group_model(
@@ -110,7 +111,7 @@ def _newton_step(
     M = A[np.ix_(at, at)] + plain.hessian(theta)[np.ix_(at, at)]
     root = np.sqrt(np.where(np.diag(M) > 0, np.diag(M), 1.0))
     M = M / root / root[:, None]
-    M[np.diag_indices(len(M))] += RIDGE
+    M[np.diag_indices(len(M))] += DEFINITE_RIDGE
     try:
         step = -linalg.cho_solve(linalg.cho_factor(M), slope[at] / root) / root
     except linalg.LinAlgError:

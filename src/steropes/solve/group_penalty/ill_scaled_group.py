@@ -12,7 +12,8 @@ from scipy import linalg
 
 __all__ = ["group_minimum", "is_ill_scaled"]
 
-ILL_SCALED = 1e8  # Ratio of diagonal entries at which eigenvalues have lost half of their digits.
+# At this ratio of diagonal entries eigenvalues have lost half of their digits.
+ILL_SCALED = 1e8
 
 
 def is_ill_scaled(h: np.ndarray) -> bool:

@@ -16,8 +16,10 @@ from .symmetric_fill import fill_symmetric
 
 __all__ = ["hessian"]
 
-ROWS = 2048  # Number of people with baseline terms in memory at once.
-PARTS = 8  # Number of partial sums over people, independent of the number of threads.
+# Baseline terms of this many people are in memory at once.
+PEOPLE_AT_ONCE = 2048
+# Sums over people have this many parts, whatever the number of threads.
+PARTIAL_SUMS = 8
 
 
 def hessian(rows: ChannelLike, curvature: ChannelCurvature, first: int = 0) -> np.ndarray:
@@ -76,11 +78,11 @@ def _with_baseline(rows: ChannelLike, curvature: ChannelCurvature, c: int) -> np
         return total * np.diag(B) if free else total
 
     def part(a: int, b: int) -> np.ndarray:
-        S = np.empty((min(ROWS, b - a), M))
+        S = np.empty((min(PEOPLE_AT_ONCE, b - a), M))
         out = np.zeros((X.k, M))
         sparse = np.zeros((X.k, M))
-        for i0 in range(a, b, ROWS):
-            i1 = min(i0 + ROWS, b)
+        for i0 in range(a, b, PEOPLE_AT_ONCE):
+            i1 = min(i0 + PEOPLE_AT_ONCE, b)
             s = S[: i1 - i0]
             pooled.moments(
                 at.h, at.base, at.functions, basis, at.first, at.last, at.w, c, s, i0, i1
@@ -98,7 +100,7 @@ def _with_baseline(rows: ChannelLike, curvature: ChannelCurvature, c: int) -> np
     full = np.full(0 if free else n, M, np.int32)
     work = np.zeros(n + 1, np.int64)
     np.cumsum(at.last - at.first + 1, out=work[1:])
-    parts = rows.backend.pool.map(part, balanced_chunks(work, PARTS), 8 * int(work[-1]))
+    parts = rows.backend.pool.map(part, balanced_chunks(work, PARTIAL_SUMS), 8 * int(work[-1]))
     total = sum(parts, np.zeros((X.k, M)))
     return total * np.diag(B) if free else total
 

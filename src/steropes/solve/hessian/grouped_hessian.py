@@ -12,10 +12,12 @@ from ...backends.protocols import Array, Backend
 from ...design.protocols import RowsLike
 from ...likelihoods.curvature import GroupedCurvature
 
-__all__ = ["DENSE_SUMS", "diagonal", "group_sums", "hessian"]
+__all__ = ["MAX_GROUP_SUMS", "diagonal", "group_sums", "hessian"]
 
-DENSE_SUMS = 2_000_000  # Number of entries of the group sums that are held at once.
-PIECES = 8  # Number of stripes of the Hessian that are processed in parallel.
+# At most this many entries of the group sums are in memory at once.
+MAX_GROUP_SUMS = 2_000_000
+# This many stripes of the Hessian are processed in parallel.
+PARALLEL_STRIPES = 8
 
 
 def hessian(
@@ -37,7 +39,7 @@ def hessian(
     if rows.lines is not None and rows.lines.nnz / max(rows.n, 1) * lines / runs < 0.2 * rows.k:
         _subtract_sparse(rows, curvature, G, first)
         return G
-    batch = max(1, DENSE_SUMS // max(1, rows.k))
+    batch = max(1, MAX_GROUP_SUMS // max(1, rows.k))
     for M, c in group_sums(rows, curvature, batch):
         _subtract(G, M, backend.asarray(c), first, backend)
     return G
@@ -51,7 +53,7 @@ def diagonal(rows: RowsLike, curvature: GroupedCurvature) -> Array:
         return h
     curvature = replace(curvature, u=backend.asarray(curvature.u), c=backend.to_host(curvature.c))
     if curvature.c.any():
-        batch = max(1, DENSE_SUMS // max(1, rows.k))
+        batch = max(1, MAX_GROUP_SUMS // max(1, rows.k))
         for M, c in group_sums(rows, curvature, batch):
             h -= (M**2).T @ backend.asarray(c)
     return rows.backend.xp.maximum(h, 0.0)
@@ -62,7 +64,7 @@ def _subtract(G: Array, M: Array, c: Array, first: int, backend: Backend) -> Non
     k = len(G)
     cM = M * c[:, None]
     M, cM = (x.astype(G.dtype, copy=False) for x in (M, cM))  # In the precision of G.
-    size = max(64, -(-(k - first) // PIECES))
+    size = max(64, -(-(k - first) // PARALLEL_STRIPES))
 
     def stripe(a: int, b: int) -> None:
         G[a:b] -= cM[:, a:b].T @ M

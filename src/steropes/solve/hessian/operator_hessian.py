@@ -10,16 +10,18 @@ from ...likelihoods.curvature import OperatorCurvature
 
 __all__ = ["diagonal", "hessian"]
 
-DIRECTIONS = 8  # Least number of columns processed at once.
-MORE = 1 << 21  # Numbers in the rows of as many columns as are processed at once.
+# At least this many columns are processed at once.
+MIN_DIRECTIONS = 8
+# More columns are processed at once as long as their rows have at most this many numbers.
+MAX_DIRECTION_ENTRIES = 1 << 21
 
 
 def hessian(rows: AnyRows, curvature: OperatorCurvature, first: int = 0) -> Array:
     """See `steropes.solve.hessian`."""
     backend, k = rows.backend, rows.k
     G = np.zeros((k, k))
-    most = min(k - first, MORE // max(rows.n, 1))
-    width = DIRECTIONS * max(1, -(-most // DIRECTIONS))
+    most = min(k - first, MAX_DIRECTION_ENTRIES // max(rows.n, 1))
+    width = MIN_DIRECTIONS * max(1, -(-most // MIN_DIRECTIONS))
     for a in range(first, k, width):
         b = min(a + width, k)
         D = np.zeros((k, width))

@@ -21,12 +21,18 @@ from .symmetric_fill import fill_symmetric
 
 __all__ = ["cross", "diagonal", "hessian", "pooled_groups"]
 
-ENTRIES = 1 << 20  # Number of entries of C that are held at once.
-POOL = 500  # Number of parameter groups in a coarse Hessian.
-WIDE, MANY = 32, 5000  # Numbers of columns and of parameters from which pooling saves time.
-SMALL = 256  # Number of columns up to which the Gram matrix fits the cache.
-GRAM_ENTRIES = 1 << 19  # Number of entries of X that are weighted at once.
-SINGULAR = 1e-10  # Least eigenvalue, with a unit diagonal, of a matrix that counts as positive.
+# At most this many entries of C are in memory at once.
+CROSS_ENTRIES = 1 << 20
+# A coarse Hessian has this many groups of parameters; fewer are cheaper and less exact.
+PARAMETER_GROUPS = 500
+# Pooling saves time from this many columns and parameters on.
+MIN_POOLED_COLUMNS, MIN_POOLED_PARAMETERS = 32, 5000
+# A Gram matrix of up to this many columns fits the cache.
+CACHED_GRAM_COLUMNS = 256
+# This many entries of X are weighted at once.
+GRAM_ENTRIES = 1 << 19
+# A matrix with a unit diagonal is positive definite if no eigenvalue is below this.
+MIN_EIGENVALUE = 1e-10
 
 
 def hessian(rows: RowsLike, curvature: ProfiledCurvature, first: int = 0) -> Array:
@@ -42,7 +48,7 @@ def hessian(rows: RowsLike, curvature: ProfiledCurvature, first: int = 0) -> Arr
     if _positive(S):
         return S
     S = _hessian(rows, curvature.safer(), 0)
-    S[np.diag_indices(rows.k)] *= 1 + SINGULAR
+    S[np.diag_indices(rows.k)] *= 1 + MIN_EIGENVALUE
     return S
 
 
@@ -75,7 +81,9 @@ def _positive(S: np.ndarray) -> bool:
     if not (h > 0).all():
         return False
     root = np.sqrt(h)
-    return bool(linalg.eigvalsh(S / root / root[:, None], subset_by_index=[0, 0])[0] > SINGULAR)
+    return bool(
+        linalg.eigvalsh(S / root / root[:, None], subset_by_index=[0, 0])[0] > MIN_EIGENVALUE
+    )
 
 
 def _hessian(rows: RowsLike, curvature: ProfiledCurvature, first: int) -> np.ndarray:
@@ -90,7 +98,7 @@ def _hessian(rows: RowsLike, curvature: ProfiledCurvature, first: int) -> np.nda
         if pooled is not None:
             S[:, first:] -= pooled.T @ pooled[:, first:]
         else:
-            ones = np.ones(max(64, ENTRIES // rows.k))
+            ones = np.ones(max(64, CROSS_ENTRIES // rows.k))
             for Z in _eliminated(rows, curvature, block):
                 if first:
                     S[:, first:] -= Z.T @ Z[:, first:]
@@ -116,10 +124,10 @@ def _weighted_gram(X: np.ndarray, v: np.ndarray, pool: ThreadPool) -> np.ndarray
     """Compute X' diag(v) X, summed in an order independent of the number of threads."""
     n, k = X.shape
     G = np.zeros((k, k))
-    step = max(256, -(-n // 16)) if k <= SMALL else max(256, GRAM_ENTRIES // k)
+    step = max(256, -(-n // 16)) if k <= CACHED_GRAM_COLUMNS else max(256, GRAM_ENTRIES // k)
 
     def part(i0: int, i1: int) -> np.ndarray:
-        if k > SMALL:
+        if k > CACHED_GRAM_COLUMNS:
             return (X[i0:i1] * v[i0:i1, None]).T @ X[i0:i1]
         g = np.zeros((k, k))
         tridiagonal.gram_dense(X, v, g, i0, i1)
@@ -190,7 +198,7 @@ def _sums_elsewhere(
 
 def _eliminated(rows: RowsLike, curvature: ProfiledCurvature, block: Chain) -> Iterator[np.ndarray]:
     """Yield D^(−1/2) L⁻¹ C for T = L D L', some rows at a time, in a reused array."""
-    size = max(64, ENTRIES // rows.k)
+    size = max(64, CROSS_ENTRIES // rows.k)
     store, carry = np.empty((min(size, block.K), rows.k)), np.zeros(rows.k)
     at = _numbers(curvature)
     for k0 in range(0, block.K, size):
@@ -203,8 +211,12 @@ def _eliminated(rows: RowsLike, curvature: ProfiledCurvature, block: Chain) -> I
 def pooled_groups(rows: AnyRows, K: int) -> int:
     """Return as how many groups a chain of K parameters is eliminated in a coarse Hessian."""
     if elsewhere(rows):  # Each group takes k numbers to send.
-        return K if K <= 2 * POOL else POOL
-    return K if rows.lines is None or rows.k < WIDE or K <= MANY else POOL
+        return K if K <= 2 * PARAMETER_GROUPS else PARAMETER_GROUPS
+    return (
+        K
+        if rows.lines is None or rows.k < MIN_POOLED_COLUMNS or K <= MIN_POOLED_PARAMETERS
+        else PARAMETER_GROUPS
+    )
 
 
 def _pooled(rows: RowsLike, curvature: ProfiledCurvature, block: Chain) -> np.ndarray | None:
@@ -219,7 +231,7 @@ def _pooled(rows: RowsLike, curvature: ProfiledCurvature, block: Chain) -> np.nd
     if not (block.W[1:] > 0).all() or (at is not None and not (np.diff(at) > 0).all()):
         return None
     # Finer towards the ends, where α is steep.
-    place = 0.5 - 0.5 * np.cos(np.pi * np.arange(POOL) / POOL)
+    place = 0.5 - 0.5 * np.cos(np.pi * np.arange(PARAMETER_GROUPS) / PARAMETER_GROUPS)
     first = np.unique((place * block.K).astype(np.int64))
     u, d = np.add.reduceat(block.u, first), np.empty(len(first))
     edges = np.append(first, block.K)

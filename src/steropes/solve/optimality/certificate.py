@@ -27,16 +27,22 @@ __all__ = [
     "violations",
 ]
 
-AT_ONCE = 1 << 15  # Number of entries of many replicates that are processed together.
-COLUMNS = 1024  # Largest number of columns in one computation of curvatures.
-ENTRIES = 1 << 22  # Approximate number of their entries.
-FLOOR = 1e-3  # Share of √H below which λ is no usable unit.
-ROUNDING = 1e-11  # Share of Σ v x² below which a column's curvature may consist of rounding errors.
+# This many entries of many replicates are processed together.
+ENTRIES_AT_ONCE = 1 << 15
+# Curvatures of at most this many columns are computed together.
+MAX_COLUMNS = 1024
+# Curvatures of columns with about this many entries are computed together.
+MAX_ENTRIES = 1 << 22
+# A λ below this share of √H is no usable unit.
+UNIT_FLOOR = 1e-3
+# A curvature below this share of Σ v x² may consist of rounding errors.
+CURVATURE_ROUNDING = 1e-11
 # Rounding error of a row's part v |x| of a score: from the exponential, the two running sums, a
 # division and a few products, each off by one or two roundings, and from the additions within a
 # chunk of the column, which mostly cancel (Higham and Mary 2019, theorem 2.8).
 ROUNDINGS = 64 * 2.0**-53
-FINEST = 1e-8  # Violations by rounding stay below this, the default tolerance.
+# Violations by rounding stay below this, the default tolerance.
+MAX_ROUNDING_VIOLATION = 1e-8
 
 
 def floored_curvature(h: np.ndarray, whole: np.ndarray) -> np.ndarray:
@@ -46,11 +52,13 @@ def floored_curvature(h: np.ndarray, whole: np.ndarray) -> np.ndarray:
     root of its remaining curvature is no usable unit, because its score consists of rounding
     errors, which would count as a violation. A score is a sum of parts v |x|, whose rounding errors
     add up to at most `ROUNDINGS` Σ v |x|, and Σ v |x| is about Σ v x² (``whole``), as columns are
-    scaled to entries near one. With this sum divided by `FINEST` as a unit, violations by rounding
-    stay below `FINEST` for any number of rows. The column is kept, because one with little
-    information has an optimum.
+    scaled to entries near one. With this sum divided by `MAX_ROUNDING_VIOLATION` as a unit,
+    violations by rounding stay below that value for any number of rows. The column is kept, because
+    one with little information has an optimum.
     """
-    least = np.maximum(ROUNDING * whole, (ROUNDINGS / FINEST * whole) ** 2)
+    least = np.maximum(
+        CURVATURE_ROUNDING * whole, (ROUNDINGS / MAX_ROUNDING_VIOLATION * whole) ** 2
+    )
     # Zero and negative curvature, which nonconvex models have far out, is no unit anyway.
     return np.where(h > 0, np.maximum(h, least), h)
 
@@ -64,7 +72,7 @@ def units(l1: np.ndarray, h: np.ndarray) -> np.ndarray:
     column's scale.
     """
     root = np.sqrt(np.maximum(h, 0.0))
-    unit = np.where(l1 > 0, np.maximum(l1, FLOOR * root), root)
+    unit = np.where(l1 > 0, np.maximum(l1, UNIT_FLOOR * root), root)
     return np.where(unit > 0, unit, 1.0)
 
 
@@ -76,9 +84,9 @@ def violations(g: np.ndarray, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray) 
     g : array
         Gradient of the loss at β.
     """
-    if g.ndim < 2 or g.size <= AT_ONCE or not g.shape == beta.shape == l1.shape == l2.shape:
+    if g.ndim < 2 or g.size <= ENTRIES_AT_ONCE or not g.shape == beta.shape == l1.shape == l2.shape:
         return _violations(g, beta, l1, l2)
-    out, rows = np.empty(g.shape), max(1, AT_ONCE // g.shape[1])
+    out, rows = np.empty(g.shape), max(1, ENTRIES_AT_ONCE // g.shape[1])
     # In parts, so that the ten arrays of the formula stay in the cache.
     for a in range(0, len(g), rows):
         at = slice(a, a + rows)
@@ -239,7 +247,7 @@ def _largest_violation(
     order = likelihood.order
     total = problem.weights if order is None else problem.weights[order]
     noise = float(np.max(likelihood.dispersion(there.loss, total.sum(keepdims=True))))
-    step = int(np.clip(ENTRIES * design.p // max(design.nnz, 1), 1, COLUMNS))
+    step = int(np.clip(MAX_ENTRIES * design.p // max(design.nnz, 1), 1, MAX_COLUMNS))
     for a in range(0, len(counted), step):
         at = counted[a : a + step]
         assert curvature is not None

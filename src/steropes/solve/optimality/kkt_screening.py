@@ -8,7 +8,8 @@ from ...backends.tall_reductions import column_max, row_max
 
 __all__ = ["outside_violations"]
 
-AT_ONCE = 1 << 15  # Number of entries processed together, which stay in the cache.
+# This many entries, which stay in the cache, are processed together.
+ENTRIES_AT_ONCE = 1 << 15
 
 
 def outside_violations(
@@ -32,7 +33,7 @@ def outside_violations(
     """
     p, B = g.shape
     urgency, largest = np.zeros(p), np.zeros(B)
-    step = max(1, AT_ONCE // B)
+    step = max(1, ENTRIES_AT_ONCE // B)
     for a in range(0, p, step):
         at = slice(a, a + step)
         size = l1[at]

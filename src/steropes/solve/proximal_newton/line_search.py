@@ -10,14 +10,17 @@ from ..data_term import DataTerm
 
 __all__ = ["backtrack", "rounding_slack"]
 
-SUFFICIENT = 1e-4  # Share c₁ of the predicted decrease that suffices (Armijo's rule).
-ROUNDING = 2e-14  # Relative rounding error of a sum over rows.
-HALVINGS = 40  # Largest number of halvings of a step.
+# This share c₁ of the predicted decrease suffices (Armijo's rule).
+SUFFICIENT_DECREASE = 1e-4
+# A sum over rows has this relative rounding error.
+LOSS_ROUNDING = 2e-14
+# A step is halved at most this many times.
+MAX_HALVINGS = 40
 
 
 def rounding_slack(term: DataTerm, objective: np.ndarray) -> np.ndarray:
     """Return the increase (lanes,) of the objectives that may be rounding error."""
-    return ROUNDING * (np.abs(objective) + term.total * term.dispersion)
+    return LOSS_ROUNDING * (np.abs(objective) + term.total * term.dispersion)
 
 
 def backtrack(
@@ -43,9 +46,9 @@ def backtrack(
         Step lengths, zero where no step lowers the objective, and one for the other replicates.
     """
     t, waiting = np.ones(len(objective)), todo.copy()
-    for _ in range(HALVINGS):
+    for _ in range(MAX_HALVINGS):
         value = value_at(t)
-        good = value <= objective + SUFFICIENT * t * np.minimum(slope, 0.0) + slack
+        good = value <= objective + SUFFICIENT_DECREASE * t * np.minimum(slope, 0.0) + slack
         waiting &= ~(good & np.isfinite(value))
         if not waiting.any():
             return t

@@ -23,7 +23,8 @@ from .step import Curvatures, minima
 
 __all__ = ["Response"]
 
-FIXED = 1e6  # Multiple of λ that keeps a coefficient at zero.
+# This multiple of λ keeps a coefficient at zero.
+FIXING_MULTIPLE = 1e6
 
 
 class Response:
@@ -55,7 +56,9 @@ class Response:
         self.l2, self.free = then.l2[W], now.free[W]
         self.lasso = now.lasso
         moving = (beta != 0) | (now.l1[W] == 0)
-        self.held = np.where(moving, 0.0, FIXED * now.l1[W])  # λ of coefficients that stay zero.
+        self.held = np.where(
+            moving, 0.0, FIXING_MULTIPLE * now.l1[W]
+        )  # λ of coefficients that stay zero.
         # The constant part of the new penalties' slopes, and the tilt that makes the start optimal.
         tilt = (then.l1[W] - now.l1[W]) * np.sign(beta) - now.l2[W] * beta - term.gradient()
         self.tilt = np.where(moving, tilt, -term.gradient())

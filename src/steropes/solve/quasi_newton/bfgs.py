@@ -10,9 +10,10 @@ from ..subproblem import LowRank, QuadraticModel
 
 __all__ = ["BfgsPairs"]
 
-LEAST = 1e-300  # Smallest curvature along a step that has a finite reciprocal.
-# Share of the coordinates' own curvature below which that along a step is rounding error.
-CANCELLED = 1e-10
+# Curvatures along a step below this have no finite reciprocal.
+MIN_CURVATURE = 1e-300
+# Below this share of the coordinates' own curvature, that along a step is rounding error.
+CANCELLED_SHARE = 1e-10
 
 
 class BfgsPairs:
@@ -63,8 +64,8 @@ def _bfgs(
     s, y = model.step(step, sigma), model.gradient(change, sigma)
     Hs = model.product(s, sigma) + low.product(s)
     sHs, sy = column_sum(s * Hs), column_sum(s * y)
-    good = (sHs > LEAST) & (sy > np.maximum(1e-8 * sHs, LEAST))
+    good = (sHs > MIN_CURVATURE) & (sy > np.maximum(1e-8 * sHs, MIN_CURVATURE))
     size = column_sum(s * s * np.abs(model.diagonal(sigma, low)))
-    some = good & (sHs > CANCELLED * size)  # Otherwise there is no curvature to remove.
+    some = good & (sHs > CANCELLED_SHARE * size)  # Otherwise there is no curvature to remove.
     c = [1 / np.where(good, sy, np.inf), -1 / np.where(some, sHs, np.inf)]
     return LowRank(np.stack([y, Hs]), np.stack(c))

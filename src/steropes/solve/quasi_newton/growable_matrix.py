@@ -9,7 +9,8 @@ from ..solver_tuning import DEFAULT, HessianPolicy
 
 __all__ = ["GrowingMatrix"]
 
-STRIPE = 256  # Number of rows that one task copies.
+# Each task copies this many rows.
+ROWS_PER_TASK = 256
 
 
 class GrowingMatrix:
@@ -70,4 +71,4 @@ class GrowingMatrix:
 
 def _stripes(n: int) -> list[tuple[int, int]]:
     """Divide n rows into tasks."""
-    return [(a, min(a + STRIPE, n)) for a in range(0, n, STRIPE)]
+    return [(a, min(a + ROWS_PER_TASK, n)) for a in range(0, n, ROWS_PER_TASK)]

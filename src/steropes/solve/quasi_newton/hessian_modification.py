@@ -13,9 +13,10 @@ from scipy import linalg
 
 __all__ = ["make_positive_definite"]
 
-# Least eigenvalue, with a unit diagonal, of a matrix that counts as positive definite.
-SINGULAR = 1e-10
-LEAST = 1e-6  # Smaller eigenvalues are raised to this share of the largest.
+# A matrix with a unit diagonal is positive definite if no eigenvalue is below this.
+MIN_EIGENVALUE = 1e-10
+# Smaller eigenvalues are raised to this share of the largest.
+RAISED_EIGENVALUE = 1e-6
 
 
 def make_positive_definite(S: np.ndarray, ridge: np.ndarray, size: np.ndarray) -> np.ndarray:
@@ -42,11 +43,11 @@ def make_positive_definite(S: np.ndarray, ridge: np.ndarray, size: np.ndarray) -
     root = np.sqrt(np.where(scale > 0, scale, 1.0))
     E = S / root / root[:, None]
     E[np.diag_indices(len(S))] += ridge / root**2
-    if linalg.eigvalsh(E, subset_by_index=[0, 0])[0] > SINGULAR:
+    if linalg.eigvalsh(E, subset_by_index=[0, 0])[0] > MIN_EIGENVALUE:
         return S
     value, V = linalg.eigh(E)
     value = np.abs(value)
-    value = np.maximum(value, LEAST * value.max() if value.max() > 0 else 1.0)
+    value = np.maximum(value, RAISED_EIGENVALUE * value.max() if value.max() > 0 else 1.0)
     out = ((V * value) @ V.T) * root * root[:, None]
     out[np.diag_indices(len(S))] -= ridge
     result: np.ndarray = 0.5 * (out + out.T)

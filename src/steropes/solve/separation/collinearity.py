@@ -7,9 +7,10 @@ from scipy import linalg
 
 __all__ = ["COLLINEAR", "collinear_columns"]
 
-# A column with a smaller share of information not explained by others is collinear.
+# A column is collinear if others leave less than this share of its information unexplained.
 COLLINEAR = 1e-10
-PARTNER = 1e-6  # Least coefficient of a collinear column's partner, relative to the columns' sizes.
+# A collinear column's partners have at least this coefficient, relative to their sizes.
+PARTNER_COEFFICIENT = 1e-6
 
 
 def collinear_columns(C: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -26,4 +27,4 @@ def collinear_columns(C: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if not len(redundant):
         return redundant, redundant
     share = linalg.lstsq(C[np.ix_(kept, kept)], C[np.ix_(kept, redundant)])[0]
-    return redundant, kept[np.abs(share).max(axis=1) > PARTNER]
+    return redundant, kept[np.abs(share).max(axis=1) > PARTNER_COEFFICIENT]

@@ -12,9 +12,10 @@ from ..problem_protocol import SolverProblem
 from ..proximal_newton.batch import Batch
 from .protocols import RefittableProblem
 
-__all__ = ["FAR", "extreme_offsets", "refuse_for_offsets"]
+__all__ = ["EXTREME_DIFFERENCE", "extreme_offsets", "refuse_for_offsets"]
 
-FAR = 60.0  # Difference of offsets at which one row has 10²⁶ times the weight of another.
+# At this difference of offsets one row has 10²⁶ times the weight of another.
+EXTREME_DIFFERENCE = 60.0
 Answer = TypeVar("Answer")
 ProblemT = TypeVar("ProblemT", bound=RefittableProblem)
 
@@ -25,7 +26,7 @@ def extreme_offsets(problem: SolverProblem) -> str | None:
         return None
     offset = problem.offset[: len(problem.weights)]
     rows = np.flatnonzero(problem.weights > 0)
-    if not len(rows) or np.ptp(offset[rows]) < FAR:
+    if not len(rows) or np.ptp(offset[rows]) < EXTREME_DIFFERENCE:
         return None
     low, high = (int(rows[f(offset[rows])]) for f in (np.argmin, np.argmax))
     return f"{offset[low]:g} in row {low}, {offset[high]:g} in row {high}"

@@ -35,9 +35,9 @@ from .collinearity import COLLINEAR, collinear_columns
 from .unpenalised_loss import UnpenalisedLoss
 
 __all__ = [
-    "SINGULAR",
-    "SMALL",
-    "WORN",
+    "DOUBTFUL_INFORMATION",
+    "MIN_UNEXPLAINED",
+    "SMALL_STEP",
     "separated_column_names",
     "separating_direction",
     "separating_direction_without_fit",
@@ -47,27 +47,34 @@ __all__ = [
 # A direction in the scaled columns and the root of each column's information at the start.
 Separation = tuple[np.ndarray, np.ndarray]
 
-SMALL = 0.5  # Change of η by a Newton step that is well below the one that proves a finite minimum.
+# A Newton step that changes η by less is well below one that proves a finite minimum.
+SMALL_STEP = 0.5
 # Information below this share of that at the start may be rounding error and is examined.
-WORN = 1e-6
-# If others leave less than this share of a column's information, it is examined too.
-SINGULAR = 1e-9
-# Share of the rows' weight above which the information of an intercept is not rounding error.
-LEVEL = 1e-10
-SPENT = 1e-10  # Share of the information met along a direction below which nothing is left.
-# Numbers of Newton steps further out at which the loss would have risen.
-FURTHER = (2000.0, 300.0, 50.0)
-# Shares of the information at the start that count as none, from strict to lenient.
-LEFT = (1e-11, 1e-8, 1e-5)
-BACK = 6  # Times that a walk is halved to find a point with a finite Hessian.
+DOUBTFUL_INFORMATION = 1e-6
+# A column is examined too if others leave less than this share of its information.
+MIN_UNEXPLAINED = 1e-9
+# Above this share of the rows' weight, an intercept's information is not rounding error.
+INTERCEPT_INFORMATION = 1e-10
+# Below this share of the information met along a direction, nothing is left.
+SPENT_INFORMATION = 1e-10
+# The loss would have risen after one of these numbers of Newton steps further out.
+LOOKAHEAD_STEPS = (2000.0, 300.0, 50.0)
+# These shares of the information at the start count as none, from strict to lenient.
+NO_INFORMATION = (1e-11, 1e-8, 1e-5)
+# A walk is halved up to this many times to find a point with a finite Hessian.
+MAX_WALK_HALVINGS = 6
 # Slopes below this share of the information come from other components of the direction.
-ABSENT = 1e-9
-STEPS = 80  # Largest number of Newton steps.
-HALVINGS = 80  # Largest number of halvings of a step.
-LONG = 3.0  # Change of η beyond which the local curvature is not informative.
-# Number of times that the damping of a long step is reduced, and the factor.
-LADDER, RUNG = 40, 0.3
-FLAT = 1e-15  # Share of a column's information that is rounding error.
+FOREIGN_SLOPE = 1e-9
+# A walk takes at most this many Newton steps.
+MAX_STEPS = 80
+# A step is halved at most this many times.
+MAX_HALVINGS = 80
+# Beyond this change of η the local curvature is not informative.
+LOCAL_CHANGE = 3.0
+# The damping of a long step is reduced up to this many times, each time by this factor.
+MAX_REDUCTIONS, REDUCTION = 40, 0.3
+# This share of a column's information is rounding error.
+INFORMATION_ROUNDING = 1e-15
 
 
 def separating_direction(
@@ -110,7 +117,7 @@ def separating_direction(
     if direction is not None:
         return direction, np.sqrt(np.where(h0 > 0, h0, 1.0))
     alone = UnpenalisedLoss.at_coefficients(problem, free, np.zeros(len(beta)))
-    if (h0 < WORN * alone.diagonal(_start(problem, alone, free)[0])).any():
+    if (h0 < DOUBTFUL_INFORMATION * alone.diagonal(_start(problem, alone, free)[0])).any():
         # The penalised columns separate the rows at this point, which hides the free columns'
         # effect.
         return separating_direction_without_fit(problem, free)
@@ -212,24 +219,24 @@ def _intercept_has_finite_minimum(
         r = likelihood.evaluate(eta, weights)[1]
         h = float(likelihood.curvature(eta, weights, exact=True).v.sum())
         g = float(r.sum())
-    return h > LEVEL * float(problem.weights.sum()) and abs(g) < SMALL * h
+    return h > INTERCEPT_INFORMATION * float(problem.weights.sum()) and abs(g) < SMALL_STEP * h
 
 
 def _has_finite_minimum(loss: UnpenalisedLoss, b: np.ndarray, h0: np.ndarray) -> bool:
     """Return whether the end of the fit proves a finite minimum, free of rounding."""
     H = loss.hessian(b)
     h = np.diag(H)
-    if not np.isfinite(H).all() or not (h > WORN * h0).all():
+    if not np.isfinite(H).all() or not (h > DOUBTFUL_INFORMATION * h0).all():
         return False
     size = np.sqrt(h)
     try:
         L = linalg.cholesky(H / size / size[:, None], lower=True, check_finite=False)
     except linalg.LinAlgError:
         return False
-    if np.diag(L).min() ** 2 < SINGULAR:
+    if np.diag(L).min() ** 2 < MIN_UNEXPLAINED:
         return False
     step = linalg.cho_solve((L, True), loss.gradient(b) / size, check_finite=False) / size
-    return loss.extent(step) < SMALL
+    return loss.extent(step) < SMALL_STEP
 
 
 def _follow_newton_steps(
@@ -239,9 +246,9 @@ def _follow_newton_steps(
 
     Returns the end point, and the direction of divergence or None.
     """
-    met, radius = np.zeros((len(b), len(b))), LONG
+    met, radius = np.zeros((len(b), len(b))), LOCAL_CHANGE
     begin, first = b, loss.hessian(b, levelled=True)
-    for _ in range(STEPS):
+    for _ in range(MAX_STEPS):
         with np.errstate(over="ignore", invalid="ignore"):  # Values far out may overflow.
             g, H = loss.gradient(b), loss.hessian(b)
         if not (np.isfinite(g).all() and np.isfinite(H).all()):
@@ -249,19 +256,21 @@ def _follow_newton_steps(
         met = met + H
         s = _newton_step(H, g)
         far = loss.extent(s) if np.isfinite(s).all() else 0.0
-        if not far >= SMALL:
+        if not far >= SMALL_STEP:
             break
         left = float(s @ H @ s)
         full = max(float(s @ met @ s), float(s**2 @ np.diag(H)))
         # The local value, unless b is still far from the region of interest.
         slope = min(left, float(s @ first @ s))
-        if left < SPENT * full and _slope_far_out(loss, b, s) <= loss.flat_slope(slope, far):
+        if left < SPENT_INFORMATION * full and _slope_far_out(loss, b, s) <= loss.flat_slope(
+            slope, far
+        ):
             return b, s
         t = _step_length(loss, b, s, far, float(g @ s))
         if t < 1.0 and far > radius:
             s = _damped_newton_step(loss, H, g, radius)
             t = _step_length(loss, b, s, loss.extent(s), float(g @ s))
-            radius = 2.0 * radius if t == 1.0 else LONG
+            radius = 2.0 * radius if t == 1.0 else LOCAL_CHANGE
         if t == 0.0:
             break
         b = b + t * s
@@ -278,7 +287,7 @@ def _diverging_direction(
     rounding errors. The projection separates if the loss no longer rises along it.
     """
     H, walked = loss.hessian(b), b - begin
-    for _ in range(BACK):
+    for _ in range(MAX_WALK_HALVINGS):
         if np.isfinite(H).all():
             break
         walked = 0.5 * walked  # Nothing is finite there.
@@ -289,13 +298,13 @@ def _diverging_direction(
     h = np.diag(first)
     size = np.sqrt(np.where(h > 0, h, 1.0))
     C, now = first / size / size[:, None], H / size / size[:, None]
-    C[np.diag_indices(len(C))] += FLAT
+    C[np.diag_indices(len(C))] += INFORMATION_ROUNDING
     try:
         value, U = linalg.eigh(now, C)
     except linalg.LinAlgError:
         return None
     along = U.T @ (C @ (walked * size))
-    for left in LEFT:
+    for left in NO_INFORMATION:
         gone = value < left
         if not gone.any():
             continue
@@ -304,7 +313,7 @@ def _diverging_direction(
         if not far > 1.0:
             continue
         s = s / far
-        if _slope_far_out(loss, b, s) <= max(ABSENT * float(s @ first @ s), loss.noise):
+        if _slope_far_out(loss, b, s) <= max(FOREIGN_SLOPE * float(s @ first @ s), loss.noise):
             return s
     return None
 
@@ -314,7 +323,7 @@ def _slope_far_out(loss: UnpenalisedLoss, b: np.ndarray, s: np.ndarray) -> float
 
     Infinite where means overflow, since the loss has risen without bound there.
     """
-    for further in FURTHER:
+    for further in LOOKAHEAD_STEPS:
         if loss.overflows(b + further * s):
             return np.inf
         slope = loss.slope(b + further * s, s)
@@ -336,8 +345,8 @@ def _damped_newton_step(
     unit = loss.unit()
     damping = loss.extent(g / unit) / radius
     s = _newton_step(H + np.diag(damping * unit), g)
-    for _ in range(LADDER):
-        damping *= RUNG
+    for _ in range(MAX_REDUCTIONS):
+        damping *= REDUCTION
         longer = _newton_step(H + np.diag(damping * unit), g)
         if not loss.extent(longer) <= radius:
             break
@@ -354,8 +363,8 @@ def _step_length(
     the other side.
     """
     t = 1.0
-    for _ in range(HALVINGS):
-        allowed = 0.0 if t * far > LONG else -0.1 * slope
+    for _ in range(MAX_HALVINGS):
+        allowed = 0.0 if t * far > LOCAL_CHANGE else -0.1 * slope
         if loss.slope(b + t * s, s) <= allowed:
             return t
         t *= 0.5
@@ -369,10 +378,10 @@ def _newton_step(H: np.ndarray, g: np.ndarray) -> np.ndarray:
     C = H / size / size[:, None]
     try:
         factor = linalg.cho_factor(C, lower=True, check_finite=False)
-        if np.diag(factor[0]).min() ** 2 > FLAT:
+        if np.diag(factor[0]).min() ** 2 > INFORMATION_ROUNDING:
             return -linalg.cho_solve(factor, g / size, check_finite=False) / size
     except linalg.LinAlgError:
         pass
     value, U = linalg.eigh(C)
     with np.errstate(over="ignore"):  # Such a step, from columns of tiny unit, is not taken.
-        return -(U @ ((U.T @ (g / size)) / np.maximum(value, FLAT))) / size
+        return -(U @ ((U.T @ (g / size)) / np.maximum(value, INFORMATION_ROUNDING))) / size

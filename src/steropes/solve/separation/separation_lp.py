@@ -20,11 +20,16 @@ from ...design.protocols import RowsLike
 
 __all__ = ["ordering_direction"]
 
-ROUNDS = 300  # Largest number of linear programs.
-NOISE = 1e-9  # Rows that differ by less than this share of their parts are tied up to rounding.
-FEASIBLE = 1e-10  # Smallest feasibility tolerance that the solver allows.
-PAIRS = 50  # Least number of pairs that are added at once.
-AT_ONCE = 1000  # Number of pairs that are examined together.
+# At most this many linear programs are solved.
+MAX_PROGRAMS = 300
+# Rows that differ by less than this share of their parts are tied up to rounding.
+TIED_SHARE = 1e-9
+# The linear-programming solver allows no smaller feasibility tolerance.
+FEASIBILITY_TOL = 1e-10
+# At least this many pairs are added at once.
+MIN_ADDED_PAIRS = 50
+# This many pairs are examined together.
+PAIRS_AT_ONCE = 1000
 
 
 def ordering_direction(
@@ -60,8 +65,8 @@ def ordering_direction(
         return None
     met = np.empty((0, len(size)))
     known: set[tuple[int, int]] = set()
-    most = max(PAIRS, 2 * len(size))
-    for _ in range(ROUNDS):
+    most = max(MIN_ADDED_PAIRS, 2 * len(size))
+    for _ in range(MAX_PROGRAMS):
         e = _solve_linear_program(gain / largest, met)
         if e is None:
             return None
@@ -92,10 +97,10 @@ def _confirmed_pairs(
     wrong = np.flatnonzero(excess > 0)
     wrong = wrong[np.argsort(-excess[wrong], kind="stable")]
     out: set[tuple[int, int]] = set()
-    for a in range(0, len(wrong), AT_ONCE):
-        at = wrong[a : a + AT_ONCE]
+    for a in range(0, len(wrong), PAIRS_AT_ONCE):
+        at = wrong[a : a + PAIRS_AT_ONCE]
         part = sum(np.abs(_take_rows(rows, end[at])) @ np.abs(d) for end in (below, above))
-        real = at[excess[at] > NOISE * part]
+        real = at[excess[at] > TIED_SHARE * part]
         out.update(zip(below[real].tolist(), above[real].tolist(), strict=True))
         if len(out) >= most:
             break
@@ -116,7 +121,7 @@ def _solve_linear_program(gain: np.ndarray, met: np.ndarray) -> np.ndarray | Non
     found = optimize.linprog(
         np.ones(2 * k), A_ub=np.hstack([-A, A]), b_ub=np.zeros(len(A)),
         A_eq=np.hstack([gain, -gain])[None, :], b_eq=[1.0], method="highs",
-        options={"primal_feasibility_tolerance": FEASIBLE},
+        options={"primal_feasibility_tolerance": FEASIBILITY_TOL},
     )  # fmt: skip
     return found.x[:k] - found.x[k:] if found.status == 0 else None
 

@@ -30,9 +30,10 @@ __all__ = [
     "rising_direction",
 ]
 
-# Least information along any direction, relative to that at the start, above rounding error.
-LEAST = 1e-10
-STILL = 1e-3  # Change of linear predictors by a step that indicates convergence.
+# Information along a direction below this share of that at the start is rounding error.
+MIN_INFORMATION = 1e-10
+# A step that changes linear predictors by less than this indicates convergence.
+CONVERGED_CHANGE = 1e-3
 
 
 def refuse_unidentifiable_columns(
@@ -194,8 +195,8 @@ def _maximum_is_proven(
     if not (np.isfinite(S).all() and np.isfinite(g).all()):
         return False
     value, vector = linalg.eigh(S)
-    if not value[0] > LEAST:
+    if not value[0] > MIN_INFORMATION:
         return False
     step = vector @ (vector.T @ g / value) / root
     moved = rows.matmul(likelihood.backend.asarray(step[:, None]))
-    return bool(likelihood.extent(moved, problem.weights) < STILL)
+    return bool(likelihood.extent(moved, problem.weights) < CONVERGED_CHANGE)

@@ -12,10 +12,12 @@ from ..problem_protocol import SolverProblem
 
 __all__ = ["UnpenalisedLoss"]
 
-# Share of the local slope below which a slope comes from other components of a direction.
-RISE = 1e-5
-NOISE = 2e-15  # Rounding error of differences of probabilities, per unit of row weight.
-CLEAN = 0.01  # Share of the local slope above which noise proves nothing.
+# Slopes below this share of the local slope come from other components of a direction.
+FOREIGN_SLOPE = 1e-5
+# Differences of probabilities have this rounding error per unit of row weight.
+PROBABILITY_ROUNDING = 2e-15
+# Noise above this share of the local slope proves nothing.
+MAX_NOISE_SHARE = 0.01
 
 
 class UnpenalisedLoss:
@@ -39,7 +41,7 @@ class UnpenalisedLoss:
         self.backend, self.base = self.likelihood.backend, base
         self.rows = _by_rows(problem, columns) if rows is None else rows
         self.weights, self.row_weights = bound_weights(problem), problem.weights
-        self.noise = NOISE * float(problem.weights.sum())
+        self.noise = PROBABILITY_ROUNDING * float(problem.weights.sum())
 
     @classmethod
     def at_coefficients(
@@ -68,7 +70,7 @@ class UnpenalisedLoss:
         zero is the rounding error of the rows' weights.
         """
         noise = self.noise * extent
-        return max(RISE * slope, noise if noise < CLEAN * slope else 0.0)
+        return max(FOREIGN_SLOPE * slope, noise if noise < MAX_NOISE_SHARE * slope else 0.0)
 
     def __call__(self, b: np.ndarray) -> float:
         """Evaluate the loss, infinite where it is not a number."""

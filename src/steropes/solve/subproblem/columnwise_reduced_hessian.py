@@ -12,12 +12,13 @@ from ...backends.thread_pool import ThreadPool
 from .coordinate_sweeps import own_terms
 from .low_rank import LowRank
 from .preconditioners.correlated_pairs import allocate_squares
-from .reduced_hessian import ROUNDING, ReducedHessian, Sweeps
+from .reduced_hessian import SINGLE_ROUNDING, ReducedHessian, Sweeps
 from .subproblem_tuning import PreconditionerPolicy, SubproblemPolicy
 
 __all__ = ["ColumnOperator", "ColumnwiseReducedHessian"]
 
-REGULAR = 1e-8  # Added to a unit diagonal to make a singular part regular.
+# This ridge on a unit diagonal makes a singular part regular.
+REGULAR_RIDGE = 1e-8
 
 
 class ColumnOperator(Protocol):
@@ -103,7 +104,7 @@ class ColumnwiseReducedHessian(ReducedHessian):
     @property
     def rounding(self) -> float:
         """See `ReducedHessian.rounding`."""
-        return REGULAR
+        return REGULAR_RIDGE
 
     def part(self, at: np.ndarray, dtype: type) -> np.ndarray:
         """See `ReducedHessian.part`; takes one product for each column."""
@@ -142,7 +143,7 @@ class ColumnwiseReducedHessian(ReducedHessian):
 
     def correlations(self, of: np.ndarray) -> tuple[np.ndarray, ...]:
         """See `ReducedHessian.correlations`."""
-        firm = self.diagonal > ROUNDING * self.whole
+        firm = self.diagonal > SINGLE_ROUNDING * self.whole
         size = np.where(firm, self.diagonal, np.inf) ** -0.5
         return self.columns.correlations(self.Y, size, of)
 

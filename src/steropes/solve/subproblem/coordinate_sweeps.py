@@ -11,7 +11,8 @@ from .low_rank import LowRank
 
 __all__ = ["PanelSweeps", "SingleSweeps", "SweepMatrix", "own_terms"]
 
-PANEL = 512  # Number of coordinates after which changes are propagated to all other slopes.
+# After this many coordinates, changes are propagated to all other slopes.
+PANEL_COORDINATES = 512
 
 
 def own_terms(Y: np.ndarray, low: LowRank, b: int) -> tuple[np.ndarray, np.ndarray]:
@@ -55,9 +56,9 @@ class PanelSweeps:
         shared, low = self.shared, self.low
         k, B = y.shape
         t = np.zeros(low.c.shape)
-        for a in range(0, k, PANEL):
+        for a in range(0, k, PANEL_COORDINATES):
             # Changes of a panel are propagated to all other coordinates at once.
-            b = min(a + PANEL, k)
+            b = min(a + PANEL_COORDINATES, k)
             delta = np.empty((b - a, B))
             if descend_panel(
                 shared.rows, shared.Y, shared.eliminated, a, s, y, h, l1, l2, self._U, t, low.c,

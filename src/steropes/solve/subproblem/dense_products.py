@@ -16,17 +16,22 @@ from ...backends.thread_pool import ThreadPool
 
 __all__ = ["by_memory", "of_rows", "times", "transposed_times", "width"]
 
-STRIPE = 256  # Number of matrix rows in one task.
-COLUMNS = 4  # Least number of parts into which the columns are divided.
-CHUNKS = 8  # Number of partial sums over rows.
-SEVERAL = 24  # Up to this number of vectors, BLAS spends more on copying the matrix than it saves.
-ROWS = 64  # Number of rows that fit the cache together.
+# Each task processes this many rows of the matrix.
+ROWS_PER_TASK = 256
+# The columns are divided into at least this many parts.
+MIN_COLUMN_PARTS = 4
+# Sums over rows have this many parts, whatever the number of threads.
+PARTIAL_SUMS = 8
+# Up to this many vectors, BLAS spends more time on copying the matrix than it saves.
+MAX_VECTORS = 24
+# This many rows fit the cache together.
+CACHED_ROWS = 64
 
 
 def times(A: np.ndarray, z: np.ndarray, pool: ThreadPool) -> np.ndarray:
     """Compute A[:, :k] z of vectors z (k, B) of A's precision, (n, B) in double precision."""
     n, (k, B) = len(A), z.shape
-    stripes = [(a, min(a + STRIPE, n)) for a in range(0, n, STRIPE)]
+    stripes = [(a, min(a + ROWS_PER_TASK, n)) for a in range(0, n, ROWS_PER_TASK)]
     if by_memory(A, B):
         Q = width(B)
         Z, sums, kernel = side_by_side(z, Q), np.zeros((n, -(-B // Q), Q)), add_products[Q]
@@ -56,12 +61,12 @@ def transposed_times(
         if rows is None:
             return A[a:b, first:last].T @ z[a:b]
         total = np.zeros((k, B), A.dtype)
-        for i in range(a, b, ROWS):
-            at = slice(i, min(i + ROWS, b))
+        for i in range(a, b, CACHED_ROWS):
+            at = slice(i, min(i + CACHED_ROWS, b))
             total += A[rows[at], first:last].T @ z[at]
         return total
 
-    size = max(STRIPE, -(-n // CHUNKS))
+    size = max(ROWS_PER_TASK, -(-n // PARTIAL_SUMS))
     out = np.zeros((k, B))
     for total in pool.map(part, [(a, min(a + size, n)) for a in range(0, n, size)], n * k):
         out += total
@@ -80,7 +85,7 @@ def of_rows(
     first, last = columns
     k, (blocks, Q) = last - first, Z.shape[1:]
     sums, kernel = np.zeros((k, blocks, Q)), add_transposed_products[Q]
-    size = min(TILE, 64 * -(-k // (64 * COLUMNS)))
+    size = min(TILE, 64 * -(-k // (64 * MIN_COLUMN_PARTS)))
     whole = sums.reshape(k, blocks * Q)
 
     def stripe(i: int, j: int) -> None:
@@ -94,7 +99,7 @@ def of_rows(
 
 def by_memory(A: np.ndarray, B: int) -> bool:
     """Return whether BLAS is slower than memory for B vectors."""
-    return A.dtype == np.float32 and 1 < B <= SEVERAL
+    return A.dtype == np.float32 and 1 < B <= MAX_VECTORS
 
 
 def width(B: int) -> int:

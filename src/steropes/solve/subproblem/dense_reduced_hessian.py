@@ -10,7 +10,7 @@ from ...backends.tall_reductions import column_max, row_any
 from ...backends.thread_pool import ThreadPool
 from . import dense_products
 from .coordinate_sweeps import PanelSweeps, SingleSweeps
-from .dense_products import STRIPE
+from .dense_products import ROWS_PER_TASK
 from .low_rank import LowRank
 from .preconditioners.correlated_pairs import allocate_squares, collect_pairs
 from .reduced_hessian import ReducedHessian, Sweeps
@@ -18,9 +18,10 @@ from .subproblem_tuning import SubproblemPolicy
 
 __all__ = ["DenseReducedHessian", "as_precision"]
 
-REGULAR = 1e-8  # Added to a unit diagonal to make a singular matrix regular.
-# The same in single precision, whose rounding can make the matrix indefinite.
-REGULAR_SINGLE = 1e-5
+# This ridge on a unit diagonal makes a singular matrix regular.
+REGULAR_RIDGE = 1e-8
+# The ridge is larger in single precision, whose rounding can make the matrix indefinite.
+REGULAR_RIDGE_SINGLE = 1e-5
 
 
 def as_precision(x: np.ndarray, dtype: np.dtype | type) -> tuple[np.ndarray, np.ndarray]:
@@ -66,7 +67,7 @@ class DenseReducedHessian(ReducedHessian):
     @property
     def rounding(self) -> float:
         """See `ReducedHessian.rounding`."""
-        return REGULAR if self.G.dtype == np.float64 else REGULAR_SINGLE
+        return REGULAR_RIDGE if self.G.dtype == np.float64 else REGULAR_RIDGE_SINGLE
 
     def sweeps(self, low: LowRank) -> Sweeps:
         """See `ReducedHessian.sweeps`."""
@@ -132,7 +133,9 @@ class DenseReducedHessian(ReducedHessian):
         def stripe(a: int, b: int) -> None:
             A[a:b] = self.between(at[a:b], at, dtype)
 
-        self.pool.map(stripe, [(a, min(a + STRIPE, len(at))) for a in range(0, len(at), STRIPE)])
+        self.pool.map(
+            stripe, [(a, min(a + ROWS_PER_TASK, len(at))) for a in range(0, len(at), ROWS_PER_TASK)]
+        )
         inside = np.flatnonzero(self.eliminated[at])
         A[inside, inside] = 1.0
         return A
@@ -147,7 +150,9 @@ class DenseReducedHessian(ReducedHessian):
             out[a:b, :j] *= (1.0 / size[a:b, None]).astype(out.dtype)
             out[a:b, :j] *= (1.0 / size[:j]).astype(out.dtype)
 
-        self.pool.map(stripe, [(a, min(a + STRIPE, len(at))) for a in range(0, len(at), STRIPE)])
+        self.pool.map(
+            stripe, [(a, min(a + ROWS_PER_TASK, len(at))) for a in range(0, len(at), ROWS_PER_TASK)]
+        )
 
     def between(self, rows: np.ndarray, columns: np.ndarray, dtype: np.dtype | type) -> np.ndarray:
         """See `MatrixEntries.between`."""
@@ -167,7 +172,9 @@ class DenseReducedHessian(ReducedHessian):
         def stripe(a: int, b: int) -> None:
             np.take(self.G[at[a:b]], at, axis=1, out=G[a:b])
 
-        self.pool.map(stripe, [(a, min(a + STRIPE, len(at))) for a in range(0, len(at), STRIPE)])
+        self.pool.map(
+            stripe, [(a, min(a + ROWS_PER_TASK, len(at))) for a in range(0, len(at), ROWS_PER_TASK)]
+        )
         out = self._cut(at)
         out.G, out.rows = G, G
         return out
@@ -181,7 +188,7 @@ class DenseReducedHessian(ReducedHessian):
             count: int = strong_pairs(self.rows, self.Y, size, a, b, least, np.empty(b), *room)
             return count
 
-        stripes = [(a, min(a + STRIPE, self.k)) for a in range(known, self.k, STRIPE)]
+        stripes = [(a, min(a + ROWS_PER_TASK, self.k)) for a in range(known, self.k, ROWS_PER_TASK)]
         work = (self.k - known) * self.k // 2
         return collect_pairs(some, stripes, self.pool, work, self.policy.preconditioner)
 

@@ -16,7 +16,8 @@ from .reduced_hessian import ReducedHessian
 
 __all__ = ["cholesky_solve", "fixed_sign_minimum"]
 
-SINGULAR = 1e-7  # Smallest pivot, relative to a unit diagonal, of a matrix that counts as regular.
+# A matrix with a unit diagonal is regular if no pivot of its factor is below this.
+MIN_PIVOT = 1e-7
 
 
 def cholesky_solve(H: np.ndarray, q: np.ndarray) -> np.ndarray | None:
@@ -28,7 +29,7 @@ def cholesky_solve(H: np.ndarray, q: np.ndarray) -> np.ndarray | None:
         factor = linalg.cho_factor(H.T, lower=True, overwrite_a=True, check_finite=False)
     except linalg.LinAlgError:
         return None
-    if np.diag(factor[0]).min(initial=1.0) < SINGULAR:  # The step would be noise.
+    if np.diag(factor[0]).min(initial=1.0) < MIN_PIVOT:  # The step would be noise.
         return None
     return -linalg.cho_solve(factor, q, check_finite=False)
 

@@ -15,10 +15,10 @@ from ...backends.thread_pool import ThreadPool
 from .low_rank import LowRank
 from .subproblem_tuning import SubproblemPolicy
 
-__all__ = ["ROUNDING", "MatrixEntries", "Part", "ReducedHessian", "Sweeps"]
+__all__ = ["SINGLE_ROUNDING", "MatrixEntries", "Part", "ReducedHessian", "Sweeps"]
 
-# Share of `ReducedHessian.whole` below which single precision leaves only rounding error.
-ROUNDING = 1e-7
+# Below this share of `ReducedHessian.whole` single precision leaves only rounding error.
+SINGLE_ROUNDING = 1e-7
 
 
 class Sweeps(Protocol):

@@ -27,8 +27,10 @@ from .shard_messages import (
 
 __all__ = ["LevelShard"]
 
-PLACES = 2  # Number of points kept: that of the steps and that of a Hessian.
-AT_ONCE = 8  # Number of thresholds in one computation of cross derivatives.
+# Two points are kept: that of the steps and that of a Hessian.
+KEPT_POINTS = 2
+# Cross derivatives of this many thresholds are computed together.
+THRESHOLDS_AT_ONCE = 8
 
 
 class LevelShard(ShardBase):
@@ -125,7 +127,7 @@ class LevelShard(ShardBase):
         eta = self._eta(at, lane, active)
         found = eta, [own.evaluate(point, b, _of(eta, b)) for b, own in enumerate(rows)]
         self._here[key] = found
-        while len(self._here) > PLACES:
+        while len(self._here) > KEPT_POINTS:
             del self._here[next(iter(self._here))]
         return found
 
@@ -166,8 +168,8 @@ class LevelShard(ShardBase):
     ) -> np.ndarray:
         """Compute −C X, (K, k)."""
         out = np.zeros((K, len(active.W)))
-        for k0 in range(0, own.K, AT_ONCE):
-            k1 = min(k0 + AT_ONCE, own.K)
+        for k0 in range(0, own.K, THRESHOLDS_AT_ONCE):
+            k1 = min(k0 + THRESHOLDS_AT_ONCE, own.K)
             wide = k0 + self.part.backend.lanes(k1 - k0)
             R = own.crossed(ev, self.part.n, k0, wide)
             out[k0:k1] = np.asarray(active.rows.rmatmul(R)).T[: k1 - k0]

@@ -25,7 +25,8 @@ from .shard_messages import (
 
 __all__ = ["LocalShard", "Unbound", "point_key"]
 
-CURVATURES = 2  # Number of curvatures kept: the shared one and that of the last request.
+# Two curvatures are kept: the shared one and that of the last request.
+KEPT_CURVATURES = 2
 
 
 class Unbound(KeyError):
@@ -153,7 +154,7 @@ class LocalShard(ShardBase):
         out = LocalCurvature(active, curvature, w[:, 0])
         if active is self.active:
             self._curvatures[key] = out
-            while len(self._curvatures) > CURVATURES:
+            while len(self._curvatures) > KEPT_CURVATURES:
                 del self._curvatures[next(iter(self._curvatures))]
         return out
 

@@ -16,7 +16,7 @@ from .local_shard import Unbound, point_key
 from .risk_moments import moments
 from .shard_base import ShardBase
 from .shard_messages import (
-    WIDEST,
+    MAX_UNSHIFTED_PREDICTOR,
     Ask,
     At,
     Gradients,
@@ -30,7 +30,8 @@ from .shard_messages import (
 
 __all__ = ["RiskShard"]
 
-PLACES = 3  # Number of points kept: that of the steps, of the shared curvature, and the last one.
+# Three points are kept: that of the steps, that of the shared curvature, and the last one.
+KEPT_POINTS = 3
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,7 @@ class RiskShard(ShardBase):
         for old in [k for k in self._here if k[:2] == key[:2] and key[1] is None]:
             del self._here[old]
         self._here[key] = here
-        while len(self._here) > PLACES:
+        while len(self._here) > KEPT_POINTS:
             del self._here[next(iter(self._here))]
 
     def _with_rates(
@@ -169,7 +170,7 @@ class RiskShard(ShardBase):
         here = self._at(at, ask.lane, active)
         largest = float(np.abs(here.eta).max(initial=0.0))
         out = [("largest", np.array(largest))]
-        if largest >= WIDEST and ask.shift is None:
+        if largest >= MAX_UNSHIFTED_PREDICTOR and ask.shift is None:
             return out
         here, linear = self._with_rates(at, ask.lane, ask.shift, active)
         assert here.r is not None

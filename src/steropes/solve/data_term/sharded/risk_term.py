@@ -20,7 +20,7 @@ from ....likelihoods.sharded_partial_likelihood import RiskHessian, ShardedParti
 from ..protocols import Accuracy, CurvatureAt
 from ..working_columns import WorkingSet
 from .shard_messages import (
-    WIDEST,
+    MAX_UNSHIFTED_PREDICTOR,
     Answer,
     At,
     ContextShards,
@@ -115,7 +115,7 @@ class RiskTerm(ShardedTerm):
     ) -> tuple[dict[str, np.ndarray], np.ndarray | None]:
         """Request total sums over risk sets and the shift of η in each stratum, or None."""
         answers, shift = self._ask(at, RiskSums(lane, None, squares)), None
-        if max(float(a["largest"]) for a in answers) >= WIDEST:
+        if max(float(a["largest"]) for a in answers) >= MAX_UNSHIFTED_PREDICTOR:
             tops = [a["tops"] for a in self._ask(at, Tops(lane))]
             top = np.max(tops, axis=0)
             shift = np.where(np.isfinite(top), top, 0.0)

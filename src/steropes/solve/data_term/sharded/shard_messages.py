@@ -93,7 +93,8 @@ class RiskSums:
 
     ``at_risk`` (m, lanes) and, where tied events are separate, ``tied`` (m, lanes); ``linear``
     (lanes,), the events' part of the loss; ``largest`` (), the largest |η|. If that exceeds
-    `WIDEST` and no shift is given, no sums are returned and `Tops` must be asked for first.
+    `MAX_UNSHIFTED_PREDICTOR` and no shift is given, no sums are returned and `Tops` must be asked
+    for first.
 
     Attributes
     ----------
@@ -238,7 +239,8 @@ Ask = (
     | Relative | LeftOut | Span
 )  # fmt: skip
 
-WIDEST = 100.0  # Largest |η| for which exp(η) is summed without a shift.
+# exp(η) is summed without a shift up to this |η|.
+MAX_UNSHIFTED_PREDICTOR = 100.0
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,14 @@ import numpy as np
 from ....backends.cpu.block_cholesky import factor_blocks, merge, solve_blocks
 from ....backends.tall_reductions import columns
 from ....backends.thread_pool import balanced_chunks
-from ..reduced_hessian import ROUNDING, ReducedHessian
+from ..reduced_hessian import SINGLE_ROUNDING, ReducedHessian
 
 __all__ = ["BlockPreconditioner", "ColumnBlocks"]
 
-# Smallest unexplained share of a column within its block, which keeps equal columns regular.
-LEAST = 1e-4
-CHUNKS = 8  # Number of groups of blocks that are factored in parallel.
+# Unexplained shares of columns within blocks are at least this, so that equal ones are regular.
+MIN_UNEXPLAINED = 1e-4
+# This many groups of blocks are factored in parallel.
+PARALLEL_GROUPS = 8
 
 
 class ColumnBlocks:
@@ -67,7 +68,7 @@ def _firm(shared: ReducedHessian) -> np.ndarray:
 
     Reused blocks may come from a time when other columns were eliminated.
     """
-    firm: np.ndarray = shared.diagonal > ROUNDING * shared.whole
+    firm: np.ndarray = shared.diagonal > SINGLE_ROUNDING * shared.whole
     return firm & ~shared.eliminated
 
 
@@ -111,12 +112,12 @@ class BlockPreconditioner:
 
         def factor(c0: int, c1: int) -> None:
             factor_blocks(
-                squares, begins, self.starts, c0, c1, where, support, ridge, LEAST, places, self.L,
-                np.empty(most, np.int64),
+                squares, begins, self.starts, c0, c1, where, support, ridge, MIN_UNEXPLAINED,
+                places, self.L, np.empty(most, np.int64),
             )  # fmt: skip
 
         work = np.concatenate([[0], np.cumsum((there.astype(float) ** 3).sum(axis=1))])
-        shared.pool.map(factor, balanced_chunks(work, CHUNKS), int(work[-1]))
+        shared.pool.map(factor, balanced_chunks(work, PARALLEL_GROUPS), int(work[-1]))
         self._some = np.arange(support.shape[1])
         self._own = self._whole = support, diagonal, places
 

@@ -15,14 +15,16 @@ import numpy as np
 
 from ....backends.tall_reductions import column_any, row_any
 from ..dense_reduced_hessian import as_precision
-from ..reduced_hessian import ROUNDING, MatrixEntries
+from ..reduced_hessian import SINGLE_ROUNDING, MatrixEntries
 from .inactive_columns import InactiveColumns, InactiveColumnsCache
 from .partial_cholesky import Cholesky
 
 __all__ = ["FactorPreconditioner"]
 
-JITTER = 1e-5  # Added to the factor's unit diagonal, because nested columns may be equal.
-LEAST = 1e-3  # Smallest unexplained share of a column, below which rounding dominates.
+# This is added to the factor's unit diagonal, because nested columns may be equal.
+JITTER = 1e-5
+# Below this unexplained share of a column, rounding dominates.
+MIN_UNEXPLAINED = 1e-3
 
 
 class System(NamedTuple):
@@ -63,7 +65,7 @@ class FactorPreconditioner:
         most = policy.max_factor_columns
         some = row_any(support)
         # The remainder of a column after elimination may be rounding error and is no usable unit.
-        some &= shared.diagonal + ridge > ROUNDING * shared.whole
+        some &= shared.diagonal + ridge > SINGLE_ROUNDING * shared.whole
         if np.count_nonzero(some) > most:
             h = np.where(some, shared.diagonal, -np.inf)
             some[np.argpartition(-h, most)[most:]] = False
@@ -119,7 +121,7 @@ class FactorPreconditioner:
         missing = row_any(support)
         missing[self.at] = False
         new = np.flatnonzero(missing)
-        new = new[shared.diagonal[new] + ridge[new] > ROUNDING * shared.whole[new]]
+        new = new[shared.diagonal[new] + ridge[new] > SINGLE_ROUNDING * shared.whole[new]]
         if len(new) == 0 or len(self.at) == most:
             return True
         if len(self.at) + len(new) > min(len(self._room), most):
@@ -194,4 +196,4 @@ class FactorPreconditioner:
 def _unexplained_share(L: np.ndarray) -> np.ndarray:
     """Return the share of unit columns that the factor's rows L do not explain."""
     rest: np.ndarray = 1.0 - np.einsum("ij,ij->i", L, L)
-    return np.maximum(rest, LEAST)
+    return np.maximum(rest, MIN_UNEXPLAINED)

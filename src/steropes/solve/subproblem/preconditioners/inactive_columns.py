@@ -16,7 +16,8 @@ from .partial_cholesky import Cholesky
 
 __all__ = ["InactiveColumns", "InactiveColumnsCache"]
 
-TOGETHER = 64  # Number of basis columns that start at the same row.
+# This many columns of L⁻¹ are computed together and begin at the same row.
+COLUMNS_TOGETHER = 64
 
 Block = tuple[int, np.ndarray]  # Columns as their first row and the rows from there on.
 
@@ -37,9 +38,9 @@ class InactiveColumns:
     def __init__(self, starts: np.ndarray, V: np.ndarray, L: np.ndarray) -> None:
         m = L.shape[1]
         self.blocks: list[Block] = []
-        for i in range(0, len(starts), TOGETHER):
-            first = int(starts[i : i + TOGETHER].min())
-            Q = V[len(V) - (m - first) :, i : i + TOGETHER]
+        for i in range(0, len(starts), COLUMNS_TOGETHER):
+            first = int(starts[i : i + COLUMNS_TOGETHER].min())
+            Q = V[len(V) - (m - first) :, i : i + COLUMNS_TOGETHER]
             # Repeated, because one pass is inaccurate for nearly dependent columns.
             for _ in range(2):
                 for start, P in self.blocks:

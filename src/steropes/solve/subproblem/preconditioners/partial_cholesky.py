@@ -10,9 +10,12 @@ from .. import dense_products
 
 __all__ = ["Cholesky"]
 
-TILE = 256  # Number of columns in a tile.
-STRIPES = 8  # Number of parts of a panel that are processed in parallel.
-SOME = 64  # Number of vectors in one task.
+# A tile has this many columns.
+TILE_COLUMNS = 256
+# This many parts of a panel are processed in parallel.
+PARALLEL_STRIPES = 8
+# Each task solves for this many vectors.
+VECTORS_PER_TASK = 64
 
 
 class Cholesky:
@@ -34,7 +37,7 @@ class Cholesky:
         self.L = A
         self.m = A.shape[1]
         self.pool = pool
-        self.tiles = [(a, min(a + TILE, self.m)) for a in range(0, self.m, TILE)]
+        self.tiles = [(a, min(a + TILE_COLUMNS, self.m)) for a in range(0, self.m, TILE_COLUMNS)]
         self.inverses: list[np.ndarray] = []  # Inverses of the diagonal tiles.
         for a, b in self.tiles:
             self._tile(a, b)
@@ -111,24 +114,27 @@ class Cholesky:
         The work decreases with the position of the rows.
         """
         L, m = self.L, self.m
-        first = int(at.min()) // TILE * TILE
+        first = int(at.min()) // TILE_COLUMNS * TILE_COLUMNS
         E = np.zeros((m - first, len(at)), L.dtype)
         E[at - first, np.arange(len(at))] = 1.0
 
         def some(i: int, j: int) -> None:
             Z = E[:, i:j]
-            start = int(at[i:j].min()) // TILE * TILE
+            start = int(at[i:j].min()) // TILE_COLUMNS * TILE_COLUMNS
             for (a, b), inverse in zip(self.tiles, self.inverses, strict=True):
                 if a > start:
                     Z[a - first : b - first] -= L[a:b, start:a] @ Z[start - first : a - first]
                 if a >= start:
                     Z[a - first : b - first] = inverse @ Z[a - first : b - first]
 
-        self.pool.map(some, [(i, min(i + SOME, len(at))) for i in range(0, len(at), SOME)])
+        self.pool.map(
+            some,
+            [(i, min(i + VECTORS_PER_TASK, len(at))) for i in range(0, len(at), VECTORS_PER_TASK)],
+        )
         return first, E
 
 
 def _stripes(a: int, n: int) -> list[tuple[int, int]]:
     """Divide rows a … n into tasks."""
-    size = max(TILE, -(-(n - a) // STRIPES))
+    size = max(TILE_COLUMNS, -(-(n - a) // PARALLEL_STRIPES))
     return [(i, min(i + size, n)) for i in range(a, n, size)]
