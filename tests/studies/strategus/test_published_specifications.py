@@ -1,10 +1,13 @@
 """Published specifications are planned without an exception that is no sentence."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from steropes.studies import demo_database
 from steropes.studies.strategus.specification_plan import read_specification_plan
+from steropes.studies.strategus.specification_run import run_specification
 
 FOLDER = Path(__file__).parents[4] / "shared" / "data" / "strategus"
 FILES = sorted(FOLDER.glob("*.json"))
@@ -42,6 +45,17 @@ def test_the_template_gives_one_id_to_two_cohorts():
     assert "Acanthosis nigricans" in found.cohorts.fault(1001)
     assert len(found.comparative.questions[0].exclude) == 23_372
     assert len(found.series.questions) == 136
+
+
+@pytest.mark.slow
+def test_comparisons_of_strategus_1_4_run_on_the_demonstration_database(tmp_path):
+    found = plan("strategus_1.4_cdm_modules")
+    results = run_specification(demo_database(), replace(found, series=None), tmp_path)
+    assert results.failed == {}
+    table = results.tables["CohortMethodModule"]["cm_result"]
+    assert len(table) == 2 * 2 * 13
+    shown = table[(table["outcome_id"] == 3) & (table["analysis_id"] == 1)]
+    assert shown["rr"].between(1.0, 2.0).all()
 
 
 def test_atlas_flags_win_over_arguments():

@@ -16,6 +16,7 @@ from tests.studies.strategus.small_specification import (
     write_database,
 )
 
+from steropes.errors import DataError
 from steropes.studies import OmopDatabase
 from steropes.studies.cli.command_line import run
 from steropes.studies.strategus.database_description import _digest2int, database_identifier
@@ -194,6 +195,21 @@ def test_a_cohort_that_cannot_be_generated_leaves_the_others(db, tmp_path):
     status = found.tables["CohortGeneratorModule"]["cg_cohort_generation"]
     by_id = dict(zip(status["cohort_id"], status["generation_status"], strict=True))
     assert by_id == {1: "COMPLETE", 2: "COMPLETE", 3: "FAILED", 1001: "COMPLETE", 2001: "COMPLETE"}
+
+
+def test_a_run_is_repeated_to_the_byte_and_another_one_refused(db, tmp_path):
+    given = new_specification([81151])
+    given["moduleSpecifications"] = given["moduleSpecifications"][:2]
+    plan = specification_plan(given)
+
+    def contents():
+        release = run_specification(db, plan, tmp_path).folder
+        return {p.name: p.read_bytes() for p in release.rglob("*.csv")}
+
+    assert contents() == contents()
+    module(given, CM)["cmAnalysisList"][0]["description"] = "another"
+    with pytest.raises(DataError, match="holds results of another specification"):
+        run_specification(db, specification_plan(given), tmp_path)
 
 
 def test_small_cohorts_are_not_counted(db, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,7 @@ from steropes.studies.strategus.synthesis_run import synthesis_tables
 __all__ = ["SpecificationResults", "run_specification", "run_synthesis"]
 
 COHORT_FILE, VERDICTS = "cohorts.duckdb", "verdicts.csv"
+CLAIM = "specification.sha256"  # The file that identifies the plan of a folder.
 Tables = dict[str, pd.DataFrame]
 
 
@@ -124,8 +126,8 @@ def run_specification(
     Raises
     ------
     DataError
-        The database cannot be used, or no cohort can be generated. A module that fails is in
-        ``failed``, and the others run.
+        The database cannot be used, or the folder has results of another specification. A module
+        that fails is in ``failed``, and the others run.
 
     See Also
     --------
@@ -148,6 +150,7 @@ def run_specification(
     say = progress or (lambda _: None)
     folder = Path(output)
     folder.mkdir(parents=True, exist_ok=True)
+    _claim(folder, plan, database_id, schema)
     rules = site_rules(disclosure, None)
     tables: dict[str, Tables] = {}
     failed: dict[str, str] = {}
@@ -241,6 +244,23 @@ def run_synthesis(
     texts = module_files(SYNTHESIS, tables[SYNTHESIS])
     write_release(folder, texts, site_rules(disclosure, None))
     return SpecificationResults(folder / RELEASE, tables, {}, plan)
+
+
+def _claim(folder: Path, plan: SpecificationPlan, database_id: str | None, schema: str) -> None:
+    """Mark a folder as that of a plan.
+
+    Raises
+    ------
+    DataError
+        The folder has results of another plan.
+    """
+    text = hashlib.sha256(repr((plan, database_id, schema)).encode()).hexdigest() + "\n"
+    path = folder / CLAIM
+    if path.exists() and path.read_text(encoding="utf-8") != text:
+        raise DataError(
+            f"{folder} holds results of another specification; choose another folder, or remove it"
+        )
+    path.write_text(text, encoding="utf-8")
 
 
 def _new_faults(plan: SpecificationPlan, made: MadeCohorts) -> dict[str, str]:
