@@ -51,6 +51,22 @@ def test_means_agree_with_statsmodels(family, storage):
         np.testing.assert_allclose(ours[["lower", "upper"]], got.conf_int(), rtol=1e-6)
 
 
+def test_prediction_intervals_agree_with_statsmodels():
+    y = FAMILIES["linear"][2]
+    new = X.iloc[:7]
+    theirs = sm.OLS(y, sm.add_constant(X)).fit()
+    got = theirs.get_prediction(sm.add_constant(new, has_constant="add"))
+    frame = got.summary_frame(alpha=0.1)
+    ours = LinearRegression().fit(X, y).prediction_table(new, "observation", level=0.9)
+    np.testing.assert_allclose(ours["estimate"], frame["mean"], rtol=1e-7)
+    np.testing.assert_allclose(
+        ours[["lower", "upper"]], frame[["obs_ci_lower", "obs_ci_upper"]], rtol=1e-6
+    )
+    np.testing.assert_allclose(ours["se"], got.se_obs, rtol=1e-6)
+    with pytest.raises(DataError, match="linear models"):
+        LogisticRegression().fit(X, FAMILIES["logistic"][2]).prediction_table(X, "observation")
+
+
 @pytest.mark.parametrize("family", [*FAMILIES, "cox"])
 def test_linear_predictors_have_the_variance_of_a_quadratic_form(family):
     y = Surv(TIME, EVENT) if family == "cox" else FAMILIES[family][2]

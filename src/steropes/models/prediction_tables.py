@@ -12,6 +12,7 @@ from ..data import check_level
 from ..data.input_types import LabelsLike, VectorLike
 from ..errors import DataError
 from ..infer.inference_tuning import BLOCKS
+from ..infer.response_distributions import NormalResponse
 from .coefficient_tables import critical_value
 from .linear_prediction import LinearPrediction
 from .model_terms import model_terms
@@ -19,8 +20,8 @@ from .setting_types import Kind, MatrixLike
 
 __all__ = ["PredictionTables"]
 
-Scale = Literal["linear", "response", "ratio"]
-SCALES = ("linear", "response", "ratio")
+Scale = Literal["linear", "response", "ratio", "observation"]
+SCALES = ("linear", "response", "ratio", "observation")
 # Step of the numerical derivative of a mean that has no canonical link.
 STEP = 1e-5
 
@@ -48,10 +49,12 @@ class PredictionTables(LinearPrediction):
         ----------
         X : array, sparse matrix, data frame or Design, (n, p)
             Covariates, with the columns of the fit, or a table of data for its formula.
-        scale : {"linear", "response", "ratio"}
+        scale : {"linear", "response", "ratio", "observation"}
             ``"linear"``: the linear predictor η. ``"response"``: the mean of y (a probability or
             a rate) in generalised linear models. ``"ratio"``: exp η, the ratio (of hazards, odds
-            or rates) to X = 0 or to ``reference``.
+            or rates) to X = 0 or to ``reference``. ``"observation"``: in linear models a new
+            observation, with the residual variance in its error; its limits are R's
+            ``interval = "prediction"`` and hold for normal errors.
         level : float
             Confidence level of the limits, which are symmetric for η.
         reference : as X with one row, optional
@@ -105,6 +108,8 @@ class PredictionTables(LinearPrediction):
                 raise DataError(f"reference must be one row, not {len(base)}.")
             eta = eta - base
         se = self._predictor_errors(X, reference, V)
+        if scale == "observation":
+            se = np.sqrt(se**2 + self._residual_variance())
         q = critical_value(level, self._residual_df())
         table = {"estimate": eta, "se": se, "lower": eta - q * se, "upper": eta + q * se}
         if scale == "ratio":
@@ -187,6 +192,9 @@ class PredictionTables(LinearPrediction):
             )
         if scale == "response" and reference is not None:
             raise DataError("reference goes with scale='linear' or 'ratio'.")
+        linear = isinstance(self._distribution, NormalResponse)
+        if scale == "observation" and (not linear or reference is not None):
+            raise DataError("scale='observation' is for rows of linear models, without reference.")
         if reference is not None and offset is not None:
             raise DataError("A difference from a reference has no offset; leave offset out.")
 
