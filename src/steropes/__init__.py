@@ -12,7 +12,7 @@ from .errors import DataError, MonotoneLikelihoodWarning, SeparationError
 from .version import __version__ as __version__
 
 if TYPE_CHECKING:  # for editors and type checkers; a test compares these names with __all__
-    from . import federated, plots, studies
+    from . import datasets, federated, plots, studies
     from .convergence_warning import NotConvergedWarning
     from .data import Surv
     from .data.aalen_johansen import AalenJohansen, aalen_johansen
@@ -137,7 +137,7 @@ _HOMES = {
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 # Subpackages that users reach as attributes, such as ``steropes.plots.forest``.
-_SUBPACKAGES = ("federated", "plots", "studies")
+_SUBPACKAGES = ("datasets", "federated", "plots", "studies")
 
 __all__ = [
     "AalenJohansen",
@@ -190,6 +190,7 @@ __all__ = [
     "comparative_study",
     "compare_links",
     "compare_nested_fits",
+    "datasets",
     "decision_curve",
     "demo_database",
     "federated",

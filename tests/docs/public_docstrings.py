@@ -23,7 +23,13 @@ __all__ = ["MODULES", "docstring", "faults", "public_objects"]
 
 ROOT = Path(__file__).parents[2]
 # Modules whose ``__all__`` is the public interface.
-MODULES = ("steropes", "steropes.federated", "steropes.plots", "steropes.studies")
+MODULES = (
+    "steropes",
+    "steropes.datasets",
+    "steropes.federated",
+    "steropes.plots",
+    "steropes.studies",
+)
 
 
 def public_objects(modules: tuple[str, ...] = MODULES) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import pytest
 from benchmarks.papers.comparison import PAPERS, experiments
 
 import steropes
+import steropes.datasets
 import steropes.federated
 import steropes.plots
 import steropes.studies
@@ -28,10 +29,11 @@ def test_the_reference_lists_every_public_name():
     known = {name.rpartition(".")[2] for name in listed if name.startswith("steropes.studies.")}
     public = {f"steropes.{n}" for n in set(steropes.__all__) - known - {"plots", "studies"}}
     public |= {f"steropes.federated.{n}" for n in set(steropes.federated.__all__) - known}
+    public |= {f"steropes.datasets.{name}" for name in steropes.datasets.__all__}
     public |= {f"steropes.plots.{name}" for name in steropes.plots.__all__}
     public |= {f"steropes.studies.{name}" for name in steropes.studies.__all__}
     constants = {"steropes.federated.SCHEMA", "steropes.studies.DEMO"}
-    assert listed == public - constants - {"steropes.federated"}
+    assert listed == public - constants - {"steropes.datasets", "steropes.federated"}
 
 
 def test_every_page_is_in_the_table_of_contents():
