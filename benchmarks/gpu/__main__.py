@@ -20,10 +20,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from .stages import COMPILERS, STAGES
+from .studies import DATA
 
 __all__ = ["main", "run_stages"]
 
@@ -92,8 +94,12 @@ class Processes:
     def __init__(self, options: argparse.Namespace, folder: Path) -> None:
         self.options, self.folder, self.start = options, folder, time.monotonic()
         self.end = self.start + options.budget
-        self.drawing: dict[str, subprocess.Popen] = {}
-        self.compiling: list[subprocess.Popen] = []
+        # Half of the threads are left to the stage that runs.
+        self.background = ThreadPoolExecutor(max(1, options.threads // 2))
+        self.running: set[subprocess.Popen] = set()
+        self.stopped = False
+        self.compiling: list[Future] = []
+        self.drawing: dict[str, Future] = {}
         self.environment = {
             **os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")]),
         }  # fmt: skip
@@ -105,38 +111,48 @@ class Processes:
         }  # fmt: skip
         return [sys.executable, "-m", "benchmarks.gpu.stages", name, json.dumps(given)]
 
-    def draw(self, names: list[str]) -> None:
-        """Begin to draw data, in one process each; those in the folder are kept."""
+    def _in_background(self, name: str) -> None:
+        """Run one task with a single thread, unless the benchmark has ended."""
+        if self.stopped:
+            return
         one = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        for name in names:
-            if not (self.folder / f"{name}.npz").exists():
-                self.drawing[name] = subprocess.Popen(
-                    self.command(f"prepare {name}", {}), cwd=ROOT,
-                    env={**self.environment, **one},
-                )  # fmt: skip
+        process = subprocess.Popen(
+            self.command(name, {}), cwd=ROOT, env={**self.environment, **one}
+        )
+        self.running.add(process)
+        process.wait()
+        self.running.discard(process)
 
-    def compile(self) -> None:
-        """Begin to compile the host's kernels, which takes a minute on a bare machine."""
-        self.compiling = [
-            subprocess.Popen(self.command(f"compile {i}", {}), cwd=ROOT, env=self.environment)
-            for i in range(COMPILERS)
-        ]
+    def begin(self, data: list[str], compile_host: bool) -> None:
+        """Begin to compile the host's kernels, and to draw data that are not in the folder yet."""
+        if compile_host:
+            self.compiling = [
+                self.background.submit(self._in_background, f"compile {i}")
+                for i in range(COMPILERS)
+            ]
+        for name in data:
+            if not (self.folder / f"{name}.npz").exists():
+                task = self.background.submit(self._in_background, f"prepare {name}")
+                self.drawing[name] = task
 
     def wait(self, name: str) -> None:
-        """Wait for the data of a stage, and, up to a time, until no others are drawn."""
+        """Wait for the tasks that a stage needs, and, up to a time, until no others run."""
         own = STAGES[name].data
-        for data, process in self.drawing.items():
-            last = self.end if data == own else min(self.end, self.start + QUIET)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(max(0.1, last - time.monotonic()))
+        for task in self.compiling if name == "families" else ():
+            self._until(task, self.end)
+        if own or name == "operations":
+            for data, task in self.drawing.items():
+                self._until(task, self.end if data == own else min(self.end, self.start + QUIET))
+
+    @staticmethod
+    def _until(task: Future, last: float) -> None:
+        """Wait for a task, but not beyond a time."""
+        with contextlib.suppress(TimeoutError):
+            task.result(max(0.1, last - time.monotonic()))
 
     def run(self, name: str, limit: float, records: dict) -> dict[str, Any]:
         """Run a stage in a process of its own."""
-        if name == "families":
-            for process in self.compiling:
-                process.wait()
-        if STAGES[name].data or name == "operations":
-            self.wait(name)
+        self.wait(name)
         left = max(1.0, min(limit, self.end - time.monotonic()))
         try:
             done = subprocess.run(
@@ -155,10 +171,11 @@ class Processes:
 
     def stop(self) -> None:
         """End the processes in the background."""
-        for process in [*self.drawing.values(), *self.compiling]:
-            if process.poll() is None:
-                process.kill()
-                process.wait()
+        self.stopped = True
+        self.background.shutdown(wait=False, cancel_futures=True)
+        for process in list(self.running):
+            process.kill()
+        self.background.shutdown()
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -171,9 +188,8 @@ def main(arguments: list[str] | None = None) -> int:
         known = known_records(options.resume)
         names = options.only.split(",") if options.only else list(STAGES)
         needed = {STAGES[name].data for name in names if not known.get(name, {}).get("ok")}
-        processes.draw(sorted(needed - {""}))
-        if "families" in names and not known.get("families", {}).get("ok"):
-            processes.compile()
+        checked = "families" in names and not known.get("families", {}).get("ok")
+        processes.begin([name for name in DATA if name in needed], checked)
         try:
             records = run_stages(options, processes.run)
         finally:

@@ -191,7 +191,7 @@ def _study_stage(name: str, data: str, limit: float) -> Stage:
 
 
 STAGES = {
-    "versions": Stage(_versions, 60, decisive=True),
+    "versions": Stage(_versions, 90, decisive=True),
     "ceilings": Stage(_ceilings, 60),
     "kernels": Stage(_kernels, 150, decisive=True),
     "families": Stage(_families, 180, decisive=True),
