@@ -71,5 +71,7 @@ def _used(spec: GridSpec) -> Iterator[tuple[str, int, Place]]:
     for i, a in enumerate(spec.analysis):
         if a.competing is not None:
             yield "competing outcome", a.competing, ("analysis", i, "competing")
+        if a.nesting is not None:
+            yield "nesting cohort", a.nesting, ("analysis", i, "nesting")
     for cohort in spec.cohorts.names:
         yield "the named cohort", cohort, ("cohorts", "names", str(cohort))
