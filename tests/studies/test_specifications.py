@@ -53,6 +53,11 @@ def refused(tmp_path, read, text, said, ending="toml"):
         ("outcomes = [13, 14]", "outcomes = [13, { id = 5, true_ratio = 2.0 }]",
          "negative control 5 is also an outcome .* with a true ratio of 2"),
         ("outcomes = [13, 14]", "outcomes = [13, 11]", "cohort 11 is compared and is an outcome"),
+        ("concepts = [5,", "concepts = [3, 5,",
+         "concept 3 of negative control 3 is also one of outcome 13, an outcome of interest"),
+        ("13 = { include = [3] }\n14 = { include = [4] }\n[controls]",
+         "13 = { include = [3] }\n14 = { include = [4] }\n15 = { include = [3] }\n[controls]\n"
+         "cohorts = [15]", "concept 3 of negative control 15 is also one of outcome 13"),
         ("concepts = [5,", "cohorts = [12]\nconcepts = [5,", "12 is also the comparator of"),
         ("concepts = [5,", "concepts = [5, 5,", "line 9 .*negative control 5 is listed twice"),
         ("concepts = [5,", "cohorts = [5]\nconcepts = [5,", "control 5 is listed twice"),

@@ -213,6 +213,7 @@ class GridSpec(Settings):
         if repeated:
             raise DataError(f"control {min(repeated)} is also the id of a cohort")
         _check_controls(self.controls, self.question)
+        _check_control_concepts(self.controls, self.question, self.cohorts)
         if self.controls.positive is not None:
             self.controls.positive.analysis(self.analyses)
 
@@ -347,6 +348,27 @@ def _check_controls(controls: ControlSet, questions: tuple[Question, ...]) -> No
     negative = any(o.true_ratio == 1.0 for q in questions for o in q.outcomes)
     if controls.positive is not None and not (shared or negative):
         raise DataError("positive controls are made from negative ones, and none are listed")
+
+
+def _check_control_concepts(
+    controls: ControlSet, questions: tuple[Question, ...], cohorts: CohortSources
+) -> None:
+    """Refuse negative controls with a concept of an outcome of interest, under another id."""
+    of_control = {concept: concept for concept in controls.concepts}
+    for control in controls.cohorts:
+        if control in cohorts.conditions:
+            of_control |= {c: control for c in cohorts.conditions[control].include}
+    for q in questions:
+        for outcome in q.outcomes:
+            if not outcome.of_interest or outcome.id not in cohorts.conditions:
+                continue
+            both = {*cohorts.conditions[outcome.id].include} & {*of_control}
+            if both:
+                raise DataError(
+                    f"concept {min(both)} of negative control {of_control[min(both)]} is also one "
+                    f"of outcome {outcome.id}, an outcome of interest of the question of "
+                    f"{q.target} against {q.comparator}; it can be one of the two"
+                )
 
 
 def _check_windows(windows: tuple[RiskWindow, ...], analyses: tuple[StudyAnalysis, ...]) -> None:
