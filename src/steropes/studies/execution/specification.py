@@ -357,7 +357,7 @@ def _check_control_concepts(
     of_control = {concept: concept for concept in controls.concepts}
     for control in controls.cohorts:
         if control in cohorts.conditions:
-            of_control |= {c: control for c in cohorts.conditions[control].include}
+            of_control |= dict.fromkeys(cohorts.conditions[control].include, control)
     for q in questions:
         for outcome in q.outcomes:
             if not outcome.of_interest or outcome.id not in cohorts.conditions:
