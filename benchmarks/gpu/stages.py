@@ -193,7 +193,7 @@ def _study_stage(name: str, data: str, limit: float) -> Stage:
 STAGES = {
     "versions": Stage(_versions, 90, decisive=True),
     "ceilings": Stage(_ceilings, 60),
-    "kernels": Stage(_kernels, 150, decisive=True),
+    "kernels": Stage(_kernels, 200, decisive=True),
     "families": Stage(_families, 180, decisive=True),
     "operations": Stage(_operations, 60),
     "cox-10x10": _study_stage("cox-10x10", "cox-claims", 150),

@@ -18,6 +18,8 @@ TYPES = {
 }  # fmt: skip
 # Instructions whose order, and so the rounding of sums, would change between runs.
 ATOMIC = re.compile(r"\b(atom|red)\.|_atomic_")
+# Bytes of shared memory that one program has on the smallest of the architectures.
+SHARED = 64 * 1024
 ARCHITECTURES = [("cuda", 80, 32), ("cuda", 90, 32), ("cuda", 120, 32), ("hip", "gfx942", 64)]
 
 
@@ -67,6 +69,7 @@ def compiles(found, architecture):
         code = made.asm.get("ptx", "") + made.asm.get("amdgcn", "")
         assert len(code) > 100
         assert not ATOMIC.search(code)
+        assert made.metadata.shared <= SHARED
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda a: str(a[1]))
