@@ -6,9 +6,55 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from steropes.backends import get_backend
+
 # The same examples on every run: a failure is a change of the code, not of the dice.
 settings.register_profile("steropes", derandomize=True, deadline=None)
 settings.load_profile("steropes")
+
+
+# The modules that create the backend of a fit.
+WITH_DEVICES = (
+    "models.fit_steps",
+    "models.pooled_logistic_regression",
+    "models.cumulative.estimator",
+    "fit.shards.row_block",
+)
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--device",
+        default="cpu",
+        choices=["cpu", "torch-cpu", "cuda"],
+        help="device of all fits for which a test chooses none",
+    )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def default_device(request):
+    """Let device="cpu" mean that of the option --device."""
+    chosen = request.config.getoption("--device")
+    if chosen == "cpu":
+        yield
+        return
+
+    def other_backend(device="cpu", n_jobs=None, work=0.0):
+        return get_backend(chosen if device == "cpu" else device, n_jobs, work)
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module in WITH_DEVICES:
+            patch.setattr(f"steropes.{module}.get_backend", other_backend)
+        yield
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave out facts of the CPU backend alone where another device is chosen."""
+    if config.getoption("--device") == "cpu":
+        return
+    host = [item for item in items if item.get_closest_marker("host")]
+    config.hook.pytest_deselected(items=host)
+    items[:] = [item for item in items if not item.get_closest_marker("host")]
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from kernel_cases import check, check_grams, random_case
 
 import steropes
-from steropes.backends import get_backend, pytorch
+from steropes.backends import MIN_GPU_WORK, get_backend, pytorch
 from steropes.backends.cpu import NO_DATA, Lines
 
 torch = pytest.importorskip("torch")
@@ -147,6 +147,15 @@ def test_missing_gpu_is_named_with_the_remedy():
 @without_gpu
 def test_auto_takes_the_cpu_where_there_is_no_gpu():
     assert get_backend("auto", 1).name == "cpu"
+
+
+def test_auto_takes_a_gpu_for_much_work(monkeypatch):
+    monkeypatch.setattr(pytorch, "why_not", lambda device: "")
+    assert get_backend("auto", 1, MIN_GPU_WORK).name == "torch"
+    assert get_backend("auto", 1, 0.99 * MIN_GPU_WORK).name == "cpu"
+    own = steropes.LogisticRegression(prior=steropes.Laplace(), cv=10)
+    X = steropes.as_design(np.ones((20, 3)))
+    assert own._work(X) == 10 * X.nnz
 
 
 def test_missing_pytorch_is_named_with_the_remedy(monkeypatch):

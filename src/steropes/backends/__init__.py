@@ -18,26 +18,35 @@ if TYPE_CHECKING:
     # The assignment lets a type checker verify that both satisfy the protocol.
     _backends: list[type[Backend]] = [CpuBackend, TorchBackend]
 
-__all__ = ["DEVICES", "get_backend", "host_backend", "unknown_device"]
+__all__ = ["DEVICES", "MIN_GPU_WORK", "get_backend", "host_backend", "unknown_device"]
 
 # The devices that a user can choose. ``torch-cpu`` runs the code of the GPU on the CPU, for tests.
 DEVICES = ("cpu", "cuda", "auto", "torch-cpu")
 
 
-def get_backend(device: str = "cpu", n_jobs: int | None = None) -> Backend:
+# The least number of stored entries of X times replicates for which "auto" takes a GPU. At about
+# 1.5 ns for an entry and two products a step, thirty steps take one CPU core 5 s; the start of CUDA
+# and the transfer of X take a few. This is arithmetic, not a measurement.
+MIN_GPU_WORK = 5e7
+
+
+def get_backend(device: str = "cpu", n_jobs: int | None = None, work: float = 0.0) -> Backend:
     """Return the backend for a device.
 
     Parameters
     ----------
     device : {"cpu", "cuda", "auto", "torch-cpu"}
-        ``"auto"`` selects the GPU if PyTorch finds one. ``"torch-cpu"`` runs the code of the GPU on
-        PyTorch's CPU device, which is slow and meant for tests.
+        ``"auto"`` selects the GPU if PyTorch finds one and the work is at least `MIN_GPU_WORK`.
+        ``"torch-cpu"`` runs the code of the GPU on PyTorch's CPU device, which is slow and meant
+        for tests.
     n_jobs : int or None
         Number of threads of the host; None and -1 mean all cores. No result depends on it.
+    work : float
+        Stored entries of X times replicates that are fitted together.
     """
     if device not in DEVICES:
         raise DataError(unknown_device(device))
-    if device != "cpu":
+    if device != "cpu" and not (device == "auto" and work < MIN_GPU_WORK):
         from . import pytorch
 
         chosen = "cuda" if device == "auto" else device

@@ -242,7 +242,7 @@ class FitSteps(ConfidenceIntervals, PartialEffects, FormulaMixin, BaseEstimator)
         )
         # Blocks compute products with X; likelihoods of rows in blocks are computed on the host.
         device = "cpu" if isinstance(design, ShardedDesign) else self.device
-        backend = get_backend(device, self.n_jobs)
+        backend = get_backend(device, self.n_jobs, self._work(design))
         likelihood, extras = self._likelihood(inputs, design, backend)
         if extras.get("fold_label") is not None and not weights.all():
             self._refuse_without_events(extras["fold_label"][weights > 0])
@@ -266,6 +266,12 @@ class FitSteps(ConfidenceIntervals, PartialEffects, FormulaMixin, BaseEstimator)
             n_free=int(intercept),
             **extras,
         )
+
+    def _work(self, design: Design) -> float:
+        """Return the stored entries of X times the folds, by which "auto" chooses a device."""
+        folds = getattr(self.cv, "folds", self.cv)
+        count = folds if isinstance(folds, int) else len(folds) if isinstance(folds, list) else 1
+        return float(design.nnz) * max(1, count)
 
     def _check_weights_and_offset(
         self, sample_weight: VectorLike | None, offset: VectorLike | None, n: int

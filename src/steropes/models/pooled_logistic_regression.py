@@ -221,7 +221,7 @@ class PooledLogisticRegression(PooledPredictions, PooledResiduals, PenalizedMode
         )
         whole = time.design(design).centered(None if used.all() else used)
         backend = host_backend(self.n_jobs)
-        whole = whole.with_x_on(get_backend(self.device, self.n_jobs))
+        whole = whole.with_x_on(get_backend(self.device, self.n_jobs, self._work(design)))
         at_risk = intervals.cut(outcome, used)
         likelihood = PooledLogisticLikelihood(
             at_risk.first, at_risk.last, at_risk.event, whole.scaled, backend

@@ -49,7 +49,7 @@ class RowBlock:
         threads = self.backend.pool.n_threads
         plain = Design(self.design.blocks, self.design.names)
         self.forget()
-        self.design = on_device(plain, get_backend(device, threads))
+        self.design = on_device(plain, get_backend(device, threads, plain.nnz))
 
     # -- stored data -----------------------------------------------------------------------------
 

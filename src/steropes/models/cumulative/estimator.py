@@ -262,7 +262,7 @@ class CumulativeProbabilityModel(
         """Return the design with products on the model's device; blocks of rows have their own."""
         if isinstance(design, ShardedDesign):
             return design
-        return on_device(design, get_backend(self.device, self.n_jobs))
+        return on_device(design, get_backend(self.device, self.n_jobs, self._work(design)))
 
     def _apply_reduction(
         self, y: Interval, weights: np.ndarray, design: Design
