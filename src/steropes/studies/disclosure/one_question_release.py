@@ -79,7 +79,7 @@ class Published:
     model : dict or None
         Numbers of the propensity model: ``auc``, ``variance``, ``coefficients``,
         ``caliper_logit``, ``cross_validation`` … Unless the rules are open, scores of
-        ``cross_validation`` are relative to the best one, since a sum over people tells how many
+        ``cross_validation`` are relative to the best one, since a sum over people reveals how many
         they are.
     over : dict
         Number of covariates that differ by more than a tenth "before" and "after" matching, and

@@ -17,7 +17,7 @@ from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.execution.step_groups import Say, StepGroup, run_steps
 from steropes.studies.execution.store import ResultStore, archive_of
 
-__all__ = ["DesignResults", "StudyDesign", "run_design"]
+__all__ = ["ARCHIVE", "DesignResults", "StudyDesign", "run_design"]
 
 RESULTS, ARCHIVE = "results.duckdb", "results.zip"
 Spec = TypeVar("Spec")
@@ -77,13 +77,18 @@ class DesignResults(Generic[Spec]):
 
     def __repr__(self) -> str:
         """Count the results, without any number of people."""
-        found = self.tables[f"{self.prefix}_result"]
-        with_estimate = int(found["log_rr"].notna().sum())
-        shown = int(self.tables[f"{self.prefix}_diagnostics_summary"]["unblind"].sum())
+        results, with_estimate, passing = self.counts
         return (
-            f"{type(self).__name__}({len(found):,} results, {with_estimate:,} with an estimate, "
-            f"{shown:,} that pass all diagnostics)"
+            f"{type(self).__name__}({results:,} results, {with_estimate:,} with an estimate, "
+            f"{passing:,} that pass all diagnostics)"
         )
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """Numbers of results, of those with an estimate, and of those that pass all diagnostics."""
+        found = self.tables[f"{self.prefix}_result"]
+        passing = int(self.tables[f"{self.prefix}_diagnostics_summary"]["unblind"].sum())
+        return len(found), int(found["log_rr"].notna().sum()), passing
 
 
 def run_design(

@@ -14,7 +14,7 @@ from steropes.studies.report.controls_section import Controls, controls
 from steropes.studies.report.digits import limit_text
 from steropes.studies.report.formatting import TEST_OF_HAZARDS, database_versions
 from steropes.studies.report.outcome_section import OutcomeSection, outcome_section
-from steropes.studies.report.page_parts import Finding, KeyNumber, note_findings
+from steropes.studies.report.page_parts import Finding, KeyNumber, note_findings, result_numbers
 from steropes.studies.report.plain_text import csv_text
 from steropes.studies.report.rendering import render
 from steropes.studies.report.report_view import Comparison, View
@@ -121,14 +121,12 @@ def _source(view: View) -> str:
 
 def _key_numbers(view: View, comparisons: int) -> list[KeyNumber]:
     """Return the numbers at the top of the page."""
-    t = view.results.tables
-    found, checks = t["cm_result"], t["cm_diagnostics_summary"]
+    outcomes = view.results.tables["cm_result"]["outcome_id"].nunique()
     return [
         (f"{comparisons:,}", "comparisons" if comparisons > 1 else "comparison"),
         (f"{len(view.analyses):,}", "analyses"),
-        (f"{found['outcome_id'].nunique():,}", "outcomes, with controls"),
-        (f"{found['log_rr'].notna().sum():,} of {len(found):,}", "results have an estimate"),
-        (f"{int(checks['unblind'].sum()):,}", "pass all diagnostics"),
+        (f"{outcomes:,}", "outcomes, with controls"),
+        *result_numbers(view.results),
     ]
 
 

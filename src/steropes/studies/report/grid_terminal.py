@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from steropes.studies.database.data_notes import table_sentences
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.report.formatting import decimals, title_case
-from steropes.studies.report.terminal_tables import table_of, wide_console
+from steropes.studies.report.terminal_tables import print_files, table_of, wide_console
 from steropes.studies.report.unusable_values import unusable_words
 from steropes.studies.results.control_results import analysis_performance
 
@@ -36,11 +36,7 @@ def print_grid(results: GridResults, pages: Iterable[Path], unblind: bool) -> No
         heads = ("Analysis", "Coverage", "Calibrated", "Precision", "Squared error", "Type 1",
                  "Type 2", "AUC")  # fmt: skip
         console.print(table_of("Performance on controls", heads, _performance(results)))
-    console.print(f"[dim]{escape(results.rules.sentence())}[/]", soft_wrap=True)
-    for path in pages:
-        console.print(f"[bold]{escape(str(path))}[/]", soft_wrap=True)
-    exact = f"{results.path} (exact numbers, not to be released)"
-    console.print(escape(exact), soft_wrap=True)
+    print_files(console, results, pages)
 
 
 def _estimates(results: GridResults, unblind: bool) -> Iterable[Sequence[object]]:

@@ -5,13 +5,26 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from steropes.studies.database.data_notes import table_sentences
 from steropes.studies.report.digits import Relation, crossing, deciding, limit_text
 
-__all__ = ["Cell", "Finding", "KeyNumber", "Rows", "note_findings", "verdict_cell", "verdict_word"]
+if TYPE_CHECKING:
+    from steropes.studies.execution.study_design import DesignResults
+
+__all__ = [
+    "Cell",
+    "Finding",
+    "KeyNumber",
+    "Rows",
+    "note_findings",
+    "result_numbers",
+    "verdict_cell",
+    "verdict_word",
+]
 
 
 @dataclass(frozen=True)
@@ -35,6 +48,15 @@ class Cell:
 Rows = Sequence[Sequence[str | Cell]]  # The body of a table.
 KeyNumber = tuple[str, str]  # A number and its description.
 Finding = tuple[str, str]  # A verdict ("PASS", "WARN", "FAIL" or "NOT EVALUATED") and a sentence.
+
+
+def result_numbers(results: DesignResults[Any]) -> list[KeyNumber]:
+    """Return how many results of a grid have an estimate and how many pass all diagnostics."""
+    every, with_estimate, passing = results.counts
+    return [
+        (f"{with_estimate:,} of {every:,}", "results have an estimate"),
+        (f"{passing:,}", "pass all diagnostics"),
+    ]
 
 
 def note_findings(table: pd.DataFrame) -> list[Finding]:

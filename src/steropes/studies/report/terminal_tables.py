@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.console import Console
     from rich.table import Table
 
-__all__ = ["simple_table", "table_of", "wide_console"]
+    from steropes.studies.execution.study_design import DesignResults
+
+__all__ = ["print_files", "simple_table", "table_of", "wide_console"]
 
 WIDE = 200  # Columns of a file or a pipe, which have no width of their own.
 
@@ -43,3 +47,14 @@ def table_of(
     for row in rows:
         table.add_row(*(escape(str(cell)) for cell in row))
     return table
+
+
+def print_files(console: Console, results: DesignResults[Any], paths: Iterable[Path]) -> None:
+    """Print the disclosure rules of a grid and the paths of its files."""
+    from rich.markup import escape
+
+    console.print(f"[dim]{escape(results.rules.sentence())}[/]", soft_wrap=True)
+    for path in paths:
+        console.print(f"[bold]{escape(str(path))}[/]", soft_wrap=True)
+    exact = f"{results.path} (exact numbers, not for release)"
+    console.print(escape(exact), soft_wrap=True)

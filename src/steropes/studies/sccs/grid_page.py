@@ -15,6 +15,7 @@ import pandas as pd
 from steropes.studies.controls.control_figures import Performance, performance
 from steropes.studies.controls.performance_metrics import ControlEstimates, before_and_after
 from steropes.studies.diagnostics.diagnostic_catalogue import Diagnostic
+from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.report.canvas import Picture
 from steropes.studies.report.digits import (
@@ -30,6 +31,7 @@ from steropes.studies.report.page_parts import (
     KeyNumber,
     Rows,
     note_findings,
+    result_numbers,
     verdict_cell,
 )
 from steropes.studies.report.rendering import render
@@ -101,6 +103,7 @@ def case_series_grid_page(results: CaseSeriesGridResults, *, unblind: bool = Fal
         title="Case series of " + ", ".join(names.get(e, str(e)) for e in exposures),
         database=results.grid.database_id,
         top_numbers=_key_numbers(results),
+        unblind=unblind,
         diagnostic_names=[d.heading for d in (CONVERGENCE, *DIAGNOSTICS)],
         exposures=[_exposure(results, e, names, unblind) for e in exposures],
         has_controls=any(q.true_ratio is not None for q in results.grid.questions),
@@ -151,15 +154,13 @@ def _names(results: CaseSeriesGridResults) -> dict[int, str]:
 
 def _key_numbers(results: CaseSeriesGridResults) -> list[KeyNumber]:
     """Return the numbers at the top of the page."""
-    t = results.tables
-    found, checks = t["sccs_result"], t["sccs_diagnostics_summary"]
+    questions = results.tables["sccs_exposures_outcome_set"]
     exposures = len({q.exposure for q in results.grid.questions})
     return [
         (f"{exposures:,}", "exposure" if exposures == 1 else "exposures"),
         (f"{len(results.grid.analyses):,}", "analyses"),
-        (f"{len(t['sccs_exposures_outcome_set']):,}", "questions, with controls"),
-        (f"{int(found['log_rr'].notna().sum())} of {len(found)}", "results have an estimate"),
-        (f"{int(checks['unblind'].sum())}", "pass all diagnostics"),
+        (f"{len(questions):,}", "questions, with controls"),
+        *result_numbers(results),
     ]
 
 
@@ -174,7 +175,7 @@ def _outcome(
     rows, lines = [], []
     for line in of.to_dict("records"):
         label = _label(line, labels)
-        why = "not shown: a diagnostic failed" if not line["unblind"] and not unblind else "none"
+        why = NOT_SHOWN if not line["unblind"] and not unblind else "none"
         why = line["note"] if isinstance(line["note"], str) and line["note"] else why
         plain, after = _ends(line, ""), _ends(line, "calibrated_")
         rows.append(Row(label, *plain, second=after, note=why))

@@ -9,8 +9,14 @@ from typing import TYPE_CHECKING, Any
 from steropes.studies.database.data_notes import table_sentences
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.disclosure.effect_secrecy import WITHHELD
+from steropes.studies.execution.study_design import ARCHIVE
 from steropes.studies.report.formatting import count, decimals, p_value, title_case
-from steropes.studies.report.terminal_tables import simple_table, table_of, wide_console
+from steropes.studies.report.terminal_tables import (
+    print_files,
+    simple_table,
+    table_of,
+    wide_console,
+)
 from steropes.studies.sccs.blinding import blinding_text, hidden_covariates, public_estimates
 from steropes.studies.sccs.grid_page import member_name
 from steropes.studies.sccs.sccs_diagnostics import FAIL, findings_of
@@ -137,18 +143,14 @@ def print_grid(results: CaseSeriesGridResults, unblind: bool, page: Path) -> Non
     console.print(table_of("Rate ratios", heads, rows, texts=3))
     for sentence, _ in table_sentences(results.tables["data_note"]):
         console.print(escape(sentence), soft_wrap=True)
-    console.print(f"[dim]{escape(results.rules.sentence())}[/]", soft_wrap=True)
-    for path in (page, page.parent / "results.zip"):
-        console.print(f"[bold]{escape(str(path))}[/]", soft_wrap=True)
-    exact = f"{results.path} (exact numbers, not for release)"
-    console.print(escape(exact), soft_wrap=True)
+    print_files(console, results, (page, page.parent / ARCHIVE))
 
 
 def _grid_row(line: Any) -> tuple[object, ...]:
     """Return the row of an estimate of a grid."""
     rr, interval = ratio_text(line.rename({"ci_95_lb": "lower", "ci_95_ub": "upper"}))
     if rr == "–":
-        rr = line["note"] or ("none" if line["unblind"] else "not shown: a diagnostic failed")
+        rr = line["note"] or ("none" if line["unblind"] else NOT_SHOWN)
     if math.isfinite(line["rr"]) and isinstance(line["unconverged"], str):
         rr += " (did not converge)"
     drug = member_name(line)
