@@ -7,6 +7,7 @@ import numpy as np
 from ..data import check_response, check_weights, refuse_other_order
 from ..data.input_types import VectorLike
 from ..priors import Prior
+from .average_effects import AverageEffects
 from .base import PenalizedModel
 from .residuals import GeneralizedResiduals
 from .setting_types import Chooser, Device, MatrixLike, Seed, Solver
@@ -15,7 +16,7 @@ from .sklearn_base import RegressorMixin
 __all__ = ["GeneralizedLinearModel", "MeanRegression"]
 
 
-class GeneralizedLinearModel(GeneralizedResiduals, PenalizedModel):
+class GeneralizedLinearModel(AverageEffects, GeneralizedResiduals, PenalizedModel):
     """Base class of models with independent rows and an intercept.
 
     A subclass sets ``_distribution``, a `ResponseDistribution`, and its `_likelihood` returns an

@@ -1,0 +1,165 @@
+"""Average marginal effects of generalised linear models, on the scale of the mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import sparse, stats
+
+from ..data import check_level, check_weights
+from ..data.input_types import LabelsLike, VectorLike
+from ..design import Design, has_names
+from ..errors import DataError, listed
+from ..fit.shards import ShardedDesign
+from .coefficient_tables import critical_value
+from .formula_parsing import as_pandas_table
+from .prediction_tables import PredictionTables
+from .setting_types import Kind, MatrixLike
+
+__all__ = ["AverageEffects"]
+
+# Step of a numerical derivative, in standard deviations of the variable.
+STEP = 1e-4
+
+
+class AverageEffects(PredictionTables):
+    """Average marginal effects, as those of R's ``marginaleffects`` and statsmodels' margins."""
+
+    _formula: Any
+
+    def average_effects(
+        self,
+        X: MatrixLike,
+        variables: str | Sequence[str] | None = None,
+        level: float = 0.95,
+        *,
+        sample_weight: VectorLike | None = None,
+        offset: VectorLike | None = None,
+        kind: Kind = "model",
+        cluster: LabelsLike | None = None,
+    ) -> pd.DataFrame:
+        """Compute average effects of variables on the mean of y.
+
+        The effect of a number is the derivative of each row's mean, that of a variable of zeros
+        and ones the difference of the means if all rows had 1 and 0, and that of labels the
+        difference from the first label. Effects are averaged over the rows of X.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or Design, (n, p)
+            Covariates, with the columns of the fit, or a table of data for its formula. A formula
+            changes all columns of a variable together, such as those of a spline.
+        variables : str or list of str, optional
+            Columns of X, or of the data of a formula; default all that the model uses.
+        level : float
+            Confidence level of the limits.
+        sample_weight, offset : (n,) arrays, optional
+            Weights of the average and known terms of the linear predictor.
+        kind : {"model", "robust"}
+            Covariance matrix of the coefficients; see `vcov`.
+        cluster : (n_fit,) labels, optional
+            As in `vcov`.
+
+        Returns
+        -------
+        DataFrame
+            ``effect``, ``lower``, ``upper``, ``se``, ``z`` and ``p``. Errors are those of the
+            coefficients by the delta method; X is not regarded as a sample.
+
+        Raises
+        ------
+        DataError
+            Under a Laplace prior, which has no standard errors, and for a variable that X or the
+            formula does not have.
+
+        References
+        ----------
+        Williams (2012), Stata Journal 12:308–331. Greene (2018), Econometric Analysis, 8th ed.,
+        §17.2.4.
+
+        Examples
+        --------
+        >>> import steropes
+        >>> X, y = [[0.0], [0.0], [0.0], [1.0], [1.0], [1.0]], [0, 0, 1, 0, 1, 1]
+        >>> steropes.LogisticRegression().fit(X, y).average_effects(X)["effect"].round(3).item()
+        0.333
+        """
+        check_level(level)
+        V = self.vcov(kind, cluster).to_numpy()
+        table = self._variables_of(X)
+        names = [variables] if isinstance(variables, str) else list(variables or table.columns)
+        unknown = [name for name in names if name not in table.columns]
+        if unknown:
+            raise DataError(
+                f"There is no variable {listed(unknown)}; there are {listed(list(table.columns))}."
+            )
+        weights = check_weights(sample_weight, len(table))
+        known: Any = self._formula_vector("offset", X, offset)
+        rows = {}
+        for name in names:
+            for label, high, low, width in _changes(name, table[name]):
+                first, slope = self._mean_and_gradient(table, name, high, weights, known)
+                second, base = self._mean_and_gradient(table, name, low, weights, known)
+                gradient = (slope - base) / width
+                rows[label] = (first - second) / width, np.sqrt(gradient @ V @ gradient)
+        effect, se = np.array(list(rows.values())).reshape(-1, 2).T
+        q = critical_value(level, None)
+        out = pd.DataFrame({"effect": effect, "lower": effect - q * se, "upper": effect + q * se},
+                           index=list(rows))  # fmt: skip
+        with np.errstate(divide="ignore", invalid="ignore"):
+            out["se"], out["z"] = se, effect / se
+        out["p"] = 2 * stats.norm.sf(np.abs(out["z"]))
+        return out
+
+    def _variables_of(self, X: MatrixLike) -> pd.DataFrame:
+        """Return the variables as a table: the data of the formula, or the columns of X."""
+        if self._is_formula_table(X):
+            table = as_pandas_table(X)
+            used = set(map(str, self._formula.spec.variables_by_source.get("data", ())))
+            return table[[name for name in table.columns if name in used]]
+        if isinstance(X, Design | ShardedDesign):
+            raise DataError("average_effects changes columns; give X as a table or a matrix.")
+        names = self._check_columns(X).names
+        if has_names(X):
+            values = as_pandas_table(X).to_numpy(np.float64)
+        else:
+            values = X.toarray() if sparse.issparse(X) else np.asarray(X, np.float64)
+        return pd.DataFrame(values, columns=getattr(self, "feature_names_in_", names))
+
+    def _mean_and_gradient(
+        self,
+        table: pd.DataFrame,
+        name: str,
+        values: Any,
+        weights: np.ndarray,
+        offset: VectorLike | None,
+    ) -> tuple[float, np.ndarray]:
+        """Average the means with other values of a variable, and their derivatives in β."""
+        changed = table.assign(**{name: values})
+        X = self._apply_formula(changed)
+        eta = self.linear_predictor(X, offset)
+        x = np.asarray(X, np.float64)
+        if self._fixed is not None:
+            x = x[:, self._fixed.kept]
+        slope = weights * self._mean_slope(eta) / weights.sum()
+        gradient = slope @ x
+        if self._has_intercept:
+            gradient = np.append(slope.sum(), gradient)
+        return float(np.average(self._mean(eta), weights=weights)), gradient
+
+
+def _changes(name: str, column: pd.Series) -> Iterator[tuple[str, Any, Any, float]]:
+    """Yield the name of each effect of a variable, both values to compare, and their distance."""
+    if not pd.api.types.is_numeric_dtype(column):
+        first, *others = sorted(column.dropna().unique())
+        for label in others:
+            yield f"{name}[{label}]", label, first, 1.0
+    elif column.isin((0, 1)).all():
+        kind = column.dtype.type
+        yield name, kind(1), kind(0), 1.0
+    else:
+        step = STEP * float(column.std() or 1.0)
+        yield name, column + step, column - step, 2.0 * step

@@ -1,0 +1,80 @@
+"""Average marginal effects agree with statsmodels, and with differences of predicted means."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+from scipy import sparse
+
+from steropes import DataError, Laplace, LinearRegression, LogisticRegression, PoissonRegression
+
+RNG = np.random.default_rng(3)
+N = 300
+DATA = pd.DataFrame({
+    "a": RNG.normal(size=N), "b": (RNG.random(N) < 0.4) * 1.0, "age": RNG.uniform(20, 80, N),
+    "site": RNG.choice(["north", "south", "west"], N), "w": RNG.uniform(0.5, 2, N),
+})  # fmt: skip
+X = DATA[["a", "b", "age"]]
+ETA = 0.8 * DATA["a"] - DATA["b"] + 0.01 * DATA["age"]
+SICK = RNG.binomial(1, 1 / (1 + np.exp(-ETA)))
+COUNT = RNG.poisson(np.exp(ETA))
+
+
+@pytest.mark.parametrize("storage", [pd.DataFrame, np.asarray, sparse.csc_array])
+@pytest.mark.parametrize("family", ["logistic", "poisson"])
+def test_effects_agree_with_statsmodels(family, storage):
+    ours, theirs, y = {
+        "logistic": (LogisticRegression, sm.Logit, SICK),
+        "poisson": (PoissonRegression, sm.Poisson, COUNT),
+    }[family]
+    margins = theirs(y, sm.add_constant(X)).fit(disp=0).get_margeff(dummy=True)
+    found = ours().fit(storage(X), y).average_effects(storage(X), level=0.9)
+    np.testing.assert_allclose(found["effect"], margins.margeff, rtol=1e-6)
+    np.testing.assert_allclose(found["se"], margins.margeff_se, rtol=1e-5)
+    np.testing.assert_allclose(found[["lower", "upper"]], margins.conf_int(0.1), rtol=1e-4)
+    np.testing.assert_allclose(found["p"], margins.pvalues, rtol=1e-3)
+
+
+def test_effects_of_a_linear_model_are_its_coefficients():
+    m = LinearRegression().fit(X, ETA + RNG.normal(size=N), fixed={"age": 0.02})
+    found = m.average_effects(X)
+    np.testing.assert_allclose(found["effect"], m.coef_, rtol=1e-8)
+    np.testing.assert_allclose(found["se"][:2], m.summary()["se"].iloc[1:], rtol=1e-7)
+    assert found["se"]["age"] == 0
+
+
+def test_a_formula_moves_all_columns_of_a_variable():
+    table = DATA.assign(y=SICK, years=1.5)
+    formula = "y ~ rcs(age, 4) * b + site + offset(0.1 * years)"
+    m = LogisticRegression.from_formula(formula, table, sample_weight="w")
+    weight = DATA["w"].to_numpy()
+    found = m.average_effects(table, sample_weight=weight)
+    assert list(found.index) == ["b", "age", "site[south]", "site[west]"]
+
+    def mean(**changed):
+        return np.average(m.predict_proba(table.assign(**changed))[:, 1], weights=weight)
+
+    h = 0.01
+    assert found["effect"]["b"] == pytest.approx(mean(b=1.0) - mean(b=0.0))
+    difference = (mean(age=table["age"] + h) - mean(age=table["age"] - h)) / (2 * h)
+    assert found["effect"]["age"] == pytest.approx(difference, rel=1e-4)
+    west = mean(site="west") - mean(site="north")
+    assert found["effect"]["site[west]"] == pytest.approx(west)
+    assert m.average_effects(table, "age")["se"]["age"] > 0
+
+
+def test_robust_errors_are_those_of_the_robust_covariance():
+    m = LogisticRegression().fit(X, SICK)
+    gap = m.average_effects(X, kind="robust")["se"] / m.average_effects(X)["se"] - 1
+    assert (gap != 0).all()
+    assert (np.abs(gap) < 0.5).all()
+
+
+def test_refusals():
+    m = LogisticRegression().fit(X, SICK)
+    with pytest.raises(DataError, match="no variable 'c'; there are 'a', 'b', 'age'"):
+        m.average_effects(X, "c")
+    with pytest.raises(DataError, match="Laplace prior"):
+        LogisticRegression(prior=Laplace(0.1)).fit(X, SICK).average_effects(X)
+    with pytest.raises(DataError, match="feature names"):
+        m.average_effects(X[["b", "a", "age"]])
