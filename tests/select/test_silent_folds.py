@@ -91,7 +91,7 @@ def test_no_held_out_row_says_anything_by_itself(rng):
     y = Surv(np.round(rng.exponential(np.exp(-X[:, 0])) + 0.05, 2), rng.random(N) < 0.5)
     splits = [(np.delete(np.arange(N), i), [i]) for i in range(N)]
     model = steropes.CoxRegression()
-    _refused(model, X, y, splits, "say nothing by themselves")
+    _refused(model, X, y, splits, "carry no information by themselves")
     cv = CrossValidation(splits, search=[0.001, 0.01, 0.1], scoring="difference")
     model.set_params(prior=Laplace(), cv=cv).fit(X, y)
     assert model.variance_ > 0.001

@@ -11,7 +11,6 @@ import numpy as np
 
 from ..backends.blas_threads import single_threaded_blas
 from ..errors import DataError
-from .federated_plan import FederatedPlan
 from .federated_result import FederatedResult
 from .fit_in_rounds import evaluations_of
 from .message_exchange import Exchange
@@ -41,7 +40,7 @@ def _fit(exchange: Exchange) -> FederatedResult:
     first = exchange.each("estimate")
     head, p = len(plan.intercepts), len(plan.columns)
     names = [*plan.intercepts, *plan.columns]
-    start, notes = _first_estimate(plan, first, head + p)
+    start, notes = _first_estimate(first, head + p)
     at = start.copy()  # with the intercept at the centres
     if head:
         at[0] += described.center @ at[1:]
@@ -65,9 +64,7 @@ def _fit(exchange: Exchange) -> FederatedResult:
     return _result(exchange, described, names, coef, vcov, optimality, notes)
 
 
-def _first_estimate(
-    plan: FederatedPlan, answers: list[Message], q: int
-) -> tuple[np.ndarray, list[str]]:
+def _first_estimate(answers: list[Message], q: int) -> tuple[np.ndarray, list[str]]:
     """Average each coefficient over the sites' estimates with inverse-variance weights."""
     usable = [a for a in answers if a.value("usable") is True]
     notes = [f"site {a.site!r} has no estimate: {a.value('note')}" for a in answers

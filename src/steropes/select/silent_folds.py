@@ -74,8 +74,8 @@ def nothing_to_train(k: int, more: str = "") -> DataError:
 def nothing_held_out(more: str = "") -> DataError:
     """Return the error for held-out rows that carry no information in any fold."""
     return DataError(
-        "No variance can be chosen: the rows that a fold holds out say nothing by themselves, in "
-        f"any fold: there is {WHAT}. Use fewer folds{more}."
+        "No variance can be chosen: the rows that a fold holds out carry no information by "
+        f"themselves, in any fold: there is {WHAT}. Use fewer folds{more}."
     )
 
 

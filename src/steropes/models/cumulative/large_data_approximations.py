@@ -38,7 +38,7 @@ class Coarsening(Reduction, ABC):
 
     @property
     @abstractmethod
-    def target(self) -> int:
+    def _target(self) -> int:
         """Number of distinct values aimed at."""
 
     def apply(self, y: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -54,7 +54,7 @@ class Coarsening(Reduction, ABC):
         Returns
         -------
         (n,) array
-            Outcomes with about `target` distinct values.
+            Outcomes with about as many distinct values as aimed at.
 
         Raises
         ------
@@ -76,7 +76,7 @@ class Coarsening(Reduction, ABC):
         Returns
         -------
         coarse : (n,) array
-            Outcomes with about `target` distinct values.
+            Outcomes with about as many distinct values as aimed at.
         description : str
             The precision and the numbers of distinct outcomes.
 
@@ -85,7 +85,7 @@ class Coarsening(Reduction, ABC):
         DataError
             If the target is not a whole number of at least 2.
         """
-        target = self.target
+        target = self._target
         if not _whole(target) or target < 2:
             raise DataError(
                 f"{type(self).__name__} needs a whole number of at least 2 values, not {target!r}."
@@ -94,27 +94,16 @@ class Coarsening(Reduction, ABC):
         if len(values) <= target:
             return y, f"unchanged: {len(values):,} distinct outcomes"
         mass = np.bincount(code.reshape(-1), weights, len(values))
-        coarse, choice = self.coarse(values, mass)
+        coarse, choice = self._coarse(values, mass)
         left = _count_distinct(coarse)
         return coarse[code.reshape(-1)], f"{choice}: {left:,} of {len(values):,} distinct outcomes"
 
     @abstractmethod
-    def coarse(self, values: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, str]:
+    def _coarse(self, values: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, str]:
         """Return the new value of each distinct outcome, and the chosen precision in words.
 
-        Parameters
-        ----------
-        values : (M,) array
-            Distinct outcomes, ascending.
-        mass : (M,) array
-            Sum of the weights of each.
-
-        Returns
-        -------
-        coarse : (M,) array
-            The new values, of which several can be equal.
-        choice : str
-            The chosen precision.
+        ``values`` (M,) are ascending and ``mass`` (M,) are sums of weights; several of the new
+        values (M,) can be equal.
         """
 
 
@@ -144,27 +133,12 @@ class EqualQuantileBins(Coarsening):
     M_b: int
 
     @property
-    def target(self) -> int:
+    def _target(self) -> int:
         """Number of distinct values aimed at."""
         return self.M_b
 
-    def coarse(self, values: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, str]:
-        """Return the new value of each distinct outcome, and the chosen precision in words.
-
-        Parameters
-        ----------
-        values : (M,) array
-            Distinct outcomes, ascending.
-        mass : (M,) array
-            Sum of the weights of each.
-
-        Returns
-        -------
-        coarse : (M,) array
-            The new values, of which several can be equal.
-        choice : str
-            The chosen precision.
-        """
+    def _coarse(self, values: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, str]:
+        """See `Coarsening._coarse`."""
         end = np.cumsum(mass)
         middle = end - 0.5 * mass
         bins = np.minimum((middle * (self.M_b / end[-1])).astype(np.int64), self.M_b - 1)
@@ -176,7 +150,19 @@ class EqualQuantileBins(Coarsening):
 
 
 @dataclass(frozen=True)
-class RoundDecimals(Coarsening):
+class Rounding(Coarsening):
+    """Base class of rounding to at most about M_r distinct values."""
+
+    M_r: int
+
+    @property
+    def _target(self) -> int:
+        """Number of distinct values aimed at."""
+        return self.M_r
+
+
+@dataclass(frozen=True)
+class RoundDecimals(Rounding):
     """Rounding to a decimal place or power of ten, with refinement (§2.4).
 
     With s the place for which rounding leaves at most M_r distinct values and s + 1 more, the
@@ -203,30 +189,8 @@ class RoundDecimals(Coarsening):
     20
     """
 
-    M_r: int
-
-    @property
-    def target(self) -> int:
-        """Number of distinct values aimed at."""
-        return self.M_r
-
-    def coarse(self, values: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, str]:
-        """Return the new value of each distinct outcome, and the chosen precision in words.
-
-        Parameters
-        ----------
-        values : (M,) array
-            Distinct outcomes, ascending.
-        mass : (M,) array
-            Sum of the weights of each.
-
-        Returns
-        -------
-        coarse : (M,) array
-            The new values, of which several can be equal.
-        choice : str
-            The chosen precision.
-        """
+    def _coarse(self, values: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, str]:
+        """See `Coarsening._coarse`."""
         place = 0
         for _ in range(700):
             here, finer = (_count_distinct(np.round(values, place + i)) for i in (0, 1))
@@ -241,7 +205,7 @@ class RoundDecimals(Coarsening):
 
 
 @dataclass(frozen=True)
-class RoundSignificant(Coarsening):
+class RoundSignificant(Rounding):
     """Rounding to significant digits, refined as in `RoundDecimals` (§2.4); for skewed outcomes.
 
     Digits are counted from the leading digit of y regardless of the multiplier. Rounded values
@@ -267,30 +231,8 @@ class RoundSignificant(Coarsening):
     49
     """
 
-    M_r: int
-
-    @property
-    def target(self) -> int:
-        """Number of distinct values aimed at."""
-        return self.M_r
-
-    def coarse(self, values: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, str]:
-        """Return the new value of each distinct outcome, and the chosen precision in words.
-
-        Parameters
-        ----------
-        values : (M,) array
-            Distinct outcomes, ascending.
-        mass : (M,) array
-            Sum of the weights of each.
-
-        Returns
-        -------
-        coarse : (M,) array
-            The new values, of which several can be equal.
-        choice : str
-            The chosen precision.
-        """
+    def _coarse(self, values: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, str]:
+        """See `Coarsening._coarse`."""
         with np.errstate(divide="ignore"):
             size = np.where(values == 0, 0.0, np.floor(np.log10(np.abs(values))))
         digits = 0

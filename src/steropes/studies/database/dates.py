@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from steropes.data.array_conversion import as_series
 from steropes.errors import DataError
 
 __all__ = ["AgeRule", "age_sql", "as_days", "birthday", "birthday_sql", "calendar_date"]
@@ -118,8 +119,9 @@ def age_sql(born: str, on: str) -> str:
 
 def _as_array(values: Any) -> NDArray:
     """Convert values to a NumPy array, with times in a time zone as local times."""
-    if hasattr(values, "to_pandas"):  # The table is from polars or pyarrow.
-        values = values.to_pandas()
+    series = as_series(values)
+    if series is not None:  # The table may be from polars or pyarrow.
+        values = series.to_pandas()
     if isinstance(values, pd.Index):
         values = values.to_series()
     if isinstance(values, pd.api.extensions.ExtensionArray):
