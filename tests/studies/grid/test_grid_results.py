@@ -2,8 +2,10 @@
 
 import html.parser
 import math
+import shutil
 import zipfile
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -213,3 +215,21 @@ def test_the_commands(database, tmp_path, capsys):
     assert command(["grid", "--schema"]) == 0
     assert '"GridSpec"' in capsys.readouterr().out
     assert command(["grid", str(path)]) == 2
+
+
+@pytest.mark.parametrize("centuries", [-4, 4])
+def test_dates_beyond_nanoseconds_give_the_same_grid(database, spec, results, tmp_path, centuries):
+    """The calendar repeats after 400 years, and NumPy's nanoseconds end in 1678 and 2262."""
+    days = centuries // 4 * 146_097
+    moved = shutil.copy(database, tmp_path / "moved.duckdb")
+    with duckdb.connect(str(moved)) as con:
+        columns = con.execute(
+            "SELECT table_name, column_name FROM information_schema.columns "
+            "WHERE data_type = 'DATE'"
+        ).fetchall()
+        for table, column in columns:
+            con.execute(f"UPDATE {table} SET {column} = {column} + ({days})::INTEGER")
+        con.execute(f"UPDATE person SET year_of_birth = year_of_birth + ({100 * centuries})")
+    found = run_grid(moved, spec, tmp_path / "out")
+    for name in ("cm_result", "cm_attrition", "cm_diagnostics_summary"):
+        pd.testing.assert_frame_equal(found.tables[name], results.tables[name])
