@@ -13,8 +13,9 @@ import numpy as np
 import pandas as pd
 
 from ..priors import Prior
-from ..select.first_variance import SAMPLED_COLUMNS, first_variance, own_information
+from ..select.first_variance import first_variance, own_information
 from ..select.fold_refusals import ShortFits
+from ..select.path_tuning import DEFAULT
 from ..select.silent_folds import SLOPE_ROUNDING, nothing_held_out, nothing_to_train
 from ..select.variance_search import VariancePath, readable
 from .concurrent_fits import Lane, advance_together, hessian_of
@@ -138,7 +139,7 @@ class _SitesPath(VariancePath):
         then zero.
         """
         model, head = self.model, self.model.head
-        columns = np.arange(head, len(model.names))[:SAMPLED_COLUMNS]
+        columns = np.arange(head, len(model.names))[: DEFAULT.start_columns]
         for lane in lanes if model.plan.model in (*SURVIVAL, *WITHIN) else ():
             none = SLOPE_ROUNDING * lane.weight
             slope = lane.evaluations.value(lane.theta)[1] / model.scale

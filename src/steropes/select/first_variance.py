@@ -11,14 +11,10 @@ from ..errors import DataError
 from ..priors import INFINITE_PENALTY
 from .path_tuning import DEFAULT
 
-__all__ = ["RIDGE_START_RATIO", "SAMPLED_COLUMNS", "first_variance", "own_information"]
+__all__ = ["first_variance", "own_information"]
 
 # A remainder below this share of a column's curvature is rounding error.
 CURVATURE_ROUNDING = 1e-9
-# A path of ridges begins at this ratio of the data's curvature to that of the prior.
-RIDGE_START_RATIO = 1e-3
-# This many columns represent all in the median information.
-SAMPLED_COLUMNS = 200
 
 
 def first_variance(
@@ -52,9 +48,11 @@ def first_variance(
         # λ is proportional to variance^(−1/2). The path starts one step beyond the threshold.
         return DEFAULT.step_ratio / largest**2 if largest > 0 else 1.0
     columns = np.flatnonzero(penalised)
-    columns = columns[np.unique(np.linspace(0, len(columns) - 1, SAMPLED_COLUMNS).astype(int))]
+    columns = columns[
+        np.unique(np.linspace(0, len(columns) - 1, DEFAULT.start_columns).astype(int))
+    ]
     ratio = information(columns) / l2[columns]
-    return RIDGE_START_RATIO / float(np.median(ratio[ratio > 0])) if (ratio > 0).any() else 1.0
+    return DEFAULT.ridge_start / float(np.median(ratio[ratio > 0])) if (ratio > 0).any() else 1.0
 
 
 def own_information(

@@ -9,7 +9,8 @@ import numpy as np
 from ..fit import Problem
 from ..priors import Prior, SmoothTerm
 from ..solve import Batch
-from .first_variance import RIDGE_START_RATIO, SAMPLED_COLUMNS, first_variance, own_information
+from .first_variance import first_variance, own_information
+from .path_tuning import DEFAULT
 
 __all__ = ["beginning", "smooth_curvature"]
 
@@ -49,7 +50,7 @@ def beginning(problem: Problem, prior: Prior, full: Batch) -> tuple[float, float
         g = full.gradients().copy()
         own = np.where(l1 > 0, np.abs(g[:, 0]), 0.0)
         if own.max(initial=0.0) < GRADIENT_NOISE * problem.weights.sum():
-            most = np.argsort(-own, kind="stable")[:SAMPLED_COLUMNS]
+            most = np.argsort(-own, kind="stable")[: DEFAULT.start_columns]
             g[most[information(most) == 0]] = 0.0  # Rounding errors, such as of constant columns.
         g = g * problem.design.scale[:, None]
         return (g if joined is None else joined.norms(joined.slopes(g)))[:, 0]
@@ -58,13 +59,15 @@ def beginning(problem: Problem, prior: Prior, full: Batch) -> tuple[float, float
         return _information(problem, full, free, columns)
 
     first = first_variance(l1, l2, gradient, information)
-    return first, 0.0 if smooth is None else first / RIDGE_START_RATIO
+    return first, 0.0 if smooth is None else first / DEFAULT.ridge_start
 
 
 def smooth_curvature(problem: Problem, smooth: SmoothTerm) -> np.ndarray:
     """Compute the diagonal of a smooth term's Hessian at zero, (p,)."""
     p = problem.design.p
-    blocks = [np.arange(a, min(a + SAMPLED_COLUMNS, p)) for a in range(0, p, SAMPLED_COLUMNS)]
+    blocks = [
+        np.arange(a, min(a + DEFAULT.start_columns, p)) for a in range(0, p, DEFAULT.start_columns)
+    ]
     return np.concatenate([np.diag(smooth.hessian(np.zeros(p), at)) for at in blocks])
 
 
@@ -80,7 +83,7 @@ def _information(
     probe.start_at(full.beta)
     h = probe.prepare(np.concatenate([free, columns]))
     if h.ndim == 1:
-        free = free[:SAMPLED_COLUMNS]
+        free = free[: DEFAULT.start_columns]
         probe = replace(problem, prior=None).batch()
         probe.start_at(full.beta)
         h = probe.prepare(np.concatenate([free, columns]), whole=True)

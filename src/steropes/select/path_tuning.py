@@ -60,6 +60,12 @@ class PathPolicy:
     beyond : float
         Share of a step beyond the last score in which the scores must fall for the top to be
         passed. The tolerance of the folds hides what happens on shorter distances.
+    ridge_start : float
+        Ratio of the data's curvature to that of the prior at which a path without a Laplace part
+        begins. A smaller one begins further from the best variance, a larger one may miss it.
+    start_columns : int
+        Most columns that represent all in the median of that ratio, and most columns of the
+        dense matrices computed for it.
     max_variances : int
         Most variances of a search.
     max_log_range : float
@@ -179,6 +185,8 @@ class PathPolicy:
     close: float = 0.4
     trust: float = 2.0
     beyond: float = 0.3
+    ridge_start: float = 1e-3
+    start_columns: int = 200
     max_variances: int = 60
     max_log_range: float = float(np.log(1e12))
     one_se_resolution: float = 0.1
