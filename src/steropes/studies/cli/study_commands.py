@@ -15,6 +15,7 @@ from steropes.studies.cli.setting_options import options_of
 from steropes.studies.cli.strategus_command import strategus
 from steropes.studies.comparative.one_question import comparative_study
 from steropes.studies.comparative.study_settings import StudySettings
+from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.disclosure import site_rules
 from steropes.studies.execution.setting_fields import setting_fields
 from steropes.studies.federation.federate_commands import federate_app
@@ -87,19 +88,19 @@ def demo(
             "--controls", help="Compare Cox and Fine-Gray models on negative and positive controls."
         ),
     ] = False,
-    unblind: Annotated[
-        bool | None,
-        typer.Option(
-            help="Show estimates that fail a diagnostic. Default: yes, since the people are "
-            "invented; no with --grid and --controls.",
-            show_default=False,
-        ),
-    ] = None,
+    unblind: Annotated[bool, typer.Option(help="Show estimates that fail a diagnostic.")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Compare gastrointestinal bleeding between celecoxib and diclofenac, in synthetic data."""
+    """Compare gastrointestinal bleeding between celecoxib and diclofenac, in simulated data."""
     from steropes.studies.cli.grid_commands import run_and_report
-    from steropes.studies.comparative.demo import DEMO, demo_controls, demo_database, demo_grid
+    from steropes.studies.comparative.demo import (
+        DEMO,
+        RATE_RATIO,
+        demo_controls,
+        demo_database,
+        demo_grid,
+    )
+    from steropes.studies.database.synthetic_database import synthetic_database
 
     if grid and controls:
         raise DataError("--grid and --controls are two demonstrations; choose one")
@@ -107,13 +108,13 @@ def demo(
         name = "grid" if grid else "controls"
         min_cell = settings.get("min_cell")
         spec = demo_grid(min_cell) if grid else demo_controls(min_cell)
-        run_and_report(
-            demo_database(), spec, output / name, bool(unblind), quiet, disclosure=disclosure
-        )
+        run_and_report(demo_database(), spec, output / name, unblind, quiet, disclosure=disclosure)
         return
-    shown = {} if unblind is None else {"unblind": unblind}
-    asked = StudySettings(**DEMO | settings | shown)
-    _run(demo_database(), asked, output, disclosure, quiet)
+    # The true hazard ratio is that of the first half year, since eras last at least as long.
+    asked = StudySettings(**DEMO, risk_days=180, unblind=unblind, **settings)
+    _run(synthetic_database(20_000, rate_ratio=RATE_RATIO), asked, output, disclosure, quiet)
+    if not quiet:
+        typer.echo(f"\nThe people are simulated with a true hazard ratio of {RATE_RATIO}.")
 
 
 @app.command()
@@ -139,7 +140,7 @@ app.add_typer(federate_app, name="federate")
 
 
 def _run(
-    database: str | Path,
+    database: str | OmopDatabase,
     settings: StudySettings,
     output: Path,
     disclosure: str | None,
@@ -150,7 +151,8 @@ def _run(
     from steropes.studies.report.atomic_files import output_folder
     from steropes.studies.report.study_terminal import Progress, print_study
 
-    require_database(str(database))
+    if isinstance(database, str):
+        require_database(database)
     rules = site_rules(disclosure, settings.min_cell)
     made = not output.exists()
     folder = output_folder(output)  # Check the folder before the work.

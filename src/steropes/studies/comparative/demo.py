@@ -22,6 +22,8 @@ DEMO: dict[str, Any] = {
     "comparator": 1124300,
     "outcome": 192671,
 }
+# The true rate ratio in the database that ``steropes demo`` simulates.
+RATE_RATIO = 1.5
 
 
 def demo_database() -> Path:
@@ -42,7 +44,7 @@ def demo_database() -> Path:
 
     See Also
     --------
-    synthetic_database : A smaller database with a known effect, simulated in memory.
+    synthetic_database : A database with a known effect, simulated in memory.
 
     Examples
     --------
