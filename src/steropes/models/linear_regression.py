@@ -47,7 +47,7 @@ class LinearRegression(MeanRegression):
     n_jobs : int, optional
         Number of threads, default all cores. Results do not depend on it.
     device : {"cpu", "cuda", "auto"}
-        Where to compute; "auto" uses a GPU if there is one. Default "cpu".
+        Where to compute; "auto" uses a GPU for large fits if there is one. Default "cpu".
     random_state : int, Generator or None
         Seed of the folds if ``cv`` has none. Without either, an integer ``cv`` uses the same folds
         in every fit and a `CrossValidation` draws new ones.
