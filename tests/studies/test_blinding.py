@@ -95,6 +95,9 @@ def test_the_file_keeps_who_was_studied_and_says_that_it_is_blinded(hidden, show
     assert {line["hr"] for line in blind["other_adjustments"]} == {None}
     assert blind["survival"] == {}
     assert blind["e_value"] is blind["proportional_hazards_p"] is None
+    assert full["e_value_form"] == "rare outcome"
+    assert blind["e_value_form"] is None
+    assert publish(hidden).tables["note"]["e_value_form"].isna().all()
     assert blind["matching"]["ties"]["hr_median"] is None
     for key in ("attrition", "balance", "propensity", "follow_up", "detectable_hazard_ratio"):
         assert blind[key] == full[key]

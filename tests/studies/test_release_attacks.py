@@ -381,6 +381,9 @@ def test_reasons_for_missing_estimates_have_no_small_count(rules, least, shown):
     assert f"none of the other {shown}, and" in found
     assert ("1,234" in found) == (rules == "none")
     assert "<10 outcomes" in released_text("5 knots for <5 outcomes", DisclosureRules("ohdsi", 10))
+    assert released_text("fewer than 4 people", DisclosureRules("ohdsi", 10)) == (
+        "fewer than 10 people"
+    )
 
 
 # -- several releases ------------------------------------------------------------------------------

@@ -78,7 +78,8 @@ def redacted_tables(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFram
     """Return the tables of a grid that pages show, without the results that may not be shown.
 
     Survival curves, absolute effects and subgroups of these results are left out, and the numbers
-    in their notes are missing.
+    in their notes are missing. So is the form of the E-value, which reveals whether the outcome is
+    common.
     """
     checks = tables["cm_diagnostics_summary"]
     hidden = pd.MultiIndex.from_frame(checks.loc[checks["unblind"] == 0, KEY])
@@ -93,6 +94,7 @@ def redacted_tables(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFram
         found[name] = tables[name][~is_hidden(tables[name])]
     notes = tables["note"].copy()
     notes.loc[is_hidden(notes), list(NOTES)] = math.nan
+    notes.loc[is_hidden(notes), "e_value_form"] = None
     found["note"] = notes
     return found
 

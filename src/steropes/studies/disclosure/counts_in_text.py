@@ -16,7 +16,8 @@ PEOPLE = (
 )
 WHOLE = r"\d+(?:,\d{3})*"
 COUNT = re.compile(
-    rf"(?P<below><)?\b(?P<n>{WHOLE})(?: of (?:the )?{WHOLE})?(?= (?:other )?(?:{PEOPLE})\b)"
+    rf"(?P<below><|\bfewer than )?\b(?P<n>{WHOLE})(?: of (?:the )?{WHOLE})?"
+    rf"(?= (?:other )?(?:{PEOPLE})\b)"
     rf"|(?P<other>\bthe other )(?P<rest_below><)?(?P<rest>{WHOLE})"
 )
 
@@ -34,6 +35,8 @@ def released_text(text: str, rules: DisclosureRules) -> str:
     '<8 weights are not positive'
     >>> released_text("covers all days of 1,234 cases", DisclosureRules())
     'covers all days of about 1,200 cases'
+    >>> released_text("fewer than 2 people", DisclosureRules())
+    'fewer than 5 people'
     """
     if rules.open:
         return text
@@ -43,7 +46,7 @@ def released_text(text: str, rules: DisclosureRules) -> str:
         before = match["other"] or ""
         n = int((match["n"] or match["rest"]).replace(",", ""))
         if match["below"] or match["rest_below"]:
-            return f"{before}<{max(n, rules.least):,}"
+            return f"{before}{match['below'] or '<'}{max(n, rules.least):,}"
         if rules.small(n):
             return f"{before}<{rules.least}"
         return f"{before}about {significant(rules.rounded(n), 2):,.0f}" if n else f"{before}0"
