@@ -21,7 +21,7 @@ from steropes.studies.comparative.study_specification import MAIN, MATCHED
 from steropes.studies.diagnostics.result_blinding import EFFECT, NO_NOTE, blinded
 from steropes.studies.disclosure.one_question_release import publish
 from steropes.studies.report.formatting import decimals
-from steropes.studies.report.study_numbers import study_json
+from steropes.studies.report.study_numbers import study_json, study_tables
 from steropes.studies.report.study_report import study_page
 from steropes.studies.report.study_terminal import print_study
 
@@ -114,6 +114,18 @@ def test_the_tables_and_pictures_of_an_earlier_look_go(hidden, shown, tmp_path):
     table = pd.read_csv(tmp_path / "release" / "tables" / "hazard_ratios.csv")
     assert table["hr"].isna().all()
     assert pd.read_csv(tmp_path / "release" / "tables" / "rates.csv")["events"].isna().all()
+
+
+def test_tables_without_rows_keep_their_header(hidden, omop):
+    omop.person(comparator=0)
+    for _ in range(6):
+        omop.person(target=0)
+    full = study_tables(hidden.to_dict())
+    few = study_tables(comparative_study(omop.write(), StudySettings(1, 2, 3)).to_dict())
+    assert {name: text.splitlines()[0] for name, text in few.items()} == {
+        name: text.splitlines()[0] for name, text in full.items()
+    }
+    assert few["follow_up"].count("\n") == few["balance"].count("\n") == 1
 
 
 def test_a_threshold_that_the_study_meets_shows_it(hidden):

@@ -106,6 +106,19 @@ def test_pictures_of_nothing_are_none():
     assert survival_curves("a", pd.DataFrame(), NAMES) is None
 
 
+def test_a_survival_curve_without_released_numbers_at_risk_is_drawn_without_them():
+    curve = pd.DataFrame({"time_day": [0, 50, 100]})
+    for arm in ("target", "comparator"):
+        curve = curve.assign(
+            **{f"{arm}_survival{e}": [1.0, 0.9, 0.8] for e in ("", "_lb", "_ub")},
+            **{f"{arm}_at_risk": np.nan},
+        )
+    text = survival_curves("f", curve, NAMES).file()
+    assert text.count('class="curve ') == 2
+    assert "At risk" not in text
+    assert ">100</text>" in text
+
+
 def test_a_survival_curve_is_drawn_as_far_as_it_goes():
     curve = pd.DataFrame({"time_day": [0, 50, 100]})
     for arm, last in (("target", 0.8), ("comparator", np.nan)):

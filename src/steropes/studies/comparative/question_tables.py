@@ -23,6 +23,7 @@ from steropes.studies.outcomes.arm_summaries import DAYS_PER_YEAR, poisson_rate
 
 __all__ = [
     "ARMS",
+    "QUANTILES",
     "RATIOS",
     "adjustment_lines",
     "attrition_lines",

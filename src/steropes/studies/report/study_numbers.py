@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from steropes.studies.comparative.question_tables import ARMS
+from steropes.studies.comparative.question_tables import ARMS, QUANTILES
 from steropes.studies.comparative.study_specification import CRUDE, LARGEST_WEIGHT
 from steropes.studies.disclosure.cells import Bound
 from steropes.studies.disclosure.one_question_release import Published
@@ -23,6 +23,18 @@ from steropes.version import __version__
 
 __all__ = ["study_json", "study_numbers", "study_tables"]
 
+# Columns of the tables that may have no rows.
+HEADERS = {
+    "other_adjustments": [
+        *("analysis", "estimand", "hr", "lower", "upper", "p", "note", "converged")
+    ],
+    "follow_up": ["analysis", "arm", *QUANTILES],
+    "balance": [
+        "covariate",
+        *(f"{name}_{when}" for when in ("before", "after") for name in (*ARMS, "smd")),
+    ],
+    "propensity": ["name", "coef"],
+}
 FORMAT = 4  # Version of the JSON file, raised when a key changes its meaning or disappears.
 
 
@@ -125,7 +137,7 @@ def study_json(numbers: dict[str, Any]) -> str:
 
 
 def study_tables(numbers: dict[str, Any]) -> dict[str, str]:
-    """Return the tables of ``study_numbers`` as CSV texts by name."""
+    """Return the tables of ``study_numbers`` as CSV texts by name; empty ones have a header."""
     tables = {
         "attrition": numbers["attrition"],
         "rates": numbers["rates"],
@@ -136,7 +148,12 @@ def study_tables(numbers: dict[str, Any]) -> dict[str, str]:
         "balance": numbers["balance"]["covariates"] if numbers["balance"] else [],
         "propensity": numbers["propensity"]["coefficients"] if numbers["propensity"] else [],
     }
-    return {name: csv_text(pd.DataFrame(lines, dtype=object)) for name, lines in tables.items()}
+    return {
+        name: csv_text(
+            pd.DataFrame(lines, columns=None if lines else HEADERS.get(name), dtype=object)
+        )
+        for name, lines in tables.items()
+    }
 
 
 def _curve(table: pd.DataFrame, arm: str) -> dict[str, Any]:

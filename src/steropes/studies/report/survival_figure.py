@@ -26,7 +26,8 @@ def survival_curves(name: str, table: pd.DataFrame, names: dict[str, str]) -> Pi
     table : DataFrame
         ``time_day`` and, for each arm, ``_survival``, ``_survival_lb``, ``_survival_ub`` and
         ``_at_risk`` (missing between the marks; -n stands for fewer than n). A curve ends at
-        its first missing value. One arm may have no curve, but not both.
+        its first missing value. One arm may have no curve, but not both. Without any mark, the
+        numbers at risk are left out.
     names : dict of str
         Names of the arms ``target`` and ``comparator``.
     """
@@ -62,10 +63,11 @@ def survival_curves(name: str, table: pd.DataFrame, names: dict[str, str]) -> Pi
             c.curve([(axes.x(a), axes.y(b)) for a, b in _steps(u, s)], f"curve {arm}")
         days = marks["time_day"].to_numpy(float)
         room = max(1, int((axes.right - axes.left) / 62))
-        every = -(-len(days) // room)
-        days = days[::every]
-        axes.across("days since the start of risk", list(days))
+        days = days[:: max(1, -(-len(days) // room))]
+        axes.across("days since the start of risk", list(days) or None)
         axes.up("without the outcome", percent=True)
+        if not len(days):
+            return
         y = axes.bottom + 62
         c.text(0, y, "At risk", "faint")
         for arm in ARMS:
