@@ -28,9 +28,9 @@ def test_models_end_at_the_same_optima(name, monkeypatch):
     wanted = own.fit(prior=Laplace(0.05))
     asked = []
 
-    def dense(device, n_jobs):
+    def dense(device, n_jobs, work):
         asked.append(device)
-        return DenseBackend() if len(asked) == 1 else get_backend(device, n_jobs)
+        return DenseBackend() if len(asked) == 1 else get_backend(device, n_jobs, work)
 
     monkeypatch.setattr(steropes.models.fit_steps, "get_backend", dense)
     model = own.fit(prior=Laplace(0.05))

@@ -69,8 +69,8 @@ def test_of_two_types_the_narrower_that_is_wide_enough(wide, narrow, width, kind
 @pytest.mark.parametrize(("entries", "times"), [(0, 1), (10_000, 0)])
 def test_few_are_made_again(rng, few, monkeypatch, entries, times):
     few(entries)
-    asked, append = [], rows_module.append_lines
-    monkeypatch.setattr(rows_module, "append_lines", lambda *a: (asked.append(1), append(*a))[1])
+    asked, append = [], CpuBackend.append_columns
+    monkeypatch.setattr(CpuBackend, "append_columns", lambda *a: (asked.append(1), append(*a))[1])
     design = as_design(sparse.csc_array(mixed(rng)))
     RowMatrix(design, np.arange(4), None, CpuBackend(1)).grown(design, np.arange(9), None)
     assert len(asked) == times
