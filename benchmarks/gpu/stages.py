@@ -13,6 +13,7 @@ import warnings
 from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +130,20 @@ def _operations(options: Namespace) -> dict[str, Any]:
     return {"ok": True, **measurements.operations(options.device, options.small, top)}
 
 
+def _timed_fit(
+    make: Callable[[], Any], X: Any, y: Any, data: dict[str, Any], draws: int
+) -> tuple[float, Any]:
+    """Return the seconds of a fit, or of bootstrap draws after it, and the fitted model."""
+    start = time.perf_counter()
+    model = make().fit(X, y, **data)
+    passed = time.perf_counter() - start
+    if draws:
+        start = time.perf_counter()
+        model.bootstrap(draws, random_state=1)
+        passed = time.perf_counter() - start
+    return passed, model
+
+
 def _study(name: str) -> Callable[[Namespace], dict[str, Any]]:
     def run(options: Namespace) -> dict[str, Any]:
         from .studies import STUDIES, load, prepare
@@ -143,27 +158,16 @@ def _study(name: str) -> Callable[[Namespace], dict[str, Any]]:
         for device, draws in zip((options.device, "cpu"), study.draws, strict=True):
             n_jobs = options.threads if device == "cpu" else None
             where = "host" if device == "cpu" else "device"
-
-            def fit(X: Any, y: Any, data: dict, draws: int) -> float:
-                start = time.perf_counter()
-                model = study.model(device, n_jobs, options.small).fit(X, y, **data)  # noqa: B023
-                passed = time.perf_counter() - start
-                if draws:
-                    start = time.perf_counter()
-                    model.bootstrap(draws, random_state=1)
-                    passed = time.perf_counter() - start
-                fitted[where] = model  # noqa: B023
-                return passed
-
+            make = partial(study.model, device, n_jobs, options.small)
             draws = 3 if draws and options.small else draws
             if draws:
                 record[f"{where} draws"] = draws
-            fit(*load(study.data, small), min(draws, 3))  # compiles
-            record[f"{where} seconds"] = fit(X, y, data, draws)
+            _timed_fit(make, *load(study.data, small), min(draws, 3))  # compiles
+            record[f"{where} seconds"], fitted[where] = _timed_fit(make, X, y, data, draws)
             if record[f"{where} seconds"] < AGAIN:
                 # Kernels for other sizes may have been compiled.
                 record[f"{where} seconds, first"] = record[f"{where} seconds"]
-                record[f"{where} seconds"] = fit(X, y, data, draws)
+                record[f"{where} seconds"], fitted[where] = _timed_fit(make, X, y, data, draws)
             print(json.dumps(record), file=sys.stderr, flush=True)  # if the host takes too long
         return record | _agreement(fitted["device"], fitted["host"])
 

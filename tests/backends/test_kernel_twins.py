@@ -2,16 +2,14 @@
 
 import numpy as np
 import pytest
+import torch
+from kernel_cases import close, pointers_of, random_case
 
-torch = pytest.importorskip("torch")
-
-from kernel_cases import close, pointers_of, random_case  # noqa: E402
-
-from steropes.backends import get_backend  # noqa: E402
-from steropes.backends.cpu import conditional_bernoulli  # noqa: E402
-from steropes.backends.pytorch.device_array import DeviceArray  # noqa: E402
-from steropes.backends.pytorch.device_risk_sweeps import DeviceRiskSweeps  # noqa: E402
-from steropes.backends.pytorch.kernels import (  # noqa: E402
+from steropes.backends import get_backend
+from steropes.backends.cpu import conditional_bernoulli
+from steropes.backends.pytorch.device_array import DeviceArray
+from steropes.backends.pytorch.device_risk_sweeps import DeviceRiskSweeps
+from steropes.backends.pytorch.kernels import (
     chunked_scans,
     conditional_recursion,
     gather_products,
@@ -20,7 +18,7 @@ from steropes.backends.pytorch.kernels import (  # noqa: E402
     segment_reductions,
     trial_losses,
 )
-from steropes.likelihoods import CoxLikelihood  # noqa: E402
+from steropes.likelihoods import CoxLikelihood
 
 CPU = get_backend("cpu", 1)
 

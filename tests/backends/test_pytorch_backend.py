@@ -4,18 +4,16 @@ import gc
 
 import numpy as np
 import pytest
+import torch
 from kernel_cases import check, check_grams, random_case
 
 import steropes
 from steropes.backends import MIN_GPU_WORK, get_backend, pytorch
 from steropes.backends.cpu import NO_DATA, Lines
+from steropes.backends.pytorch import device_lines, segments, torch_backend
+from steropes.backends.pytorch.transfers import TRANSFERS
 
-torch = pytest.importorskip("torch")
-
-from steropes.backends.pytorch import device_lines, segments, torch_backend  # noqa: E402
-from steropes.backends.pytorch.transfers import TRANSFERS  # noqa: E402
-
-without_gpu = pytest.mark.skipif(pytest.importorskip("torch").cuda.is_available(), reason="a GPU")
+without_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU")
 
 
 @pytest.fixture

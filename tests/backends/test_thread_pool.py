@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 import weakref
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -37,8 +38,7 @@ def blas_threads():
 @pytest.fixture
 def two_blas_threads():
     """Two threads for BLAS, whatever the machine has, so that there is something to give back."""
-    import scipy.linalg  # noqa: F401
-
+    import_module("scipy.linalg")
     with threadpool_limits(2, user_api="blas"):
         if blas_threads() != {2}:
             pytest.skip("BLAS takes no number of threads here")

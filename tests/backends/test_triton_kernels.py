@@ -7,10 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-
-torch = pytest.importorskip("torch")
-
-from benchmarks.gpu.kernel_cases import kernel_cases  # noqa: E402
+import torch
+from benchmarks.gpu.kernel_cases import kernel_cases
 
 TYPES = {
     torch.float64: "*fp64", torch.float32: "*fp32", torch.bfloat16: "*bf16", torch.int64: "*i64",

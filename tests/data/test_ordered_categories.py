@@ -181,11 +181,9 @@ def test_many_outcomes_keep_the_order(estimator, data):
     np.testing.assert_allclose(some["coef"][1:], expected.coef_, rtol=1e-6)
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", [form for form in FORMS if "enum" not in form])
 def test_numbers_in_another_order_are_refused_where_numbers_are_read(form, data):
     X, y = data
-    if "enum" in form:
-        pytest.skip("words, which are no numbers")
     wrong = FORMS[form](y.tolist(), [3, 2, 1, 0])
     for model in (LinearRegression(), PoissonRegression()):
         with pytest.raises(DataError, match=r"y holds ordered categories, \[3, 2, 1, 0\]"):

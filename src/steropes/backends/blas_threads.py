@@ -14,6 +14,7 @@ import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 
 from threadpoolctl import LibController, OpenBLASController, ThreadpoolController
 
@@ -98,8 +99,7 @@ class _Blas:
 
     def _find(self) -> None:
         """Find the loaded BLAS libraries."""
-        import scipy.linalg  # noqa: F401  # loads SciPy's own BLAS
-
+        import_module("scipy.linalg")  # SciPy's own BLAS is found only once it is loaded.
         found = ThreadpoolController().select(user_api="blas").lib_controllers
         self._by_thread = [x for x in found if _counts_by_thread(x)]
         self._shared = [x for x in found if not _counts_by_thread(x)]

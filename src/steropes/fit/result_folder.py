@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import sys
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -122,7 +123,7 @@ def _refuse_foreign(path: Path, found: os.stat_result, kind: Callable[[int], boo
         raise DataError(
             f"{path} is a symbolic link, or not a regular file or folder; give another path."
         )
-    if not hasattr(os, "getuid"):
+    if sys.platform == "win32":
         return
     if found.st_uid != os.getuid():
         raise DataError(f"{path} belongs to another user, who could change results in it.")

@@ -61,6 +61,9 @@ class FittedModel(SingleThreadedMethods):
 
     if TYPE_CHECKING:
 
+        def get_params(self, deep: bool = True) -> dict[str, Any]:
+            """Return the settings by name."""
+
         def vcov(self) -> pd.DataFrame:
             """Compute the covariance matrix of the coefficients."""
 

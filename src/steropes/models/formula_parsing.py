@@ -342,13 +342,7 @@ def read_formula(
     DataError
         If the formula cannot be read or is not allowed.
     """
-    if not isinstance(text, str) or text.count("~") != 1:
-        raise DataError(f"formula must be text such as 'y ~ x1 + x2', not {text!r}.")
-    outcome, right = (part.strip() for part in text.split("~"))
-    if not outcome:
-        raise DataError("The formula has no outcome before '~'.")
-    if not right:
-        raise DataError("The formula has nothing after '~'; a model without covariates is '~ 1'.")
+    outcome, right = _sides(text)
     columns = frozenset(map(str, data.columns))
     if not trusted:
         refuse_unsafe_formula(text, len(DOT.findall(right)))
@@ -401,6 +395,18 @@ def read_formula(
     )
     strata, cluster = labels.get("strata"), labels.get("cluster")
     return Formula(text, outcome, X.model_spec, strata, offsets, cluster), has_intercept
+
+
+def _sides(text: str) -> tuple[str, str]:
+    """Split a formula into its outcome and its terms."""
+    if not isinstance(text, str) or text.count("~") != 1:
+        raise DataError(f"formula must be text such as 'y ~ x1 + x2', not {text!r}.")
+    outcome, right = (part.strip() for part in text.split("~"))
+    if not outcome:
+        raise DataError("The formula has no outcome before '~'.")
+    if not right:
+        raise DataError("The formula has nothing after '~'; a model without covariates is '~ 1'.")
+    return outcome, right
 
 
 def _refuse_dates(texts: list[str], data: pd.DataFrame) -> None:

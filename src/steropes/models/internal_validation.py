@@ -258,10 +258,8 @@ class InternalValidation(Resampling):
 
     def _without_prior(self) -> Any:
         """Return an estimator of the same kind without prior, for recalibration."""
-        model: Any = type(self)()
-        if hasattr(self, "ties"):
-            model.ties = self.ties
-        return model.set_params(n_jobs=self.n_jobs)
+        kept = {k: v for k, v in self.get_params(deep=False).items() if k in ("ties", "n_jobs")}
+        return type(self)(**kept)
 
     @staticmethod
     def _solver_coefficients(problem: Problem, coef: np.ndarray) -> np.ndarray:

@@ -79,6 +79,8 @@ def _call(app: Any, arguments: Sequence[str]) -> int:
     import duckdb
     import typer
 
+    # The base of errors of usage in click, of which newer versions of typer contain a copy.
+    wrong_usage: Any = typer.BadParameter.__mro__[2]
     command = typer.main.get_command(app)
     try:
         status = command.main(
@@ -91,13 +93,10 @@ def _call(app: Any, arguments: Sequence[str]) -> int:
     except duckdb.Error as error:
         said = " ".join(str(error).split())
         return _fail(f"the database could not answer a query: {said[:400]}")
-    except Exception as error:
-        # Wrong options raise exceptions of click, of which typer may contain a copy.
-        if hasattr(error, "format_message"):
-            return _fail(f"{error.format_message().rstrip('.')} (see steropes --help)")
-        if type(error).__name__ == "Abort":
-            raise KeyboardInterrupt from None
-        raise
+    except wrong_usage as error:
+        return _fail(f"{error.format_message().rstrip('.')} (see steropes --help)")
+    except typer.Abort:
+        raise KeyboardInterrupt from None
     if status == INTERRUPTED:  # Typer has caught the interruption.
         raise KeyboardInterrupt
     return status if isinstance(status, int) else 0

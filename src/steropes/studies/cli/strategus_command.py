@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -12,6 +12,7 @@ from steropes.studies.cli.grid_commands import DATABASE, Disclosure, Quiet
 from steropes.studies.report.plain_text import plain_text
 
 if TYPE_CHECKING:
+    from steropes.studies.strategus.specification_plan import SpecificationPlan
     from steropes.studies.strategus.specification_run import SpecificationResults
 
 __all__ = ["INCOMPLETE", "strategus"]
@@ -65,14 +66,7 @@ def strategus(
 
     plan = read_specification_plan(spec)
     if check:
-        from steropes.studies.strategus.concept_checks import unknown_concepts
-
-        lines = plan.lines()
-        if database is not None:
-            lines += unknown_concepts(database, schema, plan)
-        if not quiet:
-            print("\n".join(lines))
-        raise typer.Exit(0 if plan.complete else INCOMPLETE)
+        _check(plan, database, schema, quiet)
     if results:
         found = run_synthesis(plan, results, output_folder(output), disclosure=disclosure)
         if not quiet:
@@ -96,6 +90,18 @@ def strategus(
     if not quiet:
         print("\n".join(_summary(found)))
     raise typer.Exit(0 if found.complete else INCOMPLETE)
+
+
+def _check(plan: SpecificationPlan, database: str | None, schema: str, quiet: bool) -> NoReturn:
+    """Print which parts of a specification run, and exit."""
+    from steropes.studies.strategus.concept_checks import unknown_concepts
+
+    lines = plan.lines()
+    if database is not None:
+        lines += unknown_concepts(database, schema, plan)
+    if not quiet:
+        print("\n".join(lines))
+    raise typer.Exit(0 if plan.complete else INCOMPLETE)
 
 
 def _summary(results: SpecificationResults) -> list[str]:

@@ -85,9 +85,10 @@ class Published:
         Number of covariates that differ by more than a tenth "before" and "after" matching, and
         "limit", the number that differ by the threshold or more after matching; None if unknown.
     ties : dict or None
-        ``distinct`` scores (about so many where nearly everybody has one of their own), the
-        ``share`` of people whose score others have too, whether these are ``many``, and hazard
-        ratios of other ``draws``.
+        ``distinct`` is the number of distinct scores, rounded where it is close to the number of
+        people. ``share`` is the share of people with a score that others have too, ``many`` is
+        True if that share fails its diagnostic, and ``draws`` are the hazard ratios under other
+        random orders of equal scores.
     data_notes : list of dict
         Notes on the database; see `published_notes`.
     """

@@ -82,18 +82,24 @@ def cohort_tables(
             {"subset_definition_id": s.definition.definition_id, "json": s.json_text}
             for s in cohorts.subsets
         ],
-        "cg_cohort_definition_neg_ctrl": [
-            {
-                "cohort_id": c.cohort_id,
-                "outcome_concept_id": c.outcome_concept_id,
-                "cohort_name": c.cohort_name,
-                "occurrence_type": cohorts.control_rules.occurrence_type,
-                "detect_on_descendants": int(cohorts.control_rules.detect_on_descendants),
-            }
-            for c in cohorts.controls
-        ],
+        "cg_cohort_definition_neg_ctrl": _controls(cohorts),
     }
     return {name: pd.DataFrame(of) for name, of in rows.items()}
+
+
+def _controls(cohorts: SharedCohorts) -> list[dict[str, Any]]:
+    """Return the definitions of the negative controls."""
+    rules = cohorts.control_rules
+    return [
+        {
+            "cohort_id": c.cohort_id,
+            "outcome_concept_id": c.outcome_concept_id,
+            "cohort_name": c.cohort_name,
+            "occurrence_type": rules.occurrence_type,
+            "detect_on_descendants": int(rules.detect_on_descendants),
+        }
+        for c in cohorts.controls
+    ]
 
 
 def _rules(cohorts: SharedCohorts) -> list[dict[str, Any]]:

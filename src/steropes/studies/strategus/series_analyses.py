@@ -91,10 +91,10 @@ def series_analysis(
         era = _id(restrict, at, exposures)
         within_exposure = era == 0
         settings["restrict_to_exposure"] = era or None
-    windows = []
-    for i, window in enumerate(cut.era_covariate_settings):
-        at = (*interval_path, "eraCovariateSettings", i)
-        windows.append(_window(window, at, loaded, exposures, differences))
+    windows = [
+        _window(w, (*interval_path, "eraCovariateSettings", i), loaded, exposures, differences)
+        for i, w in enumerate(cut.era_covariate_settings)
+    ]
     control = None
     if cut.control_interval_settings is not None:
         at = (*interval_path, "controlIntervalSettings")
