@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from ..errors import DataError
+from ..models import CoxRegression, LogisticRegression
 from .plot_style import INK, MUTED, curve_colour, get_axes, remove_clutter, shorten_label
 
 if TYPE_CHECKING:
@@ -208,12 +209,12 @@ def _step(length: float) -> float:
 def _predictor_of_risk(model: Any, time: float | None, risks: Sequence[float]) -> list[float]:
     """Compute the linear predictor at which each risk is reached, relative to typical values."""
     center = _center(model)
-    if hasattr(model, "predict_proba"):
+    if isinstance(model, LogisticRegression):
         if time is not None:
             raise DataError("time belongs to survival models; leave it out.")
         base = float(model.linear_predictor(center)[0])
         return [float(np.log(r / (1 - r))) - base for r in risks]
-    if not hasattr(model, "survival_curves"):
+    if not isinstance(model, CoxRegression):
         raise DataError(f"{type(model).__name__} has no risk that a nomogram could show.")
     if time is None:
         raise DataError("A nomogram of a survival model needs the time of the risk: time=….")
