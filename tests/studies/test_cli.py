@@ -197,7 +197,7 @@ def test_an_output_folder_that_cannot_be_written(capsys, small, tmp_path):
         (["study", "x", *STUDY, "--seed", "-1"], "--seed"),
         (["study", "x", *STUDY, "--min-cell", "-1"], "--min-cell"),
         (["study", "x", *STUDY, "--caliper", "inf"], "caliper must be a finite number"),
-        (["study", "x", *STUDY, "--caliper", "nan"], "--caliper"),
+        (["study", "x", *STUDY, "--caliper", "nan"], "caliper"),
         (["study", "x", *STUDY, "--risk-days", "9" * 12], "risk_days must be a whole number"),
         (["study", "x", *STUDY, "--washout", "9" * 30], "washout_days must be a whole number"),
         (["study", "x", *STUDY, "--window", "9" * 12], "window_days must be a whole number"),
