@@ -12,15 +12,11 @@ from dataclasses import astuple, dataclass, replace
 import numpy as np
 import pytest
 from scipy import sparse
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import steropes
 from steropes import Laplace, Surv
-
-torch = pytest.importorskip("torch")
-
-from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
-
-from steropes.backends.pytorch.transfers import TRANSFERS  # noqa: E402
+from steropes.backends.pytorch.transfers import TRANSFERS
 
 N, P, K = 4000, 60, 30  # rows, columns, columns of the working set
 FREE = {"view", "slice", "unsqueeze", "select", "t", "detach", "expand", "alias", "_unsafe_view",

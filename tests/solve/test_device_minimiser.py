@@ -2,21 +2,20 @@
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from every_family import EVERY, case  # noqa: E402
-from steropes import CoxRegression, CrossValidation, Laplace, LogisticRegression  # noqa: E402
-from steropes.backends.pytorch.quadratic_minimiser import (  # noqa: E402
+from every_family import EVERY, case
+from steropes import CoxRegression, CrossValidation, Laplace, LogisticRegression
+from steropes.backends.pytorch.quadratic_minimiser import (
     DenseProducts,
     QuadraticMinimiser,
     RowProducts,
 )
-from steropes.backends.thread_pool import ThreadPool  # noqa: E402
-from steropes.solve.optimality.certificate import violations  # noqa: E402
-from steropes.solve.subproblem import DenseReducedHessian, LowRank, QuadraticModel  # noqa: E402
-from steropes.solve.subproblem.minimise import ModelBatch  # noqa: E402
-from tuning import tune_solver  # noqa: E402
+from steropes.backends.thread_pool import ThreadPool
+from steropes.solve.optimality.certificate import violations
+from steropes.solve.subproblem import DenseReducedHessian, LowRank, QuadraticModel
+from steropes.solve.subproblem.minimise import ModelBatch
+from tuning import tune_solver
 
 HOST = torch.device("cpu")
 
