@@ -80,11 +80,13 @@ def escape_bars(app: Any, what: str, name: str, item: Any, options: Any, lines: 
 
 
 def setup(app: Any) -> None:
-    """Register the rules above, and write the page and the plots that are generated."""
+    """Register the rules above, and write the pages and the plots that are generated."""
+    import equivalents_page
+    import specification_keys
     from benchmark_plots import write_plots
-    from specification_keys import write_page
 
     app.connect("builder-inited", write_plots)
-    app.connect("builder-inited", write_page)
+    app.connect("builder-inited", equivalents_page.write_page)
+    app.connect("builder-inited", specification_keys.write_page)
     app.connect("autodoc-skip-member", skip_inherited)
     app.connect("autodoc-process-docstring", escape_bars)
