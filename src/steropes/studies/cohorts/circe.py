@@ -17,6 +17,7 @@ import pandas as pd
 
 from steropes.errors import DataError
 from steropes.studies._extras import need
+from steropes.studies.cohorts.circe_columns import completed_tables
 from steropes.studies.cohorts.circe_schema import check_definition
 from steropes.studies.cohorts.circe_tables import regular_tables
 from steropes.studies.cohorts.circe_vocabulary import concept_set_notes
@@ -187,15 +188,19 @@ def _entries(
     named = {table.lower() for s in statements for table in TABLE.findall(s)}
     try:
         with narrow.workspace() as work:
+            complete, lacking = completed_tables(narrow, work, named, " ".join(statements))
             regular, notes = regular_tables(narrow, work, named)
+            notes += lacking
 
             def place(table: re.Match[str]) -> str:
                 name = table[1].lower()
-                return regular[name] if name in regular else narrow.table(name)
+                return regular.get(name) or complete.get(name) or narrow.table(name)
 
             found = _run(work, [TABLE.sub(place, s) for s in statements])
     except (DataError, duckdb.Error) as error:
         reason = str(error).strip().splitlines()[0]
+        if reason.startswith("Binder Error") and ("not found" in reason or "column" in reason):
+            reason = f"it reads a column that the database lacks ({reason})"
         raise DataError(
             f"the definition of cohort {cohort} cannot be run on {db.name}: {reason}"
         ) from None

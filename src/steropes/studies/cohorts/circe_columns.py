@@ -1,0 +1,131 @@
+"""Tables with all columns of the CDM that Circe's SQL may read, whatever the database has.
+
+Circe's SQL names columns that a definition does not use, and columns that the CDM allows a site to
+leave empty. Databases without them are common: files of empty tables often have no header.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Mapping
+
+from steropes.errors import DataError
+from steropes.studies._extras import need
+from steropes.studies.database.data_notes import DataNote
+from steropes.studies.database.omop import OmopDatabase, Workspace
+from steropes.studies.database.protocols import MARK
+
+__all__ = ["completed_tables"]
+
+# Columns that a site may leave empty, and which are therefore read as NULL where they are missing.
+OPTIONAL = re.compile(
+    r"(provider|care_site|location|visit_occurrence|visit_detail|lot|specimen_source|"
+    r"unique_device)_(id|number)|stop_reason|refills|quantity|days_supply|gap_days|dose_value|"
+    r"value_as_\w+|range_(low|high)|"
+    r"(condition|device_exposure)_end_date|(condition_occurrence|drug_exposure)_count|"
+    r"(type|source|status|cause|route|unit|operator|qualifier|modifier|site|specialty|service|payer"
+    r"|plan|sponsor|reason|as|disease_status|anatomic_site)_concept_id|\w+_(type|source|status|"
+    r"service|reason)_concept_id"
+)
+NUMBERS = {"INTEGER", "BIGINT", "DOUBLE"}
+
+
+@functools.cache
+def _fields() -> Mapping[str, dict[str, str]]:
+    """Return the columns of the CDM 5.3 and 5.4 with DuckDB's types, by table."""
+    need("duckcdm", "circe")
+    from duckcdm.omop import cdm_fields
+
+    return {table: dict(columns) for table, columns in cdm_fields().items()}
+
+
+def completed_tables(
+    db: OmopDatabase, work: Workspace, names: Iterable[str], sql: str
+) -> tuple[dict[str, str], tuple[DataNote, ...]]:
+    """Find tables that lack columns, and write the SQL that supplies them.
+
+    A table with none of the CDM's columns is read as one without records. A missing column that
+    the CDM allows to be empty is NULL. Numbers in text are converted.
+
+    Parameters
+    ----------
+    db : OmopDatabase
+        The database.
+    work : Workspace
+        A workspace on it.
+    names : iterable of str
+        Tables that a definition reads.
+    sql : str
+        The definition's SQL, for the columns that it names.
+
+    Returns
+    -------
+    dict of str to str
+        SQL for use after FROM, by the table that it replaces.
+    tuple of DataNote
+        What was missing.
+
+    Raises
+    ------
+    DataError
+        The database lacks a table, or a column that the CDM requires.
+    """
+    made: dict[str, str] = {}
+    notes: list[DataNote] = []
+    named = {*re.findall(r"\w+", sql.lower())}
+    for table in sorted(names):
+        wanted = {c: t for c, t in _fields().get(table, {}).items() if c in named}
+        have = {*db.columns(table)}
+        if not have:
+            raise DataError(f"the database has no table {table}, which the definition reads")
+        if not wanted:
+            continue
+        if have.isdisjoint(_fields()[table]):
+            nothing = ", ".join(f"NULL::{t} AS {c}" for c, t in wanted.items())
+            made[table] = f"(SELECT {nothing} WHERE FALSE)"
+            text = f"{table} has no column of the CDM and is read as a table without records"
+            notes.append(DataNote("headless_table", text))
+            continue
+        missing = {c: t for c, t in wanted.items() if c not in have}
+        required = [c for c in missing if not OPTIONAL.fullmatch(c)]
+        if required:
+            raise DataError(f"{table} lacks the column {required[0]}, which the definition reads")
+        if missing:
+            text = f"{table} lacks {', '.join(missing)}, which definitions of cohorts read as empty"
+            notes.append(DataNote("missing_columns", text))
+        supplied = _supplied(db, work, table, wanted, missing)
+        if supplied:
+            made[table] = supplied
+    return made, tuple(notes)
+
+
+def _supplied(
+    db: OmopDatabase,
+    work: Workspace,
+    table: str,
+    wanted: Mapping[str, str],
+    missing: Mapping[str, str],
+) -> str:
+    """Write SQL that adds missing columns and converts numbers in text; "" without need."""
+    source = db.table(table)
+    types = {
+        str(row[0]).lower(): str(row[1]).upper()
+        for row in work.rows(f"DESCRIBE SELECT * FROM {source}")
+    }
+    converted = []
+    for column, kind in wanted.items():
+        declared = types.get(column, kind)
+        if kind in NUMBERS and declared == "VARCHAR":
+            message = f"{MARK}{table}: {column} has text that is not a number"
+            converted.append(
+                f"CASE WHEN {column} IS NOT NULL THEN coalesce(try_cast(trim({column}) AS {kind}), "
+                f"error('{message}')) END AS {column}"
+            )
+        elif kind == "VARCHAR" and declared != "VARCHAR":
+            converted.append(f"{column}::VARCHAR AS {column}")
+    if not missing and not converted:
+        return ""
+    replaced = f" REPLACE ({', '.join(converted)})" if converted else ""
+    added = "".join(f", NULL::{t} AS {c}" for c, t in missing.items())
+    return f"(SELECT *{replaced}{added} FROM {source})"
