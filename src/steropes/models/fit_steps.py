@@ -31,10 +31,10 @@ from ..priors import KeptColumns, Prior, PriorColumns
 from ..select import CrossValidation, InformationCriterion
 from ..solve import Batch, Fit
 from ..solve.separation.extreme_offsets import extreme_offsets
-from .confidence_intervals import ConfidenceIntervals
 from .fit_inputs import FitInputs, OutcomeRows
 from .fixed_coefficients import read_fixed, read_start_at
 from .formula_mixin import FormulaMixin
+from .linear_combinations import LinearCombinations
 from .partial_effects import PartialEffects
 from .progress import Progress
 from .setting_checks import check_settings
@@ -47,7 +47,7 @@ __all__ = ["BatchedOutcomes", "FitSteps"]
 BatchedOutcomes = Literal["never", "laplace", "always"]
 
 
-class FitSteps(ConfidenceIntervals, PartialEffects, FormulaMixin, BaseEstimator):
+class FitSteps(LinearCombinations, PartialEffects, FormulaMixin, BaseEstimator):
     """The steps of `PenalizedModel.fit`, which families override where they differ."""
 
     # Whether the family can have an intercept.

@@ -1,4 +1,4 @@
-"""Linear hypotheses in words, such as "a = b" or "a + 2*b = 0", as Rβ = q."""
+"""Linear hypotheses in words, such as "a + 2*b = 0", and combinations, such as "a - b"."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import DataError, listed
 
-__all__ = ["is_equation", "read_equations"]
+__all__ = ["is_combination", "is_equation", "read_combinations", "read_equations"]
 
 NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 OPERATORS = "+-*/()=,"
@@ -19,6 +19,23 @@ OPERATORS = "+-*/()=,"
 def is_equation(text: object, names: Sequence[str]) -> bool:
     """Return whether a text is an equation and not the name of a coefficient."""
     return isinstance(text, str) and "=" in text and text not in names
+
+
+def is_combination(text: object, names: Sequence[str]) -> bool:
+    """Return whether a text is a combination such as "a - b" and not the name of a coefficient."""
+    return isinstance(text, str) and text not in names and any(sign in text for sign in "+-*/")
+
+
+def read_combinations(texts: Sequence[str], names: Sequence[str]) -> np.ndarray:
+    """Read linear combinations of coefficients, such as "a - b" or "(a + b) / 2", as R (r, p).
+
+    Raises
+    ------
+    DataError
+        If a combination cannot be read, is not linear, has a constant or refers to an unknown
+        coefficient.
+    """
+    return np.array([_Parser(text, names).combination() for text in texts])
 
 
 def read_equations(texts: Sequence[str], names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -85,8 +102,8 @@ class _Parser:
     def _refuse(self, reason: str) -> DataError:
         """Return an error about the text."""
         return DataError(
-            f"The hypothesis {self.text!r} cannot be read: {reason}. Write equations between "
-            "coefficients, such as 'a = b' or 'a + 2*b = 0'."
+            f"{self.text!r} cannot be read: {reason}. Write equations between coefficients, such "
+            "as 'a = b' or 'a + 2*b = 0', or combinations such as 'a - b'."
         )
 
     def _tokens(self) -> list[str | float | int]:
@@ -157,6 +174,15 @@ class _Parser:
                 out.append((gap.row, -gap.constant))
             if not self._take(","):
                 return out
+
+    def combination(self) -> np.ndarray:
+        """Read one expression without a constant as a row of R."""
+        value = self._sum()
+        if self._next() is not None:
+            raise self._refuse("a combination has no '=' or ',', and an operator between terms")
+        if value.constant != 0 or value.is_number:
+            raise self._refuse("a combination has coefficients and no constant")
+        return value.row
 
     def _sum(self) -> _Linear:
         """Read a sum of products."""

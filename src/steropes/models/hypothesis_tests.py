@@ -15,6 +15,7 @@ from ..data.input_types import LabelsLike
 from ..errors import DataError
 from ..fit import Problem
 from ..infer.degrees_of_freedom import degrees_of_freedom
+from ..infer.reparametrisation import reparametrise
 from ..infer.restricted_fits import (
     RestrictedFit,
     centred_equations,
@@ -144,10 +145,7 @@ class HypothesisTests(WaldInference):
         """Fit under the hypothesis."""
         if columns is None:
             if l1.any() or l2.any():
-                raise DataError(
-                    "Under a prior a likelihood-ratio test is of coefficients at values, by name; "
-                    "a matrix takes test='wald', or prior=None."
-                )
+                return self._restricted_under_prior(problem, l1, l2, R, q)
             return fit_under_equations(problem, self._beta, R, q)
         if not (columns < problem.n_free).any():
             return fit_with_fixed_values(problem, l1, l2, columns, q, self._beta)
@@ -156,6 +154,23 @@ class HypothesisTests(WaldInference):
         fit = fit_with_fixed_values(problem.uncentered(), l1, l2, columns, q, start)
         back = 2.0 * fit.beta - problem.design.uncentered_coefficients(fit.beta)  # the inverse
         return RestrictedFit(back, fit.objective)
+
+    def _restricted_under_prior(
+        self, problem: Problem, l1: np.ndarray, l2: np.ndarray, R: np.ndarray, q: np.ndarray
+    ) -> RestrictedFit:
+        """Fit under linear equations with the other coefficients under their prior."""
+        start, centred = self._beta, True
+        if R[:, : problem.n_free].any():  # a baseline at X = 0
+            start, centred = problem.design.uncentered_coefficients(start), False
+            problem = problem.uncentered()
+        changed = reparametrise(problem, R)
+        fit = fit_with_fixed_values(
+            changed.problem, l1, l2, changed.pivots, changed.from_values(q), changed.gamma(start)
+        )
+        beta = changed.beta(fit.beta)
+        if not centred:
+            beta = 2.0 * beta - self._problem.design.uncentered_coefficients(beta)
+        return RestrictedFit(beta, fit.objective)
 
     def _log_likelihood_drop(
         self, problem: Problem, l1: np.ndarray, l2: np.ndarray, fit: RestrictedFit

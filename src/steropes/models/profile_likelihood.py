@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import warnings
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -15,6 +17,8 @@ from ..convergence_warning import NotConvergedWarning
 from ..data import check_level
 from ..errors import DataError, MonotoneLikelihoodWarning, listed
 from ..fit import Problem
+from ..infer import refuse_undetermined
+from ..infer.inference_tuning import PROFILE
 from ..infer.profile_fits import FromObjective, ProfileFits, ProfilePoint
 from ..infer.profile_search import (
     Limit,
@@ -24,7 +28,9 @@ from ..infer.profile_search import (
     refine_grid,
     run_searches,
 )
+from ..infer.reparametrisation import reparametrise
 from .coefficient_tables import coefficient_positions
+from .hypothesis_equations import is_combination, read_combinations
 from .wald_inference import WaldInference
 
 __all__ = ["ProfileLikelihood"]
@@ -55,9 +61,10 @@ class ProfileLikelihood(WaldInference):
 
         Parameters
         ----------
-        param : name or position, or sequence of them
+        param : name or position, or sequence of them; or combination
             Several coefficients are profiled separately in one batch. Positions are those of
-            `confint`.
+            `confint`. A linear combination in words, such as ``"a - b"``, is profiled with all
+            coefficients refitted under the restriction; the priors of its coefficients are ignored.
         points : "adaptive" or (m,) array
             Values of the coefficient. ``"adaptive"`` covers the 99.99 % interval, with enough
             points for linear interpolation of ``log_likelihood`` to be within 1e-3
@@ -92,15 +99,14 @@ class ProfileLikelihood(WaldInference):
         """
         check_is_fitted(self, "coef_")
         names = self._coefficient_names()
+        whole = names if self._fixed is None else self._fixed.all_names(names)
+        if is_combination(param, whole):
+            return self._combination_profile(str(param), points)
         several = not (isinstance(param, str) or np.ndim(param) == 0)
         chosen = coefficient_positions(param, names, self._fixed)
         if not chosen:
             raise DataError("param names no coefficient to profile.")
-        given = None
-        if not isinstance(points, str):
-            given = _points(points)
-        elif points != "adaptive":
-            raise DataError(f"points must be 'adaptive' or an array of values, not {points!r}.")
+        given = _points(points)
         tables = []
         for held, columns in self._profile_fits(chosen):
             if given is None:
@@ -108,11 +114,8 @@ class ProfileLikelihood(WaldInference):
             else:
                 parts = [_at(held, j, given) for j in columns]
             for j, values in zip(columns, parts, strict=True):
-                table: dict[str, Any] = {"param": names[j]} if several else {}
-                table["point"] = [v.value for v in values]
-                table["log_likelihood"] = [v.f if v.converged else np.nan for v in values]
-                table["gradient"] = [v.g if v.converged else np.nan for v in values]
-                tables.append(pd.DataFrame(table))
+                table = {"param": names[j]} if several else {}
+                tables.append(_table(values, table))
             _warn_unconverged_points([names[j] for j in columns], parts)
         return pd.concat(tables, ignore_index=True)
 
@@ -131,26 +134,33 @@ class ProfileLikelihood(WaldInference):
         Unconverged fits result in NaN and a warning that names the coefficient.
         """
         roots: dict[int, float] = {}
-        unknown: list[str] = []
         for held, columns in self._profile_fits(chosen):
             best = held.fit(columns, [float(held.beta[j]) for j in columns])
-            zero = _uncentered_beta(held, columns)
-            for j, top, low in zip(columns, best, zero, strict=True):
-                known = top.converged and low is not None and low.converged
-                roots[j] = np.nan
-                if known and low is not None:
-                    fall = max(2.0 * (top.f - low.f), 0.0)
-                    roots[j] = float(np.sign(held.beta[j]) * np.sqrt(fall))
-                else:
-                    unknown.append(held.problem.design.names[j])
+            found = self._ratios_against_zero(held, columns, best)
+            roots |= dict(zip(columns, found.tolist(), strict=True))
+        return np.array([roots[j] for j in chosen])
+
+    def _ratios_against_zero(
+        self, held: ProfileFits, columns: list[int], best: Sequence[ProfilePoint]
+    ) -> np.ndarray:
+        """Compute signed roots of twice the log-likelihood ratios of points against zero, (m,)."""
+        roots, unknown = [], []
+        zero = _uncentered_beta(held, columns)
+        for j, top, low in zip(columns, best, zero, strict=True):
+            if top.converged and low is not None and low.converged:
+                fall = max(2.0 * (top.f - low.f), 0.0)
+                roots.append(float(np.sign(top.value) * np.sqrt(fall)))
+            else:
+                roots.append(np.nan)
+                unknown.append(held.problem.design.names[j])
         if unknown:
             warnings.warn(
                 f"Fits with the coefficient of {listed(unknown)} held at zero stopped before their "
                 "tolerance, so its test (z, p) is not known (NaN).",
                 NotConvergedWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
-        return np.array([roots[j] for j in chosen])
+        return np.array(roots)
 
     # -- fits with held coefficients -------------------------------------------------------------
 
@@ -170,6 +180,79 @@ class ProfileLikelihood(WaldInference):
             at_zero = problem.design.uncentered_coefficients(self._beta)
             out.append((self._held_fits_at(problem.uncentered(), at_zero), baseline))
         return out
+
+    def _combination_fits(self, row: np.ndarray, name: str) -> tuple[ProfileFits, int, float]:
+        """Set up fits with a linear combination of coefficients held at a value.
+
+        Parameters
+        ----------
+        row : (p,) array
+            Weights of the estimated coefficients.
+        name : str
+            Name of the combination in messages.
+
+        Returns
+        -------
+        held : ProfileFits
+            Fits of a problem in which the combination is a coefficient.
+        j : int
+            Position of this coefficient.
+        factor : float
+            The combination is this multiple of it.
+        """
+        problem = self._require_replicable("a profile")
+        columns = np.flatnonzero(row)
+        self._refuse_joint_penalty(problem, columns, "profile")
+        l1, l2 = (x.copy() for x in problem.penalties(self.prior_))
+        shrunken = bool((l1[columns] > 0).any() or (l2[columns] > 0).any())
+        l1[columns] = l2[columns] = 0.0
+        beta = self._beta
+        if (columns < problem.n_free).any():
+            beta = problem.design.uncentered_coefficients(beta)
+            problem = problem.uncentered()
+        changed = reparametrise(problem, row[None])
+        j = int(changed.pivots[0])
+        design = copy.copy(changed.problem.design)
+        design.names = list(design.names)
+        design.names[j] = name
+        problem = dataclasses.replace(changed.problem, design=design)
+        beta = changed.gamma(beta)
+        if shrunken:  # the fit without the priors of these coefficients
+            batch = problem.batch()
+            refuse_undetermined(problem, batch, l1, l2)
+            batch.start_at((beta * design.scale)[:, None])
+            beta = batch.solve(l1, l2, tol=PROFILE.fit_tol)[0].beta
+        to_likelihood = self._objective_to_likelihood(problem)
+        return ProfileFits(problem, beta, l1, l2, to_likelihood), j, float(row[j])
+
+    def _combination_profile(self, text: str, points: object) -> pd.DataFrame:
+        """Compute the profile log-likelihood of a linear combination in words."""
+        given = _points(points)
+        held, j, factor = self._combination_fits(self._combination_rows([text])[0], text)
+        if given is None:
+            (found,) = self._adaptive(held, [j])
+            found = found if factor > 0 else found[::-1]
+            at = [v.value * factor for v in found]
+        else:
+            found, at = _at(held, j, given / factor), given.tolist()
+        values = [
+            dataclasses.replace(v, value=x, g=v.g / factor) for v, x in zip(found, at, strict=True)
+        ]
+        _warn_unconverged_points([text], [values])
+        return _table(values)
+
+    def _combination_rows(self, texts: Sequence[str]) -> np.ndarray:
+        """Read linear combinations of the estimated coefficients, (r, p)."""
+        names = self._coefficient_names()
+        if self._fixed is None:
+            return read_combinations(texts, names)
+        R = read_combinations(texts, self._fixed.all_names(names))
+        estimated = self._fixed.rows_of_table(names) >= 0
+        if R[:, ~estimated].any():
+            raise DataError(
+                "A coefficient of the combination is fixed and not estimated; leave it out."
+            )
+        return np.asarray(R[:, estimated])
 
     def _held_fits_at(self, problem: Problem, beta: np.ndarray) -> ProfileFits:
         """Set up fits of a problem with held coefficients, from a solution."""
@@ -232,8 +315,21 @@ def _at(held: ProfileFits, j: int, points: np.ndarray) -> list[ProfilePoint]:
     return [values[k] for k in back]
 
 
-def _points(points: object) -> np.ndarray:
-    """Validate points given by the user."""
+def _table(values: list[ProfilePoint], first: dict[str, Any] | None = None) -> pd.DataFrame:
+    """Tabulate points after other columns; numbers of unconverged fits are NaN."""
+    table = dict(first or {})
+    table["point"] = [v.value for v in values]
+    table["log_likelihood"] = [v.f if v.converged else np.nan for v in values]
+    table["gradient"] = [v.g if v.converged else np.nan for v in values]
+    return pd.DataFrame(table)
+
+
+def _points(points: object) -> np.ndarray | None:
+    """Validate points given by the user; None for adaptive points."""
+    if isinstance(points, str):
+        if points != "adaptive":
+            raise DataError(f"points must be 'adaptive' or an array of values, not {points!r}.")
+        return None
     try:
         values = np.atleast_1d(np.asarray(points, np.float64))
     except (TypeError, ValueError):

@@ -1,0 +1,181 @@
+"""Estimates, intervals and tests of linear combinations of coefficients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+from scipy import stats
+from sklearn.utils.validation import check_is_fitted
+
+from ..data import check_level
+from ..data.input_types import LabelsLike
+from ..errors import DataError
+from ..infer.bootstrap_intervals import Bootstrap, standard_deviations
+from .coefficient_tables import coefficient_table, critical_value
+from .confidence_intervals import ConfidenceIntervals
+from .setting_types import IntervalMethod
+
+__all__ = ["LinearCombinations"]
+
+METHODS = ("wald", "robust", "profile", "bootstrap")
+
+
+class LinearCombinations(ConfidenceIntervals):
+    """Linear combinations of the coefficients of a fitted estimator."""
+
+    def linear_combination(
+        self,
+        combinations: str | Sequence[str] | ArrayLike,
+        level: float = 0.95,
+        method: IntervalMethod = "profile",
+        cluster: LabelsLike | None = None,
+    ) -> pd.DataFrame:
+        """Tabulate linear combinations of coefficients, such as differences, with intervals.
+
+        Parameters
+        ----------
+        combinations : text, texts or (r, p) array
+            Combinations in words, such as ``"a - b"`` or ``["a - b", "(a + b) / 2"]``, or a matrix
+            with a row for each combination and a column for each coefficient, in the order of
+            ``summary()``.
+        level : float
+            Confidence level, default 0.95.
+        method : {"profile", "wald", "robust", "bootstrap"}
+            ``"profile"`` (default): the values at which the log-likelihood, maximised under the
+            restriction that the combination has this value, is half the chi-squared quantile
+            below its maximum. Other coefficients are refitted under their prior, while the priors
+            of the combination's own coefficients are ignored; ``coef`` is the maximum of the
+            profile, ``z`` the signed root of twice the log-likelihood ratio against zero, and
+            ``se`` the width of the interval divided by that of a standard normal one.
+            ``"wald"``, ``"robust"``: from the covariance matrix (see `vcov`), which does not exist
+            under a Laplace prior. ``"bootstrap"``: percentiles of 200 draws.
+        cluster : (n,) labels, optional
+            Clusters of rows, for ``"robust"`` and ``"bootstrap"``.
+
+        Returns
+        -------
+        DataFrame
+            A row for each combination, with the columns of ``summary()``.
+
+        Raises
+        ------
+        DataError
+            If a combination cannot be read, or there is no such interval: under a Laplace prior
+            no Wald interval, and no profile of effects in different periods of time, of the
+            baseline of a pooled model, under a prior that joins these coefficients with others, or
+            of X in blocks of rows.
+
+        Warns
+        -----
+        MonotoneLikelihoodWarning
+            If a profile is monotone on one side; its limit there is infinite.
+        NotConvergedWarning
+            If fits stopped before their tolerance; unknown limits are NaN.
+
+        See Also
+        --------
+        PenalizedModel.linear_hypothesis : Test several equations together.
+        PenalizedModel.confint : Compute intervals of single coefficients.
+
+        Notes
+        -----
+        For the profile the model is written in other coefficients, one of which is the
+        combination: β_a x_a + β_b x_b = (β_a − β_b) x_a + β_b (x_a + x_b). No other column changes.
+
+        References
+        ----------
+        Venzon and Moolgavkar (1988), Applied Statistics 37:87–94 (profiles). Cox and Hinkley
+        (1974), Theoretical Statistics, §9.3 (likelihood ratios of functions of parameters).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import steropes
+        >>> rng = np.random.default_rng(0)
+        >>> X = (rng.random((400, 50)) < 0.3).astype(float)
+        >>> y = rng.random(400) < 1 / (1 + np.exp(1.0 - X[:, 0]))
+        >>> prior = steropes.Laplace(0.05, exclude=[0, 1])
+        >>> model = steropes.LogisticRegression(prior=prior).fit(X, y)
+        >>> model.linear_combination("x0 - x1")[["coef", "lower", "upper"]].round(2)
+                 coef  lower  upper
+        x0 - x1  1.81   1.16   2.48
+        """
+        check_is_fitted(self, "coef_")
+        if not isinstance(method, str) or method not in METHODS:
+            raise DataError(
+                f"method must be one of {', '.join(map(repr, METHODS))}, not {method!r}."
+            )
+        check_level(level)
+        if cluster is not None and method not in ("robust", "bootstrap"):
+            raise DataError("cluster goes with method='robust' or 'bootstrap'.")
+        R, names = self._read_combinations(combinations)
+        if method == "profile":
+            return self._profile_table(R, names, level)
+        estimate, df = R @ np.asarray(self._coefficients()), None
+        known = None
+        if method == "bootstrap":
+            units = {} if cluster is None else {"cluster": cluster}
+            drawn = self.bootstrap(random_state=self.random_state, **units)
+            with np.errstate(invalid="ignore"):  # the difference of two infinite coefficients
+                values = drawn.coef @ R.T
+            se = standard_deviations(values)
+            of_rows = Bootstrap(
+                values, names, estimate, np.zeros(len(R)), drawn.units, drawn.converged
+            )
+            with np.errstate(divide="ignore", invalid="ignore"):
+                known = estimate / se, of_rows.confint(level).to_numpy()
+        else:
+            V = R @ self.vcov("model" if method == "wald" else "robust", cluster).to_numpy() @ R.T
+            se, df = np.sqrt(np.diag(V)), self._residual_df()
+        return coefficient_table(estimate, se, names, level, df, self._has_ratio, known)
+
+    def _profile_table(self, R: np.ndarray, names: list[str], level: float) -> pd.DataFrame:
+        """Tabulate combinations with profile intervals and likelihood-ratio tests."""
+        drop = 0.5 * float(stats.chi2.ppf(level, 1))
+        estimate, root, limits = np.empty(len(R)), np.empty(len(R)), np.empty((len(R), 2))
+        for i, (row, name) in enumerate(zip(R, names, strict=True)):
+            held, j, factor = self._combination_fits(row, name)
+            (top,), ((a, b),) = self._ends(held, [j], drop)
+            estimate[i] = top.point.value * factor
+            limits[i] = np.sort([a.value * factor, b.value * factor])
+            (root[i],) = self._ratios_against_zero(held, [j], [top.point]) * np.sign(factor)
+        se = (limits[:, 1] - limits[:, 0]) / (2.0 * critical_value(level))
+        return coefficient_table(estimate, se, names, level, None, self._has_ratio, (root, limits))
+
+    def _read_combinations(
+        self, combinations: str | Sequence[str] | ArrayLike
+    ) -> tuple[np.ndarray, list[str]]:
+        """Read combinations as R (r, p), with a name for each."""
+        texts = [combinations] if isinstance(combinations, str) else combinations
+        if isinstance(texts, list | tuple) and all(isinstance(text, str) for text in texts):
+            if not texts:
+                raise DataError("Name at least one combination, such as 'a - b'.")
+            return self._combination_rows(texts), list(texts)
+        columns = self._coefficient_names()
+        try:
+            R = np.atleast_2d(np.asarray(combinations, np.float64))
+        except (TypeError, ValueError):
+            raise DataError(
+                f"Combinations are text such as 'a - b' or a matrix, not {combinations!r}."
+            ) from None
+        if R.ndim != 2 or R.shape[1] != len(columns) or not np.isfinite(R).all():
+            raise DataError(
+                f"A matrix of combinations has a finite number for each of the {len(columns)} "
+                "coefficients in every row."
+            )
+        if not R.any(axis=1).all():
+            raise DataError("A combination of zeros is always zero.")
+        return R, [_text(row, columns) for row in R]
+
+
+def _text(row: np.ndarray, names: Sequence[str]) -> str:
+    """Write a combination in words."""
+    out = ""
+    for j in np.flatnonzero(row).tolist():
+        sign = ("-" if row[j] < 0 else "") if not out else (" - " if row[j] < 0 else " + ")
+        size = abs(row[j])
+        out += sign + (names[j] if size == 1 else f"{size:g}*{names[j]}")
+    return out
