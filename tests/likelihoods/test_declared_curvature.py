@@ -11,7 +11,7 @@ import pytest
 import steropes
 from drawn_families import FAMILIES, drawn
 from steropes.backends import get_backend
-from steropes.likelihoods import AnyCurvature, CoxLikelihood, FineGrayLikelihood
+from steropes.likelihoods import CoxLikelihood, Curvature, FineGrayLikelihood
 from steropes.likelihoods.curvature import ChannelCurvature
 from steropes.likelihoods.matched_cox_likelihood import MatchedCoxLikelihood
 from steropes.likelihoods.piecewise_cox_likelihood import PiecewiseCoxLikelihood
@@ -64,7 +64,7 @@ def test_every_family_declares_its_kind_as_data(family, exact, rng):
     problem = m._problem
     eta = linear_predictor(problem, m._beta * problem.design.scale)
     curvature = problem.likelihood.curvature(eta, bound_weights(problem), exact=exact)
-    assert type(curvature) in get_args(AnyCurvature)
+    assert type(curvature) in get_args(Curvature)
     assert is_dataclass(curvature)
     assert isinstance(curvature.grouped, bool)
     assert np.shape(curvature.v) == (problem.likelihood.n_eta,)

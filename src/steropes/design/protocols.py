@@ -18,9 +18,9 @@ from ..backends.protocols import Array, Backend, SparseLines
 from .column_storage import Block
 
 __all__ = [
-    "AnyRows",
     "ChannelLike",
     "ColumnStore",
+    "ColumnsByRows",
     "DesignLike",
     "PieceLike",
     "PlainDesign",
@@ -78,7 +78,7 @@ class DesignLike(Protocol):
 
     def by_rows(
         self, chosen: NDArray[np.int64], order: NDArray[np.int64] | None, backend: Backend
-    ) -> AnyRows:
+    ) -> ColumnsByRows:
         """Store chosen columns by rows; ``order`` is the row of X for each row of the model."""
 
 
@@ -233,4 +233,4 @@ class ChannelLike(_Rows, Protocol):
         """Convert a Hessian over the `extended` columns to one over these columns, (k, k)."""
 
 
-AnyRows = RowsLike | PieceLike | ChannelLike
+ColumnsByRows = RowsLike | PieceLike | ChannelLike

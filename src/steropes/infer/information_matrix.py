@@ -9,7 +9,7 @@ from scipy import linalg
 
 from ..errors import DataError, SeparationError, listed
 from ..fit import Problem
-from ..likelihoods.curvature import AnyCurvature, GroupedCurvature, SubdistributionCurvature
+from ..likelihoods.curvature import Curvature, GroupedCurvature, SubdistributionCurvature
 from ..priors import GroupPenalty
 from ..solve import Batch
 from ..solve.hessian import hessian
@@ -61,7 +61,7 @@ class Information:
         return data if joint is None else data + joint
 
     @cached_property
-    def _curvature(self) -> AnyCurvature:
+    def _curvature(self) -> Curvature:
         """The likelihood's exact curvature at the fit."""
         return self.likelihood.curvature(self.eta, self.weights, exact=True)
 

@@ -9,7 +9,7 @@ from .base import Likelihood
 from .conditional_logistic_likelihood import ConditionalLogisticLikelihood
 from .conditional_poisson_likelihood import CaseSeriesLikelihood, ConditionalPoissonLikelihood
 from .cox_likelihood import CoxLikelihood
-from .curvature import AnyCurvature
+from .curvature import Curvature
 from .fine_gray_likelihood import FineGrayLikelihood
 from .independent_rows import IndependentRowsLikelihood
 from .linear_likelihood import LinearLikelihood
@@ -18,11 +18,11 @@ from .matched_cox_likelihood import MatchedCoxLikelihood
 from .poisson_likelihood import PoissonLikelihood
 
 __all__ = [
-    "AnyCurvature",
     "CaseSeriesLikelihood",
     "ConditionalLogisticLikelihood",
     "ConditionalPoissonLikelihood",
     "CoxLikelihood",
+    "Curvature",
     "FineGrayLikelihood",
     "IndependentRowsLikelihood",
     "Likelihood",

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ..backends.protocols import Array, Backend
-from .curvature import AnyCurvature
+from .curvature import Curvature
 from .sharded_partial_likelihood import ShardedPartialLikelihood
 
 __all__ = ["Bound", "Likelihood", "Part", "stack_outcomes"]
@@ -150,7 +150,7 @@ class Likelihood(ABC):
         """Return the loss alone, (B,)."""
 
     @abstractmethod
-    def curvature(self, eta: Array, weights: Bound, exact: bool = False) -> AnyCurvature:
+    def curvature(self, eta: Array, weights: Bound, exact: bool = False) -> Curvature:
         """Return the curvature of one replicate, at eta (n, 1).
 
         Parameters

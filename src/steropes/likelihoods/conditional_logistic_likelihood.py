@@ -26,7 +26,7 @@ from ..backends.tall_reductions import column_sum
 from ..backends.thread_pool import balanced_chunks
 from ..errors import DataError
 from .base import Likelihood, Part
-from .curvature import AnyCurvature, GroupedCurvature, OperatorCurvature
+from .curvature import Curvature, GroupedCurvature, OperatorCurvature
 from .informative_strata import gather_strata, parts_of_strata, within_strata
 from .likelihood_tuning import CHUNK_SIZES
 
@@ -134,7 +134,7 @@ class ConditionalLogisticLikelihood(Likelihood):
         residual = weights * self.delta - expected
         return within_strata(Z, expected, residual, self.pointers, self.backend)
 
-    def curvature(self, eta: Array, weights: Array, exact: bool = False) -> AnyCurvature:
+    def curvature(self, eta: Array, weights: Array, exact: bool = False) -> Curvature:
         """Return the covariance of the draws; for steps, diag(a) − a a' / Σ a in each stratum."""
         asarray, pointers = self.backend.asarray, self.pointers
         w = np.ascontiguousarray(self.backend.to_host(weights))

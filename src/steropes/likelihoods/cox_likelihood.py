@@ -21,7 +21,7 @@ from ..backends.protocols import Array, Backend
 from .base import Part
 from .cox_residuals import CoxResiduals
 from .cox_shares import Ties, WeightsOfShares
-from .curvature import AnyCurvature, GroupedCurvature
+from .curvature import Curvature, GroupedCurvature
 from .event_time_bins import merge_hazards
 from .informative_strata import parts_of_strata
 from .likelihood_tuning import HAZARD_BINS
@@ -100,7 +100,7 @@ class CoxLikelihood(CoxResiduals):
 
     # -- curvature -------------------------------------------------------------------------
 
-    def curvature(self, eta: Array, weights: WeightsOfShares, exact: bool = False) -> AnyCurvature:
+    def curvature(self, eta: Array, weights: WeightsOfShares, exact: bool = False) -> Curvature:
         """See `Likelihood.curvature`; event times are merged into bins unless ``exact``."""
         r, S, h = self._lifted(eta, weights)
         if exact or self.risk.m <= 1.5 * HAZARD_BINS.min_bins:

@@ -2,7 +2,7 @@
 
 A likelihood describes its Hessian H_η in the linear predictor of one replicate and never sees X.
 The solver computes X' H_η X for some columns (`steropes.solve.hessian`), with one file for each
-kind. A new kind needs a class here, an entry in `AnyCurvature` and a file there.
+kind. A new kind needs a class here, an entry in `Curvature` and a file there.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from .nuisance_hessian import Block
 
 __all__ = [
-    "AnyCurvature",
     "ChannelCurvature",
+    "Curvature",
     "GroupedCurvature",
     "OperatorCurvature",
     "ProfiledCurvature",
@@ -233,7 +233,7 @@ class ProfiledCurvature:
         return replace(self, v=v, rows=order if self.rows is None else order[self.rows])
 
 
-AnyCurvature = (
+Curvature = (
     GroupedCurvature
     | SubdistributionCurvature
     | ChannelCurvature

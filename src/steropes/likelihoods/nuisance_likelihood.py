@@ -25,7 +25,7 @@ import numpy as np
 
 from ..backends.protocols import Array
 from .base import Bound, Likelihood
-from .curvature import AnyCurvature
+from .curvature import Curvature
 from .likelihood_tuning import NUISANCE
 from .nuisance_parameters import Nuisance, NuisancePoint
 from .sharded_thresholds import ShardedThresholds
@@ -89,7 +89,7 @@ class NuisanceLikelihood(Likelihood):
         """Return the profiled loss alone, (B,)."""
         return np.array([point.loss for point in self._profiled(eta, weights)])
 
-    def curvature(self, eta: Array, weights: Bound, exact: bool = False) -> AnyCurvature:
+    def curvature(self, eta: Array, weights: Bound, exact: bool = False) -> Curvature:
         """Return the curvature of one replicate with α fitted to eta (n, 1)."""
         return self._profiled(eta, weights)[0].curvature()
 

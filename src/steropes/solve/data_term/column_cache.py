@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...design.protocols import AnyRows
+from ...design.protocols import ColumnsByRows
 from ..solver_tuning import DataTermPolicy
 from .working_columns import WorkingColumns
 
@@ -40,7 +40,7 @@ class ColumnCache:
         """Cache the sums over all p columns, (p, lanes), not only those of the working set."""
         self._of_all = of_all
 
-    def sums(self, make: Callable[[AnyRows], np.ndarray]) -> np.ndarray:
+    def sums(self, make: Callable[[ColumnsByRows], np.ndarray]) -> np.ndarray:
         """Return ``make(rows)`` of the working set, (k, lanes), from the cache where possible."""
         active = self.active
         if self._version != active.version:
@@ -48,7 +48,7 @@ class ColumnCache:
             self._version, self._W = active.version, active.W
         return self._values
 
-    def _made(self, make: Callable[[AnyRows], np.ndarray]) -> np.ndarray:
+    def _made(self, make: Callable[[ColumnsByRows], np.ndarray]) -> np.ndarray:
         """Compute the missing sums and arrange them in the order of the working set."""
         active, W = self.active, self.active.W
         if self._of_all is not None:

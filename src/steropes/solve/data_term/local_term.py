@@ -10,9 +10,9 @@ import numpy as np
 
 from ...backends.cpu import CpuBackend
 from ...backends.protocols import Array, ModelMinimiser
-from ...design.protocols import AnyRows, DesignLike
+from ...design.protocols import ColumnsByRows, DesignLike
 from ...likelihoods import Likelihood
-from ...likelihoods.curvature import AnyCurvature, ProfiledCurvature
+from ...likelihoods.curvature import Curvature, ProfiledCurvature
 from ...likelihoods.nuisance_parameters import Nuisance
 from ...priors import Prior
 from .. import solver_tuning as policies
@@ -263,7 +263,7 @@ class LocalTerm:
             self._diagonals.clear()
             self._diagonals_of = weakref.ref(curvature)
 
-        def make(rows: AnyRows) -> np.ndarray:
+        def make(rows: ColumnsByRows) -> np.ndarray:
             assert rows.layout == "rows"
             v = curvature.curvature.v[:, None]
             share = v / xp.where(base > 0, base, 1.0)
@@ -343,7 +343,7 @@ class LocalCurvature:
         Row weights of its replicate.
     """
 
-    def __init__(self, active: WorkingColumns, curvature: AnyCurvature, base: Array) -> None:
+    def __init__(self, active: WorkingColumns, curvature: Curvature, base: Array) -> None:
         self.active, self.curvature, self.base = active, curvature, base
         self.grouped, self.convex = curvature.grouped, True
         if isinstance(curvature, ProfiledCurvature) and curvature.safer is not None:

@@ -7,7 +7,7 @@ from typing import cast
 import numpy as np
 
 from ...backends.protocols import Backend
-from ...design.protocols import AnyRows, ColumnStore, DesignLike
+from ...design.protocols import ColumnsByRows, ColumnStore, DesignLike
 from .column_hessian import StoredColumns
 
 __all__ = ["WorkingColumns", "WorkingSet"]
@@ -86,7 +86,7 @@ class WorkingColumns(WorkingSet):
             )
         return self._stored[1]
 
-    def rows_of(self, columns: np.ndarray) -> AnyRows:
+    def rows_of(self, columns: np.ndarray) -> ColumnsByRows:
         """Return the rows of a few columns."""
         return self.design.by_rows(columns, self.order, self.backend)
 

@@ -12,8 +12,8 @@ import numpy as np
 from ...backends.cpu.segmented_sums import take_out_groups
 from ...backends.protocols import Backend
 from ...likelihoods.curvature import (
-    AnyCurvature,
     ChannelCurvature,
+    Curvature,
     GroupedCurvature,
     OperatorCurvature,
     ProfiledCurvature,
@@ -26,7 +26,7 @@ NO_ROWS = np.empty(0, np.int64)
 
 
 def eta_product(
-    curvature: AnyCurvature, backend: Backend
+    curvature: Curvature, backend: Backend
 ) -> Callable[[np.ndarray], np.ndarray] | None:
     """Return a function from z (n,) on the host to H_η z, or None if H_η is its diagonal v."""
     host = backend.to_host

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NoReturn, assert_never
 
 from ...backends.protocols import Array
-from ...design.protocols import AnyRows
+from ...design.protocols import ColumnsByRows
 from ...likelihoods.curvature import (
-    AnyCurvature,
     ChannelCurvature,
+    Curvature,
     GroupedCurvature,
     OperatorCurvature,
     ProfiledCurvature,
@@ -26,7 +26,9 @@ from . import (
 __all__ = ["diagonal", "hessian"]
 
 
-def hessian(rows: AnyRows, curvature: AnyCurvature, first: int = 0, rough: bool = False) -> Array:
+def hessian(
+    rows: ColumnsByRows, curvature: Curvature, first: int = 0, rough: bool = False
+) -> Array:
     """Compute X' H_η X for the columns of some rows, (k, k).
 
     Parameters
@@ -58,7 +60,7 @@ def hessian(rows: AnyRows, curvature: AnyCurvature, first: int = 0, rough: bool 
     _refuse(rows, curvature)
 
 
-def diagonal(rows: AnyRows, curvature: AnyCurvature) -> Array:
+def diagonal(rows: ColumnsByRows, curvature: Curvature) -> Array:
     """Compute the diagonal of `hessian`, (k,), in one pass over the rows where that is possible."""
     match curvature:
         case GroupedCurvature():
@@ -82,6 +84,6 @@ def diagonal(rows: AnyRows, curvature: AnyCurvature) -> Array:
     _refuse(rows, curvature)
 
 
-def _refuse(rows: AnyRows, curvature: AnyCurvature) -> NoReturn:
+def _refuse(rows: ColumnsByRows, curvature: Curvature) -> NoReturn:
     """Raise an error for a kind of curvature without code for this layout."""
     raise NotImplementedError(f"{type(curvature).__name__} over rows laid out as {rows.layout!r}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...backends.protocols import Array
-from ...design.protocols import AnyRows
+from ...design.protocols import ColumnsByRows
 from ...likelihoods.curvature import OperatorCurvature
 
 __all__ = ["diagonal", "hessian"]
@@ -16,7 +16,7 @@ MIN_DIRECTIONS = 8
 MAX_DIRECTION_ENTRIES = 1 << 21
 
 
-def hessian(rows: AnyRows, curvature: OperatorCurvature, first: int = 0) -> Array:
+def hessian(rows: ColumnsByRows, curvature: OperatorCurvature, first: int = 0) -> Array:
     """See `steropes.solve.hessian`."""
     backend, k = rows.backend, rows.k
     G = np.zeros((k, k))
@@ -35,6 +35,6 @@ def hessian(rows: AnyRows, curvature: OperatorCurvature, first: int = 0) -> Arra
     return backend.asarray(G)
 
 
-def diagonal(rows: AnyRows, curvature: OperatorCurvature) -> Array:
+def diagonal(rows: ColumnsByRows, curvature: OperatorCurvature) -> Array:
     """See `steropes.solve.hessian`; as expensive as the whole matrix."""
     return rows.backend.xp.diag(hessian(rows, curvature))

@@ -14,7 +14,7 @@ from scipy import linalg
 from ...backends.cpu import tridiagonal
 from ...backends.protocols import Array
 from ...backends.thread_pool import ThreadPool, balanced_chunks
-from ...design.protocols import AnyRows, RowsLike
+from ...design.protocols import ColumnsByRows, RowsLike
 from ...likelihoods.curvature import ProfiledCurvature
 from ...likelihoods.nuisance_hessian import Chain
 from .symmetric_fill import fill_symmetric
@@ -176,7 +176,7 @@ def _fill(
     rows.backend.pool.map(part, balanced_chunks(pointers[k0 : k1 + 1], 4), entries)
 
 
-def elsewhere(rows: AnyRows) -> bool:
+def elsewhere(rows: ColumnsByRows) -> bool:
     """Return whether the entries are held elsewhere, so that only sums are available."""
     return rows.lines is None and rows.layout == "rows" and rows.dense is None
 
@@ -208,7 +208,7 @@ def _eliminated(rows: RowsLike, curvature: ProfiledCurvature, block: Chain) -> I
         yield Z
 
 
-def pooled_groups(rows: AnyRows, K: int) -> int:
+def pooled_groups(rows: ColumnsByRows, K: int) -> int:
     """Return as how many groups a chain of K parameters is eliminated in a coarse Hessian."""
     if elsewhere(rows):  # Each group takes k numbers to send.
         return K if K <= 2 * PARAMETER_GROUPS else PARAMETER_GROUPS

@@ -11,7 +11,7 @@ import numpy as np
 from ...backends.protocols import Array
 from ...likelihoods import Likelihood
 from ...likelihoods.base import Bound
-from ...likelihoods.curvature import AnyCurvature
+from ...likelihoods.curvature import Curvature
 from ...likelihoods.nuisance_parameters import Nuisance
 from ...priors import INFINITE_PENALTY
 from ..hessian import diagonal
@@ -240,7 +240,7 @@ def _largest_violation(
         v = found[:, 0] / design.scale
     unit = np.where(l1 > 0, l1, 1.0)
     counted = np.flatnonzero((l1 == 0) | (v > tol * l1))
-    curvature: AnyCurvature | None = None
+    curvature: Curvature | None = None
     if len(counted):
         with np.errstate(all="ignore"):  # Curvature may not be finite where coefficients diverge.
             curvature = there.curvature()
@@ -271,7 +271,7 @@ class _FitEnd(NamedTuple):
     loss: np.ndarray
     r: Array
     order: np.ndarray | None  # of the curvature's rows
-    curvature: Callable[[], AnyCurvature]
+    curvature: Callable[[], Curvature]
     unsettled: float
 
 
@@ -294,7 +294,7 @@ def _evaluate_end(
     r = point.gradient()[:, None]
     unsettled = np.inf if nuisance.readmitted(own, tol) is not None else point.unsettled
 
-    def in_rows_of_x() -> AnyCurvature:  # The rows stay in the order of X.
+    def in_rows_of_x() -> Curvature:  # The rows stay in the order of X.
         return point.curvature().among(likelihood.order, problem.design.n)
 
     return _FitEnd(eta, loss, r, None, in_rows_of_x, unsettled)

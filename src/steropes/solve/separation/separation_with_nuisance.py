@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 from scipy import linalg
 
-from ...design.protocols import AnyRows
+from ...design.protocols import ColumnsByRows
 from ...errors import SeparationError, listed
 from ...likelihoods.nuisance_likelihood import NuisanceLikelihood
 from ..fit_result import Fit
@@ -175,7 +175,7 @@ def information_at_start(problem: RefittableProblem, free: np.ndarray) -> np.nda
 
 
 def _maximum_is_proven(
-    problem: RefittableProblem, fit: Fit, rows: AnyRows, root: np.ndarray
+    problem: RefittableProblem, fit: Fit, rows: ColumnsByRows, root: np.ndarray
 ) -> bool:
     """Return whether the end of the fit proves a maximum, free of rounding.
 

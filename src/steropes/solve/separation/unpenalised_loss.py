@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...backends.protocols import Array
-from ...design.protocols import AnyRows
+from ...design.protocols import ColumnsByRows
 from ..hessian import diagonal, hessian
 from ..linear_predictor import bound_weights, linear_predictor
 from ..problem_protocol import SolverProblem
@@ -35,7 +35,11 @@ class UnpenalisedLoss:
     """
 
     def __init__(
-        self, problem: SolverProblem, base: Array, columns: np.ndarray, rows: AnyRows | None = None
+        self,
+        problem: SolverProblem,
+        base: Array,
+        columns: np.ndarray,
+        rows: ColumnsByRows | None = None,
     ) -> None:
         self.likelihood = problem.likelihood
         self.backend, self.base = self.likelihood.backend, base
@@ -135,7 +139,7 @@ class UnpenalisedLoss:
         return float(self.likelihood.extent(d, self.row_weights))
 
 
-def _by_rows(problem: SolverProblem, columns: np.ndarray) -> AnyRows:
+def _by_rows(problem: SolverProblem, columns: np.ndarray) -> ColumnsByRows:
     """Return the columns by rows, in the model's order."""
     likelihood = problem.likelihood
     return problem.design.by_rows(columns, likelihood.order, likelihood.backend)
