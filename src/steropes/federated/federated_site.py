@@ -169,7 +169,7 @@ class FederatedSite:
         self.owner.note(f"withdrew from {_named(plan, request)}")
         return self._signed(request, "withdrawal")
 
-    def _signed(self, request: Message, kind: Kind, **content: Any) -> Message:
+    def _signed(self, request: Message, kind: Kind, **content: object) -> Message:
         """Create a signed reply to a request."""
         message = request.reply(kind, self.name, **content)
         return replace(message, signature=self.owner.keys.sign(message.digest))

@@ -215,7 +215,7 @@ class _Group:
         )  # fmt: skip
         return max(fit.n_iter for fit in self.fits)
 
-    def _stop_if_cancelled(self, *_: Any) -> None:
+    def _stop_if_cancelled(self, *_: object) -> None:
         """Interrupt the group's fit if another group has failed."""
         if self.stop.is_set():
             raise KeyboardInterrupt

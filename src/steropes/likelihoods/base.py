@@ -76,7 +76,7 @@ class Likelihood(ABC):
     grouped = False
     trust_radius = 2.0
 
-    def __init_subclass__(cls, **options: Any) -> None:
+    def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
         if "ccd" not in vars(cls):
             cls.ccd = None

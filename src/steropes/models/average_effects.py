@@ -133,7 +133,7 @@ class AverageEffects(PredictionTables):
         self,
         table: pd.DataFrame,
         name: str,
-        values: Any,
+        values: object,
         weights: np.ndarray,
         offset: VectorLike | None,
     ) -> tuple[float, np.ndarray]:

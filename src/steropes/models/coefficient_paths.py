@@ -32,7 +32,7 @@ def coefficient_path(
     *,
     n_variances: int = 50,
     relax: bool = False,
-    **fit_params: Any,
+    **fit_params: object,
 ) -> pd.DataFrame:
     """Fit a model at several variances of its prior.
 

@@ -43,7 +43,7 @@ class FormulaMixin(FittedModel):
 
     @classmethod
     def from_formula(
-        cls, formula: str, data: TableLike, *, trusted: bool = False, **fit: Any
+        cls, formula: str, data: TableLike, *, trusted: bool = False, **fit: object
     ) -> Self:
         """Fit the model that a formula describes.
 

@@ -22,7 +22,7 @@ OUTER = {3: 0.1, 4: 0.05, 5: 0.05, 6: 0.05, 7: 0.025}
 FEW_ROWS = 100
 
 
-def harrell_knots(x: np.ndarray, k: Any) -> np.ndarray:
+def harrell_knots(x: np.ndarray, k: object) -> np.ndarray:
     """Place k knots at quantiles of x, as `rcs(x, k)` of R's rms does by default.
 
     Parameters
@@ -125,7 +125,7 @@ def transforms() -> dict[str, Any]:
             table, kind="numerical", spans_intercept=False, format="{name}[{field}]"
         )
 
-    def rcs(x: Any, knots: int | Sequence[float] = 5, *, _state: dict[str, Any]) -> Any:
+    def rcs(x: object, knots: int | Sequence[float] = 5, *, _state: dict[str, Any]) -> Any:
         values = _numbers("rcs", x)
         if "knots" not in _state:
             given = _placed("rcs", knots, 3) if isinstance(knots, Iterable) else None
@@ -134,7 +134,7 @@ def transforms() -> dict[str, Any]:
         return columns(X, ["'" * j for j in range(X.shape[1])], getattr(x, "index", None))
 
     def ns(
-        x: Any,
+        x: object,
         df: int | None = None,
         knots: Sequence[float] | None = None,
         *,
@@ -153,7 +153,7 @@ def transforms() -> dict[str, Any]:
         return columns(X, range(1, X.shape[1] + 1), getattr(x, "index", None))
 
     def cr(
-        x: Any,
+        x: object,
         df: int | None = None,
         knots: Sequence[float] | None = None,
         lower_bound: float | None = None,
@@ -172,7 +172,7 @@ def transforms() -> dict[str, Any]:
     return {name: stateful_transform(function) for name, function in made.items()}
 
 
-def _numbers(name: str, x: Any) -> np.ndarray:
+def _numbers(name: str, x: object) -> np.ndarray:
     """Return the argument of a spline as a vector of numbers."""
     values = np.asarray(x)
     if values.ndim != 1 or values.dtype.kind not in "fiub":

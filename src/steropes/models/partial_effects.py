@@ -28,7 +28,7 @@ class PartialEffects(PredictionTables):
         values: ArrayLike | None = None,
         scale: Scale = "linear",
         level: float = 0.95,
-        at: Mapping[str, Any] | None = None,
+        at: Mapping[str, object] | None = None,
     ) -> pd.DataFrame:
         """Predict along one variable of the formula, with the others at typical values.
 

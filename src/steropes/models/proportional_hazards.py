@@ -228,7 +228,7 @@ class ProportionalHazardsModel(PenalizedModel):
         sample_weight: VectorLike | None = None,
         strata: LabelsLike | None = None,
         offset: VectorLike | None = None,
-        **given: Any,
+        **given: object,
     ) -> float:
         """Compute the concordance; higher is better.
 

@@ -206,7 +206,7 @@ def _step(length: float) -> float:
     return float(next(f * power for f in (1, 2, 5, 10) if length / (f * power) <= 10))
 
 
-def _predictor_of_risk(model: Any, time: float | None, risks: Sequence[float]) -> list[float]:
+def _predictor_of_risk(model: object, time: float | None, risks: Sequence[float]) -> list[float]:
     """Compute the linear predictor at which each risk is reached, relative to typical values."""
     center = _center(model)
     if isinstance(model, LogisticRegression):

@@ -152,7 +152,7 @@ def _crossing(curve: Any, end: float, middle: float, height: float) -> float | N
 def forest(
     table: pd.DataFrame,
     *,
-    shade: Any = None,
+    shade: object = None,
     exponentiate: bool = False,
     ax: Axes | None = None,
 ) -> Axes:
@@ -299,7 +299,7 @@ def ratio_forest(
     return ax
 
 
-def _shares(table: pd.DataFrame, shade: Any) -> np.ndarray | None:
+def _shares(table: pd.DataFrame, shade: object) -> np.ndarray | None:
     """Validate the shades of the rows."""
     if shade is None:
         return None

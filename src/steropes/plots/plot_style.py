@@ -54,7 +54,7 @@ def curve_colour(i: int) -> str:
     return COLOURS[i % len(COLOURS)]
 
 
-def shorten_label(label: Any, most: int = 44) -> str:
+def shorten_label(label: object, most: int = 44) -> str:
     """Shorten a long label in the middle; its end is kept longer because names differ there.
 
     Parameters
@@ -71,7 +71,7 @@ def shorten_label(label: Any, most: int = 44) -> str:
     return f"{text[:begin].rstrip()}…{text[begin + 1 - most :].lstrip()}"
 
 
-def require_columns(table: Any, columns: tuple[str, ...], what: str) -> None:
+def require_columns(table: object, columns: tuple[str, ...], what: str) -> None:
     """Refuse a table that lacks some columns."""
     missing = [name for name in columns if name not in getattr(table, "columns", ())]
     if missing:

@@ -48,7 +48,7 @@ class ColumnSettings:
         """
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
-    def set_params(self, **params: Any) -> Self:
+    def set_params(self, **params: object) -> Self:
         """Change settings by name; existing fits keep the previous ones.
 
         Parameters
@@ -153,7 +153,7 @@ class ColumnSettings:
         return list(value)
 
     def _by_name(
-        self, what: str, given: Mapping[Any, Any], names: Sequence[str], needed: Mapping[int, str]
+        self, what: str, given: Mapping[object, object], names: Sequence[str], needed: Mapping[int, str]
     ) -> list[Any]:
         """Convert a setting given by column name into one entry per column.
 
@@ -179,7 +179,7 @@ class ColumnSettings:
                 )
         return [given.get(name, np.inf) for name in names]
 
-    def _variance_vector(self, what: str, variance: Any, names: Sequence[str]) -> np.ndarray:
+    def _variance_vector(self, what: str, variance: object, names: Sequence[str]) -> np.ndarray:
         """Convert a variance setting into a positive number per column, (p,)."""
         p = len(names)
         if isinstance(variance, Mapping):

@@ -47,7 +47,7 @@ class ArrayFunctions:
 
     # -- new arrays ------------------------------------------------------------------------------
 
-    def asarray(self, x: Any, dtype: DTypeLike | None = None) -> DeviceArray:
+    def asarray(self, x: object, dtype: DTypeLike | None = None) -> DeviceArray:
         """Transfer an array to the device, or convert one that is there."""
         if isinstance(x, DeviceArray):
             return x if dtype is None or x.dtype == np.dtype(dtype) else x.astype(dtype)
@@ -133,7 +133,7 @@ class ArrayFunctions:
         return DeviceArray(torch.tril(x.tensor, k))
 
     @staticmethod
-    def take(x: DeviceArray, at: Any, axis: int = 0) -> DeviceArray:
+    def take(x: DeviceArray, at: object, axis: int = 0) -> DeviceArray:
         """Select entries along an axis by positions on the device, or constant ones of the host."""
         if not isinstance(at, DeviceArray):
             return x[(slice(None),) * axis + (at,)]

@@ -47,7 +47,7 @@ def numpy_dtype(dtype: torch.dtype) -> np.dtype:
     return _NUMPY[dtype]
 
 
-def tensor_of(x: Any) -> Any:
+def tensor_of(x: object) -> Any:
     """Return the tensor of a device array, or a number; raise for an array of the host."""
     if isinstance(x, DeviceArray):
         return x.tensor
@@ -61,7 +61,7 @@ def tensor_of(x: Any) -> Any:
     return x
 
 
-def _promoted(a: Any, b: Any) -> tuple[Any, Any]:
+def _promoted(a: object, b: object) -> tuple[Any, Any]:
     """Convert integers and booleans to double precision if the other operand is a float.
 
     PyTorch would convert them to single precision.
@@ -76,7 +76,7 @@ def _promoted(a: Any, b: Any) -> tuple[Any, Any]:
 def _binary(function: Callable[[Any, Any], Any], reflected: bool = False) -> Any:
     """Make an operator's method."""
 
-    def method(self: DeviceArray, other: Any) -> DeviceArray:
+    def method(self: DeviceArray, other: object) -> DeviceArray:
         pair = (tensor_of(other), self.tensor) if reflected else (self.tensor, tensor_of(other))
         return DeviceArray(function(*_promoted(*pair)))
 
@@ -86,7 +86,7 @@ def _binary(function: Callable[[Any, Any], Any], reflected: bool = False) -> Any
 def _in_place(function: Callable[[Any, Any], Any]) -> Any:
     """Make the method of an assignment such as +=, which changes the tensor itself."""
 
-    def method(self: DeviceArray, other: Any) -> DeviceArray:
+    def method(self: DeviceArray, other: object) -> DeviceArray:
         self.tensor = function(self.tensor, tensor_of(other))
         return self
 
@@ -121,7 +121,7 @@ class DeviceArray:
 
     # -- protection against implicit transfers -------------------------------------------------
 
-    def __array__(self, *_: Any, **__: Any) -> NoReturn:
+    def __array__(self, *_: object, **__: object) -> NoReturn:
         raise TypeError("An array on the device is read by the backend's to_host only.")
 
     def __array_function__(self, function: Any, *_: Any) -> NoReturn:
@@ -190,7 +190,7 @@ class DeviceArray:
 
     # -- indexing --------------------------------------------------------------------------------
 
-    def __getitem__(self, key: Any) -> DeviceArray:
+    def __getitem__(self, key: object) -> DeviceArray:
         if isinstance(key, slice) and key.step is not None and key.step < 0:
             if key.start is not None or key.stop is not None or key.step != -1:
                 raise IndexError("Of negative steps, arrays on the device have only [::-1].")
@@ -296,7 +296,7 @@ class DeviceArray:
 _KEPT: dict[tuple[int, str], tuple[Any, Any]] = {}
 
 
-def _converted(key: Any, device: torch.device) -> tuple[Any, bool]:
+def _converted(key: object, device: torch.device) -> tuple[Any, bool]:
     """Convert a key to PyTorch's, and return whether a copy is needed as in NumPy.
 
     A run of consecutive positions becomes a slice, which needs no transfer; NumPy would copy.
@@ -308,7 +308,7 @@ def _converted(key: Any, device: torch.device) -> tuple[Any, bool]:
     return tuple(part for part, _ in parts), any(copied for _, copied in parts)
 
 
-def _one(key: Any, device: torch.device, alone: bool) -> tuple[Any, bool]:
+def _one(key: object, device: torch.device, alone: bool) -> tuple[Any, bool]:
     """Convert one key; ``alone`` allows a slice in place of positions."""
     if isinstance(key, DeviceArray):
         index = key.tensor

@@ -79,7 +79,7 @@ class TorchBackend:
         return out
 
     @staticmethod
-    def to_host(x: Any) -> Any:
+    def to_host(x: object) -> Any:
         """Transfer an array to the host; return other objects unchanged."""
         return download(x.tensor) if isinstance(x, DeviceArray) else x
 
@@ -102,7 +102,7 @@ class TorchBackend:
         x = upload(indices, self.device)
         return x.int() if x.dtype == torch.uint16 else x
 
-    def _keep(self, x: Any, use: str, make: Callable[[Any], Any]) -> Any:
+    def _keep(self, x: object, use: str, make: Callable[[Any], Any]) -> Any:
         """Return the result of ``make`` for an object that never changes, while it exists."""
         key = (id(x), use)
         if key not in self._kept:
@@ -110,7 +110,7 @@ class TorchBackend:
             self._kept[key] = weakref.ref(x, lambda _: kept.pop(key, None)), make(x)
         return self._kept[key][1]
 
-    def _here(self, x: Any) -> torch.Tensor:
+    def _here(self, x: object) -> torch.Tensor:
         """Return the tensor of an array, which is transferred if it is on the host."""
         return x.tensor if isinstance(x, DeviceArray) else upload(np.asarray(x), self.device)
 
@@ -332,16 +332,16 @@ class TorchBackend:
         """Find the maxima of x (n, B) over rows, (B,)."""
         return x.max(axis=0)
 
-    def map_rows(self, function: Callable, *arrays: Any) -> list[DeviceArray]:
+    def map_rows(self, function: Callable, *arrays: object) -> list[DeviceArray]:
         """Apply an elementwise function that returns a tuple of arrays."""
         return list(function(*map(self._once, arrays)))
 
-    def sum_rows(self, function: Callable, *arrays: Any) -> tuple:
+    def sum_rows(self, function: Callable, *arrays: object) -> tuple:
         """Apply `map_rows`, but sum the function's first array over rows."""
         summed, *results = function(*map(self._once, arrays))
         return self.column_sum(summed), results
 
-    def _once(self, x: Any) -> DeviceArray:
+    def _once(self, x: object) -> DeviceArray:
         """Transfer an array that never changes, once."""
         if isinstance(x, DeviceArray):
             return x

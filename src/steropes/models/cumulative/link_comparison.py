@@ -21,7 +21,7 @@ def compare_links(
     X: MatrixLike,
     y: VectorLike,
     links: Sequence[Link] = get_args(Link),
-    **fit: Any,
+    **fit: object,
 ) -> pd.DataFrame:
     """Fit the same model with several links and compare their log-likelihoods.
 

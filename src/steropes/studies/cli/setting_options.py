@@ -44,7 +44,7 @@ def options_of(
     names, converted = names or {}, converted or {}
 
     def decorate(command: Command) -> Command:
-        def run(**given: Any) -> None:
+        def run(**given: object) -> None:
             found = {name: given.pop(names.get(name, name)) for name in settings}
             values = {name: value for name, value in found.items() if value is not None}
             for name in values.keys() & converted.keys():
@@ -66,7 +66,7 @@ def options_of(
     return decorate
 
 
-def _option(field: SettingField, name: str, hint: Any, text: str | None) -> inspect.Parameter:
+def _option(field: SettingField, name: str, hint: object, text: str | None) -> inspect.Parameter:
     """Create the parameter of a command that stands for a setting."""
     kind, lowest = _kind(hint)
     default = field.default
@@ -84,7 +84,7 @@ def _option(field: SettingField, name: str, hint: Any, text: str | None) -> insp
     )
 
 
-def _kind(hint: Any) -> tuple[Any, float | None]:
+def _kind(hint: object) -> tuple[Any, float | None]:
     """Return the type of an option for the type of a setting, and its smallest value."""
     origin, arguments = get_origin(hint), get_args(hint)
     if NoneType in arguments:

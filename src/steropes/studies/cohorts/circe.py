@@ -48,7 +48,7 @@ EVENTS = {
 
 def circe_cohorts(
     db: OmopDatabase,
-    definitions: Mapping[int, str | Path | Mapping[str, Any]],
+    definitions: Mapping[int, str | Path | Mapping[str, object]],
     *,
     names: Mapping[int, str] | None = None,
 ) -> CohortTable:
@@ -179,7 +179,7 @@ def _values(cohort: int, source: str | Path | Mapping[str, Any]) -> Mapping[str,
 
 
 def _entries(
-    db: OmopDatabase, cohort: int, expression: Any, statements: Sequence[str]
+    db: OmopDatabase, cohort: int, expression: object, statements: Sequence[str]
 ) -> tuple[pd.DataFrame, tuple[DataNote, ...]]:
     """Run the statements of one cohort; return its entries and notes on irregular tables."""
     duckdb = need("duckdb")
@@ -221,7 +221,7 @@ def _run(work: Workspace, statements: Iterable[str]) -> pd.DataFrame:
     )
 
 
-def _statements(cohort: int, expression: Any) -> list[str]:
+def _statements(cohort: int, expression: object) -> list[str]:
     """Translate a definition to DuckDB's SQL, with a placeholder for the CDM's schema."""
     from duckcdm.circe import CirceError, build_cohort_query
     from duckcdm.sqlrender import render, split_sql, translate

@@ -153,7 +153,7 @@ TEXTS = ("StopReason", "UniqueDeviceId", "LotNumber", "ValueAsString", "SourceId
 LIMITS, GROUPS = ("all", "first", "last"), ("all", "any", "at_least", "at_most")
 
 
-def check_definition(cohort: int, expression: Any) -> None:
+def check_definition(cohort: int, expression: object) -> None:
     """Reject a definition with unknown attributes or missing concept sets.
 
     Parameters
@@ -180,7 +180,7 @@ def check_definition(cohort: int, expression: Any) -> None:
         raise DataError(f"{prefix}: {problem}")
 
 
-def _problems(kind: str, table: Mapping[str, Any], place: str, sets: set[Any]) -> Iterator[str]:
+def _problems(kind: str, table: Mapping[str, object], place: str, sets: set[Any]) -> Iterator[str]:
     """Yield the problems of a table and of its nested tables."""
     known = TABLES[kind]
     for name, value in table.items():
@@ -192,7 +192,7 @@ def _problems(kind: str, table: Mapping[str, Any], place: str, sets: set[Any]) -
         yield from _inner(known[name], value, at, sets)
 
 
-def _inner(kind: str, value: Any, place: str, sets: set[Any]) -> Iterator[str]:
+def _inner(kind: str, value: object, place: str, sets: set[Any]) -> Iterator[str]:
     """Yield the problems of the tables in an attribute."""
     if not kind:
         return
@@ -209,7 +209,7 @@ def _inner(kind: str, value: Any, place: str, sets: set[Any]) -> Iterator[str]:
             yield from _problems(kind, table, at, sets)
 
 
-def _criterion(table: Mapping[str, Any], place: str, sets: set[Any]) -> Iterator[str]:
+def _criterion(table: Mapping[str, object], place: str, sets: set[Any]) -> Iterator[str]:
     """Yield the problems of a criterion, a table named by its kind."""
     for kind, attributes in table.items():
         if kind not in CRITERIA or not isinstance(attributes, Mapping):
@@ -224,7 +224,7 @@ def _criterion(table: Mapping[str, Any], place: str, sets: set[Any]) -> Iterator
             yield from _inner(_shape(name, value), value, at, sets)
 
 
-def _shape(name: str, value: Any) -> str:
+def _shape(name: str, value: object) -> str:
     """Return the kind of table in an attribute of a criterion."""
     shapes = {
         "CorrelatedCriteria": "group",
@@ -241,7 +241,7 @@ def _shape(name: str, value: Any) -> str:
     return "range" if isinstance(value, Mapping) else ""
 
 
-def _value_problems(kind: str, name: str, value: Any, place: str, sets: set[Any]) -> Iterator[str]:
+def _value_problems(kind: str, name: str, value: object, place: str, sets: set[Any]) -> Iterator[str]:
     """Yield the problems of a value that Circe would misread."""
     of_set = name.endswith(("CodesetId", "SourceConcept")) or name == "PlaceOfServiceLocation"
     if of_set and value is not None and value not in sets:
@@ -253,13 +253,13 @@ def _value_problems(kind: str, name: str, value: Any, place: str, sets: set[Any]
         yield f"{place} has no CONCEPT_ID"
 
 
-def _has_id(concept: Any) -> bool:
+def _has_id(concept: object) -> bool:
     """Check that a concept has an integer id."""
     found = concept.get("CONCEPT_ID") if isinstance(concept, Mapping) else None
     return isinstance(found, int) and not isinstance(found, bool)
 
 
-def _tables(values: Any) -> list[Mapping[str, Any]]:
+def _tables(values: object) -> list[Mapping[str, Any]]:
     """Return the tables among the elements of a list."""
     return [v for v in values or () if isinstance(v, Mapping)] if isinstance(values, list) else []
 

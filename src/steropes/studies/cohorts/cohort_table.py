@@ -342,7 +342,7 @@ def whole_numbers(name: str, values: ArrayLike, table: str = "cohort table") -> 
     return found
 
 
-def _same(found: np.int64, given: Any) -> bool:
+def _same(found: np.int64, given: object) -> bool:
     """Check that an integer id equals its source, which may be text of digits."""
     if isinstance(given, float | np.floating) and abs(float(given)) >= EXACT:
         return False

@@ -250,7 +250,7 @@ class ComparativeStudy:
 
 
 def comparative_study(
-    database: str | Path | OmopDatabase | Any,
+    database: str | Path | OmopDatabase | object,
     settings: StudySettings,
     *,
     disclosure: str | DisclosureRules | None = None,

@@ -189,7 +189,7 @@ def follow_up_lines(tables: Tables) -> list[dict[str, Any]]:
     return lines
 
 
-def _effect(line: Mapping[str, Any]) -> dict[str, Any]:
+def _effect(line: Mapping[str, object]) -> dict[str, Any]:
     """Return the effect of a result; missing if there is a reason for no estimate."""
     note = line["note"] if isinstance(line["note"], str) else ""
     stopped = isinstance(line["unconverged"], str) and "outcome model" in line["unconverged"]
@@ -197,7 +197,7 @@ def _effect(line: Mapping[str, Any]) -> dict[str, Any]:
     return {**effect, "note": note, "converged": None if note else not stopped}
 
 
-def _total(line: Mapping[str, Any], name: str, part: str) -> Any:
+def _total(line: Mapping[str, object], name: str, part: str) -> Any:
     """Return a count of both arms: its own column if there is one, or the sum."""
     if name in line:
         return cell(line[name])
@@ -205,13 +205,13 @@ def _total(line: Mapping[str, Any], name: str, part: str) -> Any:
     return total([n for n in parts if n is not None])
 
 
-def _share(x: Any) -> float | Bound | None:
+def _share(x: object) -> float | Bound | None:
     """Return a released share, of which −x means "less than x"."""
     value = _number(x)
     return Bound(-value) if value < 0 else _known(value)
 
 
-def _known(x: Any) -> float | None:
+def _known(x: object) -> float | None:
     """Convert a missing number to None."""
     value = _number(x)
     return None if math.isnan(value) else value

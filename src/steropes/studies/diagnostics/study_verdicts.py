@@ -52,7 +52,7 @@ class Judged:
 
 
 def judge(
-    exact: Diagnostics, released: Mapping[str, Any], further: Mapping[str, float]
+    exact: Diagnostics, released: Mapping[str, object], further: Mapping[str, float]
 ) -> list[Judged]:
     """Judge all diagnostics of a study, with their released values.
 

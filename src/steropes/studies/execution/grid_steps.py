@@ -208,7 +208,7 @@ class _Group:
         return refused_tables(key, self.analysis, why, self.spec.thresholds)
 
     def answers(
-        self, left: list[tuple[str, int]], jobs: int, parallel: Any
+        self, left: list[tuple[str, int]], jobs: int, parallel: object
     ) -> Iterator[tuple[str, Tables]]:
         """Yield name and rows of each step that is left."""
         self.bench.turn_to(self.question)

@@ -85,7 +85,7 @@ class GridResults(DesignResults[GridSpec]):
 
 
 def run_grid(
-    database: str | Path | Any,
+    database: str | Path | object,
     spec: GridSpec,
     output: str | Path,
     *,

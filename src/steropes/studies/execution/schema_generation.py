@@ -47,7 +47,7 @@ class _DescribedSchema(GenerateJsonSchema):
         return made | {"description": first_paragraph(schema["cls"])}
 
 
-def _with_short_forms(node: Any, definitions: dict[str, Any]) -> Any:
+def _with_short_forms(node: object, definitions: dict[str, Any]) -> Any:
     """Add the forms that files may have: a first field alone, and false for null."""
     if isinstance(node, list):
         return [_with_short_forms(part, definitions) for part in node]

@@ -57,7 +57,7 @@ def setting_fields(declared: type | Callable[..., Any]) -> dict[str, SettingFiel
     }
 
 
-def field_descriptions(documented: Any) -> dict[str, str]:
+def field_descriptions(documented: object) -> dict[str, str]:
     """Read the descriptions of fields or parameters from a docstring in numpydoc's format.
 
     Names that are described together share the description. Inherited fields have the description
@@ -79,6 +79,6 @@ def field_descriptions(documented: Any) -> dict[str, str]:
     return found
 
 
-def first_paragraph(documented: Any) -> str:
+def first_paragraph(documented: object) -> str:
     """Return the first paragraph of a docstring in one line."""
     return " ".join(inspect.cleandoc(documented.__doc__ or "").partition("\n\n")[0].split())

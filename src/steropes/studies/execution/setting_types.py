@@ -55,7 +55,7 @@ class Number:
             raise ValueError(f"must be a {self.words}{self.limits}, not {value!r}")
         return self.kind(value)
 
-    def require(self, name: str, value: Any) -> Any:
+    def require(self, name: str, value: object) -> Any:
         """Return a value as a Python number, or raise DataError with the name of the value."""
         try:
             return self.check(value)
@@ -70,7 +70,7 @@ class Number:
             return f" from {low} to {high}"
         return f" of {low} or more" if low else ""
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
+    def __get_pydantic_core_schema__(self, source: object, handler: object) -> CoreSchema:
         return core_schema.no_info_plain_validator_function(self.check)
 
     def __get_pydantic_json_schema__(
@@ -117,7 +117,7 @@ def _short(limit: float) -> str:
     return "" if unlimited else f"{limit:g}" if isinstance(limit, float) else str(limit)
 
 
-def _listed(value: Any, info: Info) -> Any:
+def _listed(value: object, info: Info) -> Any:
     """Convert an iterable, or in files one value alone, to a tuple."""
     if isinstance(value, Mapping):
         return value  # One table is not a list of tables; pydantic refuses it.
@@ -128,12 +128,12 @@ def _listed(value: Any, info: Info) -> Any:
     raise ValueError(f"must be a list, not {value!r}")
 
 
-def _one_or_more(value: Any) -> Any:
+def _one_or_more(value: object) -> Any:
     """Convert one number or object alone to a tuple."""
     return value if isinstance(value, Iterable) else (value,)
 
 
-def _by_id(value: Any) -> Any:
+def _by_id(value: object) -> Any:
     """Convert the keys of a table, which are texts in files, to numbers."""
     if not isinstance(value, Mapping):
         return value
@@ -153,7 +153,7 @@ def _name(value: str) -> str:
     return value
 
 
-def _day(value: Any, info: Info) -> dt.date:
+def _day(value: object, info: Info) -> dt.date:
     """Return a calendar date; files may contain it as text."""
     try:
         return calendar_date("", value, text=info.context == READING)

@@ -69,7 +69,7 @@ class Source:
             raise DataError(f"{name}: settings must be a table of names and values")
         self._check_values(self.values, ())
 
-    def _check_values(self, value: Any, place: Place) -> None:
+    def _check_values(self, value: object, place: Place) -> None:
         """Refuse texts with control characters, and whole numbers beyond 64 bits."""
         if isinstance(value, str) and plain_text(value) != value:
             raise DataError(f"{self.where(place)}: the text has control characters; remove them")

@@ -436,7 +436,7 @@ def read_spec(source: str | Path | Mapping[str, Any]) -> GridSpec:
     return spec
 
 
-def _preset(values: Any, source: Source, place: Place) -> Any:
+def _preset(values: object, source: Source, place: Place) -> Any:
     """Fill in the settings of the preset of an analysis."""
     if not isinstance(values, Mapping) or "preset" not in values:
         return values

@@ -88,7 +88,7 @@ class ResultStore:
         rows = self._db.execute("SELECT step FROM progress WHERE kind = 'done'").fetchall()
         return {step for (step,) in rows}
 
-    def add(self, step: str, tables: Mapping[str, list[dict[str, Any]]]) -> None:
+    def add(self, step: str, tables: Mapping[str, list[dict[str, object]]]) -> None:
         """Write the rows of a step and mark it as complete, in one transaction."""
         self._db.execute("BEGIN")
         try:

@@ -93,7 +93,7 @@ class DesignResults(Generic[Spec]):
 
 def run_design(
     design: StudyDesign,
-    database: str | Path | Any,
+    database: str | Path | object,
     output: str | Path,
     *,
     jobs: int = 1,

@@ -129,7 +129,7 @@ def federate_init(folder: str | Path, plan: FederatedPlan) -> Message:
     return history(folder)[0]
 
 
-def federate_answer(folder: str | Path, site: str, data: Any, owner: Owner | str | Path) -> Message:
+def federate_answer(folder: str | Path, site: str, data: object, owner: Owner | str | Path) -> Message:
     """Answer the last request in a folder for a site, and write the answer to the folder.
 
     Parameters
@@ -179,7 +179,7 @@ def federate_answer(folder: str | Path, site: str, data: Any, owner: Owner | str
 
 
 def federate_withdraw(
-    folder: str | Path, site: str, data: Any, owner: Owner | str | Path, *, consent: bool = False
+    folder: str | Path, site: str, data: object, owner: Owner | str | Path, *, consent: bool = False
 ) -> Message:
     """Withdraw a site from the analysis in a folder, so that the others can continue without it.
 

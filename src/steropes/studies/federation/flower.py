@@ -140,7 +140,7 @@ def lead_app() -> ServerApp:
     return app
 
 
-def _send(grid: Grid, content: Mapping[int, dict[str, Any]]) -> list[FlowerMessage]:
+def _send(grid: Grid, content: Mapping[int, dict[str, object]]) -> list[FlowerMessage]:
     """Send a record to each of some nodes and return the replies within the timeout."""
     from flwr.app import ConfigRecord, RecordDict
     from flwr.app import Message as FlowerMessage

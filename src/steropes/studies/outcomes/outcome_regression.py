@@ -101,7 +101,7 @@ def fit_outcome_model(
 def _fitted(
     people: pd.DataFrame,
     model: OutcomeModel,
-    x: Any,
+    x: object,
     free: list[str],
     weights: NDArray | None,
     sets: NDArray | None,
@@ -172,7 +172,7 @@ def _estimator(people: pd.DataFrame, model: OutcomeModel, free: list[str]) -> tu
 
 
 def _profile(
-    fitted: Any, model: OutcomeModel, line: tuple[float, float, float, float]
+    fitted: object, model: OutcomeModel, line: tuple[float, float, float, float]
 ) -> pd.DataFrame:
     """Store the profile of the treatment around its estimate and likelihood interval."""
     log_rr, se, lower, upper = line

@@ -177,7 +177,7 @@ def _checked(found: dict[Any, Any], d: Diagnostic, thresholds: DiagnosticThresho
     return verdict_cell(x, verdict, relation=d.relation, limit=d.limit(thresholds))
 
 
-def _told(said: Any) -> str:
+def _told(said: object) -> str:
     """Return a verdict; a result that was refused has none."""
     return said if isinstance(said, str) else "NOT EVALUATED"
 

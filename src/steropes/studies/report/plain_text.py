@@ -42,7 +42,7 @@ def csv_text(table: pd.DataFrame) -> str:
     return str(safe.to_csv(index=False, lineterminator="\n"))
 
 
-def _safe_cell(value: Any) -> Any:
+def _safe_cell(value: object) -> Any:
     """Make text safe for a spreadsheet; a quote precedes text that it would take for a formula."""
     if not isinstance(value, str):
         return value

@@ -176,7 +176,7 @@ def _curve(table: pd.DataFrame, arm: str) -> dict[str, Any]:
     }
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """Convert NumPy types, and make missing and infinite numbers None, which JSON lacks."""
     if isinstance(value, Mapping):
         return {str(k): _plain(v) for k, v in value.items()}

@@ -324,7 +324,7 @@ def _settings(results: CaseSeriesGridResults) -> Rows:
     ]
 
 
-def _shown(value: Any) -> Any:
+def _shown(value: object) -> Any:
     """Format a setting."""
     if isinstance(value, Spline):
         return f"spline, knots {value.knots}" + (", penalized" if value.penalized else "")

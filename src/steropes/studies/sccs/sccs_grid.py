@@ -129,7 +129,7 @@ class CaseSeriesGridResults(DesignResults[CaseSeriesGrid]):
 
 
 def run_case_series_grid(
-    database: str | Path | Any,
+    database: str | Path | object,
     grid: CaseSeriesGrid,
     output: str | Path,
     *,

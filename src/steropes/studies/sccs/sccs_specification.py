@@ -187,7 +187,7 @@ def _questions(spec: CaseSeriesSpecification, source: Source) -> tuple[SeriesQue
     return tuple(made)
 
 
-def _analysis(table: Any) -> SeriesAnalysis:
+def _analysis(table: object) -> SeriesAnalysis:
     """Keep the settings of an analysis that are given."""
     given = {k: v for k, v in vars(table).items() if v is not None}
     return SeriesAnalysis(given.pop("id"), given.pop("description"), given)

@@ -317,7 +317,7 @@ class CaseSeries:
 
 
 def case_series(
-    database: str | Path | OmopDatabase | Any,
+    database: str | Path | OmopDatabase | object,
     settings: CaseSeriesSettings,
     *,
     cohorts: CohortTable | None = None,

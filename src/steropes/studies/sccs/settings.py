@@ -35,7 +35,7 @@ Anchor = Literal["start", "end"]
 Kind = Literal["exposure", "condition"]
 
 
-def _periods(periods: Any) -> tuple[tuple[dt.date | None, dt.date | None], ...]:
+def _periods(periods: object) -> tuple[tuple[dt.date | None, dt.date | None], ...]:
     """Check and sort the study periods."""
     if isinstance(periods, str) or not isinstance(periods, Sequence):
         raise ValueError(f"must be a list of (start, end), not {periods!r}")
@@ -61,7 +61,7 @@ def _date(value: object) -> dt.date | None:
     return calendar_date("the start or end of a study period", value)
 
 
-def _knots(knots: Any) -> Any:
+def _knots(knots: object) -> Any:
     """Check a number of knots or their positions."""
     if isinstance(knots, int):
         return Whole(3, 100).check(knots)

@@ -96,12 +96,12 @@ class _Question(RModel):
     included_covariate_concept_ids: Any = ()
 
 
-def is_atlas_export(values: Mapping[str, Any]) -> bool:
+def is_atlas_export(values: Mapping[str, object]) -> bool:
     """Check whether values are an estimation design of ATLAS."""
     return "estimationAnalysisSettings" in values
 
 
-def atlas_plan(values: Mapping[str, Any]) -> tuple[SharedCohorts, ComparativePlan]:
+def atlas_plan(values: Mapping[str, object]) -> tuple[SharedCohorts, ComparativePlan]:
     """Translate an estimation design.
 
     Parameters
@@ -156,7 +156,7 @@ def atlas_plan(values: Mapping[str, Any]) -> tuple[SharedCohorts, ComparativePla
     return cohorts, _with_remarks(plan, values)
 
 
-def _with_remarks(plan: ComparativePlan, values: Mapping[str, Any]) -> ComparativePlan:
+def _with_remarks(plan: ComparativePlan, values: Mapping[str, object]) -> ComparativePlan:
     """Add verdicts on the diagnostics and the positive controls of the whole design."""
     verdicts = list(plan.verdicts)
     verdicts.append(
@@ -182,7 +182,7 @@ class _Synthesis(RModel):
     on: Flag
 
 
-def _negative_controls(values: Mapping[str, Any]) -> list[_NegativeControl]:
+def _negative_controls(values: Mapping[str, object]) -> list[_NegativeControl]:
     """Read the negative controls."""
     listed = values.get("negativeControls") or []
     if not isinstance(listed, list):
@@ -197,7 +197,7 @@ def _negative_controls(values: Mapping[str, Any]) -> list[_NegativeControl]:
     return found
 
 
-def _cohorts(values: Mapping[str, Any], controls: list[_NegativeControl]) -> SharedCohorts:
+def _cohorts(values: Mapping[str, object], controls: list[_NegativeControl]) -> SharedCohorts:
     """Read the cohort definitions; a negative control has the id of its concept."""
     faults: dict[int, str] = {}
     defined = []
@@ -223,7 +223,7 @@ def _cohorts(values: Mapping[str, Any], controls: list[_NegativeControl]) -> Sha
     return SharedCohorts(tuple(defined), (), outcomes, rules, faults).checked()
 
 
-def _analysis(values: Any) -> Any:
+def _analysis(values: object) -> Any:
     """Write an analysis as CohortMethod 5 does: arguments without their flag are dropped."""
     if not isinstance(values, Mapping):
         return values
@@ -237,7 +237,7 @@ def _analysis(values: Any) -> Any:
     return made
 
 
-def _population(values: Mapping[str, Any]) -> dict[str, Any]:
+def _population(values: Mapping[str, object]) -> dict[str, Any]:
     """Write the flags of early versions as anchors."""
     made = dict(values)
     for flag, anchor in (
@@ -250,7 +250,7 @@ def _population(values: Mapping[str, Any]) -> dict[str, Any]:
     return made
 
 
-def _question(values: Any, path: JsonPath, controls: list[_NegativeControl]) -> dict[str, Any]:
+def _question(values: object, path: JsonPath, controls: list[_NegativeControl]) -> dict[str, Any]:
     """Write a question as CohortMethod 5 does, with the negative controls of its cohorts."""
     read = parsed(_Question, values, path)
     ids = [read.outcome_ids] if isinstance(read.outcome_ids, int) else read.outcome_ids

@@ -36,7 +36,7 @@ NO_LIMIT = 99999  # R's value for an unlimited number of days.
 
 
 def comparative_analysis(
-    values: Any, path: JsonPath, refit_for_population: bool
+    values: object, path: JsonPath, refit_for_population: bool
 ) -> tuple[StudyAnalysis, list[str]]:
     """Translate an analysis.
 
@@ -366,7 +366,7 @@ def _balance(
     return BalanceFilter(tuple(analyses), tuple(covariates))
 
 
-def _covariate_id(value: Any, path: JsonPath) -> int:
+def _covariate_id(value: object, path: JsonPath) -> int:
     """Convert an id that may be written as text."""
     try:
         return int(str(value))

@@ -81,7 +81,7 @@ class ComparativePlan:
 
 
 def comparative_plan(
-    settings: Any,
+    settings: object,
     path: JsonPath,
     cohorts: SharedCohorts,
     lists: tuple[str, str] = ("cmAnalysisList", "targetComparatorOutcomesList"),
@@ -151,7 +151,7 @@ def _analyses(
     return tuple(found)
 
 
-def analysis_part(values: Any, number: int) -> str:
+def analysis_part(values: object, number: int) -> str:
     """Name an analysis by id and description, as far as they can be read."""
     if not isinstance(values, Mapping):
         return f"analysis at position {number}"
@@ -253,7 +253,7 @@ def _own_window(outcome: CmOutcome) -> bool:
     )
 
 
-def _exclusions(frame: Any, path: JsonPath) -> tuple[Exclusion, ...]:
+def _exclusions(frame: object, path: JsonPath) -> tuple[Exclusion, ...]:
     """Translate the results that are not computed."""
     found = []
     for i, row in enumerate(table_rows(frame, path)):

@@ -15,7 +15,7 @@ __all__ = ["unknown_concepts"]
 LISTED = 5  # Only so many concepts of each use are listed.
 
 
-def unknown_concepts(database: str | Path | Any, schema: str, plan: SpecificationPlan) -> list[str]:
+def unknown_concepts(database: str | Path | object, schema: str, plan: SpecificationPlan) -> list[str]:
     """List the concepts that the vocabulary lacks, a line for each use.
 
     Parameters
@@ -67,7 +67,7 @@ def _used(plan: SpecificationPlan) -> Iterator[tuple[str, set[int]]]:
                 yield f"covariates included by analysis {a.id}", {*a.features.include}
 
 
-def _concepts(value: Any) -> Iterator[int]:
+def _concepts(value: object) -> Iterator[int]:
     """Yield the concepts of the sets of a cohort definition."""
     if isinstance(value, dict):
         concept = value.get("CONCEPT_ID")

@@ -93,7 +93,7 @@ class IncidencePlan:
         return replace(self, combinations=left)
 
 
-def incidence_plan(settings: Any, path: JsonPath, cohorts: SharedCohorts) -> IncidencePlan:
+def incidence_plan(settings: object, path: JsonPath, cohorts: SharedCohorts) -> IncidencePlan:
     """Read the design and decide which of its rates can be computed.
 
     Parameters

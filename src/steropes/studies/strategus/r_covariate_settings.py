@@ -52,7 +52,7 @@ class _Windows(RModel):
 
 
 def covariate_rules(
-    settings: Any, path: JsonPath, include: Sequence[int] = ()
+    settings: object, path: JsonPath, include: Sequence[int] = ()
 ) -> tuple[FeatureRules, tuple[int, ...]]:
     """Translate covariate settings.
 

@@ -69,7 +69,7 @@ class RModel(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _without_attributes(cls, values: Any) -> Any:
+    def _without_attributes(cls, values: object) -> Any:
         """Drop attributes of R's objects; an empty list is an object without names."""
         if values == []:
             return {}
@@ -80,7 +80,7 @@ class RModel(BaseModel):
         return {name: value for name, value in values.items() if name not in ATTRIBUTES}
 
 
-def parsed(model: type[M], values: Any, path: JsonPath) -> M:
+def parsed(model: type[M], values: object, path: JsonPath) -> M:
     """Validate values of a specification.
 
     Parameters
@@ -130,7 +130,7 @@ def json_path(path: JsonPath) -> str:
     return text or "the file"
 
 
-def table_rows(frame: Any, path: JsonPath) -> list[dict[str, Any]]:
+def table_rows(frame: object, path: JsonPath) -> list[dict[str, Any]]:
     """Return the rows of a data frame that R has written by columns.
 
     Raises
@@ -172,13 +172,13 @@ def _message(detail: ErrorDetails, path: JsonPath) -> str:
     return f"{json_path(place)} {why}, not {_shown(value)}"
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     """Format a value for a message, cut to a readable length."""
     text = plain_text(repr(value))
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
 
 
-def _scalar(value: Any) -> Any:
+def _scalar(value: object) -> Any:
     """Return the only value of a vector of one; an empty one is NULL."""
     if isinstance(value, list):
         if len(value) > 1:
@@ -187,14 +187,14 @@ def _scalar(value: Any) -> Any:
     return None if value == {} else value
 
 
-def _vector(value: Any) -> list[Any]:
+def _vector(value: object) -> list[Any]:
     """Return a vector as a list; NULL and {} are empty."""
     if value is None or value == {}:
         return []
     return value if isinstance(value, list) else [value]
 
 
-def _integer(value: Any) -> int:
+def _integer(value: object) -> int:
     """Convert a scalar to a whole number of 64 bits; R pads ids to texts."""
     value = _scalar(value)
     if isinstance(value, str) and re.fullmatch(r"\s*[+-]?\d{1,19}\s*", value):
@@ -208,7 +208,7 @@ def _integer(value: Any) -> int:
     return value
 
 
-def _identifier(value: Any) -> int:
+def _identifier(value: object) -> int:
     """Convert a scalar to an id, which is not negative."""
     number = _integer(value)
     if number < 0:
@@ -216,7 +216,7 @@ def _identifier(value: Any) -> int:
     return number
 
 
-def _number(value: Any) -> float:
+def _number(value: object) -> float:
     """Convert a scalar to a number, which may be infinite."""
     value = _scalar(value)
     if isinstance(value, str) and value.strip() in ("Inf", "-Inf"):
@@ -229,7 +229,7 @@ def _number(value: Any) -> float:
         raise ValueError("is too large to be a setting") from None
 
 
-def _flag(value: Any) -> bool:
+def _flag(value: object) -> bool:
     """Convert a scalar to true or false."""
     value = _scalar(value)
     if not isinstance(value, bool):
@@ -237,7 +237,7 @@ def _flag(value: Any) -> bool:
     return value
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     """Convert a scalar to text."""
     value = _scalar(value)
     if not isinstance(value, str):
@@ -245,7 +245,7 @@ def _text(value: Any) -> str:
     return value
 
 
-def _date(value: Any) -> dt.date | None:
+def _date(value: object) -> dt.date | None:
     """Convert "20171201" or "2017-12-01" to a date; empty is none."""
     value = _scalar(value)
     if value is None or value == "":
@@ -262,14 +262,14 @@ def _date(value: Any) -> dt.date | None:
 def _optional(convert: Callable[[Any], Any]) -> BeforeValidator:
     """Return the validator of a scalar that may be NULL."""
 
-    def convert_unless_null(value: Any) -> Any:
+    def convert_unless_null(value: object) -> Any:
         value = _scalar(value)
         return None if value is None else convert(value)
 
     return BeforeValidator(convert_unless_null)
 
 
-def _objects(value: Any) -> Any:
+def _objects(value: object) -> Any:
     """Return a list of objects; one object alone is a list of one."""
     if value is None or value == {}:
         return []

@@ -30,7 +30,7 @@ MaybeIds = tuple[int, ...] | None
 
 
 def series_analysis(
-    values: Any, path: JsonPath, exposures: Mapping[str, int] = OF_QUESTION
+    values: object, path: JsonPath, exposures: Mapping[str, int] = OF_QUESTION
 ) -> tuple[SeriesAnalysis, list[str]]:
     """Translate an analysis.
 
@@ -146,7 +146,7 @@ def _loaded(data: SccsDataArgs, path: JsonPath, exposures: Mapping[str, int]) ->
     return (*(_id(e, (*path, "exposureIds"), exposures) for e in asked), *custom)
 
 
-def _id(value: Any, path: JsonPath, exposures: Mapping[str, int]) -> int:
+def _id(value: object, path: JsonPath, exposures: Mapping[str, int]) -> int:
     """Convert an id or the name of an exposure; other names have no counterpart."""
     if isinstance(value, str) and value in exposures:
         return exposures[value]

@@ -185,7 +185,7 @@ def _questions(
     return tuple(found)
 
 
-def _question(values: Any, path: JsonPath, cohorts: SharedCohorts) -> SeriesQuestion:
+def _question(values: object, path: JsonPath, cohorts: SharedCohorts) -> SeriesQuestion:
     """Translate a question."""
     read = parsed(SccsQuestion, values, path)
     if len(read.exposures) != 1:
@@ -215,7 +215,7 @@ def _question(values: Any, path: JsonPath, cohorts: SharedCohorts) -> SeriesQues
         )
 
 
-def _exclusions(frame: Any, path: JsonPath) -> tuple[SeriesExclusion, ...]:
+def _exclusions(frame: object, path: JsonPath) -> tuple[SeriesExclusion, ...]:
     """Translate the case series that are not run."""
     found = []
     for i, row in enumerate(table_rows(frame, path)):

@@ -90,7 +90,7 @@ class SharedCohorts:
     faults: Mapping[int, str] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, resources: Any, path: JsonPath = ("sharedResources",)) -> SharedCohorts:
+    def read(cls, resources: object, path: JsonPath = ("sharedResources",)) -> SharedCohorts:
         """Read the shared resources of a specification.
 
         Raises
@@ -213,7 +213,7 @@ class _ControlSet(RModel):
     detect_on_descendants: Any = False
 
 
-def _listed(values: Any, path: JsonPath) -> list[Any]:
+def _listed(values: object, path: JsonPath) -> list[Any]:
     """Return a list of objects; one object alone is a list of one."""
     listed = [values] if isinstance(values, Mapping) else values or []
     if not isinstance(listed, list):
@@ -221,7 +221,7 @@ def _listed(values: Any, path: JsonPath) -> list[Any]:
     return listed
 
 
-def _defined(values: Any, path: JsonPath, faults: dict[int, str]) -> list[DefinedCohort]:
+def _defined(values: object, path: JsonPath, faults: dict[int, str]) -> list[DefinedCohort]:
     """Read the cohort definitions; one that cannot be read is a fault of its cohort."""
     found = []
     for i, value in enumerate(_listed(values, path)):
@@ -241,7 +241,7 @@ def _defined(values: Any, path: JsonPath, faults: dict[int, str]) -> list[Define
 
 
 def _subsets(
-    resource: Mapping[str, Any], place: JsonPath, faults: dict[int, str]
+    resource: Mapping[str, object], place: JsonPath, faults: dict[int, str]
 ) -> list[SubsetCohort]:
     """Read the subsets; a definition that cannot be read is a fault of its cohorts."""
     definitions: dict[int, tuple[SubsetDefinition, str]] = {}
@@ -272,7 +272,7 @@ def _subsets(
     return found
 
 
-def _controls(values: Any, path: JsonPath) -> tuple[list[ControlOutcome], ControlRules]:
+def _controls(values: object, path: JsonPath) -> tuple[list[ControlOutcome], ControlRules]:
     """Read the negative controls."""
     read = parsed(_ControlSet, values, path)
     at: JsonPath = (*path, "negativeControlOutcomeCohortSet")

@@ -157,7 +157,7 @@ def read_specification_plan(path: str | Path) -> SpecificationPlan:
         raise DataError(said if said.startswith(str(path)) else f"{path}: {said}") from None
 
 
-def specification_plan(values: Mapping[str, Any]) -> SpecificationPlan:
+def specification_plan(values: Mapping[str, object]) -> SpecificationPlan:
     """Plan a specification.
 
     Parameters
@@ -220,7 +220,7 @@ def specification_plan(values: Mapping[str, Any]) -> SpecificationPlan:
     )
 
 
-def module_name(module: Any, path: JsonPath) -> str:
+def module_name(module: object, path: JsonPath) -> str:
     """Return the name of a module.
 
     Raises
@@ -241,7 +241,7 @@ class _GeneratorSettings(RModel):
     incremental: Flag = False
 
 
-def _add_module(draft: _Draft, name: str, settings: Any, path: JsonPath) -> None:
+def _add_module(draft: _Draft, name: str, settings: object, path: JsonPath) -> None:
     """Plan a module and add its verdicts."""
     if name == COHORTS:
         stats = parsed(_GeneratorSettings, settings or {}, path).generate_stats

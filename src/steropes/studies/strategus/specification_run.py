@@ -86,7 +86,7 @@ class SpecificationResults:
 
 
 def run_specification(
-    database: str | Path | Any,
+    database: str | Path | object,
     plan: SpecificationPlan,
     output: str | Path,
     *,

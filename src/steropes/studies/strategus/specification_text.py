@@ -90,7 +90,7 @@ def _refuse_constant(word: str) -> Any:
     raise DataError(f"{word} is not a value of JSON")
 
 
-def _kind(value: Any) -> str:
+def _kind(value: object) -> str:
     """Name the JSON type of a value."""
     names = {list: "list", str: "text", bool: "truth value", type(None): "null"}
     return names.get(type(value), "number")

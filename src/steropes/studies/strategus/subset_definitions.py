@@ -92,7 +92,7 @@ class EntryLimit(RModel):
     calendar_end_date: RDate = None
 
 
-def _kind(values: Any) -> str:
+def _kind(values: object) -> str:
     """Return the name of the operator's class."""
     return str(values.get("subsetType")) if isinstance(values, dict) else ""
 
@@ -126,7 +126,7 @@ class SubsetDefinition(RModel):
         return name.replace("@operatorNames", operators)
 
 
-def subset_definition(text: Any, path: JsonPath) -> SubsetDefinition:
+def subset_definition(text: object, path: JsonPath) -> SubsetDefinition:
     """Read a definition, which is JSON in a text.
 
     Raises

@@ -113,7 +113,7 @@ def _demographics(db: OmopDatabase, operator: Demographics, target: str) -> str:
     )
 
 
-def _concept(value: Any, column: str) -> int:
+def _concept(value: object, column: str) -> int:
     """Convert a concept; sexes may be written as words."""
     if isinstance(value, str) and column == "gender_concept_id" and value.lower() in SEXES:
         return SEXES[value.lower()]

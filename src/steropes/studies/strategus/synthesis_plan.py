@@ -125,7 +125,7 @@ class SynthesisPlan:
     verdicts: tuple[PartVerdict, ...]
 
 
-def synthesis_plan(settings: Any, path: JsonPath) -> SynthesisPlan:
+def synthesis_plan(settings: object, path: JsonPath) -> SynthesisPlan:
     """Read the settings of the module.
 
     Parameters
@@ -163,7 +163,7 @@ def synthesis_plan(settings: Any, path: JsonPath) -> SynthesisPlan:
     return SynthesisPlan(tuple(found), thresholds, tuple(verdicts))
 
 
-def _analysis(values: Any, path: JsonPath) -> SynthesisAnalysis:
+def _analysis(values: object, path: JsonPath) -> SynthesisAnalysis:
     """Read a meta-analysis; its class is an attribute in R."""
     read = parsed(_Analysis, values, path)
     classes = values.get("attr_class", []) if isinstance(values, Mapping) else []
