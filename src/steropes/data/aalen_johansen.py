@@ -5,8 +5,9 @@ All functions are based on sorting and cumulative sums over people, without cova
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import overload
 
 import numpy as np
 import pandas as pd
@@ -260,10 +261,10 @@ def aalen_johansen(
 @overload
 def aalen_johansen(
     y: ArrayLike, groups: LabelsLike, sample_weight: VectorLike | None = None
-) -> dict[Any, AalenJohansen]: ...
+) -> dict[Hashable, AalenJohansen]: ...
 def aalen_johansen(
     y: ArrayLike, groups: LabelsLike | None = None, sample_weight: VectorLike | None = None
-) -> AalenJohansen | dict[Any, AalenJohansen]:
+) -> AalenJohansen | dict[Hashable, AalenJohansen]:
     """Estimate the cumulative incidence of each competing event, overall or in every group.
 
     Parameters

@@ -153,7 +153,11 @@ class ColumnSettings:
         return list(value)
 
     def _by_name(
-        self, what: str, given: Mapping[object, object], names: Sequence[str], needed: Mapping[int, str]
+        self,
+        what: str,
+        given: Mapping[object, object],
+        names: Sequence[str],
+        needed: Mapping[int, str],
     ) -> list[Any]:
         """Convert a setting given by column name into one entry per column.
 

@@ -15,13 +15,20 @@ takes a function that encloses another object for a new one in each process.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeGuard
 
 import numpy as np
 from llvmlite import ir
 from numba import njit
 from numba.core import cgutils, types
+from numba.core.base import BaseContext
+from numba.core.datamodel import DataModelManager
+from numba.core.typing import Context
+from numba.core.typing.templates import Signature
 from numba.extending import intrinsic, is_jitted, models, register_model
+
+from steropes.backends.cpu.intrinsic_types import Intrinsic
 
 __all__ = [
     "add", "add_scaled", "load", "load_single", "store", "widen", "zero", "zero_single",
@@ -51,11 +58,17 @@ class RegisterType(types.Type):
 
 @register_model(RegisterType)
 class _RegisterModel(models.PrimitiveModel):
-    def __init__(self, manager: Any, kind: RegisterType) -> None:
+    def __init__(self, manager: DataModelManager, kind: RegisterType) -> None:
         super().__init__(manager, kind, ir.VectorType(kind.element, kind.Q))
 
 
-def _pointer(context: Any, builder: Any, signature: Any, args: Any, Q: int) -> Any:
+def _pointer(
+    context: BaseContext,
+    builder: ir.IRBuilder,
+    signature: Signature,
+    args: Sequence[ir.Value],
+    Q: int,
+) -> ir.Value:
     """Compute the address of D[i, b, 0] as a pointer to a register."""
     kind = signature.args[0]
     array = context.make_array(kind)(context, builder, args[0])
@@ -69,12 +82,12 @@ def _pointer(context: Any, builder: Any, signature: Any, args: Any, Q: int) -> A
     return builder.bitcast(pointer, ir.VectorType(element, Q).as_pointer())
 
 
-def _is_block(D: Any, *dtypes: Any) -> bool:
+def _is_block(D: types.Type, *dtypes: types.Type) -> TypeGuard[types.Array]:
     """Return whether D is a contiguous three-dimensional array of one of the types."""
     return isinstance(D, types.Array) and D.ndim == 3 and D.layout == "C" and D.dtype in dtypes
 
 
-def _zero_of(Q: Any, of: types.Float) -> Any:
+def _zero_of(Q: types.Type, of: types.Float) -> Intrinsic:
     """Type and compile a register of Q zeros; None unless Q is a literal."""
     if not isinstance(Q, types.IntegerLiteral):
         return None
@@ -86,17 +99,17 @@ def _zero_of(Q: Any, of: types.Float) -> Any:
     return kind(Q), make
 
 
-def _zero(typing: Any, Q: Any) -> Any:
+def _zero(typing: Context, Q: types.Type) -> Intrinsic:
     """Type and compile `zero`."""
     return _zero_of(Q, types.float64)
 
 
-def _zero_single(typing: Any, Q: Any) -> Any:
+def _zero_single(typing: Context, Q: types.Type) -> Intrinsic:
     """Type and compile `zero_single`."""
     return _zero_of(Q, types.float32)
 
 
-def _load(typing: Any, D: Any, i: Any, b: Any, Q: Any) -> Any:
+def _load(typing: Context, D: types.Type, i: types.Type, b: types.Type, Q: types.Type) -> Intrinsic:
     """Type and compile `load`, which converts single precision to double."""
     if not (_is_block(D, types.float64, types.float32) and isinstance(Q, types.IntegerLiteral)):
         return None
@@ -111,7 +124,9 @@ def _load(typing: Any, D: Any, i: Any, b: Any, Q: Any) -> Any:
     return kind(D, i, b, Q), make
 
 
-def _load_single(typing: Any, D: Any, i: Any, b: Any, Q: Any) -> Any:
+def _load_single(
+    typing: Context, D: types.Type, i: types.Type, b: types.Type, Q: types.Type
+) -> Intrinsic:
     """Type and compile `load_single`; None for anything but single-precision blocks."""
     if not (_is_block(D, types.float32) and isinstance(Q, types.IntegerLiteral)):
         return None
@@ -123,7 +138,9 @@ def _load_single(typing: Any, D: Any, i: Any, b: Any, Q: Any) -> Any:
     return kind(D, i, b, Q), make
 
 
-def _store(typing: Any, D: Any, i: Any, b: Any, r: Any) -> Any:
+def _store(
+    typing: Context, D: types.Type, i: types.Type, b: types.Type, r: types.Type
+) -> Intrinsic:
     """Type and compile `store`; None unless register and block have one precision."""
     if not (isinstance(r, RegisterType) and _is_block(D, r.of)):
         return None
@@ -135,7 +152,7 @@ def _store(typing: Any, D: Any, i: Any, b: Any, r: Any) -> Any:
     return types.void(D, i, b, r), make
 
 
-def _add(typing: Any, r: Any, s: Any) -> Any:
+def _add(typing: Context, r: types.Type, s: types.Type) -> Intrinsic:
     """Type and compile `add` of two registers of one type."""
     if not isinstance(r, RegisterType) or r != s:
         return None
@@ -146,7 +163,7 @@ def _add(typing: Any, r: Any, s: Any) -> Any:
     return r(r, s), make
 
 
-def _add_scaled(typing: Any, r: Any, x: Any, s: Any) -> Any:
+def _add_scaled(typing: Context, r: types.Type, x: types.Type, s: types.Type) -> Intrinsic:
     """Type and compile `add_scaled`, r + x s with a scalar x."""
     if not isinstance(r, RegisterType) or r != s:
         return None
@@ -161,7 +178,7 @@ def _add_scaled(typing: Any, r: Any, x: Any, s: Any) -> Any:
     return r(r, r.of, s), make
 
 
-def _widen(typing: Any, r: Any) -> Any:
+def _widen(typing: Context, r: types.Type) -> Intrinsic:
     """Type and compile `widen`, from single to double precision."""
     if not (isinstance(r, RegisterType) and r.of == types.float32):
         return None

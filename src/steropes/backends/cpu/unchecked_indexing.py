@@ -10,16 +10,26 @@ For compiled code only: ``entry(x, i)`` is x[i] of an array of one dimension, i 
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeGuard
 
+import numpy as np
+from llvmlite import ir
 from numba import njit
 from numba.core import cgutils, types
+from numba.core.base import BaseContext
+from numba.core.typing import Context
+from numba.core.typing.templates import Signature
 from numba.extending import intrinsic, is_jitted
+
+from steropes.backends.cpu.intrinsic_types import Intrinsic
 
 __all__ = ["entry", "put"]
 
 
-def _pointer(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _pointer(
+    context: BaseContext, builder: ir.IRBuilder, signature: Signature, args: Sequence[ir.Value]
+) -> ir.Value:
     """Compute the address of x[i], without a test of i."""
     kind = signature.args[0]
     array = context.make_array(kind)(context, builder, args[0])
@@ -27,12 +37,12 @@ def _pointer(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     return cgutils.get_item_pointer(context, builder, kind, array, [i])
 
 
-def _is_row(x: Any, i: Any) -> bool:
+def _is_row(x: types.Type, i: types.Type) -> TypeGuard[types.Array]:
     """Return whether the types are those of a one-dimensional array and an integer."""
     return isinstance(x, types.Array) and x.ndim == 1 and isinstance(i, types.Integer)
 
 
-def _entry(typing: Any, x: Any, i: Any) -> Any:
+def _entry(typing: Context, x: types.Type, i: types.Type) -> Intrinsic:
     """Type and compile `entry`."""
     if not _is_row(x, i):
         return None
@@ -43,7 +53,7 @@ def _entry(typing: Any, x: Any, i: Any) -> Any:
     return x.dtype(x, i), make
 
 
-def _put(typing: Any, x: Any, i: Any, value: Any) -> Any:
+def _put(typing: Context, x: types.Type, i: types.Type, value: types.Type) -> Intrinsic:
     """Type and compile `put`."""
     if not _is_row(x, i) or not isinstance(value, types.Number | types.Boolean):
         return None
@@ -57,14 +67,14 @@ def _put(typing: Any, x: Any, i: Any, value: Any) -> Any:
     return types.void(x, i, value), make
 
 
-def _read(x: Any, i: int) -> Any:
+def _read(x: np.ndarray, i: int) -> np.generic:
     """Read x[i] as `entry` does, for when the compiler is off; refuse negative i."""
     if i < 0:  # compiled code would read memory before the array
         raise IndexError(f"entry {i}")
     return x[i]
 
 
-def _write(x: Any, i: int, value: Any) -> None:
+def _write(x: np.ndarray, i: int, value: complex) -> None:
     """Write x[i] as `put` does, for when the compiler is off; refuse negative i."""
     if i < 0:
         raise IndexError(f"entry {i}")

@@ -14,7 +14,12 @@ from typing import Any
 
 from llvmlite import ir
 from numba import njit, types
+from numba.core.base import BaseContext
+from numba.core.typing import Context
+from numba.core.typing.templates import Signature
 from numba.extending import intrinsic, is_jitted
+
+from steropes.backends.cpu.intrinsic_types import Intrinsic
 
 __all__ = ["exp_negative", "log1p_unit"]
 
@@ -31,7 +36,7 @@ FLAGS = ("contract",)
 DOUBLE, BITS = ir.DoubleType(), ir.IntType(64)
 
 
-def _polynomial(builder: Any, x: Any, coefficients: Sequence[float]) -> Any:
+def _polynomial(builder: ir.IRBuilder, x: ir.Value, coefficients: Sequence[float]) -> ir.Value:
     """Evaluate a polynomial by Horner's scheme, with the highest power first."""
     q = DOUBLE(coefficients[0])
     for c in coefficients[1:]:
@@ -39,14 +44,16 @@ def _polynomial(builder: Any, x: Any, coefficients: Sequence[float]) -> Any:
     return q
 
 
-def _exp_negative(typing: Any, x: Any) -> Any:
+def _exp_negative(typing: Context, x: types.Type) -> Intrinsic:
     """Compute e^x for x ≤ 0, or zero if it is not a normal number.
 
     x = m ln 2 + r with |r| ≤ ½ ln 2, and e^r is its Taylor polynomial of degree 13, whose
     remainder is below 5·10⁻¹⁸.
     """
 
-    def made(context: Any, b: Any, signature: Any, args: Any) -> Any:
+    def made(
+        context: BaseContext, b: ir.IRBuilder, signature: Signature, args: Sequence[ir.Value]
+    ) -> ir.Value:
         normal = b.fcmp_ordered(">", args[0], DOUBLE(LEAST))
         x = b.select(normal, args[0], DOUBLE(LEAST))
         shifted = b.fadd(b.fmul(x, DOUBLE(LOG2_E)), DOUBLE(ROUNDS))
@@ -62,13 +69,15 @@ def _exp_negative(typing: Any, x: Any) -> Any:
     return types.float64(types.float64), made
 
 
-def _log1p_unit(typing: Any, t: Any) -> Any:
+def _log1p_unit(typing: Context, t: types.Type) -> Intrinsic:
     """Compute log(1 + t) for 0 ≤ t ≤ 1.
 
     It is 2 artanh s with s = t / (2 + t) ≤ ⅓, of which eighteen terms leave less than 2·10⁻¹⁸.
     """
 
-    def made(context: Any, b: Any, signature: Any, args: Any) -> Any:
+    def made(
+        context: BaseContext, b: ir.IRBuilder, signature: Signature, args: Sequence[ir.Value]
+    ) -> ir.Value:
         s = b.fdiv(args[0], b.fadd(DOUBLE(2.0), args[0]))
         z = b.fmul(s, s)
         twice = b.fmul(DOUBLE(2.0), s)

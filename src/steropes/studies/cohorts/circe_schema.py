@@ -241,7 +241,9 @@ def _shape(name: str, value: object) -> str:
     return "range" if isinstance(value, Mapping) else ""
 
 
-def _value_problems(kind: str, name: str, value: object, place: str, sets: set[Any]) -> Iterator[str]:
+def _value_problems(
+    kind: str, name: str, value: object, place: str, sets: set[Any]
+) -> Iterator[str]:
     """Yield the problems of a value that Circe would misread."""
     of_set = name.endswith(("CodesetId", "SourceConcept")) or name == "PlaceOfServiceLocation"
     if of_set and value is not None and value not in sets:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from steropes.errors import DataError
 from steropes.federated import (
@@ -129,7 +128,9 @@ def federate_init(folder: str | Path, plan: FederatedPlan) -> Message:
     return history(folder)[0]
 
 
-def federate_answer(folder: str | Path, site: str, data: object, owner: Owner | str | Path) -> Message:
+def federate_answer(
+    folder: str | Path, site: str, data: object, owner: Owner | str | Path
+) -> Message:
     """Answer the last request in a folder for a site, and write the answer to the folder.
 
     Parameters

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from steropes.studies.database.omop import OmopDatabase, opened
 from steropes.studies.strategus.specification_plan import SpecificationPlan
@@ -15,7 +14,9 @@ __all__ = ["unknown_concepts"]
 LISTED = 5  # Only so many concepts of each use are listed.
 
 
-def unknown_concepts(database: str | Path | object, schema: str, plan: SpecificationPlan) -> list[str]:
+def unknown_concepts(
+    database: str | Path | object, schema: str, plan: SpecificationPlan
+) -> list[str]:
     """List the concepts that the vocabulary lacks, a line for each use.
 
     Parameters

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from steropes.errors import DataError
 from steropes.studies.strategus.incidence_settings import (

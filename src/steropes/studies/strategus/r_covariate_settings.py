@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from steropes.errors import DataError
 from steropes.studies.covariates.analysis_catalogue import ANALYSES

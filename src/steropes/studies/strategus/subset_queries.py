@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Any
 
 from steropes.errors import DataError
 from steropes.studies.database.omop import OmopDatabase, Workspace
