@@ -180,7 +180,9 @@ def check_definition(cohort: int, expression: object) -> None:
         raise DataError(f"{prefix}: {problem}")
 
 
-def _problems(kind: str, table: Mapping[str, object], place: str, sets: set[Any]) -> Iterator[str]:
+def _problems(
+    kind: str, table: Mapping[str, object], place: str, sets: set[object]
+) -> Iterator[str]:
     """Yield the problems of a table and of its nested tables."""
     known = TABLES[kind]
     for name, value in table.items():
@@ -192,7 +194,7 @@ def _problems(kind: str, table: Mapping[str, object], place: str, sets: set[Any]
         yield from _inner(known[name], value, at, sets)
 
 
-def _inner(kind: str, value: object, place: str, sets: set[Any]) -> Iterator[str]:
+def _inner(kind: str, value: object, place: str, sets: set[object]) -> Iterator[str]:
     """Yield the problems of the tables in an attribute."""
     if not kind:
         return
@@ -209,7 +211,7 @@ def _inner(kind: str, value: object, place: str, sets: set[Any]) -> Iterator[str
             yield from _problems(kind, table, at, sets)
 
 
-def _criterion(table: Mapping[str, object], place: str, sets: set[Any]) -> Iterator[str]:
+def _criterion(table: Mapping[str, object], place: str, sets: set[object]) -> Iterator[str]:
     """Yield the problems of a criterion, a table named by its kind."""
     for kind, attributes in table.items():
         if kind not in CRITERIA or not isinstance(attributes, Mapping):
@@ -242,7 +244,7 @@ def _shape(name: str, value: object) -> str:
 
 
 def _value_problems(
-    kind: str, name: str, value: object, place: str, sets: set[Any]
+    kind: str, name: str, value: object, place: str, sets: set[object]
 ) -> Iterator[str]:
     """Yield the problems of a value that Circe would misread."""
     of_set = name.endswith(("CodesetId", "SourceConcept")) or name == "PlaceOfServiceLocation"

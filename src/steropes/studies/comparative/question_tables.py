@@ -70,7 +70,9 @@ def of_main(tables: Tables, name: str) -> pd.DataFrame:
     return table[table["analysis_id"] == MAIN]
 
 
-def attrition_lines(tables: Tables, analysis: int = MAIN, least: int = 0) -> list[dict[str, Any]]:
+def attrition_lines(
+    tables: Tables, analysis: int = MAIN, least: int = 0
+) -> list[dict[str, object]]:
     """Return the people that each rule of an analysis leaves and drops in each arm.
 
     Numbers of dropped people are differences of two numbers in the table; a difference of fewer
@@ -102,7 +104,9 @@ def _difference(before: int | Bound | None, after: int | Bound | None, least: in
     return None if 0 < before - after < least else before - after
 
 
-def rate_lines(tables: Tables, digits: int | None = None) -> list[dict[str, Any]]:
+def rate_lines(
+    tables: Tables, digits: int | None = None
+) -> list[dict[str, str | int | Bound | float | None]]:
     """Return people, person-years, events and rates of each arm, before and after matching.
 
     Person-years and rates are rounded to significant digits if ``digits`` is given.
@@ -128,7 +132,7 @@ def rate_lines(tables: Tables, digits: int | None = None) -> list[dict[str, Any]
     return lines
 
 
-def hazard_lines(tables: Tables) -> list[dict[str, Any]]:
+def hazard_lines(tables: Tables) -> list[dict[str, object]]:
     """Return the crude, the matched and the main hazard ratio, with people and events."""
     results = result_lines(tables)
     return [
@@ -143,7 +147,7 @@ def hazard_lines(tables: Tables) -> list[dict[str, Any]]:
     ]
 
 
-def adjustment_lines(tables: Tables) -> list[dict[str, Any]]:
+def adjustment_lines(tables: Tables) -> list[dict[str, object]]:
     """Return the estimates of the alternative adjustments, if people have scores."""
     results = result_lines(tables)
     lines = []
@@ -156,7 +160,7 @@ def adjustment_lines(tables: Tables) -> list[dict[str, Any]]:
     return lines
 
 
-def balance_lines(tables: Tables) -> list[dict[str, Any]]:
+def balance_lines(tables: Tables) -> list[dict[str, object]]:
     """Return means and differences of the model's covariates, the most unequal before first."""
     named = tables["cm_covariate"][["covariate_id", "covariate_name"]]
     table = tables["cm_covariate_balance"].merge(named, on="covariate_id")
@@ -172,7 +176,7 @@ def balance_lines(tables: Tables) -> list[dict[str, Any]]:
     return lines
 
 
-def follow_up_lines(tables: Tables) -> list[dict[str, Any]]:
+def follow_up_lines(tables: Tables) -> list[dict[str, object]]:
     """Return quantiles of the days of follow-up of each arm for which they are known."""
     table = tables["cm_follow_up_dist"].set_index("analysis_id")
     lines = []
@@ -189,7 +193,7 @@ def follow_up_lines(tables: Tables) -> list[dict[str, Any]]:
     return lines
 
 
-def _effect(line: Mapping[str, object]) -> dict[str, Any]:
+def _effect(line: Mapping[str, object]) -> dict[str, object]:
     """Return the effect of a result; missing if there is a reason for no estimate."""
     note = line["note"] if isinstance(line["note"], str) else ""
     stopped = isinstance(line["unconverged"], str) and "outcome model" in line["unconverged"]

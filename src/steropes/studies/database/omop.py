@@ -208,7 +208,7 @@ class OmopDatabase:
         with self._source.home.another() as work:
             yield work
 
-    def rows(self, sql: str, values: Sequence[Any] | None = None) -> list[tuple]:
+    def rows(self, sql: str, values: Sequence[object] | None = None) -> list[tuple]:
         """Return all rows of a small query.
 
         Parameters

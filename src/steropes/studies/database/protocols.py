@@ -58,12 +58,12 @@ class Workspace:
         finally:
             connection.close()
 
-    def run(self, sql: str, values: Sequence[Any] | None = None) -> Any:
+    def run(self, sql: str, values: Sequence[object] | None = None) -> Any:
         """Run a statement and return DuckDB's result."""
         with _without_values():
             return self.connection.execute(sql, values)
 
-    def rows(self, sql: str, values: Sequence[Any] | None = None) -> list[tuple]:
+    def rows(self, sql: str, values: Sequence[object] | None = None) -> list[tuple]:
         """Return all rows of a small query."""
         with _without_values():
             return self.connection.execute(sql, values).fetchall()

@@ -110,7 +110,7 @@ def combine_archives(paths: Sequence[str | Path], *, unblind: bool = False) -> p
         found = [_result(r, by_result.get((*key, r[DATABASE]))) for r in of.to_dict("records")]
         named, differ = names.of(*key), names.differing(*key)
         for line in synthesis_rows(found):
-            note = "; ".join(n for n in (line["note"], differ) if n)
+            note = "; ".join(str(n) for n in (line["note"], differ) if n)
             lines.append({**dict(zip(KEY, key, strict=True)), **named, **line, "note": note})
     columns = [*KEY, "target", "comparator", "outcome", "analysis", "method", "databases"]
     columns += ["rr", "ci_95_lb", "ci_95_ub", "log_rr", "se_log_rr", "i_squared", "tau", "note"]

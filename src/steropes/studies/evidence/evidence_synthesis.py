@@ -89,7 +89,7 @@ class DatabaseResult:
             raise DataError(f"database {self.database}: {error}") from None
 
 
-def synthesis_rows(results: Sequence[DatabaseResult]) -> list[dict[str, Any]]:
+def synthesis_rows(results: Sequence[DatabaseResult]) -> list[dict[str, object]]:
     """Combine the results of databases by each method.
 
     Parameters
@@ -127,7 +127,7 @@ def _line(
     part: list[DatabaseResult],
     lacking: str,
     make: Callable[[], Combined | RandomEffects],
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Compute the line of one method."""
     by_likelihood, bayesian = lacking == "a likelihood", method == "random, Bayesian"
     if not bayesian and len(results) == 1 and results[0].has_limits:
@@ -154,7 +154,7 @@ def _line(
     }
 
 
-def _own(r: DatabaseResult, notes: list[str]) -> dict[str, Any]:
+def _own(r: DatabaseResult, notes: list[str]) -> dict[str, object]:
     """Return the line of a single database: its own numbers."""
     kind = f", with the standard error {r.error}" if r.error == COUNTS else ""
     return {

@@ -93,7 +93,7 @@ class ComparativeDesign:
             say(f"left out: {why}")
         for cohort in spec.unused if self.cohorts is None else ():
             say(f"not used: cohort {cohort}, which no question and no analysis asks for")
-        made: list[dict[str, Any]] = []
+        made: list[dict[str, object]] = []
         if spec.controls.positive is not None:
             bench = Workbench(self._narrowed(db, refused), cohorts)
             good = tuple(q for q in questions if not blocked[comparison_id(q)])
@@ -141,7 +141,7 @@ def _specification(
     questions: Sequence[Question],
     cohorts: CohortTable,
     refused: Mapping[int, str],
-    made: list[dict[str, Any]],
+    made: list[dict[str, object]],
 ) -> Tables:
     """Return the rows that describe the specification, the database and the cohorts."""
     where = {"database_id": spec.database_id}

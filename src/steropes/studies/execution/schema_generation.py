@@ -15,7 +15,7 @@ __all__ = ["schema_of"]
 NO_DEFAULT = ("default", None)
 
 
-def schema_of(cls: type) -> dict[str, Any]:
+def schema_of(cls: type) -> dict[str, object]:
     """Create the JSON Schema of files with the settings of a class.
 
     Instead of a table the value of its first field alone is valid, and ``false`` instead of null.
@@ -36,7 +36,7 @@ def schema_of(cls: type) -> dict[str, Any]:
 class _DescribedSchema(GenerateJsonSchema):
     """A generator of schemas that describes classes and fields by their docstrings."""
 
-    def dataclass_schema(self, schema: core_schema.DataclassSchema) -> dict[str, Any]:
+    def dataclass_schema(self, schema: core_schema.DataclassSchema) -> dict[str, object]:
         """Add the descriptions to the schema of a dataclass."""
         made, described = super().dataclass_schema(schema), field_descriptions(schema["cls"])
         for name, part in made["properties"].items():

@@ -75,7 +75,7 @@ class Number:
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         limits = {"minimum": self.low, "maximum": self.high}
         kind = "integer" if self.kind is int else "number"
         return {"type": kind} | {k: v for k, v in limits.items() if _short(v)}

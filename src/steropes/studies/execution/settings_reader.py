@@ -126,7 +126,7 @@ def place_name(place: Place) -> str:
     return ".".join(str(p) if isinstance(p, str) else f"[{p + 1}]" for p in place)
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """Create a table of JSON; refuse repeated names, of which Python would take the last one."""
     table = dict(pairs)
     if len(table) < len(pairs):

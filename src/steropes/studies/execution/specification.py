@@ -456,6 +456,6 @@ def _preset(values: object, source: Source, place: Place) -> Any:
     return made
 
 
-def grid_schema() -> dict[str, Any]:
+def grid_schema() -> dict[str, object]:
     """Return the JSON Schema of a specification."""
     return schema_of(GridSpec)

@@ -10,6 +10,8 @@ from steropes.studies.normal_quantile import Z
 from steropes.studies.report.digits import deciding, deciding_p, decimals, limit_text
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from steropes.studies.comparative.study_settings import StudySettings
 
 __all__ = [
@@ -48,18 +50,18 @@ def database_versions(about: Any) -> list[str]:
     return [f"{before}{about[c]}" for c, before in parts.items() if isinstance(about[c], str)]
 
 
-def limit_ratio(line: Any) -> str:
+def limit_ratio(line: pd.Series) -> str:
     """Format the upper limit of an interval divided by the lower one."""
     ratio = math.exp(min(700.0, 2 * Z * float(line["se"])))
     return decimals(ratio, 1) if ratio < 100 else count(ratio) if ratio < 1e6 else "over a million"
 
 
-def ratio_text(line: Any) -> str:
+def ratio_text(line: pd.Series) -> str:
     """Format the hazard ratio of a line, with a remark if its fit did not converge."""
     return decimals(line["hr"]) + unconverged_text(line)
 
 
-def unconverged_text(line: Any) -> str:
+def unconverged_text(line: pd.Series) -> str:
     """Return a remark if the fit of a line did not converge, else ""."""
     return " (did not converge)" if line.get("converged") is False and not line["note"] else ""
 

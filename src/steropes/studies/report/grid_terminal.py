@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from steropes.studies.database.data_notes import table_sentences
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
@@ -106,7 +106,7 @@ def print_combined(found: pd.DataFrame) -> None:
     console.print(escape(rules), soft_wrap=True)
 
 
-def _combined(line: Any) -> Sequence[object]:
+def _combined(line: pd.Series) -> Sequence[object]:
     """Return the row of a combined estimate."""
     ratio = decimals(line.rr, 3) if line.rr == line.rr else "no finite estimate"
     interval = f"{decimals(line.ci_95_lb, 3)} to {decimals(line.ci_95_ub, 3)}"

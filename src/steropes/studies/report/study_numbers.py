@@ -38,7 +38,7 @@ HEADERS = {
 FORMAT = 4  # Version of the JSON file, raised when a key changes its meaning or disappears.
 
 
-def study_numbers(public: Published) -> dict[str, Any]:
+def study_numbers(public: Published) -> dict[str, object]:
     """Return all numbers of a study as dicts, lists, numbers and strings; NaN becomes None.
 
     The result has no times of day or file paths, so the same database and settings give the same.
@@ -80,7 +80,7 @@ def study_numbers(public: Published) -> dict[str, Any]:
     return _plain(numbers)
 
 
-def _propensity(public: Published) -> dict[str, Any] | None:
+def _propensity(public: Published) -> dict[str, object] | None:
     """Return the numbers of the propensity model; None if there is none."""
     if public.model is None:
         return None
@@ -97,7 +97,7 @@ def _propensity(public: Published) -> dict[str, Any] | None:
     }
 
 
-def _matching(public: Published) -> dict[str, Any] | None:
+def _matching(public: Published) -> dict[str, object] | None:
     """Return the numbers of the matching; None without one."""
     if public.model is None or public.ties is None:
         return None
@@ -118,7 +118,7 @@ def _matching(public: Published) -> dict[str, Any] | None:
     }
 
 
-def _balance(public: Published) -> dict[str, Any] | None:
+def _balance(public: Published) -> dict[str, object] | None:
     """Return the balance of the covariates; None without matching."""
     if public.over["before"] is None:
         return None
@@ -156,7 +156,7 @@ def study_tables(numbers: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _curve(table: pd.DataFrame, arm: str) -> dict[str, Any]:
+def _curve(table: pd.DataFrame, arm: str) -> dict[str, object]:
     """Return the steps of a curve, and the people at risk on some days."""
     known = table[table[f"{arm}_survival"].notna()]
     values = [f"{arm}_survival{end}" for end in ("", "_lb", "_ub")]

@@ -171,5 +171,5 @@ def _judged(line: dict[Any, Any], thresholds: DiagnosticThresholds) -> dict[str,
     if pd.isna(line["mdrr"]):
         row["mdrr_diagnostic"] = line["mdrr_diagnostic"]
         power = line["mdrr_diagnostic"] != "FAIL"
-        row["unblind"] = int(row["unblind_for_evidence_synthesis"] and power)
+        row["unblind"] = int(bool(row["unblind_for_evidence_synthesis"]) and power)
     return row

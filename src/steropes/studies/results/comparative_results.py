@@ -67,7 +67,7 @@ def specification_tables(
     return tables
 
 
-def result_key(result: AnalysisResult, database: str) -> dict[str, Any]:
+def result_key(result: AnalysisResult, database: str) -> dict[str, object]:
     """Return the columns that identify a result."""
     return {
         "target_comparator_id": comparison_id(result.question),
@@ -109,7 +109,7 @@ def outcome_tables(
 
 
 def refused_tables(
-    key: dict[str, Any], analysis: StudyAnalysis, why: str, thresholds: DiagnosticThresholds
+    key: dict[str, object], analysis: StudyAnalysis, why: str, thresholds: DiagnosticThresholds
 ) -> dict[str, Rows]:
     """Make the rows of an outcome without a result, with the reason.
 
@@ -174,7 +174,7 @@ def read_diagnostics(line: Mapping[Any, Any], thresholds: DiagnosticThresholds) 
     )
 
 
-def diagnostics_row(d: Diagnostics) -> dict[str, Any]:
+def diagnostics_row(d: Diagnostics) -> dict[str, object]:
     """Return the columns of ``cm_diagnostics_summary``."""
     row: dict[str, Any] = {}
     for declared in DIAGNOSTICS:
@@ -191,7 +191,7 @@ def diagnostics_row(d: Diagnostics) -> dict[str, Any]:
     }
 
 
-def further_rows(d: Diagnostics, key: dict[str, Any]) -> Rows:
+def further_rows(d: Diagnostics, key: dict[str, object]) -> Rows:
     """Return the rows of ``further_diagnostic``."""
     return [
         {**key, "diagnostic": name, "value": value, "verdict": d.verdict(name)}
@@ -199,7 +199,7 @@ def further_rows(d: Diagnostics, key: dict[str, Any]) -> Rows:
     ]
 
 
-def _result(result: AnalysisResult, key: dict[str, Any]) -> dict[str, Any]:
+def _result(result: AnalysisResult, key: dict[str, object]) -> dict[str, object]:
     """Return the row of an estimate, with calibrated values of NaN until calibration."""
     e = result.estimate
     has = math.isfinite(e.log_rr)
@@ -223,7 +223,7 @@ def _result(result: AnalysisResult, key: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _note(result: AnalysisResult) -> dict[str, Any]:
+def _note(result: AnalysisResult) -> dict[str, object]:
     """Return the columns that the results model lacks."""
     e, d = result.estimate, result.diagnostics
     return {
@@ -247,14 +247,14 @@ def _note(result: AnalysisResult) -> dict[str, Any]:
     }
 
 
-def _absolute(result: AnalysisResult, key: dict[str, Any]) -> Rows:
+def _absolute(result: AnalysisResult, key: dict[str, object]) -> Rows:
     """Return the row of absolute effects; empty if there are none."""
     if math.isnan(result.absolute.horizon):
         return []
     return [{**key, **result.absolute.row()}]
 
 
-def _interactions(result: AnalysisResult, key: dict[str, Any]) -> Rows:
+def _interactions(result: AnalysisResult, key: dict[str, object]) -> Rows:
     """Return the interactions, with calibrated values of NaN until calibration."""
     calibrated = ("rr", "ci_95_lb", "ci_95_ub", "p", "log_rr", "se_log_rr")
     return [
@@ -275,7 +275,7 @@ def _interactions(result: AnalysisResult, key: dict[str, Any]) -> Rows:
     ]
 
 
-def _subgroups(result: AnalysisResult, key: dict[str, Any]) -> Rows:
+def _subgroups(result: AnalysisResult, key: dict[str, object]) -> Rows:
     """Return the effects within the levels of each subgroup."""
     table = result.estimate.subgroups.sort_values(["covariate_id", "level"], kind="stable")
     return [
@@ -293,7 +293,7 @@ def _subgroups(result: AnalysisResult, key: dict[str, Any]) -> Rows:
     ]
 
 
-def _attrition(result: AnalysisResult, key: dict[str, Any]) -> Rows:
+def _attrition(result: AnalysisResult, key: dict[str, object]) -> Rows:
     """Return the people that each rule leaves in each arm."""
     exposures = {"target": result.question.target, "comparator": result.question.comparator}
     return [
@@ -309,7 +309,7 @@ def _attrition(result: AnalysisResult, key: dict[str, Any]) -> Rows:
     ]
 
 
-def _curves(result: AnalysisResult, key: dict[str, Any]) -> Rows:
+def _curves(result: AnalysisResult, key: dict[str, object]) -> Rows:
     """Return the survival curves with whole numbers of people and days."""
     rows = []
     for line in result.curves.to_dict("records"):

@@ -81,7 +81,7 @@ def shared_tables(
     return tables
 
 
-def balance_rows(balance: Balance, key: dict[str, Any]) -> Rows:
+def balance_rows(balance: Balance, key: dict[str, object]) -> Rows:
     """Return means and differences of covariates, and the numbers of people in them."""
     t = balance.table
     made: dict[str, Any] = {"covariate_id": t["covariate_id"]}
@@ -99,7 +99,7 @@ def balance_rows(balance: Balance, key: dict[str, Any]) -> Rows:
     return [{**line, **key} for line in pd.DataFrame(made).to_dict("records")]
 
 
-def _histogram(shared: Shared, key: dict[str, Any], *, after: bool) -> Rows:
+def _histogram(shared: Shared, key: dict[str, object], *, after: bool) -> Rows:
     """Return people and weights of each bar of the preference score that has people."""
     from steropes.studies.report.score_density import histogram
 
@@ -130,7 +130,7 @@ def _histogram(shared: Shared, key: dict[str, Any], *, after: bool) -> Rows:
     return rows
 
 
-def _families(balance: Balance, key: dict[str, Any]) -> Rows:
+def _families(balance: Balance, key: dict[str, object]) -> Rows:
     """Return the balance of each family of covariates."""
     table = balance.families().rename(columns={"analysis_id": "covariate_analysis_id"})
     return [{**line, **key} for line in table.to_dict("records")]

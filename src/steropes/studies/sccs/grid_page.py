@@ -137,7 +137,7 @@ def _exposure(
     )
 
 
-def member_name(line: Any) -> str:
+def member_name(line: pd.Series) -> str:
     """Return the drug of a class that a row of ``estimates`` refers to; "" for the class."""
     name = line["covariate_name"]
     return name.partition(f"{EXPOSURE}: ")[2] if isinstance(name, str) else ""

@@ -285,7 +285,7 @@ def _period(study: CaseSeries) -> Rows:
     return [{"min_date": str(first), "max_date": str(last)}]
 
 
-def _summary(d: Diagnostics, covariate_id: int) -> dict[str, Any]:
+def _summary(d: Diagnostics, covariate_id: int) -> dict[str, object]:
     """Return the diagnostics of one exposure by R's columns."""
     row: dict[str, Any] = {"covariate_id": covariate_id}
     for diagnostic in DIAGNOSTICS:

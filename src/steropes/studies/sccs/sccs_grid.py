@@ -357,7 +357,7 @@ def _named(
     cohorts: CohortTable | None,
     question: SeriesQuestion,
     controls: Mapping[int, CohortTable],
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Name exposure and outcome of a question."""
     rules = grid.analyses[0].settings_for(question, grid).cases
 
@@ -388,8 +388,8 @@ SPECIFIED = ("sccs_analysis", "sccs_exposure", "sccs_exposures_outcome_set")
 
 
 def _specification(
-    grid: CaseSeriesGrid, questions: Sequence[SeriesQuestion], made: list[dict[str, Any]]
-) -> dict[str, list[dict[str, Any]]]:
+    grid: CaseSeriesGrid, questions: Sequence[SeriesQuestion], made: list[dict[str, object]]
+) -> dict[str, list[dict[str, object]]]:
     """Return the rows of the tables that describe the specification."""
     return {
         "positive_control": made,
@@ -417,13 +417,13 @@ def _specification(
 
 def _windows_of(
     analysis: SeriesAnalysis, grid: CaseSeriesGrid, question: SeriesQuestion
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """Return the exposure windows of an analysis, which are the same for all questions."""
     settings = analysis.settings_for(question, grid)
     return window_rows(settings, bool(settings.end_of_observation_days) and not settings.control)
 
 
-def _definition(analysis: SeriesAnalysis) -> dict[str, Any]:
+def _definition(analysis: SeriesAnalysis) -> dict[str, object]:
     """Return the settings of an analysis as they are described in the results."""
     if not analysis.windows:
         return dict(analysis.settings)
@@ -460,7 +460,7 @@ def _rows(
 
 def _refusal(
     grid: CaseSeriesGrid, question: SeriesQuestion, analysis: SeriesAnalysis, why: str
-) -> dict[str, list[dict[str, Any]]]:
+) -> dict[str, list[dict[str, object]]]:
     """Return the rows of a question without an answer, with the reason."""
     key = {"analysis_id": analysis.id, "exposures_outcome_set_id": question.number}
     line = {**key, "covariate_id": 1000, "database_id": grid.database_id}

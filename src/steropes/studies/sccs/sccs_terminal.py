@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from steropes.studies.database.data_notes import table_sentences
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
@@ -22,6 +22,8 @@ from steropes.studies.sccs.grid_page import member_name
 from steropes.studies.sccs.sccs_diagnostics import FAIL, findings_of
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from steropes.studies.sccs.sccs_grid import CaseSeriesGridResults
     from steropes.studies.sccs.sccs_study import CaseSeries
 
@@ -62,7 +64,7 @@ def interval_text(study: CaseSeries) -> str:
     )
 
 
-def ratio_text(line: Any) -> tuple[str, str]:
+def ratio_text(line: pd.Series) -> tuple[str, str]:
     """Format a rate ratio of `public_estimates` and its interval, with a dash if missing."""
     if line["note"] == NOT_SHOWN:
         return "not shown", "–"
@@ -146,7 +148,7 @@ def print_grid(results: CaseSeriesGridResults, unblind: bool, page: Path) -> Non
     print_files(console, results, (page, page.parent / ARCHIVE))
 
 
-def _grid_row(line: Any) -> tuple[object, ...]:
+def _grid_row(line: pd.Series) -> tuple[object, ...]:
     """Return the row of an estimate of a grid."""
     rr, interval = ratio_text(line.rename({"ci_95_lb": "lower", "ci_95_ub": "upper"}))
     if rr == "–":

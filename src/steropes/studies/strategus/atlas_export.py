@@ -237,7 +237,7 @@ def _analysis(values: object) -> Any:
     return made
 
 
-def _population(values: Mapping[str, object]) -> dict[str, Any]:
+def _population(values: Mapping[str, object]) -> dict[str, object]:
     """Write the flags of early versions as anchors."""
     made = dict(values)
     for flag, anchor in (
@@ -250,7 +250,9 @@ def _population(values: Mapping[str, object]) -> dict[str, Any]:
     return made
 
 
-def _question(values: object, path: JsonPath, controls: list[_NegativeControl]) -> dict[str, Any]:
+def _question(
+    values: object, path: JsonPath, controls: list[_NegativeControl]
+) -> dict[str, object]:
     """Write a question as CohortMethod 5 does, with the negative controls of its cohorts."""
     read = parsed(_Question, values, path)
     ids = [read.outcome_ids] if isinstance(read.outcome_ids, int) else read.outcome_ids

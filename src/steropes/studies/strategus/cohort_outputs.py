@@ -87,7 +87,7 @@ def cohort_tables(
     return {name: pd.DataFrame(of) for name, of in rows.items()}
 
 
-def _controls(cohorts: SharedCohorts) -> list[dict[str, Any]]:
+def _controls(cohorts: SharedCohorts) -> list[dict[str, object]]:
     """Return the definitions of the negative controls."""
     rules = cohorts.control_rules
     return [
@@ -102,7 +102,7 @@ def _controls(cohorts: SharedCohorts) -> list[dict[str, Any]]:
     ]
 
 
-def _rules(cohorts: SharedCohorts) -> list[dict[str, Any]]:
+def _rules(cohorts: SharedCohorts) -> list[dict[str, object]]:
     """Return the names of the inclusion rules of the defined cohorts."""
     found = []
     for cohort in cohorts.defined:

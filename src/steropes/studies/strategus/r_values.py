@@ -130,7 +130,7 @@ def json_path(path: JsonPath) -> str:
     return text or "the file"
 
 
-def table_rows(frame: object, path: JsonPath) -> list[dict[str, Any]]:
+def table_rows(frame: object, path: JsonPath) -> list[dict[str, object]]:
     """Return the rows of a data frame that R has written by columns.
 
     Raises

@@ -220,7 +220,7 @@ def _eras(asked: MaybeIds, path: JsonPath) -> MaybeIds:
     return asked
 
 
-def _model(args: FitArgs, path: JsonPath, differences: list[str]) -> dict[str, Any]:
+def _model(args: FitArgs, path: JsonPath, differences: list[str]) -> dict[str, object]:
     """Translate the prior and the cross-validation."""
     differences += args.control.differences
     if args.control.cv_repetitions > 1:
@@ -238,7 +238,7 @@ def _model(args: FitArgs, path: JsonPath, differences: list[str]) -> dict[str, A
     }
 
 
-def _time(cut: IntervalArgs, path: JsonPath, differences: list[str]) -> dict[str, Any]:
+def _time(cut: IntervalArgs, path: JsonPath, differences: list[str]) -> dict[str, object]:
     """Translate splines, the probe at the end of observation and dependent observation."""
     found: dict[str, Any] = {
         "spline_cases": cut.min_cases_for_time_covariates or cut.min_cases_for_age_season or 10_000,

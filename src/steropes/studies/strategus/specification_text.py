@@ -13,7 +13,7 @@ __all__ = ["parsed_json", "specification_values"]
 MOST_BYTES = 100_000_000  # Published specifications have up to two million bytes.
 
 
-def specification_values(path: str | Path) -> dict[str, Any]:
+def specification_values(path: str | Path) -> dict[str, object]:
     """Read the file of a specification.
 
     Parameters
@@ -75,7 +75,7 @@ def parsed_json(text: str, name: str) -> Any:
         raise DataError(f"{name}: a number has too many digits") from None
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """Create an object; refuse repeated names, of which Python would take the last one."""
     table = dict(pairs)
     if len(table) < len(pairs):
