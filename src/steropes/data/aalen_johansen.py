@@ -5,9 +5,8 @@ All functions are based on sorting and cumulative sums over people, without cova
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 import pandas as pd
@@ -261,10 +260,10 @@ def aalen_johansen(
 @overload
 def aalen_johansen(
     y: ArrayLike, groups: LabelsLike, sample_weight: VectorLike | None = None
-) -> dict[Hashable, AalenJohansen]: ...
+) -> dict[Any, AalenJohansen]: ...
 def aalen_johansen(
     y: ArrayLike, groups: LabelsLike | None = None, sample_weight: VectorLike | None = None
-) -> AalenJohansen | dict[Hashable, AalenJohansen]:
+) -> AalenJohansen | dict[Any, AalenJohansen]:
     """Estimate the cumulative incidence of each competing event, overall or in every group.
 
     Parameters

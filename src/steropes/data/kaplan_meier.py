@@ -5,10 +5,9 @@ All functions are based on sorting and cumulative sums over people, without cova
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass
 from numbers import Real
-from typing import NamedTuple, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 import pandas as pd
@@ -353,10 +352,10 @@ def kaplan_meier(
 @overload
 def kaplan_meier(
     y: ArrayLike, groups: LabelsLike, sample_weight: VectorLike | None = None
-) -> dict[Hashable, KaplanMeier]: ...
+) -> dict[Any, KaplanMeier]: ...
 def kaplan_meier(
     y: ArrayLike, groups: LabelsLike | None = None, sample_weight: VectorLike | None = None
-) -> KaplanMeier | dict[Hashable, KaplanMeier]:
+) -> KaplanMeier | dict[Any, KaplanMeier]:
     """Estimate the Kaplan–Meier curve of a survival outcome, or one for each group.
 
     Parameters
