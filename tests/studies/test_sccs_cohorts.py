@@ -151,3 +151,22 @@ def test_a_cohort_that_cannot_be_made_stops_its_questions_alone(files, tmp_path,
     notes = results.tables["note"]["note"]
     assert notes.str.contains("cohort 73").sum() == 3
     assert len(results.estimates()) == 4
+
+
+def test_a_defined_cohort_without_entries_is_not_called_undefined(tmp_path):
+    from steropes.studies import CaseSeriesGrid, CohortTable, SeriesAnalysis, SeriesQuestion
+
+    omop = TinyOmop(tmp_path)
+    omop.person(target=3, outcome=9)
+    day = ["2010-01-01"]
+    cohorts = CohortTable([1], [1], day, day, names={1: "users", 2: "bleeding"})
+    analysis = SeriesAnalysis(
+        1, "series", {"outcomes_from": "cohort", "exposures_from": "cohort", **FAST}
+    )
+    with pytest.raises(DataError, match=r"cohort 2 \(bleeding\) has no entries: nobody"):
+        run_case_series_grid(
+            omop.write(),
+            CaseSeriesGrid((SeriesQuestion(1, 2),), (analysis,)),
+            tmp_path / "out",
+            cohorts=cohorts,
+        )

@@ -203,7 +203,7 @@ def test_negative_controls_are_conditions_and_observations(db, occurrence, desce
     rules = ControlRules.model_validate(
         {"occurrenceType": occurrence, "detectOnDescendants": descendants}
     )
-    made = generate_cohorts(db, SharedCohorts((), (), (control,), rules), lambda _: None)
+    made, _ = generate_cohorts(db, SharedCohorts((), (), (control,), rules), lambda _: None)
     frame = made.table.frame()
     days = (frame["cohort_start_date"] - np.datetime64(ORIGIN)).dt.days
     assert list(zip(frame["subject_id"], days, strict=True)) == expected

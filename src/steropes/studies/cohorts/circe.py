@@ -25,11 +25,21 @@ from steropes.studies.cohorts.cohort_table import COLUMNS, CohortTable, cohort_i
 from steropes.studies.database.data_notes import DataNote, distinct
 from steropes.studies.database.omop import OmopDatabase, RecordsOf, Workspace
 
-__all__ = ["circe_cohorts", "definition_text", "entry_records"]
+__all__ = ["circe_cohorts", "cohorts_with_statistics", "definition_text", "entry_records"]
 
 MOST_BYTES = 20_000_000  # The largest accepted definition; large ones have a million bytes.
 
-CDM, TARGET = "the_cdm", "circe_entries"
+CDM, RESULTS, TARGET = "the_cdm", "the_results", "circe_entries"
+# Tables of Circe's inclusion statistics with their columns. Mode 0 counts events, and mode 1 people
+# by the event that meets the most rules; bit k of a mask is set if rule k is met.
+STATISTICS = {
+    "cohort_inclusion_result": ("inclusion_rule_mask", "person_count", "mode_id"),
+    "cohort_inclusion_stats": (
+        "rule_sequence", "person_count", "gain_count", "person_total", "mode_id",
+    ),
+    "cohort_summary_stats": ("base_count", "final_count", "mode_id"),
+    "cohort_censor_stats": ("lost_count",),
+}  # fmt: skip
 TABLE = re.compile(rf"\b{CDM}\.(\w+)", re.IGNORECASE)
 # Kinds of entry events with the table and the concept column that a concept set selects by.
 EVENTS = {
@@ -98,6 +108,45 @@ def circe_cohorts(
     >>> cohorts.ids, cohorts.name(1)
     ((1,), 'celecoxib')
     """
+    return _built(db, definitions, names)
+
+
+def cohorts_with_statistics(
+    db: OmopDatabase,
+    definitions: Mapping[int, str | Path | Mapping[str, Any]],
+    *,
+    names: Mapping[int, str] | None = None,
+) -> tuple[CohortTable, dict[str, pd.DataFrame]]:
+    """Build cohorts like `circe_cohorts`, and count how many meet their inclusion rules.
+
+    Parameters
+    ----------
+    db : OmopDatabase
+        The database.
+    definitions : mapping of int to path, str or mapping
+        The definitions by cohort id.
+    names : mapping of int to str, optional
+        Names of the cohorts.
+
+    Returns
+    -------
+    CohortTable
+        The cohorts.
+    dict of str to DataFrame
+        Circe's exact statistics, which are not for release, with ``cohort_definition_id``.
+    """
+    counted: dict[str, list[pd.DataFrame]] = {}
+    table = _built(db, definitions, names, counted)
+    return table, {name: pd.concat(of, ignore_index=True) for name, of in counted.items()}
+
+
+def _built(
+    db: OmopDatabase,
+    definitions: Mapping[int, str | Path | Mapping[str, Any]],
+    names: Mapping[int, str] | None,
+    counted: dict[str, list[pd.DataFrame]] | None = None,
+) -> CohortTable:
+    """Build cohorts, and append their inclusion statistics to ``counted`` if it is given."""
     if not definitions:
         raise DataError("no cohort requested: give an id and its definition")
     need("duckcdm", "circe")
@@ -110,9 +159,9 @@ def circe_cohorts(
         called |= {cohort: str(values["name"])} if values.get("name") else {}
         expression = values.get("expression", values)
         check_definition(cohort, expression)
-        statements = _statements(cohort, expression)
+        statements = _statements(cohort, expression, counted is not None)
         notes += concept_set_notes(db, cohort, expression)
-        entries, found = _entries(db, cohort, expression, statements)
+        entries, found = _entries(db, cohort, expression, statements, counted)
         frames.append(entries)
         notes += found
     made = CohortTable.from_frame(pd.concat(frames, ignore_index=True), db.identity)
@@ -179,7 +228,11 @@ def _values(cohort: int, source: str | Path | Mapping[str, Any]) -> Mapping[str,
 
 
 def _entries(
-    db: OmopDatabase, cohort: int, expression: object, statements: Sequence[str]
+    db: OmopDatabase,
+    cohort: int,
+    expression: object,
+    statements: Sequence[str],
+    counted: dict[str, list[pd.DataFrame]] | None,
 ) -> tuple[pd.DataFrame, tuple[DataNote, ...]]:
     """Run the statements of one cohort; return its entries and notes on irregular tables."""
     duckdb = need("duckdb")
@@ -197,6 +250,9 @@ def _entries(
                 return regular.get(name) or complete.get(name) or narrow.table(name)
 
             found = _run(work, [TABLE.sub(place, s) for s in statements])
+            for name, columns in () if counted is None else STATISTICS.items():
+                rows = work.frame(f"SELECT {', '.join(columns)} FROM {name} ORDER BY ALL")
+                counted.setdefault(name, []).append(rows.assign(**{COLUMNS[0]: cohort}))
     except (DataError, duckdb.Error) as error:
         reason = str(error).strip().splitlines()[0]
         if reason.startswith("Binder Error") and ("not found" in reason or "column" in reason):
@@ -213,6 +269,9 @@ def _run(work: Workspace, statements: Iterable[str]) -> pd.DataFrame:
         f"CREATE TEMP TABLE {TARGET} (cohort_definition_id BIGINT, subject_id BIGINT, "
         "cohort_start_date DATE, cohort_end_date DATE)"
     )
+    for name, columns in STATISTICS.items():
+        listed = ", ".join(f"{column} BIGINT" for column in columns)
+        work.run(f"CREATE TEMP TABLE {name} (cohort_definition_id BIGINT, {listed})")
     for statement in statements:
         if statement.strip():
             work.run(statement)
@@ -221,7 +280,7 @@ def _run(work: Workspace, statements: Iterable[str]) -> pd.DataFrame:
     )
 
 
-def _statements(cohort: int, expression: object) -> list[str]:
+def _statements(cohort: int, expression: object, statistics: bool) -> list[str]:
     """Translate a definition to DuckDB's SQL, with a placeholder for the CDM's schema."""
     from duckcdm.circe import CirceError, build_cohort_query
     from duckcdm.sqlrender import render, split_sql, translate
@@ -231,11 +290,13 @@ def _statements(cohort: int, expression: object) -> list[str]:
             json.dumps(expression),
             cdm_schema=CDM,
             vocabulary_schema=CDM,
-            result_schema=CDM,
+            result_schema=RESULTS,
             target_table=TARGET,
             cohort_id=1,
+            generate_stats=statistics,
         )
-        return list(split_sql(str(translate(render(sql), "duckdb"))))
+        sql = str(translate(render(sql), "duckdb")).replace(f"{RESULTS}.", "")
+        return list(split_sql(sql))
     except CirceError as error:
         problem = f"is not one that ATLAS exports: {error}"
     except Exception as error:  # The translator may fail in any way on text that users supply.

@@ -106,6 +106,17 @@ class DisclosureRules:
         """Release a single count: a bound if it is small, otherwise as `rounded`."""
         return Bound(self.least) if cells.small(int(n), self.least) else self.rounded(n)
 
+    def coarse(self, n: int) -> int:
+        """Round a count of overlapping groups, which can be subtracted from each other.
+
+        Multiples of ``least`` hide smaller differences. A small count becomes -``least``.
+        """
+        if self.open:
+            return int(n)
+        if self.small(n):
+            return -self.least
+        return self.rounded(n) if self.rounds else self.least * round(n / self.least)
+
     def small(self, n: int) -> bool:
         """Return whether a count is suppressed."""
         return cells.small(int(n), self.least)

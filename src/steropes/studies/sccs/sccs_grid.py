@@ -328,11 +328,19 @@ def _unknown(
             if number is None:
                 continue
             if table == "cohort" and number not in entered:
-                return f"cohort {number} is not defined and has no entries in a cohort table"
+                return _without_entries(number, cohorts)
             concept_members(family, rules, table, [number])
     except DataError as error:
         return str(error)
     return ""
+
+
+def _without_entries(number: int, cohorts: CohortTable | None) -> str:
+    """Describe a cohort without entries: a defined one has a name."""
+    name = None if cohorts is None else (cohorts.names or {}).get(number)
+    if name is None:
+        return f"cohort {number} is not defined and has no entries in a cohort table"
+    return f"cohort {number} ({name}) has no entries: nobody in the database is in it"
 
 
 def _blocked(question: SeriesQuestion, rules: CaseRules, refused: Mapping[int, str]) -> str:

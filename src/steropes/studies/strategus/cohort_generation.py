@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -10,11 +10,12 @@ import pandas as pd
 
 from steropes.errors import DataError
 from steropes.studies._extras import need
+from steropes.studies.cohorts.circe import STATISTICS, circe_cohorts, cohorts_with_statistics
 from steropes.studies.cohorts.cohort_table import COLUMNS, CohortTable
 from steropes.studies.database.data_notes import DataNote, distinct
 from steropes.studies.database.descendants import Descendants
 from steropes.studies.database.omop import OmopDatabase, Workspace
-from steropes.studies.execution.cohort_sources import CohortSources, MadeCohorts
+from steropes.studies.execution.cohort_sources import MadeCohorts
 from steropes.studies.strategus.shared_cohorts import SharedCohorts
 from steropes.studies.strategus.subset_queries import ENTRIES, make_subset
 
@@ -31,9 +32,15 @@ DOMAINS = {
 INSTEAD = "set detectOnDescendants to false in the specification"
 
 
+Statistics = dict[str, pd.DataFrame]
+
+
 def generate_cohorts(
-    db: OmopDatabase, cohorts: SharedCohorts, say: Callable[[str], None]
-) -> MadeCohorts:
+    db: OmopDatabase,
+    cohorts: SharedCohorts,
+    say: Callable[[str], None],
+    statistics: bool = False,
+) -> tuple[MadeCohorts, Statistics]:
     """Generate all cohorts that can be made.
 
     Parameters
@@ -44,11 +51,15 @@ def generate_cohorts(
         The cohorts of the specification.
     say : callable
         Called with the description of each step.
+    statistics : bool
+        Whether to count how many meet the inclusion rules.
 
     Returns
     -------
     MadeCohorts
         The cohorts, and the reasons why some could not be made.
+    dict of str to DataFrame
+        Exact statistics of the inclusion rules by table; empty unless asked for.
     """
     names = cohorts.names
     refused = {i: why for i in names if (why := cohorts.fault(i))}
@@ -56,12 +67,13 @@ def generate_cohorts(
     nobody, never = np.zeros(0, np.int64), np.zeros(0, "datetime64[D]")
     made = CohortTable(nobody, nobody, never, never, db.identity)
     notes: list[DataNote] = []
+    counted: Statistics = {}
     if definitions:
         say(f"generating {len(definitions):,} cohorts")
-        found = CohortSources(definitions=definitions, names=names).make(db, {*definitions})
-        refused |= found.refused
-        if found.table is not None:
-            made = found.table
+        parts, counted, failed = _defined(db, definitions, names, statistics)
+        refused |= failed
+        for part in parts:
+            made = made + part
     with db.workspace() as work:
         made.place(work, ENTRIES)
         if cohorts.subsets:
@@ -77,7 +89,30 @@ def generate_cohorts(
         table.definition, table.subject, table.start, table.end, db.identity, known,
         distinct((*made.notes, *notes)),
     )  # fmt: skip
-    return MadeCohorts(table, refused)
+    return MadeCohorts(table, refused), counted
+
+
+def _defined(
+    db: OmopDatabase, definitions: Mapping[int, str], names: Mapping[int, str], statistics: bool
+) -> tuple[list[CohortTable], Statistics, dict[int, str]]:
+    """Build cohorts from definitions; return also their statistics, and why some failed."""
+    parts: list[CohortTable] = []
+    counted: dict[str, list[pd.DataFrame]] = {name: [] for name in STATISTICS if statistics}
+    refused: dict[int, str] = {}
+    for cohort, text in definitions.items():
+        called = {cohort: names[cohort]}
+        try:
+            if statistics:
+                part, found = cohorts_with_statistics(db, {cohort: text}, names=called)
+                for name, rows in found.items():
+                    counted[name].append(rows)
+            else:
+                part = circe_cohorts(db, {cohort: text}, names=called)
+        except DataError as error:
+            refused[cohort] = str(error)
+            continue
+        parts.append(part)
+    return parts, {n: pd.concat(of, ignore_index=True) for n, of in counted.items() if of}, refused
 
 
 def write_cohort_table(path: Path, table: CohortTable) -> None:

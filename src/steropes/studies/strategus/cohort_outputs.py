@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -12,7 +13,15 @@ from steropes.studies.disclosure.table_rows import signed
 from steropes.studies.execution.cohort_sources import MadeCohorts
 from steropes.studies.strategus.shared_cohorts import SharedCohorts
 
-__all__ = ["cohort_tables"]
+__all__ = ["cohort_tables", "released_statistics"]
+
+# Names of the tables of inclusion statistics in CohortGenerator, by Circe's.
+STATISTICS = {
+    "cohort_inclusion_result": "cg_cohort_inc_result",
+    "cohort_inclusion_stats": "cg_cohort_inc_stats",
+    "cohort_summary_stats": "cg_cohort_summary_stats",
+    "cohort_censor_stats": "cg_cohort_censor_stats",
+}
 
 
 def cohort_tables(
@@ -85,6 +94,38 @@ def cohort_tables(
         "cg_cohort_definition_neg_ctrl": _controls(cohorts),
     }
     return {name: pd.DataFrame(of) for name, of in rows.items()}
+
+
+def released_statistics(
+    counted: Mapping[str, pd.DataFrame], rules: DisclosureRules, database_id: str
+) -> dict[str, pd.DataFrame]:
+    """Return the inclusion statistics for release.
+
+    The counts of rules and of their combinations add up in many ways, and those of people and of
+    events differ by few. All are therefore rounded as `DisclosureRules.coarse` does.
+
+    Parameters
+    ----------
+    counted : mapping of str to DataFrame
+        Exact statistics, by Circe's names of the tables.
+    rules : DisclosureRules
+        The rules.
+    database_id : str
+        Name of the database.
+
+    Returns
+    -------
+    dict of str to DataFrame
+        The tables by CohortGenerator's names.
+    """
+    found = {}
+    for name, table in counted.items():
+        numbers = [c for c in table.columns if c.endswith(("_count", "_total"))]
+        made = table.assign(database_id=database_id)
+        for column in numbers:
+            made[column] = made[column].map(rules.coarse)
+        found[STATISTICS[name]] = made
+    return found
 
 
 def _controls(cohorts: SharedCohorts) -> list[dict[str, object]]:

@@ -80,19 +80,10 @@ def released_rates(rates: pd.DataFrame, rules: DisclosureRules, database_id: str
         return _with_ratios(made)
     few = made["persons_at_risk"].map(rules.small) | made["persons_at_risk_pe"].map(rules.small)
     for name in COUNTS:
-        made[name] = made[name].map(lambda n: _rounded(int(n), rules))
+        made[name] = made[name].map(rules.coarse)
     for name in ("person_days_pe", "person_days"):
         made[name] = made[name].map(_three_digits).mask(few)
     return _with_ratios(made)
-
-
-def _rounded(n: int, rules: DisclosureRules) -> int:
-    """Round a count; a small one becomes minus the limit that it is below."""
-    if rules.small(n):
-        return -rules.least
-    if rules.rounds:
-        return rules.rounded(n)
-    return rules.least * round(n / rules.least)
 
 
 def _three_digits(days: float) -> float:

@@ -53,6 +53,8 @@ class SpecificationPlan:
         The plan of CohortIncidenceModule.
     synthesis : SynthesisPlan or None
         The plan of EvidenceSynthesisModule.
+    statistics : bool
+        Whether to count how many meet the inclusion rules of defined cohorts.
     verdicts : tuple of PartVerdict
         A verdict on every part, in the order of the file.
 
@@ -78,6 +80,7 @@ class SpecificationPlan:
     series: SeriesPlan | None = None
     incidence: IncidencePlan | None = None
     synthesis: SynthesisPlan | None = None
+    statistics: bool = False
     verdicts: tuple[PartVerdict, ...] = ()
 
     @property
@@ -112,6 +115,7 @@ class _Draft:
     series: SeriesPlan | None = None
     incidence: IncidencePlan | None = None
     synthesis: SynthesisPlan | None = None
+    statistics: bool = False
     verdicts: list[PartVerdict] = field(default_factory=list)
 
 
@@ -176,7 +180,7 @@ def specification_plan(values: Mapping[str, object]) -> SpecificationPlan:
     """
     if is_atlas_export(values):
         cohorts, comparative = atlas_plan(values)
-        verdicts = (*_cohort_verdicts(cohorts, False), *comparative.verdicts)
+        verdicts = (*_cohort_verdicts(cohorts), *comparative.verdicts)
         return SpecificationPlan(cohorts, comparative, verdicts=verdicts)
     if "moduleSpecifications" not in values:
         raise DataError(
@@ -194,7 +198,7 @@ def specification_plan(values: Mapping[str, object]) -> SpecificationPlan:
     draft = _Draft(SharedCohorts.read(values.get("sharedResources")))
     generated = any(isinstance(m, Mapping) and m.get("module") == COHORTS for m in modules)
     if not generated:
-        draft.verdicts += _cohort_verdicts(draft.cohorts, False)
+        draft.verdicts += _cohort_verdicts(draft.cohorts)
     seen: set[str] = set()
     for i, module in enumerate(modules):
         path: JsonPath = ("moduleSpecifications", i)
@@ -215,6 +219,7 @@ def specification_plan(values: Mapping[str, object]) -> SpecificationPlan:
         draft.series,
         draft.incidence,
         draft.synthesis,
+        draft.statistics,
         tuple(draft.verdicts),
     )
 
@@ -243,8 +248,8 @@ class _GeneratorSettings(RModel):
 def _add_module(draft: _Draft, name: str, settings: object, path: JsonPath) -> None:
     """Plan a module and add its verdicts."""
     if name == COHORTS:
-        stats = parsed(_GeneratorSettings, settings or {}, path).generate_stats
-        draft.verdicts += _cohort_verdicts(draft.cohorts, stats)
+        draft.statistics = parsed(_GeneratorSettings, settings or {}, path).generate_stats
+        draft.verdicts += _cohort_verdicts(draft.cohorts)
     elif name == COHORT_METHOD:
         draft.comparative = comparative_plan(settings, path, draft.cohorts)
         draft.verdicts += draft.comparative.verdicts
@@ -262,7 +267,7 @@ def _add_module(draft: _Draft, name: str, settings: object, path: JsonPath) -> N
         draft.verdicts.append(skipped(name, "module", reason))
 
 
-def _cohort_verdicts(cohorts: SharedCohorts, statistics: bool) -> list[PartVerdict]:
+def _cohort_verdicts(cohorts: SharedCohorts) -> list[PartVerdict]:
     """Return the verdicts on cohorts: one for those of each origin, and one for each fault."""
     found = []
     origins = {
@@ -272,12 +277,9 @@ def _cohort_verdicts(cohorts: SharedCohorts, statistics: bool) -> list[PartVerdi
     }
     for origin, ids in origins.items():
         good = [i for i in ids if not cohorts.fault(i)]
-        differences = []
-        if statistics and origin == "defined cohort":
-            differences.append("statistics of inclusion rules are not written")
         if good:
             part = f"{len(good):,} {origin}{'s' if len(good) > 1 else ''}"
-            found.append(runs(COHORTS, part, differences))
+            found.append(runs(COHORTS, part))
     every = dict.fromkeys(i for listed in origins.values() for i in listed)
     found += [skipped(COHORTS, f"cohort {i}", why) for i in every if (why := cohorts.fault(i))]
     return found

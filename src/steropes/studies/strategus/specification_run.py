@@ -18,7 +18,7 @@ from steropes.studies.execution.runner import run_grid
 from steropes.studies.report.plain_text import csv_text
 from steropes.studies.sccs.sccs_grid import run_case_series_grid
 from steropes.studies.strategus.cohort_generation import generate_cohorts, write_cohort_table
-from steropes.studies.strategus.cohort_outputs import cohort_tables
+from steropes.studies.strategus.cohort_outputs import cohort_tables, released_statistics
 from steropes.studies.strategus.comparative_plan import COHORT_METHOD
 from steropes.studies.strategus.database_description import DATABASE, database_tables
 from steropes.studies.strategus.incidence_plan import INCIDENCE
@@ -155,11 +155,12 @@ def run_specification(
     failed: dict[str, str] = {}
     with opened(database, schema, "UTC") as db:
         database_id, tables[DATABASE] = database_tables(db, database_id)
-        made = generate_cohorts(db, plan.cohorts, say)
+        made, counted = generate_cohorts(db, plan.cohorts, say, plan.statistics)
         failed |= _new_faults(plan, made)
         if made.table is not None:
             write_cohort_table(folder / COHORT_FILE, made.table)
         tables[COHORTS] = cohort_tables(plan.cohorts, made, rules, database_id)
+        tables[COHORTS] |= released_statistics(counted, rules, database_id)
         settings = {"database_id": database_id, "schema": schema}
         for module, run in (
             (
