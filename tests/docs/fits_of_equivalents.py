@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy import sparse
-from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
+from sklearn.model_selection import cross_val_predict, cross_val_score
 from sksurv.metrics import as_concordance_index_ipcw_scorer
 from sksurv.util import Surv
 
@@ -37,7 +37,7 @@ def names_of_equivalents() -> dict[str, Any]:
     return {
         **names,
         "np": np, "sparse": sparse,
-        "GridSearchCV": GridSearchCV, "cross_val_score": cross_val_score,
+        "cross_val_score": cross_val_score,
         "cross_val_predict": cross_val_predict, "y_sksurv": Surv.from_arrays(event == 1, time),
         "as_concordance_index_ipcw_scorer": as_concordance_index_ipcw_scorer,
         "df": df, "X": X, "y": y, "time": time, "event": event, "cause": cause,

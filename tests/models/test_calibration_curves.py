@@ -4,7 +4,17 @@ import numpy as np
 import pytest
 import statsmodels.api as sm
 
-from steropes import CoxRegression, DataError, LinearRegression, LogisticRegression, Surv
+from steropes import (
+    ConditionalLogisticRegression,
+    CoxRegression,
+    CumulativeProbabilityModel,
+    DataError,
+    FineGrayRegression,
+    LinearRegression,
+    LogisticRegression,
+    PoissonRegression,
+    Surv,
+)
 from steropes.models.calibration_curves import KNOTS, natural_spline_columns
 
 RNG = np.random.default_rng(61)
@@ -60,10 +70,66 @@ def test_a_cox_model_predicts_the_risks_of_its_own_curve():
     assert np.abs(table["apparent"] - table["predicted"]).max() < 0.1
 
 
+@pytest.mark.parametrize("link", ["logit", "probit", "loglog", "cloglog", "cauchit"])
+def test_a_cumulative_model_predicts_that_a_value_is_exceeded(link):
+    y = np.round(X[:, 0] + RNG.logistic(size=N), 1)
+    m = CumulativeProbabilityModel(link=link).fit(X, y)
+    table = m.calibration_curve(value=0.5, n=2, points=5, random_state=0)
+    risk = np.quantile(m.predict_exceedance(X, 0.5), [0.05, 0.95])
+    np.testing.assert_allclose(table["predicted"].iloc[[0, -1]], risk, rtol=1e-2)
+    # Observed risks are those of a logistic regression of the exceedance.
+    eta = m.linear_predictor(X)
+    knots = np.quantile(eta, KNOTS)
+    columns = sm.add_constant(natural_spline_columns(eta, knots))
+    fit = sm.Logit(y > 0.5, columns).fit(disp=False)
+    near = np.abs(m.predict_exceedance(X, 0.5) - table["predicted"][2]).argmin()
+    np.testing.assert_allclose(table["apparent"][2], fit.predict(columns[[near]])[0], atol=0.02)
+
+
+def test_a_fine_gray_model_predicts_the_incidence_of_its_own_curve():
+    cause = EVENT * RNG.integers(1, 3, N)
+    m = FineGrayRegression(cause=2).fit(X, Surv(TIME, cause))
+    table = m.calibration_curve(0.7, n=2, points=5, random_state=0)
+    risk = np.quantile(m.predict_cumulative_incidence(X, [0.7])[:, 0], [0.05, 0.95])
+    np.testing.assert_allclose(table["predicted"].iloc[[0, -1]], risk, rtol=1e-2)
+    eta = m.linear_predictor(X)
+    knots = np.quantile(eta, KNOTS)
+    again = FineGrayRegression(cause=2).fit(natural_spline_columns(eta, knots), Surv(TIME, cause))
+    observed = again.predict_cumulative_incidence(natural_spline_columns(eta, knots), [0.7])[:, 0]
+    risk = m.predict_cumulative_incidence(X, [0.7])[:, 0]
+    by = np.argsort(risk)
+    expected = np.interp(table["predicted"], risk[by], observed[by])
+    np.testing.assert_allclose(table["apparent"], expected, atol=5e-3)
+
+
+def test_means_of_linear_and_poisson_models_are_those_of_statsmodels():
+    count = RNG.poisson(np.exp(0.5 * X[:, 0]))
+    m = PoissonRegression().fit(X, count)
+    found = m.calibration_curve(n=2, points=5, random_state=0)
+    eta, at = m.linear_predictor(X), np.log(found["predicted"].to_numpy())
+    knots = np.quantile(eta, KNOTS)
+    columns = [sm.add_constant(natural_spline_columns(x, knots)) for x in (eta, at)]
+    fit = sm.GLM(count, columns[0], family=sm.families.Poisson()).fit()
+    np.testing.assert_allclose(found["apparent"], fit.predict(columns[1]), rtol=1e-5)
+
+    value = X[:, 0] + RNG.normal(size=N)
+    m = LinearRegression().fit(X, value)
+    found = m.calibration_curve(n=2, points=5, random_state=0)
+    eta, at = m.predict(X), found["predicted"].to_numpy()
+    knots = np.quantile(eta, KNOTS)
+    columns = [sm.add_constant(natural_spline_columns(x, knots)) for x in (eta, at)]
+    fit = sm.OLS(value, columns[0]).fit()
+    np.testing.assert_allclose(found["apparent"], fit.predict(columns[1]), rtol=1e-5)
+
+
 def test_what_has_no_curve_is_refused():
     y = Surv(TIME, EVENT)
-    with pytest.raises(DataError, match="logistic"):
-        LinearRegression().fit(X, X[:, 0]).calibration_curve()
+    with pytest.raises(DataError, match="not for this ConditionalLogistic"):
+        ConditionalLogisticRegression().fit(X, Y, strata=np.arange(N) // 5).calibration_curve()
+    with pytest.raises(DataError, match="value is required"):
+        CumulativeProbabilityModel().fit(X, TIME).calibration_curve()
+    with pytest.raises(DataError, match="value is required"):
+        LinearRegression().fit(X, TIME).calibration_curve(value=1.0)
     with pytest.raises(DataError, match="without strata"):
         CoxRegression().fit(X, y, strata=np.arange(N) % 2).calibration_curve(1.0)
     with pytest.raises(DataError, match="without offset"):

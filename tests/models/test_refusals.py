@@ -303,7 +303,7 @@ def test_a_large_but_finite_estimate_is_not_refused():
         ({"prior": Laplace(), "cv": 1}, "folds must be"),
         ({"prior": Laplace(), "cv": CrossValidation(3, search=[])}, "search must be"),
         ({"prior": Laplace(), "cv": CrossValidation(3, search=[-1])}, "search must be"),
-        ({"prior": Laplace(), "cv": CrossValidation(3, scoring="auc")}, "scoring must be"),
+        ({"prior": Laplace(), "cv": CrossValidation(3, scoring="area")}, "scoring must be"),
         ({"prior": Laplace(), "cv": CrossValidation(61)}, "61 folds"),
     ],
 )

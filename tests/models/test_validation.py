@@ -4,11 +4,15 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
+from scipy.stats import spearmanr
 from sklearn.metrics import roc_auc_score
 
 from steropes import (
+    Censored,
+    ConditionalLogisticRegression,
     CoxRegression,
     CrossValidation,
+    CumulativeProbabilityModel,
     DataError,
     FineGrayRegression,
     Laplace,
@@ -34,21 +38,24 @@ FAMILIES = {
     "logistic": (LogisticRegression, Y),
     "poisson": (PoissonRegression, RNG.poisson(np.exp(ETA))),
     "cox": (CoxRegression, Surv(TIME, EVENT)),
+    "fine_gray": (FineGrayRegression, Surv(TIME, EVENT * RNG.integers(1, 3, N))),
+    "cumulative": (CumulativeProbabilityModel, np.round(ETA + RNG.logistic(size=N), 1)),
 }
+STRATIFIED = ("cox", "fine_gray")
 STRATA = np.array(["u", "v"])[np.arange(N) % 2]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_optimism_is_that_of_refits_to_the_draws(family):
     model, y = FAMILIES[family]
-    extra = {"strata": STRATA} if family == "cox" else {}
+    extra = {"strata": STRATA} if family in STRATIFIED else {}
     given = {"sample_weight": WEIGHT, "offset": OFFSET, **extra}
     m = model().fit(X, y, **given)
     table = m.validate(6, random_state=7)
     # The same by refits with the weights of the draws.
     seed = int(np.random.default_rng(7).integers(2**63))
     draws = Draws(WEIGHT, None, 6, np.random.default_rng(seed))
-    codes = (STRATA == "v").astype(int) if family == "cox" else None
+    codes = (STRATA == "v").astype(int) if family in STRATIFIED else None
     data = ValidationData(family, model(), m._validation_data(m._problem).y, codes)
     apparent = performance(data, m.linear_predictor(X, OFFSET), WEIGHT)
     gaps = []
@@ -112,7 +119,7 @@ def test_whole_clusters_are_drawn_and_fixed_coefficients_stay():
 def test_a_group_is_predicted_by_the_others(family):
     model, y = FAMILIES[family]
     group = np.array(list("abc"))[np.arange(N) % 3]
-    extra = {"strata": STRATA} if family == "cox" else {}
+    extra = {"strata": STRATA} if family in STRATIFIED else {}
     given = {"sample_weight": WEIGHT, "offset": OFFSET, **extra}
     table = validate_by_group(model(), X, y, group, **given)
     rest, own = group != "b", group == "b"
@@ -123,7 +130,10 @@ def test_a_group_is_predicted_by_the_others(family):
     if family == "logistic":
         auc = roc_auc_score(Y[own], eta, sample_weight=WEIGHT[own])
         np.testing.assert_allclose(line["auc"], auc)
-    if family != "cox":
+    if family == "cumulative":
+        again = model().fit(eta[:, None], y[own], sample_weight=WEIGHT[own])
+        np.testing.assert_allclose(line["slope"], again.coef_[0], rtol=1e-6)
+    elif family not in STRATIFIED:
         again = model().fit(eta[:, None], y[own], sample_weight=WEIGHT[own])
         np.testing.assert_allclose(
             line[["intercept", "slope"]].to_numpy(float),
@@ -133,6 +143,29 @@ def test_a_group_is_predicted_by_the_others(family):
     else:
         k = {name: v[own] for name, v in given.items()}
         np.testing.assert_allclose(line["concordance"], m.concordance(X[own], y[own], **k))
+
+
+def test_measures_of_cumulative_models_are_those_of_scipy_and_all_pairs():
+    eta, y = 0.5 * X["a"].to_numpy(), FAMILIES["cumulative"][1]
+    w = WEIGHT.astype(int)
+    data = ValidationData("cumulative", CumulativeProbabilityModel(), y)
+    found = performance(data, eta, WEIGHT)
+    rows = np.repeat(np.arange(N), w)  # a weight of 2 equals the row given twice
+    np.testing.assert_allclose(found["spearman"], spearmanr(y[rows], eta[rows])[0])
+    above = y[rows][:, None] > y[rows]
+    right = (eta[rows][:, None] > eta[rows]) + 0.5 * (eta[rows][:, None] == eta[rows])
+    np.testing.assert_allclose(found["concordance"], (above * right).sum() / above.sum())
+    fit = CumulativeProbabilityModel().fit(eta[:, None], y, sample_weight=WEIGHT)
+    null = fit.null_log_likelihood_
+    gain = 1 - np.exp(2 * (null - fit.log_likelihood_) / w.sum())
+    np.testing.assert_allclose(found["r2"], gain / (1 - np.exp(2 * null / w.sum())))
+    # Ordered categories that are not numbers are read as in the fit.
+    names = pd.Categorical.from_codes(Y + (y > 2), ["low", "middle", "high"], ordered=True)
+    tables = [
+        validate_by_group(CumulativeProbabilityModel(), X, outcome, STRATA)
+        for outcome in (names, Y + (y > 2))
+    ]
+    pd.testing.assert_frame_equal(*tables)
 
 
 def test_labels_of_classes_may_be_text():
@@ -146,8 +179,10 @@ def test_labels_of_classes_may_be_text():
 
 def test_what_has_no_measures_is_refused():
     code = Surv(TIME, EVENT)
-    with pytest.raises(DataError, match="not for this FineGrayRegression"):
-        FineGrayRegression().fit(X, code).validate(2)
+    with pytest.raises(DataError, match="not for this ConditionalLogisticRegression"):
+        ConditionalLogisticRegression().fit(X, Y, strata=np.arange(N) // 5).validate(2)
+    with pytest.raises(DataError, match="without censoring"):
+        CumulativeProbabilityModel().fit(X, Censored(Y - 0.5, Y + 0.5)).validate(2)
     varying = CoxRegression(time_varying={"a": [0.5]})
     with pytest.raises(DataError, match="constant effects"):
         varying.fit(X, code).validate(2)

@@ -1,14 +1,18 @@
-"""Smooth calibration curves: observed risks as a function of predicted ones."""
+"""Smooth calibration curves: observed means or risks as a function of predicted ones."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy.special import expit, logit
+from scipy.stats import cauchy, norm
 
-from ..data.survival_outcome import Surv, SurvivalOutcome
+from ..design import null_design
 from ..errors import DataError, SeparationError
+from .logistic_regression import LogisticRegression
 from .performance import ValidationData
 
 __all__ = ["CalibrationCurve", "calibration_frame", "natural_spline_columns"]
@@ -30,36 +34,100 @@ def natural_spline_columns(x: np.ndarray, knots: np.ndarray) -> np.ndarray:
     return np.column_stack([x, bent / (c - a) ** 2])
 
 
+class CalibrationScale(NamedTuple):
+    """The function from linear predictors to predictions, and its inverse."""
+
+    prediction: Callable[[np.ndarray], np.ndarray]
+    predictor: Callable[[np.ndarray], np.ndarray]
+
+
+def _survival_risk(eta: np.ndarray) -> np.ndarray:
+    """Compute 1 − exp(−exp η), the risk at a log cumulative hazard."""
+    with np.errstate(over="ignore"):  # the risk is then one
+        return np.asarray(-np.expm1(-np.exp(eta)))
+
+
+def _log_cumulative(risk: np.ndarray) -> np.ndarray:
+    """Compute the log cumulative hazards of risks, the inverse of `_survival_risk`."""
+    return np.asarray(np.log(-np.log1p(-risk)))
+
+
+LOGIT = CalibrationScale(expit, logit)
+HAZARD = CalibrationScale(_survival_risk, _log_cumulative)
+SCALES: dict[str, CalibrationScale] = {
+    "linear": CalibrationScale(np.asarray, np.asarray),
+    "logistic": LOGIT,
+    "poisson": CalibrationScale(np.exp, np.log),
+    "cox": HAZARD,
+    "fine_gray": HAZARD,
+}
+# P(Y > v) = 1 − F(−u) with u = η − α(v), by the link F of a cumulative model.
+EXCEEDANCE: dict[str, CalibrationScale] = {
+    "logit": LOGIT,
+    "probit": CalibrationScale(norm.cdf, norm.ppf),
+    "loglog": HAZARD,
+    "cloglog": CalibrationScale(
+        lambda u: np.exp(-np.exp(-np.asarray(u))), lambda p: -np.log(-np.log(p))
+    ),
+    "cauchit": CalibrationScale(cauchy.cdf, cauchy.ppf),
+}
+
+
 class CalibrationCurve:
-    """Fits the outcome to a spline of a linear predictor, and reads risks from the fit.
+    """Fits the outcome to a spline of a linear predictor, and reads means or risks from the fit.
 
     Parameters
     ----------
     data : ValidationData
-        An outcome of the family "logistic" or "cox".
-    time : float or None
-        Time by which a Cox model predicts the event.
+        An outcome of any family.
+    at : float or None
+        The time by which a survival model predicts the event, or the value that the outcome of a
+        cumulative model exceeds.
     """
 
-    def __init__(self, data: ValidationData, time: float | None) -> None:
-        self.data, self.time = data, time
+    def __init__(self, data: ValidationData, at: float | None) -> None:
+        self.data, self.at = data, at
+        ordinal = data.family == "cumulative"
+        self.scale = EXCEEDANCE[data.empty.link] if ordinal else SCALES[data.family]
+        # Whether the outcome exceeds the value, which is observed without a cumulative model.
+        self.observed_data = data
+        if ordinal:
+            exceeds = (data.y > at).astype(np.float64)
+            self.observed_data = ValidationData("logistic", LogisticRegression(), exceeds)
+
+    def shift(self, eta: np.ndarray, weight: np.ndarray) -> float:
+        """Estimate the constant that predictions add to η: that of a time or value, or zero."""
+        if self.at is None:
+            return 0.0
+        fit = self.data.fit(null_design(len(eta)), weight, offset=eta)
+        risk = self._risk(fit, np.zeros((1, 0)))
+        if not 0 < risk[0] < 1:
+            raise DataError(f"The risk at {self.at:g} is not between 0 and 1.")
+        return float(self.scale.predictor(risk)[0])
+
+    def _risk(self, fit: Any, new: np.ndarray) -> np.ndarray:
+        """Predict the risks of a fit to survival times or to numbers, (rows,)."""
+        if self.data.family == "cox":
+            return np.asarray(1.0 - fit.predict_survival(new, [self.at])[:, 0])
+        if self.data.family == "fine_gray":
+            return np.asarray(fit.predict_cumulative_incidence(new, [self.at])[:, 0])
+        return np.asarray(fit.predict_exceedance(new, self.at))
 
     def observed(self, eta: np.ndarray, weight: np.ndarray, at: np.ndarray) -> np.ndarray:
-        """Estimate the risks of people with the linear predictors ``at``; NaN if that fails."""
+        """Estimate the means or risks at the linear predictors ``at``; NaN if that fails."""
         knots = np.quantile(eta[weight > 0], KNOTS)
         if not (np.diff(knots) > 0).all():
             return np.full(len(at), np.nan)
-        y = self.data.y
-        outcome = Surv(*y) if isinstance(y, SurvivalOutcome) else y
-        model: Any = self.data.empty
         X, new = natural_spline_columns(eta, knots), natural_spline_columns(at, knots)
         try:
-            fit = model.fit(X, outcome, sample_weight=weight)
+            fit = self.observed_data.fit(X, weight)
         except (DataError, SeparationError):
             return np.full(len(at), np.nan)
-        if self.time is None:
+        if self.observed_data.family == "logistic":
             return np.asarray(fit.predict_proba(new)[:, 1])
-        return np.asarray(1.0 - fit.predict_survival(new, [self.time])[:, 0])
+        if self.observed_data.family in ("linear", "poisson"):
+            return np.asarray(fit.predict(new))
+        return self._risk(fit, new)
 
 
 def calibration_frame(

@@ -146,6 +146,7 @@ class FineGrayRegression(ProportionalHazardsModel):
 
     _cumulative_name = "cumulative_subdistribution_hazard"
     _survival_is_conditional = False
+    _performance_family = "fine_gray"
     _residual_kinds = ("martingale", "score", "dfbeta", "schoenfeld", "scaled_schoenfeld")
 
     # The cause of the fit; the setting may change afterwards.

@@ -29,11 +29,13 @@ from ..infer.weak_information import refuse_weak_information
 from ..likelihoods import Likelihood
 from ..priors import KeptColumns, Prior, PriorColumns
 from ..select import CrossValidation, InformationCriterion
+from ..select.crossvalidation import LIKELIHOOD_SCORES
 from ..solve import Batch, Fit
 from ..solve.separation.extreme_offsets import extreme_offsets
 from .fit_inputs import FitInputs, OutcomeRows
 from .fixed_coefficients import read_fixed, read_start_at
 from .formula_mixin import FormulaMixin
+from .held_out_scores import HeldOutScore
 from .linear_combinations import LinearCombinations
 from .partial_effects import PartialEffects
 from .progress import Progress
@@ -310,10 +312,20 @@ class FitSteps(LinearCombinations, PartialEffects, FormulaMixin, BaseEstimator):
         if isinstance(chooser, InformationCriterion):
             selection = chooser.run(problem, self._criterion_terms, progress.report)
         else:
-            selection = chooser.run(problem, progress.report)
+            selection = chooser.run(problem, progress.report, self._held_out_score(chooser))
         self.cv_results_ = selection.results
         self.variance_ = selection.variance
         return selection.prior, selection.beta if selection.batch is None else selection.batch
+
+    def _held_out_score(self, cv: CrossValidation) -> HeldOutScore | None:
+        """Return the score by which a cross-validation chooses; None for log-likelihoods."""
+        cv.check()
+        if isinstance(cv.scoring, str) and cv.scoring in LIKELIHOOD_SCORES:
+            return None
+        changing = self._has_varying_effects()
+        return HeldOutScore(
+            None if changing else self._performance_family, type(self).__name__, cv.scoring
+        )
 
     def _chooser(self) -> Chooser:
         """Return the object that chooses the variance.

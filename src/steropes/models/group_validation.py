@@ -12,10 +12,13 @@ from sklearn.utils import _safe_indexing
 from ..data import check_classes, check_response, check_survival, check_weights
 from ..data.group_labels import check_groups
 from ..data.input_types import LabelsLike, VectorLike
+from ..data.ordered_categories import ordered_categories
+from ..data.survival_outcome import SurvivalOutcome
 from ..data.vector_checks import check_offset, label_strata
 from ..errors import DataError
-from .internal_validation import InternalValidation
-from .performance import ValidationData, performance
+from .cumulative.ordinal_outcomes import read_new_outcome
+from .internal_validation import InternalValidation, refuse_without_measures
+from .performance import CAUSE, COMPETING, ValidationData, performance
 from .setting_types import MatrixLike
 
 __all__ = ["validate_by_group"]
@@ -39,8 +42,8 @@ def validate_by_group(
     Parameters
     ----------
     model : estimator
-        A linear, logistic, Poisson or Cox model with its settings. It is cloned, and a ``cv``
-        chooses the prior's variance in each fit again.
+        A linear, logistic, Poisson, Cox, Fine–Gray or cumulative model with its settings. It is
+        cloned, and a ``cv`` chooses the prior's variance in each fit again.
     X : array, sparse matrix or data frame, (n, p)
         Covariates.
     y : (n,) array
@@ -52,7 +55,7 @@ def validate_by_group(
     offset : (n,) array, optional
         Known term of the linear predictor. Default 0.
     strata : (n,) labels, optional
-        Strata of a Cox model, which may be the groups.
+        Strata of a Cox or Fine–Gray model, which may be the groups.
 
     Returns
     -------
@@ -87,12 +90,8 @@ def validate_by_group(
     >>> table.columns.tolist()
     ['n', 'auc', 'r2', 'intercept', 'slope', 'brier']
     """
-    family = getattr(model, "_performance_family", None)
-    if family is None or getattr(model, "time_varying", None):
-        raise DataError(
-            "Measures of performance are available for linear, logistic, Poisson and Cox models "
-            f"with constant effects, not for this {type(model).__name__}."
-        )
+    refuse_without_measures(model)
+    family = str(model._performance_family)
     n = int(np.shape(X)[0])
     codes, labels = check_groups(groups, n)
     if len(labels) < 2:
@@ -100,7 +99,10 @@ def validate_by_group(
     weight = check_weights(sample_weight, n)
     add = check_offset(offset, n, False)
     stratum = None if strata is None else label_strata(strata, n)[0]
-    outcome = np.asarray(y)
+    found = ordered_categories(y)
+    outcome: Any = np.asarray(y)
+    if found is not None and not found.ascend:
+        outcome = pd.Categorical.from_codes(found.codes, found.labels, ordered=True)
     rows_of_all: dict[str, Any] = {"sample_weight": weight, "offset": add, "strata": stratum}
     given = {name: x for name, x in rows_of_all.items() if x is not None}
     lines, measures = [], []
@@ -127,6 +129,15 @@ def _outcome(family: str, fitted: Any, y: np.ndarray) -> Any:
     n = len(y)
     if family == "cox":
         return check_survival(y, n)
+    if family == "fine_gray":
+        time, event, entry = check_survival(y, n, competing=True)
+        code = np.where(event == fitted._cause, CAUSE, np.where(event > 0, COMPETING, 0))
+        return SurvivalOutcome(time, code, entry)
+    if family == "cumulative":
+        outcome = read_new_outcome(y, n, fitted.categories_)
+        if outcome.upper is not None:
+            raise DataError("Measures of performance need an outcome without censoring.")
+        return np.asarray(outcome.lower, np.float64)
     if family != "logistic":
         return check_response(y, n)
     classes, codes = check_classes(y, n)

@@ -7,24 +7,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from scipy.special import expit
 
 from ..data.input_types import LabelsLike
-from ..data.survival_outcome import Surv, SurvivalOutcome
-from ..design import null_design
 from ..errors import DataError
 from ..fit import Problem
 from ..infer.bootstrap_draws import Draws, sampling_units
-from ..infer.independent_row_scores import outcome_and_predictor
-from ..likelihoods import CoxLikelihood
 from ..select.folds import random_generator
-from ..solve.linear_predictor import linear_predictor
-from .calibration_curves import CalibrationCurve, calibration_frame
-from .performance import ValidationData, performance
+from .performance import ValidationData, outcome_of_rows, performance, predictor_of_rows
 from .resampling import Resampling
 from .setting_types import Seed
 
-__all__ = ["InternalValidation"]
+__all__ = ["InternalValidation", "refuse_without_measures"]
 
 
 class InternalValidation(Resampling):
@@ -63,14 +56,16 @@ class InternalValidation(Resampling):
         DataFrame
             Indexed by measure; columns ``apparent``, ``training`` and ``test`` (means over
             draws), ``optimism``, ``corrected`` and ``draws`` (the number of draws that determine
-            the measure). Measures are ``auc`` or ``concordance``; ``r2``, Nagelkerke's, or the
-            explained variance in linear models; ``intercept`` and ``slope`` of the outcome on the
-            linear predictor, the calibration; ``brier`` or ``mse``. As R's ``rms::validate``.
+            the measure). Measures are ``auc`` or ``concordance`` and, in cumulative models,
+            ``spearman``, the rank correlation of outcome and predictor; ``r2``, Nagelkerke's, or
+            the explained variance in linear models; ``intercept`` and ``slope`` of the outcome on
+            the linear predictor, the calibration; ``brier`` or ``mse``. As R's ``rms::validate``.
 
         Raises
         ------
         DataError
-            For models other than linear, logistic, Poisson and Cox models with constant effects.
+            For models with effects that change with time, and models whose linear predictors are
+            compared within strata only (matched sets, case series).
 
         See Also
         --------
@@ -96,7 +91,7 @@ class InternalValidation(Resampling):
         """
         problem = self._require_replicable("a validation")
         data = self._validation_data(problem)
-        apparent = performance(data, self._rows_predictor(problem, self._beta), problem.weights)
+        apparent = performance(data, predictor_of_rows(problem, self._beta), problem.weights)
         training, test = [], []
         for drawn, eta in self._drawn_predictors(problem, n, cluster, reselect, random_state):
             training.append(performance(data, eta, drawn))
@@ -117,25 +112,29 @@ class InternalValidation(Resampling):
         time: float | None = None,
         n: int = 200,
         *,
+        value: float | None = None,
         points: int = 50,
         cluster: LabelsLike | None = None,
         reselect: bool | None = None,
         random_state: Seed = None,
     ) -> pd.DataFrame:
-        """Compute observed risks as a smooth function of predicted risks, corrected for optimism.
+        """Compute observed as a smooth function of predicted risks or means.
 
-        The outcome is fitted to a restricted cubic spline (three knots) of the linear predictor,
-        by logistic or Cox regression. Bootstrap draws, as in `validate`, show by how much the
-        errors of calibration are smaller in the data of the fit than in new data.
+        The outcome is fitted to a restricted cubic spline (three knots) of the linear predictor by
+        an unpenalised model of the same family. Bootstrap draws, as in `validate`, show by how much
+        the errors of calibration are smaller in the data of the fit than in new data.
 
         Parameters
         ----------
         time : float, optional
-            Time by which a Cox model predicts the event; required for these.
+            Time by which a Cox or Fine–Gray model predicts the event; required for these.
         n : int
             Number of draws, default 200.
+        value : float, optional
+            For cumulative models, the value of which P(Y > value) is predicted; required for these.
+            Observed risks are then those of a logistic regression of Y > value.
         points : int
-            Number of predicted risks, between the 5th and the 95th percentile. Default 50.
+            Number of predictions, between the 5th and the 95th percentile. Default 50.
         cluster : (n,) labels, optional
             Rows that are drawn together.
         reselect : bool, optional
@@ -146,15 +145,15 @@ class InternalValidation(Resampling):
         Returns
         -------
         DataFrame
-            ``predicted``, ``apparent`` (the observed risk), ``optimism`` and ``corrected``, as R's
-            ``rms::calibrate``. A model is calibrated where the observed risk equals the predicted
-            one.
+            ``predicted``, ``apparent`` (the observed risk, or the mean in linear and Poisson
+            models), ``optimism`` and ``corrected``, as R's ``rms::calibrate``. A model is
+            calibrated where observed and predicted numbers are equal.
 
         Raises
         ------
         DataError
-            For models other than logistic and Cox models without strata and offset, or if
-            ``time`` is missing.
+            For families as in `validate`, models with strata, offset or exposure, or if ``time`` or
+            ``value`` is missing.
 
         See Also
         --------
@@ -163,7 +162,8 @@ class InternalValidation(Resampling):
         References
         ----------
         Harrell (2015), Regression Modeling Strategies, 2nd ed., §5.3.3. Austin, Harrell and van
-        Klaveren (2020), Statistics in Medicine 39:2714–2742.
+        Klaveren (2020), Statistics in Medicine 39:2714–2742. Austin, Putter, Giardiello and van
+        Klaveren (2022), Diagnostic and Prognostic Research 6:2 (Fine–Gray models).
 
         Examples
         --------
@@ -176,33 +176,37 @@ class InternalValidation(Resampling):
         >>> model.calibration_curve(n=10, random_state=1).columns.tolist()
         ['predicted', 'apparent', 'optimism', 'corrected']
         """
+        from .calibration_curves import CalibrationCurve, calibration_frame  # which fits models
+
         problem = self._require_replicable("a calibration curve")
         data = self._validation_data(problem)
-        survival = data.family == "cox"
-        if data.family not in ("logistic", "cox") or data.strata is not None:
-            raise DataError("Calibration curves are of logistic, and Cox models without strata.")
+        if data.strata is not None:
+            raise DataError("Calibration curves are of models without strata.")
         if problem.offset is not None:
-            raise DataError("Calibration curves are of models without offset.")
+            raise DataError("Calibration curves are of models without offset or exposure.")
+        survival, ordinal = data.family in ("cox", "fine_gray"), data.family == "cumulative"
         if survival != (time is not None):
-            raise DataError("time is required for Cox models and only allowed for them.")
+            raise DataError("time is required for survival models and only allowed for them.")
+        if ordinal != (value is not None):
+            raise DataError("value is required for cumulative models and only allowed for them.")
         if not (isinstance(points, int | np.integer) and points >= 2):
             raise DataError(f"points must be a whole number from 2, not {points!r}.")
-        curve = CalibrationCurve(data, None if time is None else float(time))
-        whole, weight = self._rows_predictor(problem, self._beta), problem.weights
+        at = time if survival else value
+        curve = CalibrationCurve(data, None if at is None else float(at))
+        whole, weight = predictor_of_rows(problem, self._beta), problem.weights
         ends = np.quantile(whole[weight > 0], [0.05, 0.95])
         if not ends[0] < ends[1]:
-            raise DataError("All predicted risks are equal, so that there is no curve.")
-        log_hazard = 0.0 if time is None else self._log_hazard(data, whole, weight, float(time))
-        low, high = _risk(ends + log_hazard, survival)
+            raise DataError("All predictions are equal, so that there is no curve.")
+        shift = curve.shift(whole, weight)
+        low, high = curve.scale.prediction(ends + shift)
         predicted = np.linspace(low, high, int(points))
-        grid = _predictor(predicted, survival) - log_hazard
-        apparent = curve.observed(whole, weight, grid)
+        grid = curve.scale.predictor(predicted)
+        apparent = curve.observed(whole, weight, grid - shift)
         gaps = []
         for drawn, eta in self._drawn_predictors(problem, n, cluster, reselect, random_state):
-            # In each draw, the error of calibration at the same predicted risks.
-            own = 0.0 if time is None else self._log_hazard(data, eta, drawn, float(time))
-            at = _predictor(predicted, survival) - own
-            gaps.append(curve.observed(eta, drawn, at) - curve.observed(eta, weight, at))
+            # In each draw, the error of calibration at the same predictions.
+            own = grid - curve.shift(eta, drawn)
+            gaps.append(curve.observed(eta, drawn, own) - curve.observed(eta, weight, own))
         return calibration_frame(predicted, apparent, gaps)
 
     def _drawn_predictors(
@@ -222,43 +226,19 @@ class InternalValidation(Resampling):
         draws = Draws(problem.weights, unit, int(n), random_generator(seed))
         for k in np.flatnonzero(np.isfinite(fits.coef).all(axis=1)):
             beta = self._solver_coefficients(problem, fits.coef[k])
-            yield draws.one(int(k)), self._rows_predictor(problem, beta)
-
-    @staticmethod
-    def _log_hazard(
-        data: ValidationData, eta: np.ndarray, weight: np.ndarray, time: float
-    ) -> float:
-        """Estimate the log baseline cumulative hazard by a time, for given linear predictors."""
-        model: Any = data.empty
-        outcome = Surv(*data.y)
-        fit = model.fit(null_design(len(eta)), outcome, sample_weight=weight, offset=eta)
-        survival = float(fit.predict_survival(np.zeros((1, 0)), [time])[0, 0])
-        if not 0 < survival < 1:
-            raise DataError(f"The survival at time {time:g} is not between 0 and 1.")
-        return float(np.log(-np.log(survival)))
+            yield draws.one(int(k)), predictor_of_rows(problem, beta)
 
     def _validation_data(self, problem: Problem) -> ValidationData:
         """Return the outcome of the fit; refuse families without measures of performance."""
-        family = self._performance_family
-        if family is None or getattr(self, "_effects", None) is not None:
-            raise DataError(
-                "Measures of performance are available for linear, logistic, Poisson and Cox "
-                f"models with constant effects, not for this {type(self).__name__}. Use "
-                "scikit-learn's cross_val_score for its score."
-            )
-        empty = self._without_prior()
-        likelihood = problem.likelihood
-        if not isinstance(likelihood, CoxLikelihood):
-            return ValidationData(family, empty, outcome_and_predictor(problem, self._beta)[0])
-        time, event, entry = likelihood.outcome()
-        strata = np.zeros(len(time), np.int64)
-        strata[likelihood.row_of_x] = likelihood.stratum
-        outcome = SurvivalOutcome(time, (event == 1).astype(np.int64), entry)
-        return ValidationData(family, empty, outcome, strata if strata.any() else None)
+        refuse_without_measures(self)
+        y, strata = outcome_of_rows(problem)
+        assert self._performance_family is not None
+        return ValidationData(self._performance_family, self._without_prior(), y, strata)
 
     def _without_prior(self) -> Any:
         """Return an estimator of the same kind without prior, for recalibration."""
-        kept = {k: v for k, v in self.get_params(deep=False).items() if k in ("ties", "n_jobs")}
+        settings = self.get_params(deep=False)
+        kept = {k: v for k, v in settings.items() if k in ("ties", "link", "n_jobs")}
         return type(self)(**kept)
 
     @staticmethod
@@ -268,26 +248,14 @@ class InternalValidation(Resampling):
             return coef
         return 2.0 * coef - problem.design.uncentered_coefficients(coef)  # the inverse
 
-    @staticmethod
-    def _rows_predictor(problem: Problem, beta: np.ndarray) -> np.ndarray:
-        """Compute η with intercept and offset, (n,) in the rows of X, up to a constant of η."""
-        likelihood = problem.likelihood
-        eta = likelihood.backend.to_host(linear_predictor(problem, beta * problem.design.scale))
-        out = np.empty(len(eta))
-        out[likelihood.row_of_x] = eta[:, 0]
-        return out
 
-
-def _risk(eta: np.ndarray, survival: bool) -> np.ndarray:
-    """Compute risks: by the complementary log-log link for survival, otherwise by the logit."""
-    if survival:
-        with np.errstate(over="ignore"):  # the risk is then one
-            return np.asarray(-np.expm1(-np.exp(eta)))
-    return np.asarray(expit(eta))
-
-
-def _predictor(risk: np.ndarray, survival: bool) -> np.ndarray:
-    """Compute the linear predictors of risks, the inverse of `_risk`."""
-    if survival:
-        return np.asarray(np.log(-np.log1p(-risk)))
-    return np.asarray(np.log(risk) - np.log1p(-risk))
+def refuse_without_measures(model: object) -> None:
+    """Refuse a model of a family without measures of performance, or with changing effects."""
+    family = getattr(model, "_performance_family", None)
+    changing = getattr(model, "_effects", None) is not None or getattr(model, "time_varying", None)
+    if family is None or changing:
+        raise DataError(
+            "Measures of performance are available for linear, logistic, Poisson, Cox, Fine–Gray "
+            f"and cumulative models with constant effects, not for this {type(model).__name__}. "
+            "Use scikit-learn's cross_val_score for its score."
+        )

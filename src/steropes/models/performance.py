@@ -5,14 +5,33 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.stats import rankdata
 from sklearn.metrics import roc_auc_score
 
 from ..data.survival_outcome import Surv, SurvivalOutcome
 from ..errors import DataError, SeparationError
+from ..fit import Problem
 from ..infer.concordance import concordance_index
 from ..infer.rounding_ties import merge_rounding_ties
+from ..likelihoods import CoxLikelihood, FineGrayLikelihood
+from ..likelihoods.cumulative import CumulativeLikelihood
+from ..likelihoods.independent_rows import IndependentRowsLikelihood
+from ..solve.linear_predictor import linear_predictor
 
-__all__ = ["ValidationData", "performance"]
+__all__ = [
+    "FAMILIES",
+    "ValidationData",
+    "auc",
+    "concordance",
+    "outcome_of_rows",
+    "performance",
+    "predictor_of_rows",
+]
+
+# The families of models of which the performance is measured.
+FAMILIES = ("linear", "logistic", "poisson", "cox", "fine_gray", "cumulative")
+# The number by which outcomes of a Fine–Gray model code the event of interest, and other events.
+CAUSE, COMPETING = 1, 2
 
 
 class ValidationData:
@@ -20,22 +39,110 @@ class ValidationData:
 
     Parameters
     ----------
-    family : {"linear", "logistic", "poisson", "cox"}
+    family : str
+        One of `FAMILIES`.
     empty : estimator
         An estimator of the family that has not been fitted, without prior.
     y : (n,) array or SurvivalOutcome
-        Numbers, of classes 0 and 1, or a survival outcome.
+        Numbers, of classes 0 and 1, or a survival outcome. The event of interest of a Fine–Gray
+        model has the code 1.
     strata : (n,) int array, optional
     """
 
     def __init__(self, family: str, empty: Any, y: Any, strata: np.ndarray | None = None) -> None:
         self.family, self.empty, self.y, self.strata = family, empty, y, strata
 
-    def recalibrated(self, eta: np.ndarray, weight: np.ndarray) -> Any:
-        """Fit the outcome to intercept + slope × η."""
+    def fit(self, X: Any, weight: np.ndarray, offset: np.ndarray | None = None) -> Any:
+        """Fit the outcome to columns that were computed from linear predictors."""
         extra = {} if self.strata is None else {"strata": self.strata}
         outcome = Surv(*self.y) if isinstance(self.y, SurvivalOutcome) else self.y
-        return self.empty.fit(eta[:, None], outcome, sample_weight=weight, **extra)
+        return self.empty.fit(X, outcome, sample_weight=weight, offset=offset, **extra)
+
+    def recalibrated(self, eta: np.ndarray, weight: np.ndarray) -> Any:
+        """Fit the outcome to intercept + slope × η."""
+        return self.fit(eta[:, None], weight)
+
+
+def outcome_of_rows(problem: Problem) -> tuple[Any, np.ndarray | None]:
+    """Return the outcome of a fit and the codes of strata, in the rows of X.
+
+    Parameters
+    ----------
+    problem : Problem
+
+    Returns
+    -------
+    y : (n,) array or SurvivalOutcome
+        As in `ValidationData`.
+    strata : (n,) int array or None
+
+    Raises
+    ------
+    DataError
+        If the outcome is censored at both ends, or the family has no measures of performance.
+    """
+    likelihood = problem.likelihood
+    if isinstance(likelihood, CumulativeLikelihood):
+        if likelihood.y.upper is not None:
+            raise DataError("Measures of performance need an outcome without censoring.")
+        return np.asarray(likelihood.y.lower, np.float64), None
+    if isinstance(likelihood, IndependentRowsLikelihood):
+        return likelihood.backend.to_host(likelihood.y)[:, 0], None
+    if not isinstance(likelihood, CoxLikelihood):
+        raise DataError("Measures of performance are not available for this family.")
+    time, event, entry = likelihood.outcome()
+    strata = np.zeros(len(time), np.int64)
+    strata[likelihood.row_of_x] = likelihood.stratum
+    code = (event == 1).astype(np.int64) * CAUSE
+    if isinstance(likelihood, FineGrayLikelihood):
+        code[likelihood.row_of_x[likelihood.competing]] = COMPETING
+    return SurvivalOutcome(time, code, entry), strata if strata.any() else None
+
+
+def predictor_of_rows(problem: Problem, beta: np.ndarray) -> np.ndarray:
+    """Compute η with intercept and offset, (n,) in the rows of X, up to a constant of η.
+
+    Rows without weight, which the likelihood may leave out, are zero.
+
+    Parameters
+    ----------
+    problem : Problem
+    beta : (p,) array
+        Coefficients in X's units.
+    """
+    likelihood = problem.likelihood
+    eta = likelihood.backend.to_host(linear_predictor(problem, beta * problem.design.scale))
+    out = np.zeros(len(problem.weights))
+    out[likelihood.row_of_x] = eta[:, 0]
+    return out
+
+
+def auc(y: np.ndarray, eta: np.ndarray, weight: np.ndarray) -> float:
+    """Compute the area under the ROC curve; NaN if all rows with weight have the same class."""
+    used = weight > 0
+    if len(np.unique(y[used])) < 2:
+        return np.nan
+    return float(roc_auc_score(y[used], eta[used], sample_weight=weight[used]))
+
+
+def concordance(data: ValidationData, eta: np.ndarray, weight: np.ndarray) -> float:
+    """Compute the share of comparable pairs that η orders as the outcome; NaN if there are none.
+
+    In a Fine–Gray model people with a competing event outlive everyone (Wolbers and others 2009).
+    In a cumulative model larger η mean larger outcomes, and pairs with equal outcomes do not count.
+    """
+    score = merge_rounding_ties(eta)
+    try:
+        if data.family == "cumulative":
+            y = data.y - data.y.min() + 1.0
+            return concordance_index(-score, y, np.ones(len(y), np.int64), weight=weight)
+        time, event, entry = data.y
+        if data.family == "fine_gray":
+            time = np.where(event == COMPETING, np.nextafter(time.max(), np.inf), time)
+            event = (event == CAUSE).astype(np.int64)
+        return concordance_index(score, time, event, entry, data.strata, weight)
+    except DataError:  # no comparable pairs
+        return np.nan
 
 
 def performance(data: ValidationData, eta: np.ndarray, weight: np.ndarray) -> dict[str, float]:
@@ -51,49 +158,63 @@ def performance(data: ValidationData, eta: np.ndarray, weight: np.ndarray) -> di
     Returns
     -------
     dict
-        ``auc`` or ``concordance``; ``r2`` (in linear models the explained variance of the
-        predictions as they are, otherwise Nagelkerke's of the recalibrated predictor, as in
-        rms); ``intercept`` and ``slope`` of the outcome on η, the calibration of predictions;
-        ``brier`` or ``mse``. NaN where the rows do not determine a measure.
+        ``auc`` or ``concordance``; ``spearman`` (cumulative models); ``r2`` (in linear models the
+        explained variance of the predictions as they are, otherwise Nagelkerke's of the
+        recalibrated predictor, as in rms); ``intercept`` and ``slope`` of the outcome on η, the
+        calibration of predictions; ``brier`` or ``mse``. NaN where the rows do not determine a
+        measure.
     """
-    used = weight > 0
     out: dict[str, float] = {}
-    y = data.y
-    if data.family == "cox":
-        time, event, entry = y
-        score = merge_rounding_ties(eta)
-        try:
-            rest = (entry, data.strata, weight)
-            out["concordance"] = concordance_index(score, time, event, *rest)
-        except DataError:  # no comparable pairs
-            out["concordance"] = np.nan
-    elif data.family == "logistic":
-        both = len(np.unique(y[used])) == 2
-        auc = roc_auc_score(y[used], eta[used], sample_weight=weight[used]) if both else np.nan
-        out["auc"] = float(auc)
-    total = float(weight.sum())
-    try:
-        if np.ptp(eta[used]) == 0:
-            raise SeparationError("The predictor is constant.")
-        fit = data.recalibrated(eta, weight)
-        slope, intercept = float(fit.coef_[0]), float(getattr(fit, "intercept_", np.nan))
-        if data.family != "linear":
-            null = fit.null_log_likelihood_
-            gain = 1.0 - np.exp(-2.0 * (fit.log_likelihood_ - null) / total)
-            out["r2"] = float(gain / (1.0 - np.exp(2.0 * null / total)))
-    except (DataError, SeparationError):
-        slope = intercept = np.nan
-        if data.family != "linear":
-            out["r2"] = np.nan
+    y, total = data.y, float(weight.sum())
+    if data.family == "logistic":
+        out["auc"] = auc(y, eta, weight)
+    elif data.family in ("cox", "fine_gray", "cumulative"):
+        out["concordance"] = concordance(data, eta, weight)
+    if data.family == "cumulative":
+        out["spearman"] = _rank_correlation(y, eta, weight)
+    out["r2"], intercept, slope = _recalibration(data, eta, weight)
     if data.family == "linear":
         residual = float(weight @ (y - eta) ** 2)
         around = float(weight @ (y - np.average(y, weights=weight)) ** 2)
         out["r2"] = 1.0 - residual / around if around > 0 else np.nan
         out["mse"] = residual / total
-    if data.family != "cox":
+    if data.family in ("linear", "logistic", "poisson"):
         out["intercept"] = intercept
     out["slope"] = slope
     if data.family == "logistic":
         risk = 1.0 / (1.0 + np.exp(-np.clip(eta, -700, 700)))
         out["brier"] = float(weight @ (y - risk) ** 2) / total
     return out
+
+
+def _recalibration(
+    data: ValidationData, eta: np.ndarray, weight: np.ndarray
+) -> tuple[float, float, float]:
+    """Compute Nagelkerke's R², intercept and slope of the outcome on η; NaN if they do not exist.
+
+    R² is not computed for linear models.
+    """
+    try:
+        if np.ptp(eta[weight > 0]) == 0:
+            raise SeparationError("The predictor is constant.")
+        fit = data.recalibrated(eta, weight)
+    except (DataError, SeparationError):
+        return np.nan, np.nan, np.nan
+    r2, total = np.nan, float(weight.sum())
+    if data.family != "linear":
+        null = fit.null_log_likelihood_
+        gain = 1.0 - np.exp(-2.0 * (fit.log_likelihood_ - null) / total)
+        r2 = float(gain / (1.0 - np.exp(2.0 * null / total)))
+    return r2, float(getattr(fit, "intercept_", np.nan)), float(fit.coef_[0])
+
+
+def _rank_correlation(y: np.ndarray, eta: np.ndarray, weight: np.ndarray) -> float:
+    """Compute Spearman's correlation of rows that count as often as their weights."""
+    ranks = []
+    for x in (y, merge_rounding_ties(eta)):
+        level = rankdata(x, "dense") - 1
+        size = np.bincount(level, weights=weight)
+        ranks.append((np.cumsum(size) - 0.5 * size)[level])
+    centred = [r - np.average(r, weights=weight) for r in ranks]
+    a, b = (float(weight @ r**2) for r in centred)
+    return float(weight @ (centred[0] * centred[1]) / np.sqrt(a * b)) if a * b > 0 else np.nan

@@ -178,7 +178,8 @@ class Resampling(WaldInference):
                 "reselect=True cuts folds anew in each draw; give cv a number of folds instead "
                 "of splits."
             )
-        return lambda part, seed: dataclasses.replace(cv, random_state=seed).run(part)
+        score = self._held_out_score(cv)
+        return lambda part, seed: dataclasses.replace(cv, random_state=seed).run(part, None, score)
 
 
 def _pack(fits: DrawnFits) -> tuple[dict[str, np.ndarray], None]:

@@ -121,7 +121,7 @@ def _apart(values: list[float], least: float) -> np.ndarray:
 
 
 def cross_validation_curve(model: Any, *, ax: Axes | None = None) -> Axes:
-    """Draw the held-out log-likelihood or the criterion against the prior's variance.
+    """Draw the held-out score or the criterion against the prior's variance.
 
     The dashed line marks the chosen variance.
 
@@ -177,7 +177,11 @@ def cross_validation_curve(model: Any, *, ax: Axes | None = None) -> Axes:
     rule = "the best mean" if best else other
     ax.axvline(chosen, color=INK, lw=1, ls=(0, (4, 3)), label=f"chosen: {chosen:.3g}, {rule}")
     ax.plot([x[at]], [mean[at]], "o", ms=8, mfc="none", mec=INK)
-    ax.set(xlabel="Prior variance (log scale)", ylabel="Held-out log-likelihood")
+    measured = isinstance(model.cv, CrossValidation) and "log_likelihood" in table
+    scoring = model.cv.scoring if measured else ""
+    score = f"score ({scoring})" if isinstance(scoring, str) else "score"
+    label = f"Held-out {score if measured else 'log-likelihood'}"
+    ax.set(xlabel="Prior variance (log scale)", ylabel=label)
     if "slope" in table:  # shows the direction of a curve that ends at its top
         slope = table["slope"].to_numpy(float)
         ax.plot(

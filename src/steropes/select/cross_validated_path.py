@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 from scipy import sparse
 
+from ..errors import DataError
 from ..fit import Problem, Replicates, solve_under_prior
 from ..likelihoods.nuisance_likelihood import NuisanceLikelihood
 from ..priors import Prior
@@ -23,7 +24,14 @@ from .path_tuning import PathPolicy
 from .protocols import FoldSettings
 from .silent_folds import refuse_silent_folds
 from .variance_prediction import Foreseen, look_ahead
-from .variance_search import Progress, Selection, VariancePath, readable, standard_error
+from .variance_search import (
+    Measure,
+    Progress,
+    Selection,
+    VariancePath,
+    readable,
+    standard_error,
+)
 
 __all__ = ["choose"]
 
@@ -31,9 +39,14 @@ __all__ = ["choose"]
 SCORE_ROUNDING = 1e-13
 
 
-def choose(cv: FoldSettings, problem: Problem, progress: Progress | None) -> Selection:
+def choose(
+    cv: FoldSettings,
+    problem: Problem,
+    progress: Progress | None,
+    measure: Measure | None = None,
+) -> Selection:
     """Find the variance with the best cross-validated score."""
-    path = FoldsPath(cv, problem, progress)
+    path = FoldsPath(cv, problem, progress, measure=measure)
     selection = path.search()
     path.short.warn()
     path.full.start_at(selection.beta[:, None])
@@ -50,14 +63,17 @@ class FoldsPath(VariancePath):
     problem : Problem
     progress, policy
         As in `VariancePath`.
+    measure : callable, optional
+        The score by which the variance is chosen; see `CrossValidation.run`.
     """
 
     def __init__(
         self, cv: FoldSettings, problem: Problem, progress: Progress | None,
-        policy: PathPolicy | None = None,
+        policy: PathPolicy | None = None, measure: Measure | None = None,
     ) -> None:  # fmt: skip
         super().__init__(cv, problem.prior, progress, policy)
         self.cv, self.problem, self.design = cv, problem, problem.design
+        self.measure = measure
         if cv.rule == "one_standard_error":
             self.within = float(np.sqrt(cv.repeats))  # Repeats add no information on other data.
         self.selects = bool(problem.penalties(problem.prior)[0].any())
@@ -72,7 +88,7 @@ class FoldsPath(VariancePath):
             self.penalised |= smooth_curvature(problem, smooth) > 0
         fold, pairs = cut(cv, problem.fold_label, problem.fold_together, problem.weights)
         self.pairs, self.train = pairs, TrainingRows(problem.weights, fold, pairs)
-        alone = cv.scoring == "held_out"
+        alone = cv.scoring != "difference"
         refuse_silent_folds(problem, len(pairs), self.train, alone)
         refuse_loose_folds(problem, len(pairs), self.train)
         if isinstance(cv.search, CyclopsSearch):
@@ -213,6 +229,7 @@ class FoldsPath(VariancePath):
         """
         tol, owed = self.tolerances.folds(nonzero), self.tolerances.owed(nonzero)
         scores, added_columns = [], False
+        measured: list[float] = []
         dear = len(self.common.active.W) > self.policy.check_columns
         look = "during" if self.added_columns or dear else "after"
         for group in self.folds.solve_under_prior(prior, tol, start, look):
@@ -223,12 +240,32 @@ class FoldsPath(VariancePath):
             self.screening.note(g, g[:, -1] if g_full is None else g_full)
             scores.append(self._held_out(group.batch))
             beta = group.batch.beta
+            measured.extend(self._measure(beta, numbers, scores[-1]))
             ends.append(sparse.csc_array(beta))
             if self.course is not None:
                 self.course.note(variance, beta, g)
             self.tell(variance, (numbers[-1] + 1) / len(self.pairs))
         self.added_columns = added_columns
+        if self.measure is not None:
+            self.other_scores[variance] = np.array(measured)
         return scores
+
+    def _measure(
+        self, beta: np.ndarray, numbers: list[int], log_likelihoods: np.ndarray
+    ) -> list[float]:
+        """Score the held-out rows of some folds by the user's measure, if there is one."""
+        out: list[float] = []
+        for k, fold in enumerate(numbers if self.measure is not None else []):
+            assert self.measure is not None
+            train = self.train([fold])[:, 0]
+            rows = train, self.problem.weights - train
+            out.append(self.measure(self.problem, beta[:, k], *rows, float(log_likelihoods[k])))
+            if np.isnan(out[-1]):
+                raise DataError(
+                    f"scoring={self.cv.scoring!r} is not defined for the rows that fold {fold} "
+                    "holds out, for example because all have the same outcome. Use fewer folds."
+                )
+        return out
 
     def slope(self, variance: float) -> float | None:
         """Compute the slope by a first-order step of the folds; see `VariancePath.slope`."""
@@ -270,7 +307,7 @@ class FoldsPath(VariancePath):
         problem, w = self.problem, self.problem.weights
         if not (self._large and self.selects and self.prior.plain and len(self.pairs) > 1):
             return None
-        if self.within:  # The choice is smaller than the best variance.
+        if self.within or self.measure is not None:  # The choice may be far from the prediction.
             return None
 
         def fit(variance: float) -> tuple[float, int]:

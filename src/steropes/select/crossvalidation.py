@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, Literal
@@ -14,9 +14,12 @@ from ..fit import Problem
 from .candidates import check_compared, choose_among
 from .cyclops_search import CyclopsSearch
 from .folds import Seed, random_generator
-from .variance_search import Progress, Selection
+from .variance_search import Measure, Progress, Selection
 
-__all__ = ["CrossValidation", "check_search"]
+__all__ = ["LIKELIHOOD_SCORES", "CrossValidation", "check_search"]
+
+# The scores that are log-likelihoods, of which the search knows the slopes.
+LIKELIHOOD_SCORES = ("held_out", "difference")
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,8 @@ class CrossValidation:
         model that is about as good (Breiman and others 1984, §3.4.3); ``search="auto"`` locates it
         to a tenth in log variance. The standard error is that of the folds of one repeat, √repeats
         times the column ``se``, because repeats add no information about other data.
-    scoring : {"held_out", "difference"}
+    scoring : {"held_out", "difference", "deviance", "auc", "concordance", "brier", "mse"}, str or \
+callable
         ``"held_out"``: the log-likelihood of the held-out rows alone, which is a proper score for
         every family. For Cox's model it is their own partial likelihood, as in Cyclops. This is the
         default. ``"difference"``: the log-likelihood of the full data minus that of the training
@@ -60,6 +64,17 @@ class CrossValidation:
         do not depend on the variance but contribute to ``se``. Matched sets with a single row
         contribute nothing. Training rows without an event that could have been another row's are
         rejected, and so are held-out rows if no fold has such an event.
+        Other scores measure predictions of the held-out rows: ``"deviance"`` (all families; in
+        Poisson, logistic and linear models against the saturated model, otherwise −2 times the
+        log-likelihood, for each unit of weight), ``"auc"`` (logistic), ``"concordance"``
+        (Cox, Fine–Gray, cumulative and logistic models), ``"brier"`` (logistic, and integrated
+        over time in Cox and Fine–Gray models) and ``"mse"`` (linear), or, in linear, logistic and
+        Poisson models, a name of scikit-learn such as ``"balanced_accuracy"`` or
+        ``"neg_log_loss"``. A callable receives an object with the methods ``predict``,
+        ``predict_proba`` and ``decision_function`` of the model, row numbers to pass to these, and
+        the rows' outcome (0 and 1 in logistic models). As in scikit-learn, larger is better, and
+        the signs of deviance, Brier score and mean squared error are changed. The search then
+        follows the log-likelihood, a smooth function, and divides the steps around the best score.
     groups : (n,) labels, optional
         Rows with the same label are in one fold: all rows of a person, a family or a site. With
         strata that stay whole, a group and a stratum that share rows stay together.
@@ -91,6 +106,7 @@ class CrossValidation:
 
     See Also
     --------
+    steropes.plots.cross_validation_curve : Draw the scores.
     InformationCriterion : Choice by AIC, BIC or EBIC, without folds.
 
     References
@@ -114,13 +130,20 @@ class CrossValidation:
     0.1
     >>> model.cv_results_[["variance", "nonzero"]].to_numpy().tolist()
     [[0.001, 1.0], [0.01, 1.0], [0.1, 2.0]]
+
+    The mean squared error in place of the log-likelihood:
+
+    >>> cv = steropes.CrossValidation(5, search=[0.001, 0.1], scoring="mse", random_state=1)
+    >>> model = steropes.LinearRegression(prior=steropes.Laplace(), cv=cv).fit(X, y)
+    >>> model.cv_results_["mean"].round(2).tolist()
+    [-0.85, -0.78]
     """
 
     folds: int | Sequence[tuple[Any, Any]] = 10
     repeats: int = 1
     search: Literal["auto"] | Sequence[float] | np.ndarray | CyclopsSearch = "auto"
     rule: Literal["best", "one_standard_error"] = "best"
-    scoring: Literal["held_out", "difference"] = "held_out"
+    scoring: str | Callable[..., float] = "held_out"
     groups: Any = None
     stratify: Any = True
     compare: Mapping[str, Sequence[Any]] | None = None
@@ -155,16 +178,25 @@ class CrossValidation:
             number = isinstance(value, Real) and not isinstance(value, bool)
             if not (number and 0 < float(value) < np.inf):
                 raise DataError(f"{name} must be positive and finite, not {value!r}.")
-        if not isinstance(self.scoring, str) or self.scoring not in ("held_out", "difference"):
-            raise DataError(f"scoring must be 'held_out' or 'difference', not {self.scoring!r}.")
+        if not (isinstance(self.scoring, str) or callable(self.scoring)):
+            raise DataError(
+                f"scoring must be the name of a score or a callable, not {self.scoring!r}."
+            )
         if not isinstance(self.rule, str) or self.rule not in ("best", "one_standard_error"):
             raise DataError(f"rule must be 'best' or 'one_standard_error', not {self.rule!r}.")
         check_search(self.search)
         if isinstance(self.search, CyclopsSearch) and self.rule != "best":
             raise DataError("CyclopsSearch has a rule of its own; leave rule='best'.")
+        if isinstance(self.search, CyclopsSearch) and self.scoring not in LIKELIHOOD_SCORES:
+            raise DataError("CyclopsSearch follows the log-likelihood; leave scoring='held_out'.")
         check_compared(self.compare)
 
-    def run(self, problem: Problem, progress: Progress | None = None) -> Selection:
+    def run(
+        self,
+        problem: Problem,
+        progress: Progress | None = None,
+        measure: Measure | None = None,
+    ) -> Selection:
         """Evaluate variances; estimators call this method.
 
         Parameters
@@ -173,6 +205,10 @@ class CrossValidation:
             A model with its data and prior, a `steropes.fit.Problem`.
         progress : callable, optional
             Function that reports progress.
+        measure : callable, optional
+            The score that ``scoring`` names, unless that is a log-likelihood: a function of the
+            problem, coefficients of the scaled columns, the weights of training and of held-out
+            rows, and the log-likelihood of the latter. Estimators know how to predict from these.
 
         Returns
         -------
@@ -187,13 +223,15 @@ class CrossValidation:
         from .cross_validated_path import choose
 
         self.check()
+        if measure is None and self.scoring not in LIKELIHOOD_SCORES:
+            raise DataError(f"scoring={self.scoring!r} needs the predictions of an estimator.")
         fixed: list[CrossValidation] = []
 
         def each(part: Problem, alone: bool) -> Selection:
             if not alone and not fixed:  # A generator would draw other folds for each candidate.
                 seed = int(random_generator(self.random_state).integers(2**63))
                 fixed.append(replace(self, random_state=seed))
-            return choose(self if alone else fixed[0], part, progress)
+            return choose(self if alone else fixed[0], part, progress, measure)
 
         return choose_among(self, problem, each)
 

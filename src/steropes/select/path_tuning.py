@@ -72,6 +72,8 @@ class PathPolicy:
         Largest logarithm of the ratio of two variances of a search.
     one_se_resolution : float
         Logarithm of the ratio to which the one-standard-error choice is located.
+    measured_resolution : float
+        Distance of log variances to which the best of scores other than log-likelihoods is located.
     many_nonzero : int
         Nonzero coefficients above which a variance costs much more than the one before: folds are
         then solved less accurately and all replicates start at once.
@@ -190,6 +192,7 @@ class PathPolicy:
     max_variances: int = 60
     max_log_range: float = float(np.log(1e12))
     one_se_resolution: float = 0.1
+    measured_resolution: float = 0.25
     many_nonzero: int = 500
     min_nonzero_for_slope: int = 200
     check_columns: int = 1000

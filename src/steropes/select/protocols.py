@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -53,7 +53,7 @@ class FoldSettings(VarianceChooser, Protocol):
         """Rule by which a variance is chosen from the scores."""
 
     @property
-    def scoring(self) -> str:
+    def scoring(self) -> str | Callable[..., float]:
         """Kind of held-out score."""
 
     @property

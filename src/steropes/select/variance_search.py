@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +11,7 @@ import pandas as pd
 
 from ..design.protocols import DesignLike
 from ..errors import DataError
+from ..fit import Problem
 from ..priors import Prior
 from ..solve import Batch
 from . import path_tuning as policies
@@ -21,6 +22,7 @@ from .score_curve import near, next_step, passed, promise, toward
 from .variance_prediction import Foreseen
 
 __all__ = [
+    "Measure",
     "Progress",
     "Selection",
     "VariancePath",
@@ -30,6 +32,8 @@ __all__ = [
 ]
 
 Progress = Callable[[str, float], None]  # Takes a description and the share that is done.
+# Scores held-out rows; see `CrossValidation.run`.
+Measure = Callable[[Problem, np.ndarray, np.ndarray, np.ndarray, float], float]
 
 # Rounding and the folds' tolerance may cause this relative difference of scores.
 TIED_DIFFERENCE = 1e-6
@@ -92,6 +96,8 @@ class VariancePath(ABC):
         self.policy = policies.DEFAULT if policy is None else policy
         self.solutions: dict[float, np.ndarray] = {}  # Coefficients on the full data.
         self.scores: dict[float, np.ndarray] = {}  # Scores of the folds.
+        # Scores by which the variance is chosen, unless these are the log-likelihoods above.
+        self.other_scores: dict[float, np.ndarray] = {}
         self.nonzero: dict[float, int] = {}
         self.slopes: dict[float, float] = {}  # Known slopes of the mean score in log variance.
         self.matters_to = 0.0  # A variance below which flat scores do not end the walk.
@@ -150,11 +156,12 @@ class VariancePath(ABC):
         elif isinstance(plan, str):
             self.walk()
             self.refine()
+            self.refine_other_scores()
             self.narrow()
         else:
             for v in sorted({float(v) for v in plan}):
                 self.score(v)
-        table = self.table()
+        table = self.choices()
         mean = table["mean"].to_numpy()
         self._refuse_impossible(mean)
         variance = float(table["variance"].iloc[self._simplest(table)]) if last is None else last
@@ -188,7 +195,7 @@ class VariancePath(ABC):
     def narrow(self) -> None:
         """Refine where the scores fall below the best by more than one standard error."""
         for _ in range(self.policy.max_variances // 2 if self.within else 0):
-            table = self.table()
+            table = self.choices()
             at = self._simplest(table)
             x = np.log(table["variance"].to_numpy())
             if at == 0:
@@ -199,6 +206,33 @@ class VariancePath(ABC):
                 return
             else:
                 target = 0.5 * (x[at] + x[at - 1])
+            target = readable(float(np.exp(target)))
+            if target in self.scores:
+                return
+            self.score(target)
+
+    def refine_other_scores(self) -> None:
+        """Halve the steps next to the best measured score, which need not be smooth.
+
+        The walk followed the log-likelihood; it is continued if the best score is at an end.
+        """
+        for _ in range(self.policy.max_variances // 2 if self.other_scores else 0):
+            table = self.choices()
+            x, mean = np.log(table["variance"].to_numpy()), table["mean"].to_numpy()
+            at, step = best_of(mean), float(np.log(self.policy.step_ratio))
+            if len(x) > 1 and x[-1] - x[0] > self.policy.max_log_range:
+                return
+            left = x[at] - x[at - 1] if at else 0.0
+            right = x[at + 1] - x[at] if at + 1 < len(x) else 0.0
+            clear = _small(table, at, self.policy)
+            if at + 1 == len(x) and len(x) > 1 and mean[at] > mean[at - 1] + clear:
+                target = x[at] + step
+            elif at == 0 and not self._simplest_of_all(table):
+                target = x[at] - step
+            elif max(left, right) > self.policy.measured_resolution:
+                target = x[at] + 0.5 * right if right >= left else x[at] - 0.5 * left
+            else:
+                return
             target = readable(float(np.exp(target)))
             if target in self.scores:
                 return
@@ -342,11 +376,23 @@ class VariancePath(ABC):
         """Return the slopes at all variances, in increasing order, NaN if unknown."""
         return np.array([self.slopes.get(v, np.nan) for v in sorted(self.scores)])
 
+    def choices(self) -> pd.DataFrame:
+        """Return the table of the scores by which the variance is chosen."""
+        if not self.other_scores:
+            return self.table()
+        table = self._table_of(self.other_scores).drop(columns="slope", errors="ignore")
+        table.insert(3, "log_likelihood", self.table()["mean"])
+        return table
+
     def table(self) -> pd.DataFrame:
         """Return one row for each variance, in increasing order."""
+        return self._table_of(self.scores)
+
+    def _table_of(self, scores: Mapping[float, np.ndarray]) -> pd.DataFrame:
+        """Return the table of some scores of the folds, given for each variance."""
         rows = []
         for v in sorted(self.scores):
-            s = self.scores[v]
+            s = scores[v]
             rows.append(
                 {
                     "variance": v,

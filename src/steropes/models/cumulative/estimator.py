@@ -180,6 +180,7 @@ class CumulativeProbabilityModel(
     """
 
     _max_offset_range = MAX_OFFSET_RANGE
+    _performance_family = "cumulative"
 
     # The parts of a fit contain data in the order of the likelihood.
     _data = PenalizedModel._data | {"_parts", "_subset_of_row"}

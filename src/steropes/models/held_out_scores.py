@@ -1,0 +1,256 @@
+"""Scores of held-out rows by which a cross-validation may choose, other than log-likelihoods."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import expit
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.metrics import get_scorer, mean_poisson_deviance
+
+from ..data.survival_outcome import Surv, SurvivalOutcome
+from ..design import Design
+from ..errors import DataError
+from ..fit import Problem
+from ..infer.baseline_hazard import Baseline
+from ..infer.brier_score import brier_score
+from ..likelihoods import CoxLikelihood
+from .performance import (
+    ValidationData,
+    auc,
+    concordance,
+    outcome_of_rows,
+    predictor_of_rows,
+)
+
+__all__ = ["HeldOutScore"]
+
+# Quantiles of the event times over which the Brier score of a survival model is integrated.
+EVENT_TIME_QUANTILES = np.linspace(0.05, 0.9, 18)
+# The families in which scikit-learn's scorers are defined.
+SKLEARN_FAMILIES = ("linear", "logistic", "poisson")
+SURVIVAL_FAMILIES = ("cox", "fine_gray")
+
+
+class HeldOutScore:
+    """The score that `CrossValidation.scoring` names, as a function of a fold's coefficients.
+
+    Parameters
+    ----------
+    family : str
+        Family of the model; see `steropes.models.performance.FAMILIES`.
+    name : str
+        Name of the model's class, for messages.
+    scoring : str or callable
+        The name of a score or a scikit-learn scorer, or a callable.
+
+    Raises
+    ------
+    DataError
+        If the score is unknown or not defined for the family.
+    """
+
+    def __init__(self, family: str | None, name: str, scoring: str | Callable[..., float]) -> None:
+        self.family, self.scoring = family, scoring
+        self.score = self._find(name)
+
+    def __call__(
+        self, problem: Problem, scaled: np.ndarray, train: np.ndarray, held: np.ndarray,
+        log_likelihood: float,
+    ) -> float:  # fmt: skip
+        """Score the held-out rows; larger is better.
+
+        Parameters
+        ----------
+        problem : Problem
+        scaled : (p,) array
+            Coefficients of the scaled columns, from the training rows.
+        train, held : (n,) arrays
+            Weights of the training rows and of the held-out rows.
+        log_likelihood : float
+            That of the held-out rows.
+        """
+        if self.scoring == "deviance" and self.family not in SKLEARN_FAMILIES:
+            return 2.0 * log_likelihood / float(held.sum())
+        if not isinstance(problem.design, Design):
+            raise DataError(
+                f"scoring={self.scoring!r} needs all rows in one X; leave scoring='held_out'."
+            )
+        part = replace(problem, weights=train)
+        return float(self.score(self, part, scaled / problem.design.scale, held))
+
+    def _find(self, name: str) -> Callable[[Any, Problem, np.ndarray, np.ndarray], float]:
+        """Return the function that computes the score."""
+        if callable(self.scoring):
+            if self.family is not None:
+                return HeldOutScore._by_scorer
+        elif self.scoring in self.OWN:
+            families, function = self.OWN[self.scoring]
+            if families is None or self.family in families:
+                return function
+        elif self.family in SKLEARN_FAMILIES:
+            try:
+                get_scorer(self.scoring)
+            except ValueError:
+                pass
+            else:
+                return HeldOutScore._by_scorer
+        known = [
+            score for score, (families, _) in self.OWN.items()
+            if families is None or self.family in families
+        ]  # fmt: skip
+        more = (
+            ", a callable or the name of a scorer of scikit-learn"
+            if self.family in SKLEARN_FAMILIES
+            else ""
+        )
+        raise DataError(
+            f"scoring={self.scoring!r} is not defined for {name}; scoring must be 'held_out', "
+            f"'difference', {', '.join(map(repr, known))}{more}."
+        )
+
+    def _data(self, problem: Problem) -> ValidationData:
+        """Return the outcome of all rows."""
+        assert self.family is not None
+        return ValidationData(self.family, None, *outcome_of_rows(problem))
+
+    def _deviance(self, part: Problem, beta: np.ndarray, held: np.ndarray) -> float:
+        """Compute minus the mean deviance of a generalised linear model."""
+        y, eta = self._data(part).y, predictor_of_rows(part, beta)
+        if self.family == "linear":
+            return -float(np.average((y - eta) ** 2, weights=held))
+        used = held > 0
+        y, eta, weight = y[used], eta[used], held[used]
+        if self.family == "poisson":
+            mean = np.maximum(np.exp(eta), np.finfo(float).tiny)
+            return -float(mean_poisson_deviance(y, mean, sample_weight=weight))
+        return -2.0 * float(np.average(np.logaddexp(0.0, eta) - y * eta, weights=weight))
+
+    def _auc(self, part: Problem, beta: np.ndarray, held: np.ndarray) -> float:
+        """Compute the area under the ROC curve."""
+        return auc(self._data(part).y, predictor_of_rows(part, beta), held)
+
+    def _concordance(self, part: Problem, beta: np.ndarray, held: np.ndarray) -> float:
+        """Compute the concordance, which is the AUC of two classes."""
+        if self.family == "logistic":
+            return self._auc(part, beta, held)
+        used = np.flatnonzero(held > 0)
+        data, eta = self._data(part), predictor_of_rows(part, beta)
+        y = data.y.at(used) if isinstance(data.y, SurvivalOutcome) else data.y[used]
+        strata = None if data.strata is None else data.strata[used]
+        return concordance(ValidationData(data.family, None, y, strata), eta[used], held[used])
+
+    def _brier(self, part: Problem, beta: np.ndarray, held: np.ndarray) -> float:
+        """Compute minus the Brier score, in survival models integrated over time."""
+        data, used = self._data(part), np.flatnonzero(held > 0)
+        if self.family == "logistic":
+            error = (data.y - expit(predictor_of_rows(part, beta))) ** 2
+            return -float(np.average(error, weights=held))
+        time, event, entry = data.y
+        if entry is not None:
+            raise DataError("The Brier score is not defined with entry times; leave entry out.")
+        likelihood = part.likelihood
+        assert isinstance(likelihood, CoxLikelihood)
+        codes = np.zeros(len(time), np.int64)
+        codes[likelihood.row_of_x] = likelihood.stratum
+        counted = (part.weights > 0) | (held > 0)
+        seen = min(time[used].max(), likelihood.last_seen(part.weights)[codes[used]].min())
+        if not np.isfinite(seen):
+            raise DataError("A fold holds out a whole stratum, of which there is no baseline.")
+        times = np.quantile(time[counted & (event == 1)], EVENT_TIME_QUANTILES)
+        times = np.unique(times[times < seen])
+        if len(times) == 0:
+            raise DataError("A fold holds out nobody who is observed until the first events.")
+        hazards = Baseline(part, beta)
+        # Baselines are those at X = 0, and linear predictors are relative to the columns' centres.
+        eta = predictor_of_rows(part, beta)[used] - Baseline._at_zero(part, beta)[0]
+        risk = -np.expm1(-np.exp(hazards.log_cumulative_of(eta[:, None], codes[used], times)))
+        everyone, here = Surv(time[counted], event[counted]), Surv(time[used], event[used])
+        table = brier_score(risk, here, times, sample_weight=held[used], train=everyone)
+        score = table["brier"].to_numpy()
+        if len(times) == 1:
+            return -float(score[0])
+        return -float(np.trapezoid(score, times) / (times[-1] - times[0]))
+
+    def _mse(self, part: Problem, beta: np.ndarray, held: np.ndarray) -> float:
+        """Compute minus the mean squared error."""
+        y, eta = self._data(part).y, predictor_of_rows(part, beta)
+        return -float(np.average((y - eta) ** 2, weights=held))
+
+    def _by_scorer(self, part: Problem, beta: np.ndarray, held: np.ndarray) -> float:
+        """Compute the score of a scikit-learn scorer or another callable."""
+        scorer = get_scorer(self.scoring) if isinstance(self.scoring, str) else self.scoring
+        rows, data = np.flatnonzero(held > 0), self._data(part)
+        eta = predictor_of_rows(part, beta)
+        if isinstance(data.y, SurvivalOutcome):
+            y = Surv(*data.y)[rows]
+        else:
+            y = data.y[rows]
+        if self.family == "logistic":
+            model: BaseEstimator = FittedClassifier(eta)
+            y = y.astype(np.int64)
+        else:
+            model = FittedRegressor(np.exp(eta) if self.family == "poisson" else eta)
+        weights = held[rows]
+        accepts = "sample_weight" in inspect.signature(scorer).parameters
+        given = {"sample_weight": weights} if accepts and np.ptp(weights) > 0 else {}
+        return scorer(model, rows[:, None], y, **given)
+
+    # The families of each score (None means all), and its function.
+    OWN: ClassVar[Mapping[str, tuple[tuple[str, ...] | None, Callable[..., float]]]] = {
+        "deviance": (None, _deviance),
+        "auc": (("logistic",), _auc),
+        "concordance": (("logistic", "cumulative", *SURVIVAL_FAMILIES), _concordance),
+        "brier": (("logistic", *SURVIVAL_FAMILIES), _brier),
+        "mse": (("linear",), _mse),
+    }
+
+
+class FittedClassifier(ClassifierMixin, BaseEstimator):
+    """Predictions of a logistic model, in place of the model, for scikit-learn's scorers.
+
+    Parameters
+    ----------
+    eta : (n,) array
+        Linear predictors of all rows. Methods receive numbers of rows for X.
+    """
+
+    def __init__(self, eta: np.ndarray) -> None:
+        self.eta = eta
+        self.classes_ = np.array([0, 1])
+
+    def decision_function(self, X: np.ndarray) -> np.ndarray:
+        """Return the linear predictors."""
+        return np.asarray(self.eta[X[:, 0]])
+
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:
+        """Return the probabilities of both classes."""
+        p = expit(self.decision_function(X))
+        return np.column_stack([1 - p, p])
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        """Return the more probable class."""
+        return (self.decision_function(X) > 0).astype(np.int64)
+
+
+class FittedRegressor(RegressorMixin, BaseEstimator):
+    """Predictions of another model, in place of the model, for scikit-learn's scorers.
+
+    Parameters
+    ----------
+    predictions : (n,) array
+        Means of linear and Poisson models, otherwise linear predictors. Methods receive numbers of
+        rows for X.
+    """
+
+    def __init__(self, predictions: np.ndarray) -> None:
+        self.predictions = predictions
+        self.fitted_ = True
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        """Return the predictions."""
+        return np.asarray(self.predictions[X[:, 0]])
