@@ -16,9 +16,9 @@ from steropes.backends.pytorch.kernels import (
     conditional_recursion,
     gather_products,
     gram_panels,
+    logistic_losses,
     risk_set_sweeps,
     segment_reductions,
-    trial_losses,
 )
 from steropes.backends.pytorch.kernels.line_pieces import cut_pieces
 
@@ -138,17 +138,12 @@ def _sweeps(draws: Draws, B: int) -> Iterator[KernelCase]:
         lambda a=args: risk_set_sweeps.rate_sums_twin(*a),
     )
     place = draws.send(rng.integers(0, m + 1, n).astype(np.int32))
-    left = rng.random(n) < 0.3
-    own = draws.send(np.where(left, np.cumsum(left) - 1, -1).astype(np.int32))
-    c = int(left.sum())
-    late = own, draws.normal(c, B), draws.normal(m + 1, B), draws.send(rng.integers(0, m + 1, c))
-    for name, competing in (("Cox", None), ("Fine-Gray", late)):
-        more = eta, w, happened, draws.normal(m + 1, B), place, competing
-        yield KernelCase(
-            f"gradient of {name}, {B} lanes",
-            lambda a=more: (risk_set_sweeps.gradient_with_triton(*a),),
-            lambda a=more: (risk_set_sweeps.gradient_twin(*a),),
-        )
+    more = eta, w, happened, draws.normal(m + 1, B), place
+    yield KernelCase(
+        f"gradient of Cox's likelihood, {B} lanes",
+        lambda a=more: (risk_set_sweeps.gradient_with_triton(*a),),
+        lambda a=more: (risk_set_sweeps.gradient_twin(*a),),
+    )
 
 
 def _segments(draws: Draws, B: int) -> Iterator[KernelCase]:
@@ -204,13 +199,12 @@ def _recursions(draws: Draws, B: int) -> Iterator[KernelCase]:
 
 
 def _losses(draws: Draws, B: int) -> Iterator[KernelCase]:
-    n, family = draws.n, ("linear", "logistic", "poisson")
-    y = draws.send(draws.rng.integers(0, 2, (n, 1)).astype(np.float64))
-    steps = draws.send(draws.rng.random((3, B)))
-    for name in family:
-        args = name, draws.normal(n, B), draws.normal(n, B), draws.weights(n, B), y, steps
+    n = draws.n
+    for shared in (False, True):
+        y = draws.send(draws.rng.integers(0, 2, (n, 1 if shared else B)).astype(np.float64))
+        args = 20.0 * draws.normal(n, B), draws.weights(n, 1 if shared else B), y
         yield KernelCase(
-            f"losses of a {name} model at three steps, {B} lanes",
-            lambda a=args: (trial_losses.trial_losses_with_triton(*a),),
-            lambda a=args: (trial_losses.trial_losses_twin(*a),),
+            f"losses of a logistic model, {B} lanes{', shared outcomes' if shared else ''}",
+            lambda a=args: logistic_losses.logistic_losses_with_triton(*a),
+            lambda a=args: logistic_losses.logistic_losses_twin(*a),
         )

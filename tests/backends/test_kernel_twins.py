@@ -15,8 +15,8 @@ from steropes.backends.pytorch.kernels import (
     gather_products,
     gram_panels,
     line_pieces,
+    logistic_losses,
     segment_reductions,
-    trial_losses,
 )
 from steropes.likelihoods import CoxLikelihood
 
@@ -87,31 +87,17 @@ def test_segment_reductions_equal_those_of_the_cpu(rng):
 
 
 @pytest.mark.parametrize("valued", [False, True])
-def test_gram_equals_a_dense_product(monkeypatch, valued):
-    monkeypatch.setattr(gram_panels, "PANEL", 300)  # several panels
+def test_the_product_of_panels_is_the_gram_matrix(valued):
     case = random_case(2, 70, 30, 0.4, valued, False)
     v = case.rng.random(70)
-    G = torch.zeros((30, 30), dtype=torch.float64)
-    gram_panels.gram(*lines_of(case), send(v), G)
     exact = (case.dense * v[:, None]).T @ case.dense
-    close(G.numpy(), exact)
-    rough = torch.zeros((30, 30))
-    gram_panels.gram(*lines_of(case), send(v), rough, dtype=torch.bfloat16)
+    Z, weighted = gram_panels.panel(*lines_of(case), 30, send(v))
+    close(gram_panels.product_of_panels(weighted, Z).numpy(), exact)
+    Z, weighted = gram_panels.panel(*lines_of(case), 30, send(v), torch.bfloat16)
+    rough = gram_panels.product_of_panels(weighted, Z).numpy()
     bound = (np.abs(case.dense) * v[:, None]).T @ np.abs(case.dense)
     limit = 2.0**-8 if not valued else 3 * 2.0**-8  # X itself is rounded as well
-    assert (np.abs(rough.numpy() - exact) <= limit * bound).all()
-
-
-def test_gram_of_risk_sets_equals_the_gram_of_groups_of_the_cpu(monkeypatch):
-    monkeypatch.setattr(gram_panels, "PANEL", 300)
-    case = random_case(3, 70, 30, 0.4, True, False)
-    u, c = case.rng.normal(size=70), case.rng.random(70) * (case.rng.random(70) < 0.3)
-    runs = pointers_of(case.rng, 70)
-    expected = np.zeros((30, 30))
-    CPU.gram_groups(case.lines, u, runs, c != 0, c, expected)
-    G = torch.zeros((30, 30), dtype=torch.float64)
-    gram_panels.gram_of_risk_sets(*lines_of(case), *(send(x) for x in (u, runs, c != 0, c)), G)
-    close(np.tril(G.numpy()), np.tril(expected))
+    assert (np.abs(rough - exact) <= limit * bound).all()
 
 
 @pytest.mark.parametrize("B", [1, 3])
@@ -154,14 +140,10 @@ def test_risk_set_sweeps_equal_those_of_the_cpu(rng, ties, strata):
     assert sweeps.evaluate(DeviceArray(send(eta + 600.0)), weights, *arrays) is None
 
 
-@pytest.mark.parametrize("family", ["linear", "logistic", "poisson"])
-def test_slopes_are_the_derivatives_of_trial_losses(rng, family):
-    eta, d = (send(rng.normal(size=(50, 2))) for _ in range(2))
-    w, y = send(rng.random((50, 2))), send(rng.integers(0, 2, (50, 1)).astype(float))
-    h = 1e-5
-    steps = torch.tensor([[h, h], [-h, -h], [0.0, 0.0]], dtype=torch.float64)
-    losses = trial_losses.trial_losses(family, eta, d, w, y, steps)
-    loss, slopes = trial_losses.evaluate(family, eta, w, y)
-    assert torch.equal(losses[2], loss)
-    difference = (losses[0] - losses[1]) / (2 * h)
-    torch.testing.assert_close(difference, (slopes * d).sum(0), rtol=1e-8, atol=1e-8)
+@pytest.mark.parametrize("columns", [1, 2])
+def test_logistic_losses_equal_those_of_the_cpu(rng, columns):
+    eta = 30.0 * rng.normal(size=(50, 2))
+    w, y = rng.random((50, 2)), rng.integers(0, 2, (50, columns)).astype(float)
+    found = logistic_losses.logistic_losses(send(eta), send(w), send(y))
+    for a, b in zip(found, CPU.logistic(eta, w, np.repeat(y, 2 // columns, 1)), strict=True):
+        close(a.numpy(), b)

@@ -9,7 +9,6 @@ from steropes import CoxRegression, CrossValidation, Laplace, LogisticRegression
 from steropes.backends.pytorch.quadratic_minimiser import (
     DenseProducts,
     QuadraticMinimiser,
-    RowProducts,
 )
 from steropes.backends.thread_pool import ThreadPool
 from steropes.solve.optimality.certificate import violations
@@ -101,18 +100,6 @@ def test_a_hessian_in_bfloat16_has_the_minimum_of_the_rounded_matrix(rng):
     step, _ = minimise(shared, m, torch.bfloat16)
     own = DenseReducedHessian(rounded, np.zeros(50, bool), ThreadPool(1))
     assert (violation(own, m, step) <= m.tolerance + 1e-3).all()
-
-
-def test_products_by_rows_give_the_minimum_of_the_matrix(rng):
-    Z, shared, m = draw(rng, 50, 4)
-    X = torch.from_numpy(Z)
-    products = RowProducts(lambda D: X @ D, lambda R: X.T @ R, torch.ones(len(Z)))
-    arrays = {"g": m.g, "y": m.y, "l1": m.l1, "l2": m.l2, "unit": m.unit}
-    step = QuadraticMinimiser(products).minimise(
-        shared.diagonal, shared.f, shared.Y, **arrays, tolerance=m.tolerance, U=m.low.U, c=m.low.c
-    )
-    assert products.count > 0
-    assert (violation(shared, m, step) <= 1.01 * m.tolerance).all()
 
 
 @pytest.mark.parametrize("model", [LogisticRegression, CoxRegression])

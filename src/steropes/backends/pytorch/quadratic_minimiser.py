@@ -9,7 +9,6 @@ Coordinate descent would read G one row at a time; here all replicates share eac
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 
 from .transfers import download, upload
 
-__all__ = ["DenseProducts", "MinimiserPolicy", "ModelProducts", "QuadraticMinimiser", "RowProducts"]
+__all__ = ["DenseProducts", "MinimiserPolicy", "ModelProducts", "QuadraticMinimiser"]
 
 
 @dataclass(frozen=True)
@@ -115,31 +114,6 @@ class DenseProducts:
         else:
             out = self.G.float() @ split.float()
         return out.to(torch.float64).reshape(len(x), 3, -1).sum(1) * size
-
-
-class RowProducts:
-    """Products with X' diag(v) X by rows and columns of X, where G would be too wide to store.
-
-    Parameters
-    ----------
-    multiply, multiply_transposed : callables
-        X D of (k, B) and X' R of (n, B).
-    v : (n,) tensor
-    """
-
-    def __init__(
-        self,
-        multiply: Callable[[torch.Tensor], torch.Tensor],
-        multiply_transposed: Callable[[torch.Tensor], torch.Tensor],
-        v: torch.Tensor,
-    ) -> None:
-        self.multiply, self.multiply_transposed, self.v = multiply, multiply_transposed, v
-        self.device, self.count = v.device, 0
-
-    def times(self, x: torch.Tensor) -> torch.Tensor:
-        """Multiply X' diag(v) X by x (k, B)."""
-        self.count += 1
-        return self.multiply_transposed(self.v[:, None] * self.multiply(x))
 
 
 class _Models:

@@ -18,6 +18,7 @@ from .device_lines import DeviceLines, ranges
 from .device_risk_sweeps import DeviceRiskSweeps
 from .kernels.conditional_recursion import MatchedSets, conditional
 from .kernels.gram_panels import panel_with_triton, product_of_panels
+from .kernels.logistic_losses import logistic_losses
 from .kernels.segment_reductions import LONG, softmax_with_triton
 from .kernels.triton_language import use_triton
 from .quadratic_minimiser import DenseProducts, QuadraticMinimiser
@@ -352,7 +353,5 @@ class TorchBackend:
     ) -> tuple[DeviceArray, DeviceArray]:
         """See `Backend.logistic`."""
         e, weights, outcome = (self._here(x) for x in (eta, w, y))
-        small = torch.exp(-e.abs())  # never overflows
-        loss = weights * (torch.log1p(small) + e.clamp_min(0.0) - outcome * e)
-        slope = weights * (torch.where(e >= 0, 1.0, small) / (1.0 + small) - outcome)
-        return DeviceArray(loss.sum(0)), DeviceArray(slope)
+        loss, slopes = logistic_losses(e, weights, outcome)
+        return DeviceArray(loss), DeviceArray(slopes)

@@ -7,26 +7,17 @@ the result differs by at most 2⁻⁸ of the true term plus the rounding of sums
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import torch
 
-from .chunked_scans import ScanLayout, scan
 from .line_pieces import positions_of
 from .triton_language import jit, launch, tl, use_triton
 
 __all__ = [
-    "gram",
-    "gram_of_risk_sets",
     "panel",
     "panel_twin",
     "panel_with_triton",
-    "panels",
     "product_of_panels",
 ]
-
-# The number of entries of a panel.
-PANEL = 1 << 25
 
 
 @jit
@@ -108,13 +99,6 @@ def panel(
     return make(starts, ends, indices, data, width, v, dtype)
 
 
-def panels(n: int, width: int) -> Iterator[tuple[int, int]]:
-    """Divide n lines into panels of equal size; the width alone determines the size."""
-    step = max(1, PANEL // max(1, width))
-    for a in range(0, n, step):
-        yield a, min(a + step, n)
-
-
 def product_of_panels(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     """Multiply left' with right, with sums in 32 bits for bfloat16."""
     if left.dtype != torch.bfloat16:
@@ -122,43 +106,3 @@ def product_of_panels(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     if left.is_cuda:
         return torch.mm(left.T, right, out_dtype=torch.float32)
     return left.T.float() @ right.float()  # the same products, which are exact in 32 bits
-
-
-def gram(
-    starts: torch.Tensor, ends: torch.Tensor, indices: torch.Tensor, data: torch.Tensor,
-    v: torch.Tensor, G: torch.Tensor, first: int = 0, dtype: torch.dtype = torch.float64,
-) -> None:  # fmt: skip
-    """Add Σ_i v_i x_i x_i' to the rows of G (width, width) from ``first`` on.
-
-    ``dtype`` is the precision of the panels; sums of bfloat16 are in 32 bits.
-    """
-    width = G.shape[1]
-    for a, b in panels(len(starts), width):
-        Z, weighted = panel(starts[a:b], ends[a:b], indices, data, width, v[a:b], dtype)
-        G[first:] += product_of_panels(weighted[:, first:], Z).to(G.dtype)
-
-
-def gram_of_risk_sets(
-    starts: torch.Tensor, ends: torch.Tensor, indices: torch.Tensor, data: torch.Tensor,
-    u: torch.Tensor, runs: torch.Tensor, flush: torch.Tensor, c: torch.Tensor, G: torch.Tensor,
-) -> None:  # fmt: skip
-    """Subtract Σ_g c_g m_g m_g' from G (width, width), with m_g = Σ u_i x_i of group g.
-
-    The lines from runs[s] to a line i with ``flush[i]`` in the same run form a group with the
-    weight c[i]. The sums m_g are running sums over a panel, which continue those of the panel
-    before.
-    """
-    width, n = G.shape[1], len(starts)
-    begins = torch.zeros(n + 1, dtype=torch.bool, device=u.device)
-    begins[runs] = True
-    carried = torch.zeros(width, dtype=torch.float64, device=u.device)
-    for a, b in panels(n, width):
-        _, x = panel(starts[a:b], ends[a:b], indices, data, width, u[a:b])
-        x[0] += torch.where(begins[a], 0.0, carried)
-        edges = torch.nonzero(begins[a:b])[:, 0]
-        edges = torch.cat([edges, edges.new_tensor([b - a])])
-        sums = scan(x, ScanLayout(edges, b - a))
-        carried = sums[-1].clone()
-        at = torch.nonzero(flush[a:b])[:, 0]
-        m = sums[at]
-        G -= ((m * c[a + at, None]).T @ m).to(G.dtype)

@@ -1,4 +1,4 @@
-"""Sweeps of the Cox and Fine–Gray likelihoods over the rows, as kernel 2 of the backend.
+"""Sweeps of Cox's likelihood over the rows, as kernel 2 of the backend.
 
 Rows are those of `likelihoods.risk_sets.RiskSets` without entry times: sorted by stratum and from
 late to early. One sweep computes r = w e^η, its running sums at the event times and the event term
@@ -135,8 +135,8 @@ def rate_sums(
 
 @jit
 def _gradient(
-    eta, w, event, table, place, competing, inverse, later, late_place, out, n, B,
-    HIGHEST: tl.constexpr, COMPETING: tl.constexpr, ROWS: tl.constexpr, LANES: tl.constexpr,
+    eta, w, event, table, place, out, n, B,
+    HIGHEST: tl.constexpr, ROWS: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
     """Compute w e^η × (cumulative hazard while at risk) − w δ of each row."""
     c = tl.program_id(0)
@@ -146,12 +146,6 @@ def _gradient(
     _, weight, r = _rates(eta, w, row, b, mask, B, HIGHEST)
     at = tl.load(place + row, mask=row < n, other=0).to(tl.int64)
     hazard = tl.load(table + at[:, None] * B + b[None, :], mask=mask, other=0.0)
-    if COMPETING:
-        own = tl.load(competing + row, mask=row < n, other=-1).to(tl.int64)
-        stays = mask & (own >= 0)[:, None]
-        since = tl.load(late_place + own, mask=own >= 0, other=0).to(tl.int64)
-        rate = tl.load(inverse + own[:, None] * B + b[None, :], mask=stays, other=0.0)
-        hazard += rate * tl.load(later + since[:, None] * B + b[None, :], mask=stays, other=0.0)
     happened = tl.load(event + row, mask=row < n, other=0) > 0
     slope = r * hazard - tl.where(happened[:, None], weight, 0.0)
     tl.store(out + row[:, None] * B + b[None, :], slope, mask=mask)
@@ -159,39 +153,32 @@ def _gradient(
 
 def gradient_with_triton(
     eta: torch.Tensor, w: torch.Tensor, event: torch.Tensor, table: torch.Tensor,
-    place: torch.Tensor, competing: tuple[torch.Tensor, ...] | None = None,
+    place: torch.Tensor,
 ) -> torch.Tensor:  # fmt: skip
     """Compute the result of `gradient` by the kernel."""
     n, B = eta.shape
     lanes, out = min(next_power_of_two(B), 16), torch.empty_like(eta, dtype=torch.float64)
-    rest = (place, table, table, place) if competing is None else competing
     launch(
         _gradient, (-(-n // CHUNK), -(-B // lanes)), eta.contiguous(),
-        w.expand_as(eta).contiguous(), event, table.contiguous(), place,
-        *(x.contiguous() for x in rest), out, n, B,
-        HIGHEST=HIGHEST, COMPETING=competing is not None, ROWS=CHUNK, LANES=lanes,
+        w.expand_as(eta).contiguous(), event, table.contiguous(), place, out, n, B,
+        HIGHEST=HIGHEST, ROWS=CHUNK, LANES=lanes,
     )  # fmt: skip
     return out
 
 
 def gradient_twin(
     eta: torch.Tensor, w: torch.Tensor, event: torch.Tensor, table: torch.Tensor,
-    place: torch.Tensor, competing: tuple[torch.Tensor, ...] | None = None,
+    place: torch.Tensor,
 ) -> torch.Tensor:  # fmt: skip
     """Compute the result of `gradient` in torch operations."""
     hazard = table[place.long()]
-    if competing is not None:
-        own, inverse, later, late_place = competing
-        at = torch.nonzero(own >= 0)[:, 0]
-        mine = own[at].long()
-        hazard[at] += inverse[mine] * later[late_place[mine].long()]
     events = torch.where(event[:, None] > 0, w, 0.0)
     return w * torch.exp(eta.clamp_max(HIGHEST)) * hazard - events
 
 
 def gradient(
     eta: torch.Tensor, w: torch.Tensor, event: torch.Tensor, table: torch.Tensor,
-    place: torch.Tensor, competing: tuple[torch.Tensor, ...] | None = None,
+    place: torch.Tensor,
 ) -> torch.Tensor:  # fmt: skip
     """Compute the gradient in η, w e^η × (cumulative hazard while at risk) − w δ, (n, B).
 
@@ -203,10 +190,6 @@ def gradient(
         Distinct cumulative hazards.
     place : (n,) int tensor
         Row of the table for each row.
-    competing : tuple of tensors, optional
-        For Fine–Gray models: the number of each row among those with a competing event, or −1,
-        (n,); 1 / G(T−) of these, (c, B); the sums of G dΛ over later event times, (·, B); and their
-        rows in it, (c,).
     """
     compute = gradient_with_triton if use_triton(eta) else gradient_twin
-    return compute(eta, w, event, table, place, competing)
+    return compute(eta, w, event, table, place)

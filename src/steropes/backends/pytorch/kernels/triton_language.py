@@ -24,7 +24,7 @@ def _load() -> tuple[Any, Any]:
 _triton, tl = _load()
 
 # Integer arguments for whose values, such as one or multiples of 16, no kernel is compiled anew.
-SIZES = ("n", "B", "Y", "width", "chunks", "s0", "row0")
+SIZES = ("n", "B", "W", "Y", "width", "chunks", "s0", "row0")
 
 
 def jit(kernel: Callable) -> Any:
