@@ -93,9 +93,9 @@ def test_missing_values_of_data_frames_are_refused(rng):
             LogisticRegression(prior=Normal()).fit(frame, y)
 
 
-def test_text_columns_are_refused_with_what_to_do_about_them():
-    frame = pd.DataFrame({"age": [1.0, 2.0, 3.0], "drug": ["a", "b", "a"]})
-    with pytest.raises(DataError, match=r"'drug'.*get_dummies"):
+def test_numbers_as_text_are_refused_with_what_to_do_about_them():
+    frame = pd.DataFrame({"age": [1.0, 2.0, 3.0], "dose": ["5", "10", "5"]})
+    with pytest.raises(DataError, match=r"'dose'.*to_numeric"):
         LogisticRegression(prior=Normal()).fit(frame, [0, 1, 0])
 
 

@@ -7,7 +7,7 @@ from numbers import Integral
 
 import numpy as np
 
-from ..errors import DataError
+from ..errors import DataError, listed
 
 __all__ = ["ColumnLookup"]
 
@@ -42,6 +42,12 @@ class ColumnLookup:
         """
         if isinstance(item, str):
             if item not in self._place:
+                coded = [name for name in self._place if name.startswith(f"{item}[T.")]
+                if coded:
+                    raise DataError(
+                        f"{self.argument} names {item!r}, a column of labels, whose coefficients "
+                        f"are {listed(coded)}; name these."
+                    )
                 raise DataError(f"{self.argument} names {item!r}, which is not a column of X.")
             return self._place[item]
         if isinstance(item, bool | np.bool_) or not isinstance(item, Integral):

@@ -3,11 +3,26 @@
 from typing import TYPE_CHECKING
 
 from .design_matrix import Design
-from .from_data import as_design, has_names, null_design
+from .from_data import (
+    as_design,
+    design_of_coded_table,
+    design_of_numbers,
+    has_names,
+    null_design,
+)
 from .private_copies import copy_shared_arrays
 from .row_matrix import RowMatrix
 
-__all__ = ["Design", "RowMatrix", "as_design", "copy_shared_arrays", "has_names", "null_design"]
+__all__ = [
+    "Design",
+    "RowMatrix",
+    "as_design",
+    "copy_shared_arrays",
+    "design_of_coded_table",
+    "design_of_numbers",
+    "has_names",
+    "null_design",
+]
 
 if TYPE_CHECKING:
     from .channel_design import ChannelDesign, ChannelRows

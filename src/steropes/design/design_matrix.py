@@ -12,6 +12,7 @@ from ..backends.protocols import Backend
 from ..backends.tall_reductions import transposed_product
 from ..data.input_types import LabelsLike, TableLike
 from ..errors import DataError
+from .category_coding import CategoryCoding
 from .column_storage import Block, ConstantBlock, DenseBlock, SparseBlock
 from .from_entries import block_of_entries
 from .from_long import blocks_of_long
@@ -69,6 +70,8 @@ class Design(PlainColumns):
     """
 
     plain: ClassVar[bool] = True  # rows of η are rows of X, and columns are stored as they are
+    # Levels of the columns of labels in the table from which the design was made.
+    coding: CategoryCoding | None = None
 
     def __init__(self, blocks: Sequence[Block], names: Sequence[str] | None = None) -> None:
         self.blocks = list(blocks)

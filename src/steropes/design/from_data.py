@@ -16,13 +16,21 @@ from scipy import sparse
 from ..data.array_conversion import as_numbers, plain_array
 from ..data.input_types import TableLike
 from ..errors import DataError
+from .category_coding import CategoryCoding, holds_labels, learn_levels, missing_value
 from .column_checks import column_word, refuse_empty, refuse_extreme, refuse_twice
 from .column_storage import Block, DenseBlock
 from .design_matrix import Design
 from .from_sparse import blocks_of_sparse, runs, sparse_blocks
 from .storage_tuning import STORAGE
 
-__all__ = ["as_design", "column_names", "has_names", "null_design"]
+__all__ = [
+    "as_design",
+    "column_names",
+    "design_of_coded_table",
+    "design_of_numbers",
+    "has_names",
+    "null_design",
+]
 
 # The columns of OHDSI's long tables.
 LONG = {"rowid", "covariateid"}
@@ -39,8 +47,10 @@ def as_design(
     Parameters
     ----------
     X : array (n, p), scipy sparse matrix or array, data frame, or Design
-        Tables of pandas, polars and pyarrow keep their column names. Sparse matrices may have
-        int32 or int64 indices, in any order.
+        Tables of pandas, polars and pyarrow keep their column names. A column ``sex`` of
+        categories or text with the levels ``female`` and ``male`` becomes the 0/1 column
+        ``sex[T.male]``, as in formulas; see the notes. Sparse matrices may have int32 or int64
+        indices, in any order.
     names : list of str, optional
         Column names, instead of the table's own or ``x0``, ``x1`` and so on.
     copy : bool
@@ -56,13 +66,24 @@ def as_design(
     Raises
     ------
     DataError
-        NaN, infinity, complex numbers, text, dates, masked entries, indices out of range: the
-        message names the column and row.
+        NaN, infinity, complex numbers, dates, masked entries, indices out of range, missing
+        categories, text that is numbers or identifiers: the message names the column and row.
 
     See Also
     --------
     Design.from_long : Convert tables of ``rowId, covariateId, covariateValue``.
     Design.from_entries : Build 0/1 covariates from a stream.
+
+    Notes
+    -----
+    A column of labels becomes a 0/1 column for each level but the first (treatment coding, R's
+    ``contr.treatment``). Levels have the order of pandas' categories or of a polars ``Enum``,
+    which may be ordered or not, and are sorted otherwise; categories that do not occur are left
+    out. Booleans are 0 and 1 under their own name. Missing labels are refused.
+
+    References
+    ----------
+    Chambers and Hastie (1992), Statistical Models in S, §2.3.2 (treatment contrasts).
 
     Examples
     --------
@@ -71,10 +92,33 @@ def as_design(
     >>> X = steropes.as_design(np.array([[1.0, 61.0], [0.0, 48.0]]), names=["drug", "age"])
     >>> X.names
     ['drug', 'age']
+    >>> import pandas as pd
+    >>> steropes.as_design(pd.DataFrame({"sex": ["male", "female", "male"]})).names
+    ['sex[T.male]']
     """
+    return _design(X, names, copy, True)
+
+
+def design_of_numbers(X: Any, names: Sequence[str] | None = None, *, copy: bool = True) -> Design:
+    """Convert a matrix or table as `as_design`, but refuse columns of labels."""
+    return _design(X, names, copy, False)
+
+
+def design_of_coded_table(X: Any, coding: CategoryCoding) -> Design:
+    """Convert a table whose columns of labels have the levels of an earlier table."""
+    return _design(X, None, False, coding)
+
+
+def _design(
+    X: Any, names: Sequence[str] | None, copy: bool, labels: bool | CategoryCoding
+) -> Design:
+    """Convert a matrix or table; ``labels`` is a coding, or whether to learn one."""
     if isinstance(X, Design):
-        X = X.uncentered()
-        return X if names is None else Design(X.blocks, names)
+        out = X.uncentered()
+        if names is not None:
+            return Design(out.blocks, names)
+        out.coding = X.coding
+        return out
     names = None if names is None else [str(name) for name in names]
     if sparse.issparse(X):
         blocks = blocks_of_sparse(X, names, copy)
@@ -91,9 +135,8 @@ def as_design(
             _refuse_long(frame.columns)
             names = [str(c) for c in frame.columns] if names is None else names
             refuse_twice(names)
-            blocks = _from_frame(frame, names)
-        else:
-            blocks = _from_dense(X, names)
+            return _from_frame(frame, names, labels)
+        blocks = _from_dense(X, names)
     design = Design(blocks, names)
     refuse_extreme(design.scale, names)
     return design
@@ -181,12 +224,43 @@ def _refuse_not_finite(X: np.ndarray, place: Callable[[tuple[int, ...]], str]) -
     )
 
 
-def _from_frame(frame: nw.DataFrame, names: list[str]) -> list[Block]:
-    """Convert a data frame column by column."""
+def _from_frame(frame: nw.DataFrame, names: list[str], labels: bool | CategoryCoding) -> Design:
+    """Convert a data frame."""
+    refuse_empty(frame.shape)
+    if len(names) != frame.shape[1]:
+        raise DataError(f"{len(names)} names for {frame.shape[1]} columns.")
+    coding = _coding(frame, names) if labels is True else labels
+    if not coding:
+        design = Design(_from_numbers(frame, names), names)
+        refuse_extreme(design.scale, names)
+        return design
+    refuse_twice(coding.names)
+    coded = np.array([j in coding.levels for j in range(len(names))])
+    blocks: list[Block] = []
+    for a, b in runs(coded):
+        if coded[a]:
+            blocks += [coding.indicators(j, frame[:, j]) for j in range(a, b)]
+        else:
+            blocks += _from_numbers(frame[:, a:b], names[a:b])
+    design = Design(blocks, coding.names)
+    design.coding = coding
+    refuse_extreme(design.scale, coding.names)
+    return design
+
+
+def _coding(frame: nw.DataFrame, names: list[str]) -> CategoryCoding | None:
+    """Read the levels of the columns of labels; return None if there are none."""
+    levels = {
+        j: learn_levels(names[j], column)
+        for j, column in enumerate(frame.iter_columns())
+        if holds_labels(column)
+    }
+    return CategoryCoding(names, levels) if levels else None
+
+
+def _from_numbers(frame: nw.DataFrame, names: list[str]) -> list[Block]:
+    """Convert the columns of a data frame, one by one."""
     n, p = frame.shape
-    refuse_empty((n, p))
-    if len(names) != p:
-        raise DataError(f"{len(names)} names for {p} columns.")
     is_sparse = _sparse_columns(frame)
     columns = [
         _sparse_column(name, column.to_native()) if held_sparse else _column(name, column)
@@ -246,7 +320,7 @@ def _sparse_column(name: str, column: pd.Series) -> tuple[np.ndarray, np.ndarray
     bad = ~np.isfinite(values)
     if bad.any():
         i = int(bad.argmax())
-        raise DataError(_missing(f"column {name!r}, row {rows[i]}", values[i]))
+        raise DataError(missing_value(f"column {name!r}, row {rows[i]}", values[i]))
     kept = values != 0
     return rows[kept], values[kept]
 
@@ -271,7 +345,7 @@ def _column(name: str, column: Series) -> np.ndarray:
     if dtype.is_numeric() or dtype == nw.Boolean:
         missing = column.is_null().to_numpy().astype(bool)
         if missing.any():
-            raise DataError(_missing(place((int(missing.argmax()),))))
+            raise DataError(missing_value(place((int(missing.argmax()),))))
         if dtype.is_decimal():
             column = column.cast(nw.Float64)
     x = as_numbers(column.to_numpy(), f"Column {name!r}", place, of="Input X", exact=False)
@@ -280,13 +354,5 @@ def _column(name: str, column: Series) -> np.ndarray:
     bad = ~np.isfinite(x)
     if bad.any():
         i = int(bad.argmax())
-        raise DataError(_missing(place((i,)), x[i]))
+        raise DataError(missing_value(place((i,)), x[i]))
     return x
-
-
-def _missing(where: str, value: float | str = "missing") -> str:
-    """Format the message about a missing or infinite value."""
-    return (
-        f"Input X contains NaN or infinity: {where} is {value}. Impute it, "
-        "add an indicator of missingness, or drop the row."
-    )

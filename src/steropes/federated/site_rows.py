@@ -23,7 +23,7 @@ from ..data import (
     check_weights,
 )
 from ..data.input_types import LabelsLike, TableLike
-from ..design import Design, as_design, has_names
+from ..design import Design, design_of_numbers, has_names
 from ..errors import DataError
 from ..fit import Problem
 from ..likelihoods import (
@@ -98,8 +98,8 @@ def read_rows(data: SiteData, plan: FederatedPlan, site: int = 0) -> SiteRows:
     Parameters
     ----------
     data : data frame or Arrow table, path to a Parquet or CSV file, or mapping
-        The table. A mapping has ``"X"`` (anything that `as_design` accepts, with the names of the
-        plan's columns) and vectors by the names of their columns.
+        The table. A mapping has ``"X"`` (any numbers that `as_design` accepts, with the
+        names of the plan's columns) and vectors by the names of their columns.
     plan : FederatedPlan
     site : int
         Position of the site in the plan, on which its folds depend.
@@ -121,7 +121,7 @@ def read_rows(data: SiteData, plan: FederatedPlan, site: int = 0) -> SiteRows:
                 f"the table has no column {gone[0]!r}"
                 + (f" (nor {len(gone) - 1} others of the plan)" if len(gone) > 1 else "")
             )
-        design = as_design(frame.select(list(plan.columns)).to_native())
+        design = design_of_numbers(frame.select(list(plan.columns)).to_native())
 
         def take(name: str) -> ArrayLike:
             return frame[name].to_numpy()
@@ -153,7 +153,9 @@ def _given(data: dict[str, Any], plan: FederatedPlan) -> tuple[Design, Callable[
     if "X" not in data:
         raise DataError("a mapping of data needs 'X', the covariates")
     X = data["X"]
-    design = as_design(X) if has_names(X) else as_design(X, names=list(plan.columns))
+    design = (
+        design_of_numbers(X) if has_names(X) else design_of_numbers(X, names=list(plan.columns))
+    )
     if list(design.names) != list(plan.columns):
         odd = [n for n in design.names if n not in plan.columns]
         odd += [n for n in plan.columns if n not in design.names]

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse, stats
 
+from ..backends import host_backend
 from ..data import check_level, check_weights
 from ..data.input_types import LabelsLike, VectorLike
 from ..design import Design, has_names
@@ -16,6 +17,7 @@ from ..errors import DataError, listed
 from ..fit.shards import ShardedDesign
 from .coefficient_tables import critical_value
 from .formula_parsing import as_pandas_table
+from .linear_prediction import dense_matrix
 from .prediction_tables import PredictionTables
 from .setting_types import Kind, MatrixLike
 
@@ -120,6 +122,9 @@ class AverageEffects(PredictionTables):
             table = as_pandas_table(X)
             used = set(map(str, self._formula.spec.variables_by_source.get("data", ())))
             return table[[name for name in table.columns if name in used]]
+        if self._is_labelled_table(X):
+            self._check_columns(X)
+            return as_pandas_table(X)
         if isinstance(X, Design | ShardedDesign):
             raise DataError("average_effects changes columns; give X as a table or a matrix.")
         names = self._check_columns(X).names
@@ -127,7 +132,7 @@ class AverageEffects(PredictionTables):
             values = as_pandas_table(X).to_numpy(np.float64)
         else:
             values = X.toarray() if sparse.issparse(X) else np.asarray(X, np.float64)
-        return pd.DataFrame(values, columns=getattr(self, "feature_names_in_", names))
+        return pd.DataFrame(values, columns=names)
 
     def _mean_and_gradient(
         self,
@@ -141,9 +146,7 @@ class AverageEffects(PredictionTables):
         changed = table.assign(**{name: values})
         X = self._apply_formula(changed)
         eta = self.linear_predictor(X, offset)
-        x = np.asarray(X, np.float64)
-        if self._fixed is not None:
-            x = x[:, self._fixed.kept]
+        x = dense_matrix(self._check_new(X), host_backend(self.n_jobs))
         slope = weights * self._mean_slope(eta) / weights.sum()
         gradient = slope @ x
         if self._has_intercept:
@@ -154,7 +157,12 @@ class AverageEffects(PredictionTables):
 def _changes(name: str, column: pd.Series) -> Iterator[tuple[str, Any, Any, float]]:
     """Yield the name of each effect of a variable, both values to compare, and their distance."""
     if not pd.api.types.is_numeric_dtype(column):
-        first, *others = sorted(column.dropna().unique())
+        there = column.dropna().unique()
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            labels = [label for label in column.cat.categories if label in set(there)]
+        else:
+            labels = sorted(there)
+        first, *others = labels
         for label in others:
             yield f"{name}[{label}]", label, first, 1.0
     elif column.isin((0, 1)).all():

@@ -55,6 +55,9 @@ class PenalizedModel(FitSteps):
     ----------
     coef_ : (p,) array
         Coefficients in the units of X's columns.
+    coef_names_ : list of str
+        Names of ``coef_``. They differ from X's columns if these have labels (a column ``sex``
+        with the coefficient ``sex[T.male]``) or effects that change with time.
     log_likelihood_ : float
         Log-likelihood at the coefficients, without the prior, with all its constants.
     prior_ : Prior or None
@@ -87,7 +90,7 @@ class PenalizedModel(FitSteps):
         ``df``, ``nonzero``.
     n_features_in_ : int
         Number of columns of X.
-    feature_names_in_ : (p,) array of str
+    feature_names_in_ : array of str
         Names of the columns; only if X had names.
 
     See Also
@@ -161,7 +164,9 @@ class PenalizedModel(FitSteps):
         Parameters
         ----------
         X : array, sparse matrix or array, data frame, Design or ShardedDesign, (n, p)
-            Covariates. Inputs are never modified.
+            Covariates. Inputs are never modified. A column of a table with categories or text has
+            a coefficient for each level but the first; see `as_design`. Predictions code new
+            tables alike and refuse levels that the fit did not contain.
         y : (n,) array
             Outcome; see the class.
         sample_weight : (n,) array, optional
@@ -230,6 +235,14 @@ class PenalizedModel(FitSteps):
         gone = {"_fitted", *self.__dict__.get("_fitted", ())}
         draft.__dict__ = {k: v for k, v in self.__dict__.items() if k not in gone}
         return draft
+
+    @property
+    def coef_names_(self) -> list[str]:
+        """Names of ``coef_``, including fixed coefficients."""
+        if self._fixed is not None:
+            return list(self._fixed.names)
+        names = self._coefficient_names()
+        return names[len(names) - len(self.coef_) :]
 
     # -- display, copies and pickles -----------------------------------------------------------
 

@@ -11,7 +11,7 @@ from ..errors import DataError
 from .formula_parsing import Formula
 from .standardized_survival import MAX_GROUPS
 
-__all__ = ["formula_column", "tables_by_value"]
+__all__ = ["column_of_table", "formula_column", "tables_by_value"]
 
 
 def formula_column(by: str | int, data: pd.DataFrame, formula: Formula) -> str | None:
@@ -30,16 +30,30 @@ def formula_column(by: str | int, data: pd.DataFrame, formula: Formula) -> str |
     known = {str(name) for name in formula.spec.required_variables}
     if isinstance(by, str):
         return by if by in known else None
-    whole = isinstance(by, int | np.integer) and not isinstance(by, bool)
-    if not whole or not -len(data.columns) <= by < len(data.columns):
-        raise DataError(
-            f"by must be the name or position of one of the {len(data.columns)} columns of X, or a "
-            f"mapping from labels to tables, not {by!r}."
-        )
-    name = str(data.columns[by])
+    name = column_of_table(by, data)
     if name not in known:
         raise DataError(f"Column {name!r}, at position {by} of X, is not in the formula.")
     return name
+
+
+def column_of_table(by: str | int, data: pd.DataFrame) -> str:
+    """Return the name of the column of a table that ``by``, a name or position, refers to.
+
+    Raises
+    ------
+    DataError
+        If the table has no such column.
+    """
+    columns = [str(name) for name in data.columns]
+    if isinstance(by, str) and by in columns:
+        return by
+    whole = isinstance(by, int | np.integer) and not isinstance(by, bool)
+    if not whole or not -len(columns) <= int(by) < len(columns):
+        raise DataError(
+            f"by must be the name or position of one of the {len(columns)} columns of X, or a "
+            f"mapping from labels to tables, not {by!r}."
+        )
+    return columns[int(by)]
 
 
 def tables_by_value(name: str, data: pd.DataFrame) -> dict[Hashable, pd.DataFrame]:

@@ -15,7 +15,6 @@ from ..backends.protocols import Backend
 from ..data import check_level, check_weights, refuse_other_order
 from ..data.input_types import LabelsLike, VectorLike
 from ..data.vector_checks import check_vector
-from ..design import Design
 from ..design.piecewise_design import StepEffects
 from ..errors import DataError
 from ..infer.hazard_with_variance import HazardWithVariance
@@ -26,8 +25,9 @@ from ..infer.survival_standard_errors import (
     time_grid,
 )
 from .coefficient_tables import critical_value
-from .counterfactual_tables import formula_column, tables_by_value
+from .counterfactual_tables import column_of_table, formula_column, tables_by_value
 from .formula_parsing import Formula, as_pandas_table
+from .linear_prediction import dense_matrix
 from .setting_types import MatrixLike
 from .standardized_survival import (
     COLUMNS,
@@ -39,7 +39,7 @@ from .standardized_survival import (
 )
 from .wald_inference import WaldInference
 
-__all__ = ["CoxCurves", "concatenate_by_row", "curve_table", "dense_matrix"]
+__all__ = ["CoxCurves", "concatenate_by_row", "curve_table"]
 
 # A column by name or position, or X of each group by label.
 Grouping = str | int | Mapping[Any, MatrixLike] | None
@@ -213,6 +213,11 @@ class CoxCurves(WaldInference):
                 f"by is the name or position of one column, or a mapping, not {by!r}; for several "
                 "columns give by={'label': X as it would be, …}."
             )
+        if by is not None and self._is_labelled_table(X):
+            self._check_columns(X)
+            data = as_pandas_table(X)
+            column = column_of_table(by, data)
+            return column, tables_by_value(column, data)
         if by is None or not self._is_formula_table(X):
             return by, None
         data = as_pandas_table(X)
@@ -386,10 +391,3 @@ def concatenate_by_row(parts: list[pd.DataFrame]) -> pd.DataFrame:
     whole = pd.concat(parts, ignore_index=True)
     by = np.argsort(whole["row"].to_numpy(), kind="stable")
     return whole.iloc[by].reset_index(drop=True)
-
-
-def dense_matrix(design: Design, backend: Backend) -> np.ndarray:
-    """Return X as a dense array in the user's units, (n, p)."""
-    D = np.zeros((design.p, backend.lanes(design.p)))
-    np.fill_diagonal(D, design.scale)
-    return backend.to_host(design.matmul(D, backend))[:, : design.p] + design.center

@@ -14,7 +14,8 @@ from ..data.vector_checks import check_vector
 from ..errors import DataError
 from ..infer.baseline_hazard import Baseline
 from ..infer.survival_standard_errors import hazards_at_own_times
-from .cox_curves import CoxCurves, dense_matrix
+from .cox_curves import CoxCurves
+from .linear_prediction import dense_matrix
 from .setting_types import MatrixLike
 from .time_quantiles import MAX_ENTRIES, hazards_before
 

@@ -20,9 +20,10 @@ from ..infer.hazard_with_variance import HazardWithVariance
 from ..infer.survival_standard_errors import time_grid
 from ..likelihoods import FineGrayLikelihood, Likelihood
 from ..priors import Prior
-from .cox_curves import concatenate_by_row, curve_table, dense_matrix
+from .cox_curves import concatenate_by_row, curve_table
 from .discrimination import concordance_with_se
 from .fit_inputs import FitInputs, OutcomeRows
+from .linear_prediction import dense_matrix
 from .proportional_hazards import ProportionalHazardsModel
 from .setting_types import Chooser, Device, MatrixLike, Seed
 

@@ -194,13 +194,15 @@ class FitSteps(LinearCombinations, PartialEffects, FormulaMixin, BaseEstimator):
         if isinstance(X, ShardedDesign):
             self._check_sharded()
         design = X if isinstance(X, ShardedDesign) else as_design(X, copy=False)
-        self.n_features_in_ = design.p
         self._names = design.names
+        self._coding = coding = None if isinstance(design, ShardedDesign) else design.coding
+        columns = design.names if coding is None or isinstance(X, Design) else coding.columns
+        self.n_features_in_ = len(columns)
         indexed = (x for x in (X, y) if isinstance(x, pd.DataFrame | pd.Series))
         first = next(indexed, None)
         self._row_labels = None if first is None else first.index.copy()
         if isinstance(X, ShardedDesign) or has_names(X):
-            self.feature_names_in_ = np.array(design.names, dtype=object)
+            self.feature_names_in_ = np.array(columns, dtype=object)
         return design
 
     def _check_sharded(self) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ..data.input_types import LabelsLike, VectorLike
+from ..design.category_coding import CategoryCoding
 from ..fit import Problem
 from ..infer.profile_fits import FromObjective
 from ..priors import Prior
@@ -50,6 +51,8 @@ class FittedModel(SingleThreadedMethods):
     # Names of the columns with estimated coefficients, and coefficients that the user has fixed.
     _names: list[str]
     _fixed: FixedCoefficients | None
+    # Levels of the columns of labels in X; None if there are none.
+    _coding: CategoryCoding | None = None
     # Whether the fit has an intercept.
     _has_intercept: bool
     # Coefficients in the solver's parametrisation.
@@ -59,6 +62,11 @@ class FittedModel(SingleThreadedMethods):
     _problem: Problem
     # Inverse information, computed at the first request.
     _information: object
+
+    @property
+    def _all_names(self) -> list[str]:
+        """Names of all columns of the design, including those with fixed coefficients."""
+        return self._names if self._fixed is None else self._fixed.names
 
     if TYPE_CHECKING:
 
@@ -81,6 +89,7 @@ class FittedModel(SingleThreadedMethods):
         def _formula_vector(
             self, name: Literal["strata", "offset"], X: MatrixLike, given: LabelsLike | None
         ) -> LabelsLike | None: ...
+        def _is_labelled_table(self, X: MatrixLike) -> bool: ...
         def _check_new(self, X: MatrixLike) -> Any: ...
         def _check_columns(self, X: MatrixLike) -> Any: ...
         def _new_offset(

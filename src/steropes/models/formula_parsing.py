@@ -293,6 +293,10 @@ def as_pandas_table(data: object) -> pd.DataFrame:
         plain = table[name].dtype == object
         if kind == nw.String and not plain:
             types[name] = object
+        elif kind == nw.Categorical and not isinstance(data, pd.DataFrame):
+            # Categories of polars and Arrow are in the order in which they were met.
+            sorted_labels = sorted(table[name].cat.categories)
+            table = table.assign(**{name: table[name].cat.reorder_categories(sorted_labels)})
         elif isinstance(kind, nw.Enum):  # polars' conversion loses the order
             types[name] = pd.CategoricalDtype(list(kind.categories), ordered=True)
         elif kind == nw.Decimal or (plain and pd.api.types.infer_dtype(table[name]) == "decimal"):

@@ -8,15 +8,23 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..backends import host_backend
+from ..backends.protocols import Backend
 from ..data import check_offset, refuse_other_order
 from ..data.input_types import VectorLike
-from ..design import Design, as_design, has_names, null_design
+from ..design import (
+    Design,
+    design_of_coded_table,
+    design_of_numbers,
+    has_names,
+    null_design,
+)
+from ..design.from_data import column_names
 from ..errors import DataError
 from ..fit.shards import ShardedDesign
 from .setting_types import MatrixLike
 from .wald_inference import WaldInference
 
-__all__ = ["LinearPrediction"]
+__all__ = ["LinearPrediction", "dense_matrix"]
 
 
 class LinearPrediction(WaldInference):
@@ -57,8 +65,7 @@ class LinearPrediction(WaldInference):
         own = check_offset(self._formula_vector("offset", X, offset), n, self._offset_on_log_scale)
         if self._fixed is None:
             return own
-        design = as_design(self._apply_formula(X), copy=False)
-        part = self._fixed.part(design, host_backend(self.n_jobs))
+        part = self._fixed.part(self._read_new(X), host_backend(self.n_jobs))
         return part if own is None else own + part
 
     def _read_new(self, X: MatrixLike) -> Design:
@@ -67,7 +74,35 @@ class LinearPrediction(WaldInference):
         shape = getattr(X, "shape", None)
         if self.n_features_in_ == 0 and shape is not None and len(shape) == 2 and not shape[1]:
             return null_design(shape[0])
-        return as_design(X, copy=False)
+        if not self._is_labelled_table(X):
+            return design_of_numbers(X, copy=False)
+        assert self._coding is not None
+        self._check_names(column_names(X), self._coding.columns)
+        return design_of_coded_table(X, self._coding)
+
+    def _is_labelled_table(self, X: MatrixLike) -> bool:
+        """Return whether X is a table like that of the fit, which had columns of labels."""
+        if self._coding is None or isinstance(X, Design | ShardedDesign) or not has_names(X):
+            return False
+        return column_names(X) != self._coding.names
+
+    def _check_names(self, names: list[str], fitted: list[str]) -> None:
+        """Check that columns have the number and the names of those of the fit."""
+        self._check_number(len(names), len(fitted))
+        if names != fitted:
+            j = next(j for j, (a, b) in enumerate(zip(fitted, names, strict=True)) if a != b)
+            raise DataError(
+                "The feature names should match those that were passed during fit: column "
+                f"{j} was {fitted[j]!r} and is {names[j]!r}."
+            )
+
+    def _check_number(self, number: int, fitted: int) -> None:
+        """Check the number of columns."""
+        if number != fitted:
+            raise DataError(
+                f"X has {number} features, but {type(self).__name__} is expecting "
+                f"{fitted} features as input."
+            )
 
     def _check_new(self, X: MatrixLike) -> Any:
         """Read new X; return the columns with estimated coefficients."""
@@ -79,17 +114,15 @@ class LinearPrediction(WaldInference):
         check_is_fitted(self, "coef_")
         plain = self._fixed is not None or not isinstance(X, ShardedDesign)
         design: Any = self._read_new(X) if plain else X
-        if design.p != self.n_features_in_:
-            raise DataError(
-                f"X has {design.p} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input."
-            )
-        fitted = getattr(self, "feature_names_in_", None)
+        self._check_number(design.p, len(self._all_names))
         named = (isinstance(X, ShardedDesign) or has_names(X)) and not self._is_formula_table(X)
-        if fitted is not None and named and list(fitted) != design.names:
-            j = next(j for j, (a, b) in enumerate(zip(fitted, design.names, strict=True)) if a != b)
-            raise DataError(
-                "The feature names should match those that were passed during fit: column "
-                f"{j} was {fitted[j]!r} and is {design.names[j]!r}."
-            )
+        if hasattr(self, "feature_names_in_") and named:
+            self._check_names(design.names, self._all_names)
         return design
+
+
+def dense_matrix(design: Design, backend: Backend) -> np.ndarray:
+    """Return X as a dense array in the user's units, (n, p)."""
+    D = np.zeros((design.p, backend.lanes(design.p)))
+    np.fill_diagonal(D, design.scale)
+    return backend.to_host(design.matmul(D, backend))[:, : design.p] + design.center

@@ -51,9 +51,9 @@ def model_terms(model: FittedModel) -> list[ModelTerm]:
             "Effects that change with time have several coefficients for a column; name them in "
             "linear_hypothesis()."
         )
-    every = np.arange(model.n_features_in_)
-    kept = every if model._fixed is None else np.asarray(model._fixed.kept)
-    row = np.full(model.n_features_in_, -1)
+    p = len(model._all_names)
+    kept = np.arange(p) if model._fixed is None else np.asarray(model._fixed.kept)
+    row = np.full(p, -1)
     row[kept] = np.arange(len(kept))
     out = []
     for name, variables, columns in _terms_of_formula(model) or _terms_of_columns(model):
@@ -65,9 +65,12 @@ def model_terms(model: FittedModel) -> list[ModelTerm]:
 
 
 def _terms_of_columns(model: FittedModel) -> list[tuple[str, tuple[str, ...], np.ndarray]]:
-    """Return each column of X as a term."""
-    given: Any = getattr(model, "feature_names_in_", None)
-    names = [f"x{j}" for j in range(model.n_features_in_)] if given is None else list(given)
+    """Return each column of X as a term; a column of labels has several coefficients."""
+    coding = model._coding
+    if coding is not None and model._all_names == coding.names:
+        pairs = zip(coding.columns, coding.positions, strict=True)
+        return [(name, (name,), columns) for name, columns in pairs]
+    names = model._all_names
     return [(name, (name,), np.array([j])) for j, name in enumerate(names)]
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ...backends import host_backend
-from ...design import Design, as_design
+from ...design import Design, design_of_numbers
 from ...design.common_scale import Moments, moments_of, rescaled
 from ...errors import DataError
 from .row_block import RowBlock
@@ -34,7 +34,7 @@ class Source(Protocol):
     """A source of rows of X."""
 
     def load(self) -> object:
-        """Return a matrix or table that `as_design` accepts."""
+        """Return a matrix or table of numbers that `as_design` accepts."""
 
     def column(self, name: str) -> np.ndarray:
         """Return one column of the table, which need not belong to X."""
@@ -158,7 +158,7 @@ class BlockSummary:
 def summarize_block(number: int, source: Source, counted: np.ndarray | None = None) -> BlockSummary:
     """Read a block and summarise it, or only its rows ``counted``, (n,) bool."""
     try:
-        design = as_design(source.load())
+        design = design_of_numbers(source.load())
     except DataError as error:
         raise DataError(f"RowBlock {number}: {error}") from None
     return BlockSummary(design.names, moments_of(design, counted), design.nnz)
@@ -193,7 +193,7 @@ class BlockRecipe:
 
     def design(self) -> Design:
         """Create the block's columns with the common scale, without an intercept."""
-        design = as_design(self.source.load(), self.names, copy=False)
+        design = design_of_numbers(self.source.load(), self.names, copy=False)
         return rescaled(design, self.scale, self.center, self.constant)
 
     def block(self, design: Design) -> RowBlock:

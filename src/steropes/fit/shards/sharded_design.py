@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from ...backends.protocols import Backend
-from ...design import as_design
+from ...design import design_of_numbers
 from ...design.memory_estimate import Columns
 from ...design.plain_columns import PlainColumns
 from ...errors import DataError
@@ -128,7 +128,7 @@ class ShardedDesign(PlainColumns):
         Raises
         ------
         DataError
-            A file or column is missing, or `as_design` rejects the data.
+            A file or column is missing, or `as_design` rejects the data, or a column has labels.
 
         Examples
         --------
@@ -182,7 +182,8 @@ class ShardedDesign(PlainColumns):
         Raises
         ------
         DataError
-            No blocks are given, their columns differ, or `as_design` rejects one.
+            No blocks are given, their columns differ, `as_design` rejects one, or a column has
+            labels.
 
         Examples
         --------
@@ -396,7 +397,7 @@ class ShardedDesign(PlainColumns):
 def _matrix_source(number: int, block: object, names: Sequence[str] | None) -> MatrixSource:
     """Convert a block that is a matrix or table; errors name the block."""
     try:
-        return MatrixSource(as_design(block, names))
+        return MatrixSource(design_of_numbers(block, names))
     except DataError as error:
         raise DataError(f"Block {number}: {error}") from None
 
