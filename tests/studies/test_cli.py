@@ -9,12 +9,13 @@ import sys
 import textwrap
 import time
 import warnings
+from dataclasses import asdict
 from importlib import metadata
 
 import numpy as np
 import pytest
 
-from steropes.studies import DiagnosticThresholds, environment
+from steropes.studies import ControlSet, DiagnosticThresholds, TimeAtRisk, environment
 from steropes.studies.cli.command_line import run
 
 STUDY = ["--target", "1", "--comparator", "2", "--outcome", "3"]
@@ -267,7 +268,10 @@ def test_options_reach_the_study(capsys, small, tmp_path):
         "descendants": False, "window_days": 50, "min_people": 10, "min_share": 0.001,
         "exclude": [70, 71], "caliper": 0.5, "folds": 4, "seed": 9, "tie_orders": 3,
         "min_cell": 7, "schema": "main", "unblind": True, "time_zone": "Asia/Tokyo",
-        "thresholds": vars(DiagnosticThresholds()),
+        "thresholds": vars(DiagnosticThresholds()), "further_outcomes": [], "nesting": None,
+        "nesting_days": None, "cohorts": None, "controls": asdict(ControlSet()) | {
+            "cohorts": [], "concepts": []},
+        "at_risk": asdict(TimeAtRisk(end=30, end_anchor="cohort start")),
     }  # fmt: skip
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
         Comparison,
         ComparisonRules,
         ConceptSet,
+        Indication,
         StudyPopulation,
         TimeAtRisk,
         circe_cohorts,
@@ -41,7 +42,7 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
     from .comparative.score_strata import Stratify, score_strata
     from .comparative.score_trimming import Trim, trim
     from .comparative.settings import BalanceFilter, Outcome, Question, StudyAnalysis
-    from .comparative.study_settings import StudySettings
+    from .comparative.study_settings import StudySettings, read_study
     from .comparative.table_one import table_one
     from .controls import (
         ControlEstimates,
@@ -133,6 +134,7 @@ _WHERE = {
     "Comparison": "cohorts",
     "ComparisonRules": "cohorts",
     "ConceptSet": "cohorts",
+    "Indication": "cohorts",
     "StudyPopulation": "cohorts",
     "TimeAtRisk": "cohorts",
     "circe_cohorts": "cohorts",
@@ -143,6 +145,7 @@ _WHERE = {
     "study_population": "cohorts",
     "ComparativeStudy": "comparative.one_question",
     "StudySettings": "comparative.study_settings",
+    "read_study": "comparative.study_settings",
     "comparative_study": "comparative.one_question",
     "find_concepts": "database.concept_search",
     "ControlEstimates": "controls",
@@ -272,6 +275,7 @@ __all__ = [
     "FederatedSite",
     "GridResults",
     "GridSpec",
+    "Indication",
     "Match",
     "OmopDatabase",
     "Outcome",
@@ -352,6 +356,7 @@ __all__ = [
     "read_cohorts",
     "read_spec",
     "read_specification_plan",
+    "read_study",
     "run_case_series_grid",
     "run_grid",
     "run_specification",

@@ -26,6 +26,7 @@ def options_of(
     settings: Mapping[str, SettingField],
     names: Mapping[str, str] | None = None,
     converted: Mapping[str, Converted] | None = None,
+    optional: bool = False,
 ) -> Callable[[Command], Command]:
     """Replace the parameter ``settings`` of a command by an option for each setting.
 
@@ -40,6 +41,8 @@ def options_of(
     converted : mapping of str to (type, callable, str or None), optional
         Settings that have values of another type on the command line, with the conversion, and a
         help text if the description does not apply.
+    optional : bool, default False
+        Whether options that are not given are missing in the dict, because a file may state them.
     """
     names, converted = names or {}, converted or {}
 
@@ -54,7 +57,7 @@ def options_of(
         made = []
         for name, field in settings.items():
             hint, _, text = converted.get(name, (field.hint, None, None))
-            made.append(_option(field, names.get(name, name), hint, text))
+            made.append(_option(field, names.get(name, name), hint, text, optional))
         parameters: list[inspect.Parameter] = []
         for p in inspect.signature(command, eval_str=True).parameters.values():
             parameters += made if p.name == "settings" else [p.replace(kind=p.KEYWORD_ONLY)]
@@ -66,7 +69,9 @@ def options_of(
     return decorate
 
 
-def _option(field: SettingField, name: str, hint: object, text: str | None) -> inspect.Parameter:
+def _option(
+    field: SettingField, name: str, hint: object, text: str | None, optional: bool
+) -> inspect.Parameter:
     """Create the parameter of a command that stands for a setting."""
     kind, lowest = _kind(hint)
     default = field.default
@@ -74,11 +79,17 @@ def _option(field: SettingField, name: str, hint: object, text: str | None) -> i
         default = inspect.Parameter.empty
     elif hint is not field.hint or default in ((), None):
         default = False if kind is bool else None
+    shown: bool | str = True
+    if optional:
+        shown = False if default in (None, inspect.Parameter.empty) else str(default)
+        default = None
     text = text or field.description.replace("`", "")
     if get_origin(kind) is list:
         text = f"{text} Repeatable."
     values = kind if default is not None else kind | None
-    annotation = operator.getitem(Annotated, (values, typer.Option(help=text, min=lowest)))
+    annotation = operator.getitem(
+        Annotated, (values, typer.Option(help=text, min=lowest, show_default=shown))
+    )
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
     )

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from steropes.errors import DataError
+from steropes.studies.cli.cohort_options import (
+    CohortTableName,
+    Definition,
+    cohort_sources,
+    listed_concepts,
+)
 from steropes.studies.cli.core_commands import print_environment
 from steropes.studies.cli.grid_commands import DATABASE, Disclosure, Quiet, add_commands
 from steropes.studies.cli.kernel_warming import compile_kernels
 from steropes.studies.cli.setting_options import options_of
 from steropes.studies.cli.strategus_command import strategus
+from steropes.studies.cohorts.study_population import TimeAtRisk
 from steropes.studies.comparative.one_question import comparative_study
-from steropes.studies.comparative.study_settings import StudySettings
+from steropes.studies.comparative.study_settings import StudySettings, read_study
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.disclosure import site_rules
+from steropes.studies.execution.cohort_sources import CohortSources
 from steropes.studies.execution.setting_fields import setting_fields
+from steropes.studies.execution.specification import ControlSet
 from steropes.studies.federation.federate_commands import federate_app
 from steropes.studies.sccs.sccs_command import sccs, sccs_grid
 from steropes.version import __version__
@@ -38,7 +48,19 @@ Output = Annotated[
     typer.Option(help="Folder; report.html, study.json, tables and figures go into its release."),
 ]
 SETTINGS = setting_fields(StudySettings)
-del SETTINGS["thresholds"]
+for nested in ("thresholds", "at_risk", "cohorts", "controls"):
+    del SETTINGS[nested]
+# The settings of `TimeAtRisk` that options have; a file of settings has all.
+RISK_PARTS = {
+    "start": "First day at risk, counted from the start.",
+    "end": "Last day at risk, counted from the anchor.",
+    "end_anchor": "Anchor of the last day at risk; --risk-end 30 --risk-end-anchor 'cohort end' is "
+    "on treatment with a gap of 30 days.",
+}
+RISK = {
+    f"risk_{name}": replace(setting_fields(TimeAtRisk)[name], description=text)
+    for name, text in RISK_PARTS.items()
+}
 
 
 def _print_version(wanted: bool) -> None:
@@ -61,16 +83,64 @@ def steropes(
 
 
 @app.command()
-@options_of(SETTINGS, {"washout_days": "washout", "window_days": "window"})
+@options_of(
+    SETTINGS | RISK,
+    {
+        "washout_days": "washout",
+        "window_days": "window",
+        "further_outcomes": "further_outcome",
+    },
+    optional=True,
+)
 def study(
     database: Annotated[str, typer.Argument(help=DATABASE)],
     settings: dict[str, Any],
+    specification: Annotated[
+        Path | None,
+        typer.Option(help="Settings as a .toml or .json file; options take precedence."),
+    ] = None,
+    control: Annotated[
+        list[str] | None,
+        typer.Option(help="Negative control: a concept id, or a CSV file of ids. Repeatable."),
+    ] = None,
+    cohort_table: CohortTableName = None,
+    definition: Definition = None,
     output: Output = Path("steropes-study"),
     disclosure: Disclosure = None,
     quiet: Quiet = False,
 ) -> None:
     """Compare an outcome between new users of two drugs in an OMOP database."""
-    _run(database, StudySettings(**settings), output, disclosure, quiet)
+    _run(
+        database,
+        _asked(settings, specification, control, cohort_sources(cohort_table, definition)),
+        output,
+        disclosure,
+        quiet,
+    )
+
+
+def _asked(
+    options: dict[str, Any],
+    specification: Path | None,
+    control: list[str] | None,
+    cohorts: CohortSources | None,
+) -> StudySettings:
+    """Combine the options of a study with a file of settings, if there is one."""
+    at_risk = {n: options.pop(f"risk_{n}") for n in RISK_PARTS if f"risk_{n}" in options}
+    concepts = listed_concepts(control or ())
+    if specification is not None:
+        tables = {"at_risk": at_risk, "controls": {"concepts": concepts} if concepts else {}}
+        tables["cohorts"] = {} if cohorts is None else asdict(cohorts)
+        return read_study(specification, options | {k: v for k, v in tables.items() if v})
+    missing = [f"--{name}" for name in ("target", "comparator", "outcome") if name not in options]
+    if missing:
+        raise DataError(f"give {', '.join(missing)}, or a file of settings (--specification)")
+    return StudySettings(
+        **options,
+        at_risk=TimeAtRisk(**at_risk),
+        controls=ControlSet(concepts=concepts),
+        cohorts=cohorts,
+    )
 
 
 @app.command()

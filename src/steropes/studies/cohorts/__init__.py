@@ -3,6 +3,7 @@
 from steropes.studies.cohorts.circe import circe_cohorts
 from steropes.studies.cohorts.cohort_builders import (
     ConceptSet,
+    Indication,
     condition_cohorts,
     drug_era_cohorts,
     read_cohorts,
@@ -16,6 +17,7 @@ __all__ = [
     "Comparison",
     "ComparisonRules",
     "ConceptSet",
+    "Indication",
     "StudyPopulation",
     "TimeAtRisk",
     "circe_cohorts",

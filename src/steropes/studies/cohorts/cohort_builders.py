@@ -12,10 +12,17 @@ from steropes.studies.database.descendants import Descendants, recorded_tables
 from steropes.studies.database.domain_hints import domain_hint
 from steropes.studies.database.irregular_rows import last_day, reversed_eras
 from steropes.studies.database.omop import OmopDatabase, RecordsOf
-from steropes.studies.execution.setting_types import ConceptId, Listed, OneOrMore, Whole, YesNo
+from steropes.studies.execution.setting_types import (
+    ConceptId,
+    Days,
+    Listed,
+    OneOrMore,
+    Whole,
+    YesNo,
+)
 from steropes.studies.execution.settings_classes import Settings
 
-__all__ = ["ConceptSet", "condition_cohorts", "drug_era_cohorts", "read_cohorts"]
+__all__ = ["ConceptSet", "Indication", "condition_cohorts", "drug_era_cohorts", "read_cohorts"]
 
 
 ALONE = "list the descendants too in a ConceptSet with descendants=False (descendants = false)"
@@ -110,6 +117,32 @@ class ConceptSet(Settings):
                 f"the concept set of {list(self.include)} is empty: all concepts are excluded"
             )
         return sorted(found)
+
+
+class Indication(ConceptSet):
+    """A condition for which people are treated, as a cohort that starts with each of its records.
+
+    Parameters
+    ----------
+    include : tuple of int
+        Concepts of the set.
+    exclude : tuple of int
+        Concept ids to leave out, with their descendants if ``descendants`` is set.
+    descendants : bool, default True
+        Also include the descendants of each concept in ``concept_ancestor``.
+    days : int, optional
+        Days after a record during which it counts. Default: from the record on, without end.
+
+    Examples
+    --------
+    >>> from steropes.studies import Indication, condition_cohorts, synthetic_database
+    >>> db = synthetic_database(200)
+    >>> cohorts = condition_cohorts(db, {5: Indication((320128,), days=365)})
+    >>> str((cohorts.end - cohorts.start).max())
+    '365 days'
+    """
+
+    days: Days | None = None
 
 
 def read_cohorts(
@@ -237,7 +270,8 @@ def condition_cohorts(
     db : OmopDatabase
         The database.
     conditions : mapping of int to ConceptSet or int
-        Concepts by cohort id. A single concept includes its descendants.
+        Concepts by cohort id. A single concept includes its descendants. The entries of an
+        `Indication` last as long as its records count.
     table : str, default "condition_occurrence"
         Table of the records, or "condition_era". An entry of an occurrence is its first day; of an
         era, all its days.
@@ -321,7 +355,7 @@ def _from_records(
         parts.append(
             f"SELECT DISTINCT {cohort}::BIGINT AS cohort_definition_id, "
             f"person_id::BIGINT AS subject_id, {first} AS cohort_start_date, "
-            f"{last_day(first, last)} AS cohort_end_date "
+            f"{_last(concept_set, first, last)} AS cohort_end_date "
             f"FROM {source} AS records WHERE {first} IS NOT NULL"
         )
         with db.workspace() as work:
@@ -337,6 +371,15 @@ def _from_records(
             raise DataError(f"cohort {cohort}: nobody has a record of {named}{hints[0]}")
     found = replace(found, notes=distinct((*family.notes, *notes)))
     return _named(found, {**default, **(names or {})})
+
+
+def _last(concept_set: ConceptSet, first: str, last: str) -> str:
+    """Return SQL of an entry's last day: the end of its record or of an indication."""
+    if not isinstance(concept_set, Indication):
+        return last_day(first, last)
+    if concept_set.days is None:
+        return "DATE '9999-12-31'"
+    return f"({first}::DATE + {int(concept_set.days)})"
 
 
 def _joined(parts: list[str], gap: int) -> str:

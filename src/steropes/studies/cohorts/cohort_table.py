@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import numbers
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -224,6 +224,31 @@ class CohortTable:
         """
         some = cohorts if isinstance(cohorts, Iterable) else [cohorts]
         return self._take(np.isin(self.definition, [cohort_id(c) for c in some]))
+
+    def renumbered(self, numbers: Mapping[int, int]) -> CohortTable:
+        """Give cohorts other ids.
+
+        Parameters
+        ----------
+        numbers : mapping of int to int
+            The new id of each cohort of the table.
+
+        Returns
+        -------
+        CohortTable
+            The same entries under the new ids.
+
+        Examples
+        --------
+        >>> from steropes.studies import CohortTable
+        >>> CohortTable([8], [7], ["2010-01-01"], ["2010-03-01"]).renumbered({8: 1}).ids
+        (1,)
+        """
+        ids, place = np.unique(self.definition, return_inverse=True)
+        new = np.array([numbers[int(i)] for i in ids], dtype=np.int64)
+        names = {numbers[i]: name for i, name in (self.names or {}).items() if i in numbers}
+        definition = new[place] if len(ids) else self.definition
+        return replace(self, definition=definition, names=names)
 
     def counts(self) -> pd.DataFrame:
         """Count entries and people of each cohort.

@@ -25,6 +25,8 @@ from steropes.studies.comparative.question_tables import (
     follow_up_lines,
     hazard_lines,
     of_main,
+    of_outcome,
+    outcome_lines,
     rate_lines,
     result_lines,
 )
@@ -119,6 +121,21 @@ class ComparativeStudy:
             f"{self.names['outcome']}: {pairs} matched pairs, {found})"
         )
 
+    @cached_property
+    def _main(self) -> dict[str, pd.DataFrame]:
+        """The exact tables of the main outcome."""
+        return of_outcome(self.exact)
+
+    @cached_property
+    def outcomes(self) -> pd.DataFrame:
+        """Estimates of the main analysis for all outcomes and negative controls, indexed by name.
+
+        Empty if the study has one outcome and no controls. ``role`` is "outcome" or "negative
+        control", and ``passes`` is whether all diagnostics pass.
+        """
+        lines = outcome_lines(self.exact)
+        return pd.DataFrame(lines).set_index("outcome") if lines else pd.DataFrame()
+
     @property
     def source(self) -> str | None:
         """Name of the database in its table ``cdm_source``."""
@@ -127,7 +144,7 @@ class ComparativeStudy:
     @cached_property
     def attrition(self) -> pd.DataFrame:
         """People left, and dropped, by each rule in each arm, before matching."""
-        return pd.DataFrame(attrition_lines(self.exact, CRUDE))
+        return pd.DataFrame(attrition_lines(self._main, CRUDE))
 
     @cached_property
     def balance(self) -> pd.DataFrame | None:
@@ -138,13 +155,13 @@ class ComparativeStudy:
         """
         if self.propensity is None:
             return None
-        table = pd.DataFrame(balance_lines(self.exact)).set_index("covariate")
+        table = pd.DataFrame(balance_lines(self._main)).set_index("covariate")
         return table.astype(float)
 
     @cached_property
     def rates(self) -> pd.DataFrame:
         """Events and incidence rates, indexed by ``analysis`` ("all" or "matched") and ``arm``."""
-        return pd.DataFrame(rate_lines(self.exact)).set_index(["analysis", "arm"])
+        return pd.DataFrame(rate_lines(self._main)).set_index(["analysis", "arm"])
 
     @cached_property
     def hazard_ratios(self) -> pd.DataFrame:
@@ -153,7 +170,7 @@ class ComparativeStudy:
         ``note`` gives the reason for a missing number, and ``converged`` is whether the fit
         converged (None without a fit).
         """
-        table = pd.DataFrame(hazard_lines(self.exact)).set_index("analysis")
+        table = pd.DataFrame(hazard_lines(self._main)).set_index("analysis")
         return table.drop(columns="estimand").astype({"converged": object})
 
     @cached_property
@@ -161,9 +178,9 @@ class ComparativeStudy:
         """Other ways to adjust, the test of proportional hazards, follow-up and versions."""
         about = self.exact["database"].drop(columns="database_id").iloc[0]
         return SupplementaryResults(
-            pd.DataFrame(adjustment_lines(self.exact)),
-            float(result_lines(self.exact)[MAIN]["proportional_p"]),
-            pd.DataFrame(follow_up_lines(self.exact)),
+            pd.DataFrame(adjustment_lines(self._main)),
+            float(result_lines(self._main)[MAIN]["proportional_p"]),
+            pd.DataFrame(follow_up_lines(self._main)),
             {str(name): value for name, value in about.items()},
         )
 
@@ -191,10 +208,10 @@ class ComparativeStudy:
     def diagnostics(self) -> Diagnostics:
         """Whether the estimate may be looked at: the diagnostics of the main analysis.
 
-        The systematic error is not evaluated, because there is no negative control.
+        The systematic error is evaluated if there are enough negative controls.
         """
-        line = result_lines(self.exact)[MAIN]
-        further = of_main(self.exact, "further_diagnostic")
+        line = result_lines(self._main)[MAIN]
+        further = of_main(self._main, "further_diagnostic")
         values = dict(zip(further["diagnostic"], further["value"], strict=True))
         fewest = min(line[f"{arm}_outcomes"] for arm in ARMS)
         return read_diagnostics(
@@ -307,9 +324,12 @@ def comparative_study(
     rules = site_rules(disclosure, settings.min_cell)
     say("opening the database")
     with opened(database, settings.schema, settings.time_zone) as db:
-        names = {role: db.concept_name(getattr(settings, role)) for role in ROLES}
+        if settings.cohorts is None:  # A concept that does not exist is refused first.
+            names = {role: db.concept_name(getattr(settings, role)) for role in ROLES}
         versions = db.provenance()
         found = QuestionAnalyses.run(db, settings, say)
+    if settings.cohorts is not None:
+        names = found.results[MAIN].names
     people = found.people()
     ties = None
     if found.propensity is not None:

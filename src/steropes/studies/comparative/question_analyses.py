@@ -38,9 +38,11 @@ from steropes.studies.covariates.preprocessing import Tidied
 from steropes.studies.database.data_notes import DataNote, distinct
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.execution.specification import GridSpec
+from steropes.studies.execution.step_groups import REFUSED
 from steropes.studies.execution.store import ResultStore
 from steropes.studies.outcomes.effect_estimate import Estimate
 from steropes.studies.outcomes.two_group_cox import TwoGroupCox
+from steropes.studies.results.calibrated_results import calibrate_grid
 from steropes.studies.results.comparative_results import (
     outcome_tables,
     refused_tables,
@@ -118,18 +120,25 @@ class QuestionAnalyses:
     ----------
     spec : GridSpec
     results : dict of int to AnalysisResult
-        By the id of the analysis.
+        Those of the main outcome, by the id of the analysis.
+    others : dict of int to AnalysisResult or str
+        Those of the main analysis for further outcomes and negative controls, or the reason why
+        there is none, by the number of the outcome.
     notes : tuple of DataNote
     ended : str
     caliper : float
         The calliper that was asked for.
+    names : dict of int to str
+        Names of further outcomes and negative controls.
     """
 
     spec: GridSpec
     results: dict[int, AnalysisResult]
+    others: dict[int, AnalysisResult | str]
     notes: tuple[DataNote, ...]
     ended: str
     caliper: float
+    names: dict[int, str]
 
     @classmethod
     def run(
@@ -150,11 +159,16 @@ class QuestionAnalyses:
         results = {main.id: prepared.answer(OUTCOME)}
         for analysis in others:
             results[analysis.id] = _alternative(prepared, analysis).answer(OUTCOME)
+        further = [o.id for o in question.outcomes if o.id != OUTCOME]
+        if further:
+            say(f"estimating hazard ratios of {len(further)} further outcomes and controls")
+        answers = {o: made.refused.get(o) or _answer(prepared, o) for o in further}
+        names = {o: bench.cohorts.name(o) for o in further}
         features = prepared.shared.features
         notes = (*comparison.notes, *(features.notes if features else ()))
         ended = emptied_arm(db, settings, results[CRUDE]) or prepared.shared.note
         notes = distinct((*made.notes, *in_roles(notes)))
-        return cls(spec, results, notes, ended, settings.caliper)
+        return cls(spec, results, answers, notes, ended, settings.caliper, names)
 
     @property
     def scores(self) -> PropensityScores | None:
@@ -225,9 +239,8 @@ class QuestionAnalyses:
         specified = specification_tables(spec.questions, spec.analyses)
         specified["database"] = [{"database_id": spec.database_id, **database}]
         ids = {"target": TARGET, "comparator": COMPARATOR, "outcome": OUTCOME}
-        specified["cohort"] = [
-            {"cohort_id": ids[role], "name": name} for role, name in main.names.items()
-        ]
+        names = {ids[role]: name for role, name in main.names.items()} | self.names
+        specified["cohort"] = [{"cohort_id": i, "name": name} for i, name in names.items()]
         with ResultStore(":memory:", "", EXACT, EXACT_KEYS) as store:
             store.add("specification", specified)
             shared = shared_tables(main.question, main.analysis, main.shared, spec.database_id)
@@ -239,7 +252,21 @@ class QuestionAnalyses:
                     key = result_key(result, spec.database_id)
                     refused = refused_tables(key, result.analysis, self.ended, spec.thresholds)
                     store.add(f"analysis {number}", refused)
+            for number, answer in self.others.items():
+                store.add(f"outcome {number}", self._other_tables(number, answer))
+            if self.others:
+                calibrate_grid(store, spec.thresholds)
             return {name: store.table(name) for name in EXACT}
+
+    def _other_tables(
+        self, outcome: int, answer: AnalysisResult | str
+    ) -> dict[str, list[dict[str, Any]]]:
+        """Return the rows of a further outcome or control: its result, or the reason for none."""
+        if self.scores is not None and not isinstance(answer, str):
+            return outcome_tables(answer, self.spec.database_id, with_balance=False)
+        key = {**result_key(self.results[MAIN], self.spec.database_id), "outcome_id": outcome}
+        why = answer if isinstance(answer, str) else self.ended
+        return refused_tables(key, self.results[MAIN].analysis, why, self.spec.thresholds)
 
     def _result_tables(self, result: AnalysisResult) -> dict[str, list[dict[str, Any]]]:
         """Return the rows of an analysis; the main one has balance even without an estimate."""
@@ -270,6 +297,14 @@ class QuestionAnalyses:
         after = [c for c in table if c.endswith("after") or c in SHIFTS]
         table[after] = np.nan
         return replace(found, table=table, people={**found.people, "after": (0, 0)})
+
+
+def _answer(prepared: Prepared, outcome: int) -> AnalysisResult | str:
+    """Answer the question for a further outcome, or return the reason why that is impossible."""
+    try:
+        return prepared.answer(outcome)
+    except REFUSED as error:
+        return str(error)
 
 
 def _alternative(prepared: Prepared, analysis: StudyAnalysis) -> Prepared:

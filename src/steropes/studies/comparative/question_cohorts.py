@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,11 @@ import numpy as np
 
 from steropes.errors import DataError
 from steropes.studies.comparative.outcome_analysis import AnalysisResult
-from steropes.studies.comparative.study_specification import ROLES, study_specification
+from steropes.studies.comparative.study_specification import (
+    ROLES,
+    study_roles,
+    study_specification,
+)
 from steropes.studies.database.data_notes import DataNote, explained
 from steropes.studies.database.descendants import Descendants
 from steropes.studies.database.domain_hints import domain_hint
@@ -21,6 +25,9 @@ from steropes.studies.execution.specification import GridSpec
 
 if TYPE_CHECKING:
     from steropes.studies.comparative.study_settings import StudySettings
+
+# The roles of the compared cohorts and of the outcome, by their numbers in the tables.
+OWN_NUMBERS = dict(enumerate(ROLES, 1))
 
 __all__ = ["QuestionCohorts", "emptied_arm", "in_roles", "make_question_cohorts"]
 
@@ -35,11 +42,14 @@ class QuestionCohorts:
     bench : Workbench
     notes : tuple of DataNote
         Irregularities of the data that affect the cohorts.
+    refused : dict of int to str
+        Reasons why further outcomes and negative controls cannot be made, by their number.
     """
 
     spec: GridSpec
     bench: Workbench
     notes: tuple[DataNote, ...]
+    refused: dict[int, str]
 
 
 def make_question_cohorts(db: OmopDatabase, settings: StudySettings) -> QuestionCohorts:
@@ -50,17 +60,24 @@ def make_question_cohorts(db: OmopDatabase, settings: StudySettings) -> Question
     DataError
         A cohort cannot be made, the drugs overlap, or nobody took one of them.
     """
-    spec = study_specification(settings, db.tables)
-    made = spec.make_cohorts(db)
-    if made.refused or made.table is None:
-        raise DataError("; ".join(map(_in_roles, made.refused.values())))
-    _refuse_overlap(db, spec, settings)
-    notes = tuple(in_roles(made.table.notes))
+    spec, numbered = study_specification(settings, db.tables), study_roles(settings)
+    roles = {given: role for given, (_, role) in numbered.items()}
+    found = spec.cohorts.make(db, {*numbered})
+    made = found.renumbered({given: number for given, (number, _) in numbered.items()})
+    refused = {cohort: _in_roles(why, roles) for cohort, why in made.refused.items()}
+    needed = [settings.target, settings.comparator, settings.outcome, settings.nesting]
+    why = [refused[numbered[i][0]] for i in needed if i and numbered[i][0] in refused]
+    if why or made.table is None:
+        raise DataError("; ".join(why))
+    if settings.cohorts is None:
+        _refuse_overlap(db, spec, settings)
+    notes = tuple(in_roles(made.table.notes, roles))
     for cohort, role in enumerate(ROLES[:2], 1):
         if cohort not in made.table.ids:
             _refuse_nobody(db, settings, role, notes)
-    bench = Workbench(spec.of_compared(db, {}), made.table, spec.thresholds)
-    return QuestionCohorts(spec, bench, notes)
+    compared = spec.cohorts.compared(db, {settings.target, settings.comparator})
+    bench = Workbench(compared, made.table, spec.thresholds)
+    return QuestionCohorts(spec, bench, notes, refused)
 
 
 def emptied_arm(db: OmopDatabase, settings: StudySettings, crude: AnalysisResult) -> str:
@@ -69,20 +86,19 @@ def emptied_arm(db: OmopDatabase, settings: StudySettings, crude: AnalysisResult
         left = crude.attrition[f"{role}_people"].to_numpy()
         if left[-1] == 0:
             rule = crude.attrition["rule"].iloc[int(np.argmax(left == 0))]
-            drug = getattr(settings, role)
-            name = db.concept_name(drug)
-            return f"nobody is left in the {role} arm, {drug} ({name}), after the rule: {rule}"
+            drug = f"{getattr(settings, role)} ({crude.names[role]})"
+            return f"nobody is left in the {role} arm, {drug}, after the rule: {rule}"
     return ""
 
 
-def in_roles(notes: Iterable[DataNote]) -> list[DataNote]:
+def in_roles(notes: Iterable[DataNote], roles: Mapping[int, str] = OWN_NUMBERS) -> list[DataNote]:
     """Replace the ids of cohorts in notes by their roles."""
-    return [replace(note, text=_in_roles(note.text)) for note in notes]
+    return [replace(note, text=_in_roles(note.text, roles)) for note in notes]
 
 
-def _in_roles(why: str) -> str:
+def _in_roles(why: str, roles: Mapping[int, str]) -> str:
     """Replace a cohort's id in a sentence by its role, and a grid's options by the study's."""
-    for cohort, role in enumerate(ROLES, 1):
+    for cohort, role in roles.items():
         for of, article in (("cohort", "the"), ("Cohort", "The")):
             why = re.sub(rf"\b{of} {cohort}\b", f"{article} {role}", why)
     return why.replace(
@@ -110,6 +126,8 @@ def _refuse_nobody(
 ) -> None:
     """Raise because nobody took a drug: a wrong concept rather than a result."""
     drug = getattr(settings, role)
+    if settings.cohorts is not None:
+        raise DataError(explained(f"nobody is in the {role}, cohort {drug}", notes))
     hint = domain_hint(db, drug, "drug_era")
     reason = f"nobody has a drug era of the {role} {drug} ({db.concept_name(drug)}){hint}"
     raise DataError(explained(reason, notes))

@@ -14,6 +14,7 @@ from steropes.studies.comparative.study_specification import (
     CRUDE,
     MAIN,
     MATCHED,
+    OUTCOME,
     TARGET,
 )
 from steropes.studies.disclosure.cells import Bound, total
@@ -31,6 +32,8 @@ __all__ = [
     "follow_up_lines",
     "hazard_lines",
     "of_main",
+    "of_outcome",
+    "outcome_lines",
     "rate_lines",
     "result_lines",
 ]
@@ -52,6 +55,53 @@ EFFECT = {
     "se": "se_log_rr",
 }
 QUANTILES = {"p10": "p_10", "p25": "p_25", "p50": "median", "p75": "p_75", "p90": "p_90"}
+
+
+def of_outcome(tables: Tables, others: bool = False) -> dict[str, pd.DataFrame]:
+    """Return the tables with the rows of the main outcome alone, or of all other outcomes."""
+    found = dict(tables)
+    for name, table in tables.items():
+        if "outcome_id" in table and name != "cm_target_comparator_outcome":
+            found[name] = table[(table["outcome_id"] != OUTCOME) == others]
+    return found
+
+
+def outcome_lines(tables: Tables) -> list[dict[str, Any]]:
+    """Return the estimates of the main analysis for all outcomes and controls, if it has several.
+
+    Notes are reasons for a missing effect; the calibrated effect is missing without controls.
+    """
+    results = of_main(tables, "cm_result").set_index("outcome_id")
+    if len(results) < 2:
+        return []
+    names = tables["cohort"].set_index("cohort_id")["name"]
+    checks = of_main(tables, "cm_diagnostics_summary").set_index("outcome_id")
+    notes = of_main(tables, "note").set_index("outcome_id")
+    lines = []
+    for asked in tables["cm_target_comparator_outcome"].to_dict("records"):
+        outcome = int(asked["outcome_id"])
+        of = {str(k): v for k, v in results.loc[outcome].items()}
+        counts = {
+            f"{arm}_{c}": cell(of[f"{arm}_{c}"]) for c in ("subjects", "outcomes") for arm in ARMS
+        }
+        effect = _effect({**of, **notes.loc[outcome].to_dict()})
+        calibrated = {
+            f"calibrated_{own}": math.nan if effect["note"] else _number(of[f"calibrated_{c}"])
+            for own, c in EFFECT.items()
+            if own not in ("log_hr", "se")
+        }
+        lines.append(
+            {
+                "outcome": names[outcome],
+                "role": "outcome" if asked["outcome_of_interest"] == 1 else "negative control",
+                **counts,
+                **{k: v for k, v in effect.items() if k not in ("log_hr", "se", "note")},
+                **calibrated,
+                "note": effect["note"],
+                "passes": bool(checks.at[outcome, "unblind"]),
+            }
+        )
+    return lines
 
 
 def result_lines(tables: Tables) -> dict[int, dict[str, Any]]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from steropes.studies.cohorts.cohort_builders import ConceptSet
+from steropes.studies.cohorts.cohort_builders import ConceptSet, Indication
 from steropes.studies.cohorts.comparison import ComparisonRules
-from steropes.studies.cohorts.study_population import TimeAtRisk
 from steropes.studies.comparative.propensity_scores import PropensityRules
 from steropes.studies.comparative.score_matching import Match
 from steropes.studies.comparative.score_strata import Stratify
@@ -22,7 +22,16 @@ from steropes.studies.outcomes.settings import OutcomeModel
 if TYPE_CHECKING:
     from steropes.studies.comparative.study_settings import StudySettings
 
-__all__ = ["ALTERNATIVES", "CRUDE", "LARGEST_WEIGHT", "MAIN", "MATCHED", "study_specification"]
+__all__ = [
+    "ALTERNATIVES",
+    "CRUDE",
+    "LARGEST_WEIGHT",
+    "MAIN",
+    "MATCHED",
+    "study_roles",
+    "study_sources",
+    "study_specification",
+]
 
 TARGET, COMPARATOR, OUTCOME = 1, 2, 3  # ids of the cohorts
 ROLES = ("target", "comparator", "outcome")  # in the order of these ids
@@ -41,8 +50,37 @@ COVARIATES = (1, 3, 6, 102, 402, 502, 702, 802)
 EXACT_SCORE = 1e-9  # calliper that lets equal scores alone pass, as none is what 0 means there
 
 
+def study_roles(settings: StudySettings) -> dict[int, tuple[int, str]]:
+    """Return the number of each cohort in the tables of a study, and its role, by the given ids."""
+    s = settings
+    roles = dict(zip(s.roles, ROLES, strict=False))
+    roles |= {i: f"outcome {i}" for i in s.further_outcomes}
+    roles |= {i: f"negative control {i}" for i in (*s.controls.cohorts, *s.controls.concepts)}
+    if s.nesting is not None:
+        roles[s.nesting] = "indication"
+    return {i: (number, roles[i]) for number, i in enumerate(s.roles, 1)}
+
+
+def study_sources(settings: StudySettings) -> CohortSources:
+    """Return the sources of the cohorts of a study, by the given ids of concepts or cohorts."""
+    s = settings
+
+    def concepts(concept: int) -> ConceptSet:
+        return ConceptSet((concept,), descendants=s.descendants)
+
+    controls = {c: concepts(c) for c in s.controls.concepts}
+    if s.cohorts is not None:
+        return replace(s.cohorts, conditions={**s.cohorts.conditions, **controls})
+    outcomes = {c: concepts(c) for c in (s.outcome, *s.further_outcomes)}
+    nesting: dict[int, Indication] = {}
+    if s.nesting is not None:
+        nesting[s.nesting] = Indication((s.nesting,), (), s.descendants, s.nesting_days)
+    drugs = {c: concepts(c) for c in (s.target, s.comparator)}
+    return CohortSources(drugs=drugs, conditions={**outcomes, **controls}, indications=nesting)
+
+
 def study_specification(settings: StudySettings, tables: Collection[str]) -> GridSpec:
-    """Write a one-question study as a specification.
+    """Write a one-question study as a specification, with the cohorts numbered by `study_roles`.
 
     Parameters
     ----------
@@ -50,19 +88,18 @@ def study_specification(settings: StudySettings, tables: Collection[str]) -> Gri
     tables : collection of str
         The names of the tables of the database; covariates come from those that exist.
     """
-    s = settings
-
-    def concepts(concept: int) -> ConceptSet:
-        return ConceptSet((concept,), descendants=s.descendants)
-
+    s, roles = settings, study_roles(settings)
+    outcomes = [Outcome(roles[i][0]) for i in (s.outcome, *s.further_outcomes)]
+    outcomes += [Outcome(roles[i][0], 1.0) for i in (*s.controls.cohorts, *s.controls.concepts)]
     question = Question(
-        TARGET, COMPARATOR, (Outcome(OUTCOME),), exclude=(s.target, s.comparator, *s.exclude)
+        TARGET,
+        COMPARATOR,
+        tuple(outcomes),
+        nesting=None if s.nesting is None else roles[s.nesting][0],
+        exclude=s.exclude if s.cohorts else (s.target, s.comparator, *s.exclude),
     )
     return GridSpec(
-        CohortSources(
-            drugs={TARGET: concepts(s.target), COMPARATOR: concepts(s.comparator)},
-            conditions={OUTCOME: concepts(s.outcome)},
-        ),
+        study_sources(s),
         (question,),
         _analyses(s, tuple(a for a in COVARIATES if (ANALYSES[a].table or "person") in tables)),
         thresholds=s.thresholds,
@@ -74,14 +111,11 @@ def study_specification(settings: StudySettings, tables: Collection[str]) -> Gri
 
 def _analyses(s: StudySettings, covariates: tuple[int, ...]) -> tuple[StudyAnalysis, ...]:
     """Create the main, the matched, the crude and the alternative analyses, ordered by id."""
-    at_risk = TimeAtRisk()
-    if s.risk_days is not None:
-        at_risk = TimeAtRisk(end=s.risk_days, end_anchor="cohort start")
     common: dict[str, Any] = {
         "cohorts": ComparisonRules(
             both="keep first", washout_days=s.washout_days, common_period=False
         ),
-        "at_risk": at_risk,
+        "at_risk": s.at_risk,
     }
     scored: dict[str, Any] = common | {
         "features": FeatureRules(

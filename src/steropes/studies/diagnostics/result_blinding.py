@@ -16,6 +16,7 @@ __all__ = [
     "NOT_SHOWN",
     "NO_NOTE",
     "blinded",
+    "redacted_results",
     "redacted_study",
     "redacted_tables",
     "without_effects",
@@ -105,11 +106,21 @@ def redacted_study(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame
     The diagnostics of the main analysis decide on all of them.
     """
     checks = tables["cm_diagnostics_summary"].assign(unblind=0)
-    found = redacted_tables({**tables, "cm_diagnostics_summary": checks})
+    return redacted_results({**tables, "cm_diagnostics_summary": checks})
+
+
+def redacted_results(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """Return tables without the effects and outcomes of results whose flag ``unblind`` is 0.
+
+    The note of such a result says that it is not shown, unless there is no estimate.
+    """
+    found, flags = redacted_tables(tables), tables["cm_diagnostics_summary"][[*KEY, "unblind"]]
     notes = found["note"].copy()
-    hidden = blinded(tables["cm_result"].merge(notes[[*KEY, "note"]], on=KEY).assign(unblind=0))
+    lines = tables["cm_result"].merge(flags, on=KEY).merge(notes[[*KEY, "note"]], on=KEY)
+    hidden = blinded(lines)
+    hidden["note"] = hidden["note"].mask(hidden["note"].eq("") & hidden["unblind"].eq(0), NOT_SHOWN)
     texts = notes[KEY].merge(hidden[[*KEY, "note"]], on=KEY, how="left")["note"]
-    notes["note"] = texts.mask(texts.eq(""), NOT_SHOWN).to_numpy()
+    notes["note"] = texts.to_numpy()
     return {**found, "note": notes, "cm_result": hidden.drop(columns=["note", "unblind"])}
 
 

@@ -25,6 +25,8 @@ from steropes.studies.comparative.question_tables import (
     follow_up_lines,
     hazard_lines,
     of_main,
+    of_outcome,
+    outcome_lines,
     rate_lines,
     result_lines,
 )
@@ -32,7 +34,11 @@ from steropes.studies.comparative.study_specification import ALTERNATIVES, CRUDE
 from steropes.studies.comparative.supplementary_results import e_values
 from steropes.studies.comparative.tied_scores import MANY_TIED
 from steropes.studies.database.data_notes import published_notes
-from steropes.studies.diagnostics.result_blinding import redacted_study, without_lone_crude
+from steropes.studies.diagnostics.result_blinding import (
+    redacted_results,
+    redacted_study,
+    without_lone_crude,
+)
 from steropes.studies.diagnostics.study_verdicts import Judged, judge
 from steropes.studies.disclosure.cells import Bound, share_unit, total
 from steropes.studies.disclosure.counts_in_text import released_text
@@ -91,6 +97,9 @@ class Published:
         random orders of equal scores.
     data_notes : list of dict
         Notes on the database; see `published_notes`.
+    outcomes : list of dict
+        Estimates of the main analysis for all outcomes and negative controls; empty if the study
+        has one outcome alone.
     """
 
     settings: StudySettings
@@ -105,6 +114,7 @@ class Published:
     over: dict[str, int | None]
     ties: dict[str, Any] | None
     data_notes: list[dict[str, Any]]
+    outcomes: list[dict[str, Any]]
 
     @cached_property
     def results(self) -> dict[int, dict[str, Any]]:
@@ -230,8 +240,9 @@ def publish(study: ComparativeStudy) -> Published:
     fail a diagnostic, but none that would reveal a count.
     """
     rules, thresholds = study.rules, study.settings.thresholds
-    tables = release_grid(study.exact, thresholds, ORDER, rules)
-    tables["cm_result"] = _results(tables["cm_result"], study.exact["cm_result"], rules)
+    every = release_grid(study.exact, thresholds, ORDER, rules)
+    every["cm_result"] = _results(every["cm_result"], study.exact["cm_result"], rules)
+    tables = of_outcome(every)
     if not study.visible:
         tables = redacted_study(tables)
     elif not study.settings.unblind:
@@ -253,7 +264,31 @@ def publish(study: ComparativeStudy) -> Published:
         over=_over(study),
         ties=_ties(study, hidden),
         data_notes=published_notes(study.data_notes, rules),
+        outcomes=_outcomes(tables, of_outcome(every, others=True), study.settings.unblind),
     )
+
+
+def _outcomes(
+    main: Mapping[str, pd.DataFrame], others: Mapping[str, pd.DataFrame], unblind: bool
+) -> list[dict[str, Any]]:
+    """Return the lines of all outcomes, without effects of interest that fail a diagnostic."""
+    asked = others["cm_target_comparator_outcome"]
+    controls = asked.loc[asked["outcome_of_interest"] == 0, "outcome_id"]
+    checks = others["cm_diagnostics_summary"]
+    shown = checks["unblind"].eq(1) | checks["outcome_id"].isin(controls)
+    if not unblind:
+        others = redacted_results(
+            {**others, "cm_diagnostics_summary": checks.assign(unblind=shown.astype(int))}
+        )
+    found = {**main, "cm_diagnostics_summary": checks}
+    for name in ("cm_result", "note", "cm_diagnostics_summary"):
+        parts = [
+            t
+            for t in (main[name], checks if name == "cm_diagnostics_summary" else others[name])
+            if len(t)
+        ]
+        found[name] = pd.concat(parts, ignore_index=True)
+    return outcome_lines(found)
 
 
 def _results(table: pd.DataFrame, exact: pd.DataFrame, rules: DisclosureRules) -> pd.DataFrame:
@@ -270,6 +305,8 @@ def _results(table: pd.DataFrame, exact: pd.DataFrame, rules: DisclosureRules) -
     if rules.open:
         return table
     lines = [{**of, **rounded_effect(of, Secrecy(False, 0.0))} for of in table.to_dict("records")]
+    for line in lines:
+        line |= {c: significant(x) for c, x in line.items() if str(c).startswith("calibrated_")}
     return pd.DataFrame(lines, columns=list(table.columns))
 
 

@@ -14,6 +14,7 @@ from steropes.errors import DataError
 from steropes.studies.cohorts.circe import circe_cohorts, definition_text, entry_records
 from steropes.studies.cohorts.cohort_builders import (
     ConceptSet,
+    Indication,
     cohort_records,
     condition_cohorts,
     drug_era_cohorts,
@@ -47,6 +48,23 @@ class MadeCohorts:
     table: CohortTable | None
     refused: dict[int, str]
 
+    def renumbered(self, numbers: Mapping[int, int]) -> MadeCohorts:
+        """Give the cohorts other ids.
+
+        Parameters
+        ----------
+        numbers : mapping of int to int
+            The new id of each cohort.
+
+        Returns
+        -------
+        MadeCohorts
+            The same entries and reasons under the new ids.
+        """
+        refused = {numbers[cohort]: why for cohort, why in self.refused.items()}
+        table = None if self.table is None else self.table.renumbered(numbers)
+        return MadeCohorts(table, refused)
+
 
 # A definition as JSON; a file is read when the settings are created.
 Definition = Annotated[str, BeforeValidator(definition_text)]
@@ -70,6 +88,8 @@ class CohortSources(Settings):
         read once, when the settings are created.
     names : dict of int to str
         Names of cohorts, by id, for reports.
+    indications : dict of int to Indication
+        Nesting cohorts of conditions, by id: people are in them from each record on.
 
     Examples
     --------
@@ -88,9 +108,10 @@ class CohortSources(Settings):
     conditions: ById[Count, ConceptSet] = field(default_factory=dict)
     definitions: ById[Count, Definition] = field(default_factory=dict)
     names: ById[Count, str] = field(default_factory=dict)
+    indications: ById[Count, Indication] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        listed = [*self.drugs, *self.conditions, *self.definitions]
+        listed = [*self.drugs, *self.conditions, *self.definitions, *self.indications]
         both = {i for i in listed if listed.count(i) > 1}
         if both:
             raise DataError(f"cohort {min(both)} is defined twice")
@@ -98,6 +119,11 @@ class CohortSources(Settings):
             raise DataError(
                 "name a cohort table, or define cohorts of drugs, conditions or definitions"
             )
+
+    @property
+    def defined(self) -> set[int]:
+        """Ids of the cohorts that are not in a cohort table."""
+        return {*self.drugs, *self.conditions, *self.definitions, *self.indications}
 
     def make(self, db: OmopDatabase, wanted: set[int]) -> MadeCohorts:
         """Build some of the cohorts; those that fail are left out, with the reason.
@@ -138,6 +164,10 @@ class CohortSources(Settings):
             lambda ids: condition_cohorts(db, {i: self.conditions[i] for i in ids}),
         )
         yield (
+            {*self.indications},
+            lambda ids: condition_cohorts(db, {i: self.indications[i] for i in ids}),
+        )
+        yield (
             {*self.definitions},
             lambda ids: circe_cohorts(db, {i: self.definitions[i] for i in ids}),
         )
@@ -173,7 +203,11 @@ class CohortSources(Settings):
         found = []
         for table, concept, sets in (
             ("drug_era", "drug_concept_id", self.drugs),
-            ("condition_occurrence", "condition_concept_id", self.conditions),
+            (
+                "condition_occurrence",
+                "condition_concept_id",
+                {**self.conditions, **self.indications},
+            ),
         ):
             # the making of the cohorts has noted what their concepts lack
             family = Descendants(db)
@@ -186,7 +220,7 @@ class CohortSources(Settings):
             if entries is None:
                 return None
             found += entries
-        others = cohorts - {*self.drugs, *self.conditions, *self.definitions}
+        others = cohorts - self.defined
         if others:
             found.append(cohort_records(others, self.table, self.schema or None))
         return found

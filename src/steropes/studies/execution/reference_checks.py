@@ -42,12 +42,7 @@ def check_references(spec: GridSpec, source: Source) -> None:
     cohorts = spec.cohorts
     if cohorts.table:
         return
-    defined = {
-        *cohorts.drugs,
-        *cohorts.conditions,
-        *cohorts.definitions,
-        *spec.controls.concepts,
-    }
+    defined = {*cohorts.defined, *spec.controls.concepts}
     for what, cohort, place in _used(spec):
         if cohort not in defined:
             raise DataError(

@@ -209,7 +209,7 @@ class GridSpec(Settings):
                 "both in one"
             )
         c = self.cohorts
-        repeated = {*self.controls.concepts} & {*c.drugs, *c.conditions, *c.definitions}
+        repeated = {*self.controls.concepts} & c.defined
         if repeated:
             raise DataError(f"control {min(repeated)} is also the id of a cohort")
         _check_controls(self.controls, self.question)
@@ -280,8 +280,7 @@ class GridSpec(Settings):
     @property
     def unused(self) -> list[int]:
         """Ids of cohorts that are defined but not used by any question or analysis."""
-        c = self.cohorts
-        return sorted({*c.drugs, *c.conditions, *c.definitions} - self._wanted())
+        return sorted(self.cohorts.defined - self._wanted())
 
     def _wanted(self) -> set[int]:
         """Return the ids of the cohorts that questions and analyses use."""

@@ -73,12 +73,29 @@ def analysis_name(analysis: object) -> str:
 
 def risk_period(settings: StudySettings) -> str:
     """Describe the time at risk."""
-    if settings.risk_days is None:
-        return "from the day after the start to the end of observation"
-    return (
-        "from the day after the start to the end of observation, "
-        f"but no longer than {count(settings.risk_days)} days"
-    )
+    risk = settings.at_risk
+    anchor = {"cohort start": "the start", "cohort end": "the end of exposure"}
+    first = _day(risk.start + (not risk.day_zero), anchor[risk.start_anchor])
+    text = f"from {first} to the end of observation"
+    if risk.end_anchor == "cohort start":
+        text += f", but no longer than {count(risk.end)} days"
+    elif risk.end_anchor == "cohort end":
+        text += f", but no longer than to {_day(risk.end, anchor[risk.end_anchor])}"
+    elif risk.end:
+        text = f"from {first} to {_day(risk.end, 'the end of observation')}"
+    if risk.max_days is not None:
+        text += f", at most {count(risk.max_days)} days"
+    if risk.censor_at_switch:
+        text += ", censored the day before they begin the other drug"
+    return text
+
+
+def _day(offset: int, anchor: str) -> str:
+    """Describe a day relative to another one."""
+    if not offset:
+        return anchor
+    when, days = ("after" if offset > 0 else "before"), abs(offset)
+    return f"the day {when} {anchor}" if days == 1 else f"{count(days)} days {when} {anchor}"
 
 
 def percent_text(share: float) -> str:

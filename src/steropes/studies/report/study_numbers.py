@@ -29,6 +29,12 @@ HEADERS = {
         *("analysis", "estimand", "hr", "lower", "upper", "p", "note", "converged")
     ],
     "follow_up": ["analysis", "arm", *QUANTILES],
+    "outcomes": [
+        *("outcome", "role", *(f"{a}_{c}" for c in ("subjects", "outcomes") for a in ARMS)),
+        *("hr", "lower", "upper", "p", "converged"),
+        *(f"calibrated_{name}" for name in ("hr", "lower", "upper", "p")),
+        *("note", "passes"),
+    ],
     "balance": [
         "covariate",
         *(f"{name}_{when}" for when in ("before", "after") for name in (*ARMS, "smd")),
@@ -66,6 +72,7 @@ def study_numbers(public: Published) -> dict[str, object]:
         "rates": public.rates,
         "hazard_ratios": public.hazard_ratios,
         "other_adjustments": public.adjustments,
+        "outcomes": public.outcomes,
         "proportional_hazards_p": public.proportional_p,
         "proportional_hazards_transform": TRANSFORM,
         "weights": {"stabilized": ["att", "ate"], "largest": LARGEST_WEIGHT},
@@ -143,6 +150,7 @@ def study_tables(numbers: dict[str, Any]) -> dict[str, str]:
         "rates": numbers["rates"],
         "hazard_ratios": numbers["hazard_ratios"],
         "other_adjustments": numbers["other_adjustments"],
+        "outcomes": numbers["outcomes"],
         "diagnostics": numbers["diagnostics"],
         "follow_up": numbers["follow_up"],
         "balance": numbers["balance"]["covariates"] if numbers["balance"] else [],

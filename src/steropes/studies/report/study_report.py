@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from steropes.studies.comparative.estimands import estimand_name
 from steropes.studies.comparative.study_specification import LARGEST_WEIGHT
@@ -38,6 +38,7 @@ from steropes.studies.report.study_rows import (
     domain_rows,
     follow_up_rows,
     hazard_rows,
+    outcome_rows,
     rate_rows,
 )
 
@@ -112,6 +113,8 @@ def _page(public: Published, pictures: Mapping[str, Picture]) -> str:
         hazards_change=p < 0.05,
         test_of_hazards=TEST_OF_HAZARDS,
         adjustments=adjustment_rows(public),
+        outcomes=outcome_rows(public),
+        negative_controls=any(line["role"] == "negative control" for line in public.outcomes),
         largest_weight=LARGEST_WEIGHT,
         follow_up=follow_up_rows(public),
         attrition=attrition_rows(public),
@@ -189,6 +192,19 @@ def _key_numbers(public: Published) -> Iterator[KeyNumber]:
         yield " → ".join(shown), "largest standardised difference, before and after matching"
 
 
+def _setting(value: Any) -> str:
+    """Format the value of a setting; of definitions of cohorts only the ids."""
+    if value in (None, (), "", {}):
+        return "none"
+    if isinstance(value, Mapping):
+        if all(isinstance(k, int) for k in value):
+            return " and ".join(map(str, value))
+        return ", ".join(f"{k} {_setting(v)}" for k, v in value.items())
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
 def _equals(p: str) -> str:
     """Write a p value after "p", with an equals sign unless it is a bound or missing."""
     return (p if p.startswith(("<", "–")) else f"= {p}").replace(" ", NO_BREAK)
@@ -197,9 +213,7 @@ def _equals(p: str) -> str:
 def _settings(public: Published) -> Iterator[tuple[str, str]]:
     """Yield the names and values of all settings."""
     for name, value in asdict(public.settings).items():
-        shown = "none" if value in (None, ()) else str(value)
-        if isinstance(value, dict):
-            shown = ", ".join(f"{k} {'none' if v is None else f'{v:g}'}" for k, v in value.items())
+        shown = _setting(value)
         if name in public.names:
             shown = f"{shown} ({title_case(public.names[name])})"
         yield name, shown

@@ -31,6 +31,7 @@ __all__ = [
     "domain_rows",
     "follow_up_rows",
     "hazard_rows",
+    "outcome_rows",
     "rate_rows",
 ]
 
@@ -107,6 +108,25 @@ def adjustment_rows(public: Published) -> Rows:
         among = estimand_name(line["estimand"], adjusted=adjusted)
         shown = ratio + unconverged_text(line) or str(line["note"])
         rows.append((title_case(name), among, shown, p_value(line["p"])))
+    return rows
+
+
+def outcome_rows(public: Published) -> Rows:
+    """Return events and hazard ratios of all outcomes and negative controls."""
+    rows = []
+    for line in public.outcomes:
+        ratio = effect(line["hr"], line["lower"], line["upper"]).replace(" ", NO_BREAK)
+        ends = (line[f"calibrated_{name}"] for name in ("hr", "lower", "upper"))
+        calibrated = effect(*ends).replace(" ", NO_BREAK)
+        rows.append(
+            (
+                Cell(title_case(str(line["outcome"])), remark=line["role"]),
+                *(count(line[f"{arm}_outcomes"]) for arm in ARMS),
+                ratio + unconverged_text(line) or str(line["note"]),
+                p_value(line["p"]),
+                calibrated or "–",
+            )
+        )
     return rows
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.disclosure.effect_secrecy import WITHHELD
 from steropes.studies.disclosure.one_question_release import Published, publish
+from steropes.studies.report.digits import effect
 from steropes.studies.report.formatting import (
     analysis_name,
     count,
@@ -98,6 +99,8 @@ def print_study(study: ComparativeStudy, paths: list[Path]) -> None:
             console.print(f"[dim]·[/] {escape(note['note'])}")
     console.print(_rates(public, target, comparator))
     console.print(_hazards(public))
+    if public.outcomes:
+        console.print(_outcomes(public))
     model, covariates = public.model, public.covariates
     if model is not None and covariates is not None:
         console.print(
@@ -155,6 +158,24 @@ def _hazards(public: Published) -> Table:
             p_value(line["p"]),
             style="bold" if line["analysis"] == "matched, stratified" else "",
         )
+    return table
+
+
+def _outcomes(public: Published) -> Table:
+    """Create the table of all outcomes and negative controls."""
+    from rich.markup import escape
+
+    heads = ("Outcome", "Events", "Hazard ratio (95%)", "Calibrated (95%)")
+    table = simple_table("All outcomes", heads)
+    for line in public.outcomes:
+        events = " + ".join(count(line[f"{arm}_outcomes"]) for arm in ("target", "comparator"))
+        ends = (line[f"calibrated_{name}"] for name in ("hr", "lower", "upper"))
+        ratio = _missing(line["note"])
+        if not line["note"]:
+            ratio = effect(line["hr"], line["lower"], line["upper"]) or "none"
+        control = " (control)" if line["role"] == "negative control" else ""
+        name = title_case(str(line["outcome"])) + control
+        table.add_row(escape(name), events, ratio, effect(*ends) or "–")
     return table
 
 

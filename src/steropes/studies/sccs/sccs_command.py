@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from steropes.errors import DataError
+from steropes.studies.cli.cohort_options import CohortTableName, Definition, cohort_sources
 from steropes.studies.cli.grid_commands import DATABASE, Disclosure, Quiet
 from steropes.studies.cli.setting_options import options_of
 from steropes.studies.sccs.sccs_presets import case_series_fields, case_series_settings
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["sccs", "sccs_grid"]
 
-CohortTableName = Annotated[
-    str | None, typer.Option(help="Cohort table (schema.table), if ids are cohorts.")
-]
 Memory = Annotated[
     str | None,
     typer.Option(help="Memory limit of the database, such as 2GB; the rest goes to disk."),
@@ -73,13 +71,7 @@ def sccs(
         Path, typer.Option(help="Folder for report.html and the result tables.")
     ] = Path("steropes-sccs"),
     cohort_table: CohortTableName = None,
-    definition: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Cohort definition from ATLAS, as ID=FILE; repeatable. Outcome, exposure or "
-            "nesting may refer to its id."
-        ),
-    ] = None,
+    definition: Definition = None,
     disclosure: Disclosure = None,
     memory: Memory = None,
     quiet: Quiet = False,
@@ -87,7 +79,7 @@ def sccs(
     """Run a self-controlled case series: compare people's exposed and unexposed time."""
     from steropes.studies.sccs.sccs_cohorts import cohort_settings
 
-    cohorts = _sources(cohort_table, definition, settings.get("nesting_cohort"))
+    cohorts = cohort_sources(cohort_table, definition, settings.get("nesting_cohort"))
     of_cohorts = cohort_settings(
         cohorts, settings["outcome"], settings.get("exposure"), table=cohort_table is not None
     )
@@ -142,7 +134,7 @@ def sccs_grid(
         Progress(quiet) as progress,
         OmopDatabase(database, grid.schema, memory, grid.time_zone) as db,
     ):
-        cohorts = make_cohorts(db, _sources(cohort_table, None, None))
+        cohorts = make_cohorts(db, cohort_sources(cohort_table, None, None))
         results = run_case_series_grid(
             db, grid, folder, cohorts=cohorts, disclosure=disclosure, progress=progress
         )
@@ -191,25 +183,3 @@ def _run(
         raise
     if not quiet:
         print_series(result, paths)
-
-
-def _sources(
-    table: str | None, definitions: list[str] | None, nesting: int | None
-) -> CohortSources | None:
-    """Combine a cohort table and files from ATLAS to sources of cohorts, if there are any."""
-    from steropes.studies.execution.cohort_sources import CohortSources
-
-    files: dict[int, str] = {}
-    for text in definitions or ():
-        number, equals, path = text.partition("=")
-        if not (equals and path and number.strip().isdigit()):
-            raise DataError(f"a definition is ID=FILE, such as 3=bleeding.json, not {text!r}")
-        if int(number) in files:
-            raise DataError(f"cohort {int(number)} is defined twice")
-        files[int(number)] = path
-    if table is None and nesting is not None and nesting not in files:
-        table = "cohort"
-    if table is None and not files:
-        return None
-    schema, _, name = (table or "").rpartition(".")
-    return CohortSources(name, schema, definitions=files)

@@ -1,0 +1,92 @@
+"""Options for cohorts that are not drug eras or condition records."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from steropes.errors import DataError
+
+if TYPE_CHECKING:
+    from steropes.studies.execution.cohort_sources import CohortSources
+
+__all__ = ["CohortTableName", "Definition", "cohort_sources", "listed_concepts"]
+
+CohortTableName = Annotated[
+    str | None, typer.Option(help="Cohort table (schema.table), if ids are cohorts.")
+]
+Definition = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Cohort definition from ATLAS, as ID=FILE; repeatable. Options that name cohorts may "
+        "refer to its id."
+    ),
+]
+# Columns of concept ids in lists of negative controls, in lower case without underscores.
+ID_COLUMNS = ("conceptid", "outcomeconceptid", "outcomeid", "cohortid", "id")
+
+
+def cohort_sources(
+    table: str | None, definitions: list[str] | None, nesting: int | None = None
+) -> CohortSources | None:
+    """Combine a cohort table and files from ATLAS to sources of cohorts, if there are any."""
+    from steropes.studies.execution.cohort_sources import CohortSources
+
+    files: dict[int, str] = {}
+    for text in definitions or ():
+        number, equals, path = text.partition("=")
+        if not (equals and path and number.strip().isdigit()):
+            raise DataError(f"a definition is ID=FILE, such as 3=bleeding.json, not {text!r}")
+        if int(number) in files:
+            raise DataError(f"cohort {int(number)} is defined twice")
+        files[int(number)] = path
+    if table is None and nesting is not None and nesting not in files:
+        table = "cohort"
+    if table is None and not files:
+        return None
+    schema, _, name = (table or "").rpartition(".")
+    return CohortSources(name, schema, definitions=files)
+
+
+def listed_concepts(values: Iterable[str]) -> tuple[int, ...]:
+    """Read concept ids from numbers and from CSV files, such as OHDSI's lists of controls.
+
+    A file has a column ``concept_id``, ``outcomeConceptId``, ``outcomeId``, ``cohortId`` or ``id``;
+    without a header its first column is read.
+    """
+    found: list[int] = []
+    for value in values:
+        found += [int(value)] if value.isdigit() else _listed_in(Path(value))
+    return tuple(found)
+
+
+def _listed_in(path: Path) -> list[int]:
+    """Read the concept ids of a CSV file."""
+    try:
+        rows = [row for row in csv.reader(path.read_text("utf-8-sig").splitlines()) if any(row)]
+    except OSError as error:
+        raise DataError(
+            f"a control is a concept id or a CSV file of ids, and {path}: {error.strerror}"
+        ) from None
+    except UnicodeDecodeError:
+        raise DataError(f"{path}: not UTF-8; save the file in UTF-8") from None
+    column, first = 0, 0
+    if rows and not rows[0][0].strip().isdigit():
+        heads = [head.replace("_", "").strip().lower() for head in rows[0]]
+        named = [heads.index(name) for name in ID_COLUMNS if name in heads]
+        if not named:
+            raise DataError(f"{path}: no column is named concept_id or outcomeId")
+        column, first = named[0], 1
+    found = []
+    for number, row in enumerate(rows[first:], first + 1):
+        text = row[column].strip() if len(row) > column else ""
+        if not text.isdigit():
+            raise DataError(f"{path}, row {number}: {text!r} is not a concept id")
+        found.append(int(text))
+    if not found:
+        raise DataError(f"{path}: the file lists no concepts")
+    return found
