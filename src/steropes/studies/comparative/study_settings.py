@@ -194,6 +194,6 @@ def read_study(
         values["cohorts"] = with_texts(values["cohorts"], folder, read)
     for name, value in (given or {}).items():
         stated = values.get(name)
-        both = isinstance(value, Mapping) and isinstance(stated, Mapping)
-        values[name] = {**stated, **value} if both else value
+        merges = isinstance(value, Mapping) and isinstance(stated, Mapping)
+        values[name] = {**(stated or {}), **value} if merges else value
     return StudySettings.read(values, read)

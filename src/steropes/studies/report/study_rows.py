@@ -113,7 +113,7 @@ def adjustment_rows(public: Published) -> Rows:
 
 def outcome_rows(public: Published) -> Rows:
     """Return events and hazard ratios of all outcomes and negative controls."""
-    rows = []
+    rows: list[tuple[str | Cell, ...]] = []
     for line in public.outcomes:
         ratio = effect(line["hr"], line["lower"], line["upper"]).replace(" ", NO_BREAK)
         ends = (line[f"calibrated_{name}"] for name in ("hr", "lower", "upper"))
