@@ -14,8 +14,10 @@ from steropes import (
     CoxRegression,
     CumulativeProbabilityModel,
     FineGrayRegression,
+    GammaRegression,
     LinearRegression,
     LogisticRegression,
+    NegativeBinomialRegression,
     PoissonRegression,
     PooledLogisticRegression,
     SelfControlledCaseSeries,
@@ -47,7 +49,8 @@ class Case:
 
 
 EVERY = (
-    "linear", "logistic", "poisson", "cox", "cox by step", "cox strata", "fine gray",
+    "linear", "logistic", "poisson", "gamma", "negative binomial", "cox", "cox by step",
+    "cox strata", "fine gray",
     "conditional exact", "conditional efron", "conditional breslow", "conditional poisson",
     "case series", "pooled", "pooled change", "fine gray late", "cumulative",
 )  # fmt: skip
@@ -70,6 +73,15 @@ def case(name: str, rng: Any, n: int = 200, p: int = 5, X: np.ndarray | None = N
             PoissonRegression, X, outcome("poisson", eta + np.log(t), rng),
             extras={"exposure": t, "offset": rng.normal(size=n) * 0.1},
         )  # fmt: skip
+    if name == "gamma":
+        return Case(
+            GammaRegression, X, rng.gamma(2.0, np.exp(eta) / 2.0),
+            extras={"offset": rng.normal(size=n) * 0.1},
+        )  # fmt: skip
+    if name == "negative binomial":
+        t = rng.uniform(0.5, 2.0, n)
+        y = rng.poisson(rng.gamma(2.0, np.exp(eta) * t / 2.0)).astype(float)
+        return Case(NegativeBinomialRegression, X, y, extras={"exposure": t})
     if name.startswith("conditional ") and name != "conditional poisson":
         y = (eta + rng.logistic(size=n) > 0.5).astype(float)
         method = name.removeprefix("conditional ")

@@ -1,19 +1,27 @@
 """Distributions of the response in generalised linear models, for predictions and residuals.
 
 A distribution has a mean μ = E(y) that depends on η, a variance function V(μ) and a unit deviance:
-McCullagh and Nelder (1989), §2.2 to §2.4. The three distributions of the library compute residuals
+McCullagh and Nelder (1989), §2.2 to §2.4. The distributions of the library compute residuals
 from η itself, so that no digits are lost if a probability is close to 0 or 1.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from scipy.special import expit, xlogy
 
-__all__ = ["BinaryResponse", "NormalResponse", "PoissonResponse", "ResponseDistribution"]
+__all__ = [
+    "BinaryResponse",
+    "GammaResponse",
+    "NegativeBinomialResponse",
+    "NormalResponse",
+    "PoissonResponse",
+    "ResponseDistribution",
+]
 
 
 class ResponseDistribution(ABC):
@@ -147,3 +155,61 @@ class PoissonResponse(ResponseDistribution):
             mean = np.exp(eta)
         unit = xlogy(y, y) - y * eta - (y - mean)
         return np.sign(y - mean) * np.sqrt(np.maximum(2.0 * unit, 0.0))
+
+
+class GammaResponse(ResponseDistribution):
+    """Gamma distribution with log link."""
+
+    def mean(self, eta: np.ndarray) -> np.ndarray:
+        """Compute exp η."""
+        with np.errstate(over="ignore"):
+            return np.exp(eta)
+
+    def variance(self, mean: np.ndarray) -> np.ndarray:
+        """Compute μ²."""
+        return mean**2
+
+    def unit_deviance(self, y: np.ndarray, mean: np.ndarray) -> np.ndarray:
+        """Compute 2 [y / μ − 1 − log(y / μ)]."""
+        return self.deviance(y, np.log(mean)) ** 2
+
+    def pearson(self, y: np.ndarray, eta: np.ndarray) -> np.ndarray:
+        """Compute y / μ − 1."""
+        with np.errstate(over="ignore", divide="ignore"):
+            return np.asarray(np.expm1(np.log(y) - eta))
+
+    def deviance(self, y: np.ndarray, eta: np.ndarray) -> np.ndarray:
+        """Compute the signed root of 2 [exp(t) − 1 − t] with t = log y − η."""
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            t = np.log(y) - eta
+            return np.sign(t) * np.sqrt(2.0 * np.maximum(np.expm1(t) - t, 0.0))
+
+
+@dataclass(frozen=True)
+class NegativeBinomialResponse(ResponseDistribution):
+    """Negative binomial distribution with log link; η includes the log exposure.
+
+    Parameters
+    ----------
+    dispersion : float
+        α in V(μ) = μ + α μ²; zero is the Poisson distribution.
+    """
+
+    dispersion: float = 1.0
+
+    def mean(self, eta: np.ndarray) -> np.ndarray:
+        """Compute exp η."""
+        with np.errstate(over="ignore"):
+            return np.exp(eta)
+
+    def variance(self, mean: np.ndarray) -> np.ndarray:
+        """Compute μ + α μ²."""
+        return mean * (1.0 + self.dispersion * mean)
+
+    def unit_deviance(self, y: np.ndarray, mean: np.ndarray) -> np.ndarray:
+        """Compute 2 [y log(y / μ) − (y + θ) log((1 + α y) / (1 + α μ))] with θ = 1 / α."""
+        a = self.dispersion
+        if a == 0.0:
+            return PoissonResponse().unit_deviance(y, mean)
+        log_ratio = np.log1p(a * (y - mean) / (1.0 + a * mean))
+        return 2.0 * (xlogy(y, y) - xlogy(y, mean) - (y + 1.0 / a) * log_ratio)

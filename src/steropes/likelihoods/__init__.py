@@ -11,10 +11,12 @@ from .conditional_poisson_likelihood import CaseSeriesLikelihood, ConditionalPoi
 from .cox_likelihood import CoxLikelihood
 from .curvature import Curvature
 from .fine_gray_likelihood import FineGrayLikelihood
+from .gamma_likelihood import GammaLikelihood
 from .independent_rows import IndependentRowsLikelihood
 from .linear_likelihood import LinearLikelihood
 from .logistic_likelihood import LogisticLikelihood
 from .matched_cox_likelihood import MatchedCoxLikelihood
+from .negative_binomial_likelihood import NegativeBinomialLikelihood
 from .poisson_likelihood import PoissonLikelihood
 
 __all__ = [
@@ -24,10 +26,12 @@ __all__ = [
     "CoxLikelihood",
     "Curvature",
     "FineGrayLikelihood",
+    "GammaLikelihood",
     "IndependentRowsLikelihood",
     "Likelihood",
     "LinearLikelihood",
     "LogisticLikelihood",
     "MatchedCoxLikelihood",
+    "NegativeBinomialLikelihood",
     "PoissonLikelihood",
 ]

@@ -60,6 +60,9 @@ class Likelihood(ABC):
         Whether the curvature has rank-one terms in addition to the diagonal.
     has_third_derivative : bool
         Whether `third_derivative` is implemented. A subclass does not inherit it either.
+    dispersion_parameters : int
+        Number of dispersion parameters that are estimated with the coefficients and counted by
+        information criteria.
     """
 
     ccd: ClassVar[Literal["linear", "logistic", "poisson", "strata", "cox"] | None] = None
@@ -74,6 +77,7 @@ class Likelihood(ABC):
     whole_strata = False
     many_outcomes = False
     grouped = False
+    dispersion_parameters = 0
     trust_radius = 2.0
 
     def __init_subclass__(cls, **options: object) -> None:

@@ -50,6 +50,16 @@ class IndependentRowsLikelihood(Likelihood):
         out.y = stack_outcomes([x.y for x in likelihoods], lanes, self.backend)
         return out
 
+    def of_lane(self, lane: int) -> Self:
+        """See `Likelihood.of_lane`."""
+        if not self.many_outcomes:
+            return self
+        out = copy.copy(self)
+        out._repeated = {}
+        out.many_outcomes = False
+        out.y = self.y[:, lane : lane + 1]
+        return out
+
     def predictor_scores(self, eta: np.ndarray) -> np.ndarray:
         """Return the derivative of each row's log-likelihood in η, (n,), at weights of one.
 

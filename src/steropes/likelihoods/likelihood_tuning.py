@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 __all__ = [
     "CHUNK_SIZES",
+    "DISPERSION",
     "HAZARD_BINS",
     "LEVELS",
     "NUISANCE",
     "RESIDUALS",
     "ChunkPolicy",
+    "DispersionPolicy",
     "HazardBinPolicy",
     "LevelPolicy",
     "NuisancePolicy",
@@ -119,6 +122,46 @@ class ResidualPolicy:
 
 
 @dataclass(frozen=True)
+class DispersionPolicy:
+    """Newton steps for the dispersion of negative binomial models, and series for small ones.
+
+    Attributes
+    ----------
+    min_value, max_value : float
+        Bounds of the dispersion. At the lower one the counts vary no more than Poisson's.
+    start : float
+        Initial dispersion.
+    max_factor : float
+        Largest factor by which a step changes the dispersion.
+    max_steps : int
+        Maximum number of steps.
+    settled : float
+        A step is the last one if the score is below this multiple of its standard error.
+    stirling_below : float
+        Dispersions below it use Stirling's series of the gamma function.
+    max_series : float
+        Arguments below it use power series.
+    series_terms : int
+        Number of terms of these series.
+    """
+
+    min_value: float = 1e-12
+    max_value: float = 1e8
+    start: float = 0.5
+    max_factor: float = 30.0
+    max_steps: int = 200
+    settled: float = 1e-8
+    stirling_below: float = 0.05
+    max_series: float = 0.02
+    series_terms: int = 10
+
+    @property
+    def log_series(self) -> float:
+        """Logarithm of ``max_series``."""
+        return math.log(self.max_series)
+
+
+@dataclass(frozen=True)
 class ChunkPolicy:
     """Sizes of chunks, which are fixed so that no sum depends on the number of threads.
 
@@ -144,4 +187,5 @@ HAZARD_BINS = HazardBinPolicy()
 NUISANCE = NuisancePolicy()
 LEVELS = LevelPolicy()
 RESIDUALS = ResidualPolicy()
+DISPERSION = DispersionPolicy()
 CHUNK_SIZES = ChunkPolicy()

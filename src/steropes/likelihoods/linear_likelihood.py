@@ -27,6 +27,7 @@ class LinearLikelihood(IndependentRowsLikelihood):
     """
 
     quadratic = True
+    dispersion_parameters = 1
     ccd = "linear"
     trust_radius = np.inf
 

@@ -4,9 +4,11 @@ from .case_series import SelfControlledCaseSeries
 from .conditional_regression import ConditionalLogisticRegression, ConditionalPoissonRegression
 from .cox_regression import CoxRegression
 from .fine_gray_regression import FineGrayRegression
+from .gamma_regression import GammaRegression
 from .linear_regression import LinearRegression
 from .logistic_regression import LogisticRegression
 from .many_outcomes import fit_many
+from .negative_binomial_regression import NegativeBinomialRegression
 from .poisson_regression import PoissonRegression
 from .pooled_logistic_regression import PooledLogisticRegression
 from .step_functions import StepFunction
@@ -16,8 +18,10 @@ __all__ = [
     "ConditionalPoissonRegression",
     "CoxRegression",
     "FineGrayRegression",
+    "GammaRegression",
     "LinearRegression",
     "LogisticRegression",
+    "NegativeBinomialRegression",
     "PoissonRegression",
     "PooledLogisticRegression",
     "SelfControlledCaseSeries",

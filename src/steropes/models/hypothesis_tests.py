@@ -258,7 +258,7 @@ class HypothesisTests(WaldInference):
         """Compute the terms of an information criterion at a fit under the problem's prior."""
         df = degrees_of_freedom(problem, fit.beta)
         free = float(len(problem.unbounded(problem.prior)))
-        extra = int(problem.likelihood.quadratic) + (fit.nuisance.K if fit.nuisance else 0)
+        extra = problem.likelihood.dispersion_parameters + (fit.nuisance.K if fit.nuisance else 0)
         return Measured(
             self._objective_to_likelihood(problem)(fit.loss)[0],
             df + extra,
@@ -273,8 +273,8 @@ class HypothesisTests(WaldInference):
 
         The degrees of freedom are the number of nonzero or unpenalised coefficients (Zou, Hastie
         and Tibshirani 2007, Annals of Statistics 35:2173), and under a normal prior
-        tr[(H + κ)⁻¹ H] over them. The variance of a linear model counts as one parameter, and so
-        does each threshold of a cumulative model.
+        tr[(H + κ)⁻¹ H] over them. An estimated variance or dispersion counts as one parameter, and
+        so does each threshold of a cumulative model.
         """
         return -2.0 * self.log_likelihood_ + 2.0 * self._degrees_of_freedom()
 

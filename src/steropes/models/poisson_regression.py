@@ -2,37 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import numpy as np
-
 from ..backends.protocols import Backend
-from ..data import (
-    check_exposure,
-    check_offset,
-    check_response,
-    check_weights,
-    refuse_other_order,
-)
-from ..data.input_types import VectorLike
 from ..design import Design
-from ..errors import DataError
 from ..infer.response_distributions import PoissonResponse
 from ..likelihoods import Likelihood, PoissonLikelihood
+from .count_regression import CountRegression
 from .fit_inputs import FitInputs, OutcomeRows
-from .generalized_linear_model import MeanRegression
-from .setting_types import MatrixLike
-
-if TYPE_CHECKING:
-    from sklearn.utils import Tags
 
 __all__ = ["PoissonRegression"]
 
-# A deviance per event below this is a result of rounding.
-NEGLIGIBLE_DEVIANCE = 1e-14
 
-
-class PoissonRegression(MeanRegression):
+class PoissonRegression(CountRegression):
     """Poisson regression with a prior on the coefficients.
 
     Maximises Σ w [y η − exp η − log y!] − penalty over η = intercept + X β + log exposure +
@@ -100,6 +80,7 @@ class PoissonRegression(MeanRegression):
 
     See Also
     --------
+    NegativeBinomialRegression : Model of counts that vary more than Poisson's.
     ConditionalPoissonRegression : Model with a rate of each stratum.
     PenalizedModel : Methods and attributes of all models.
 
@@ -129,98 +110,5 @@ class PoissonRegression(MeanRegression):
         self, inputs: FitInputs, design: Design, backend: Backend
     ) -> tuple[Likelihood, OutcomeRows]:
         """Read counts and exposure; see `PenalizedModel`."""
-        inputs.refuse_extras(self, "strata")
-        y = check_response(inputs.y, design.n, minimum=0.0)
-        if not y.any():
-            raise DataError("y is zero in every row: the rate has no finite logarithm.")
-        extras: OutcomeRows = {"fold_label": (y > 0).astype(np.int64)}
-        log_exposure = check_exposure(inputs.exposure, design.n)
-        if log_exposure is not None:
-            extras["offset"] = log_exposure
+        y, extras = self._counts(inputs, design.n)
         return PoissonLikelihood(y, backend), extras
-
-    def predict(
-        self, X: MatrixLike, *, offset: VectorLike | None = None, exposure: VectorLike | None = None
-    ) -> np.ndarray:
-        """Predict expected counts exp(η).
-
-        Parameters
-        ----------
-        X : array, sparse matrix, data frame or Design, (n, p)
-            Covariates, with the columns of the fit.
-        offset : (n,) array, optional
-            Known term of the linear predictor. Default 0.
-        exposure : (n,) array, optional
-            Positive time at risk. Default one unit of it.
-
-        Returns
-        -------
-        (n,) array
-            Expected counts.
-        """
-        refuse_other_order(X, exposure=exposure)
-        eta = self.linear_predictor(X, offset)
-        log_exposure = check_exposure(exposure, len(eta))
-        return np.exp(eta if log_exposure is None else eta + log_exposure)
-
-    def score(
-        self,
-        X: MatrixLike,
-        y: VectorLike,
-        sample_weight: VectorLike | None = None,
-        *,
-        offset: VectorLike | None = None,
-        exposure: VectorLike | None = None,
-    ) -> float:
-        """Compute the explained share of the deviance, D² = 1 − D(y, μ) / D(y, μ₀).
-
-        This is the score of scikit-learn's ``PoissonRegressor``: 1 at best, and 0 if the model
-        predicts no better than the best single rate μ₀ (times exposure and exp(offset)).
-
-        Parameters
-        ----------
-        X : array, sparse matrix, data frame or Design, (n, p)
-            Covariates, with the columns of the fit.
-        y : (n,) array
-            Counts.
-        sample_weight : (n,) array, optional
-            Nonnegative row weights. Default 1.
-        offset : (n,) array, optional
-            Known term of the linear predictor. Default 0.
-        exposure : (n,) array, optional
-            Positive time at risk. Default one unit of it.
-
-        Returns
-        -------
-        float
-            If μ₀ equals y, 1 for a model that predicts y exactly and otherwise 0, as in
-            scikit-learn's ``r2_score``.
-        """
-        refuse_other_order(X, y=y, sample_weight=sample_weight, exposure=exposure)
-        eta = self.linear_predictor(X, offset)
-        n = len(eta)
-        y, w = check_response(y, n, minimum=0.0), check_weights(sample_weight, n)
-        own = np.zeros(n)
-        if (log_exposure := check_exposure(exposure, n)) is not None:
-            eta, own = eta + log_exposure, own + log_exposure
-        offset = self._formula_vector("offset", X, offset)
-        if (known := check_offset(offset, n)) is not None:
-            own = own + known
-        used = w > 0
-        y, w, eta, own = y[used], w[used], eta[used], own[used]
-        events = float(w @ y)
-        with np.errstate(over="ignore"):
-            left = float(w @ self._distribution.deviance(y, eta) ** 2)
-        whole = 0.0
-        if events > 0:
-            top = own.max()
-            rate = np.log(events) - np.log(w @ np.exp(own - top)) - top
-            whole = float(w @ self._distribution.deviance(y, rate + own) ** 2)
-        if whole <= NEGLIGIBLE_DEVIANCE * events:
-            return float(left <= NEGLIGIBLE_DEVIANCE * events)
-        return 1.0 - left / whole
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = True
-        return tags

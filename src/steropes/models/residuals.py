@@ -195,6 +195,11 @@ class GeneralizedResiduals(FittedModel):
         labels = [names[j] for j in chosen]
         if kind == "score":
             return _by_row(self, unconditional_scores(problem, slope, chosen), labels)
+        if not problem.likelihood.additive:  # an estimated dispersion changes too
+            if self._has_sparse_prior():
+                raise DataError(NO_DFBETA.format(kind))
+            change = influences(problem, self._beta, chosen)
+            return _by_row(self, _per_standard_error(self, change, chosen, kind), labels)
         V = _finite_vcov(self, kind)[:, chosen]
         weighted = problem.weights * slope
         every = np.arange(len(names))

@@ -1,0 +1,188 @@
+"""The likelihood of gamma regression with a log link: E(y) = exp(η), Var(y) = φ exp(2η)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import pairwise
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import digamma, gammaln, polygamma
+
+from ..backends.protocols import Array, Backend
+from .base import Part, stack_outcomes
+from .curvature import GroupedCurvature
+from .independent_rows import IndependentRowsLikelihood
+from .likelihood_tuning import RESIDUALS
+
+__all__ = ["GammaLikelihood", "gamma_log_density", "gamma_shape"]
+
+# Below this mean half-deviance two terms of the series of log k − ψ(k) have all digits.
+SERIES_BELOW = 1e-4
+# Newton steps for the shape; four are enough for full precision.
+SHAPE_STEPS = 8
+
+
+class GammaLikelihood(IndependentRowsLikelihood):
+    """Σ w [exp(t) − 1 − t] with t = log y − η, half the deviance at a dispersion of one.
+
+    Priors refer to this dispersion. The log-likelihood at shape k = 1/φ is
+
+        −k × loss + Σ w [k log k − log Γ(k) − k − log y],
+
+    so that the shape with the largest likelihood depends on the loss alone.
+
+    Parameters
+    ----------
+    y : (n,) array
+        Positive outcomes.
+    """
+
+    has_third_derivative = True
+    dispersion_parameters = 1
+
+    def __init__(self, y: np.ndarray, backend: Backend) -> None:
+        super().__init__(y, backend)
+        self.log_y = backend.asarray(np.log(np.asarray(y, np.float64))[:, None])
+        self.spread: Any = 0.0
+        self.measure(np.ones(self.n), None)
+
+    def measure(self, weights: np.ndarray, offset: np.ndarray | None) -> None:
+        """Set the spread of log y minus the offset over the rows with weight; arrays are (n,)."""
+        part = self.backend.to_host(self.log_y)[:, 0] - (0.0 if offset is None else offset)
+        used = weights > 0
+        self.spread = float(part[used].std()) if used.any() else 0.0
+
+    def evaluate(self, eta: Array, weights: Array) -> tuple[Array, Array]:
+        """See `Likelihood.evaluate`."""
+        xp = self.backend.xp
+
+        def part(eta: Array, w: Array, log_y: Array) -> tuple[Array, ...]:
+            t = log_y - eta
+            with np.errstate(over="ignore"):  # an infinite loss makes the line search step back
+                excess = xp.where(w > 0, xp.expm1(t), 0.0)
+            return w * (excess - xp.where(w > 0, t, 0.0)), -w * excess
+
+        columns = eta, weights, self.repeated(self.log_y, eta.shape[1])
+        loss, (r,) = self.backend.sum_rows(part, *columns)
+        return loss, r
+
+    def combine_outcomes(self, likelihoods: Sequence[Any], lanes: int) -> Self:
+        """See `Likelihood.combine_outcomes`."""
+        out = super().combine_outcomes(likelihoods, lanes)
+        out.log_y = stack_outcomes([x.log_y for x in likelihoods], lanes, self.backend)
+        out.spread = np.zeros(lanes)
+        out.spread[: len(likelihoods)] = [x.spread for x in likelihoods]
+        return out
+
+    def of_lane(self, lane: int) -> Self:
+        """See `Likelihood.of_lane`."""
+        out = super().of_lane(lane)
+        if self.many_outcomes:
+            out.log_y = self.log_y[:, lane : lane + 1]
+        return out
+
+    def parts(self, cuts: np.ndarray) -> list[Part] | None:
+        """See `Likelihood.parts`."""
+        y = self.backend.to_host(self.y)[:, 0]
+        return [partial(GammaLikelihood, y[a:b]) for a, b in pairwise(cuts)]
+
+    def dispersion(self, loss: Array, total: Array) -> Array:
+        """Return the dispersion, bounded below where rounding makes it unreliable."""
+        return np.maximum(
+            self.score_variance(loss, total), (RESIDUALS.min_residual_share * self.spread) ** 2
+        )
+
+    def score_variance(self, loss: Array, total: Array) -> Array:
+        """Return the dispersion with the largest likelihood, bounded below by rounding only."""
+        mean = np.asarray(loss, np.float64) / np.maximum(total, 1e-300)
+        return 1.0 / gamma_shape(np.maximum(mean, RESIDUALS.equal_share**2))
+
+    def curvature(self, eta: Array, weights: Array, exact: bool = False) -> GroupedCurvature:
+        """Return the diagonal v = w y exp(−η), the observed information at a dispersion of one."""
+        return GroupedCurvature(self._weighted_ratio(eta, weights)[:, 0])
+
+    def third_derivative(self, eta: Array, weights: Array, Z: Array) -> Array:
+        """See `Likelihood.third_derivative`: −w y exp(−η) Σ_c z_c²."""
+        return -self._weighted_ratio(eta, weights) * (Z * Z).sum(axis=1, keepdims=True)
+
+    def level(self, eta: Array, weights: Array) -> float:
+        """See `Likelihood.level`: the logarithm of the mean ratio of observed to expected."""
+        ratio = float(self._weighted_ratio(eta, weights).sum())
+        total = float(weights.sum())
+        return float(np.log(ratio / total)) if 0 < ratio < np.inf and total > 0 else 0.0
+
+    def _weighted_ratio(self, eta: Array, w: Array) -> Array:
+        """Compute w y exp(−η), which is zero for rows without weight even if it overflows."""
+        xp = self.backend.xp
+        with np.errstate(over="ignore"):
+            return w * xp.where(w > 0, xp.exp(self.log_y - eta), 0.0)
+
+    def score(self, eta: Array, held_out: Array, train: Array) -> Array:
+        """Compute the log-density of held-out rows at the shape of the training rows."""
+        parts = self.backend.to_host(self.score_parts(eta, held_out, train))
+        return self.backend.asarray(self.score_of(parts))
+
+    def score_parts(self, eta: Array, held_out: Array, train: Array) -> Array:
+        """See `Likelihood.score_parts`: weights, sums of log y and losses."""
+        xp = self.backend.xp
+        sums = [x.sum(axis=0) for x in (held_out, train, held_out * self.log_y)]
+        return xp.stack([*sums, self.loss(eta, train), self.loss(eta, held_out)])
+
+    def score_of(self, parts: np.ndarray) -> np.ndarray:
+        """See `Likelihood.score_of`."""
+        n, total, log_y, train, held_out = parts
+        mean = train / np.maximum(total, 1e-300)
+        # If the training rows were fitted exactly, any other held-out row would be infinitely
+        # unlikely and the score would depend on rounding.
+        shape = gamma_shape(np.maximum(mean, RESIDUALS.perfect_share**2))
+        return gamma_log_density(shape, held_out, n, log_y)
+
+
+def gamma_log_density(
+    shape: np.ndarray | float, loss: np.ndarray, total: np.ndarray, log_y: np.ndarray
+) -> np.ndarray:
+    """Compute the log-likelihood of rows from their sums, which broadcast.
+
+    Parameters
+    ----------
+    shape : float or array
+        The shape k.
+    loss, total, log_y : float or arrays
+        The loss, the sum of the weights, and the weighted sum of log y.
+    """
+    k = np.asarray(shape, np.float64)
+    # k log k − k − log Γ(k) cancels for large k; Stirling's series does not.
+    with np.errstate(invalid="ignore", over="ignore"):
+        series = 0.5 * np.log(k / (2.0 * np.pi)) - 1.0 / (12.0 * k)
+        constant = np.where(k > 1e4, series, k * np.log(k) - k - gammaln(k))
+    return -k * loss + total * constant - log_y
+
+
+def gamma_shape(half_deviance: np.ndarray | float) -> np.ndarray:
+    """Compute the shape k with the largest likelihood, which solves log k − ψ(k) = m.
+
+    Parameters
+    ----------
+    half_deviance : (B,) array or float
+        The mean half-deviance m > 0, per unit of weight.
+
+    Returns
+    -------
+    (B,) array
+
+    References
+    ----------
+    Minka (2002), Estimating a Gamma distribution (generalised Newton steps). McCullagh and
+    Nelder (1989), Generalized Linear Models, §8.3.6.
+    """
+    m = np.asarray(half_deviance, np.float64)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        few = (1.0 + np.sqrt(1.0 + 4.0 * m / 3.0)) / (4.0 * m)
+        k = (3.0 - m + np.sqrt((m - 3.0) ** 2 + 24.0 * m)) / (12.0 * m)
+        for _ in range(SHAPE_STEPS):
+            gap = np.log(k) - digamma(k) - m
+            inverse = 1.0 / k + gap / (k**2 * (1.0 / k - polygamma(1, k)))
+            k = np.where(inverse > 0, 1.0 / inverse, 0.5 * k)
+    return np.where(m < SERIES_BELOW, few, k)
