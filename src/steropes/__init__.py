@@ -51,6 +51,7 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares these names 
         RoundSignificant,
         compare_links,
     )
+    from .models.discrimination import time_dependent_auc
     from .models.group_validation import validate_by_group
     from .models.nested_fits import compare_nested_fits
     from .models.standardized_survival import StandardizedSurvival
@@ -115,6 +116,7 @@ _HOMES = {
     "models.assumption_checks": ["AssumptionCheck"],
     "models.base": ["PenalizedModel"],
     "models.coefficient_paths": ["coefficient_path"],
+    "models.discrimination": ["time_dependent_auc"],
     "models.group_validation": ["validate_by_group"],
     "models.nested_fits": ["compare_nested_fits"],
     "models.standardized_survival": ["StandardizedSurvival"],
@@ -209,6 +211,7 @@ __all__ = [
     "plots",
     "restricted_mean_test",
     "studies",
+    "time_dependent_auc",
     "validate_by_group",
     "variance_from_glmnet",
 ]

@@ -1,13 +1,15 @@
 """Cumulative/dynamic AUC of a score for survival outcomes, with standard errors.
 
-With cases i (T_i ≤ t, event), controls j (T_j > t) and the Kaplan–Meier curve Ĝ of censoring,
+With cases i (T_i ≤ t, event), controls j and the Kaplan–Meier curve Ĝ of censoring,
 
-    AUC(t) = Σ_i Σ_j a_i w_j [I(s_i > s_j) + ½ I(s_i = s_j)] / (Σ_i a_i Σ_j w_j),
-    a_i = w_i / Ĝ(T_i−)
+    AUC(t) = Σ_i Σ_j a_i b_j [I(s_i > s_j) + ½ I(s_i = s_j)] / (Σ_i a_i Σ_j b_j),
+    a_i = w_i / Ĝ(T_i−),   b_j = w_j / Ĝ(t) if T_j > t
 
-(Uno, Cai, Tian and Wei 2007, JASA 102:527; Hung and Chiang 2010, Can J Stat 38:8). All controls
-have the same weight 1/Ĝ(t). The standard error is that of the infinitesimal jackknife: it uses the
-derivatives with respect to the rows' weights, including those of Ĝ.
+(Uno, Cai, Tian and Wei 2007, JASA 102:527; Hung and Chiang 2010, Can J Stat 38:8). People with a
+competing event by t are controls, too, with b_j = w_j / Ĝ(T_j−) (Blanche, Dartigues and
+Jacqmin-Gadda 2013, Statistics in Medicine 32:5381, eq. 4). The standard error is that of the
+infinitesimal jackknife: it uses the derivatives with respect to the rows' weights, including those
+of Ĝ.
 """
 
 from __future__ import annotations
@@ -54,7 +56,12 @@ class CensoringWeights:
 
 
 def auc_at(
-    score: np.ndarray, time: np.ndarray, event: np.ndarray, t: float, censoring: CensoringWeights
+    score: np.ndarray,
+    time: np.ndarray,
+    event: np.ndarray,
+    t: float,
+    censoring: CensoringWeights,
+    cause: int = 1,
 ) -> tuple[float, float]:
     """Compute AUC(t) and its standard error.
 
@@ -65,6 +72,8 @@ def auc_at(
     t : float
     censoring : CensoringWeights
         Censoring weights of the same rows, with the rows' own weights.
+    cause : int
+        Code of the event of interest.
 
     Raises
     ------
@@ -72,20 +81,28 @@ def auc_at(
         There are no cases or no controls at t.
     """
     w = censoring.weight
-    case = (event == 1) & (time <= t) & (w > 0)
-    control = (time > t) & (w > 0)
+    case = (event == cause) & (time <= t) & (w > 0)
+    later = (time > t) & (w > 0)
+    other = (event > 0) & (event != cause) & (time <= t) & (w > 0)
+    control = later | other
     for some, missing in ((case, "had the event by then"), (control, "is known to be free of it")):
         if not some.any():
             raise DataError(f"The AUC at time {t:g} needs cases and controls: nobody {missing}.")
     a = np.where(case, w / censoring.before, 0.0)
-    A, B = a.sum(), w[control].sum()
-    below = _share_below(score[case], score[control], w[control])
+    b = np.where(other, w / censoring.before, 0.0)
+    # Ĝ(t) is Ĝ just before the next time at which anyone leaves observation.
+    following = int(np.where(later, time, np.inf).argmin())
+    if later.any():
+        b[later] = w[later] / censoring.before[following]
+    A, B = a.sum(), b.sum()
+    below = _share_below(score[case], score[control], b[control])
     above = 1.0 - _share_below(score[control], score[case], a[case])
     auc = float(a[case] @ below / A)
     influence = np.zeros(len(time))
     influence[case] = a[case] * (below - auc) / A
-    own = influence.copy()
-    influence[control] += w[control] * (above - auc) / B
+    influence[control] = b[control] * (above - auc) / B
+    own = np.where(case | other, influence, 0.0)
+    own[following] += influence[later].sum()
     influence -= censoring.derivative(own)
     return auc, float(np.sqrt(influence @ influence))
 

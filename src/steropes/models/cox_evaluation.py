@@ -23,7 +23,7 @@ from ..infer.proportional_hazards_test import proportionality_test
 from ..likelihoods import CoxLikelihood
 from ..likelihoods.piecewise_cox_likelihood import cut_at
 from .assumption_checks import AssumptionCheck, describe_changes
-from .discrimination import auc_table, concordance_with_se, pair_weights
+from .discrimination import auc_table, concordance_with_se, pair_weights, times_of_events
 from .expected_times import CoxExpectations
 from .setting_types import MatrixLike
 
@@ -205,6 +205,10 @@ class CoxEvaluation(CoxExpectations):
         DataError
             If y has entry times, or a time precedes all events or follows all observation.
 
+        See Also
+        --------
+        steropes.time_dependent_auc : The same for any score.
+
         References
         ----------
         Uno, Cai, Tian and Wei (2007), JASA 102:527–537. Hung and Chiang (2010), Can J Stat
@@ -220,29 +224,17 @@ class CoxEvaluation(CoxExpectations):
         [0.83]
         """
         refuse_other_order(X, sample_weight=sample_weight, strata=strata)
-        if times is None:
-            times = _times_of_events(y, sample_weight)
+        n = count_people(y)
+        outcome, weight = check_survival(y, n), check_weights(sample_weight, n)
+        times = times_of_events(outcome, weight) if times is None else times
         plain = self._effects is None and self._strata_labels is None
         if plain and strata is None:
             eta = self._linear_predictors(X, offset)
-            risk = np.repeat(eta, np.size(times), axis=1)
+            risk = np.broadcast_to(eta, (len(eta), np.size(times)))
         else:
             risk = self._log_cumulative(X, times, strata, offset)
-        n = len(risk)
-        time, event, entry = check_survival(y, n)
-        if entry is not None:
-            raise DataError("The AUC at a time is not defined with entry times; leave entry out.")
-        weight = check_weights(sample_weight, n)
-        unknown = ~np.isfinite(risk) & (risk != -np.inf)
-        bad = unknown & (weight > 0)[:, None]
-        if bad.any():
-            i, k = np.argwhere(bad)[0]
-            raise DataError(
-                f"Row {i} has no risk at time {np.atleast_1d(times)[k]:g}: in the fit nobody of "
-                "its stratum was seen that long. Leave such times out."
-            )
-        risk = np.where(unknown, -np.inf, risk)  # only rows without weight, which form no pairs
-        return auc_table(risk, time, event, weight, times, level)
+        check_survival(y, len(risk))
+        return auc_table(risk, outcome, weight, times, level)
 
     def test_proportionality(
         self, transform: str | Callable[[np.ndarray], np.ndarray] = "km"
@@ -361,15 +353,3 @@ class CoxEvaluation(CoxExpectations):
             f"Estimate it in periods with time_varying={{{name!r}: [{middle:.3g}]}}, or, if it is "
             "a covariate of a few values and not the effect of interest, pass it as strata=."
         )
-
-
-def _times_of_events(y: VectorLike, sample_weight: VectorLike | None) -> np.ndarray:
-    """Return the distinct times of events with weight, before the last time under observation."""
-    n = count_people(y)
-    time, event, _ = check_survival(y, n)
-    used = check_weights(sample_weight, n) > 0
-    times = np.unique(time[used & (event == 1)])
-    times = times[times < time[used].max()]
-    if not len(times):
-        raise DataError("y has no event before the last time under observation.")
-    return times

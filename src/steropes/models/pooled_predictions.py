@@ -5,16 +5,18 @@ from __future__ import annotations
 from typing import Literal, overload
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 
 from ..backends import host_backend
 from ..backends.protocols import Backend
 from ..data import check_survival, check_weights, refuse_other_order
+from ..data.group_labels import count_people
 from ..data.input_types import LabelsLike, VectorLike
 from ..data.vector_checks import check_vector
 from ..likelihoods.pooled_logistic_likelihood import interval_log_odds, survival_curves
 from .discrete_time import DiscreteTime
-from .discrimination import concordance_with_se, pair_weights
+from .discrimination import auc_table, concordance_with_se, pair_weights, times_of_events
 from .fitted_model import FittedModel
 from .setting_types import MatrixLike
 
@@ -215,6 +217,70 @@ class PooledPredictions(FittedModel):
         share = pair_weights(time, event, entry, None, weight, ipcw, tau)
         rest = entry, None, weight, return_se, cluster
         return concordance_with_se(risk, time, event, *rest, share=share)
+
+    def time_dependent_auc(
+        self,
+        X: MatrixLike,
+        y: VectorLike,
+        times: ArrayLike | None = None,
+        sample_weight: VectorLike | None = None,
+        offset: VectorLike | None = None,
+        level: float = 0.95,
+    ) -> pd.DataFrame:
+        """Compute the AUC for the event by each time against later events.
+
+        To account for censoring, cases are weighted by the inverse probability of being
+        uncensored, from the Kaplan–Meier curve of censoring in y.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or Design, (n, p)
+            Covariates, with the columns of the fit.
+        y : structured array
+            As in ``fit``; without entry times.
+        times : (T,) array, optional
+            Default the ends of intervals before the last time under observation.
+        sample_weight : (n,) array, optional
+            Nonnegative row weights. Default 1.
+        offset : (n,) array, optional
+            Known term of the linear predictor. Default 0.
+        level : float
+            Confidence level of the intervals, which are symmetric on the logit scale.
+
+        Returns
+        -------
+        DataFrame
+            Indexed by time; columns ``auc``, ``se``, ``lower``, ``upper``; see
+            `CoxRegression.time_dependent_auc`.
+
+        Raises
+        ------
+        DataError
+            If y has entry times, or a time precedes all events or follows all observation.
+
+        See Also
+        --------
+        steropes.time_dependent_auc : The same for any score.
+
+        References
+        ----------
+        Uno, Cai, Tian and Wei (2007), JASA 102:527–537.
+        """
+        refuse_other_order(X, sample_weight=sample_weight)
+        n = count_people(y)
+        outcome, weight = check_survival(y, n), check_weights(sample_weight, n)
+        if times is None:
+            self._check_columns(X)  # refuses an estimator without a fit
+            ends = self.breaks_[1:]
+            used = weight > 0
+            first = times_of_events(outcome, weight)[0]
+            last = min(outcome.time[used].max(), np.nextafter(self._end, np.inf))
+            times = ends[(ends >= first) & (ends < last)]
+        survival = self.predict_survival(X, times, offset)
+        check_survival(y, len(survival))
+        with np.errstate(divide="ignore"):  # risks of zero and one are infinite
+            risk = np.log(-np.log(survival))  # distinguishes survival probabilities near one
+        return auc_table(risk, outcome, weight, times, level)
 
     def score(
         self,

@@ -15,6 +15,7 @@ from steropes import (
     Normal,
     PooledLogisticRegression,
     Surv,
+    time_dependent_auc,
 )
 from steropes.infer.concordance import concordance_influence
 from steropes.infer.rounding_ties import merge_rounding_ties
@@ -180,6 +181,69 @@ def test_auc_s_error_is_the_jackknife_s_with_the_censoring_curve_s_part(rng):
             weights += w[i] * w[j] / G[i]
             pairs += w[i] * w[j] / G[i] * ((score[i] > score[j]) + (score[i] == score[j]) / 2)
     assert value == pytest.approx(pairs / weights, rel=1e-12)
+
+
+def test_people_with_a_competing_event_are_controls(rng):
+    """All pairs with the weights of Blanche and others (2013), and their numerical derivatives."""
+    n, t = 80, 7.0
+    time, event = rng.integers(1, 12, n) * 1.0, rng.choice([0, 1, 2, 3], n)
+    score, w = rng.integers(0, 9, n) * 1.0, rng.uniform(0.3, 2, n)
+    y = Surv(time, event)
+    found = time_dependent_auc(score, y, [t], cause=2, sample_weight=w).iloc[0]
+    G = CensoringWeights(time, event, w).before
+    after = G[np.where(time > t, time, np.inf).argmin()]
+    pairs = weights = 0.0
+    for i in np.flatnonzero((event == 2) & (time <= t)):
+        for j in np.flatnonzero((time > t) | ((event != 2) & (event > 0))):
+            b = w[j] / (after if time[j] > t else G[j])
+            weights += w[i] / G[i] * b
+            pairs += w[i] / G[i] * b * ((score[i] > score[j]) + (score[i] == score[j]) / 2)
+    assert found["auc"] == pytest.approx(pairs / weights, rel=1e-12)
+    influence = np.empty(n)
+    for i in range(n):
+        ends = []
+        for step in (-1e-5, 1e-5):
+            v = w.copy()
+            v[i] *= 1 + step
+            table = time_dependent_auc(score, y, [t], cause=2, sample_weight=v)
+            ends.append(table["auc"].iloc[0])
+        influence[i] = (ends[1] - ends[0]) / 2e-5
+    assert found["se"] == pytest.approx(float(np.sqrt(influence @ influence)), rel=1e-6)
+
+
+def test_models_have_the_auc_of_their_risks(rng):
+    X = rng.normal(size=(150, 2))
+    time = np.ceil(8 * rng.exponential(np.exp(-X[:, 0]))) / 8
+    code = rng.integers(0, 3, 150)
+    y, plain = Surv(time, code), Surv(time, (code == 1) * 1)
+    strata = rng.integers(0, 2, 150)
+    m = FineGrayRegression().fit(X, y, strata=strata)
+    risk = m.predict_cumulative_incidence(X, [0.5, 1.0], strata=strata)
+    found = m.time_dependent_auc(X, y, [0.5, 1.0], strata=strata)
+    pd.testing.assert_frame_equal(found, time_dependent_auc(risk, y, [0.5, 1.0]), rtol=1e-9)
+    m = FineGrayRegression().fit(X, y)
+    found = m.time_dependent_auc(X, y)
+    pd.testing.assert_frame_equal(found, time_dependent_auc(m.predict(X), y), rtol=1e-9)
+    cox = CoxRegression().fit(X, plain)
+    found = cox.time_dependent_auc(X, plain)
+    pd.testing.assert_frame_equal(found, time_dependent_auc(cox.predict(X), plain), rtol=1e-9)
+    pooled = PooledLogisticRegression(interval=0.25, baseline=2).fit(X, plain)
+    found = pooled.time_dependent_auc(X, plain)
+    assert found.index[0] == 0.25
+    at = found.index.to_numpy()[:4]
+    risk = 1 - pooled.predict_survival(X, at)
+    expected = time_dependent_auc(risk, plain, at)
+    pd.testing.assert_frame_equal(found.iloc[:4], expected, rtol=1e-9)
+
+
+def test_scores_that_do_not_fit_the_outcome_are_refused():
+    y = Surv([5, 3, 4, 2, 6], [1, 1, 0, 1, 0])
+    with pytest.raises(DataError, match=r"predicted has shape \(5, 2\)"):
+        time_dependent_auc(np.zeros((5, 2)), y, [3.5])
+    with pytest.raises(DataError, match="missing in row 1"):
+        time_dependent_auc([0.1, np.nan, 0.2, 0.3, 0.4], y, [3.5])
+    with pytest.raises(DataError, match="cause must be"):
+        time_dependent_auc(np.zeros(5), y, [3.5], cause=0)
 
 
 def test_repeated_rows_and_rows_without_weight_in_the_auc(rng):
