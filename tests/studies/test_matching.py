@@ -99,10 +99,10 @@ def test_of_pairs_equally_close_the_keys_decide_and_not_the_last_bits():
 def test_a_hundred_thousand_people_take_seconds():
     random = np.random.default_rng(1)
     score, treated = random.normal(size=100_000), random.integers(0, 2, 100_000)
-    start = time.perf_counter()
+    start = time.process_time()
     match_scores(expit(score), treated)
     match_scores(expit(score.round(2)), treated)
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
 
 
 def test_the_input_is_not_changed():

@@ -13,7 +13,7 @@ __all__ = ["compile_kernels"]
 
 
 def compile_kernels() -> Iterator[tuple[str, float]]:
-    """Fit a small model of each family, so that Numba compiles and stores its kernels.
+    """Fit a small model of each family and match pairs, so that Numba compiles its kernels.
 
     The stored kernels are found by later processes of the same installation. Where nothing can be
     stored (a read-only installation and home), every process compiles anew.
@@ -47,6 +47,7 @@ def _fits() -> dict[str, Callable[[], object]]:
     )
     from steropes.models.cumulative import CumulativeProbabilityModel
     from steropes.priors import Laplace
+    from steropes.studies.comparative.pair_matching import match_pairs
 
     rng = np.random.default_rng(0)
     n, p = 400, 30
@@ -84,4 +85,5 @@ def _fits() -> dict[str, Callable[[], object]]:
             columns, Surv(time_, y)
         ),
         "cumulative": lambda: CumulativeProbabilityModel(prior=prior).fit(columns, time_),
+        "matching": lambda: match_pairs(time_, y, 1.0),
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
@@ -28,7 +27,7 @@ class Attrition:
         line: dict[str, object] = {"rule": rule}
         for value, arm in ARMS:
             of_arm = person[treated == value]
-            line |= {f"{arm}_people": len(np.unique(of_arm)), f"{arm}_entries": len(of_arm)}
+            line |= {f"{arm}_people": len(pd.unique(of_arm)), f"{arm}_entries": len(of_arm)}
         self._lines.append(line)
 
     def frame(self) -> pd.DataFrame:

@@ -191,7 +191,7 @@ class CohortTable:
     @property
     def ids(self) -> tuple[int, ...]:
         """Ids of the cohorts that have entries, ascending."""
-        return tuple(int(i) for i in np.unique(self.definition))
+        return tuple(int(i) for i in np.sort(pd.unique(self.definition)))
 
     def name(self, cohort: int) -> str:
         """Return the name of a cohort.
@@ -259,7 +259,7 @@ class CohortTable:
             Columns ``cohort_definition_id``, ``entries`` and ``people``.
         """
         rows = [
-            (i, n, len(np.unique(self.subject[self.definition == i]))) for i, n in self._sizes()
+            (i, n, len(pd.unique(self.subject[self.definition == i]))) for i, n in self._sizes()
         ]
         return pd.DataFrame(rows, columns=[COLUMNS[0], "entries", "people"])
 

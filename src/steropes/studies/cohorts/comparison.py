@@ -237,7 +237,7 @@ def compare_cohorts(
         )
     )
     # All people in either cohort, so that the notes of two analyses are the same.
-    persons = PersonData(db, np.unique(rows.person))
+    persons = PersonData(db, np.sort(pd.unique(rows.person)))
     attrition = Attrition()
     attrition.count("Original cohorts", rows.person, rows.treated)
     period = common_period(rows)

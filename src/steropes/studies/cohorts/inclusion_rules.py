@@ -203,11 +203,9 @@ def is_first_in_arm(rows: Rows) -> NDArray:
     """Mark the first row of each person and arm."""
     own, _ = _first_starts(rows)
     earliest = np.flatnonzero(rows.start == own)
-    _, first = np.unique(
-        np.column_stack((rows.person, rows.treated))[earliest], axis=0, return_index=True
-    )
+    repeated = pd.DataFrame({"person": rows.person, "treated": rows.treated}).iloc[earliest]
     keep = np.zeros(len(rows.person), dtype=bool)
-    keep[earliest[first]] = True
+    keep[earliest[~repeated.duplicated().to_numpy()]] = True
     return keep
 
 

@@ -109,7 +109,7 @@ def adjust(
     if analysis.match:
         labels = _labels(features, entry[kept], analysis.match.exact)
         reverse = analysis.match.reverse and 2 * int(treated[kept].sum()) > len(kept)
-        ids = person if len(np.unique(person)) == len(person) else entry
+        ids = person if pd.Index(person).is_unique else entry
         sets = match_scores(
             score[kept], treated[kept], analysis.match, ids=ids[kept], labels=labels
         )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -40,6 +40,9 @@ from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics
 from steropes.studies.disclosure import Bound, DisclosureRules, site_rules
 from steropes.studies.outcomes.arm_summaries import arm_curves
 from steropes.studies.results.comparative_results import read_diagnostics
+
+if TYPE_CHECKING:
+    from steropes.studies.disclosure.one_question_release import Published
 
 __all__ = ["ComparativeStudy", "comparative_study"]
 
@@ -103,12 +106,18 @@ class ComparativeStudy:
     data_notes: tuple[DataNote, ...] = ()
     rules: DisclosureRules = field(default_factory=DisclosureRules)
 
+    @cached_property
+    def release(self) -> Published:
+        """The results after disclosure control; page, terminal, files and ``repr`` use it."""
+        from steropes.studies.disclosure.one_question_release import publish
+
+        return publish(self)
+
     def __repr__(self) -> str:
         from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
         from steropes.studies.disclosure.effect_secrecy import WITHHELD
-        from steropes.studies.disclosure.one_question_release import publish
 
-        public = publish(self)
+        public = self.release
         line = next(h for h in public.hazard_ratios if h["analysis"] == "matched, stratified")
         found = f"hazard ratio {line['hr']:.2f} ({line['lower']:.2f} to {line['upper']:.2f})"
         if line["note"] == NOT_SHOWN:
@@ -241,10 +250,9 @@ class ComparativeStudy:
         dict
             Values that can be written as JSON.
         """
-        from steropes.studies.disclosure.one_question_release import publish
         from steropes.studies.report.study_numbers import study_numbers
 
-        return study_numbers(publish(self))
+        return study_numbers(self.release)
 
     def write(self, folder: str | Path) -> list[Path]:
         """Write the report and the numbers of the study for release.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -70,13 +68,18 @@ def match_pairs(score: ArrayLike, treated: ArrayLike, width: float) -> NDArray:
     if not width >= 0:
         raise DataError(f"matching: the caliper must be 0 or more, not {width}")
 
-    order = np.lexsort((np.arange(len(score)), arm, score))
+    from steropes.backends.cpu.nearest_pairs import match_neighbours
+
+    order = np.lexsort((arm, score))  # People of a score and arm keep the order of their rows.
     exact = _match_equal_scores(score[order], arm[order])
     pairs = [order[exact]]
     rest = np.ones(len(score), dtype=bool)
     rest[exact.ravel()] = False
     left = order[rest]
-    pairs.append(left[_match_neighbours(score[left], arm[left], left, width)])
+    if len(left):
+        values, arms = score[left], arm[left]
+        first = np.flatnonzero(_changes(values))
+        pairs.append(left[match_neighbours(values, arms, left, first, float(width))])
     both = np.concatenate(pairs)  # (treated, comparator)
 
     matched = np.full(len(score), UNMATCHED, dtype=np.int64)
@@ -92,74 +95,19 @@ def _match_equal_scores(score: NDArray, arm: NDArray) -> NDArray:
     made of 0/1 covariates have many ties. After these pairs are removed, each distinct score has
     people of one arm only.
     """
-    opens = _changes(score, arm)
-    rank = np.arange(len(score)) - np.flatnonzero(opens)[np.cumsum(opens) - 1]
-    group = np.cumsum(_changes(score))
-    # sorted by (group, rank, arm), an exact pair is a comparator followed by a treated person
-    by_rank = np.lexsort((arm, rank, group))
-    a, b = by_rank[:-1], by_rank[1:]
-    pair = (group[a] == group[b]) & (rank[a] == rank[b]) & (arm[a] != arm[b])
-    return np.column_stack((b[pair], a[pair]))
-
-
-def _changes(*keys: NDArray) -> NDArray:
-    """Mark rows that differ from the one before in any of the keys, and the first row."""
-    changed = np.zeros(len(keys[0]), dtype=bool)
-    changed[:1] = True
-    for key in keys:
-        changed[1:] |= key[1:] != key[:-1]
-    return changed
-
-
-def _match_neighbours(score: NDArray, arm: NDArray, row: NDArray, width: float) -> NDArray:
-    """Match neighbours; each distinct score has one arm only. Returns (treated, comparator)."""
-    if len(score) == 0:
-        return np.zeros((0, 2), dtype=np.int64)
     first = np.flatnonzero(_changes(score))
-    # Plain lists: this loop touches single elements, which NumPy is slow at.
-    where = first.tolist()  # the next unmatched position of each group of equal scores
-    stop = [*where[1:], len(score)]
-    at, side, rows = score[first].tolist(), arm[first].tolist(), row.tolist()
-    m = len(where)
-    before, after = list(range(-1, m - 1)), [*range(1, m), -1]
-    heap: list[tuple[float, int, int, int, int]] = []
+    if not len(first):
+        return np.zeros((0, 2), dtype=np.int64)
+    treated = np.add.reduceat(arm, first, dtype=np.int64)
+    comparators = np.diff(first, append=len(score)) - treated
+    number = np.minimum(treated, comparators)
+    k = np.arange(number.sum()) - np.repeat(np.cumsum(number) - number, number)
+    at = np.repeat(first, number) + k  # The comparators of a score come first.
+    return np.column_stack((at + np.repeat(comparators, number), at))
 
-    def candidate(g: int, h: int) -> tuple[float, int, int, int, int] | None:
-        """(distance, treated row, comparator row, groups), ordered as pairs are to be taken."""
-        if g < 0 or h < 0 or side[g] == side[h]:
-            return None
-        distance = at[h] - at[g]
-        if distance > width:
-            return None
-        t, c = (g, h) if side[g] else (h, g)
-        return distance, rows[where[t]], rows[where[c]], t, c
 
-    heap = [x for g in range(m - 1) if (x := candidate(g, g + 1)) is not None]
-    heapq.heapify(heap)
-    pairs = []
-    while heap:
-        _, treated_row, comparator_row, t, c = heapq.heappop(heap)
-        if where[t] == stop[t] or where[c] == stop[c]:
-            continue
-        i, j = where[t], where[c]
-        if rows[i] == treated_row and rows[j] == comparator_row:
-            pairs.append((i, j))
-            where[t] += 1
-            where[c] += 1
-            used_up = [g for g in (t, c) if where[g] == stop[g]]
-            for g in used_up:
-                p, q = before[g], after[g]
-                if p >= 0:
-                    after[p] = q
-                if q >= 0:
-                    before[q] = p
-            # the neighbours of what was used up meet
-            if used_up and (x := candidate(p, q)) is not None:
-                heapq.heappush(heap, x)
-            if used_up:
-                continue
-        # both groups still hold people (the heads may be others than when this was pushed)
-        g, h = (t, c) if at[t] < at[c] else (c, t)
-        if after[g] == h and (x := candidate(g, h)) is not None:
-            heapq.heappush(heap, x)
-    return np.array(pairs, dtype=np.int64).reshape(-1, 2)
+def _changes(values: NDArray) -> NDArray:
+    """Mark the first of each run of equal values."""
+    changed = np.ones(len(values), dtype=bool)
+    changed[1:] = values[1:] != values[:-1]
+    return changed

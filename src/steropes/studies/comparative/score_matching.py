@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.errors import DataError
@@ -107,7 +108,7 @@ def match_scores(
     ids = np.arange(len(e)) if ids is None else np.asarray(ids)
     if not len(e) == len(t) == len(ids):
         raise DataError(f"matching: {len(e)} scores, {len(t)} people and {len(ids)} ids")
-    if len(np.unique(ids)) != len(ids):
+    if not pd.Index(ids).is_unique:
         raise DataError("matching: two rows have the same id; ids must be unique")
     if rule.reverse and 2 * int(t.sum()) > len(t):
         t = 1 - t

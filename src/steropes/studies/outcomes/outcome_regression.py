@@ -197,7 +197,7 @@ def _value_at(profile: pd.DataFrame, log_rr: float) -> float:
 
 def clusters_of(people: pd.DataFrame, sets: NDArray | None) -> NDArray:
     """Return the clusters of rows: matched sets, else persons."""
-    if sets is None or len(np.unique(sets)) < 20:  # Score strata are not clusters.
+    if sets is None or len(pd.unique(sets)) < 20:  # Score strata are not clusters.
         return people["person_id"].to_numpy()
     return sets
 

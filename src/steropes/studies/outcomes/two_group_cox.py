@@ -77,11 +77,14 @@ class TwoGroupCox:
         of_stratum = np.zeros(len(t), dtype=np.int64)
         if strata is not None:
             of_stratum = np.unique(np.asarray(strata), return_inverse=True)[1].astype(np.int64)
-        order = np.lexsort((-t, of_stratum))
+        # Strata without an event, such as most matched pairs, do not affect the likelihood.
+        eventful = np.bincount(of_stratum, np.asarray(event).astype(bool)) > 0
+        rows = np.flatnonzero(eventful[of_stratum])
+        order = rows[np.lexsort((-t[rows], of_stratum[rows]))]
         t, stratum = t[order], of_stratum[order]
         died = np.asarray(event)[order].astype(bool)
         arm = np.asarray(treated)[order].astype(bool)
-        w = np.ones(len(t)) if weight is None else np.asarray(weight, dtype=float)[order]
+        w = np.ones(len(order)) if weight is None else np.asarray(weight, dtype=float)[order]
         new = np.ones(len(t), dtype=bool)
         new[1:] = (t[1:] != t[:-1]) | (stratum[1:] != stratum[:-1])
         group = np.cumsum(new) - 1

@@ -12,7 +12,7 @@ from steropes.studies.comparative.estimands import estimand_name
 from steropes.studies.comparative.study_specification import LARGEST_WEIGHT
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.disclosure.effect_secrecy import WITHHELD
-from steropes.studies.disclosure.one_question_release import Published, publish
+from steropes.studies.disclosure.one_question_release import Published
 from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.report.formatting import (
     TEST_OF_HAZARDS,
@@ -68,7 +68,7 @@ def write_report(study: ComparativeStudy, folder: str | Path) -> list[Path]:
     They are in the folder ``release``. Returns the paths of the first two. Figures of an earlier
     study in that folder that this study does not have (it may be blinded) are removed.
     """
-    public = publish(study)
+    public = study.release
     pictures, numbers = study_pictures(public), study_numbers(public)
     files = {
         "report.html": _page(public, pictures),
@@ -81,7 +81,7 @@ def write_report(study: ComparativeStudy, folder: str | Path) -> list[Path]:
 
 def study_page(study: ComparativeStudy) -> str:
     """Return the study as one HTML page without outside references."""
-    public = publish(study)
+    public = study.release
     return _page(public, study_pictures(public))
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.disclosure.effect_secrecy import WITHHELD
-from steropes.studies.disclosure.one_question_release import Published, publish
+from steropes.studies.disclosure.one_question_release import Published
 from steropes.studies.report.digits import effect
 from steropes.studies.report.formatting import (
     analysis_name,
@@ -87,7 +87,7 @@ def print_study(study: ComparativeStudy, paths: list[Path]) -> None:
     from rich.console import Console
     from rich.markup import escape
 
-    console, public = Console(highlight=False), publish(study)
+    console, public = Console(highlight=False), study.release
     target, comparator, outcome = (escape(title_case(name)) for name in public.names.values())
     console.print(f"\n[bold]{target} compared with {comparator}: {outcome}[/]")
     if study.source:
