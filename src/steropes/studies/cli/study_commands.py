@@ -20,6 +20,7 @@ from steropes.studies.cli.grid_commands import DATABASE, Disclosure, Quiet, add_
 from steropes.studies.cli.kernel_warming import compile_kernels
 from steropes.studies.cli.setting_options import options_of
 from steropes.studies.cli.strategus_command import strategus
+from steropes.studies.cli.view_command import view
 from steropes.studies.cohorts.study_population import TimeAtRisk
 from steropes.studies.comparative.one_question import comparative_study
 from steropes.studies.comparative.study_settings import StudySettings, read_study
@@ -206,6 +207,7 @@ add_commands(app)
 app.command()(sccs)
 app.command("sccs-grid")(sccs_grid)
 app.command()(strategus)
+app.command()(view)
 app.add_typer(federate_app, name="federate")
 
 

@@ -82,14 +82,23 @@ def write_release(
     return written[:-1]
 
 
-def released_rules(path: Path) -> str | None:
-    """Find the rules of a released file in the manifest of its folder; None if not known."""
-    found = _earlier(path.parent)
+def released_rules(path: Path, folder: Path | None = None) -> str | None:
+    """Find the rules of a released file in a manifest; None if not known.
+
+    Parameters
+    ----------
+    path : Path
+    folder : Path, optional
+        The folder of the manifest. Default: the folder of the file.
+    """
+    folder = path.parent if folder is None else folder
+    found = _earlier(folder)
     try:
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError:
         return None
-    if found.files.get(path.name) != digest or not isinstance(found.rules, dict):
+    place = path.relative_to(folder).as_posix()
+    if found.files.get(place) != digest or not isinstance(found.rules, dict):
         return None
     name, least = found.rules.get("rules"), found.rules.get("min_cell")
     if name == "none":

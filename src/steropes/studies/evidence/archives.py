@@ -17,7 +17,7 @@ from steropes.studies.disclosure.release_folder import released_rules
 from steropes.studies.evidence.archive_names import ArchiveNames
 from steropes.studies.evidence.evidence_synthesis import COUNTS, DatabaseResult, synthesis_rows
 
-__all__ = ["combine_archives"]
+__all__ = ["combine_archives", "combine_tables"]
 
 MOST_BYTES = 500_000_000  # The largest table; a hundred thousand profiles have some 200 million.
 
@@ -97,6 +97,20 @@ def combine_archives(paths: Sequence[str | Path], *, unblind: bool = False) -> p
         raise DataError("name the archives to combine")
     read = [_read(Path(p)) for p in paths]
     _refuse_repeated([Path(p) for p in paths], read)
+    rules = _rules_of([Path(p) for p in paths], read)
+    return combine_tables(read, unblind=unblind).assign(disclosure=rules)
+
+
+def combine_tables(read: Sequence[Tables], *, unblind: bool = False) -> pd.DataFrame:
+    """Combine the tables of archives, as `combine_archives` does.
+
+    Parameters
+    ----------
+    read : sequence of dict of str to DataFrame
+        The tables of each archive.
+    unblind : bool, default False
+        Include estimates that fail a diagnostic.
+    """
     results = _together([_with_kinds(r) for r in read])
     checks, profiles = (_together([r[t] for r in read]) for t in list(NEEDED)[1:])
     for table, of in (("cm_result", results), ("cm_diagnostics_summary", checks)):
@@ -114,8 +128,7 @@ def combine_archives(paths: Sequence[str | Path], *, unblind: bool = False) -> p
             lines.append({**dict(zip(KEY, key, strict=True)), **named, **line, "note": note})
     columns = [*KEY, "target", "comparator", "outcome", "analysis", "method", "databases"]
     columns += ["rr", "ci_95_lb", "ci_95_ub", "log_rr", "se_log_rr", "i_squared", "tau", "note"]
-    rules = _rules_of([Path(p) for p in paths], read)
-    return pd.DataFrame(lines, columns=columns).assign(disclosure=rules)
+    return pd.DataFrame(lines, columns=columns)
 
 
 def _rules_of(paths: list[Path], read: list[Tables]) -> str:

@@ -1,0 +1,146 @@
+"""The tables of a source for display: redacted, with small counts suppressed, and with names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from steropes.studies.diagnostics.archive_blinding import HIDDEN, blinded_archive
+from steropes.studies.disclosure import DisclosureRules
+from steropes.studies.disclosure.received_counts import with_suppressed_counts
+from steropes.studies.viewer.result_names import ResultNames, database_labels
+from steropes.studies.viewer.result_sources import ResultSource
+
+__all__ = ["NamedTables", "gathered", "named_tables"]
+
+Tables = Mapping[str, pd.DataFrame]
+
+
+class NamedTables:
+    """The tables of one source that may be shown, with the names of their ids.
+
+    Attributes
+    ----------
+    name : str
+        Name of the source.
+    tables : mapping of str to DataFrame
+        The tables that may be shown.
+    flagged : mapping of str to DataFrame
+        The tables before the redaction of results that fail a diagnostic, which only evidence
+        synthesis may use.
+    """
+
+    def __init__(
+        self,
+        source: ResultSource,
+        labels: Mapping[str, str],
+        every: Sequence[Tables],
+        rules: DisclosureRules,
+        unblind: bool,
+    ) -> None:
+        self.name = source.name
+        self.flagged = with_suppressed_counts(source.tables, rules)
+        shown = self.flagged if unblind else blinded_archive(self.flagged)
+        self.tables = {name: _with_flag(name, table) for name, table in shown.items()}
+        self.labels = labels
+        self.names = ResultNames(source.tables, every)
+
+    def __contains__(self, table: str) -> bool:
+        return table in self.tables and len(self.tables[table]) > 0
+
+    def named(self, table: str | pd.DataFrame) -> pd.DataFrame:
+        """Return a table with the names of its databases, cohorts, exposures and analyses."""
+        found = self.tables[table] if isinstance(table, str) else table
+        found = found.copy()
+        design = "sccs" if "exposures_outcome_set_id" in found else "cm"
+        if "database_id" in found:
+            found["database"] = found["database_id"].map(self.labels)
+        elif len(set(self.labels.values())) == 1:
+            found["database"] = next(iter(self.labels.values()))
+        if "target_comparator_id" in found and "cm_target_comparator" in self.tables:
+            ids = ["target_comparator_id", "target_id", "comparator_id"]
+            pairs = self.tables["cm_target_comparator"][ids].drop_duplicates(ids[0])
+            found = found.drop(columns=ids[1:], errors="ignore").merge(pairs, on=ids[0], how="left")
+        if design == "sccs" and "sccs_exposures_outcome_set" in self.tables:
+            found = self._with_question(found)
+        for place, title, name in (
+            ("target_id", "target", self.names.cohorts),
+            ("comparator_id", "comparator", self.names.cohorts),
+            ("outcome_id", "outcome", self.names.cohorts),
+            ("exposure_era_id", "exposure", self.names.eras),
+            ("analysis_id", "analysis", lambda i: self.names.analyses(i, design)),
+        ):
+            if place in found:
+                found[title] = _mapped(found[place], name)
+        return found
+
+    def _with_question(self, found: pd.DataFrame) -> pd.DataFrame:
+        """Add outcome and exposure of the question of a case series."""
+        key = "exposures_outcome_set_id"
+        asked = self.tables["sccs_exposures_outcome_set"][[key, "outcome_id"]]
+        found = found.merge(asked.drop_duplicates(key), on=key, how="left")
+        if "sccs_exposure" in self.tables:
+            exposures = self.tables["sccs_exposure"][[key, "era_id", "true_effect_size"]]
+            exposures = exposures.rename(columns={"era_id": "exposure_era_id"})
+            found = found.merge(exposures.drop_duplicates(key), on=key, how="left")
+        return found
+
+
+def named_tables(
+    sources: Sequence[ResultSource], rules: DisclosureRules, *, unblind: bool
+) -> list[NamedTables]:
+    """Prepare the tables of all sources for display.
+
+    Parameters
+    ----------
+    sources : sequence of ResultSource
+    rules : DisclosureRules
+        Smaller counts than these rules release are suppressed.
+    unblind : bool
+        Also show results that fail a diagnostic.
+    """
+    every = [source.tables for source in sources]
+    labels = database_labels(sources)
+    return [
+        NamedTables(source, of, every, rules, unblind)
+        for source, of in zip(sources, labels, strict=True)
+    ]
+
+
+def gathered(
+    sources: Sequence[NamedTables],
+    table: str,
+    more: Callable[[NamedTables, pd.DataFrame], pd.DataFrame] | None = None,
+) -> pd.DataFrame:
+    """Join a table of all sources that have it, with names.
+
+    Parameters
+    ----------
+    sources : sequence of NamedTables
+    table : str
+    more : callable, optional
+        Adds columns to the named table of a source.
+    """
+    parts = []
+    for source in sources:
+        if table in source:
+            found = source.named(table)
+            parts.append(found if more is None else more(source, found))
+    parts = [part.dropna(axis=1, how="all") for part in parts if len(part)]
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+
+
+def _mapped(ids: pd.Series, name: Callable[[Sequence[object]], list[str]]) -> pd.Series:
+    """Name ids, each of them once."""
+    codes, unique = pd.factorize(ids, use_na_sentinel=True)
+    names = np.array([*name(unique.tolist()), ""], dtype=object)
+    return pd.Series(names[codes], index=ids.index)
+
+
+def _with_flag(name: str, table: pd.DataFrame) -> pd.DataFrame:
+    """Mark results as shown where nothing is redacted."""
+    if name.endswith("_result") and HIDDEN not in table:
+        return table.assign(**{HIDDEN: False})
+    return table

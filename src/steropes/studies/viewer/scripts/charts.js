@@ -1,0 +1,293 @@
+// Charts above the tables, drawn from the rows that the table shows.
+"use strict";
+
+const Charts = (() => {
+  const TARGET = "var(--target)";
+  const COMPARATOR = "var(--comparator)";
+  const MOST_LINES = 60;
+  const MOST_DOTS = 4000;
+  const ARMS = [["target", TARGET], ["comparator", COMPARATOR]];
+
+  // Return the names of columns in which rows differ, to label them.
+  function varying(rows, names) {
+    return names.filter((name) => new Set(rows.map((row) => row[name] ?? "")).size > 1);
+  }
+
+  function labels(rows, names) {
+    const differing = varying(rows, names);
+    return rows.map((row) => differing.map((name) => row[name]).filter(Boolean).join(" · "));
+  }
+
+  // Split rows by the values of columns, in their order.
+  function split(rows, names) {
+    const parts = new Map();
+    for (const row of rows) {
+      const key = names.map((name) => row[name] ?? "").join("~");
+      if (!parts.has(key)) parts.set(key, []);
+      parts.get(key).push(row);
+    }
+    return [...parts.values()];
+  }
+
+  const RESULT = ["database", "target_comparator_id", "exposures_outcome_set_id", "outcome_id",
+    "analysis_id", "covariate_id"];
+  const NAMES = ["database", "target", "comparator", "exposure", "outcome", "analysis",
+    "covariate", "level", "covariate_name", "method"];
+
+  function title(rows) {
+    const first = rows[0];
+    const pair = first.exposure ?? [first.target, first.comparator].filter(Boolean).join(" against ");
+    return [pair, first.outcome, first.analysis, first.database].filter(Boolean).join(" · ");
+  }
+
+  function plot(options) {
+    const width = options.width ?? 760;
+    return Plot.plot({
+      width, style: { background: "transparent", fontSize: "12px", overflow: "visible" }, ...options,
+    });
+  }
+
+  const TICKS = [[0.02, 0.05, 0.1, 0.25, 0.5, 1, 2, 4, 10, 20, 50],
+    [0.1, 0.25, 0.5, 0.67, 0.8, 1, 1.25, 1.5, 2, 3, 4], [0.8, 0.9, 1, 1.1, 1.2, 1.3, 1.5]];
+
+  // Return round ratios between two limits, four of them or more if there are as many.
+  function ratioTicks(low, high) {
+    const inside = TICKS.map((ticks) => ticks.filter((x) => x >= low && x <= high));
+    return inside.find((ticks) => ticks.length > 3) ?? inside[2];
+  }
+
+  // The axis of ratios, on a log scale.
+  const ratioAxis = (low, high, label) => ({ type: "log", label, grid: true, domain: [low, high],
+    ticks: ratioTicks(low, high), tickFormat: (x) => String(x) });
+
+  function forest(rows) {
+    const known = rows.filter((row) => row.rr > 0 && row.ci_95_lb !== null);
+    if (!known.length) return null;
+    const drawn = known.slice(0, MOST_LINES);
+    const texts = labels(drawn, NAMES);
+    const lines = drawn.map((row, n) => ({ ...row, line: n, text: texts[n] || title([row]) }));
+    const finite = lines.flatMap((d) => [d.rr, d.ci_95_lb, d.ci_95_ub])
+      .filter((x) => x > 0 && Number.isFinite(x));
+    const low = Math.max(Math.min(...finite, 0.8), 0.02);
+    const high = Math.min(Math.max(...finite, 1.25), 50);
+    const clip = (x) => Math.min(Math.max(x > 0 ? x : low, low), high);
+    const longest = Math.max(...lines.map((d) => d.text.length));
+    const left = Math.min(420, 24 + 6.4 * longest);
+    const kind = new Set(rows.map((row) => row.kind)).size === 1 ? rows[0].kind : "ratio";
+    const node = plot({
+      width: left + 420, height: 60 + 20 * lines.length, marginLeft: left, marginRight: 118,
+      ariaLabel: `Forest plot of ${lines.length} estimates`,
+      x: ratioAxis(low * 0.95, high * 1.05, kind ?? "ratio"),
+      y: { type: "point", domain: lines.map((d) => d.line), label: null, tickSize: 0, padding: 0.5,
+        tickFormat: (n) => {
+          const text = lines[n].text;
+          return text.length > 62 ? `${text.slice(0, 60)}…` : text;
+        } },
+      marks: [
+        Plot.ruleX([1], { stroke: "currentColor", strokeOpacity: 0.6 }),
+        Plot.ruleY(lines, { y: "line", x1: (d) => clip(d.ci_95_lb), x2: (d) => clip(d.ci_95_ub),
+          stroke: (d) => (d.combined ? COMPARATOR : TARGET), strokeWidth: 2 }),
+        Plot.dot(lines, { y: "line", x: (d) => clip(d.rr), r: 4,
+          symbol: (d) => (d.combined ? "diamond" : "circle"),
+          fill: (d) => (d.combined ? COMPARATOR : TARGET) }),
+        Plot.text(lines, { y: "line", frameAnchor: "right", dx: 112, textAnchor: "end",
+          text: (d) => `${Values.shown("ratio", d.rr)} (${Values.shown("ratio", d.ci_95_lb)}–`
+            + `${Values.shown("ratio", d.ci_95_ub)})` }),
+      ],
+    });
+    const more = known.length > drawn.length ? ` The first ${drawn.length} of ${known.length}.` : "";
+    const none = rows.length - known.length;
+    return { node, caption: `Estimates with 95% limits.${more}`
+      + (none ? ` ${none} rows have no estimate that is shown.` : "") };
+  }
+
+  function controls(rows) {
+    const known = rows.filter((row) => row.role !== "of interest" && row.se_log_rr > 0 && row.rr > 0);
+    if (!known.length) return null;
+    const most = Math.max(...known.map((row) => row.se_log_rr)) * 1.1;
+    const reach = Math.max(2, ...known.map((row) => Math.max(row.rr, 1 / row.rr))) * 1.1;
+    const lines = [-1, 1].flatMap((sign) => [0, 0.25, 0.5, 0.75, 1].map((part) => (
+      { sign, se: part * most, rr: Math.exp(sign * 1.96 * part * most) }
+    ))).filter((d) => d.rr < reach && d.rr > 1 / reach);
+    const node = plot({
+      height: 340, ariaLabel: `Estimates of ${known.length} controls and their standard errors`,
+      x: ratioAxis(1 / reach, reach, "estimate"),
+      y: { domain: [0, most], label: "standard error", grid: true },
+      marks: [
+        Plot.ruleX([1], { stroke: "currentColor", strokeOpacity: 0.6 }),
+        Plot.line(lines, { x: "rr", y: "se", z: "sign", stroke: "currentColor", strokeDasharray: "4 3" }),
+        Plot.dot(known, { x: "rr", y: "se_log_rr", fill: TARGET, fillOpacity: 0.7, r: 3.5,
+          title: (d) => `${d.outcome}\n${d.analysis}, ${d.database}` }),
+      ],
+    });
+    return { node, caption: `${known.length} estimates of controls. Dashed: below it, an estimate `
+      + "differs significantly from one." };
+  }
+
+  function balance(rows) {
+    const known = rows.filter((row) => row.std_diff_before !== null && row.std_diff_after !== null)
+      .map((row) => ({ ...row, before: Math.abs(row.std_diff_before), after: Math.abs(row.std_diff_after) }));
+    if (!known.length) return null;
+    const drawn = known.length <= MOST_DOTS ? known
+      : [...known].sort((a, b) => b.after - a.after).slice(0, MOST_DOTS);
+    const most = drawn.reduce((x, d) => Math.max(x, d.before, d.after), 0.12) * 1.05;
+    const over = known.filter((d) => d.after > 0.1).length;
+    const node = plot({
+      width: 460, height: 420, ariaLabel: `Standardised differences of ${known.length} covariates`,
+      x: { domain: [0, most], label: "difference before (absolute)", grid: true },
+      y: { domain: [0, most], label: "difference after", grid: true },
+      marks: [
+        Plot.link([0], { x1: 0, y1: 0, x2: most, y2: most, stroke: "currentColor", strokeDasharray: "4 3" }),
+        Plot.ruleY([0.1], { stroke: "currentColor", strokeDasharray: "2 3" }),
+        Plot.dot(drawn, { x: "before", y: "after", fill: TARGET, fillOpacity: 0.55, r: 3,
+          title: (d) => d.covariate }),
+      ],
+    });
+    const more = known.length > drawn.length ? ` Drawn: the ${MOST_DOTS.toLocaleString("en-US")} largest after.` : "";
+    return { node, caption: `${known.length.toLocaleString("en-US")} covariates with both differences; `
+      + `${over.toLocaleString("en-US")} exceed 0.1 after adjustment.${more}` };
+  }
+
+  // Draw small multiples of the first results among rows.
+  function multiples(rows, draw, what, most = 4) {
+    const parts = split(rows, RESULT);
+    const figure = document.createElement("div");
+    figure.className = "multiples";
+    for (const part of parts.slice(0, most)) {
+      const node = draw(part);
+      if (!node) continue;
+      const own = document.createElement("figure");
+      const caption = document.createElement("figcaption");
+      caption.textContent = title(part);
+      own.append(node, caption);
+      figure.append(own);
+    }
+    if (!figure.childElementCount) return null;
+    const more = parts.length > most ? `The first ${most} of ${parts.length} results; choose above for others.` : "";
+    return { node: figure, caption: `${what} ${more}`.trim() };
+  }
+
+  const KEY = "Blue: target; orange: comparator.";
+
+  function scores(rows) {
+    return multiples(rows, (part) => plot({
+      width: 380, height: 260, marginLeft: 46, ariaLabel: `Preference scores: ${title(part)}`,
+      x: { domain: [0, 1], label: "preference score" }, y: { label: "density", ticks: 4 },
+      fy: { label: null, domain: ["before", "after"] },
+      marks: [
+        Plot.rectX([{ a: 0.3, b: 0.7 }], { x1: "a", x2: "b", fill: "currentColor", fillOpacity: 0.06 }),
+        ...ARMS.flatMap(([arm, color]) => [
+          Plot.areaY(part, { x: "preference_score", y: `${arm}_density`, fy: "when", fill: color, fillOpacity: 0.25 }),
+          Plot.lineY(part, { x: "preference_score", y: `${arm}_density`, fy: "when", stroke: color }),
+        ]),
+      ],
+    }), KEY);
+  }
+
+  function curves(rows) {
+    return multiples(rows, (part) => {
+      const of = (arm) => part.filter((d) => d[`${arm}_survival`] !== null)
+        .sort((a, b) => a.time_day - b.time_day);
+      const marks = ARMS.flatMap(([arm, color]) => [
+        Plot.areaY(of(arm), { x: "time_day", y1: `${arm}_survival_lb`, y2: `${arm}_survival_ub`,
+          fill: color, fillOpacity: 0.15, curve: "step-after" }),
+        Plot.lineY(of(arm), { x: "time_day", y: `${arm}_survival`, stroke: color, curve: "step-after" }),
+      ]);
+      return plot({ width: 380, height: 260, marginLeft: 46, ariaLabel: `Survival: ${title(part)}`,
+        x: { label: "day" }, y: { label: "without the outcome", grid: true, ticks: 5, zero: false }, marks });
+    }, KEY);
+  }
+
+  function likelihood(rows) {
+    return multiples(rows, (part) => {
+      const known = part.filter((d) => d.log_likelihood !== null);
+      const top = Math.max(...known.map((d) => d.log_likelihood));
+      const near = known.map((d) => ({ rr: Math.exp(d.log_rr), fall: d.log_likelihood - top }))
+        .filter((d) => d.fall > -8).sort((a, b) => a.rr - b.rr);
+      return near.length > 1 && plot({
+        width: 380, height: 240, marginLeft: 46, ariaLabel: `Likelihood: ${title(part)}`,
+        x: ratioAxis(near[0].rr, near.at(-1).rr, "ratio"),
+        y: { label: "log-likelihood below the maximum", grid: true },
+        marks: [Plot.ruleX([1], { strokeOpacity: 0.5 }), Plot.ruleY([-1.92], { strokeDasharray: "4 3" }),
+          Plot.lineY(near, { x: "rr", y: "fall", stroke: TARGET })],
+      });
+    }, "Above the dashed line: the 95% interval.");
+  }
+
+  function attrition(rows) {
+    return multiples(rows, (part) => {
+      const steps = part.map((d) => ({ ...d, people: Math.max(d.subjects ?? 0, 0),
+        rule: d.rule.length > 44 ? `${d.rule.slice(0, 42)}…` : d.rule }));
+      const order = [...new Set(steps.sort((a, b) => a.sequence_number - b.sequence_number).map((d) => d.rule))];
+      return plot({
+        width: 560, height: 70 + 38 * order.length, marginLeft: 290, marginRight: 50,
+        ariaLabel: `Attrition: ${title(part)}`,
+        x: { label: "people", ticks: 4 }, y: { label: null, axis: null, domain: ["target", "comparator"] },
+        fy: { label: null, domain: order, axis: "left", padding: 0.25 },
+        marks: [
+          Plot.barX(steps, { x: "people", y: "arm", fy: "rule",
+            fill: (d) => (d.arm === "target" ? TARGET : COMPARATOR) }),
+          Plot.text(steps, { x: "people", y: "arm", fy: "rule", dx: 4, textAnchor: "start", fontSize: 10,
+            text: (d) => Values.shown("count", d.subjects) }),
+        ],
+      });
+    }, `People after each rule. ${KEY}`, 2);
+  }
+
+  function weeks(rows) {
+    return multiples(rows, (part) => plot({
+      width: 380, height: 220, ariaLabel: `Outcomes by week: ${title(part)}`,
+      x: { label: "week from the start of exposure" }, y: { label: "outcomes", grid: true },
+      marks: [
+        Plot.rectY(part, { x1: "week", x2: (d) => d.week + 0.9, y: (d) => Math.abs(d.outcomes ?? 0),
+          fill: (d) => (d.outcomes < 0 ? "none" : TARGET),
+          stroke: (d) => (d.outcomes < 0 ? "var(--muted)" : "none"), strokeDasharray: "2 2" }),
+        Plot.ruleX([0]), Plot.ruleY([0]),
+      ],
+    }), "Dashed bars: a suppressed count is below this height.");
+  }
+
+  function trend(rows) {
+    return multiples(rows, (part) => {
+      const points = part.map((d) => ({ ...d, date: new Date(`${d.month}-15`) }))
+        .sort((a, b) => a.date - b.date);
+      return plot({ width: 380, height: 220, ariaLabel: `Calendar time: ${title(part)}`,
+        x: { type: "utc", label: null, ticks: 4 }, y: { label: "observed over expected", grid: true },
+        marks: [Plot.ruleY([1]), Plot.dot(points, { x: "date", y: "ratio", fill: TARGET, r: 2 })] });
+    }, "Monthly ratios of observed to expected outcomes.");
+  }
+
+  function splines(rows) {
+    return multiples(rows, (part) => plot({
+      width: 380, height: 220, ariaLabel: `Splines: ${title(part)}`, fx: { label: null },
+      x: { label: "months", ticks: 4 }, y: { type: "log", label: "rate ratio", grid: true },
+      marks: [Plot.ruleY([1]), Plot.lineY(part, { x: "knot_month", y: "rr", fx: "spline_type",
+        stroke: TARGET, marker: "circle" })],
+    }), "");
+  }
+
+  function incidence(rows) {
+    const known = rows.filter((d) => d.incidence_rate_p100py !== null).slice(0, 40);
+    if (!known.length) return null;
+    const texts = labels(known, ["database", "target", "outcome", "period", "subgroup", "age", "sex", "year"]);
+    const lines = known.map((d, n) => ({ ...d, line: n, text: texts[n] || title([d]) }));
+    const left = Math.min(420, 30 + 6.4 * Math.max(...lines.map((d) => d.text.length)));
+    return { node: plot({
+      width: left + 340, height: 60 + 18 * lines.length, marginLeft: left, ariaLabel: "Incidence rates",
+      x: { label: "outcomes per 100 person-years", zero: true, grid: true },
+      y: { type: "point", domain: lines.map((d) => d.line), label: null, tickSize: 0, tickFormat: (n) => lines[n].text },
+      marks: [Plot.ruleY(lines, { y: "line", x2: "incidence_rate_p100py", x1: 0, stroke: TARGET, strokeOpacity: 0.4 }),
+        Plot.dot(lines, { y: "line", x: "incidence_rate_p100py", fill: TARGET, r: 4 })],
+    }), caption: rows.length > known.length ? "The first rows with a rate; choose above for others." : "" };
+  }
+
+  const KINDS = { forest, controls, balance, scores, curves, likelihood, attrition, weeks, trend, splines, incidence };
+  const TITLES = { forest: "Forest plot", controls: "Controls" };
+
+  // Draw a chart of rows; null if nothing can be drawn.
+  function draw(name, rows) {
+    return rows.length && KINDS[name] ? KINDS[name](rows) : null;
+  }
+
+  return { draw, titleOf: (name) => TITLES[name] ?? "Chart" };
+})();

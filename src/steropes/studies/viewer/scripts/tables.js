@@ -1,0 +1,91 @@
+// The table of a view: columns, filters, sorting, and a plain copy of it for printing.
+"use strict";
+
+const Tables = (() => {
+  const MOST_PRINTED = 1000;
+
+  function cell(kind, x, verdict) {
+    const span = document.createElement("span");
+    span.textContent = Values.shown(kind, x);
+    if (kind === "check") {
+      const word = verdict ?? "NOT EVALUATED";
+      span.textContent = x === null ? word.toLowerCase() : `${span.textContent} ${word.toLowerCase()}`;
+      span.className = `verdict ${word.split(" ")[0]}`;
+    } else if (x === null) {
+      span.className = "faint";
+    }
+    if (typeof x === "string" && x.length > 30) span.title = x;
+    return span;
+  }
+
+  function compare(kind) {
+    if (Values.NUMERIC.has(kind)) {
+      return (a, b) => Values.sortable(kind, a) - Values.sortable(kind, b);
+    }
+    return (a, b) => String(a ?? "").localeCompare(String(b ?? ""), "en", { numeric: true });
+  }
+
+  function column({ name, title, kind }) {
+    const numeric = Values.NUMERIC.has(kind);
+    return {
+      title, field: name, hozAlign: numeric ? "right" : "left", headerHozAlign: numeric ? "right" : "left",
+      headerSort: true, sorter: compare(kind), maxWidth: numeric ? 150 : 300, minWidth: numeric ? 84 : 96,
+      formatter: (at) => cell(kind, at.getValue(), at.getData()[`${name}_verdict`]),
+      headerFilter: "input",
+      headerFilterParams: { elementAttributes: { "aria-label": `Filter ${title}` } },
+      headerFilterFunc: (typed, x, row) => filterTest(kind, typed)(
+        x, kind === "check" ? row[`${name}_verdict`] : null),
+    };
+  }
+
+  let last = { kind: "", typed: "", passes: null };
+
+  // Return the test of a filter, which is made once for all rows.
+  function filterTest(kind, typed) {
+    if (last.kind !== kind || last.typed !== typed) {
+      const passes = Values.test(kind, typed);
+      const word = typed.trim().toLowerCase();
+      last = { kind, typed, passes: (x, verdict) => passes(x)
+        || (verdict !== null && word.length > 2 && verdict.toLowerCase().startsWith(word)) };
+    }
+    return last.passes;
+  }
+
+  // Make the table of a record in an element.
+  function make(element, record, rows, sort) {
+    const columns = record.shown.map(column);
+    return new Tabulator(element, {
+      data: rows, columns, index: "_id", maxHeight: "50vh", layout: "fitDataFill",
+      placeholder: "No rows match.", selectableRows: 1,
+      columnHeaderVertAlign: "bottom", headerFilterLiveFilterDelay: 200, initialSort: sort, nestedFieldSeparator: false,
+      columnDefaults: { headerSortTristate: true },
+      rowFormatter: (row) => row.getElement().setAttribute("aria-label", "row; Enter opens its details"),
+    });
+  }
+
+  // Make a plain table of the first rows, which browsers print over several pages.
+  function printable(record, rows) {
+    const columns = record.shown;
+    const table = document.createElement("table");
+    const head = table.createTHead().insertRow();
+    for (const { title } of columns) {
+      const th = document.createElement("th");
+      th.textContent = title;
+      head.append(th);
+    }
+    const body = table.createTBody();
+    for (const row of rows.slice(0, MOST_PRINTED)) {
+      const line = body.insertRow();
+      for (const { name, kind } of columns) {
+        line.insertCell().append(cell(kind, row[name], row[`${name}_verdict`]));
+      }
+    }
+    if (rows.length > MOST_PRINTED) {
+      table.createCaption().textContent =
+        `The first ${MOST_PRINTED.toLocaleString("en-US")} of ${rows.length.toLocaleString("en-US")} rows.`;
+    }
+    return table;
+  }
+
+  return { make, printable, cell };
+})();

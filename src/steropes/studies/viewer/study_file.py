@@ -1,0 +1,221 @@
+"""Tables of a one-question study, from the released file ``study.json``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from steropes.errors import DataError
+from steropes.studies.diagnostics.diagnostic_catalogue import DIAGNOSTICS
+from steropes.studies.report.formatting import analysis_name
+from steropes.studies.results.hashed_ids import hashed_id
+
+__all__ = ["STUDY_FILE", "study_file_tables"]
+
+STUDY_FILE = "study.json"
+ARMS = ("target", "comparator")
+MAIN = "matched, stratified"  # The analysis that the diagnostics judge.
+# Columns of the balance of a covariate in the file, with their names in result tables.
+BALANCE = {f"{arm}_{w}": f"{arm}_mean_{w}" for arm in ARMS for w in ("before", "after")}
+BALANCE |= {f"smd_{w}": f"std_diff_{w}" for w in ("before", "after")}
+# The analysis of which each line of incidence and follow-up counts the people.
+COUNTED = {"all": "crude", "matched": "matched"}
+
+
+def study_file_tables(path: Path) -> dict[str, pd.DataFrame]:
+    """Read the file of a study as result tables of comparative studies.
+
+    Parameters
+    ----------
+    path : Path
+
+    Raises
+    ------
+    DataError
+        The file is not the file of a study.
+    """
+    try:
+        numbers = json.loads(path.read_text(encoding="utf-8"))
+        return _StudyFile(numbers).tables()
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise DataError(f"{path} is not the file of a study: {error!r}") from None
+
+
+class _StudyFile:
+    """The numbers of a study, which the methods arrange as tables."""
+
+    def __init__(self, numbers: dict[str, Any]) -> None:
+        self.numbers, settings = numbers, numbers["settings"]
+        self.ids = {name: int(settings[name]) for name in (*ARMS, "outcome")}
+        self.comparison = hashed_id(self.ids["target"], self.ids["comparator"], None)
+        lines = [*numbers["hazard_ratios"], *numbers["other_adjustments"]]
+        self.analyses = {line["analysis"]: n + 1 for n, line in enumerate(lines)}
+        self.lines = lines
+        self.database = {"database_id": str(numbers["database"])}
+        self.main = self.analyses.get(MAIN, 1)
+
+    def key(self, analysis: int, outcome: bool = True) -> dict[str, Any]:
+        """Return the columns that identify a result."""
+        found = {"target_comparator_id": self.comparison, "analysis_id": analysis, **self.database}
+        return {**found, "outcome_id": self.ids["outcome"]} if outcome else found
+
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """Return all tables that have rows."""
+        rows = {
+            "cohort": self._cohorts(),
+            "database": [{**self.database, **self.numbers["source"]}],
+            "cm_target_comparator": [
+                {"target_comparator_id": self.comparison}
+                | {f"{arm}_id": self.ids[arm] for arm in ARMS}
+            ],
+            "cm_target_comparator_outcome": [
+                {"outcome_of_interest": 1, **self.key(0), "true_effect_size": None}
+            ],
+            "cm_analysis": [
+                {"analysis_id": n, "description": analysis_name(name)}
+                for name, n in self.analyses.items()
+            ],
+            "cm_result": [self._result(line) for line in self.lines],
+            "cm_diagnostics_summary": self._diagnostics(),
+            "note": [
+                {**self.key(self.analyses[line["analysis"]]), "note": line["note"]}
+                for line in self.lines
+            ],
+            "cm_attrition": self._attrition(),
+            "data_note": self._notes(),
+            **self._balance(),
+            **self._scores(),
+            **self._curves(),
+        }
+        return {name: pd.DataFrame(found) for name, found in rows.items() if found}
+
+    def _cohorts(self) -> list[dict[str, Any]]:
+        """Return the names of the cohorts."""
+        names = self.numbers["names"]
+        return [{"cohort_id": i, "name": names[name]} for name, i in self.ids.items()]
+
+    def _result(self, line: dict[str, Any]) -> dict[str, Any]:
+        """Return an estimate with the people of its arms."""
+        found: dict[str, Any] = {
+            "rr": line["hr"],
+            "ci_95_lb": line["lower"],
+            "ci_95_ub": line["upper"],
+            "p": line["p"],
+            "log_rr": line.get("log_hr"),
+            "se_log_rr": line.get("se"),
+            "target_estimator": line["estimand"],
+        }
+        for of in self.numbers["rates"]:
+            if COUNTED.get(of["analysis"]) == line["analysis"]:
+                found[f"{of['arm']}_subjects"] = _count(of["people"])
+                found[f"{of['arm']}_outcomes"] = _count(of["events"])
+        return {**self.key(self.analyses[line["analysis"]]), **found}
+
+    def _diagnostics(self) -> list[dict[str, Any]]:
+        """Return the diagnostics for the main analysis, whose verdicts hold for all."""
+        shown = int(not self.numbers["blinded"])
+        rows = [
+            {**self.key(n), "unblind": shown, "unblind_for_evidence_synthesis": 0}
+            for n in self.analyses.values()
+        ]
+        judged = {d.key: d for d in DIAGNOSTICS}
+        for found in self.numbers["diagnostics"]:
+            declared = judged.get(found["key"])
+            if declared is None:
+                continue
+            for row in rows:
+                if row["analysis_id"] == self.main:
+                    row[declared.verdict_column] = found["verdict"]
+                    if declared.column and not isinstance(found["value"], str | bool):
+                        row[declared.column] = found["value"]
+        return rows
+
+    def _attrition(self) -> list[dict[str, Any]]:
+        """Return the people whom each rule leaves."""
+        return [
+            {
+                **self.key(self.main),
+                "exposure_id": self.ids[arm],
+                "sequence_number": n + 1,
+                "description": line["rule"],
+                "subjects": _count(line[arm]),
+            }
+            for arm in ARMS
+            for n, line in enumerate(self.numbers["attrition"])
+        ]
+
+    def _notes(self) -> list[dict[str, Any]]:
+        """Return the notes on the data, whose counts are in their texts."""
+        return [
+            {**self.key(self.main), "note": note["note"], "warning": int(bool(note.get("warning")))}
+            for note in self.numbers["data_notes"]
+        ]
+
+    def _balance(self) -> dict[str, list[dict[str, Any]]]:
+        """Return the balance of the covariates, numbered in their order, with their names."""
+        covariates = self.numbers["balance"]["covariates"] if self.numbers["balance"] else []
+        key = self.key(self.main, outcome=False)
+        numbered = list(enumerate(covariates, 1))
+        named = [(n, line["covariate"]) for n, line in numbered]
+        model = self.numbers["propensity"]
+        coefficients = model["coefficients"] if model else []
+        ids = {name: n for n, name in named} | {"intercept": 0}
+        for line in coefficients:
+            ids.setdefault(line["name"], len(ids))
+        return {
+            "cm_covariate": [
+                {"covariate_id": n, "covariate_name": name, "analysis_id": self.main}
+                | self.database
+                for name, n in ids.items()
+            ],
+            "cm_shared_covariate_balance": [
+                {**key, "covariate_id": n, **{new: line[old] for old, new in BALANCE.items()}}
+                for n, line in numbered
+            ],
+            "cm_propensity_model": [
+                {**key, "covariate_id": ids[line["name"]], "coefficient": line["coef"]}
+                for line in coefficients
+            ],
+        }
+
+    def _scores(self) -> dict[str, list[dict[str, Any]]]:
+        """Return the densities of the preference score before and after matching."""
+        if not self.numbers["propensity"]:
+            return {}
+        found, key = self.numbers["propensity"]["preference"], self.key(self.main, outcome=False)
+        tables = {"before": "cm_preference_score_dist", "after": "preference_score_after"}
+        return {
+            table: [
+                {**key, "preference_score": x, "target_density": a, "comparator_density": b}
+                for x, a, b in zip(
+                    found["score"], found[f"target_{w}"], found[f"comparator_{w}"], strict=False
+                )
+            ]
+            for w, table in tables.items()
+        }
+
+    def _curves(self) -> dict[str, list[dict[str, Any]]]:
+        """Return the survival curves of both arms, at the days of either."""
+        rows: dict[int, dict[str, Any]] = {}
+        for arm, curve in self.numbers["survival"].items():
+            for day, *values in zip(
+                curve["time"], curve["survival"], curve["lower"], curve["upper"], strict=True
+            ):
+                names = (f"{arm}_survival", f"{arm}_survival_lb", f"{arm}_survival_ub")
+                rows.setdefault(int(day), {}).update(zip(names, values, strict=True))
+            at_risk = curve["at_risk"]
+            for day, people in zip(at_risk["time"], at_risk["people"], strict=True):
+                rows.setdefault(int(day), {})[f"{arm}_at_risk"] = _count(people)
+        found = [{**self.key(self.main), "time_day": day, **rows[day]} for day in sorted(rows)]
+        return {"cm_kaplan_meier_dist": found}
+
+
+def _count(value: Any) -> float | None:
+    """Read a released count: a number, a text such as "<5", or nothing."""
+    if not isinstance(value, str):
+        return value
+    limit = float(value.lstrip("<>").replace(",", ""))
+    return -limit if value.startswith("<") else limit

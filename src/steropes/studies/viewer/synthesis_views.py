@@ -1,0 +1,190 @@
+"""Views of evidence synthesis: tables of Strategus, and combinations of the given databases."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from steropes.errors import DataError
+from steropes.studies.diagnostics.archive_blinding import (
+    HIDDEN,
+    flagged_results,
+    without_derivable_syntheses,
+)
+from steropes.studies.evidence.archives import combine_tables
+from steropes.studies.report.formatting import title_case
+from steropes.studies.viewer.comparative_views import CALIBRATED, COUNTS, EFFECT, shown_of
+from steropes.studies.viewer.named_tables import NamedTables, gathered
+from steropes.studies.viewer.views import VERDICT, Column, View, checks, column, ids, texts
+
+__all__ = ["synthesis_views"]
+
+GROUP = "Several databases"
+KEY = ["target_comparator_id", "outcome_id", "analysis_id", "database_id"]
+NEEDED = ("cm_result", "cm_diagnostics_summary", "cm_likelihood_profile")
+DIAGNOSTICS = (
+    ("mdrr", "Detectable ratio"), ("ease", "Systematic error"), ("i_2", "I²"), ("tau", "τ"),
+)  # fmt: skip
+
+
+def synthesis_views(sources: Sequence[NamedTables], *, combine: bool, unblind: bool) -> list[View]:
+    """Return the views of evidence synthesis that have rows.
+
+    Parameters
+    ----------
+    sources : sequence of NamedTables
+    combine : bool
+        Combine the outcomes of interest if several sources have comparative results.
+    unblind : bool
+        Also show and use estimates that fail a diagnostic.
+    """
+    found = [_of_strategus(sources, design, unblind) for design in ("cm", "sccs")]
+    if combine:
+        found.append(_combined(sources, unblind))
+    return [view for view in found if view is not None and len(view.table)]
+
+
+def _combined(sources: Sequence[NamedTables], unblind: bool) -> View | None:
+    """Combine the outcomes of interest over sources of one study; None if there are none."""
+    studies: dict[frozenset[Any], list[NamedTables]] = {}
+    for source in sources:
+        if all(len(source.flagged.get(t, ())) for t in NEEDED):
+            studies.setdefault(_analyses(source), []).append(source)
+    parts = [_of_study(study, unblind) for study in studies.values() if len(study) > 1]
+    parts = [part for part in parts if part is not None and len(part)]
+    if not parts:
+        return None
+    table = pd.concat(parts, ignore_index=True)
+    table = table.assign(kind="ratio", database="combined: " + table["method"])
+    table["status"] = shown_of(table)
+    return View(
+        "synthesis",
+        "Evidence synthesis",
+        GROUP,
+        "Estimates of outcomes of interest, combined over the databases of this page whose "
+        "diagnostics allow it.",
+        (
+            *ids("target_comparator_id", "outcome_id", "analysis_id"),
+            *texts(target="Target", comparator="Comparator", outcome="Outcome"),
+            *texts(analysis="Analysis", method="Method"),
+            column("databases", "Databases", "whole"),
+            *EFFECT[:3],
+            column("i_squared", "I²", "share"),
+            column("tau", "τ"),
+            *texts("text", status="Status"),
+            *texts("long", kind="Kind of ratio", note="Note"),
+            column("log_rr", "Log ratio"),
+            column("se_log_rr", "Standard error"),
+        ),
+        table,
+        "forest",
+    )
+
+
+def _analyses(source: NamedTables) -> frozenset[Any]:
+    """Return the analyses of a source by which databases of one study are recognised."""
+    table = source.flagged.get("cm_analysis", pd.DataFrame(columns=["analysis_id", "description"]))
+    named = table[["analysis_id", "description"]].fillna("")
+    return frozenset(named.itertuples(index=False, name=None))
+
+
+def _of_study(sources: Sequence[NamedTables], unblind: bool) -> pd.DataFrame | None:
+    """Combine the databases of one study; None if they cannot be combined."""
+    tables = [_of_interest(s) for s in sources]
+    results = pd.concat([flagged_results(t, "cm") for t in tables], ignore_index=True)
+    if results.duplicated(KEY).any() or not len(results):
+        return None
+    try:
+        table = combine_tables(tables, unblind=unblind)
+    except (DataError, KeyError, ValueError):  # Archives without the columns of a likelihood.
+        return None
+    if unblind:
+        return table.assign(**{HIDDEN: False})
+    return without_derivable_syntheses(table, results)
+
+
+def _of_interest(source: NamedTables) -> dict[str, pd.DataFrame]:
+    """Return the tables of a source with the results of outcomes of interest only."""
+    tables = dict(source.flagged)
+    truth = tables.get("cm_target_comparator_outcome")
+    if truth is None:
+        return tables
+    place = ["target_comparator_id", "outcome_id"]
+    asked = pd.MultiIndex.from_frame(truth.loc[truth["outcome_of_interest"].eq(1), place])
+    for name in NEEDED:
+        places = pd.MultiIndex.from_frame(tables[name][place])
+        tables[name] = tables[name][places.isin(asked)]
+    return tables
+
+
+def _of_strategus(sources: Sequence[NamedTables], design: str, unblind: bool) -> View | None:
+    """Return the meta-analyses in the tables of Strategus."""
+
+    def more(source: NamedTables, found: pd.DataFrame) -> pd.DataFrame:
+        """Add diagnostics and the name of the meta-analysis."""
+        checked = source.tables.get(f"es_{design}_diagnostics_summary")
+        keys = ["target_id", "comparator_id", "outcome_id", "exposures_outcome_set_id",
+                "covariate_id", "analysis_id", "evidence_synthesis_analysis_id"]  # fmt: skip
+        key = [c for c in keys if c in found and checked is not None and c in checked]
+        if checked is not None:
+            wanted = [c for c in checked if c not in found or c in key]
+            found = found.merge(checked[wanted].drop_duplicates(key), on=key, how="left")
+        described = source.tables.get("es_analysis")
+        if described is not None:
+            names = described.drop_duplicates("evidence_synthesis_analysis_id").set_index(
+                "evidence_synthesis_analysis_id"
+            )["evidence_synthesis_description"]
+            found["method"] = found["evidence_synthesis_analysis_id"].map(names)
+        return found
+
+    table = gathered(sources, f"es_{design}_result", more)
+    if not len(table):
+        return None
+    having = [s.flagged for s in sources if f"{design}_result" in s]
+    if having and not unblind:
+        results = pd.concat([flagged_results(_with_pairs(t), design) for t in having])
+        table = without_derivable_syntheses(table, results)
+    declared = []
+    for name, title in DIAGNOSTICS:
+        if f"{name}_diagnostic" in table:
+            table[f"{name}{VERDICT}"] = table[f"{name}_diagnostic"]
+            declared.append((name, title))
+    table["status"], table["kind"] = shown_of(table), "ratio"
+    table["database"] = "combined: " + table.get("method", pd.Series("", table.index)).fillna("")
+    names = ("target", "comparator", "outcome") if design == "cm" else ("exposure", "outcome")
+    first = ("target_id", "comparator_id") if design == "cm" else ("exposures_outcome_set_id",)
+    return View(
+        f"synthesis-{design}",
+        "Meta-analysis" + (" of case series" if design == "sccs" else ""),
+        GROUP,
+        "Combined estimates of EvidenceSynthesisModule. An estimate that fails a diagnostic is "
+        "not shown.",
+        (
+            *ids(*first, "outcome_id", "analysis_id", "evidence_synthesis_analysis_id"),
+            *(Column(name, title_case(name), "choice") for name in names),
+            *texts(analysis="Analysis", method="Method"),
+            column("n_databases", "Databases", "whole"),
+            *EFFECT,
+            *CALIBRATED,
+            *checks(declared),
+            *(COUNTS if design == "cm" else ()),
+            *texts("text", status="Status"),
+            *texts("long", kind="Kind of ratio"),
+        ),
+        table,
+        "forest",
+    )
+
+
+def _with_pairs(tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """Add target and comparator to comparative results, which meta-analyses are identified by."""
+    pairs = tables.get("cm_target_comparator")
+    if pairs is None or "cm_result" not in tables:
+        return tables
+    place = ["target_comparator_id", "target_id", "comparator_id"]
+    results = tables["cm_result"].merge(
+        pairs[place].drop_duplicates(place[0]), on=place[0], how="left"
+    )
+    return {**tables, "cm_result": results}

@@ -1,0 +1,134 @@
+"""Which files a page of results reads, and under which names."""
+
+import json
+import shutil
+import zipfile
+
+import pytest
+from tests.studies.viewer.small_archives import small_archive
+
+from steropes.errors import DataError
+from steropes.studies import DEMO, StudySettings, comparative_study, synthetic_database
+from steropes.studies.disclosure import DisclosureRules
+from steropes.studies.disclosure.release_folder import write_release
+from steropes.studies.viewer.result_names import database_labels
+from steropes.studies.viewer.result_sources import read_sources
+
+RESULTS = [(3, 1, 1.5, 1, 1)]
+
+
+@pytest.fixture
+def archive(tmp_path):
+    return small_archive(tmp_path, "north", RESULTS)
+
+
+def test_an_archive_its_folder_and_the_folder_above_are_the_same_results(archive):
+    for path in (archive, archive.parent, archive.parent.parent):
+        (source,) = read_sources([path])
+        assert source.name == "north"
+        assert source.tables["cm_result"]["rr"].tolist() == [1.5]
+
+
+def test_a_folder_of_results_folders_is_one_source_each(archive, tmp_path):
+    small_archive(tmp_path, "south", RESULTS)
+    assert [s.name for s in read_sources([tmp_path])] == ["north", "south"]
+
+
+def test_rules_come_from_the_manifest_and_only_for_unchanged_files(archive, tmp_path):
+    rules = DisclosureRules("ohdsi", 10)
+    write_release(tmp_path / "own", {"results.zip": archive.read_bytes()}, rules)
+    assert read_sources([archive])[0].rules == "not known"
+    assert read_sources([tmp_path / "own"])[0].rules == "ohdsi, smallest count 10"
+    with zipfile.ZipFile(tmp_path / "own" / "release" / "results.zip", "a") as changed:
+        changed.writestr("more.csv", "x\n1\n")
+    assert read_sources([tmp_path / "own"])[0].rules == "not known"
+
+
+def test_rules_of_module_folders_come_from_the_manifest_above_them(archive, tmp_path):
+    with zipfile.ZipFile(archive) as read:
+        texts = {f"CohortMethodModule/{n}": read.read(n) for n in read.namelist() if n[:3] == "cm_"}
+    write_release(tmp_path / "own", texts, DisclosureRules())
+    (source,) = read_sources([tmp_path / "own"])
+    assert source.rules == "ohdsi, smallest count 5"
+    assert len(source.tables["cm_result"]) == 1
+
+
+def test_exact_results_and_people_are_never_read(tmp_path):
+    (tmp_path / "results.duckdb").write_text("exact")
+    with pytest.raises(DataError, match="exact numbers"):
+        read_sources([tmp_path / "results.duckdb"])
+    (tmp_path / "EXACT-DO-NOT-RELEASE.txt").write_text("exact")
+    (tmp_path / "cm_result.csv").write_text("target_comparator_id,outcome_id,analysis_id\n1,3,1\n")
+    with pytest.raises(DataError, match="no released results"):
+        read_sources([tmp_path])
+    people = tmp_path / "omop"
+    people.mkdir()
+    (people / "cohort.csv").write_text("cohort_definition_id,subject_id\n1,12345\n")
+    with pytest.raises(DataError, match="no released results"):
+        read_sources([people])
+
+
+def test_unknown_columns_are_not_read(archive):
+    with zipfile.ZipFile(archive) as read:
+        texts = {name: read.read(name).decode() for name in read.namelist()}
+    header, line = texts["cohort.csv"].split("\n")[:2]
+    texts["cohort.csv"] = f"{header},subject_id\n{line},12345\n"
+    with zipfile.ZipFile(archive, "w") as write:
+        for name, text in texts.items():
+            write.writestr(name, text)
+    assert list(read_sources([archive])[0].tables["cohort"]) == ["cohort_id", "name"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "match"),
+    [
+        ("missing", None, "does not exist"),
+        ("a.zip", "no archive", "not an archive"),
+        ("study.json", "[1]", "not the file of a study"),
+        ("study.json", "{", "not the file of a study"),
+    ],
+)
+def test_what_cannot_be_read_is_named(tmp_path, name, content, match):
+    if content is not None:
+        (tmp_path / name).write_text(content)
+    with pytest.raises(DataError, match=match):
+        read_sources([tmp_path / name])
+
+
+def test_a_table_without_its_ids_is_named(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("cm_result.csv", "rr\n2.0\n")
+    with pytest.raises(
+        DataError, match=r"cm_result.csv lacks the columns analysis_id, target_comparator_id"
+    ):
+        read_sources([tmp_path / "a.zip"])
+
+
+def test_databases_are_labelled_apart_only_if_several_sources_have_results_of_one(
+    archive, tmp_path
+):
+    small_archive(tmp_path, "south", RESULTS)
+    again = tmp_path / "again" / "release"
+    again.mkdir(parents=True)
+    shutil.copy(archive, again)
+    apart = database_labels(read_sources([archive, tmp_path / "south"]))
+    assert apart == [{"north": "north"}, {"south": "south"}]
+    same = database_labels(read_sources([archive, again]))
+    assert same == [{"north": "north (north)"}, {"north": "north (again)"}]
+
+
+def test_a_study_of_one_question_has_the_tables_of_a_grid(tmp_path):
+    study = comparative_study(synthetic_database(2000), StudySettings(**DEMO, folds=3))
+    study.write(tmp_path)
+    (source,) = read_sources([tmp_path])
+    numbers = json.loads((tmp_path / "release" / "study.json").read_text())
+    results = source.tables["cm_result"].set_index("analysis_id")["rr"].tolist()
+    lines = [*numbers["hazard_ratios"], *numbers["other_adjustments"]]
+    assert [None if x != x else x for x in results] == [line["hr"] for line in lines]
+    steps = source.tables["cm_attrition"].query("exposure_id == 1118084")["subjects"].tolist()
+    assert steps[0] == numbers["attrition"][0]["target"]
+    assert len(source.tables["cm_shared_covariate_balance"]) == len(
+        numbers["balance"]["covariates"]
+    )
+    shown = source.tables["cm_diagnostics_summary"]["unblind"].unique().tolist()
+    assert shown == [int(not numbers["blinded"])]
