@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import digamma, gammaln, polygamma
 
 from ..backends.protocols import Array, Backend
@@ -141,7 +142,7 @@ class GammaLikelihood(IndependentRowsLikelihood):
 
 
 def gamma_log_density(
-    shape: np.ndarray | float, loss: np.ndarray, total: np.ndarray, log_y: np.ndarray
+    shape: ArrayLike, loss: ArrayLike, total: ArrayLike, log_y: ArrayLike
 ) -> np.ndarray:
     """Compute the log-likelihood of rows from their sums, which broadcast.
 
@@ -152,12 +153,12 @@ def gamma_log_density(
     loss, total, log_y : float or arrays
         The loss, the sum of the weights, and the weighted sum of log y.
     """
-    k = np.asarray(shape, np.float64)
+    k, loss, total, log_y = (np.asarray(x, np.float64) for x in (shape, loss, total, log_y))
     # k log k − k − log Γ(k) cancels for large k; Stirling's series does not.
     with np.errstate(invalid="ignore", over="ignore"):
         series = 0.5 * np.log(k / (2.0 * np.pi)) - 1.0 / (12.0 * k)
         constant = np.where(k > 1e4, series, k * np.log(k) - k - gammaln(k))
-    return -k * loss + total * constant - log_y
+    return np.asarray(-k * loss + total * constant - log_y)
 
 
 def gamma_shape(half_deviance: np.ndarray | float) -> np.ndarray:

@@ -98,8 +98,8 @@ class NegativeBinomialLikelihood(IndependentRowsLikelihood):
         """See `Likelihood.combine_outcomes`."""
         out = super().combine_outcomes(likelihoods, lanes)
         host = self.backend.to_host(out.y)
-        out.values, codes = np.unique(host, return_inverse=True)
-        out.codes = codes.reshape(host.shape)
+        out.values = np.unique(host)
+        out.codes = np.searchsorted(out.values, host)
         out.log_factorial = stack_outcomes(
             [x.log_factorial for x in likelihoods], lanes, self.backend
         )

@@ -12,6 +12,7 @@ from ..data import check_level
 from ..data.input_types import LabelsLike
 from ..errors import DataError, listed
 from ..infer.bootstrap_intervals import standard_deviations
+from ..infer.heteroscedasticity import HC_KINDS
 from .coefficient_tables import coefficient_positions, critical_value
 from .internal_validation import InternalValidation
 from .profile_likelihood import ProfileLikelihood
@@ -52,9 +53,9 @@ class ConfidenceIntervals(InternalValidation, ProfileLikelihood, TermTests):
             coefficient.
         level : float
             Between 0 and 1.
-        method : {"wald", "robust", "profile", "bootstrap"}
-            ``"wald"``, ``"robust"``: coefficient ± normal quantile (in linear models, t) ×
-            standard error, from the model or robust (see `vcov`).
+        method : {"wald", "robust", "HC0", "HC1", "HC2", "HC3", "profile", "bootstrap"}
+            ``"wald"``, ``"robust"``, ``"HC0"`` …: coefficient ± normal quantile (in linear
+            models, t) × standard error, from the model or robust (see `vcov`).
             ``"profile"``: the points at which the profile log-likelihood (see `profile`) is half
             the chi-squared quantile below its maximum; other coefficients are refitted under
             their prior. The limit is infinite on a side on which the profile never falls so far.
@@ -91,9 +92,10 @@ class ConfidenceIntervals(InternalValidation, ProfileLikelihood, TermTests):
         check_is_fitted(self, "coef_")
         names = self._coefficient_names()
         if not isinstance(method, str) or method not in ("profile", "bootstrap"):
-            if not isinstance(method, str) or method not in ("wald", "robust"):
+            if not isinstance(method, str) or method not in ("wald", "robust", *HC_KINDS):
                 raise DataError(
-                    f"method must be 'wald', 'robust', 'profile' or 'bootstrap', not {method!r}."
+                    "method must be 'wald', 'robust', 'profile' or 'bootstrap', or 'HC0' to "
+                    f"'HC3', not {method!r}."
                 )
             return super().confint(params, level, method, cluster)
         check_level(level)
@@ -121,13 +123,13 @@ class ConfidenceIntervals(InternalValidation, ProfileLikelihood, TermTests):
         ----------
         level : float
             Confidence level of the intervals.
-        kind : {"model", "robust", "profile", "bootstrap"}
-            ``"model"``, ``"robust"``: Wald tests and intervals, see `vcov`. ``"profile"``: limits
-            of profile likelihoods; ``z`` is the signed root of twice the log-likelihood ratio
-            against zero, ``p`` is from the likelihood-ratio test, and ``se`` is the width of the
-            interval divided by that of a standard normal one. ``"bootstrap"``: percentiles of 200
-            draws with the model's ``random_state``, ``se`` their standard deviation, and
-            ``z`` = coef / se.
+        kind : {"model", "robust", "HC0", "HC1", "HC2", "HC3", "profile", "bootstrap"}
+            ``"model"``, ``"robust"``, ``"HC0"`` …: Wald tests and intervals, see `vcov`.
+            ``"profile"``: limits of profile likelihoods; ``z`` is the signed root of twice the
+            log-likelihood ratio against zero, ``p`` is from the likelihood-ratio test, and ``se``
+            is the width of the interval divided by that of a standard normal one.
+            ``"bootstrap"``: percentiles of 200 draws with the model's ``random_state``, ``se``
+            their standard deviation, and ``z`` = coef / se.
         cluster : (n,) labels, optional
             With ``"robust"`` or ``"bootstrap"``, see `confint`.
 
@@ -162,10 +164,10 @@ class ConfidenceIntervals(InternalValidation, ProfileLikelihood, TermTests):
         intercept -0.69  1.22 -0.57  0.57
         x0         1.39  1.73  0.80  0.42
         """
-        if isinstance(kind, str) and kind in ("model", "robust"):
+        if isinstance(kind, str) and kind in ("model", "robust", *HC_KINDS):
             return super().summary(level, kind, cluster)
         if not isinstance(kind, str) or kind not in ("profile", "bootstrap"):
-            kinds = "'model', 'robust', 'profile' or 'bootstrap'"
+            kinds = "'model', 'robust', 'profile' or 'bootstrap', or 'HC0' to 'HC3'"
             raise DataError(f"kind must be {kinds}, not {kind!r}.")
         q = critical_value(level)
         if cluster is not None and kind == "profile":

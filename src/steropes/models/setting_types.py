@@ -38,10 +38,10 @@ Solver = Literal["newton", "ccd"]
 Chooser = CrossValidation | InformationCriterion
 Device = Literal["cpu", "cuda", "auto", "torch-cpu"]
 # Kinds of standard errors.
-Kind = Literal["model", "robust"]
-SummaryKind = Literal["model", "robust", "profile", "bootstrap"]
+Kind = Literal["model", "robust", "HC0", "HC1", "HC2", "HC3"]
+SummaryKind = Literal["model", "robust", "HC0", "HC1", "HC2", "HC3", "profile", "bootstrap"]
 # Methods for confidence intervals.
-IntervalMethod = Literal["wald", "robust", "profile", "bootstrap"]
+IntervalMethod = Literal["wald", "robust", "HC0", "HC1", "HC2", "HC3", "profile", "bootstrap"]
 # Cut points by name or position of a column.
 StepTimes = Mapping[str, Sequence[float]] | Mapping[int, Sequence[float]] | Mapping[Any, np.ndarray]
 # The degree of a polynomial, or functions of the number of the interval.

@@ -15,7 +15,9 @@ from ..errors import DataError
 from ..fit import Problem
 from ..infer import Information
 from ..infer.bootstrap_draws import sampling_units
+from ..infer.heteroscedasticity import HC_KINDS, heteroscedasticity_covariance
 from ..infer.robust_covariance import refuse_single_unit, robust_covariance
+from ..likelihoods import IndependentRowsLikelihood
 from .coefficient_tables import cluster_codes, coefficient_positions, coefficient_table
 from .fitted_model import FittedModel
 from .fixed_coefficients import FixedCoefficients
@@ -71,7 +73,7 @@ class WaldInference(FittedModel):
 
         Parameters
         ----------
-        kind : {"model", "robust"}
+        kind : {"model", "robust", "HC0", "HC1", "HC2", "HC3"}
             ``"model"``: the inverse Hessian of the negative log-likelihood (or
             pseudo-likelihood of Fine–Gray models), or with a normal prior of the negative log
             posterior (the normal approximation of the posterior).
@@ -80,6 +82,10 @@ class WaldInference(FittedModel):
             the influences on the partial likelihood in Cox and Fine–Gray models, as in R's
             ``coxph(robust=TRUE)`` and ``cmprsk::crr``, and those of strata in models that
             condition on strata. Weights multiply the scores.
+            ``"HC0"`` to ``"HC3"``, in generalised linear models without a prior: ``"HC0"`` is
+            ``"robust"`` without clusters; ``"HC1"`` multiplies it by n / (n − k) for n rows and k
+            coefficients; ``"HC2"`` and ``"HC3"`` divide each squared score by 1 − h and (1 − h)²
+            with the row's leverage h, as R's ``sandwich::vcovHC``.
         cluster : (n,) labels, optional
             With ``"robust"``: clusters of rows, such as those of one person, within which scores
             are summed before they are squared; default those of ``cluster()`` in the formula. In
@@ -101,8 +107,9 @@ class WaldInference(FittedModel):
         References
         ----------
         Huber (1967), Proc. Fifth Berkeley Symp. 1:221–233. White (1980), Econometrica
-        48:817–838. Liang and Zeger (1986), Biometrika 73:13–22. Lin and Wei (1989), JASA
-        84:1074–1078. Fine and Gray (1999), JASA 94:496–509.
+        48:817–838. MacKinnon and White (1985), Journal of Econometrics 29:305–325. Liang and
+        Zeger (1986), Biometrika 73:13–22. Lin and Wei (1989), JASA 84:1074–1078. Fine and
+        Gray (1999), JASA 94:496–509.
 
         Examples
         --------
@@ -115,13 +122,15 @@ class WaldInference(FittedModel):
         [[0.5, 0.5], [0.5, 0.5]]
         """
         check_is_fitted(self, "coef_")
-        if not isinstance(kind, str) or kind not in ("model", "robust"):
-            raise DataError(f"kind must be 'model' or 'robust', not {kind!r}.")
-        if cluster is not None and kind == "model":
+        if not isinstance(kind, str) or kind not in ("model", "robust", *HC_KINDS):
+            raise DataError(f"kind must be 'model' or 'robust', or 'HC0' to 'HC3', not {kind!r}.")
+        if cluster is not None and kind != "robust":
             raise DataError("cluster goes with kind='robust' only.")
         if self._has_sparse_prior():
             raise DataError(NO_COVARIANCE)
         names = self._coefficient_names()
+        if kind in HC_KINDS:
+            return pd.DataFrame(self._heteroscedasticity_matrix(kind), names, names)
         if kind == "robust":
             return pd.DataFrame(self._robust_matrix(cluster), names, names)
         if self._information is None:
@@ -146,6 +155,31 @@ class WaldInference(FittedModel):
         l1, l2 = problem.penalties(self.prior_)
         influence = Information(problem, self._beta, l1, l2).influence()
         return robust_covariance(problem, self._beta, influence, unit)
+
+    def _heteroscedasticity_matrix(self, kind: str) -> np.ndarray:
+        """Compute HC0 to HC3; refuse models and priors for which they are not defined."""
+        problem = self._require_data("a robust covariance")
+        likelihood = problem.likelihood
+        if not isinstance(likelihood, IndependentRowsLikelihood) or not likelihood.additive:
+            reason = (
+                "give dispersion= to take it as known"
+                if isinstance(likelihood, IndependentRowsLikelihood)
+                else "rows contribute jointly, or have several linear predictors"
+            )
+            raise DataError(
+                f"kind={kind!r} needs scores of single rows, which {type(self).__name__} does not "
+                f"have here ({reason}). Use kind='robust'."
+            )
+        if self.prior_ is not None:
+            raise DataError(
+                f"kind={kind!r} is for maximum likelihood, because leverages under a prior are "
+                "not those of the data. Use kind='robust', or fit with prior=None."
+            )
+        if self._clusters is not None:
+            raise DataError(
+                f"The formula has cluster(), for which {kind} is not defined; use kind='robust'."
+            )
+        return heteroscedasticity_covariance(problem, self._beta, kind)
 
     def _cluster_codes(self, cluster: LabelsLike | None, problem: Problem) -> np.ndarray | None:
         """Convert cluster labels of the rows, by default those of the formula, to codes."""
@@ -204,7 +238,7 @@ class WaldInference(FittedModel):
         self,
         params: str | int | Sequence[str | int] | None = None,
         level: float = 0.95,
-        method: Literal["wald", "robust"] = "wald",
+        method: Literal["wald", "robust", "HC0", "HC1", "HC2", "HC3"] = "wald",
         cluster: LabelsLike | None = None,
     ) -> pd.DataFrame:
         """Compute confidence intervals of the coefficients.
@@ -217,7 +251,7 @@ class WaldInference(FittedModel):
             coefficient. A mask has one entry for each coefficient.
         level : float
             Between 0 and 1.
-        method : {"wald", "robust"}
+        method : {"wald", "robust", "HC0", "HC1", "HC2", "HC3"}
             Coefficient ± normal quantile (in linear models, t) × standard error, from the model
             or robust (see `vcov`). Refused under a Laplace prior.
         cluster : (n,) labels, optional
@@ -229,12 +263,12 @@ class WaldInference(FittedModel):
             Columns ``lower`` and ``upper``.
         """
         check_is_fitted(self, "coef_")
-        if not isinstance(method, str) or method not in ("wald", "robust"):
-            raise DataError(f"method must be 'wald' or 'robust', not {method!r}.")
+        if not isinstance(method, str) or method not in ("wald", "robust", *HC_KINDS):
+            raise DataError(f"method must be 'wald', 'robust' or 'HC0' to 'HC3', not {method!r}.")
         chosen = coefficient_positions(params, self._coefficient_names(), self._fixed)
         if self._has_sparse_prior():
             raise DataError(NO_COVARIANCE)
-        kind: Kind = "model" if method == "wald" else "robust"
+        kind: Kind = "model" if method == "wald" else method
         table = self.summary(level, kind=kind, cluster=cluster)
         return table[["lower", "upper"]].iloc[chosen]
 
@@ -250,7 +284,7 @@ class WaldInference(FittedModel):
         ----------
         level : float
             Confidence level of the intervals.
-        kind : {"model", "robust"}
+        kind : {"model", "robust", "HC0", "HC1", "HC2", "HC3"}
             Kind of the standard errors, as in `vcov`.
         cluster : (n,) labels, optional
             As in `vcov`.
