@@ -10,13 +10,14 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
+from ..data.html_facts import FieldsInHtml
 from ..errors import DataError
 
 __all__ = ["Simulated", "check_sizes", "draw_indicators", "draw_truth"]
 
 
 @dataclass(frozen=True, eq=False)
-class Simulated:
+class Simulated(FieldsInHtml):
     """Simulated data and their truth.
 
     Attributes

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..backends.protocols import Backend
 from ..backends.tall_reductions import transposed_product
+from ..data.html_facts import TextInHtml
 from ..data.input_types import LabelsLike, TableLike
 from ..errors import DataError
 from .category_coding import CategoryCoding
@@ -23,7 +24,7 @@ from .protocols import RowsLike
 __all__ = ["Design"]
 
 
-class Design(PlainColumns):
+class Design(PlainColumns, TextInHtml):
     """The matrix X of a model, (n, p), as blocks of columns.
 
     Estimators accept arrays, sparse matrices and data frames, so most users need no `Design`. Build

@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ..data.html_facts import TextInHtml
 from ..errors import DataError
 from .answer_ledger import Ledger
 from .message_files import read_bytes, write_new
@@ -32,7 +33,7 @@ HEAD = """# The conditions under which this site answers. A plan can only be str
 """
 
 
-class Owner:
+class Owner(TextInHtml):
     """The owner of a site's data.
 
     Parameters

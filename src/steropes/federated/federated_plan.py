@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ..data.html_facts import FieldsInHtml
 from ..errors import DataError
 from ..priors import Laplace, Normal, Prior
 from ..select import CrossValidation
@@ -36,7 +37,7 @@ PER_SITE: tuple[Ask, ...] = ("times", "estimate", "surrogate", "profile")
 
 
 @dataclass(frozen=True)
-class FederatedPlan:
+class FederatedPlan(FieldsInHtml):
     """A federated analysis: all information that a site needs in addition to its data.
 
     Attributes

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..data.html_facts import TextInHtml
 from ..models.coefficient_tables import coefficient_table
 from .federated_plan import FederatedPlan
 from .message_exchange import RoundRecord
@@ -40,7 +41,7 @@ ALSO = ("leave", "enter", "fold_weight", "held_out", "held_S")
 
 
 @dataclass(frozen=True)
-class FederatedResult:
+class FederatedResult(TextInHtml):
     """The result of a federated fit; `steropes.studies.federate` has an example.
 
     Attributes

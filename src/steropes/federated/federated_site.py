@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 
 from ..backends.blas_threads import single_threaded_blas
+from ..data.html_facts import TextInHtml
 from ..errors import DataError, SeparationError
 from .answer_layout import layout, masked, pack
 from .data_owner import Owner
@@ -39,7 +40,7 @@ Values = dict[str, Value]
 Arrays = dict[str, np.ndarray]
 
 
-class FederatedSite:
+class FederatedSite(TextInHtml):
     """A site with its data, which answers the requests of a plan.
 
     Answers that will be added are masked, so that only the total over all sites can be read. A

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ..data.html_facts import FieldsInHtml
 from ..errors import DataError
 from .answer_layout import Totals, refuse_contents, total_of
 from .federated_plan import PER_SITE, FederatedPlan
@@ -63,7 +64,7 @@ class SiteLeft(Exception):
 
 
 @dataclass(frozen=True)
-class Round:
+class Round(FieldsInHtml):
     """A request with its answers.
 
     Attributes
@@ -89,7 +90,7 @@ class Round:
 
 
 @dataclass(frozen=True)
-class RoundRecord:
+class RoundRecord(FieldsInHtml):
     """The traffic of a round.
 
     Attributes

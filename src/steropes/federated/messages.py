@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 
+from ..data.html_facts import FieldsInHtml
 from ..errors import DataError
 
 __all__ = ["ASKS", "SCHEMA", "Ask", "Kind", "Message", "Value", "message_schema"]
@@ -33,7 +34,7 @@ NOT_FINITE = {"Infinity": np.inf, "-Infinity": -np.inf}
 
 
 @dataclass(frozen=True)
-class Message:
+class Message(FieldsInHtml):
     """A request of the lead, or a site's answer, refusal or withdrawal.
 
     Attributes

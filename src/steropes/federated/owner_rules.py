@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..data.html_facts import FieldsInHtml
 from ..errors import DataError
 from .federated_plan import LEAST_SITES, FederatedPlan, Method
 from .field_types import read_fields
@@ -18,7 +19,7 @@ __all__ = ["OwnerRules"]
 
 
 @dataclass(frozen=True)
-class OwnerRules:
+class OwnerRules(FieldsInHtml):
     """The conditions under which a site answers requests.
 
     Attributes

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..data.html_facts import FieldsInHtml, TextInHtml
 from ..errors import DataError
 from .fixed_point_sums import BYTES, add, from_bytes, negate
 
@@ -61,7 +62,7 @@ def _is_signed(signing: bytes, signature: bytes, content: bytes) -> bool:
 
 
 @dataclass(frozen=True)
-class PublicKeys:
+class PublicKeys(FieldsInHtml):
     """The public keys of a site.
 
     Attributes
@@ -143,7 +144,7 @@ class PublicKeys:
         return _is_signed(self.signing, signature, content)
 
 
-class SiteKeys:
+class SiteKeys(TextInHtml):
     """The private keys of a site.
 
     Parameters

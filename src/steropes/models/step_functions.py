@@ -7,13 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..data.html_facts import TextInHtml
 from ..errors import DataError
 
 __all__ = ["StepFunction"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class StepFunction:
+class StepFunction(TextInHtml):
     """A right-continuous step function of time.
 
     Parameters

@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from ..data.html_facts import FieldsInHtml
 from ..errors import DataError
 from .column_settings import ColumnSettings, number_of_entries
 from .group_penalty import GroupPenalty
@@ -32,7 +33,7 @@ __all__ = ["Prior"]
 
 
 @dataclass(frozen=True)
-class Prior(ColumnSettings, ABC):
+class Prior(ColumnSettings, FieldsInHtml, ABC):
     """Base class of priors on the coefficients, with mean zero.
 
     Attributes

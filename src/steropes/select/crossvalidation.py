@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ..data.html_facts import FieldsInHtml
 from ..errors import DataError
 from ..fit import Problem
 from .candidates import check_compared, choose_among
@@ -23,7 +24,7 @@ LIKELIHOOD_SCORES = ("held_out", "difference")
 
 
 @dataclass(frozen=True)
-class CrossValidation:
+class CrossValidation(FieldsInHtml):
     """Choose the variance of a prior by cross-validation.
 
     Parameters

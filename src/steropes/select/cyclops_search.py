@@ -9,6 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
+from ..data.html_facts import FieldsInHtml
 from ..design import Design
 from ..design.column_storage import ConstantBlock, DenseBlock, SparseBlock
 from ..design.protocols import DesignLike
@@ -30,7 +31,7 @@ MIN_VARIANCE = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True)
-class CyclopsSearch:
+class CyclopsSearch(FieldsInHtml):
     """The automatic search of the R package Cyclops, for studies that replicate its results.
 
     The search multiplies or divides ``start`` by ``factor`` until the best score is between two

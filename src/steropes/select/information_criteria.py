@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import gammaln
 
+from ..data.html_facts import FieldsInHtml
 from ..errors import DataError
 from ..fit import Problem, solve_under_prior
 from ..priors import Penalty
@@ -52,7 +53,7 @@ Measure = Callable[[Problem, Fit], Measured]
 
 
 @dataclass(frozen=True)
-class InformationCriterion:
+class InformationCriterion(FieldsInHtml):
     """Choose the variance of a prior by an information criterion, in place of cross-validation.
 
     Passed to an estimator as ``cv``. It costs one path of fits of the full data. Along the path

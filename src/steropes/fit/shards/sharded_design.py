@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from ...backends.protocols import Backend
+from ...data.html_facts import TextInHtml
 from ...design import design_of_numbers
 from ...design.memory_estimate import Columns
 from ...design.plain_columns import PlainColumns
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["ShardedDesign"]
 
 
-class ShardedDesign(PlainColumns):
+class ShardedDesign(PlainColumns, TextInHtml):
     """The matrix X in blocks of rows, in memory, in files or on the workers of a Dask cluster.
 
     Estimators accept it as X. They compute sums over rows in the blocks and add them in the order

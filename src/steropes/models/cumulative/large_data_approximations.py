@@ -14,6 +14,7 @@ from numbers import Real
 
 import numpy as np
 
+from ...data.html_facts import FieldsInHtml
 from ...errors import DataError
 
 __all__ = [
@@ -29,7 +30,7 @@ __all__ = [
 GRID = np.round(np.arange(1.0, 10.05, 0.1), 1)
 
 
-class Reduction:
+class Reduction(FieldsInHtml):
     """Base class of approximations of the model that need less work."""
 
 

@@ -19,6 +19,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.data.array_conversion import refuse_lazy_query
+from steropes.data.html_facts import TextInHtml
 from steropes.errors import DataError
 from steropes.studies.cohorts.private_people_frame import People
 from steropes.studies.database.data_notes import DataNote, distinct
@@ -32,7 +33,7 @@ EXACT = 2.0**53  # Floating point numbers from here on do not distinguish neighb
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class CohortTable:
+class CohortTable(TextInHtml):
     """Entries of one or more cohorts, ordered by cohort, person, start and end.
 
     Parameters

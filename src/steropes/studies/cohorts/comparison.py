@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from steropes.data.html_facts import TextInHtml
 from steropes.errors import DataError
 from steropes.studies.cohorts.attrition import Attrition
 from steropes.studies.cohorts.cohort_table import CohortTable, require_cohorts
@@ -113,7 +114,7 @@ class ComparisonRules(Settings):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Comparison:
+class Comparison(TextInHtml):
     """The entries of a target and a comparator cohort that passed the rules.
 
     Attributes

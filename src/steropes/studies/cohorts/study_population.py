@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from steropes.data.html_facts import TextInHtml
 from steropes.errors import DataError
 from steropes.studies.cohorts.attrition import Attrition
 from steropes.studies.cohorts.cohort_table import CohortTable
@@ -165,7 +166,7 @@ class PopulationRules(Settings):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class StudyPopulation:
+class StudyPopulation(TextInHtml):
     """The entries of a comparison that are at risk of an outcome.
 
     Attributes

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from narwhals.typing import IntoDataFrame
 from numpy.typing import ArrayLike, NDArray
 
+from steropes.data.html_facts import TextInHtml
 from steropes.errors import DataError
 from steropes.studies.covariates.feature_extraction import Features
 
@@ -19,7 +20,7 @@ __all__ = ["Balance", "covariate_balance"]
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Balance:
+class Balance(TextInHtml):
     """Means and standardised differences of covariates before and after adjustment.
 
     Attributes

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from steropes.data.html_facts import TextInHtml
 from steropes.studies.cohorts.private_people_frame import People
 from steropes.studies.comparative.propensity_model import Propensity
 from steropes.studies.comparative.question_analyses import (
@@ -48,7 +49,7 @@ __all__ = ["ComparativeStudy", "comparative_study"]
 
 
 @dataclass(frozen=True, repr=False)
-class ComparativeStudy:
+class ComparativeStudy(TextInHtml):
     """A finished study; all tables are pandas DataFrames, exact, with small cells.
 
     Its ``repr`` names no person. The files of ``write`` hide small cells, and, as ``repr`` does,

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from steropes.data.html_facts import TextInHtml
 from steropes.errors import DataError
 from steropes.studies.cohorts.attrition import Attrition
 from steropes.studies.cohorts.cohort_table import CohortTable
@@ -72,7 +73,7 @@ class Shared:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class AnalysisResult:
+class AnalysisResult(TextInHtml):
     """One question, one outcome, one analysis.
 
     Attributes

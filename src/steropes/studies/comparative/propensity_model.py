@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from steropes.data.html_facts import TextInHtml
 from steropes.errors import DataError
 from steropes.studies.comparative.input_checks import require_numbers
 
@@ -19,7 +20,7 @@ __all__ = ["Propensity", "auc", "preference_score"]
 
 
 @dataclass(frozen=True, repr=False)
-class Propensity:
+class Propensity(TextInHtml):
     """A fitted propensity model.
 
     Attributes

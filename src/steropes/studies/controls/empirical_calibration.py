@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from steropes.data.html_facts import FieldsInHtml
 from steropes.errors import DataError
 
 __all__ = [
@@ -30,7 +31,7 @@ LEAST_CONTROLS = 5  # With fewer negative controls nothing is calibrated.
 
 
 @dataclass(frozen=True)
-class SystematicError:
+class SystematicError(FieldsInHtml):
     """The distribution of an analysis's systematic error on the log scale.
 
     Attributes

@@ -15,6 +15,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.backends.blas_threads import single_threaded_blas
+from steropes.data.html_facts import FieldsInHtml
 from steropes.errors import DataError
 from steropes.studies.controls.empirical_calibration import (
     LEAST_CONTROLS,
@@ -31,7 +32,7 @@ FARTHEST = 40.0  # The range around the estimate in which limits are searched, o
 
 
 @dataclass(frozen=True)
-class ErrorModel:
+class ErrorModel(FieldsInHtml):
     """Systematic error as a linear function of the true log ratio t: mean a + b t, sd c + d |t|.
 
     Attributes

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from steropes.data.html_facts import FieldsInHtml
 from steropes.studies.controls.error_model import leave_one_group_out
 
 __all__ = ["ControlEstimates", "before_and_after", "control_performance", "performance_by_ratio"]
@@ -16,7 +17,7 @@ ALPHA = 0.05
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class ControlEstimates:
+class ControlEstimates(FieldsInHtml):
     """Estimates of one analysis for its controls.
 
     Attributes

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from steropes.data.html_facts import TextInHtml
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_table import CohortTable, whole_numbers
 from steropes.studies.covariates.analysis_catalogue import ANALYSES, DEFAULT, Analysis
@@ -122,7 +123,7 @@ class FeatureRules(Settings):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Features:
+class Features(TextInHtml):
     """Covariates of people by columns, as recorded: nothing is dropped or scaled.
 
     Attributes

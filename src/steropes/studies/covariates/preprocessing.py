@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from steropes.data.html_facts import TextInHtml
 from steropes.errors import DataError
 from steropes.studies.covariates.feature_extraction import Features
 from steropes.studies.execution.setting_types import Count, Share, YesNo
@@ -53,7 +54,7 @@ class TidyRules(Settings):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Tidied:
+class Tidied(TextInHtml):
     """Filtered covariates with their scales.
 
     Attributes

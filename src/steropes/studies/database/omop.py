@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from steropes.data.html_facts import TextInHtml
 from steropes.errors import DataError
 from steropes.studies.database.column_types import require_time_zone
 from steropes.studies.database.open_database import open_source
@@ -53,7 +54,7 @@ WELL_KNOWN = {8507: "Male", 8532: "Female"}
 UNNAMED = "unnamed concept"
 
 
-class OmopDatabase:
+class OmopDatabase(TextInHtml):
     """A read-only view of an OMOP Common Data Model (v5.x).
 
     Use it as a context manager; temporary files and tables copied from a server are removed when it

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from steropes.data.html_facts import FieldsInHtml
 from steropes.studies.diagnostics import diagnostic_catalogue as catalogue
 from steropes.studies.diagnostics.diagnostic_catalogue import Verdict
 from steropes.studies.execution.setting_types import Positive
@@ -60,7 +61,7 @@ class DiagnosticThresholds(Settings):
 
 
 @dataclass(frozen=True)
-class Diagnostics:
+class Diagnostics(FieldsInHtml):
     """The diagnostics of one estimate; NaN where one could not be evaluated.
 
     Attributes

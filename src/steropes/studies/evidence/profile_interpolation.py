@@ -7,6 +7,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from steropes.data.html_facts import TextInHtml
 from steropes.errors import DataError
 from steropes.infer.profile_search import is_flat_at_end
 
@@ -15,7 +16,7 @@ __all__ = ["NormalProfile", "Profile"]
 NORMAL_REACH = 40.0  # The points of a normal likelihood extend to this many standard errors.
 
 
-class Profile:
+class Profile(TextInHtml):
     """A profile log-likelihood, interpolated between stored points.
 
     Between neighbouring points the function is cubic (Hermite). It raises beyond the outermost

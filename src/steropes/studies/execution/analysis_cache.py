@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
+from steropes.data.html_facts import TextInHtml
 from steropes.errors import DataError, SeparationError
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.cohorts.comparison import Comparison, compare_cohorts
@@ -32,7 +33,7 @@ __all__ = ["Workbench"]
 T = TypeVar("T")
 
 
-class Workbench:
+class Workbench(TextInHtml):
     """Analyses on the cohorts of one database, with a cache of the parts that they share.
 
     Parameters
@@ -67,6 +68,9 @@ class Workbench:
         self.thresholds = thresholds or DiagnosticThresholds()
         self._known: dict[Hashable, Any] = {}
         self._question: Question | None = None
+
+    def __repr__(self) -> str:
+        return f"Workbench({self.db!r})"
 
     def forget(self) -> None:
         """Empty the cache."""

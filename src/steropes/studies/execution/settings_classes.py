@@ -20,6 +20,7 @@ from pydantic_core import (
     core_schema,
 )
 
+from steropes.data.html_facts import FieldsInHtml
 from steropes.errors import DataError
 from steropes.studies.execution.setting_types import READING, fault
 from steropes.studies.execution.settings_reader import Place, Source, place_name
@@ -30,7 +31,7 @@ MOST_FAULTS = 5  # Only so many faults of a file are listed in one message.
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
-class Settings:
+class Settings(FieldsInHtml):
     """Base class of settings, which are frozen dataclasses with validated fields.
 
     Subclasses declare fields with types of `setting_types` and are created with positional or

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import pandas as pd
 
+from steropes.data.html_facts import TextInHtml
 from steropes.studies.database.omop import OmopDatabase, opened
 from steropes.studies.disclosure import DisclosureRules, site_rules
 from steropes.studies.disclosure.release_folder import write_release
@@ -54,7 +55,7 @@ class StudyDesign(Protocol):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class DesignResults(Generic[Spec]):
+class DesignResults(TextInHtml, Generic[Spec]):
     """The results of a grid of any study design.
 
     Attributes

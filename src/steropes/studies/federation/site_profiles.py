@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from steropes.data.html_facts import TextInHtml
 from steropes.errors import DataError
 from steropes.federated import FederatedPlan, Message, RoundRecord
 from steropes.federated.federated_result import TELLS
@@ -31,7 +32,7 @@ Line = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class FederatedProfiles:
+class FederatedProfiles(TextInHtml):
     """Effects combined from the profile likelihoods of sites.
 
     Attributes

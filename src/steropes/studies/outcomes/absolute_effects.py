@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from steropes.data.html_facts import FieldsInHtml
 from steropes.studies.comparative.input_checks import require_people, require_weights
 from steropes.studies.normal_quantile import Z
 
@@ -23,7 +24,7 @@ __all__ = ["AbsoluteEffect", "absolute_effect"]
 
 
 @dataclass(frozen=True)
-class AbsoluteEffect:
+class AbsoluteEffect(FieldsInHtml):
     """Risks and restricted mean times of both arms, and their differences with 95 % limits.
 
     Attributes

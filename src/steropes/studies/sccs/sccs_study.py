@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from steropes.data.html_facts import TextInHtml
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.database.data_notes import DataNote, distinct, explained
@@ -49,7 +50,7 @@ __all__ = ["CaseSeries", "case_series", "exposures_of_interest"]
 
 
 @dataclass(frozen=True, repr=False)
-class CaseSeries:
+class CaseSeries(TextInHtml):
     """A finished case series, with exact tables that may contain small counts.
 
     Its ``repr`` identifies no person, and the files of ``write`` suppress small counts. ``repr``,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from steropes.data.html_facts import TextInHtml
 from steropes.errors import DataError
 from steropes.studies.database.omop import OmopDatabase, opened
 from steropes.studies.disclosure import DisclosureRules, site_rules
@@ -37,7 +38,7 @@ Tables = dict[str, pd.DataFrame]
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class SpecificationResults:
+class SpecificationResults(TextInHtml):
     """The results of a specification.
 
     Attributes
