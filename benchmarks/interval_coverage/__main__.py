@@ -4,10 +4,11 @@
 
 fits data of known truth (`worlds.py`), once with an effect of log 2 and once with none, and
 counts how often each interval at 95% holds the truth, and how often it leaves zero out. The
-treatment has no prior; beside it are one covariate without a prior ("none"), or thirty under a
-normal ("ridge") or a Laplace prior ("lasso"). Repeat i of a scenario is drawn from the seed
-(scenario, i). All scenarios take turns, some repeats at a time, and what is done is kept in a
-file, so that a run goes on where the last one ended; ``--table`` only prints.
+treatment has no prior; beside it are one covariate without a prior ("none"), thirty under a
+normal ("ridge") or a Laplace prior ("lasso"), or three hundred under a Laplace prior ("wide").
+"debiased, penalised" has the treatment under this prior, too. Repeat i of a scenario is drawn from
+the seed (scenario, i). All scenarios take turns, some repeats at a time, and what is done is kept
+in a file, so that a run goes on where the last one ended; ``--table`` only prints.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from .worlds import EFFECT, WORLDS, World
 VARIANCE = 0.1  # of the priors of the thirty covariates
 DRAWN = 200  # draws of a bootstrap
 TURN = 50  # repeats of a scenario before the next one's
-COVARIATES = {"none": 1, "ridge": 30, "lasso": 30}
+COVARIATES = {"none": 1, "ridge": 30, "lasso": 30, "wide": 300}
 EFFECTS = {"log 2": EFFECT, "null": 0.0}
 KEY = ["family", "size", "nuisance", "effect"]
 COLUMNS = [*KEY, "repeat", "method", "lower", "upper", "seconds"]
@@ -47,7 +48,7 @@ class Data:
         self.world, self.nuisance = world, nuisance
         self.rng = np.random.default_rng(seed)
         self.X, self.y, self.given = world.draw(self.rng, size, COVARIATES[nuisance], effect)
-        kind = {"none": None, "ridge": Normal, "lasso": Laplace}[nuisance]
+        kind = {"none": None, "ridge": Normal}.get(nuisance, Laplace)
         prior = None if kind is None else kind(VARIANCE, exclude=[0])
         self.since = time.process_time()
         self.model = world.estimator(prior=prior, n_jobs=1).fit(self.X, self.y, **self.given)
@@ -60,9 +61,15 @@ class Data:
 
     def computed(self) -> Iterator[Found]:
         """Intervals without draws."""
-        methods = ("profile",) if self.nuisance == "lasso" else ("wald", "robust", "profile")
-        for method in methods:
+        sparse = self.nuisance in ("lasso", "wide")
+        for method in ("profile",) if sparse else ("wald", "robust", "profile"):
             yield self.limits(method, self.model.confint("x0", method=method))
+        if sparse:
+            yield self.limits("debiased", self.model.debiased_lasso("x0").confint())
+            whole = self.world.estimator(prior=Laplace(VARIANCE), n_jobs=1)
+            whole.fit(self.X, self.y, **self.given)
+            found = whole.debiased_lasso("x0").confint()
+            yield self.limits("debiased, penalised", found)
         if self.nuisance == "none":
             firth = self.world.estimator(prior=Jeffreys(), n_jobs=1)
             firth.fit(self.X, self.y, **self.given)

@@ -10,7 +10,8 @@ from .worlds import EFFECT, WORLDS
 __all__ = ["show", "summary"]
 
 METHODS = (
-    "wald", "robust", "profile", "Jeffreys profile", "percentile", "basic", "bca",
+    "wald", "robust", "profile", "Jeffreys profile", "debiased", "debiased, penalised",
+    "percentile", "basic", "bca",
 )  # fmt: skip
 KEY = ["family", "size", "nuisance", "effect"]
 

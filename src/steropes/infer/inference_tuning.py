@@ -8,11 +8,13 @@ __all__ = [
     "BLOCKS",
     "BOOTSTRAP",
     "IDENTIFICATION",
+    "NODEWISE",
     "PROFILE",
     "RESTRICTED",
     "BlockPolicy",
     "BootstrapPolicy",
     "IdentificationPolicy",
+    "NodewisePolicy",
     "ProfilePolicy",
     "RestrictedFitPolicy",
 ]
@@ -168,6 +170,40 @@ class IdentificationPolicy:
 
 
 @dataclass(frozen=True)
+class NodewisePolicy:
+    """Regressions of single columns on all others.
+
+    Attributes
+    ----------
+    tol : float
+        Largest KKT violation, in units of the penalty.
+    ratio : float
+        Ratio of successive penalties of a path.
+    steps : int
+        Largest number of penalties of a path.
+    noise_increase : float
+        A penalty is reduced as long as the noise factor stays within this relative increase
+        (κ₀ of Zhang and Zhang 2014, Table 1).
+    goal_increase : float
+        If the correlations cannot be made as small as is wanted, this relative increase of the
+        smallest possible one is accepted (κ₁ there).
+    max_columns : int
+        A path ends when more columns have a coefficient. In wide data the noise factor hardly
+        increases, and regressions on thousands of columns cost far more than they remove bias.
+    min_share : float
+        Smallest share of its information that the others may leave of a column.
+    """
+
+    tol: float = 1e-6
+    ratio: float = 0.85
+    steps: int = 40
+    noise_increase: float = 0.25
+    goal_increase: float = 0.5
+    max_columns: int = 1000
+    min_share: float = 1e-10
+
+
+@dataclass(frozen=True)
 class BlockPolicy:
     """Sizes of blocks in which arrays are processed; they bound the memory and change no result.
 
@@ -176,6 +212,8 @@ class BlockPolicy:
     columns : int
         Coefficients or columns that are processed together, which bounds the memory for
         rows times columns.
+    diagonal_columns : int
+        Columns of which the diagonal of the Hessian is computed together.
     max_score_bytes : float
         Largest number of bytes of scores in memory.
     threshold_functions : int
@@ -193,6 +231,7 @@ class BlockPolicy:
     """
 
     columns: int = 64
+    diagonal_columns: int = 4096
     max_score_bytes: float = 2e9
     threshold_functions: int = 1 << 21
     threshold_rows: int = 1 << 22
@@ -206,4 +245,5 @@ PROFILE = ProfilePolicy()
 RESTRICTED = RestrictedFitPolicy()
 BOOTSTRAP = BootstrapPolicy()
 IDENTIFICATION = IdentificationPolicy()
+NODEWISE = NodewisePolicy()
 BLOCKS = BlockPolicy()

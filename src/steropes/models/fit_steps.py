@@ -32,6 +32,7 @@ from ..select import CrossValidation, InformationCriterion
 from ..select.crossvalidation import LIKELIHOOD_SCORES
 from ..solve import Batch, Fit
 from ..solve.separation.extreme_offsets import extreme_offsets
+from .debiased_inference import DebiasedInference
 from .fit_inputs import FitInputs, OutcomeRows
 from .fixed_coefficients import read_fixed, read_start_at
 from .formula_mixin import FormulaMixin
@@ -49,7 +50,7 @@ __all__ = ["BatchedOutcomes", "FitSteps"]
 BatchedOutcomes = Literal["never", "laplace", "always"]
 
 
-class FitSteps(LinearCombinations, PartialEffects, FormulaMixin, BaseEstimator):
+class FitSteps(LinearCombinations, DebiasedInference, PartialEffects, FormulaMixin, BaseEstimator):
     """The steps of `PenalizedModel.fit`, which families override where they differ."""
 
     # Whether the family can have an intercept.
