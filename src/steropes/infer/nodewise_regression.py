@@ -20,7 +20,7 @@ from ..backends.protocols import Array
 from ..errors import DataError, SeparationError, listed
 from ..fit import Problem
 from ..likelihoods import Likelihood
-from ..likelihoods.curvature import AnyCurvature
+from ..likelihoods.curvature import Curvature
 from ..priors import INFINITE_PENALTY
 from ..solve.hessian import diagonal, eta_product
 from .baseline_hazard import fitted_state
@@ -37,7 +37,7 @@ class ColumnLikelihood(Likelihood):
     ----------
     target : (n_eta, 1) array
         The column, in the rows of η.
-    curvature : AnyCurvature
+    curvature : Curvature
         H_η at the fit, with the row weights.
     like : Likelihood
         The model's likelihood, which determines rows and their order.
@@ -46,7 +46,7 @@ class ColumnLikelihood(Likelihood):
     quadratic = True
     trust_radius = np.inf
 
-    def __init__(self, target: np.ndarray, curvature: AnyCurvature, like: Likelihood) -> None:
+    def __init__(self, target: np.ndarray, curvature: Curvature, like: Likelihood) -> None:
         super().__init__(like.backend)
         self.target, self._curvature, self._like = target, curvature, like
         self.n, self.order = like.n, like.order
@@ -85,7 +85,7 @@ class ColumnLikelihood(Likelihood):
         """See `Likelihood.loss`."""
         return self.evaluate(eta, weights)[0]
 
-    def curvature(self, eta: Array, weights: Array, exact: bool = False) -> AnyCurvature:
+    def curvature(self, eta: Array, weights: Array, exact: bool = False) -> Curvature:
         """See `Likelihood.curvature`."""
         return self._curvature
 

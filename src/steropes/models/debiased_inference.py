@@ -31,7 +31,7 @@ class DebiasedInference(WaldInference):
         cluster: LabelsLike | None = None,
         nodewise_penalty: float | None = None,
     ) -> DebiasedLasso:
-        """Debias some coefficients of a lasso, for intervals and tests.
+        """Correct coefficients of a lasso for its bias, for intervals and tests.
 
         The estimate of a lasso is corrected by one step towards the maximum of the likelihood,
         along the part of the coefficient's column that a lasso regression on all other columns
@@ -47,7 +47,7 @@ class DebiasedInference(WaldInference):
         cluster : (n,) labels, optional
             With ``"robust"``: clusters of rows, as in `vcov`.
         nodewise_penalty : float, optional
-            λ_j of the regressions on the other columns, in units of √(H_jj / n); zero is an
+            Penalty λ_j of the regressions on the other columns, in units of √(H_jj / n); zero is an
             unpenalised regression, which needs fewer columns than rows. By default it is chosen
             for each coefficient (Zhang and Zhang 2014, Table 1): the residuals' largest
             correlation with another column is reduced to √(2 log p / n), and further as long as
