@@ -6,7 +6,14 @@ import pytest
 import statsmodels.api as sm
 from scipy import sparse
 
-from steropes import DataError, Laplace, LinearRegression, LogisticRegression, PoissonRegression
+from steropes import (
+    DataError,
+    Laplace,
+    LinearRegression,
+    LogisticRegression,
+    Normal,
+    PoissonRegression,
+)
 
 RNG = np.random.default_rng(3)
 N = 300
@@ -33,6 +40,28 @@ def test_effects_agree_with_statsmodels(family, storage):
     np.testing.assert_allclose(found["se"], margins.margeff_se, rtol=1e-5)
     np.testing.assert_allclose(found[["lower", "upper"]], margins.conf_int(0.1), rtol=1e-4)
     np.testing.assert_allclose(found["p"], margins.pvalues, rtol=1e-3)
+
+
+def test_a_sparse_matrix_is_not_made_dense(monkeypatch):
+    wide = sparse.random_array((400, 300), density=0.02, rng=RNG, format="csr")
+    y = RNG.binomial(1, 1 / (1 + np.exp(-3 * wide[:, [0]].toarray()[:, 0])))
+    m = LogisticRegression(prior=Normal(0.5)).fit(wide, y)
+    names = ["x0", "x7"]
+    expected = m.average_effects(wide.toarray(), names)
+    frame = pd.DataFrame.sparse.from_spmatrix(wide, columns=[f"x{j}" for j in range(300)])
+    largest = []
+    whole = sparse.csc_array.toarray
+
+    def noted(self, *args, **kwargs):
+        out = whole(self, *args, **kwargs)
+        largest.append(out.size)
+        return out
+
+    monkeypatch.setattr(sparse.csc_array, "toarray", noted)
+    monkeypatch.setattr(sparse.csr_array, "toarray", noted)
+    for X in (wide, frame):
+        pd.testing.assert_frame_equal(m.average_effects(X, names), expected, rtol=1e-8)
+    assert max(largest) == 400  # a column at a time
 
 
 def test_effects_of_a_linear_model_are_its_coefficients():

@@ -23,6 +23,10 @@ from .setting_types import Kind, MatrixLike
 
 __all__ = ["AverageEffects"]
 
+Matrix = np.ndarray | sparse.csc_array
+# The name of an effect, its value, and its derivatives in the coefficients.
+Effect = tuple[str, float, np.ndarray]
+
 # Step of a numerical derivative, in standard deviations of the variable.
 STEP = 1e-4
 
@@ -91,22 +95,29 @@ class AverageEffects(PredictionTables):
         """
         check_level(level)
         V = self.vcov(kind, cluster).to_numpy()
-        table = self._variables_of(X)
-        names = [variables] if isinstance(variables, str) else list(variables or table.columns)
-        unknown = [name for name in names if name not in table.columns]
+        there: pd.DataFrame | Matrix
+        if self._is_formula_table(X) or self._is_labelled_table(X):
+            there = self._variables_of(X)
+            all_names = list(there.columns)
+        else:
+            all_names, there = self._matrix_of(X)
+        names = [variables] if isinstance(variables, str) else list(variables or all_names)
+        unknown = [name for name in names if name not in all_names]
         if unknown:
             raise DataError(
-                f"There is no variable {listed(unknown)}; there are {listed(list(table.columns))}."
+                f"There is no variable {listed(unknown)}; there are {listed(all_names)}."
             )
-        weights = check_weights(sample_weight, len(table))
+        weights = check_weights(sample_weight, there.shape[0])
         known: Any = self._formula_vector("offset", X, offset)
         rows = {}
-        for name in names:
-            for label, high, low, width in _changes(name, table[name]):
-                first, slope = self._mean_and_gradient(table, name, high, weights, known)
-                second, base = self._mean_and_gradient(table, name, low, weights, known)
-                gradient = (slope - base) / width
-                rows[label] = (first - second) / width, np.sqrt(gradient @ V @ gradient)
+        if isinstance(there, pd.DataFrame):
+            found = self._effects_of_variables(there, names, weights, known)
+        else:
+            eta = self.linear_predictor(X, known)
+            columns = [(name, all_names.index(name)) for name in names]
+            found = self._effects_of_columns(there, columns, eta, weights)
+        for label, mean, gradient in found:
+            rows[label] = mean, np.sqrt(gradient @ V @ gradient)
         effect, se = np.array(list(rows.values())).reshape(-1, 2).T
         q = critical_value(level, None)
         out = pd.DataFrame({"effect": effect, "lower": effect - q * se, "upper": effect + q * se},
@@ -122,17 +133,57 @@ class AverageEffects(PredictionTables):
             table = as_pandas_table(X)
             used = set(map(str, self._formula.spec.variables_by_source.get("data", ())))
             return table[[name for name in table.columns if name in used]]
-        if self._is_labelled_table(X):
-            self._check_columns(X)
-            return as_pandas_table(X)
+        self._check_columns(X)
+        return as_pandas_table(X)
+
+    def _matrix_of(self, X: MatrixLike) -> tuple[list[str], Matrix]:
+        """Return the names and the values of the columns; a sparse X stays sparse."""
         if isinstance(X, Design | ShardedDesign):
             raise DataError("average_effects changes columns; give X as a table or a matrix.")
-        names = self._check_columns(X).names
-        if has_names(X):
-            values = as_pandas_table(X).to_numpy(np.float64)
-        else:
-            values = X.toarray() if sparse.issparse(X) else np.asarray(X, np.float64)
-        return pd.DataFrame(values, columns=names)
+        names = list(self._check_columns(X).names)
+        if isinstance(X, pd.DataFrame) and len(names) and X.dtypes.map(_is_sparse).all():
+            return names, sparse.csc_array(X.sparse.to_coo(), dtype=np.float64)
+        if sparse.issparse(X):
+            return names, sparse.csc_array(X, dtype=np.float64)
+        values = as_pandas_table(X).to_numpy() if has_names(X) else X
+        return names, np.asarray(values, np.float64)
+
+    def _effects_of_variables(
+        self,
+        table: pd.DataFrame,
+        names: list[str],
+        weights: np.ndarray,
+        offset: VectorLike | None,
+    ) -> Iterator[Effect]:
+        """Yield the effects of variables, which may determine several columns of X."""
+        for name in names:
+            for label, high, low, width in _changes(name, table[name]):
+                first, slope = self._mean_and_gradient(table, name, high, weights, offset)
+                second, base = self._mean_and_gradient(table, name, low, weights, offset)
+                yield label, (first - second) / width, (slope - base) / width
+
+    def _effects_of_columns(
+        self,
+        X: Matrix,
+        columns: list[tuple[str, int]],
+        eta: np.ndarray,
+        weights: np.ndarray,
+    ) -> Iterator[Effect]:
+        """Yield the effects of columns of X, which change η by their coefficient."""
+        share = weights / weights.sum()
+        kept = slice(None) if self._fixed is None else self._fixed.kept
+        for name, j in columns:
+            x = X[:, [j]].toarray()[:, 0] if sparse.issparse(X) else X[:, j]
+            for label, high, low, width in _changes(name, pd.Series(x)):
+                ends = [eta + self.coef_[j] * (np.asarray(v, float) - x) for v in (high, low)]
+                mean = share @ (self._mean(ends[0]) - self._mean(ends[1]))
+                slope, base = (share * self._mean_slope(end) for end in ends)
+                gradient = np.asarray((slope - base) @ X)
+                gradient[j] = np.sum(slope * high) - np.sum(base * low)
+                gradient = gradient[kept]
+                if self._has_intercept:
+                    gradient = np.append(slope.sum() - base.sum(), gradient)
+                yield label, float(mean) / width, gradient / width
 
     def _mean_and_gradient(
         self,
@@ -171,3 +222,8 @@ def _changes(name: str, column: pd.Series) -> Iterator[tuple[str, Any, Any, floa
     else:
         step = STEP * float(column.std() or 1.0)
         yield name, column + step, column - step, 2.0 * step
+
+
+def _is_sparse(dtype: object) -> bool:
+    """Return whether a column of pandas is stored as sparse values."""
+    return isinstance(dtype, pd.SparseDtype)

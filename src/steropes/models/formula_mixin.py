@@ -55,11 +55,11 @@ class FormulaMixin(FittedModel):
             NumPy as ``np.…``, and ``.`` for all columns not used elsewhere; ``y ~ 1`` is the model
             without covariates. Splines are ``rcs(x, 4)`` with Harrell's knots and the columns
             ``x``, ``x'`` and ``x''`` (or ``rcs(x, [30, 50, 70])``), ``ns(x, df=3)`` and
-            ``bs(x, df=4)`` as in R, and ``cr(x, df=3)`` of mgcv, centred. The outcome may be
-            ``Surv(time, event)`` or ``Surv(stop, event, entry=start)``. ``strata(a, b)`` and
-            ``offset(x)`` are passed to ``fit``. ``cluster(id)`` are the clusters of robust errors
-            and of the bootstrap; unlike R, ``summary()`` has robust errors only with
-            ``kind="robust"``.
+            ``bs(x, df=4)`` as in R, and mgcv's ``cr(x, df=3)`` and the cyclic ``cc(month, df=3)``,
+            centred. The outcome may be ``Surv(time, event)`` or ``Surv(stop, event, entry=start)``.
+            ``strata(a, b)`` and ``offset(x)`` are passed to ``fit``. ``cluster(id)`` are the
+            clusters of robust errors and of the bootstrap; unlike R, ``summary()`` has robust
+            errors only with ``kind="robust"``.
         data : pandas, polars or pyarrow table
             Missing values are refused. Booleans count as 0 and 1.
         trusted : bool

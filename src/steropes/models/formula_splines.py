@@ -114,9 +114,9 @@ def natural_spline(x: ArrayLike, knots: ArrayLike) -> np.ndarray:
 
 @cache
 def transforms() -> dict[str, Any]:
-    """Return rcs, ns, cr and cs for formulaic, which store the knots of the fit."""
+    """Return rcs, ns, cr, cs and cc for formulaic, which store the knots of the fit."""
     from formulaic.materializers.types import FactorValues
-    from formulaic.transforms.cubic_spline import natural_cubic_spline
+    from formulaic.transforms.cubic_spline import cyclic_cubic_spline, natural_cubic_spline
     from formulaic.utils.stateful_transforms import stateful_transform
 
     def columns(X: np.ndarray, names: Sequence[str | int], index: pd.Index | None) -> Any:
@@ -168,7 +168,21 @@ def transforms() -> dict[str, Any]:
             _state=_state,
         )  # fmt: skip
 
-    made = {"rcs": rcs, "ns": ns, "cr": cr, "cs": cr}
+    def cc(
+        x: object,
+        df: int | None = None,
+        knots: Sequence[float] | None = None,
+        lower_bound: float | None = None,
+        upper_bound: float | None = None,
+        constraints: Literal["center"] | ArrayLike | None = "center",
+        *,
+        _state: dict[str, Any],
+    ) -> Any:
+        return cyclic_cubic_spline(
+            x, df, knots, lower_bound, upper_bound, constraints, _state=_state
+        )
+
+    made = {"rcs": rcs, "ns": ns, "cr": cr, "cs": cr, "cc": cc}
     return {name: stateful_transform(function) for name, function in made.items()}
 
 

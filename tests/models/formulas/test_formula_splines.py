@@ -109,15 +109,25 @@ def test_splines_go_with_priors_weights_and_strata(data):
     ).converged_
 
 
-def test_cubic_regression_splines_are_centred_unless_asked_otherwise(data):
-    m = CoxRegression.from_formula("Surv(time, dead) ~ cr(age, df=3)", data)
+@pytest.mark.parametrize("spline", ["cr", "cs", "cc"])
+def test_cubic_regression_splines_are_centred_unless_asked_otherwise(data, spline):
+    m = CoxRegression.from_formula(f"Surv(time, dead) ~ {spline}(age, df=3)", data)
     same = CoxRegression.from_formula(
-        "Surv(time, dead) ~ cr(age, df=3, constraints='center')", data
+        f"Surv(time, dead) ~ {spline}(age, df=3, constraints='center')", data
     )
     np.testing.assert_array_equal(m.coef_, same.coef_)
     np.testing.assert_allclose(m.design_matrix(data).mean(), 0, atol=1e-10)
     with pytest.raises(SeparationError, match="Collinear"):
-        CoxRegression.from_formula("Surv(time, dead) ~ cr(age, df=3, constraints=None)", data)
+        CoxRegression.from_formula(
+            f"Surv(time, dead) ~ {spline}(age, df=3, constraints=None)", data
+        )
+
+
+def test_a_cyclic_spline_has_the_same_value_at_both_ends(data):
+    m = CoxRegression.from_formula("Surv(time, dead) ~ cc(age, df=3)", data)
+    ends = data.assign(age=[data["age"].min(), data["age"].max()] + [50.0] * (len(data) - 2))
+    eta = m.linear_predictor(ends)
+    assert eta[0] == pytest.approx(eta[1])
 
 
 def test_clusters_of_a_formula_are_those_of_robust_errors_and_draws(data):
