@@ -9,6 +9,7 @@ from tests.studies.viewer.small_archives import small_archive
 
 from steropes.errors import DataError
 from steropes.studies import DEMO, StudySettings, comparative_study, synthetic_database
+from steropes.studies.diagnostics.archive_blinding import blinded_archive
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.viewer.result_names import database_labels
@@ -132,3 +133,29 @@ def test_a_study_of_one_question_has_the_tables_of_a_grid(tmp_path):
     )
     shown = source.tables["cm_diagnostics_summary"]["unblind"].unique().tolist()
     assert shown == [int(not numbers["blinded"])]
+
+
+def test_further_outcomes_of_a_study_are_hidden_one_by_one(tmp_path):
+    """An outcome that fails is hidden although the study was run with its estimates shown."""
+    line = {"outcome": "other", "role": "outcome", "hr": 1.7, "lower": 1.5, "upper": 1.9, "p": 0.1}
+    line |= {f"calibrated_{name}": None for name in ("hr", "lower", "upper", "p")}
+    line |= {f"{arm}_{c}": 50 for arm in ("target", "comparator") for c in ("subjects", "outcomes")}
+    line |= {"note": "", "passes": False}
+    control = line | {"outcome": "control", "role": "negative control", "hr": 0.9}
+    settings = {"target": 1, "comparator": 2, "outcome": 3}
+    check = {"key": "balance", "value": 0.2, "verdict": "FAIL", "hides": True}
+    numbers = {
+        "settings": settings, "names": {"target": "a", "comparator": "b", "outcome": "c"},
+        "hazard_ratios": [{"analysis": "crude", "estimand": "ate", "hr": 2.0, "lower": 1.0,
+                           "upper": 3.0, "p": 0.1, "note": ""}],
+        "other_adjustments": [], "outcomes": [line, control], "database": "d", "source": {},
+        "rates": [], "diagnostics": [check], "blinded": False, "attrition": [], "data_notes": [],
+        "balance": None, "propensity": None, "survival": {},
+    }  # fmt: skip
+    path = tmp_path / "study.json"
+    path.write_text(json.dumps(numbers))
+    found = blinded_archive(read_sources([path])[0].tables)["cm_result"]
+    assert dict(zip(found["outcome_id"], found["rr"].fillna(0), strict=True)) == {
+        3: 0.0, -1: 0.0, -2: 0.9,
+    }  # fmt: skip
+    assert found["target_outcomes"].isna().tolist() == [True, True, False]

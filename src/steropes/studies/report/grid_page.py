@@ -14,7 +14,13 @@ from steropes.studies.report.controls_section import Controls, controls
 from steropes.studies.report.digits import limit_text
 from steropes.studies.report.formatting import TEST_OF_HAZARDS, database_versions
 from steropes.studies.report.outcome_section import OutcomeSection, outcome_section
-from steropes.studies.report.page_parts import Finding, KeyNumber, note_findings, result_numbers
+from steropes.studies.report.page_parts import (
+    Entry,
+    Finding,
+    KeyNumber,
+    note_findings,
+    result_numbers,
+)
 from steropes.studies.report.plain_text import csv_text
 from steropes.studies.report.rendering import render
 from steropes.studies.report.report_view import Comparison, View
@@ -23,12 +29,15 @@ from steropes.studies.report.unusable_values import unusable_words
 
 __all__ = ["grid_page", "write_grid_report"]
 
+MOST_OPEN = 6  # Comparisons and outcomes are folded if there are more of them.
+
 
 @dataclass(frozen=True)
 class ComparisonSection:
     """Everything on the page about one comparison."""
 
     id: int
+    anchor: str
     title: str
     data_notes: list[Finding]
     outcomes: list[OutcomeSection]
@@ -87,6 +96,9 @@ def _page(view: View) -> str:
         unblind=view.unblind,
         data_notes=_data_notes(view, None),
         comparisons=sections,
+        entries=_contents(sections),
+        most_open=MOST_OPEN,
+        open_outcomes=sum(len(section.outcomes) for section in sections) <= MOST_OPEN,
         diagnostic_names=[d.chosen(thresholds).heading for d in catalogue.DIAGNOSTICS],
         least_outcomes="" if least is None else limit_text(least),
         stabilized=any(a.stabilizes for a in view.analyses),
@@ -102,6 +114,7 @@ def _comparison(view: View, comparison: Comparison) -> ComparisonSection:
     unusable = unusable_words(view.results.tables, comparison.id)
     return ComparisonSection(
         id=comparison.id,
+        anchor=comparison.anchor,
         title=comparison.title,
         data_notes=_data_notes(view, comparison.id),
         outcomes=[outcome_section(view, comparison, o) for o in view.outcomes(comparison)],
@@ -109,6 +122,19 @@ def _comparison(view: View, comparison: Comparison) -> ComparisonSection:
         adjustments=adjustments(view, comparison),
         controls=controls(view, comparison),
     )
+
+
+def _contents(sections: list[ComparisonSection]) -> list[Entry]:
+    """Return the entries of the table of contents."""
+    found: list[Entry] = []
+    for section in sections:
+        inner: list[Entry] = [(o.anchor, o.name, []) for o in section.outcomes]
+        if section.unusable_values or section.adjustments:
+            inner.append((f"{section.anchor}-adjustment", "Adjustment", []))
+        if section.controls:
+            inner.append((f"{section.anchor}-controls", "Control outcomes", []))
+        found.append((section.anchor, section.title, inner))
+    return [*found, ("settings", "Settings", [])]
 
 
 def _source(view: View) -> str:

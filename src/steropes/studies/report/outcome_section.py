@@ -46,8 +46,12 @@ class AnalysisDetails:
 
 @dataclass(frozen=True)
 class OutcomeSection:
-    """Pictures and rows of the tables of one outcome of a comparison."""
+    """Pictures and rows of the tables of one outcome of a comparison.
 
+    Links refer to it by its ``anchor``.
+    """
+
+    anchor: str
     name: str
     ratio: str
     forest: Picture | None
@@ -87,6 +91,7 @@ def outcome_section(view: View, comparison: Comparison, outcome: int) -> Outcome
     picture = forest(f"forest-{comparison.id}-{outcome}", drawn, " or ".join(units))
     visible = [a for a, line in lines.items() if _visible(view, line)]
     return OutcomeSection(
+        anchor=f"{comparison.anchor}-o{outcome}",
         name=view.name(outcome),
         ratio=title_case(units[0]) if len(units) == 1 else "Estimate",
         forest=view.collect(picture),

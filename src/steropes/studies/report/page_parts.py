@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pandas as pd
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Cell",
+    "Entry",
     "Finding",
     "KeyNumber",
     "Rows",
@@ -47,6 +48,7 @@ class Cell:
 
 Rows = Sequence[Sequence[str | Cell]]  # The body of a table.
 KeyNumber = tuple[str, str]  # A number and its description.
+Entry: TypeAlias = "tuple[str, str, list[Entry]]"  # A section's id, title and own sections.
 Finding = tuple[str, str]  # A verdict ("PASS", "WARN", "FAIL" or "NOT EVALUATED") and a sentence.
 
 

@@ -42,6 +42,11 @@ class Comparison:
     names: dict[str, str]
 
     @property
+    def anchor(self) -> str:
+        """The id of its section on a page."""
+        return f"c{self.id}"
+
+    @property
     def title(self) -> str:
         """The names of both."""
         return f"{self.names['target']} against {self.names['comparator']}"

@@ -56,6 +56,21 @@ class _StudyFile:
         self.lines = lines
         self.database = {"database_id": str(numbers["database"])}
         self.main = self.analyses.get(MAIN, 1)
+        named = [line for line in numbers.get("outcomes", ()) if line["outcome"] != self.name]
+        # Further outcomes have names and no ids in the file; the first one is numbered -1.
+        self.further = {-n: line for n, line in enumerate(named, 1)}
+
+    @property
+    def name(self) -> str:
+        """The name of the outcome of the question."""
+        return str(self.numbers["names"]["outcome"])
+
+    @property
+    def passes(self) -> bool:
+        """Whether the question passes all diagnostics that decide on showing it."""
+        checks = self.numbers["diagnostics"]
+        failing = any(check["hides"] and check["verdict"] == "FAIL" for check in checks)
+        return not (self.numbers["blinded"] or failing)
 
     def key(self, analysis: int, outcome: bool = True) -> dict[str, Any]:
         """Return the columns that identify a result."""
@@ -72,17 +87,27 @@ class _StudyFile:
                 | {f"{arm}_id": self.ids[arm] for arm in ARMS}
             ],
             "cm_target_comparator_outcome": [
-                {"outcome_of_interest": 1, **self.key(0), "true_effect_size": None}
+                {"outcome_of_interest": 1, **self.key(0), "true_effect_size": None},
+                *self._controls(),
             ],
             "cm_analysis": [
                 {"analysis_id": n, "description": analysis_name(name)}
                 for name, n in self.analyses.items()
             ],
-            "cm_result": [self._result(line) for line in self.lines],
+            "cm_result": [
+                *(self._result(line) for line in self.lines),
+                *(self._further(i, line) for i, line in self.further.items()),
+            ],
             "cm_diagnostics_summary": self._diagnostics(),
             "note": [
-                {**self.key(self.analyses[line["analysis"]]), "note": line["note"]}
-                for line in self.lines
+                *(
+                    {**self.key(self.analyses[line["analysis"]]), "note": line["note"]}
+                    for line in self.lines
+                ),
+                *(
+                    {**self.key(self.main), "outcome_id": i, "note": line["note"]}
+                    for i, line in self.further.items()
+                ),
             ],
             "cm_attrition": self._attrition(),
             "data_note": self._notes(),
@@ -95,7 +120,32 @@ class _StudyFile:
     def _cohorts(self) -> list[dict[str, Any]]:
         """Return the names of the cohorts."""
         names = self.numbers["names"]
-        return [{"cohort_id": i, "name": names[name]} for name, i in self.ids.items()]
+        own = [{"cohort_id": i, "name": names[name]} for name, i in self.ids.items()]
+        return own + [{"cohort_id": i, "name": of["outcome"]} for i, of in self.further.items()]
+
+    def _controls(self) -> list[dict[str, Any]]:
+        """Return the roles of the further outcomes."""
+        return [
+            {
+                **self.key(0),
+                "outcome_id": i,
+                "outcome_of_interest": int(line["role"] == "outcome"),
+                "true_effect_size": None if line["role"] == "outcome" else 1.0,
+            }
+            for i, line in self.further.items()
+        ]
+
+    def _further(self, outcome: int, line: dict[str, Any]) -> dict[str, Any]:
+        """Return the estimate of a further outcome by the main analysis."""
+        names = {"hr": "rr", "lower": "ci_95_lb", "upper": "ci_95_ub", "p": "p"}
+        effect = {new: line[old] for old, new in names.items()}
+        calibrated = {f"calibrated_{new}": line[f"calibrated_{old}"] for old, new in names.items()}
+        counts = {
+            f"{arm}_{c}": _count(line[f"{arm}_{c}"])
+            for c in ("subjects", "outcomes")
+            for arm in ARMS
+        }
+        return {**self.key(self.main), "outcome_id": outcome, **effect, **calibrated, **counts}
 
     def _result(self, line: dict[str, Any]) -> dict[str, Any]:
         """Return an estimate with the people of its arms."""
@@ -116,9 +166,8 @@ class _StudyFile:
 
     def _diagnostics(self) -> list[dict[str, Any]]:
         """Return the diagnostics for the main analysis, whose verdicts hold for all."""
-        shown = int(not self.numbers["blinded"])
-        rows = [
-            {**self.key(n), "unblind": shown, "unblind_for_evidence_synthesis": 0}
+        rows: list[dict[str, Any]] = [
+            {**self.key(n), "unblind": int(self.passes), "unblind_for_evidence_synthesis": 0}
             for n in self.analyses.values()
         ]
         judged = {d.key: d for d in DIAGNOSTICS}
@@ -131,6 +180,9 @@ class _StudyFile:
                     row[declared.verdict_column] = found["verdict"]
                     if declared.column and not isinstance(found["value"], str | bool):
                         row[declared.column] = found["value"]
+        for i, line in self.further.items():
+            flags = {"unblind": int(line["passes"]), "unblind_for_evidence_synthesis": 0}
+            rows.append({**self.key(self.main), "outcome_id": i, **flags})
         return rows
 
     def _attrition(self) -> list[dict[str, Any]]:
