@@ -172,3 +172,26 @@ def test_judging_anew_keeps_what_a_table_of_numbers_does_not_hold(results):
 def test_the_demonstration_grid_reads_nothing_crude(tmp_path):
     found = run_grid(demo_database(), demo_grid(), tmp_path).estimates()
     assert found.query("analysis_id == 1")["rr"].isna().all()
+
+
+def test_every_entry_of_the_contents_leads_to_a_section(results):
+    page = grid_page(results)
+    contents = page[page.index('<nav aria-label="Contents">') : page.index("</nav>")]
+    targets = re.findall(r'href="#([^"]+)"', contents)
+    comparison = results.tables["cm_target_comparator"]["target_comparator_id"].iloc[0]
+    assert targets[:3] == [f"c{comparison}", f"c{comparison}-o13", f"c{comparison}-o14"]
+    assert targets[-1] == "settings"
+    for target in targets:
+        assert page.count(f'id="{target}"') == 1
+
+
+def test_sections_of_a_small_grid_are_open(results):
+    folds = re.findall(r'<details class="fold"( open)?>', grid_page(results))
+    assert len(folds) == 5  # A comparison, two outcomes, adjustment and controls.
+    assert all(folds)
+
+
+def test_outcomes_of_a_large_grid_are_folded(results, monkeypatch):
+    monkeypatch.setattr("steropes.studies.report.grid_page.MOST_OPEN", 1)
+    folds = re.findall(r'<details class="fold"( open)?>', grid_page(results))
+    assert [bool(fold) for fold in folds] == [True, False, False, True, True]

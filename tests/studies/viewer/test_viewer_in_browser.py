@@ -7,6 +7,8 @@ from urllib.parse import quote
 import pytest
 from tests.studies.viewer.small_archives import FORMULA, HOSTILE, small_archive
 
+from steropes.studies.report.grid_page import ComparisonSection
+from steropes.studies.report.rendering import render
 from steropes.studies.viewer.results_page import write_results_page
 
 pytestmark = pytest.mark.slow
@@ -246,3 +248,29 @@ def test_dark_and_light(viewer):
     dark = viewer.browser.execute_script(colour)
     assert light == "rgb(255, 255, 255)"
     assert dark == "rgb(18, 22, 27)"
+
+
+def test_a_link_opens_the_fold_of_a_static_page_and_printing_opens_all(browser, tmp_path):
+    rendered = render(
+        "grid.html.jinja", title="t", lead="", top_numbers=[], unblind=False, data_notes=[],
+        comparisons=[_section("c1"), _section("c2")], most_open=0, open_outcomes=False,
+        entries=[("c1", "one", []), ("c2", "two", [])], diagnostic_names=[], least_outcomes="",
+        stabilized=False, test_of_hazards="", analyses=[], specification="", disclosure="",
+    )  # fmt: skip
+    path = tmp_path / "page.html"
+    path.write_text(rendered)
+    browser.get(path.as_uri())
+    shown = "return document.querySelector('#c2 li').checkVisibility()"
+    assert not browser.execute_script(shown)
+    browser.find_element("css selector", "nav a[href='#c2']").click()
+    assert browser.execute_script(shown)
+    browser.execute_script("document.querySelectorAll('.fold').forEach((x) => { x.open = false })")
+    assert not browser.execute_script(shown)
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    assert browser.execute_script(shown)
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+def _section(anchor):
+    note = [("WARN", "a note")]
+    return ComparisonSection(0, anchor, anchor, note, [], [], [], None)

@@ -15,6 +15,7 @@ from steropes.studies.report.digits import limit_text
 from steropes.studies.report.formatting import TEST_OF_HAZARDS, database_versions
 from steropes.studies.report.outcome_section import OutcomeSection, outcome_section
 from steropes.studies.report.page_parts import (
+    MOST_OPEN,
     Entry,
     Finding,
     KeyNumber,
@@ -28,8 +29,6 @@ from steropes.studies.report.subgroups_section import subgroup_table
 from steropes.studies.report.unusable_values import unusable_words
 
 __all__ = ["grid_page", "write_grid_report"]
-
-MOST_OPEN = 6  # Comparisons and outcomes are folded if there are more of them.
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from steropes.studies.execution.study_design import DesignResults
 
 __all__ = [
+    "MOST_OPEN",
     "Cell",
     "Entry",
     "Finding",
@@ -26,6 +27,8 @@ __all__ = [
     "verdict_cell",
     "verdict_word",
 ]
+
+MOST_OPEN = 6  # Sections of a grid's page are folded if there are more of their kind.
 
 
 @dataclass(frozen=True)

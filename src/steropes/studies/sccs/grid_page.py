@@ -26,7 +26,9 @@ from steropes.studies.report.digits import (
 from steropes.studies.report.forest_plot import Row, forest
 from steropes.studies.report.formatting import p_value, title_case
 from steropes.studies.report.page_parts import (
+    MOST_OPEN,
     Cell,
+    Entry,
     Finding,
     KeyNumber,
     Rows,
@@ -77,6 +79,7 @@ class SeriesDetails:
 class OutcomeSection:
     """The picture and rows of the tables of one outcome of an exposure."""
 
+    anchor: str
     name: str
     forest: Picture | None
     estimates: Rows
@@ -88,6 +91,7 @@ class OutcomeSection:
 class ExposureSection:
     """Everything on the page about one exposure."""
 
+    anchor: str
     name: str
     outcomes: list[OutcomeSection]
     controls: Performance | None
@@ -98,6 +102,10 @@ def case_series_grid_page(results: CaseSeriesGridResults, *, unblind: bool = Fal
     """Return the page as self-contained HTML."""
     names = _names(results)
     exposures = list(dict.fromkeys(q.exposure for q in results.grid.questions))
+    sections = [_exposure(results, e, names, unblind) for e in exposures]
+    entries: list[Entry] = [
+        (e.anchor, e.name, [(o.anchor, o.name, []) for o in e.outcomes]) for e in sections
+    ]
     return render(
         "case_series_grid.html.jinja",
         title="Case series of " + ", ".join(names.get(e, str(e)) for e in exposures),
@@ -105,7 +113,10 @@ def case_series_grid_page(results: CaseSeriesGridResults, *, unblind: bool = Fal
         top_numbers=_key_numbers(results),
         unblind=unblind,
         diagnostic_names=[d.heading for d in (CONVERGENCE, *DIAGNOSTICS)],
-        exposures=[_exposure(results, e, names, unblind) for e in exposures],
+        exposures=sections,
+        entries=[*entries, ("settings", "Settings", [])],
+        most_open=MOST_OPEN,
+        open_outcomes=sum(len(e.outcomes) for e in sections) <= MOST_OPEN,
         has_controls=any(q.true_ratio is not None for q in results.grid.questions),
         settings=_settings(results),
         disclosure=results.rules.sentence(),
@@ -130,6 +141,7 @@ def _exposure(
         for outcome in dict.fromkeys(of["outcome_id"])
     ]
     return ExposureSection(
+        f"e{exposure}",
         names.get(exposure, f"exposure {exposure}"),
         outcomes,
         _controls(results, exposure, labels),
@@ -191,6 +203,7 @@ def _outcome(
         lines.append((label, *effects, *counts, inside))
     question = int(of["exposures_outcome_set_id"].iloc[0])
     return OutcomeSection(
+        f"q{question}",
         title,
         forest(f"forest-{question}", rows, "rate ratio"),
         lines,
