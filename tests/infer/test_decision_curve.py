@@ -59,3 +59,13 @@ def test_what_is_no_risk_or_threshold_is_refused():
         decision_curve(RISK, Y, [0.0])
     with pytest.raises(DataError, match="time is required"):
         decision_curve(RISK, Surv(RISK, Y))
+
+
+def test_default_thresholds_end_where_nobody_treated_was_observed_long_enough():
+    time = np.where(RISK > 0.8, 0.5, 3.0) + 0.1 * RNG.random(N)  # high risks are censored early
+    y = Surv(time, (time > 1) * Y)
+    table = decision_curve(RISK, y, time=2.0)
+    assert table.index[-1] == np.floor(100 * RISK[RISK <= 0.8].max()) / 100
+    assert table.notna().all().all()
+    with pytest.raises(DataError, match="observed until"):
+        decision_curve(RISK, y, [0.85], time=2.0)

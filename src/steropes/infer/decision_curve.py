@@ -37,7 +37,8 @@ def decision_curve(
     y : (n,) array
         Two classes, of which the second is the event; or ``Surv(time, event[, entry])``.
     thresholds : (T,) array, optional
-        Between 0 and 1. Default 0.01, 0.02, …, 0.99.
+        Between 0 and 1. Default 0.01, 0.02, …, 0.99, up to the largest at which someone treated
+        was observed until ``time``.
     time : float, optional
         Time by which the event must have occurred; required for survival outcomes and only
         allowed for them.
@@ -58,7 +59,8 @@ def decision_curve(
     Raises
     ------
     DataError
-        A risk or threshold is not between 0 and 1, or nobody treated was observed until ``time``.
+        A risk or threshold is not between 0 and 1, or nobody treated was observed until ``time``
+        at one of the given thresholds.
 
     See Also
     --------
@@ -96,7 +98,13 @@ def decision_curve(
         treated = some[risk[some] >= threshold]
         if len(treated):
             share[k] = weight[treated].sum() / total
-            events[k] = share[k] * observed.share(treated)
+            try:
+                events[k] = share[k] * observed.share(treated)
+            except DataError:
+                if thresholds is not None or k == 0:
+                    raise
+                at, share, events = at[:k], share[:k], events[:k]  # fewer are treated later
+                break
     odds = at / (1.0 - at)
     benefit = events - (share - events) * odds
     everyone = overall - (1.0 - overall) * odds
