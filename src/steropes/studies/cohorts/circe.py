@@ -250,9 +250,10 @@ def _entries(
                 return regular.get(name) or complete.get(name) or narrow.table(name)
 
             found = _run(work, [TABLE.sub(place, s) for s in statements])
-            for name, columns in () if counted is None else STATISTICS.items():
-                rows = work.frame(f"SELECT {', '.join(columns)} FROM {name} ORDER BY ALL")
-                counted.setdefault(name, []).append(rows.assign(**{COLUMNS[0]: cohort}))
+            if counted is not None:
+                for name, columns in STATISTICS.items():
+                    rows = work.frame(f"SELECT {', '.join(columns)} FROM {name} ORDER BY ALL")
+                    counted.setdefault(name, []).append(rows.assign(**{COLUMNS[0]: cohort}))
     except (DataError, duckdb.Error) as error:
         reason = str(error).strip().splitlines()[0]
         if reason.startswith("Binder Error") and ("not found" in reason or "column" in reason):

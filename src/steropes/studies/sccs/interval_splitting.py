@@ -70,6 +70,8 @@ class ModelRows:
     days : (n,) float array
         Length of the row in days, or its weight.
     indptr, columns : int arrays
+    month : (n,) int array or None
+        Months since year 0, if splines depend on nothing else.
     """
 
     case: NDArray
@@ -77,6 +79,7 @@ class ModelRows:
     days: NDArray
     indptr: NDArray
     columns: NDArray
+    month: NDArray | None = None
 
 
 def split_time(

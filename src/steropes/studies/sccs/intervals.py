@@ -28,7 +28,7 @@ from steropes.studies.sccs.interval_splitting import (
 from steropes.studies.sccs.risk_windows import Spans, stream_spans
 from steropes.studies.sccs.row_accumulator import RowAccumulator
 from steropes.studies.sccs.settings import CaseSeriesSettings, ExposureWindow
-from steropes.studies.sccs.splines import TimeEffects
+from steropes.studies.sccs.splines import TimeEffects, month_of
 
 __all__ = ["PROBE", "Intervals", "make_intervals"]
 
@@ -70,6 +70,8 @@ class Intervals:
     comparable : tuple of (str, int, int, int, int) or None
         The preceding line, of cases with time to compare, if unexposed cases were left out of the
         fit of splines (``spline_cases``).
+    month : (n,) int array or None
+        Months since year 0 of the rows, if there are splines that depend on nothing else.
     """
 
     X: sparse.csc_array
@@ -82,6 +84,7 @@ class Intervals:
     statistics: pd.DataFrame
     attrition: tuple[str, int, int, int, int]
     comparable: tuple[str, int, int, int, int] | None = None
+    month: NDArray | None = None
 
     def __repr__(self) -> str:
         return (
@@ -105,6 +108,7 @@ class Intervals:
         return Intervals(
             X, self.time[rows], self.events[rows], self.days[rows], self.case[rows],
             self.columns, self.names, self.statistics, self.attrition, self.comparable,
+            None if self.month is None else self.month[rows],
         )  # fmt: skip
 
 
@@ -222,8 +226,9 @@ def _chunk(
     values = effects.values(
         population.observed[of], population.age[of], population.start[of], intervals.first
     )
+    month = month_of(population.observed[of] + intervals.first) if effects.monthly else None
     return ModelRows(
-        intervals.case, intervals.events, days, intervals.indptr, intervals.columns
+        intervals.case, intervals.events, days, intervals.indptr, intervals.columns, month
     ), values
 
 
@@ -354,7 +359,10 @@ def _assemble(
         len(cases),
         tally.days,
     )
-    return Intervals(X, time, events, days, case, columns, names, statistics, attrition, comparable)
+    month = rows.month.whole() if effects is not None and effects.monthly else None
+    return Intervals(
+        X, time, events, days, case, columns, names, statistics, attrition, comparable, month
+    )
 
 
 def _comparable(population: Population, mask: NDArray, rule: str) -> tuple[str, int, int, int, int]:

@@ -55,7 +55,7 @@ class RowAccumulator:
 
     Attributes
     ----------
-    case, events, days, time
+    case, events, days, time, month
         Growing arrays, (n,) and (n, q).
     """
 
@@ -63,6 +63,7 @@ class RowAccumulator:
         self.p = p
         self.case, self.events = _GrowableArray(np.int32), _GrowableArray(np.int32)
         self.days, self.time = _GrowableArray(np.float64), _GrowableArray(np.float64, q)
+        self.month = _GrowableArray(np.int32)
         # Of each chunk: column pointers, number of rows, and row numbers within the chunk.
         self._chunks: list[tuple[NDArray, int]] = []
         self._ones = _GrowableArray(np.uint16)
@@ -78,6 +79,8 @@ class RowAccumulator:
             self.days.add(pieces.days[rows])
             if time is not None:
                 self.time.add(time[rows])
+            if pieces.month is not None:
+                self.month.add(pieces.month[rows])
 
     def _add_ones(self, indptr: NDArray, columns: NDArray) -> None:
         """Append the 0/1 covariates of some rows, transposed to columns."""

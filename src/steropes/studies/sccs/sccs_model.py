@@ -128,7 +128,7 @@ def fit_model(
     estimates.loc[fitted, "log_rr"] = best.beta[finite]
     estimates.loc[fitted, "rr"] = np.exp(best.beta[finite])
     read = [int(j) for j in np.flatnonzero(free & present) if columns[j].window != -2]
-    _limits_of_finite(estimates, best, [intervals.names[j] for j in read if finite[j]], settings)
+    _limits_of_finite(estimates, profile, [j for j in read if finite[j]], settings)
     held = {
         k: _limits_of_infinite(estimates, profile, k, infinite, settings)
         for k in read
@@ -138,7 +138,8 @@ def fit_model(
     for j in np.flatnonzero(present).tolist():
         if columns[j].profile:
             name, model = intervals.names[j], held.get(j) if j in infinite else best.estimator
-            evaluate = profile_of(model, name) if model else _refitted(profile, j, infinite)
+            refitted = model is None or (profile.monthly and j not in infinite)
+            evaluate = _refitted(profile, j, infinite) if refitted else profile_of(model, name)
             around = _around(model, name, estimates.loc[name], settings.level)
             profiles[name] = _stored(evaluate, around, grid, STEP if model else LONG_STEP)
     draws, unconverged = _bootstrap(best, settings)
@@ -221,6 +222,7 @@ def _refitted(profile: Profile, j: int, infinite: dict[int, float]) -> Evaluate:
 
     def evaluate(points: NDArray) -> tuple[NDArray, NDArray]:
         """Return log-likelihood and slope at each point; NaN where the others have no fit."""
+        profile.prepare(j, points, infinite)
         found = np.full((len(points), 2), np.nan)
         for k, value in enumerate(points):
             with contextlib.suppress(SeparationError, DataError):  # The others may not fit.
@@ -231,15 +233,22 @@ def _refitted(profile: Profile, j: int, infinite: dict[int, float]) -> Evaluate:
 
 
 def _limits_of_finite(
-    estimates: pd.DataFrame, best: Fit, names: list[str], settings: CaseSeriesSettings
+    estimates: pd.DataFrame, profile: Profile, columns: list[int], settings: CaseSeriesSettings
 ) -> None:
     """Compute profile limits, likelihood ratios and p-values of all covariates together."""
-    if not names:
+    if not columns:
         return
-    with warnings.catch_warnings():  # An open side is reported as an infinite limit.
-        warnings.simplefilter("ignore", MonotoneLikelihoodWarning)
-        limits = best.estimator.confint(names, settings.level, method="profile").to_numpy()
-    null = best.estimator.profile(names, [0.0]).set_index("param")["log_likelihood"]
+    best = profile.maximum()
+    names = [profile.intervals.names[j] for j in columns]
+    if profile.monthly:
+        drop = float(norm.ppf(0.5 + settings.level / 2)) ** 2 / 2
+        limits = np.array([profile.limits(j, drop) for j in columns])
+        null = {n: profile.at(j, 0.0, {})[0] for n, j in zip(names, columns, strict=True)}
+    else:
+        with warnings.catch_warnings():  # An open side is reported as an infinite limit.
+            warnings.simplefilter("ignore", MonotoneLikelihoodWarning)
+            limits = best.estimator.confint(names, settings.level, method="profile").to_numpy()
+        null = best.estimator.profile(names, [0.0]).set_index("param")["log_likelihood"]
     top = best.log_likelihood - best.penalty
     for name, (lower, upper) in zip(names, limits, strict=True):
         _enter(estimates, name, lower, upper, top - null[name], settings)

@@ -21,12 +21,15 @@ from steropes.errors import DataError
 from steropes.studies.sccs.era_covariates import Column
 from steropes.studies.sccs.infinite_estimates import limiting_estimate
 from steropes.studies.sccs.intervals import Intervals
+from steropes.studies.sccs.monthly_fits import MonthlyFits, choose_variance
+from steropes.studies.sccs.monthly_likelihood import monthly_likelihood
 from steropes.studies.sccs.settings import CaseSeriesSettings
 
 __all__ = ["Fit", "Profile", "log_likelihood"]
 
 FARTHEST = 30.0  # Log rate ratios beyond this value count as infinite.
 CLOSE = 1e-9
+LANES = 16  # The number of values of a profile that are fitted together.
 WEAK = 4.0  # The variance of a weak prior that keeps a coefficient finite.
 
 
@@ -69,23 +72,108 @@ class Profile:
         self._known: dict[tuple[int, float], tuple[float, float]] = {}
         self._designs: dict[tuple, tuple[Any, list[str]]] = {}
         self._parts: dict[bytes, Intervals] = {}
+        self._rows_at: dict[int, NDArray] = {}
+        self._monthly: dict[bytes, MonthlyFits | None] = {}
+        # The variance that the monthly fits have chosen, and the coefficients under it.
+        self._chosen: tuple[float, NDArray] | None = None
+        self._solved: dict[tuple[int, float], NDArray] = {}
+
+    @property
+    def monthly(self) -> bool:
+        """Whether the fits need no row for each month (`MonthlyLikelihood`)."""
+        return self._fits(self.rows) is not None
 
     def maximum(self) -> Fit:
         """Return the maximum of the (penalised) likelihood."""
         if self._best is None:
+            self._chosen = self._monthly_variance()
             self._best = self._fit(self.finite, self.rows, None, None)
         return self._best
+
+    def limits(self, j: int, drop: float) -> tuple[float, float]:
+        """Find the profile limits of a covariate with a finite estimate."""
+        best = self.maximum()
+        top, middle = best.log_likelihood - best.penalty, float(best.beta[j])
+        low, high = (self._limit(j, top, drop, side, middle, {}) for side in (-1, 1))
+        return low, high
 
     def at(self, j: int, value: float, infinite: dict[int, float]) -> tuple[float, float]:
         """Return profile log-likelihood (minus the penalty of the others) and slope at a value."""
         key = (j, float(value))
         if key not in self._known:
-            others = self.finite.copy()
-            others[j] = False
-            rows = self._rows_without(j, infinite)
-            fit = self._fit(others, rows, j, float(value))
-            self._known[key] = fit.log_likelihood - fit.penalty, float(fit.gradient[j])
+            self._compute(j, [float(value)], infinite)
         return self._known[key]
+
+    def prepare(self, j: int, values: NDArray, infinite: dict[int, float]) -> None:
+        """Compute the profile at several values together, for later calls of `at`."""
+        left = [float(v) for v in values if (j, float(v)) not in self._known]
+        if self.monthly:
+            for first in range(0, len(left), LANES):
+                self._compute(j, left[first : first + LANES], infinite, alone=False)
+
+    def _compute(
+        self, j: int, values: list[float], infinite: dict[int, float], alone: bool = True
+    ) -> None:
+        """Compute the profile at some values; those that fail are refitted only if ``alone``."""
+        others = self.finite.copy()
+        others[j] = False
+        rows = self._rows_without(j, infinite)
+        fits = self._fits(rows)
+        if fits is not None:
+            self._compute_monthly(fits, j, values, others)
+        for value in values if alone else ():
+            if (j, value) not in self._known:
+                fit = self._fit(others, rows, j, value)
+                self._known[j, value] = fit.log_likelihood - fit.penalty, float(fit.gradient[j])
+
+    def _compute_monthly(
+        self, fits: MonthlyFits, j: int, values: list[float], others: NDArray
+    ) -> None:
+        """Compute the profile at some values without a row for each month."""
+        best, count = self.maximum(), len(values)
+        near = {v: b for (k, v), b in self._solved.items() if k == j}
+        near.setdefault(float(best.beta[j]), best.beta)
+        start = np.stack([near[min(near, key=lambda v: abs(v - x))] for x in values], axis=1)
+        start = np.where(others[:, None], start, 0.0)
+        start[j] = values
+        names = self.intervals.names
+        prior = prior_of(self.settings, best.variance or 1.0, names, self.intervals.columns)
+        l1 = l2 = np.zeros(len(names))
+        if prior is not None:
+            penalty = prior.separable(names)
+            l1, l2 = np.where(others, penalty.l1, 0.0), np.where(others, penalty.l2, 0.0)
+        found = fits.solve(
+            start,
+            np.ones((len(fits.likelihood.events), count)),
+            *(np.repeat(x[:, None], count, axis=1) for x in (l1, l2, ~others)),
+        )
+        for k in np.flatnonzero(found.converged).tolist():
+            beta = found.beta[:, k]
+            loss = float((l1 * np.abs(beta) + 0.5 * l2 * beta**2).sum())
+            value = float(found.log_likelihood[k]) - loss
+            self._known[j, values[k]] = value, float(found.gradient[j, k])
+            self._solved[j, values[k]] = beta
+
+    def _fits(self, rows: NDArray) -> MonthlyFits | None:
+        """Return fits of some rows without a row for each month; None if that is not possible."""
+        key = np.packbits(rows).tobytes()
+        if key not in self._monthly:
+            made = None
+            if self.settings.prior != "hierarchical" and self.intervals.month is not None:
+                made = monthly_likelihood(self._part(rows)[0])
+            self._monthly[key] = None if made is None else MonthlyFits(made)
+        return self._monthly[key]
+
+    def _monthly_variance(self) -> tuple[float, NDArray] | None:
+        """Choose the prior's variance without a row for each month; None if that is not asked."""
+        fits, names, columns = self._fits(self.rows), self.intervals.names, self.intervals.columns
+        prior = prior_of(self.settings, 1.0, names, columns)
+        if fits is None or prior is None or self.settings.variance is not None:
+            return None
+        if not any(c.penalized and f for c, f in zip(columns, self.finite, strict=True)):
+            return None
+        cv = steropes.CrossValidation(self.settings.folds, random_state=self.settings.seed)
+        return choose_variance(fits, prior, names, ~self.finite, cv)
 
     def table(self, j: int, points: NDArray, infinite: dict[int, float]) -> pd.DataFrame:
         """Tabulate the profile at some log rate ratios."""
@@ -106,21 +194,22 @@ class Profile:
     def held(self, j: int, infinite: dict[int, float]) -> Any:
         """Fit an estimator that includes column j and has the model's profile of it.
 
-        A weak normal prior keeps its coefficient finite; the profile omits it. None if other
-        columns have a prior, because an estimator has only one.
+        A weak normal prior keeps its coefficient finite; the profile omits it. None under a
+        hierarchical prior, which cannot be combined with it, and where `at` is faster.
         """
+        if self.monthly:
+            return None
         d = self.intervals
         columns = self.finite.copy()
         columns[j] = True
         chosen = np.flatnonzero(columns)
-        if any(d.columns[k].penalized for k in chosen):
-            return None
         part, key = self._part(self._rows_without(j, infinite))
         design, names = self._design(part, chosen, key)
-        others = tuple(n for n in names if n != d.names[j])
-        model = steropes.SelfControlledCaseSeries(
-            prior=steropes.Normal(WEAK, exclude=others), random_state=self.settings.seed
-        )
+        prior = prior_of(self.settings, self._variance(None) or 1.0, names, self._columns(chosen))
+        weak = with_weak_prior(prior, names, [d.names[j]])
+        if weak is None:
+            return None
+        model = steropes.SelfControlledCaseSeries(prior=weak, random_state=self.settings.seed)
         model.fit(design, part.events, strata=part.case, exposure=part.days)
         self.converged &= bool(model.converged_)
         return model
@@ -181,11 +270,13 @@ class Profile:
         """Return the rows that count when column j has a finite value."""
         if j not in infinite:
             return self.rows
-        rows = np.ones(len(self.intervals), bool)
-        for k in infinite:
-            if k != j:
-                rows &= ~limiting_estimate(self.intervals, k, rows)[1]
-        return rows
+        if j not in self._rows_at:
+            rows = np.ones(len(self.intervals), bool)
+            for k in infinite:
+                if k != j:
+                    rows &= ~limiting_estimate(self.intervals, k, rows)[1]
+            self._rows_at[j] = rows
+        return self._rows_at[j]
 
     def _fit(self, columns: NDArray, rows: NDArray, fixed: int | None, value: float | None) -> Fit:
         """Fit some columns to some rows, with another column as an offset."""
@@ -200,8 +291,12 @@ class Profile:
         model = None
         if len(chosen):
             design, names = self._design(part, chosen, key)
-            model = self._estimator(names, [d.columns[j] for j in chosen])
-            model.fit(design, part.events, strata=part.case, exposure=part.days, offset=offset)
+            model = self._estimator(names, self._columns(chosen))
+            start = None if self._chosen is None else self._chosen[1][chosen]
+            model.fit(
+                design, part.events, strata=part.case, exposure=part.days, offset=offset,
+                start_at=start,
+            )  # fmt: skip
             self.converged &= bool(model.converged_)
             beta[chosen] = model.coef_
         if fixed is not None:
@@ -209,6 +304,10 @@ class Profile:
         variance = self._variance(model)
         value_, gradient = log_likelihood(part, beta)
         return Fit(beta, value_, self._penalty(beta, variance), gradient, variance, model)
+
+    def _columns(self, chosen: NDArray) -> list[Column]:
+        """Return some columns."""
+        return [self.intervals.columns[j] for j in chosen]
 
     def _part(self, rows: NDArray) -> tuple[Intervals, bytes]:
         """Select the rows that count, with a key that identifies them."""
@@ -238,7 +337,8 @@ class Profile:
 
     def _estimator(self, names: list[str], columns: list[Column]) -> Any:
         """Create an estimator with the given or the cross-validated variance."""
-        known = None if self._best is None else self._best.variance
+        first = None if self._chosen is None else self._chosen[0]
+        known = first if self._best is None else self._best.variance
         given = self.settings.variance if self.settings.variance is not None else known
         return estimator(self.settings, given, names, columns)
 
@@ -301,6 +401,22 @@ def prior_of(
         return steropes.Hierarchical(groups, variance, settings.group_variance, exclude=exclude)
     kind = steropes.Laplace if settings.prior == "laplace" else steropes.Normal
     return kind(variance, exclude=exclude)
+
+
+def with_weak_prior(prior: Any, names: list[str], weak: list[str]) -> Any:
+    """Add a weak normal prior on some columns that have none; None if they cannot be combined."""
+    own = dict.fromkeys(names, math.inf) | dict.fromkeys(weak, WEAK)
+    if prior is None:
+        return steropes.Normal(own)
+    without = prior.excluded(names)
+    given = {
+        n: math.inf if free else prior.variance for n, free in zip(names, without, strict=True)
+    }
+    if isinstance(prior, steropes.Laplace):
+        return steropes.ElasticNet(given, own)
+    if isinstance(prior, steropes.Normal):
+        return steropes.Normal({n: min(given[n], own[n]) for n in names})
+    return None
 
 
 def estimator(

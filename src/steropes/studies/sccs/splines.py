@@ -68,6 +68,11 @@ class TimeEffects:
         """Names of the columns."""
         return [name for e in self.effects for name in e.names]
 
+    @property
+    def monthly(self) -> bool:
+        """Whether the columns depend on the calendar month alone."""
+        return all(e.kind != "age" for e in self.effects)
+
     def month_starts(
         self, observed: NDArray, start: NDArray, end: NDArray
     ) -> tuple[NDArray, NDArray]:

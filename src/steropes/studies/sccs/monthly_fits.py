@@ -1,0 +1,292 @@
+"""Fits of a case series with splines under its prior, several at once, and its variance.
+
+The prior is separable: λ |β| + κ β² / 2 for each column. A proximal Newton step solves for the
+coefficients that are not at zero; one that would change its sign stops at zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import steropes
+from steropes.errors import DataError
+from steropes.select.first_variance import first_variance, own_information
+from steropes.select.folds import TrainingRows, cut
+from steropes.select.variance_search import VariancePath
+from steropes.studies.sccs.monthly_likelihood import MonthlyLikelihood
+
+__all__ = ["MonthlyFits", "MonthlyOptimum", "choose_variance"]
+
+STEPS, HALVINGS = 60, 25
+# A fit ends if no slope exceeds this share of the root of its information, plus a little.
+TOLERANCE = 1e-9
+LITTLE = 1e-2
+SUFFICIENT = 1e-4  # The share of the expected decrease that a step must reach.
+LONGEST = 10.0  # The largest change of a coefficient in one step.
+FARTHEST = 60.0  # Coefficients beyond this value diverge.
+SCORE_ROUNDING = 1e-13  # A score below this share of the cases is rounding error.
+WEAK = 4.0  # The variance of the prior on windows that a fold does not determine.
+
+
+@dataclass(frozen=True, eq=False)
+class MonthlyOptimum:
+    """Optima under B settings.
+
+    Attributes
+    ----------
+    beta, gradient : (p, B) arrays
+        Coefficients, and the slopes of the log-likelihood.
+    log_likelihood : (B,) array
+    converged : (B,) bool array
+    """
+
+    beta: NDArray
+    log_likelihood: NDArray
+    gradient: NDArray
+    converged: NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class MonthlyFits:
+    """Fits of one likelihood."""
+
+    likelihood: MonthlyLikelihood
+
+    def solve(
+        self, start: NDArray, weights: NDArray, l1: NDArray, l2: NDArray, held: NDArray
+    ) -> MonthlyOptimum:
+        """Maximise the penalised log-likelihood of each lane.
+
+        Parameters
+        ----------
+        start : (p, B) array
+            Initial coefficients; those of held columns remain.
+        weights : (m, B) array
+            Weights of the cases.
+        l1, l2 : (p, B) arrays
+            The λ and κ of each column.
+        held : (p, B) bool array
+            Columns that keep their coefficients.
+        """
+        beta, lanes = start.astype(float).copy(), start.shape[1]
+        value, gradient = np.zeros(lanes), np.zeros_like(beta)
+        converged, left = np.zeros(lanes, bool), np.arange(lanes)
+        for _ in range(STEPS):
+            b, w = beta[:, left], weights[:, left]
+            penalties = l1[:, left], l2[:, left]
+            value[left], g, information = self.likelihood.derivatives(b, w)
+            gradient[:, left] = g
+            pull = _pull(b, g, *penalties, held[:, left])
+            size = np.sqrt(np.maximum(np.diagonal(information, axis1=1, axis2=2).T, 0.0))
+            converged[left] = (np.abs(pull) <= TOLERANCE * size + TOLERANCE * LITTLE).all(0)
+            going = ~converged[left] & (np.abs(b).max(0, initial=0.0) < FARTHEST)
+            if not going.any():
+                break
+            left = left[going]
+            moved, found = self._step(
+                b[:, going],
+                value[left],
+                pull[:, going],
+                information[going],
+                w[:, going],
+                *(x[:, going] for x in penalties),
+            )
+            beta[:, left] = moved
+            left = left[found]
+            if not len(left):
+                break
+        return MonthlyOptimum(beta, value, gradient, converged)
+
+    def _step(
+        self,
+        beta: NDArray,
+        value: NDArray,
+        pull: NDArray,
+        information: NDArray,
+        weights: NDArray,
+        l1: NDArray,
+        l2: NDArray,
+    ) -> tuple[NDArray, NDArray]:
+        """Take a step that decreases the penalised loss; return also whether there is one."""
+        direction = np.zeros_like(beta)
+        for k in range(beta.shape[1]):
+            direction[:, k] = _direction(beta[:, k], pull[:, k], information[k], l2[:, k])
+        direction *= np.minimum(1.0, LONGEST / np.maximum(np.abs(direction).max(0), LONGEST))
+        before = _penalty(beta, l1, l2) - value
+        out, found = beta.copy(), np.zeros(beta.shape[1], bool)
+        length = 1.0
+        for _ in range(HALVINGS):
+            open_ = np.flatnonzero(~found)
+            b = beta[:, open_]
+            tried = b + length * direction[:, open_]
+            side = np.where(b != 0, np.sign(b), -np.sign(pull[:, open_]))
+            tried = np.where((l1[:, open_] > 0) & (np.sign(tried) != side), 0.0, tried)
+            after = _penalty(tried, l1[:, open_], l2[:, open_]) - (
+                weights[:, open_] * self.likelihood.log_likelihoods(tried)
+            ).sum(0)
+            expected = (pull[:, open_] * (tried - b)).sum(0)
+            rounding = 1e-13 * np.abs(before[open_])
+            good = after <= before[open_] + SUFFICIENT * expected + rounding
+            out[:, open_[good]] = tried[:, good]
+            found[open_[good]] = True
+            if found.all():
+                break
+            length /= 2
+        return out, found
+
+
+def _pull(beta: NDArray, gradient: NDArray, l1: NDArray, l2: NDArray, held: NDArray) -> NDArray:
+    """Return the slopes of the penalised loss of smallest size, zero at the optimum."""
+    slope = l2 * beta - gradient
+    at_zero = np.sign(slope) * np.maximum(np.abs(slope) - l1, 0.0)
+    return np.where(held, 0.0, np.where(beta != 0, slope + l1 * np.sign(beta), at_zero))
+
+
+def _direction(beta: NDArray, pull: NDArray, information: NDArray, l2: NDArray) -> NDArray:
+    """Return the Newton direction of the coefficients that may move."""
+    out = np.zeros_like(beta)
+    moving = pull != 0
+    while moving.any():
+        at = np.flatnonzero(moving)
+        matrix = information[np.ix_(at, at)] + np.diag(l2[at])
+        matrix[np.diag_indices(len(at))] *= 1 + 1e-12
+        matrix[np.diag_indices(len(at))] += 1e-12
+        step = np.linalg.solve(matrix, -pull[at])
+        wrong = (beta[at] == 0) & (step * pull[at] > 0)
+        if not wrong.any():
+            out[at] = step
+            break
+        moving[at[wrong]] = False
+    return out
+
+
+def _penalty(beta: NDArray, l1: NDArray, l2: NDArray) -> NDArray:
+    """Compute the penalty of each lane."""
+    return (l1 * np.abs(beta) + 0.5 * l2 * beta**2).sum(0)
+
+
+def choose_variance(
+    fits: MonthlyFits,
+    prior: Any,
+    names: list[str],
+    absent: NDArray,
+    cv: steropes.CrossValidation,
+) -> tuple[float, NDArray] | None:
+    """Choose the variance of a prior by cross-validation over cases; None if a fit fails.
+
+    The coefficients under that variance are returned with it.
+
+    An unpenalised column that the training cases of a fold do not determine, such as a window
+    with a single event, has a weak normal prior in that fold.
+
+    Parameters
+    ----------
+    fits : MonthlyFits
+    prior : Laplace or Normal
+    names : list of str
+        All columns.
+    absent : (p,) bool array
+        Columns that are not in the model.
+    cv : CrossValidation
+    """
+    try:
+        found = _MonthlyPath(fits, prior, names, absent, cv).search()
+        return float(found.variance), found.beta
+    except _FitError:
+        return None
+
+
+class _FitError(Exception):
+    """A fit that did not converge."""
+
+
+class _MonthlyPath(VariancePath):
+    """Scores of variances; folds are replicates of one batch."""
+
+    def __init__(
+        self,
+        fits: MonthlyFits,
+        prior: Any,
+        names: list[str],
+        absent: NDArray,
+        cv: steropes.CrossValidation,
+    ) -> None:
+        super().__init__(cv, prior, None)
+        self.fits, self.names, self.absent = fits, names, absent
+        cases = len(fits.likelihood.events)
+        ones = np.ones(cases)
+        fold, pairs = cut(cv, np.ones(cases, np.int8), None, ones)
+        train = TrainingRows(ones, fold, pairs)(range(len(pairs)))
+        self.held_out = train == 0
+        self.weights = np.hstack([train, ones[:, None]])
+        l1, l2 = self._penalties(1.0)
+        self.penalised = (l1 > 0) | (l2 > 0)
+        self.selects = bool(l1.any())
+        self.nothing = SCORE_ROUNDING * cases
+        self.weak = self._undetermined() / WEAK
+        self.weak[self.penalised] = 0.0
+        self.ends: dict[float, NDArray] = {}
+
+    def evaluate(self, variance: float) -> tuple[NDArray, int, NDArray]:
+        """See `VariancePath.evaluate`."""
+        near = min(self.ends, key=lambda v: abs(np.log(v / variance)), default=None)
+        start = np.zeros_like(self.weak) if near is None else self.ends[near]
+        l1, l2 = self._penalties(variance)
+        beta = self._fit(start, l1, l2, self.absent)
+        self.ends[variance] = beta
+        by_case = self.fits.likelihood.log_likelihoods(beta[:, :-1])
+        scores = np.where(self.held_out, by_case, 0.0).sum(0)
+        return beta[:, -1], int(np.count_nonzero(beta[self.penalised, -1])), scores
+
+    def first(self) -> float:
+        """See `VariancePath.first`."""
+        l1, l2 = self._penalties(1.0)
+        nothing = np.zeros(len(l1))
+        beta = self._fit(
+            np.zeros_like(self.weak)[:, -1:], nothing, nothing, self.absent | self.penalised
+        )
+        _, gradient, information = self.fits.likelihood.derivatives(beta, self.weights[:, -1:])
+        free = np.flatnonzero(~self.penalised & ~self.absent)
+        return first_variance(
+            l1, l2, lambda _: -gradient[:, 0], lambda at: own_information(information[0], free, at)
+        )
+
+    def _fit(self, start: NDArray, l1: NDArray, l2: NDArray, held: NDArray) -> NDArray:
+        """Fit all lanes, or the full data alone."""
+        lanes = slice(-start.shape[1], None)
+
+        def wide(x: NDArray) -> NDArray:
+            return np.repeat(x[:, None], start.shape[1], axis=1)
+
+        found = self.fits.solve(
+            start,
+            self.weights[:, lanes],
+            wide(l1),
+            wide(l2) + self.weak[:, lanes],
+            wide(held),
+        )
+        if not found.converged.all():
+            raise _FitError
+        return found.beta
+
+    def _penalties(self, variance: float) -> tuple[NDArray, NDArray]:
+        """Return λ and κ of each column."""
+        if self.prior is None:
+            raise DataError("a variance is chosen for a prior")
+        penalty = self.prior.with_variance(variance).separable(self.names)
+        return penalty.l1, penalty.l2
+
+    def _undetermined(self) -> NDArray:
+        """Mark 0/1 columns without any event, or with all, in the training cases, (p, lanes)."""
+        like = self.fits.likelihood
+        before = np.append(0.0, np.cumsum(like.length))
+        inside = like.of_row @ (like.days[:, None] * like.rows)
+        whole = like.of_row @ like.days + like.of_run @ (before[like.last + 1] - before[like.first])
+        varies = (inside > 0) & (inside < whole[:, None])
+        own = np.where(varies, like.totals, 0.0)
+        others = np.where(varies, like.events[:, None], 0.0) - own
+        return (own.T @ self.weights == 0) | (others.T @ self.weights == 0)

@@ -1,0 +1,141 @@
+"""Fits without a row for each month, against those with all rows."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import steropes
+import steropes.studies.sccs.sccs_profile as sccs_profile
+from steropes.studies import case_series, case_series_settings, synthetic_database
+from steropes.studies.sccs.monthly_fits import MonthlyFits
+from steropes.studies.sccs.monthly_likelihood import monthly_likelihood
+from steropes.studies.sccs.sccs_model import fit_model
+from steropes.studies.sccs.sccs_profile import log_likelihood
+from steropes.studies.sccs.settings import Spline
+from steropes.studies.sccs.splines import month_of
+
+SPLINES = {"season": Spline(5, True), "calendar": Spline(5, True)}
+NUMBERS = ["log_rr", "lower", "upper", "p", "llr"]
+
+
+@pytest.fixture(scope="module")
+def series():
+    settings = case_series_settings(exposure=1118084, outcome=192671, folds=5)
+    return case_series(synthetic_database(500), dataclasses.replace(settings, **SPLINES))
+
+
+@pytest.fixture(scope="module")
+def intervals(series):
+    return series.intervals
+
+
+def of_rows(monkeypatch, intervals, settings):
+    """Fit with a row for each month."""
+    with monkeypatch.context() as patch:
+        patch.setattr(sccs_profile, "monthly_likelihood", lambda part: None)
+        return fit_model(intervals, settings)
+
+
+def test_months_of_rows_follow_their_days(series, intervals):
+    population = series.population
+    starts = np.flatnonzero(np.diff(intervals.case, prepend=-1))
+    case = intervals.case[starts]
+    first = month_of(population.observed[case] + population.start[case])
+    np.testing.assert_array_equal(intervals.month[starts], first)
+    assert (np.diff(intervals.month)[np.diff(intervals.case) == 0] <= 1).all()
+
+
+def test_likelihood_and_derivatives_are_those_of_all_rows(intervals):
+    like = monthly_likelihood(intervals)
+    assert len(like.rows) < len(intervals) / 5
+    beta = np.random.default_rng(0).normal(size=(len(intervals.columns), 3))
+    ones = np.ones((len(like.events), 3))
+    value, gradient, information = like.derivatives(beta, ones)
+    step = 1e-5
+    for k in range(3):
+        expected, slopes = log_likelihood(intervals, beta[:, k])
+        assert value[k] == pytest.approx(expected, rel=1e-12)
+        np.testing.assert_allclose(gradient[:, k], slopes, atol=1e-9)
+        for j in range(len(beta)):
+            up, down = beta[:, k].copy(), beta[:, k].copy()
+            up[j] += step
+            down[j] -= step
+            change = log_likelihood(intervals, down)[1] - log_likelihood(intervals, up)[1]
+            np.testing.assert_allclose(information[k][j], change / (2 * step), atol=1e-5)
+
+
+def test_weights_leave_cases_out(intervals):
+    like = monthly_likelihood(intervals)
+    beta = np.random.default_rng(1).normal(size=(len(intervals.columns), 1))
+    some = np.arange(len(like.events)) % 3 > 0
+    kept = np.flatnonzero(some[np.unique(intervals.case, return_inverse=True)[1]])
+    value, gradient, _ = like.derivatives(beta, some[:, None].astype(float))
+    expected, slopes = log_likelihood(intervals.take(kept), beta[:, 0])
+    assert value[0] == pytest.approx(expected, rel=1e-12)
+    np.testing.assert_allclose(gradient[:, 0], slopes, atol=1e-9)
+
+
+@pytest.mark.parametrize("prior", ["laplace", "normal"])
+def test_estimates_are_those_of_all_rows(series, intervals, prior, monkeypatch):
+    settings = dataclasses.replace(series.settings, prior=prior)
+    found = fit_model(intervals, settings)
+    expected = of_rows(monkeypatch, intervals, settings)
+    assert found.variance == expected.variance
+    assert found.converged
+    assert found.log_likelihood == pytest.approx(expected.log_likelihood, rel=1e-9)
+    numbers = found.estimates[NUMBERS], expected.estimates[NUMBERS]
+    np.testing.assert_allclose(*(x.to_numpy(float) for x in numbers), rtol=1e-5, atol=1e-6)
+    for name, table in found.profiles.items():
+        both = table.merge(expected.profiles[name], on="log_rr")
+        assert len(both) > 10
+        np.testing.assert_allclose(both["log_likelihood_x"], both["log_likelihood_y"], rtol=1e-9)
+        np.testing.assert_allclose(both["gradient_x"], both["gradient_y"], atol=1e-4)
+
+
+def test_a_window_without_events_has_the_limit_of_all_rows(series, intervals, monkeypatch):
+    inside = intervals.X[:, [0]].toarray().ravel()
+    events = np.where(inside, 0, intervals.events)
+    changed = dataclasses.replace(intervals, events=events)
+    settings = dataclasses.replace(series.settings, variance=0.1)
+    found, expected = fit_model(changed, settings), of_rows(monkeypatch, changed, settings)
+    line, other = (m.estimates.iloc[0] for m in (found, expected))
+    assert line["log_rr"] == -np.inf
+    assert line["upper"] == pytest.approx(other["upper"], rel=1e-6)
+    assert np.isfinite(line["upper"])
+
+
+def test_a_window_with_one_event_has_an_estimate(series, intervals):
+    """The fold that holds the event out does not determine the window's coefficient."""
+    inside = np.flatnonzero(intervals.X[:, [0]].toarray().ravel() & (intervals.events > 0))
+    events = intervals.events.copy()
+    events[inside[1:]] = 0
+    found = fit_model(dataclasses.replace(intervals, events=events), series.settings)
+    assert found.status == "OK"
+    assert np.isfinite(found.estimates["log_rr"].iloc[0])
+
+
+def test_a_lasso_fit_satisfies_the_optimality_conditions(intervals):
+    like = monthly_likelihood(intervals)
+    p = len(intervals.columns)
+    l1 = np.zeros((p, 4))
+    l1[intervals.X.shape[1] :] = [[0.0, 1.0, 5.0, 1e3]]
+    zero = np.zeros((p, 4))
+    ones = np.ones((len(like.events), 4))
+    found = MonthlyFits(like).solve(zero, ones, l1, zero, zero > 1)
+    assert found.converged.all()
+    slack = np.abs(found.gradient) - l1
+    assert (slack <= 1e-7).all()
+    np.testing.assert_allclose(np.where(found.beta != 0, slack, 0.0), 0.0, atol=1e-7)
+    assert (found.beta[intervals.X.shape[1] :, 3] == 0).all()
+
+
+def test_age_needs_all_rows(series):
+    settings = dataclasses.replace(series.settings, age=Spline(5, True))
+    assert case_series(synthetic_database(200), settings).intervals.month is None
+
+
+def test_the_final_fit_is_certified_from_all_rows(series):
+    model = series.model.estimator
+    assert isinstance(model, steropes.SelfControlledCaseSeries)
+    assert model.converged_
