@@ -19,9 +19,12 @@ from tests.studies.strategus.small_specification import (
 from steropes.errors import DataError
 from steropes.studies import OmopDatabase
 from steropes.studies.cli.command_line import run
+from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.strategus.database_description import _digest2int, database_identifier
 from steropes.studies.strategus.specification_plan import specification_plan
 from steropes.studies.strategus.specification_run import run_specification
+from steropes.studies.viewer.result_sources import read_sources
+from steropes.studies.viewer.results_page import results_views
 
 CM, SCCS = "CohortMethodModule", "SelfControlledCaseSeriesModule"
 CONTROLS = [81151, 78272, 4112343, 40481087, 260139, 80180]
@@ -266,3 +269,17 @@ def test_the_command_runs_and_names_what_did_not_run(tmp_path, capsys):
     verdicts = (folder / "release" / "verdicts.csv").read_text()
     assert "TreatmentPatternsModule,module,does not run" in verdicts
     assert run(["strategus", str(path)]) == 2
+
+
+def test_all_modules_are_on_the_page_of_results(new):
+    views = results_views(read_sources([new.folder.parent]), DisclosureRules())
+    found = {view.name: view.table for view in views}
+    assert {"estimates", "series-estimates", "incidence", "cohorts", "balance"} <= {*found}
+    assert found["databases"]["disclosure"].tolist() == ["ohdsi, smallest count 5"]
+    shown = found["estimates"].query("role == 'of interest'").set_index("outcome")["rr"]
+    assert set(shown.index) == {"Bleeding"}
+    assert {*found["cohorts"]["kind"]} == {"cohort", "negative control"}
+    assert found["incidence"]["period"].unique().tolist() == ["start + 1 days to start + 365 days"]
+    checks = found["diagnostics"].query("may_be_read == 'no'")[["outcome_id", "analysis_id"]]
+    hidden = found["estimates"].merge(checks).query("role == 'of interest'")
+    assert hidden["rr"].isna().all()

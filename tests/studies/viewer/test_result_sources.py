@@ -8,12 +8,20 @@ import pytest
 from tests.studies.viewer.small_archives import small_archive
 
 from steropes.errors import DataError
-from steropes.studies import DEMO, StudySettings, comparative_study, synthetic_database
+from steropes.studies import (
+    DEMO,
+    StudySettings,
+    case_series,
+    case_series_settings,
+    comparative_study,
+    synthetic_database,
+)
 from steropes.studies.diagnostics.archive_blinding import blinded_archive
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.viewer.result_names import database_labels
 from steropes.studies.viewer.result_sources import read_sources
+from steropes.studies.viewer.results_page import results_views
 
 RESULTS = [(3, 1, 1.5, 1, 1)]
 
@@ -133,6 +141,20 @@ def test_a_study_of_one_question_has_the_tables_of_a_grid(tmp_path):
     )
     shown = source.tables["cm_diagnostics_summary"]["unblind"].unique().tolist()
     assert shown == [int(not numbers["blinded"])]
+
+
+def test_a_case_series_has_the_names_of_its_exposure_and_outcome(tmp_path):
+    database = synthetic_database(1500)
+    study = case_series(database, case_series_settings(DEMO["outcome"], DEMO["target"]))
+    study.write(tmp_path)
+    sources = read_sources([tmp_path])
+    assert sources[0].rules == "ohdsi, smallest count 5"
+    views = results_views(sources, DisclosureRules(), unblind=True)
+    table = next(view for view in views if view.name == "series-estimates").table
+    assert table[["exposure", "outcome"]].to_numpy().tolist() == [
+        ["Celecoxib", "Gastrointestinal hemorrhage"]
+    ]
+    assert table["rr"].tolist() == study.release.tables["sccs_result"]["rr"].tolist()
 
 
 def test_further_outcomes_of_a_study_are_hidden_one_by_one(tmp_path):

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pandas as pd
+
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.disclosure import Bound
 from steropes.studies.disclosure.effect_secrecy import WITHHELD
@@ -49,9 +51,21 @@ def write_series(study: CaseSeries, folder: str | Path) -> list[Path]:
     files = {f"figures/{p.name}.svg": p.file() for p in drawn.values() if p is not None}
     for name, released in study.release.tables.items():
         files[f"tables/{name}.csv"] = csv_text(released)
+    files["tables/question_name.csv"] = csv_text(_question_names(study))
     files["report.html"] = _page(study, drawn)
     written = write_release(folder, files, study.rules)
     return [written[-1], written[-1].parent / "tables"]
+
+
+def _question_names(study: CaseSeries) -> pd.DataFrame:
+    """Return the names of the exposures of interest and of the outcome, which R's tables lack."""
+    exposures = study.release.tables["sccs_exposure"]
+    names = dict(zip(study.eras["era_id"], study.eras["name"], strict=True))
+    return exposures[["exposures_outcome_set_id", "era_id"]].assign(
+        exposure_name=exposures["era_id"].map(names),
+        outcome_id=study.settings.cases.outcome,
+        outcome_name=study.outcome,
+    )
 
 
 def series_page(study: CaseSeries) -> str:
