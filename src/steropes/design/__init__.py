@@ -26,12 +26,13 @@ __all__ = [
 
 if TYPE_CHECKING:
     from .channel_design import ChannelDesign, ChannelRows
+    from .class_design import ClassDesign
     from .piecewise_design import PiecewiseDesign, PiecewiseRows
     from .protocols import ChannelLike, ColumnStore, DesignLike, PieceLike, RowsLike
 
     # The assignments let a type checker verify that the classes satisfy the protocols.
     _columns: type[ColumnStore] = Design
-    _designs: list[type[DesignLike]] = [Design, PiecewiseDesign, ChannelDesign]
+    _designs: list[type[DesignLike]] = [Design, PiecewiseDesign, ChannelDesign, ClassDesign]
     _rows: type[RowsLike] = RowMatrix
     _pieces: type[PieceLike] = PiecewiseRows
     _channels: type[ChannelLike] = ChannelRows

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from .channel_design import ChannelDesign
+from .class_design import ClassDesign
 from .column_storage import Block, SparseBlock
 from .design_matrix import Design
 from .packed_block import PackedBlock
@@ -40,6 +41,8 @@ def copy_shared_arrays(design: DesignLike, X: object) -> DesignLike:
 
 def _apart(design: DesignLike, given: list[np.ndarray]) -> DesignLike:
     """Copy the arrays of a design that share memory with ``given``."""
+    if isinstance(design, ClassDesign):
+        return design.with_x(cast(PlainDesign, _apart(design.X, given)))
     if isinstance(design, ChannelDesign | PiecewiseDesign):
         out = copy.copy(design)
         out.X = cast(PlainDesign, _apart(design.X, given))

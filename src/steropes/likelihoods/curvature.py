@@ -113,7 +113,10 @@ class SubdistributionCurvature:
 
 @dataclass
 class ChannelCurvature:
-    """Several linear predictors per person, and a baseline shared by all people.
+    """Several linear predictors per person, and a baseline shared by all people, if any.
+
+    The classes of a multinomial model are channels without a baseline (K = 0), of which ``pairs``
+    alone describes the Hessian.
 
     The rows of η are C channels of n people, h_ic, and a baseline a_k of K intervals, with
     η_ik = Σ_c f_c(k) h_ic + a_k while person i is at risk, first_i ≤ k < last_i, and f_0 = 1.

@@ -8,6 +8,7 @@ from .gamma_regression import GammaRegression
 from .linear_regression import LinearRegression
 from .logistic_regression import LogisticRegression
 from .many_outcomes import fit_many
+from .multinomial_logistic_regression import MultinomialLogisticRegression
 from .negative_binomial_regression import NegativeBinomialRegression
 from .poisson_regression import PoissonRegression
 from .pooled_logistic_regression import PooledLogisticRegression
@@ -21,6 +22,7 @@ __all__ = [
     "GammaRegression",
     "LinearRegression",
     "LogisticRegression",
+    "MultinomialLogisticRegression",
     "NegativeBinomialRegression",
     "PoissonRegression",
     "PooledLogisticRegression",

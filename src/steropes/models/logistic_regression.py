@@ -98,6 +98,7 @@ class LogisticRegression(ClassifierMixin, GeneralizedLinearModel):
 
     See Also
     --------
+    MultinomialLogisticRegression : Model of several classes.
     ConditionalLogisticRegression : Model for matched sets.
     PooledLogisticRegression : Model of the time to an event in intervals.
     PenalizedModel : Methods and attributes of all models.
@@ -144,7 +145,8 @@ class LogisticRegression(ClassifierMixin, GeneralizedLinearModel):
         if len(classes) > 2:
             raise DataError(
                 "Only binary classification is supported. The type of the target is "
-                f"{type_of_target(classes)}: y has {len(classes)} classes."
+                f"{type_of_target(classes)}: y has {len(classes)} classes. Use "
+                "MultinomialLogisticRegression."
             )
         self.classes_ = classes
         return codes.astype(np.float64)

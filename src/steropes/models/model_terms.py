@@ -48,8 +48,8 @@ def model_terms(model: FittedModel) -> list[ModelTerm]:
     names = model._coefficient_names()[first:]
     if len(names) != len(model._names):
         raise DataError(
-            "Effects that change with time have several coefficients for a column; name them in "
-            "linear_hypothesis()."
+            "Effects that change with time, or on several classes, have several coefficients for a "
+            "column; name them in linear_hypothesis()."
         )
     p = len(model._all_names)
     kept = np.arange(p) if model._fixed is None else np.asarray(model._fixed.kept)
