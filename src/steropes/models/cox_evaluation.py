@@ -46,6 +46,7 @@ class CoxEvaluation(CoxExpectations):
             strata: LabelsLike | None,
             offset: VectorLike | None,
         ) -> np.ndarray: ...
+        def _known_times(self, times: np.ndarray) -> np.ndarray: ...
 
     @overload
     def concordance(
@@ -182,7 +183,8 @@ class CoxEvaluation(CoxExpectations):
             As in ``fit``; without entry times.
         times : (T,) array, optional
             Times at which cases (events so far) are compared with later events. Default the
-            distinct times of events in y, except the last time under observation.
+            distinct times of events in y, except the last time under observation and times after
+            the last one of a stratum of the fit.
         sample_weight : (n,) array, optional
             Nonnegative row weights. Default 1.
         strata : (n,) labels, optional
@@ -226,7 +228,8 @@ class CoxEvaluation(CoxExpectations):
         refuse_other_order(X, sample_weight=sample_weight, strata=strata)
         n = count_people(y)
         outcome, weight = check_survival(y, n), check_weights(sample_weight, n)
-        times = times_of_events(outcome, weight) if times is None else times
+        if times is None:
+            times = self._known_times(times_of_events(outcome, weight))
         plain = self._effects is None and self._strata_labels is None
         if plain and strata is None:
             eta = self._linear_predictors(X, offset)

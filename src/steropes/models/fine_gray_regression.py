@@ -149,7 +149,9 @@ class FineGrayRegression(ProportionalHazardsModel):
     _cumulative_name = "cumulative_subdistribution_hazard"
     _survival_is_conditional = False
     _performance_family = "fine_gray"
-    _residual_kinds = ("martingale", "score", "dfbeta", "schoenfeld", "scaled_schoenfeld")
+    _residual_kinds = (
+        "martingale", "score", "dfbeta", "dfbetas", "schoenfeld", "scaled_schoenfeld",
+    )  # fmt: skip
 
     # The cause of the fit; the setting may change afterwards.
     _cause: int
@@ -497,7 +499,8 @@ class FineGrayRegression(ProportionalHazardsModel):
         refuse_other_order(X, sample_weight=sample_weight, strata=strata)
         n = count_people(y)
         outcome, weight = check_survival(y, n, competing=True), check_weights(sample_weight, n)
-        times = times_of_events(outcome, weight, self._cause) if times is None else times
+        if times is None:
+            times = self._known_times(times_of_events(outcome, weight, self._cause))
         if self._strata_labels is None and strata is None:
             eta = self._linear_predictors(X, offset)
             risk = np.broadcast_to(eta, (len(eta), np.size(times)))

@@ -44,9 +44,9 @@ def model_terms(model: FittedModel) -> list[ModelTerm]:
     DataError
         If the coefficients are not those of X's columns, as with effects that change with time.
     """
-    first = int(model._has_intercept)
-    names = model._coefficient_names()[first:]
-    if len(names) != len(model._names):
+    # The intercept, or the baseline of a pooled model, comes before the columns of X.
+    first = len(model._coefficient_names()) - len(model._names)
+    if model._has_varying_effects():
         raise DataError(
             "Effects that change with time, or on several classes, have several coefficients for a "
             "column; name them in linear_hypothesis()."

@@ -11,14 +11,18 @@ from numpy.typing import ArrayLike
 from ..backends import host_backend
 from ..backends.protocols import Backend
 from ..data import check_survival, check_weights, refuse_other_order
+from ..data.array_conversion import as_numbers
 from ..data.group_labels import count_people
 from ..data.input_types import LabelsLike, VectorLike
 from ..data.vector_checks import check_vector
+from ..errors import DataError
 from ..likelihoods.pooled_logistic_likelihood import interval_log_odds, survival_curves
+from .computed_attributes import computed_attribute
 from .discrete_time import DiscreteTime
 from .discrimination import auc_table, concordance_with_se, pair_weights, times_of_events
 from .fitted_model import FittedModel
 from .setting_types import MatrixLike
+from .step_functions import StepFunction
 
 __all__ = ["PooledPredictions"]
 
@@ -85,8 +89,20 @@ class PooledPredictions(FittedModel):
         e = np.exp(-np.abs(eta))
         return np.where(eta >= 0, 1.0, e) / (1.0 + e)
 
+    @property
+    @computed_attribute
+    def unique_times_(self) -> np.ndarray:
+        """Ends of the intervals in which anyone was at risk, the steps of survival functions."""
+        ends = self.breaks_[1:]
+        return np.asarray(ends[ends <= self._end * (1 + 1e-9)])
+
     def predict_survival(
-        self, X: MatrixLike, times: ArrayLike | None = None, offset: VectorLike | None = None
+        self,
+        X: MatrixLike,
+        times: ArrayLike | None = None,
+        offset: VectorLike | None = None,
+        *,
+        after: ArrayLike | None = None,
     ) -> np.ndarray:
         """Predict the probability of no event by each time.
 
@@ -98,19 +114,22 @@ class PooledPredictions(FittedModel):
         X : array, sparse matrix, data frame or Design, (n, p)
             Covariates, with the columns of the fit.
         times : (m,) array or float, optional
-            Times in any order. Default the ends of the intervals in which anyone was at risk.
+            Times in any order. Default ``unique_times_``.
         offset : (n,) array, optional
             Known term of the linear predictor. Default 0.
+        after : float or (n,) array, optional
+            Time until which a row is known to be free of the event. Predictions are then
+            conditional on that, and 1 until this time; times count from 0.
 
         Returns
         -------
         (n, m) array
             NaN after the end of the last interval at whose start anyone was at risk.
         """
-        if times is None:
-            self._check_columns(X)  # refuses an estimator without a fit
-            times = self.breaks_[1:][self.breaks_[1:] <= self._end * (1 + 1e-9)]
-        times = np.atleast_1d(times)
+        self._check_columns(X)  # refuses an estimator without a fit
+        times = np.atleast_1d(self.unique_times_ if times is None else times)
+        if after is not None:
+            return self._survival_after(X, times, offset, after)
         eta, F, backend = self._predictors(X, offset)
         times = check_vector(times, None, "times")
         end = self._end
@@ -119,6 +138,59 @@ class PooledPredictions(FittedModel):
         out = survival_curves(eta, F, ended, backend)
         out[:, late] = np.nan
         return out
+
+    def _survival_after(
+        self, X: MatrixLike, times: np.ndarray, offset: VectorLike | None, after: ArrayLike
+    ) -> np.ndarray:
+        """Predict survival by each time given survival until a time of each row."""
+        whole = self.predict_survival(X, times, offset)
+        start = np.asarray(as_numbers(after, "after"), np.float64)
+        if start.ndim > 1 or (start.ndim == 1 and len(start) != len(whole)):
+            raise DataError(f"after must be one time or one for each of {len(whole)} rows.")
+        if not (start >= 0).all():
+            raise DataError("after must be times from zero on.")
+        start = np.broadcast_to(start, (len(whole),))
+        distinct, place = np.unique(start, return_inverse=True)
+        until = self.predict_survival(X, distinct, offset)[np.arange(len(whole)), place]
+        with np.errstate(invalid="ignore"):
+            given = whole / until[:, None]
+        return np.where(times <= start[:, None], 1.0, given)
+
+    def predict_survival_function(
+        self, X: MatrixLike, offset: VectorLike | None = None
+    ) -> list[StepFunction]:
+        """Predict a survival function for each row, as scikit-survival does.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or Design, (n, p)
+            Covariates, with the columns of the fit.
+        offset : (n,) array, optional
+            Known term of the linear predictor. Default 0.
+
+        Returns
+        -------
+        list of StepFunction
+            Functions of time with steps at ``unique_times_``, the ends of intervals, known from 0
+            to the last of them.
+
+        See Also
+        --------
+        predict_survival : The values at given times, as an array.
+
+        Examples
+        --------
+        >>> import steropes
+        >>> y = steropes.Surv([1, 2, 3, 4, 5, 6], [1, 1, 0, 1, 1, 0])
+        >>> X = [[0.0], [1.0], [1.0], [0.0], [1.0], [0.0]]
+        >>> model = steropes.PooledLogisticRegression(interval=2, baseline=0).fit(X, y)
+        >>> low, high = model.predict_survival_function([[0.0], [1.0]])
+        >>> low([0, 2, 5]).round(2).tolist()
+        [1.0, 0.67, 0.44]
+        """
+        survival = self.predict_survival(X, None, offset)
+        times, domain = self.unique_times_, (0.0, float(self._end))
+        return [StepFunction(times, row, 1.0, domain) for row in survival]
 
     def predict(self, X: MatrixLike, offset: VectorLike | None = None) -> np.ndarray:
         """Predict the risk by the end of the last interval with people at risk.

@@ -219,7 +219,11 @@ class PredictionTables(LinearPrediction):
         design = self._check_new(X)
         other = None if reference is None else self._check_new(reference)
         first = int(self._has_intercept)
-        self._refuse_other_coefficients(design.p + first, len(V))
+        if design.p + first != len(V):
+            raise DataError(
+                f"A row of this {type(self).__name__} has a linear predictor for each interval of "
+                "time; see predict_survival()."
+            )
         size = np.sqrt(np.where(np.diag(V) > 0, np.diag(V), 1.0))
         values, vectors = np.linalg.eigh(V / size / size[:, None])
         L = vectors * np.sqrt(np.maximum(values, 0.0)) * size[:, None]
@@ -240,20 +244,9 @@ class PredictionTables(LinearPrediction):
             total += (rows**2).sum(axis=1)
         return np.sqrt(total)
 
-    def _refuse_other_coefficients(self, columns: int, coefficients: int) -> None:
-        """Refuse models with coefficients that are not those of X's columns."""
-        if columns != coefficients:
-            raise DataError(
-                f"The effects of {type(self).__name__} change with time, so that a row has no "
-                "single linear predictor; see predict_survival()."
-            )
-
     def _columns_of_terms(self, X: MatrixLike) -> np.ndarray:
         """Return the columns with estimated coefficients as a dense array, (n, p)."""
         design = self._check_new(X)
-        self._refuse_other_coefficients(
-            design.p + int(self._has_intercept), len(self._coefficient_names())
-        )
         backend = host_backend(self.n_jobs)
         D = np.zeros((design.p, backend.lanes(design.p)))
         np.fill_diagonal(D, design.scale)

@@ -103,6 +103,13 @@ class ProportionalHazardsModel(PenalizedModel):
         """Distinct event times of the fit (of all strata), ascending."""
         return np.unique(self._baseline().steps()[1])
 
+    def _known_times(self, times: np.ndarray) -> np.ndarray:
+        """Return the times at which all strata of the fit were under observation."""
+        if self._strata_labels is None:
+            return times
+        ends = self._last_seen[np.isfinite(self._last_seen)]
+        return times[times <= ends.min()] if len(ends) else times
+
     def _linear_predictors(self, X: MatrixLike, offset: VectorLike | None) -> np.ndarray:
         """Compute η in each interval of time in which effects are constant, (n, Q)."""
         return self.linear_predictor(X, offset)[:, None]

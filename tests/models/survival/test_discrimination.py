@@ -271,6 +271,17 @@ def test_with_strata_the_auc_is_of_the_risk_by_the_time(rng):
     )
 
 
+def test_default_times_end_with_the_first_stratum(rng):
+    X = rng.normal(size=(90, 2))
+    strata = rng.integers(0, 2, 90)
+    y = Surv(rng.exponential(5, 90) / (1 + strata), rng.random(90) < 0.6)
+    last = min(y["time"][strata == s].max() for s in (0, 1))
+    m = CoxRegression().fit(X, y, strata=strata)
+    table = m.time_dependent_auc(X, y, strata=strata)
+    events = np.unique(y["time"][y["event"] == 1])
+    np.testing.assert_array_equal(table.index, events[events <= last])
+
+
 def test_a_row_without_weight_needs_no_risk_for_the_auc(rng):
     """Its stratum has nobody in the fit: it is in no pair."""
     X = rng.normal(size=(80, 2))

@@ -11,7 +11,7 @@ from sksurv.metrics import (
 )
 from sksurv.util import Surv as SksurvSurv
 
-from steropes import CoxRegression, Normal
+from steropes import CoxRegression, Normal, PooledLogisticRegression, integrated_brier_score
 
 RNG = np.random.default_rng(41)
 N = 120
@@ -39,3 +39,11 @@ def test_a_grid_search_scores_models():
     grid = {"estimator__prior": [Normal(0.01), Normal(1.0)]}
     search = GridSearchCV(scorer, grid, cv=2, error_score="raise").fit(X, Y)
     assert search.best_params_["estimator__prior"].variance == 1.0
+
+
+def test_the_brier_score_of_a_pooled_model_is_that_of_its_predictions():
+    model = PooledLogisticRegression(interval=0.1, baseline=2)
+    found = as_integrated_brier_score_scorer(model, times=TIMES).fit(X, Y).score(X, Y)
+    fitted = model.fit(X, Y)
+    risk = 1 - fitted.predict_survival(X, TIMES)
+    np.testing.assert_allclose(-found, integrated_brier_score(risk, Y, TIMES), rtol=1e-6)

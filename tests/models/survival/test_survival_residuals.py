@@ -190,3 +190,10 @@ def test_dfbetas_are_dfbeta_by_the_standard_error():
     m = fit("veteran strata", "efron")
     expected = m.residuals("dfbeta") / m.summary()["se"]
     pd.testing.assert_frame_equal(m.residuals("dfbetas"), expected)
+
+
+def test_dfbetas_of_fine_gray_models_are_dfbeta_by_the_standard_error(rng):
+    X, y = rng.normal(size=(80, 2)), Surv(rng.exponential(size=80), rng.integers(0, 3, 80))
+    m = FineGrayRegression().fit(X, y)
+    expected = m.residuals("dfbeta") / m.summary()["se"]
+    pd.testing.assert_frame_equal(m.residuals("dfbetas"), expected)
