@@ -60,12 +60,19 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
     from .covariates.feature_extraction import FeatureRules, Features, extract_features
     from .covariates.preprocessing import Tidied, TidyRules, tidy
     from .database.concept_search import find_concepts
+    from .database.hypertension_database import hypertension_database
     from .database.omop import OmopDatabase
     from .database.synthetic_database import synthetic_database
     from .diagnostics.comparative_diagnostics import Diagnostics, DiagnosticThresholds
     from .evidence import Profile, combine_normal, combine_profiles, random_effects
     from .evidence.archives import combine_archives
     from .execution.analysis_cache import Workbench
+    from .execution.frozen_protocol import (
+        Protocol,
+        ProtocolStatement,
+        freeze_protocol,
+        read_protocol,
+    )
     from .execution.runner import GridResults, run_grid
     from .execution.specification import (
         CohortSources,
@@ -204,6 +211,11 @@ _WHERE = {
     "read_spec": "execution.specification",
     "match_pairs": "comparative.pair_matching",
     "OmopDatabase": "database.omop",
+    "Protocol": "execution.frozen_protocol",
+    "ProtocolStatement": "execution.frozen_protocol",
+    "freeze_protocol": "execution.frozen_protocol",
+    "read_protocol": "execution.frozen_protocol",
+    "hypertension_database": "database.hypertension_database",
     "synthetic_database": "database.synthetic_database",
     "Estimate": "outcomes",
     "OutcomeModel": "outcomes",
@@ -288,6 +300,8 @@ __all__ = [
     "Propensity",
     "PropensityRules",
     "PropensityScores",
+    "Protocol",
+    "ProtocolStatement",
     "Question",
     "RiskWindow",
     "SeriesAnalysis",
@@ -343,6 +357,8 @@ __all__ = [
     "fit_error_model",
     "fit_scores",
     "fit_systematic_error",
+    "freeze_protocol",
+    "hypertension_database",
     "incidence_rates",
     "leave_one_group_out",
     "leave_one_out",
@@ -354,6 +370,7 @@ __all__ = [
     "random_effects",
     "read_case_series_grid",
     "read_cohorts",
+    "read_protocol",
     "read_spec",
     "read_specification_plan",
     "read_study",

@@ -9,6 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from steropes.errors import DataError
+from steropes.studies.cli.protocol_options import (
+    Freeze,
+    ProtocolBy,
+    ProtocolFile,
+    print_frozen,
+    with_unblinding,
+)
 from steropes.studies.report.plain_text import csv_text
 
 if TYPE_CHECKING:
@@ -54,6 +61,9 @@ def grid(
     results_schema: Annotated[
         str | None, typer.Option(help="Also write the result tables to this schema of the server.")
     ] = None,
+    protocol: ProtocolFile = None,
+    by: ProtocolBy = None,
+    freeze: Freeze = False,
     disclosure: Disclosure = None,
     quiet: Quiet = False,
 ) -> None:
@@ -69,6 +79,9 @@ def grid(
     if schema:
         print(json.dumps(grid_schema(), indent=1))
         return
+    if freeze and spec is not None:
+        print_frozen(protocol, read_spec(spec), by)
+        return
     if spec is None or database is None:
         raise DataError("give a specification and --database; see steropes grid --schema")
     require_database(database)
@@ -76,7 +89,15 @@ def grid(
         require_results_server(database, results_schema)
     require_database_id(spec)
     results = run_and_report(
-        database, read_spec(spec), output, unblind, quiet, jobs, disclosure=disclosure
+        database,
+        read_spec(spec),
+        output,
+        unblind,
+        quiet,
+        jobs,
+        disclosure=disclosure,
+        protocol=protocol,
+        by=by,
     )
     if results_schema is not None:
         rows = write_results(database, results_schema, results.tables)
@@ -92,6 +113,8 @@ def run_and_report(
     quiet: bool,
     jobs: int = 1,
     disclosure: str | None = None,
+    protocol: Path | None = None,
+    by: str | None = None,
 ) -> GridResults:
     """Run a grid, write its report, and print a summary."""
     from steropes.studies.execution.runner import run_grid
@@ -104,8 +127,17 @@ def run_and_report(
     folder = output_folder(output)
     with Progress(quiet) as progress:
         results = run_grid(
-            database, spec, folder, jobs=jobs, disclosure=disclosure, progress=progress
+            database,
+            spec,
+            folder,
+            jobs=jobs,
+            disclosure=disclosure,
+            progress=progress,
+            protocol=protocol,
+            by=by,
         )
+        if protocol is not None and unblind:
+            results = with_unblinding(results, protocol, by)
         progress("writing the report")
         pages = [write_grid_report(results, folder, unblind=unblind)]
         if len(results.tables["positive_control"]):

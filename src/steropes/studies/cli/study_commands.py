@@ -18,6 +18,12 @@ from steropes.studies.cli.cohort_options import (
 from steropes.studies.cli.core_commands import print_environment
 from steropes.studies.cli.grid_commands import DATABASE, Disclosure, Quiet, add_commands
 from steropes.studies.cli.kernel_warming import compile_kernels
+from steropes.studies.cli.protocol_options import (
+    Freeze,
+    ProtocolBy,
+    ProtocolFile,
+    print_frozen,
+)
 from steropes.studies.cli.setting_options import options_of
 from steropes.studies.cli.strategus_command import strategus
 from steropes.studies.cli.view_command import view
@@ -106,18 +112,20 @@ def study(
     ] = None,
     cohort_table: CohortTableName = None,
     definition: Definition = None,
+    protocol: ProtocolFile = None,
+    by: ProtocolBy = None,
+    freeze: Freeze = False,
     output: Output = Path("steropes-study"),
     disclosure: Disclosure = None,
     quiet: Quiet = False,
 ) -> None:
     """Compare an outcome between new users of two drugs in an OMOP database."""
-    _run(
-        database,
-        _asked(settings, specification, control, cohort_sources(cohort_table, definition)),
-        output,
-        disclosure,
-        quiet,
-    )
+    sources = cohort_sources(cohort_table, definition)
+    asked = _asked(settings, specification, control, sources)
+    if freeze:
+        print_frozen(protocol, asked, by)
+        return
+    _run(database, asked, output, disclosure, quiet, protocol, by)
 
 
 def _asked(
@@ -217,6 +225,8 @@ def _run(
     output: Path,
     disclosure: str | None,
     quiet: bool,
+    protocol: Path | None = None,
+    by: str | None = None,
 ) -> None:
     """Run a comparative study and write its report; remove a new folder that stays empty."""
     from steropes.studies.database.open_database import require_database
@@ -230,7 +240,14 @@ def _run(
     folder = output_folder(output)  # Check the folder before the work.
     try:
         with Progress(quiet) as progress:
-            result = comparative_study(database, settings, disclosure=rules, progress=progress)
+            result = comparative_study(
+                database,
+                settings,
+                disclosure=rules,
+                progress=progress,
+                protocol=protocol,
+                by=by,
+            )
             progress("writing the report")
             paths = result.write(folder)
     except BaseException:

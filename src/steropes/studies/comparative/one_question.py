@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,6 +39,7 @@ from steropes.studies.database.data_notes import DataNote
 from steropes.studies.database.omop import OmopDatabase, opened
 from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics
 from steropes.studies.disclosure import Bound, DisclosureRules, site_rules
+from steropes.studies.execution.frozen_protocol import ProtocolStatement, open_protocol
 from steropes.studies.outcomes.arm_summaries import arm_curves
 from steropes.studies.results.comparative_results import read_diagnostics
 
@@ -79,6 +80,8 @@ class ComparativeStudy(TextInHtml):
         Notes on the database, such as people whose observation periods were joined.
     rules : DisclosureRules
         Disclosure rules for the release of results.
+    protocol : ProtocolStatement or None
+        Whether the study follows its protocol, if it has one.
 
     See Also
     --------
@@ -106,6 +109,7 @@ class ComparativeStudy(TextInHtml):
     ended: str = ""
     data_notes: tuple[DataNote, ...] = ()
     rules: DisclosureRules = field(default_factory=DisclosureRules)
+    protocol: ProtocolStatement | None = None
 
     @cached_property
     def release(self) -> Published:
@@ -281,6 +285,8 @@ def comparative_study(
     *,
     disclosure: str | DisclosureRules | None = None,
     progress: Callable[[str], None] | None = None,
+    protocol: str | Path | None = None,
+    by: str | None = None,
 ) -> ComparativeStudy:
     """Compare an outcome between new users of two drugs in an OMOP database.
 
@@ -304,6 +310,11 @@ def comparative_study(
         "none"; see `site_rules`.
     progress : callable, optional
         Called with a line of text at the start of each step.
+    protocol : str or Path, optional
+        A protocol (`freeze_protocol`). The study states whether it follows it, and the file records
+        the run. A file that does not exist is written before the database is opened.
+    by : str, optional
+        Who runs the study, for the protocol. Default: the name of the user.
 
     Returns
     -------
@@ -331,6 +342,7 @@ def comparative_study(
     """
     say = progress or (lambda line: None)
     rules = site_rules(disclosure, settings.min_cell)
+    frozen = None if protocol is None else open_protocol(protocol, settings, by)
     say("opening the database")
     with opened(database, settings.schema, settings.time_zone) as db:
         if settings.cohorts is None:  # A concept that does not exist is refused first.
@@ -343,7 +355,7 @@ def comparative_study(
     ties = None
     if found.propensity is not None:
         ties = tie_orders(people, found, settings, say)
-    return ComparativeStudy(
+    study = ComparativeStudy(
         settings=settings,
         names=names,
         exact=found.tables(versions),
@@ -355,3 +367,9 @@ def comparative_study(
         data_notes=found.notes,
         rules=rules,
     )
+    if frozen is None or protocol is None:
+        return study
+    why = "all diagnostics passed" if study.diagnostics.unblind else "on request (unblind)"
+    frozen = frozen.recorded(settings, by, why if study.visible else "")
+    frozen.write(protocol)
+    return replace(study, protocol=frozen.statement(settings))

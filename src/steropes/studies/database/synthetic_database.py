@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from steropes.studies._extras import need
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.execution.setting_types import Whole
 
-__all__ = ["synthetic_database"]
+__all__ = ["load_tables", "synthetic_database"]
 
 TARGET, COMPARATOR, OUTCOME = 1118084, 1124300, 192671
 # The class of both drugs in the ATC classification, and the ancestor of all conditions.
@@ -96,14 +97,19 @@ def synthetic_database(people: int = 5000, seed: int = 1, rate_ratio: float = 1.
         raise DataError(f"rate_ratio must be positive, not {rate_ratio!r}")
     duckdb = need("duckdb")
     connection = duckdb.connect(":memory:")
-    for name, table in _tables(people, np.random.default_rng(seed), rate_ratio).items():
+    load_tables(connection, _tables(people, np.random.default_rng(seed), rate_ratio))
+    return OmopDatabase(connection)
+
+
+def load_tables(connection: Any, tables: Mapping[str, pd.DataFrame]) -> None:
+    """Create tables in an open DuckDB connection, with dates in columns of that name."""
+    for name, table in tables.items():
         connection.register("simulated", table)
         dates = [c for c in table if str(c).endswith("_date")]
         chosen = "".join(f", {c}::DATE AS {c}" for c in dates)
         others = f"* EXCLUDE ({', '.join(dates)})" if dates else "*"
         connection.execute(f"CREATE TABLE {name} AS SELECT {others}{chosen} FROM simulated")
         connection.unregister("simulated")
-    return OmopDatabase(connection)
 
 
 def _tables(n: int, rng: np.random.Generator, rate_ratio: float) -> dict[str, pd.DataFrame]:

@@ -36,7 +36,7 @@ EFFECT = (
 )
 OUTCOMES = ("target_outcomes", "comparator_outcomes")
 # Tables of a comparative grid whose rows are about the effect or about outcomes.
-OF_EFFECT = ("absolute_effect", "cm_kaplan_meier_dist", "subgroup")
+OF_EFFECT = ("absolute_effect", "cm_kaplan_meier_dist", "subgroup", "effect_by_period")
 NOTES = ("e_value", "e_value_limit", "limit_ratio", "proportional_p")
 
 

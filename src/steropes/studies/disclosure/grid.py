@@ -94,6 +94,7 @@ def release_grid(
         "cm_attrition": counts.attrition,
         "cm_likelihood_profile": effects.profiles,
         "subgroup": effects.subgroups,
+        "effect_by_period": effects.periods,
         "absolute_effect": effects.absolute,
         "note": _notes(effects.notes, unnamed, rules),
         "cm_kaplan_meier_dist": released_curves(

@@ -18,6 +18,7 @@ from steropes.studies.disclosure.effect_secrecy import (
     secrecy_of,
 )
 from steropes.studies.disclosure.grid_counts import ARMS, KEY, GridCounts
+from steropes.studies.disclosure.grid_periods import released_periods
 from steropes.studies.disclosure.rounding import (
     in_ratio,
     significant,
@@ -36,7 +37,7 @@ class GridEffects:
 
     Attributes
     ----------
-    results, interactions, subgroups, profiles, absolute, notes : DataFrame
+    results, interactions, subgroups, periods, profiles, absolute, notes : DataFrame
     secrecy : dict
         Secrecy of each result, by (comparison, outcome, analysis).
     """
@@ -44,6 +45,7 @@ class GridEffects:
     results: pd.DataFrame
     interactions: pd.DataFrame
     subgroups: pd.DataFrame
+    periods: pd.DataFrame
     profiles: pd.DataFrame
     absolute: pd.DataFrame
     notes: pd.DataFrame
@@ -80,6 +82,7 @@ def released_grid_effects(
         results=results,
         interactions=interactions,
         subgroups=subgroups,
+        periods=released_periods(exact["effect_by_period"], secrecy, rules),
         profiles=_profiles(exact["cm_likelihood_profile"], counts.exact, results, secrecy),
         absolute=_absolute(exact["absolute_effect"], secrecy, rules),
         notes=_notes(exact["note"], counts, results, secrecy, rules),

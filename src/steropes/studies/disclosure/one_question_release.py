@@ -53,6 +53,7 @@ from steropes.studies.outcomes.outcome_summaries import informative_events
 if TYPE_CHECKING:
     from steropes.studies.comparative.one_question import ComparativeStudy
     from steropes.studies.comparative.study_settings import StudySettings
+    from steropes.studies.execution.frozen_protocol import ProtocolStatement
 
 __all__ = ["Published", "publish"]
 
@@ -100,6 +101,7 @@ class Published:
     outcomes : list of dict
         Estimates of the main analysis for all outcomes and negative controls; empty if the study
         has one outcome alone.
+    protocol : ProtocolStatement or None
     """
 
     settings: StudySettings
@@ -115,6 +117,7 @@ class Published:
     ties: dict[str, Any] | None
     data_notes: list[dict[str, Any]]
     outcomes: list[dict[str, Any]]
+    protocol: ProtocolStatement | None = None
 
     @cached_property
     def results(self) -> dict[int, dict[str, Any]]:
@@ -265,6 +268,7 @@ def publish(study: ComparativeStudy) -> Published:
         ties=_ties(study, hidden),
         data_notes=published_notes(study.data_notes, rules),
         outcomes=_outcomes(tables, of_outcome(every, others=True), study.settings.unblind),
+        protocol=study.protocol,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pandas as pd
@@ -11,6 +11,7 @@ import pandas as pd
 from steropes.studies.diagnostics.result_blinding import blinded
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.execution.cohort_sources import MadeCohorts
+from steropes.studies.execution.frozen_protocol import ProtocolStatement, open_protocol
 from steropes.studies.execution.grid_steps import ComparativeDesign
 from steropes.studies.execution.setting_types import Whole
 from steropes.studies.execution.specification import GridSpec
@@ -35,6 +36,8 @@ class GridResults(DesignResults[GridSpec]):
         The specification.
     rules : DisclosureRules
         Disclosure rules that were applied to the tables.
+    protocol : ProtocolStatement or None
+        Whether the run follows its protocol, if it has one.
 
     See Also
     --------
@@ -56,6 +59,7 @@ class GridResults(DesignResults[GridSpec]):
     """
 
     prefix = "cm"
+    protocol: ProtocolStatement | None = None
 
     def estimates(self, unblind: bool = False) -> pd.DataFrame:
         """Return the estimates of outcomes of interest, one row each.
@@ -92,6 +96,8 @@ def run_grid(
     cohorts: MadeCohorts | None = None,
     disclosure: str | DisclosureRules | None = None,
     progress: Callable[[str], None] | None = None,
+    protocol: str | Path | None = None,
+    by: str | None = None,
 ) -> GridResults:
     """Run a grid of analyses; an interrupted run is resumed.
 
@@ -115,6 +121,11 @@ def run_grid(
         `site_rules`.
     progress : callable, optional
         Called with a line of text before each step.
+    protocol : str or Path, optional
+        A protocol (`freeze_protocol`). The results state whether they follow it, and the file
+        records the run. A file that does not exist is written before the database is opened.
+    by : str, optional
+        Who runs the grid, for the protocol. Default: the name of the user.
 
     Returns
     -------
@@ -142,8 +153,15 @@ def run_grid(
     [[1, 3]]
     """
     Whole(1).require("jobs", jobs)
+    frozen = None if protocol is None else open_protocol(protocol, spec, by)
     design = ComparativeDesign(spec, jobs, cohorts)
     path, tables, rules = run_design(
         design, database, output, jobs=jobs, disclosure=disclosure, progress=progress
     )
-    return GridResults(path, tables, spec, rules)
+    results = GridResults(path, tables, spec, rules)
+    if frozen is None or protocol is None:
+        return results
+    passing = bool(results.estimates()["rr"].notna().any())
+    frozen = frozen.recorded(spec, by, "all diagnostics of an estimate passed" if passing else "")
+    frozen.write(protocol)
+    return replace(results, protocol=frozen.statement(spec))

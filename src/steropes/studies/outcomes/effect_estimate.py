@@ -16,9 +16,11 @@ from steropes.studies.covariates.feature_extraction import Features
 from steropes.studies.normal_quantile import Z
 from steropes.studies.outcomes.e_values import e_value, e_value_of_limit, is_common
 from steropes.studies.outcomes.outcome_regression import (
+    PERIODS,
     FittedEffect,
     clusters_of,
     fit_outcome_model,
+    fit_period_effects,
 )
 from steropes.studies.outcomes.outcome_summaries import arm_counts
 from steropes.studies.outcomes.settings import Kind, OutcomeModel
@@ -58,6 +60,10 @@ class Estimate(TextInHtml):
         other covariates: ``covariate_id``, ``level`` (0, 1), ``log_rr``, ``se``, ``lower``,
         ``upper``, ``p``, and the level's ``target_subjects``, ``comparator_subjects``,
         ``target_days``, ``comparator_days``, ``target_outcomes``, ``comparator_outcomes``.
+    periods : DataFrame
+        Effects in the periods between ``OutcomeModel.split_days``, if there are any: ``first_day``,
+        ``last_day`` (missing in the last one), ``log_rr``, ``se``, ``lower``, ``upper``, ``p``,
+        ``target_outcomes``, ``comparator_outcomes``, and the informative outcomes of each arm.
     proportional_p : float
         P-value of the test of proportional hazards, with time transformed to one minus the
         Kaplan–Meier curve of everybody.
@@ -91,6 +97,7 @@ class Estimate(TextInHtml):
     profile: pd.DataFrame = field(default_factory=lambda: empty_profile())
     interactions: pd.DataFrame = field(default_factory=lambda: empty_interactions())
     subgroups: pd.DataFrame = field(default_factory=lambda: empty_subgroups())
+    periods: pd.DataFrame = field(default_factory=lambda: empty_periods())
     proportional_p: float = math.nan
     kind: Kind = "cox"
     common: bool = False
@@ -143,6 +150,11 @@ def empty_interactions() -> pd.DataFrame:
     """Create an empty table of interactions."""
     columns = ("covariate_id", "log_rr", "se", "lower", "upper", "p")
     return pd.DataFrame({c: np.empty(0) for c in columns})
+
+
+def empty_periods() -> pd.DataFrame:
+    """Create an empty table of effects by period."""
+    return pd.DataFrame({c: np.empty(0) for c in (*PERIODS, "p")})
 
 
 def empty_subgroups() -> pd.DataFrame:
@@ -198,6 +210,8 @@ def estimate_effect(
     >>> round(estimate.log_rr, 3)
     -0.101
     """
+    from scipy.special import ndtr
+
     model = model or OutcomeModel()
     for needed, given, name in (
         (model.weighted, weights, "propensity weights"),
@@ -221,6 +235,12 @@ def estimate_effect(
             found = _from_counts(people, model, w, s)
         else:
             found = _from_fit(people, model, w, s, features)
+        if model.split_days and math.isfinite(found.log_rr):
+            periods, converged = fit_period_effects(people, model, w, s, features)
+            p = 2 * ndtr(-np.abs(periods["log_rr"] / periods["se"]))
+            found = replace(
+                found, periods=periods.assign(p=p), converged=found.converged and converged
+            )
         return replace(found, kind=model.kind, common=common)
     except (SeparationError, DataError, np.linalg.LinAlgError) as error:
         return Estimate(note=str(error))

@@ -14,11 +14,17 @@ from steropes.errors import DataError, SeparationError
 from steropes.studies.covariates.feature_extraction import Features
 from steropes.studies.normal_quantile import Z
 from steropes.studies.outcomes.outcome_design import LEVELS, TREATMENT, outcome_columns, product
+from steropes.studies.outcomes.outcome_summaries import informative_events
 from steropes.studies.outcomes.settings import OutcomeModel
 from steropes.studies.results.stored_profile import profile_of, store_profile
 
-__all__ = ["FittedEffect", "clusters_of", "fit_outcome_model"]
+__all__ = ["PERIODS", "FittedEffect", "clusters_of", "fit_outcome_model", "fit_period_effects"]
 
+# Columns of the effects by period.
+PERIODS = (
+    *("first_day", "last_day", "log_rr", "se", "lower", "upper", "target_outcomes"),
+    *("comparator_outcomes", "target_informative", "comparator_informative"),
+)
 STEP = 0.2  # The spacing of a stored profile whose points need a refit, see `store_profile`.
 
 
@@ -98,6 +104,53 @@ def fit_outcome_model(
     )
 
 
+def fit_period_effects(
+    people: pd.DataFrame,
+    model: OutcomeModel,
+    weights: NDArray | None,
+    sets: NDArray | None,
+    features: Features | None,
+) -> tuple[pd.DataFrame, bool]:
+    """Estimate the effect of the treatment in each period between ``model.split_days``.
+
+    Parameters are those of ``estimate_effect``, already checked.
+
+    Returns
+    -------
+    table : DataFrame
+        ``first_day``, ``last_day`` (missing in the last period), ``log_rr``, ``se``, ``lower``,
+        ``upper`` and, for each arm, the outcomes in the period and the informative ones.
+    converged : bool
+    """
+    informative = _informative(people, sets) if model.stratified else np.arange(len(people))
+    of = people.iloc[informative]
+    parts = [None if part is None else part[informative] for part in (weights, sets)]
+    x, free = outcome_columns(of, model, None if features is None else features.take(informative))
+    estimator, y, fit = _estimator(of, model, free)
+    estimator.set_params(time_varying={TREATMENT: [*map(float, model.split_days)]})
+    if parts[0] is not None:
+        fit["sample_weight"] = parts[0]
+    if model.stratified:
+        fit["strata"] = parts[1]
+    fitted = estimator.fit(x, y, **fit)
+    names = [str(name) for name in fitted.summary().index if str(name).startswith(f"{TREATMENT}@")]
+    lines, converged = _lines(fitted, model, names, clusters_of(of, parts[1]))
+    edges = [0, *model.split_days, None]
+    time, event, treated = (people[c].to_numpy() for c in ("time", "event", "treated"))
+    rows = []
+    for name, first, last in zip(names, edges[:-1], edges[1:], strict=True):
+        within = (event == 1) & (time > first) & (time <= (np.inf if last is None else last))
+        used = informative_events(time, within, treated, sets if model.stratified else None)
+        rows.append(
+            (
+                *(first + 1, np.nan if last is None else last, *lines[name]),
+                *(int((within & (treated == arm)).sum()) for arm in (1, 0)),
+                *used,
+            )
+        )
+    return pd.DataFrame(rows, columns=[*PERIODS]), bool(fitted.converged_) and converged
+
+
 def _fitted(
     people: pd.DataFrame,
     model: OutcomeModel,
@@ -148,7 +201,9 @@ def _estimator(people: pd.DataFrame, model: OutcomeModel, free: list[str]) -> tu
             settings["prior"] = st.Laplace(variance=model.variance, exclude=exclude)
         else:
             settings["prior"] = st.Laplace(exclude=exclude)
-            settings["cv"] = st.CrossValidation(folds=model.folds, random_state=model.seed)
+            settings["cv"] = st.CrossValidation(
+                folds=model.folds, repeats=model.repeats, random_state=model.seed
+            )
             settings["random_state"] = model.seed
     happened = (people["event"] == 1).to_numpy().astype(int)
     if model.kind == "cox":
@@ -157,6 +212,10 @@ def _estimator(people: pd.DataFrame, model: OutcomeModel, free: list[str]) -> tu
             st.Surv(people["time"].to_numpy(), happened),
             {},
         )
+    if model.kind == "pooled logistic":
+        settings |= {"interval": model.period_days, "baseline": model.baseline}
+        y = st.Surv(people["time"].to_numpy(), happened)
+        return st.PooledLogisticRegression(**settings), y, {}
     if model.kind == "fine-gray":
         y = st.Surv(people["time"].to_numpy(), people["event"].to_numpy())
         return st.FineGrayRegression(**settings), y, {}

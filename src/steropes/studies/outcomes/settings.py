@@ -9,6 +9,7 @@ from steropes.studies.execution.setting_types import (
     Count,
     CovariateIds,
     Folds,
+    Listed,
     Number,
     Positive,
     RiskDays,
@@ -20,7 +21,7 @@ from steropes.studies.outcomes.two_group_cox import Ties
 
 __all__ = ["Interval", "Kind", "OutcomeModel"]
 
-Kind = Literal["cox", "fine-gray", "logistic", "poisson"]
+Kind = Literal["cox", "fine-gray", "logistic", "poisson", "pooled logistic"]
 Interval = Literal["auto", "profile", "wald", "robust", "bootstrap"]
 
 
@@ -32,7 +33,8 @@ class OutcomeModel(Settings):
     kind : str, default "cox"
         "cox": time to the first outcome. "fine-gray": the same with a competing outcome.
         "logistic": occurrence of the outcome. "poisson": number of outcomes, with the days at risk
-        as exposure.
+        as exposure. "pooled logistic": the outcome in each period of follow-up, with odds ratios
+        that are close to hazard ratios where outcomes are rare in a period.
     ties : {"efron", "breslow"}, default "efron"
         How Cox's model treats outcomes on the same day. Efron's approximation is nearer to the
         exact likelihood; R's CohortMethod has Breslow's.
@@ -46,8 +48,9 @@ class OutcomeModel(Settings):
         weights the estimate is doubly robust.
     variance : float, optional
         Variance of that prior. Default: chosen by cross-validation.
-    folds, seed : int, default 10 and 1
-        Folds and seed of that cross-validation.
+    folds, repeats, seed : int, default 10, 1 and 1
+        Folds, repeats and seed of that cross-validation; ten repeats of ten folds divide the people
+        ten times.
     include, exclude : tuple of int
         The only covariate ids to use (if any are given), and those to leave out.
     interactions : tuple of int
@@ -63,6 +66,13 @@ class OutcomeModel(Settings):
     lowest, highest : float, default 0.1 and 10
         Smallest range of ratios of the stored profile, which extends beyond them as far as its
         interval and further.
+    split_days : tuple of int
+        Days at risk after which the effect of the treatment may differ. The effect in each period
+        is estimated in addition to the constant one; Cox models only.
+    period_days : int, default 30
+        Length of the periods of a pooled logistic model.
+    baseline : int, default 2
+        Degree of the polynomial of time that is the baseline of a pooled logistic model.
     horizon : int, optional
         Day at risk for differences of risks and of restricted mean times. Default: the 90 %
         quantile of all follow-up, but at most the last day on which both arms have somebody left.
@@ -81,6 +91,7 @@ class OutcomeModel(Settings):
     covariates: YesNo = False
     variance: Positive | None = None
     folds: Folds = 10
+    repeats: Annotated[int, Whole(1)] = 1
     seed: Count = 1
     include: CovariateIds = ()
     exclude: CovariateIds = ()
@@ -89,11 +100,22 @@ class OutcomeModel(Settings):
     draws: Annotated[int, Whole(10)] = 200
     lowest: Annotated[float, Number(1e-6, 1)] = 0.1
     highest: Annotated[float, Number(1, 1e6)] = 10.0
+    split_days: Listed[RiskDays] = ()
+    period_days: RiskDays = 30
+    baseline: Annotated[int, Whole(0, 10)] = 2
     horizon: RiskDays | None = None
 
     def __post_init__(self) -> None:
         if self.kind == "fine-gray" and self.stratified:
             raise DataError("a Fine-Gray model within matched sets is not defined; weight instead")
+        if self.kind == "pooled logistic" and self.stratified:
+            raise DataError(
+                "a pooled logistic model within matched sets is not defined; weight instead"
+            )
+        if self.split_days and self.kind != "cox":
+            raise DataError(f"split_days belongs to Cox models, not to {self.kind} ones")
+        if [*self.split_days] != sorted({*self.split_days}):
+            raise DataError(f"split_days must increase, not {list(self.split_days)}")
         if self.covariates and self.interval in ("wald", "robust"):
             raise DataError(
                 f'interval "{self.interval}" ignores the selection of covariates by the Laplace '

@@ -104,6 +104,7 @@ def _page(view: View) -> str:
         test_of_hazards=TEST_OF_HAZARDS,
         analyses=[(a.id, a.description or "–") for a in view.analyses],
         specification=view.results.spec.to_json(),
+        protocol=view.results.protocol.sentences() if view.results.protocol else [],
         disclosure=view.results.rules.sentence(),
     )
 

@@ -60,6 +60,7 @@ class OutcomeSection:
     people: Rows
     absolute_effects: Rows
     subgroups: Subgroups | None
+    periods: Rows
     analyses: list[AnalysisDetails]
 
 
@@ -100,8 +101,29 @@ def outcome_section(view: View, comparison: Comparison, outcome: int) -> Outcome
         people=_people(view, comparison, outcome, lines),
         absolute_effects=_absolute_effects(view, comparison, outcome, lines),
         subgroups=subgroups(view, comparison, outcome, visible),
+        periods=_periods(view, comparison, outcome, visible),
         analyses=[_details(view, comparison, outcome, a) for a in lines],
     )
+
+
+def _periods(view: View, comparison: Comparison, outcome: int, analyses: list[int]) -> Rows:
+    """Return the effects of some analyses in periods of the time at risk."""
+    rows = []
+    key = {"target_comparator_id": comparison.id, "outcome_id": outcome}
+    for a in analyses:
+        for line in view.rows("effect_by_period", **key, analysis_id=a).to_dict("records"):
+            last = line["last_day"]
+            until = "on" if last is None or math.isnan(last) else f"to {last:,.0f}"
+            rows.append(
+                (
+                    view.label(a),
+                    f"day {line['first_day']:,.0f} {until}",
+                    *(counted(line[f"{arm}_outcomes"]) for arm in ("target", "comparator")),
+                    effect(*(line[c] for c in ("rr", "ci_95_lb", "ci_95_ub"))) or "none",
+                    p_value(line["p"]),
+                )
+            )
+    return rows
 
 
 def _visible(view: View, line: dict[str, Any]) -> bool:

@@ -22,6 +22,7 @@ UNITS = {
     "fine-gray": "subdistribution hazard ratio",
     "logistic": "odds ratio",
     "poisson": "rate ratio",
+    "pooled logistic": "odds ratio by period",
 }
 
 

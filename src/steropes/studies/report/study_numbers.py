@@ -57,6 +57,7 @@ def study_numbers(public: Published) -> dict[str, object]:
         "format": FORMAT,
         "software": {"name": "steropes", "version": __version__},
         "database": about["name"],
+        "protocol": public.protocol and asdict(public.protocol),
         "disclosure": public.rules.record(),
         "settings": asdict(public.settings),
         "names": public.names,

@@ -128,6 +128,7 @@ def _page(public: Published, pictures: Mapping[str, Picture]) -> str:
         risk_period=risk_period(public.settings),
         matched_people=estimand_name("atm"),
         settings_list=list(_settings(public)),
+        protocol=public.protocol.sentences() if public.protocol else [],
         disclosure=public.rules.sentence(),
     )
 

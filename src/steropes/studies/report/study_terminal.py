@@ -116,6 +116,8 @@ def print_study(study: ComparativeStudy, paths: list[Path]) -> None:
     for check in checks(public):
         mark = MARKS[check.mark]
         console.print(f"{mark} {escape(check.finding)}")
+    for sentence in public.protocol.sentences() if public.protocol else ():
+        console.print(f"[dim]·[/] {escape(sentence)}")
     console.print(f"[dim]{escape(public.rules.sentence())}[/]")
     console.print()
     for path in paths:

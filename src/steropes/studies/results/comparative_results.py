@@ -96,6 +96,7 @@ def outcome_tables(
         ],
         "cm_interaction_result": _interactions(result, key),
         "subgroup": _subgroups(result, key),
+        "effect_by_period": _periods(result, key),
         "absolute_effect": _absolute(result, key),
         "note": [{**key, **_note(result)}],
     }
@@ -290,6 +291,23 @@ def _subgroups(result: AnalysisResult, key: dict[str, object]) -> Rows:
             "target_estimator": result.estimand,
         }
         for line in table.to_dict("records")
+    ]
+
+
+def _periods(result: AnalysisResult, key: dict[str, object]) -> Rows:
+    """Return the effects in periods of the time at risk."""
+    return [
+        {
+            **key,
+            **{str(k): v for k, v in line.items()},
+            "last_day": None if math.isnan(line["last_day"]) else int(line["last_day"]),
+            "rr": ratio_of(line["log_rr"]),
+            "ci_95_lb": ratio_of(line["lower"]),
+            "ci_95_ub": ratio_of(line["upper"]),
+            "se_log_rr": line["se"],
+            "target_estimator": result.estimand,
+        }
+        for line in result.estimate.periods.to_dict("records")
     ]
 
 

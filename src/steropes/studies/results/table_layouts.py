@@ -131,6 +131,14 @@ _COLUMNS = {
     + _COUNTS
     + "target_estimator:t"
     + _DB,
+    # Not in the results model: effects in periods of the time at risk, if they may change.
+    "effect_by_period": _TC
+    + _O
+    + _A
+    + "first_day:i last_day:i "
+    + _EFFECT
+    + "target_outcomes:i comparator_outcomes:i target_estimator:t"
+    + _DB,
     # Not in the results model: the negative control from which each positive control was made.
     "positive_control": _TC
     + _O
@@ -155,6 +163,7 @@ _LAST = {
     "cm_interaction_result": "interaction_covariate_id",
     "further_diagnostic": "diagnostic",
     "subgroup": "interaction_covariate_id, level",
+    "effect_by_period": "first_day",
     "cm_kaplan_meier_dist": "time_day",
     "cm_likelihood_profile": "log_rr",
     "cohort": "cohort_id",
@@ -169,7 +178,9 @@ KEYS: dict[str, tuple[str, ...]] = {
 
 # Columns that only disclosure control needs; they are not released.
 _MORE = {
-    "cm_result": "target_informative:i comparator_informative:i",
+    **dict.fromkeys(
+        ("cm_result", "effect_by_period"), "target_informative:i comparator_informative:i"
+    ),
     "cm_kaplan_meier_dist": "target_events:i comparator_events:i target_here:i comparator_here:i",
     **dict.fromkeys(
         ("cm_shared_covariate_balance", "cm_covariate_balance"),
