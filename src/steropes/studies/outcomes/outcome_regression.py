@@ -135,15 +135,15 @@ def fit_period_effects(
     fitted = estimator.fit(x, y, **fit)
     names = [str(name) for name in fitted.summary().index if str(name).startswith(f"{TREATMENT}@")]
     lines, converged = _lines(fitted, model, names, clusters_of(of, parts[1]))
-    edges = [0, *model.split_days, None]
+    edges = [0.0, *map(float, model.split_days), math.inf]
     time, event, treated = (people[c].to_numpy() for c in ("time", "event", "treated"))
     rows = []
     for name, first, last in zip(names, edges[:-1], edges[1:], strict=True):
-        within = (event == 1) & (time > first) & (time <= (np.inf if last is None else last))
+        within = (event == 1) & (time > first) & (time <= last)
         used = informative_events(time, within, treated, sets if model.stratified else None)
         rows.append(
             (
-                *(first + 1, np.nan if last is None else last, *lines[name]),
+                *(first + 1, last if math.isfinite(last) else math.nan, *lines[name]),
                 *(int((within & (treated == arm)).sum()) for arm in (1, 0)),
                 *used,
             )
