@@ -101,7 +101,7 @@ def _tables(n: int, rng: np.random.Generator, ratios: dict[int, float]) -> dict[
     person = np.arange(1, n + 1)
     records = [_conditions(ill, start, rng), _dated(HYPERTENSION, start - rng.integers(0, 300, n))]
     for k, (outcome, rate) in enumerate(RATES.items()):
-        effects = [row[4 + k] for row in CONDITIONS]
+        effects = np.array([row[4:] for row in CONDITIONS], dtype=float)[:, k]
         yearly = rate * np.exp(ill @ effects + 0.03 * (age - 60) * (outcome != COUGH))
         change = start + (CHANGE if outcome == COUGH else 0)
         ratio = np.where(thiazide, ratios[outcome], 1.0)
