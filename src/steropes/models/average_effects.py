@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -23,9 +23,9 @@ from .setting_types import Kind, MatrixLike
 
 __all__ = ["AverageEffects"]
 
-Matrix = np.ndarray | sparse.csc_array
+Matrix: TypeAlias = np.ndarray | sparse.csc_array
 # The name of an effect, its value, and its derivatives in the coefficients.
-Effect = tuple[str, float, np.ndarray]
+Effect: TypeAlias = tuple[str, float, np.ndarray]
 
 # Step of a numerical derivative, in standard deviations of the variable.
 STEP = 1e-4
@@ -173,7 +173,7 @@ class AverageEffects(PredictionTables):
         share = weights / weights.sum()
         kept = slice(None) if self._fixed is None else self._fixed.kept
         for name, j in columns:
-            x = X[:, [j]].toarray()[:, 0] if sparse.issparse(X) else X[:, j]
+            x = X[:, j] if isinstance(X, np.ndarray) else X[:, [j]].toarray()[:, 0]
             for label, high, low, width in _changes(name, pd.Series(x)):
                 ends = [eta + self.coef_[j] * (np.asarray(v, float) - x) for v in (high, low)]
                 mean = share @ (self._mean(ends[0]) - self._mean(ends[1]))
