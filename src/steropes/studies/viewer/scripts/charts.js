@@ -73,7 +73,8 @@ const Charts = (() => {
     const clip = (x) => Math.min(Math.max(x > 0 ? x : low, low), high);
     const longest = Math.max(...lines.map((d) => d.text.length));
     const left = Math.min(420, 24 + 6.4 * longest);
-    const kind = new Set(rows.map((row) => row.kind)).size === 1 ? rows[0].kind : "ratio";
+    const kinds = new Set(rows.filter((row) => !row.combined).map((row) => row.kind));
+    const kind = kinds.size === 1 ? [...kinds][0] : "ratio";
     const node = plot({
       width: left + 420, height: 60 + 20 * lines.length, marginLeft: left, marginRight: 118,
       ariaLabel: `Forest plot of ${lines.length} estimates`,

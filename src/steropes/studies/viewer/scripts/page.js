@@ -286,7 +286,7 @@ const Page = (() => {
     if (!views.some((view) => view.name === "synthesis") || asked.size > 12) return [];
     const record = await Values.load("synthesis");
     return Values.rows(record, {}).filter((row) => row.databases > 1 && asked.has(key(row)))
-      .map((row) => ({ ...row, combined: true, database: row.method }));
+      .map((row) => ({ ...row, combined: true, database: "combined" }));
   }
 
   // -- details of a row -------------------------------------------------------------------------

@@ -65,7 +65,7 @@ const Tables = (() => {
 
   // Make a plain table of the first rows, which browsers print over several pages.
   function printable(record, rows) {
-    const columns = record.shown;
+    const columns = record.shown.filter(({ name }) => rows.some((row) => row[name] !== null || row[`${name}_verdict`]));
     const table = document.createElement("table");
     const head = table.createTHead().insertRow();
     for (const { title } of columns) {

@@ -28,9 +28,17 @@ const Values = (() => {
     // Texts that are the same in all rows are shown once above the table.
     record.constants = record.columns.filter((c) => c.kind === "choice" && record.rows > 1
       && record.data[c.name].texts?.length === 1 && !record.data[c.name].at.includes(-1));
-    record.shown = record.columns.filter((c) => c.title !== "" && c.kind !== "long" && !record.constants.includes(c));
+    record.shown = record.columns.filter((c) => c.title !== "" && c.kind !== "long" && !record.constants.includes(c)
+      && hasValues(record, c));
     record.keys = record.columns.filter((c) => c.kind === "id" || c.name === "database");
     return record;
+  }
+
+  // Return whether any row has a value of a column; columns without one are not shown.
+  function hasValues(record, { name, kind }) {
+    const { numbers, at } = record.data[name];
+    const own = numbers ? numbers.some((x) => x !== null) : at.some((code) => code >= 0);
+    return own || (kind === "check" && record.data[`${name}_verdict`].at.some((code) => code >= 0));
   }
 
   // Return one value: a number, a text, or null where it is missing.
