@@ -11,7 +11,15 @@ from ..design.protocols import DesignLike
 from ..errors import DataError
 from ..likelihoods import Likelihood
 from ..likelihoods.nuisance_likelihood import NuisanceLikelihood
-from ..priors import AllColumns, GroupPenalty, Penalty, Prior, PriorColumns, SmoothTerm
+from ..priors import (
+    AllColumns,
+    GroupPenalty,
+    LimitedPenalty,
+    Penalty,
+    Prior,
+    PriorColumns,
+    SmoothTerm,
+)
 from ..solve import Batch, Common
 from ..solve.data_term import (
     DataTerm,
@@ -77,11 +85,18 @@ class Problem:
         return self.separable(prior)
 
     def unbounded(self, prior: Prior | None) -> np.ndarray:
-        """Return the columns with coefficients that only the data keep finite, ascending."""
+        """Return the columns with coefficients that only the data keep finite, ascending.
+
+        Columns with limits are left out: whether a limit keeps them finite depends on the fit.
+        """
         if prior is not None and prior.bounds_all:
             return np.empty(0, np.int64)
         l1, l2 = self.penalties(prior)
-        return np.flatnonzero((l1 == 0) & (l2 == 0))
+        free = np.flatnonzero((l1 == 0) & (l2 == 0))
+        joined = self.group_penalty(prior)
+        if not isinstance(joined, LimitedPenalty):
+            return free
+        return free[~joined.limited[free]]
 
     def separable(self, prior: Prior | None) -> tuple[np.ndarray, np.ndarray]:
         """Return λ and κ of all columns in X's units; see `Prior.separable`."""

@@ -6,7 +6,7 @@ import numpy as np
 from scipy import linalg
 
 from ..fit import Problem
-from ..priors import GroupPenalty
+from ..priors import GroupPenalty, LimitedPenalty
 from .information_matrix import Information
 
 __all__ = ["degrees_of_freedom"]
@@ -16,9 +16,9 @@ def degrees_of_freedom(problem: Problem, beta: np.ndarray) -> float:
     """Compute the effective number of coefficients of a fit under the problem's prior.
 
     This is the number of coefficients that are nonzero or unpenalised (Zou, Hastie and Tibshirani
-    2007, Annals of Statistics 35:2173). If the prior has a smooth part over them it is
-    tr[(H + P)⁻¹ H], with the information H and that part's second derivative P. For chains it is
-    the number of nonzero steps (Tibshirani and Taylor 2011, Annals of Statistics 39:1335).
+    2007, Annals of Statistics 35:2173) and not at a limit. If the prior has a smooth part over them
+    it is tr[(H + P)⁻¹ H], with the information H and that part's second derivative P. For chains it
+    is the number of nonzero steps (Tibshirani and Taylor 2011, Annals of Statistics 39:1335).
 
     Parameters
     ----------
@@ -49,8 +49,11 @@ def _of_group_penalty(
     If no group has several steps it is their number.
     """
     theta = joined.steps(beta[:, None])[:, 0]
-    at = np.flatnonzero((theta != 0) | (joined.l1 == 0))
-    P = joined.hessian(theta)[np.ix_(at, at)]
+    at = np.flatnonzero(joined.moves(theta))
+    if isinstance(joined, LimitedPenalty):
+        P = np.diag(joined.l2[at])
+    else:
+        P = joined.hessian(theta)[np.ix_(at, at)]
     if not P.any():
         return float(len(at))
     information = Information(problem, beta, *penalties)

@@ -133,7 +133,7 @@ class Information:
         """Compute `influence` with a group penalty: only nonzero or unpenalised steps move."""
         scale = self.scale[self.columns]
         part, theta = joined.only(self.columns), joined.steps(self.beta[:, None])[self.columns, 0]
-        at = np.flatnonzero((theta != 0) | (part.l1 == 0))
+        at = np.flatnonzero(part.moves(theta))
         H = part.in_steps(np.asarray(self.H) * scale * scale[:, None])[np.ix_(at, at)]
         H += part.hessian(theta)[np.ix_(at, at)]
         size = np.sqrt(np.where(np.diag(H) > 0, np.diag(H), 1.0))

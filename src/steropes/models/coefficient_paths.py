@@ -14,6 +14,7 @@ from ..data.input_types import VectorLike
 from ..data.vector_checks import check_vector
 from ..errors import DataError
 from ..fit import Problem
+from ..priors import Laplace, LimitedPrior
 from ..select.path_start import beginning
 from .base import PenalizedModel
 from .setting_types import MatrixLike
@@ -51,7 +52,8 @@ def coefficient_path(
     n_variances : int
         Length of a path without ``variances``, default 50.
     relax : bool
-        Whether to fit the nonzero coefficients of each variance again without a prior, default no.
+        Whether to fit the nonzero coefficients of each variance again without a prior but
+        within its limits, default no.
     **fit_params
         Further arguments of ``fit``.
 
@@ -110,7 +112,11 @@ def coefficient_path(
     names = model._coefficient_names()
     effects = names[len(names) - len(rows[0]) :]  # the intercept or baseline comes first
     path = pd.DataFrame(rows, pd.Index(values, name="variance"), effects)
-    return _relaxed(path, model.set_params(prior=None), X, y, fit_params) if relax else path
+    if not relax:
+        return path
+    limited = isinstance(prior, LimitedPrior) and prior.limited
+    flat = Laplace(np.inf, lower=prior.lower, upper=prior.upper) if limited else None
+    return _relaxed(path, model.set_params(prior=flat), X, y, fit_params)
 
 
 def _automatic_variances(

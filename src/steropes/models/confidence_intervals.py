@@ -13,6 +13,7 @@ from ..data.input_types import LabelsLike
 from ..errors import DataError, listed
 from ..infer.bootstrap_intervals import standard_deviations
 from ..infer.heteroscedasticity import HC_KINDS
+from ..priors import LimitedPenalty
 from .coefficient_tables import coefficient_positions, critical_value
 from .internal_validation import InternalValidation
 from .profile_likelihood import ProfileLikelihood
@@ -197,8 +198,11 @@ class ConfidenceIntervals(InternalValidation, ProfileLikelihood, TermTests):
 
     def _unpenalised(self) -> list[int]:
         """Return the positions of the unpenalised coefficients."""
-        l1, l2 = self._require_data("an interval").penalties(self.prior_)
-        free = [int(j) for j in np.flatnonzero((l1 == 0) & (l2 == 0))]
+        problem = self._require_data("an interval")
+        l1, l2 = problem.penalties(self.prior_)
+        joined = problem.group_penalty(self.prior_)
+        limited = joined.limited if isinstance(joined, LimitedPenalty) else np.zeros(len(l1), bool)
+        free = [int(j) for j in np.flatnonzero((l1 == 0) & (l2 == 0) & ~limited)]
         if not free:
             raise DataError(
                 "Every coefficient has a prior. Name those whose profile intervals are wanted, "

@@ -70,8 +70,9 @@ class CoxCurves(WaldInference):
         if self._has_sparse_prior():
             raise DataError(
                 "Standard errors of curves need the model's covariance matrix, which there is "
-                "none of under a Laplace prior. predict_survival gives the curves alone; for "
-                "intervals fit with prior=None or a Normal prior, or bootstrap the model."
+                "none of under a Laplace prior or with limits. predict_survival gives the curves "
+                "alone; for intervals fit with prior=None or a Normal prior, or bootstrap the "
+                "model."
             )
         return HazardWithVariance(problem, self._beta), self.vcov().to_numpy()
 

@@ -114,6 +114,10 @@ class DebiasedInference(WaldInference):
                 f"{type(self).__name__} has no debiased lasso, because its thresholds change with "
                 "the coefficients. Use profiles or the bootstrap."
             )
+        if self._has_limits():
+            raise DataError(
+                "The debiased lasso has no limits of coefficients; use profiles or the bootstrap."
+            )
         l1, l2 = problem.penalties(self.prior_)
         if self.prior_ is not None and not (l1 > 0).any():
             raise DataError(

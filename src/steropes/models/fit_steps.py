@@ -27,7 +27,7 @@ from ..fit.shards import ShardedDesign, sharded_problem
 from ..infer import refuse_separated, refuse_undetermined
 from ..infer.weak_information import refuse_weak_information
 from ..likelihoods import Likelihood
-from ..priors import KeptColumns, Prior, PriorColumns
+from ..priors import INFINITE_PENALTY, KeptColumns, LimitedPenalty, Prior, PriorColumns
 from ..select import CrossValidation, InformationCriterion
 from ..select.crossvalidation import LIKELIHOOD_SCORES
 from ..solve import Batch, Fit
@@ -371,7 +371,11 @@ class FitSteps(LinearCombinations, DebiasedInference, PartialEffects, FormulaMix
             )
         del start  # with its copy of the active columns
         if prior is None or not prior.bounds_all:
-            refuse_separated(problem, fit.beta, *problem.penalties(prior), fit.eta)
+            l1, l2 = problem.penalties(prior)
+            joined = problem.group_penalty(prior)
+            if isinstance(joined, LimitedPenalty):  # A limit holds a coefficient as a prior does.
+                l1 = np.where(joined.moves(fit.beta), l1, INFINITE_PENALTY)
+            refuse_separated(problem, fit.beta, l1, l2, fit.eta)
         self._store_fit(problem, prior, fit)
         self.trace_ = trace.table()
 

@@ -121,9 +121,9 @@ class HypothesisTests(WaldInference):
             return _result(_wald(R @ np.asarray(self._coefficients()) - q, V, kind), len(q))
         if kind != "model" or cluster is not None:
             raise DataError("kind='robust' and cluster go with test='wald'.")
-        if test == "score" and (l1.any() or l2.any()):
+        if test == "score" and (l1.any() or l2.any() or self._has_limits()):
             raise DataError(
-                "The score test is one of maximum likelihood; under a prior on other coefficients "
+                "The score test is one of maximum likelihood; under a prior or limits of others "
                 "take test='likelihood ratio'."
             )
         self._refuse_joint_penalty(problem, np.flatnonzero(R.any(axis=0)), "likelihood-ratio test")

@@ -42,7 +42,7 @@ GroupedResidualKind = Literal["martingale", "deviance", "score", "dfbeta", "dfbe
 ResidualKind = Literal["response", "pearson", "deviance", "score", "dfbeta", "dfbetas"]
 NO_DFBETA = (
     "{} residuals need the model's covariance matrix, which there is none of under a Laplace "
-    "prior. Take 'score' residuals, or fit with prior=None or a Normal prior."
+    "prior or with limits. Take 'score' residuals, or fit with prior=None or a Normal prior."
 )
 Params = str | int | Sequence[str | int] | None
 

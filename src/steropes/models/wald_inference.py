@@ -18,6 +18,7 @@ from ..infer.bootstrap_draws import sampling_units
 from ..infer.heteroscedasticity import HC_KINDS, heteroscedasticity_covariance
 from ..infer.robust_covariance import refuse_single_unit, robust_covariance
 from ..likelihoods import IndependentRowsLikelihood
+from ..priors import LimitedPenalty, LimitedPrior
 from .coefficient_tables import cluster_codes, coefficient_positions, coefficient_table
 from .fitted_model import FittedModel
 from .fixed_coefficients import FixedCoefficients
@@ -30,6 +31,12 @@ NO_COVARIANCE = (
     "errors: shrunken coefficients have no normal distribution, and those without a prior beside "
     "them none that allows for the selection. Use confint(method='profile') or "
     "summary(kind='profile') for coefficients without a prior, and bootstrap() for all."
+)
+
+NO_COVARIANCE_WITHIN_LIMITS = (
+    "With limits of coefficients there are no standard errors: at a limit an estimate has no "
+    "normal distribution (Self and Liang 1987), and the others depend on the limits that bind. Use "
+    "bootstrap(), or confint(method='profile') for columns without a prior and limits."
 )
 
 
@@ -127,7 +134,7 @@ class WaldInference(FittedModel):
         if cluster is not None and kind != "robust":
             raise DataError("cluster goes with kind='robust' only.")
         if self._has_sparse_prior():
-            raise DataError(NO_COVARIANCE)
+            raise DataError(self._no_covariance())
         names = self._coefficient_names()
         if kind in HC_KINDS:
             return pd.DataFrame(self._heteroscedasticity_matrix(kind), names, names)
@@ -208,6 +215,14 @@ class WaldInference(FittedModel):
         if term is not None and not np.any(term.hessian(self._beta, at)):
             return
         joined = problem.group_penalty(prior)
+        if isinstance(joined, LimitedPenalty):
+            l1, l2 = problem.penalties(prior)
+            if joined.joins(at) or l1[at].any() or l2[at].any():
+                raise DataError(
+                    f"With limits of coefficients, there is a {what} of columns without a prior "
+                    "and limits only (exclude=…); use bootstrap() for the others."
+                )
+            return
         if joined is not None and not joined.joins(at):
             return
         raise DataError(
@@ -217,10 +232,12 @@ class WaldInference(FittedModel):
         )
 
     def _has_sparse_prior(self) -> bool:
-        """Return whether a Laplace or adaptive prior acts, which excludes standard errors."""
+        """Return whether a Laplace or adaptive prior or limits exclude standard errors."""
         check_is_fitted(self, "coef_")
         if self.prior_ is None:
             return False
+        if self._has_limits():
+            return True
         problem = getattr(self, "_problem", None)
         if isinstance(problem, Problem):
             l1, l2 = problem.penalties(self.prior_)
@@ -233,6 +250,14 @@ class WaldInference(FittedModel):
         # The weights of an adaptive prior depend on the estimates, which invalidates the Hessian.
         acts = (l1 > 0) | ((l2 > 0) if self.prior_.adaptive else False)
         return bool(acts.any())
+
+    def _has_limits(self) -> bool:
+        """Return whether the prior has limits of coefficients."""
+        return isinstance(self.prior_, LimitedPrior) and self.prior_.limited
+
+    def _no_covariance(self) -> str:
+        """Return the reason why there are no standard errors."""
+        return NO_COVARIANCE_WITHIN_LIMITS if self._has_limits() else NO_COVARIANCE
 
     def confint(
         self,
@@ -267,7 +292,7 @@ class WaldInference(FittedModel):
             raise DataError(f"method must be 'wald', 'robust' or 'HC0' to 'HC3', not {method!r}.")
         chosen = coefficient_positions(params, self._coefficient_names(), self._fixed)
         if self._has_sparse_prior():
-            raise DataError(NO_COVARIANCE)
+            raise DataError(self._no_covariance())
         kind: Kind = "model" if method == "wald" else method
         table = self.summary(level, kind=kind, cluster=cluster)
         return table[["lower", "upper"]].iloc[chosen]
@@ -308,7 +333,7 @@ class WaldInference(FittedModel):
             se = np.sqrt(np.diag(self.vcov(kind, cluster).to_numpy()))
         table = self._table(estimate, se, level, self._residual_df())
         if shrunken:
-            table.attrs["note"] = NO_COVARIANCE
+            table.attrs["note"] = self._no_covariance()
         return table
 
     def _table(

@@ -2,12 +2,14 @@
 
 from .base import Prior
 from .broken_adaptive_ridge import BrokenAdaptiveRidge
+from .coefficient_limits import LimitedPrior
 from .column_mapping import AllColumns, CopiedColumns, KeptColumns, PriorColumns
 from .glmnet_conversion import glmnet_lambda, variance_from_glmnet
 from .group_and_fused_laplace import FusedLaplace, GroupLaplace
 from .group_penalty import GroupPenalty
 from .hierarchical import Hierarchical
 from .jeffreys import Jeffreys
+from .limited_penalty import LimitedPenalty
 from .penalty import INFINITE_PENALTY, Penalty, SmoothTerm
 from .separable_priors import ElasticNet, Laplace, Normal
 
@@ -24,6 +26,8 @@ __all__ = [
     "Jeffreys",
     "KeptColumns",
     "Laplace",
+    "LimitedPenalty",
+    "LimitedPrior",
     "Normal",
     "Penalty",
     "Prior",

@@ -100,6 +100,10 @@ class GroupPenalty:
             out[at] = np.sqrt((x[at] ** 2).sum(axis=0))
         return out
 
+    def moves(self, theta: np.ndarray) -> np.ndarray:
+        """Return which steps (p,) a small change of the data would change."""
+        return (theta != 0) | (self.l1 == 0)
+
     def value(self, beta: np.ndarray) -> np.ndarray:
         """Compute Σ λ_g ‖θ_g‖, (B,)."""
         theta = self.steps(beta)

@@ -9,14 +9,15 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 
 from .base import Prior
+from .coefficient_limits import Limit, LimitedPrior
 from .column_settings import Columns, Variance
 from .penalty import Penalty
 
 __all__ = ["ElasticNet", "Laplace", "Normal"]
 
 
-@dataclass(frozen=True)
-class Laplace(Prior):
+@dataclass(frozen=True, repr=False)
+class Laplace(LimitedPrior):
     """Laplace (double exponential) prior: the lasso.
 
     Parameters
@@ -26,6 +27,10 @@ class Laplace(Prior):
     exclude : sequence of str or int, or (p,) bool array, default=()
         Columns left unpenalised, by name or position, or as a mask. An intercept is never
         penalised.
+    lower, upper : float, (p,) array, or mapping of names to numbers, default -inf and inf
+        Limits of the coefficients in X's units: the prior is truncated to [lower, upper], which
+        must include zero. Columns that a mapping omits have none, and the intercept has none.
+        ``lower=0`` with an infinite variance is maximum likelihood with nonnegative coefficients.
 
     See Also
     --------
@@ -34,7 +39,8 @@ class Laplace(Prior):
     References
     ----------
     Tibshirani (1996), JRSS B 58:267–288. Genkin, Lewis and Madigan (2007), Technometrics
-    49:291–304 (the prior).
+    49:291–304 (the prior). Friedman, Hastie and Tibshirani (2010), Journal of Statistical Software
+    33(1) (glmnet, which has the same limits).
 
     Examples
     --------
@@ -46,12 +52,17 @@ class Laplace(Prior):
     >>> prior = steropes.Laplace(variance=0.001, exclude=[2])
     >>> (steropes.LinearRegression(prior=prior).fit(X, y).coef_ != 0).tolist()
     [True, False, True]
+    >>> prior = steropes.Laplace(variance=0.001, lower={"x0": 0.0}, upper=0.3)
+    >>> steropes.LinearRegression(prior=prior).fit(X, y).coef_.round(2).tolist()
+    [0.3, 0.0, 0.26]
     """
 
-    by_column: ClassVar[frozenset[str]] = frozenset({"variance"})
+    by_column: ClassVar[frozenset[str]] = frozenset({"variance", "lower", "upper"})
 
     variance: Variance = 1.0
     exclude: Columns = ()
+    lower: Limit = -np.inf
+    upper: Limit = np.inf
 
     def separable(self, names: Sequence[str]) -> Penalty:
         """Compute λ = √(2 / variance) of each column, and κ = 0.
@@ -85,8 +96,8 @@ class Laplace(Prior):
         return replace(self, variance=_rescaled(self.variance, variance))
 
 
-@dataclass(frozen=True)
-class Normal(Prior):
+@dataclass(frozen=True, repr=False)
+class Normal(LimitedPrior):
     """Normal prior: ridge regression.
 
     Parameters
@@ -96,6 +107,10 @@ class Normal(Prior):
     exclude : sequence of str or int, or (p,) bool array, default=()
         Columns left unpenalised, by name or position, or as a mask. An intercept is never
         penalised.
+    lower, upper : float, (p,) array, or mapping of names to numbers, default -inf and inf
+        Limits of the coefficients in X's units: the prior is truncated to [lower, upper], which
+        must include zero. Columns that a mapping omits have none, and the intercept has none.
+        ``lower=0`` with an infinite variance is maximum likelihood with nonnegative coefficients.
 
     References
     ----------
@@ -110,10 +125,12 @@ class Normal(Prior):
     1.0
     """
 
-    by_column: ClassVar[frozenset[str]] = frozenset({"variance"})
+    by_column: ClassVar[frozenset[str]] = frozenset({"variance", "lower", "upper"})
 
     variance: Variance = 1.0
     exclude: Columns = ()
+    lower: Limit = -np.inf
+    upper: Limit = np.inf
 
     def separable(self, names: Sequence[str]) -> Penalty:
         """Compute κ = 1 / variance of each column, and λ = 0.
@@ -147,8 +164,8 @@ class Normal(Prior):
         return replace(self, variance=_rescaled(self.variance, variance))
 
 
-@dataclass(frozen=True)
-class ElasticNet(Prior):
+@dataclass(frozen=True, repr=False)
+class ElasticNet(LimitedPrior):
     """Elastic net: the product of a Laplace and a normal prior.
 
     Parameters
@@ -158,6 +175,10 @@ class ElasticNet(Prior):
     exclude : sequence of str or int, or (p,) bool array, default=()
         Columns left unpenalised, by name or position, or as a mask. An intercept is never
         penalised.
+    lower, upper : float, (p,) array, or mapping of names to numbers, default -inf and inf
+        Limits of the coefficients in X's units: the prior is truncated to [lower, upper], which
+        must include zero. Columns that a mapping omits have none, and the intercept has none.
+        ``lower=0`` with an infinite variance is maximum likelihood with nonnegative coefficients.
 
     Notes
     -----
@@ -180,11 +201,15 @@ class ElasticNet(Prior):
     [True, False, False]
     """
 
-    by_column: ClassVar[frozenset[str]] = frozenset({"laplace_variance", "normal_variance"})
+    by_column: ClassVar[frozenset[str]] = frozenset(
+        {"laplace_variance", "normal_variance", "lower", "upper"}
+    )
 
     laplace_variance: Variance
     normal_variance: Variance
     exclude: Columns = ()
+    lower: Limit = -np.inf
+    upper: Limit = np.inf
 
     @property
     def variance(self) -> Variance:
@@ -247,7 +272,7 @@ class ElasticNet(Prior):
         return LaplacePath(**self.get_params()) if "normal_variance" in compared else self
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LaplacePath(ElasticNet):
     """An elastic net of which only the Laplace factor changes along a path of variances."""
 

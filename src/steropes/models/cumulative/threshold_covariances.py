@@ -16,7 +16,7 @@ from ...infer.divide_and_combine_information import subset_positions
 from ...infer.divide_and_combine_variances import FastSubsetInformation
 from ..coefficient_tables import critical_value
 from ..setting_types import Kind
-from ..wald_inference import NO_COVARIANCE, WaldInference
+from ..wald_inference import WaldInference
 
 __all__ = ["CumulativeInference"]
 
@@ -119,7 +119,7 @@ class CumulativeInference(WaldInference):
         if not isinstance(kind, str) or kind not in ("model", "robust"):
             raise DataError(f"kind must be 'model' or 'robust', not {kind!r}.")
         if self._lacks_standard_errors():
-            raise DataError(NO_COVARIANCE)
+            raise DataError(self._no_covariance())
         if kind == "model" and cluster is None:
             V = self._covariances().beta_covariance()
         else:

@@ -1,1 +1,1 @@
-"""Proximal Newton steps for penalties of groups of coefficients (group lasso and fused lasso)."""
+"""Proximal Newton steps for penalties of groups (group lasso, fused lasso) and within limits."""

@@ -1,4 +1,4 @@
-"""A batch of replicates under a penalty of groups of coefficients.
+"""A batch of replicates under a penalty of groups of coefficients, or with limits.
 
 Proximal Newton steps: minimise each replicate's quadratic model with the penalty
 (`group_penalty_model`), search along the line, and check all columns, until the optimality
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...priors import INFINITE_PENALTY, GroupPenalty, Prior
+from ...priors import INFINITE_PENALTY, GroupPenalty, LimitedPenalty, Prior
 from ..data_term import DataTerm
 from ..fit_result import Fit, fits
 from ..optimality.certificate import units
@@ -18,6 +18,7 @@ from ..proximal_newton.line_search import backtrack, rounding_slack
 from ..quasi_newton.hessian_modification import make_positive_definite
 from ..quasi_newton.shared_hessian import SharedHessian
 from .group_penalty_model import minimise_group_model
+from .limited_model import minimise_limited_model
 
 __all__ = ["GroupPenaltyBatch"]
 
@@ -58,6 +59,11 @@ class GroupPenaltyBatch(Batch):
         held = np.broadcast_to(whole >= INFINITE_PENALTY, (term.p, term.B))
         point.begin()
         self.added_columns = False
+        if isinstance(self.group_penalty, LimitedPenalty):
+            scale = term.scale[:, None]
+            inside = self.group_penalty.within(self.beta / scale) * scale
+            if (inside != self.beta).any():
+                self.start_at(inside)
         # Other batches add and remove columns one by one.
         used = np.flatnonzero((self.group_penalty.l1 == 0) | point.beta.any(axis=1) | term.inside)
         term.join(self.group_penalty.closed(used))
@@ -115,12 +121,20 @@ class GroupPenaltyBatch(Batch):
             end = point.beta[W]
             for b in np.flatnonzero(todo):
                 share = min(self.policy.group_penalty.max_share, float(violation[b]))
-                to = minimise_group_model(
-                    self._hessian(int(b)), g[:, b], beta[:, b], part, held[W, b], unit[:, b],
-                    max(share * float(violation[b]), 0.1 * tol), self.policy.group_penalty,
-                )  # fmt: skip
+                aim = max(share * float(violation[b]), 0.1 * tol)
+                to = self._minimum(int(b), g[:, b], beta[:, b], part, held[W, b], unit[:, b], aim)
                 end[:, b] = to * term.scale[W]
             self._search(end, todo, stuck)
+
+    def _minimum(
+        self, b: int, g: np.ndarray, beta: np.ndarray, part: GroupPenalty, held: np.ndarray,
+        unit: np.ndarray, aim: float,
+    ) -> np.ndarray:  # fmt: skip
+        """Minimise a replicate's model over the working set; arrays are in X's units."""
+        H, policy = self._hessian(b), self.policy.group_penalty
+        if isinstance(part, LimitedPenalty):
+            return minimise_limited_model(H, g, beta, part, held, unit, aim, policy)
+        return minimise_group_model(H, g, beta, part, held, unit, aim, policy)
 
     def _search(self, end: np.ndarray, todo: np.ndarray, stuck: np.ndarray) -> None:
         """Move towards the models' minima until each objective is lower."""
@@ -140,6 +154,9 @@ class GroupPenaltyBatch(Batch):
         trial.commit()
         # Coefficients that are equal in the model are exactly equal.
         now = np.where(t == 1.0, end, old + t * D)
+        if isinstance(self.group_penalty, LimitedPenalty):  # which rounding may exceed
+            scale = term.scale[W, None]
+            now = self.group_penalty.only(W).within(now / scale) * scale
         point.move(W, now, term.loss + self._penalty_value(now))
         point.stepped(todo)
 
