@@ -1,11 +1,46 @@
-"""Progress of long fits on standard error."""
+"""Progress of long fits on standard error, and to a function that follows longer work."""
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
-__all__ = ["Progress"]
+__all__ = ["Progress", "counted_steps", "shares_to"]
+
+Listener = Callable[[float], None]
+# A context variable, because a study reports the progress of fits that are many calls below it.
+_listener: ContextVar[Listener | None] = ContextVar("progress listener", default=None)
+
+
+@contextmanager
+def shares_to(listener: Listener) -> Iterator[None]:
+    """Send the shares of work that fits and steps report in this context to a function.
+
+    A share of zero begins a series of shares, which rise to one.
+    """
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+
+
+@contextmanager
+def counted_steps(total: int) -> Iterator[Callable[[int], None]]:
+    """Return a function that reports how many steps are done; fits within them report nothing."""
+    outer = _listener.get()
+
+    def report(done: int) -> None:
+        """Report the share of the steps that are done."""
+        if outer is not None and total > 0:
+            outer(done / total)
+
+    report(0)
+    with shares_to(lambda share: None):
+        yield report
 
 
 class Progress:
@@ -17,6 +52,7 @@ class Progress:
         self.wrote = False
 
     def __enter__(self) -> Progress:
+        _report_share(0.0)
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -25,6 +61,7 @@ class Progress:
 
     def report(self, what: str, share: float) -> None:
         """Report a share of the work on one item."""
+        _report_share(share)
         self._write(f"{what}: {share:4.0%}", final=share >= 1)
 
     def step(self, iteration: int, violation: float) -> None:
@@ -39,3 +76,10 @@ class Progress:
         self.last = now
         self.wrote = True
         print(f"\r\x1b[K{now - self.start:6.1f} s  {text}", end="", file=sys.stderr, flush=True)
+
+
+def _report_share(share: float) -> None:
+    """Report a share of the work in this context, if a function follows it."""
+    listener = _listener.get()
+    if listener is not None:
+        listener(share)

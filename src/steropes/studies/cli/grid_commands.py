@@ -122,7 +122,7 @@ def run_and_report(
     from steropes.studies.report.controls_page import write_controls_report
     from steropes.studies.report.grid_page import write_grid_report
     from steropes.studies.report.grid_terminal import print_grid
-    from steropes.studies.report.study_terminal import Progress
+    from steropes.studies.report.progress_display import Progress
 
     folder = output_folder(output)
     with Progress(quiet) as progress:

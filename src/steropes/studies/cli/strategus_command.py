@@ -60,7 +60,7 @@ def strategus(
     """
     from steropes.studies.database.open_database import require_database
     from steropes.studies.report.atomic_files import output_folder
-    from steropes.studies.report.study_terminal import Progress
+    from steropes.studies.report.progress_display import Progress
     from steropes.studies.strategus.specification_plan import read_specification_plan
     from steropes.studies.strategus.specification_run import run_specification, run_synthesis
 

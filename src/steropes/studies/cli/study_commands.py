@@ -231,7 +231,8 @@ def _run(
     """Run a comparative study and write its report; remove a new folder that stays empty."""
     from steropes.studies.database.open_database import require_database
     from steropes.studies.report.atomic_files import output_folder
-    from steropes.studies.report.study_terminal import Progress, print_study
+    from steropes.studies.report.progress_display import Progress
+    from steropes.studies.report.study_terminal import print_study
 
     if isinstance(database, str):
         require_database(database)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from steropes.backends.blas_threads import single_threaded_blas
 from steropes.data.html_facts import TextInHtml
 from steropes.studies.cohorts.private_people_frame import People
 from steropes.studies.comparative.propensity_model import Propensity
@@ -279,6 +280,7 @@ class ComparativeStudy(TextInHtml):
         return write_report(self, folder)
 
 
+@single_threaded_blas()
 def comparative_study(
     database: str | Path | OmopDatabase | object,
     settings: StudySettings,

@@ -15,6 +15,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.errors import DataError
+from steropes.models.progress import counted_steps
 
 __all__ = ["MANY_TIED", "TieOrders", "tie_keys", "tied_share", "try_tie_orders"]
 
@@ -98,5 +99,9 @@ def try_tie_orders(
     """
     distinct, share = tied_share(score)
     seeds = np.random.SeedSequence(seed).generate_state(orders if share >= MANY_TIED else 0)
-    found = [estimate(int(s)) for s in seeds]
+    found = []
+    with counted_steps(len(seeds)) as report:
+        for done, s in enumerate(seeds, 1):
+            found.append(estimate(int(s)))
+            report(done)
     return TieOrders(distinct, share, tuple(hr for hr in found if np.isfinite(hr)))

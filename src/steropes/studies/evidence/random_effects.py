@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from steropes.backends.blas_threads import single_threaded_blas
 from steropes.errors import DataError
 from steropes.studies.evidence.profile_interpolation import Profile
 from steropes.studies.evidence.quadrature import (
@@ -63,6 +64,7 @@ class RandomEffects:
     databases: int
 
 
+@single_threaded_blas()
 def random_effects(
     likelihoods: Sequence[Likelihood],
     *,

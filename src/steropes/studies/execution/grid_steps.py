@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from steropes.backends.blas_threads import single_threaded_blas
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.comparative.outcome_analysis import Prepared
@@ -256,6 +257,7 @@ def _answers(tasks: list[_Task], parallel: Any, jobs: int) -> Iterator[Tables | 
         yield from parallel(delayed(_answer)(t) for t in tasks[first : first + size])
 
 
+@single_threaded_blas()
 def _answer(task: _Task) -> Tables | str:
     """Return the rows of an outcome, or the reason why it has none."""
     try:

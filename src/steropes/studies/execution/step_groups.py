@@ -5,7 +5,6 @@ Every study design divides its work into groups of steps that share their prepar
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from steropes.errors import DataError, SeparationError
+from steropes.models.progress import counted_steps
 from steropes.studies.execution.store import ResultStore
 
 __all__ = ["REFUSED", "Say", "StepGroup", "Tables", "run_steps"]
@@ -47,15 +47,16 @@ class StepGroup:
 
 def run_steps(groups: Sequence[StepGroup], store: ResultStore, say: Say, jobs: int = 1) -> None:
     """Run the steps and store the rows of each before the next rows are computed."""
-    clock = _Clock(sum(len(group.names) for group in groups))
-    with _workers(jobs) as parallel:
+    total, done = sum(len(group.names) for group in groups), 0
+    with _workers(jobs) as parallel, counted_steps(total) as report:
         for group in groups:
             if not group.names:
                 continue
-            say(f"{group.title} ({clock})")
+            say(f"{group.title} ({done + 1:,} of {total:,})")
             for name, tables in group.answer(parallel):
                 store.add(name, tables)
-                clock.done += 1
+                done += 1
+                report(done)
 
 
 def _workers(jobs: int) -> AbstractContextManager[Any]:
@@ -66,19 +67,3 @@ def _workers(jobs: int) -> AbstractContextManager[Any]:
 
     workers: AbstractContextManager[Any] = Parallel(n_jobs=jobs)
     return workers
-
-
-class _Clock:
-    """The number of the current step, and an estimate of the remaining time."""
-
-    def __init__(self, steps: int) -> None:
-        self.steps, self.done = steps, 0
-        self.began = time.monotonic()
-
-    def __str__(self) -> str:
-        """Describe the position in the run."""
-        remaining = ""
-        if self.done:
-            left = (time.monotonic() - self.began) / self.done * (self.steps - self.done)
-            remaining = f"; about {left / 60:.0f} minutes left" if left > 90 else ""
-        return f"{self.done + 1:,} of {self.steps:,}{remaining}"

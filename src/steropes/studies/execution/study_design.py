@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import pandas as pd
 
+from steropes.backends.blas_threads import single_threaded_blas
 from steropes.data.html_facts import TextInHtml
 from steropes.studies.database.omop import OmopDatabase, opened
 from steropes.studies.disclosure import DisclosureRules, site_rules
@@ -92,6 +93,7 @@ class DesignResults(TextInHtml, Generic[Spec]):
         return len(found), int(found["log_rr"].notna().sum()), passing
 
 
+@single_threaded_blas()
 def run_design(
     design: StudyDesign,
     database: str | Path | object,

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.disclosure.effect_secrecy import WITHHELD
@@ -28,58 +26,9 @@ if TYPE_CHECKING:
 
     from steropes.studies.comparative.one_question import ComparativeStudy
 
-__all__ = ["Progress", "print_study"]
+__all__ = ["print_study"]
 
 MARKS = {"PASS": "[green]✓[/]", "WARN": "[yellow]![/]", "NOT EVALUATED": "[dim]·[/]"}
-
-
-class Progress:
-    """Shows the step at work, with a spinner where there is a terminal; a line for each step done.
-
-    Parameters
-    ----------
-    quiet : bool
-        Show nothing.
-    """
-
-    def __init__(self, quiet: bool = False) -> None:
-        from rich.console import Console
-
-        self.console = Console(stderr=True, quiet=quiet, highlight=False)
-        self._status: Any = None
-        self._step: tuple[str, float] | None = None
-
-    def __call__(self, step: str) -> None:
-        """Begin a step; the one before it is done."""
-        self._done()
-        self._step = step, time.perf_counter()
-        if self._status is not None:
-            self._status.update(f"{title_case(step)} …")
-
-    def __enter__(self) -> Progress:
-        if self.console.is_terminal and not self.console.quiet:
-            self._status = self.console.status("")
-            self._status.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._status is not None:
-            self._status.stop()
-        if error is None:
-            self._done()
-
-    def _done(self) -> None:
-        """Print the current step and its duration, and end it."""
-        if self._step is not None:
-            step, began = self._step
-            seconds = time.perf_counter() - began
-            self.console.print(f"[green]✓[/] {title_case(step)} [dim]{seconds:.1f} s[/]")
-            self._step = None
 
 
 def print_study(study: ComparativeStudy, paths: list[Path]) -> None:

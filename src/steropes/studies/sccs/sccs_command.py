@@ -111,7 +111,7 @@ def sccs_grid(
     from steropes.studies.database.open_database import require_database
     from steropes.studies.execution.reference_checks import require_database_id
     from steropes.studies.report.atomic_files import output_folder
-    from steropes.studies.report.study_terminal import Progress
+    from steropes.studies.report.progress_display import Progress
     from steropes.studies.sccs.grid_page import write_case_series_grid
     from steropes.studies.sccs.sccs_cohorts import make_cohorts
     from steropes.studies.sccs.sccs_grid import run_case_series_grid
@@ -158,7 +158,7 @@ def _run(
     from steropes.studies.database.open_database import require_database
     from steropes.studies.disclosure import site_rules
     from steropes.studies.report.atomic_files import output_folder
-    from steropes.studies.report.study_terminal import Progress
+    from steropes.studies.report.progress_display import Progress
     from steropes.studies.sccs.sccs_cohorts import make_cohorts
     from steropes.studies.sccs.sccs_study import case_series
     from steropes.studies.sccs.sccs_terminal import print_series

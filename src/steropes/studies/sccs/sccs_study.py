@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from steropes.backends.blas_threads import single_threaded_blas
 from steropes.data.html_facts import TextInHtml
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_table import CohortTable
@@ -317,6 +318,7 @@ class CaseSeries(TextInHtml):
         return str(covariate)
 
 
+@single_threaded_blas()
 def case_series(
     database: str | Path | OmopDatabase | object,
     settings: CaseSeriesSettings,

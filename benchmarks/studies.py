@@ -1,0 +1,167 @@
+"""Studies of a database of `benchmarks.omop`: processor seconds and memory of whole commands.
+
+    python -m benchmarks.studies study --people 1000000
+    python -m benchmarks.studies grid --people 1000000 --jobs 2
+    python -m benchmarks.studies series --people 1000000
+    python -m benchmarks.studies combine --people 50000
+    python -m benchmarks.studies controls
+
+``study`` compares the drugs of the largest pair; ``grid`` asks two questions of 20 outcomes by four
+analyses; ``series`` is a case series with splines of age, season and calendar time; ``combine``
+pools a grid of two databases, which are made beforehand; ``controls`` is ``steropes demo
+--controls``. Databases are kept in ``--folder``. The figures are of the command and its child
+processes, without making the database.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from steropes.studies import (
+    CohortSources,
+    ConceptSet,
+    ControlSet,
+    GridSpec,
+    Match,
+    OutcomeModel,
+    PropensityRules,
+    Question,
+    Stratify,
+    StudyAnalysis,
+    run_grid,
+)
+
+from .omop import CONTROLS, HARMED, PAIRS, SEASONAL, UNHARMED, make_database
+
+OUTCOMES = (HARMED, UNHARMED)
+
+
+def specification(database_id: str) -> GridSpec:
+    """Two questions, two outcomes, 18 negative controls and four analyses."""
+    propensity = PropensityRules()
+    pairs = [pair[:2] for pair in PAIRS[1:]]
+    return GridSpec(
+        CohortSources(
+            drugs={c: ConceptSet((c,)) for pair in pairs for c in pair},
+            conditions={c: ConceptSet((c,)) for c in OUTCOMES},
+        ),
+        tuple(Question(*pair, OUTCOMES, exclude=pair) for pair in pairs),
+        (
+            StudyAnalysis(1, "crude", features=None, propensity=None, unadjusted=True),
+            StudyAnalysis(2, "matched", propensity=propensity, match=Match()),
+            StudyAnalysis(
+                3,
+                "stratified",
+                propensity=propensity,
+                stratify=Stratify(5),
+                outcome_model=OutcomeModel(stratified=True),
+            ),
+            StudyAnalysis(
+                4, "weighted", propensity=propensity, outcome_model=OutcomeModel(weighted=True)
+            ),
+        ),
+        ControlSet(concepts=CONTROLS[:18]),
+        database_id=database_id,
+    )
+
+
+def study(database: Path, folder: Path, jobs: int) -> Any:
+    """Compare the drugs of the largest pair as the command does."""
+    from steropes.studies.cli.command_line import run
+
+    target, comparator, _ = PAIRS[0]
+    asked = ["--target", target, "--comparator", comparator, "--outcome", HARMED]
+    run(["study", str(database), *map(str, asked), "--output", str(folder)])
+
+
+def grid(database: Path, folder: Path, jobs: int) -> Any:
+    """Run the grid."""
+    return run_grid(database, specification("first"), folder, jobs=jobs, progress=print)
+
+
+def series(database: Path, folder: Path, jobs: int) -> Any:
+    """Run the case series as the command does."""
+    from steropes.studies.cli.command_line import run
+
+    asked = ["--exposure", PAIRS[0][0], "--outcome", SEASONAL, "--age", "--season", "--calendar"]
+    run(["sccs", str(database), *map(str, asked), "--output", str(folder)])
+
+
+def controls(database: Path, folder: Path, jobs: int) -> Any:
+    """Run the demonstration on controls."""
+    from steropes.studies.cli.command_line import run
+
+    run(["demo", "--controls", "--output", str(folder)])
+
+
+def _archive(people: int, seed: int, folder: Path) -> Path:
+    """Return the archive of a grid on a small database; made once."""
+    place = folder / f"grid-{people}-{seed}"
+    if not (place / "release" / "results.zip").exists():
+        run_grid(_database(people, seed, folder), specification(f"database {seed}"), place)
+    return place / "release" / "results.zip"
+
+
+def _database(people: int, seed: int, folder: Path) -> Path:
+    """Return the path of a database; made once."""
+    path = folder / f"claims-{people}-{seed}.duckdb"
+    if not path.exists():
+        print(f"making {path}", flush=True)
+        make_database(path, people, seed)
+    return path
+
+
+def main() -> None:
+    """Run a benchmark in this process and print its cost."""
+    commands: dict[str, Callable[[Path, Path, int], Any]] = {
+        "study": study,
+        "grid": grid,
+        "series": series,
+        "controls": controls,
+    }
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("name", choices=[*commands, "combine"])
+    parser.add_argument("--people", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
+    given = parser.parse_args()
+    if given.name == "combine":
+        from steropes.studies.cli.command_line import run
+
+        archives = [str(_archive(given.people, given.seed + k, given.folder)) for k in (0, 1)]
+        before = _seconds()
+        run(["combine", *archives, "--unblind", "--quiet"])
+    else:
+        database = Path()
+        if given.name != "controls":
+            database = _database(given.people, given.seed, given.folder)
+        with tempfile.TemporaryDirectory() as output:
+            before = _seconds()
+            found = commands[given.name](database, Path(output), given.jobs)
+            print(found or "")
+    after = _seconds()
+    own, children = (resource.getrusage(who).ru_maxrss / 2**20 for who in _WHO)
+    print(
+        f"{given.name}: {after[1] - before[1]:.1f} processor s, {after[0] - before[0]:.0f} s, "
+        f"peak {own:.2f} GiB" + (f", largest child {children:.2f} GiB" if children else "")
+    )
+
+
+_WHO = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+
+
+def _seconds() -> tuple[float, float]:
+    """Return elapsed seconds, and those of all processors."""
+    used = [resource.getrusage(who) for who in _WHO]
+    return time.perf_counter(), sum(u.ru_utime + u.ru_stime for u in used)
+
+
+if __name__ == "__main__":
+    main()
