@@ -204,6 +204,20 @@ def test_average_effects_and_means_have_the_derivatives_of_the_mean(drawn):
     assert effect["effect"].iloc[0] == pytest.approx(m.coef_[2] * m.predict(X).mean(), rel=1e-5)
 
 
+@pytest.mark.parametrize("unit", [1e-8, 1.0, 1e8])
+def test_outcomes_without_variation_or_error_are_fitted(unit, rng):
+    X = rng.normal(size=(N, 3))
+    constant = GammaRegression().fit(X, np.full(N, 3.0 * unit))
+    assert constant.converged_
+    assert constant.intercept_ == pytest.approx(np.log(3.0 * unit))
+    np.testing.assert_allclose(constant.coef_, 0.0, atol=1e-12)
+    exact = GammaRegression().fit(X, unit * np.exp(X[:, 0]))
+    assert exact.converged_
+    np.testing.assert_allclose(exact.coef_, [1.0, 0.0, 0.0], atol=1e-9)
+    far = GammaRegression().fit(X, unit * np.exp(X[:, 0] + 300.0), offset=np.full(N, 300.0))
+    np.testing.assert_allclose(far.coef_, exact.coef_, atol=1e-9)
+
+
 def test_an_outcome_that_is_not_positive_is_refused_with_its_row(drawn):
     X, y, _ = drawn
     y = y.copy()

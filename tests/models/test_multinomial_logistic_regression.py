@@ -422,6 +422,20 @@ def test_the_device_has_the_fit_of_the_host(drawn):
                                a.bootstrap(3, random_state=1).coef, atol=1e-6)  # fmt: skip
 
 
+def test_rare_classes_and_draws_without_them(rng):
+    X = rng.normal(size=(200, 3))
+    y = rng.integers(0, 2, 200)
+    y[:3] = 2
+    m = MultinomialLogisticRegression(prior=Laplace(), cv=3).fit(X, y)
+    assert m.converged_
+    draws = MultinomialLogisticRegression().fit(X, y).bootstrap(20, random_state=0)
+    gone = np.isinf(draws.coef[:, 1])
+    assert 0 < gone.sum() < 20  # the class is in no row of these draws
+    y[1:3] = 0
+    with pytest.raises(SeparationError, match=r"training rows of fold .* '2:intercept'"):
+        MultinomialLogisticRegression(prior=Laplace(), cv=3).fit(X, y)
+
+
 # -- refusals --------------------------------------------------------------------------------------
 
 

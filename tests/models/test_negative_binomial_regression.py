@@ -237,6 +237,27 @@ def test_means_have_the_errors_of_the_delta_method(drawn):
     np.testing.assert_allclose(table["se"], m.predict(X) * linear["se"], rtol=1e-6)
 
 
+def test_offsets_far_from_zero_move_the_intercept_only(drawn):
+    X, y, given = drawn
+    near = NegativeBinomialRegression().fit(X, y, **given)
+    far = NegativeBinomialRegression().fit(X, y, **given, offset=np.full(N, 300.0))
+    np.testing.assert_allclose(far.coef_, near.coef_, atol=1e-7)
+    assert far.intercept_ == pytest.approx(near.intercept_ - 300.0)
+    assert far.dispersion_ == pytest.approx(near.dispersion_, rel=1e-6)
+
+
+def test_counts_of_millions_and_a_single_event_have_a_dispersion(rng):
+    X = rng.normal(size=(N, 2))
+    many = NegativeBinomialRegression().fit(X, rng.poisson(rng.gamma(1.0, 1e6, N)))
+    assert many.converged_
+    assert many.dispersion_ == pytest.approx(1.0, abs=0.3)
+    one = np.zeros(N)
+    one[0] = 1000.0
+    single = NegativeBinomialRegression(prior=Laplace(0.1)).fit(X, one)
+    assert single.converged_
+    assert single.dispersion_ > 100.0
+
+
 def test_what_has_no_estimate_is_refused(drawn):
     X, y, _ = drawn
     for wrong in (0.0, -1.0, np.inf, "ml", True):

@@ -50,10 +50,15 @@ class GammaLikelihood(IndependentRowsLikelihood):
         self.measure(np.ones(self.n), None)
 
     def measure(self, weights: np.ndarray, offset: np.ndarray | None) -> None:
-        """Set the spread of log y minus the offset over the rows with weight; arrays are (n,)."""
+        """Set the spread of log y minus the offset over the rows with weight, one if constant.
+
+        ``weights`` and ``offset`` are (n,).
+        """
         part = self.backend.to_host(self.log_y)[:, 0] - (0.0 if offset is None else offset)
         used = weights > 0
-        self.spread = float(part[used].std()) if used.any() else 0.0
+        spread = float(part[used].std()) if used.any() else 0.0
+        rounding = RESIDUALS.equal_share * max(1.0, float(np.abs(part[used]).max(initial=0.0)))
+        self.spread = spread if spread > rounding else 1.0
 
     def evaluate(self, eta: Array, weights: Array) -> tuple[Array, Array]:
         """See `Likelihood.evaluate`."""
