@@ -115,6 +115,12 @@ def study(
     protocol: ProtocolFile = None,
     by: ProtocolBy = None,
     freeze: Freeze = False,
+    paper: Annotated[
+        bool,
+        typer.Option(
+            "--paper", help="Also write methods, RECORD-PE checklist and tables for a paper."
+        ),
+    ] = False,
     output: Output = Path("steropes-study"),
     disclosure: Disclosure = None,
     quiet: Quiet = False,
@@ -125,7 +131,7 @@ def study(
     if freeze:
         print_frozen(protocol, asked, by)
         return
-    _run(database, asked, output, disclosure, quiet, protocol, by)
+    _run(database, asked, output, disclosure, quiet, protocol, by, paper)
 
 
 def _asked(
@@ -227,6 +233,7 @@ def _run(
     quiet: bool,
     protocol: Path | None = None,
     by: str | None = None,
+    paper: bool = False,
 ) -> None:
     """Run a comparative study and write its report; remove a new folder that stays empty."""
     from steropes.studies.database.open_database import require_database
@@ -251,6 +258,8 @@ def _run(
             )
             progress("writing the report")
             paths = result.write(folder)
+            if paper:
+                paths += result.write_paper(folder)
     except BaseException:
         if made and not any(folder.iterdir()):
             folder.rmdir()

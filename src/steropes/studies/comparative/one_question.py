@@ -279,6 +279,29 @@ class ComparativeStudy(TextInHtml):
 
         return write_report(self, folder)
 
+    def write_paper(self, folder: str | Path) -> list[Path]:
+        """Write methods, a RECORD-PE checklist and tables in LaTeX and Word for a paper.
+
+        Parameters
+        ----------
+        folder : str or Path
+            Folder of `write`. The files are added to its folder ``release``: ``paper/methods.md``,
+            ``paper/record_pe.md``, ``paper/tables.tex`` and ``paper/tables.docx``.
+
+        Returns
+        -------
+        list of Path
+            The paths of these files.
+
+        Raises
+        ------
+        ImportError
+            ``python-docx`` is missing: ``pip install "steropes[paper]"``.
+        """
+        from steropes.studies.report.study_report import write_paper
+
+        return write_paper(self, folder)
+
 
 @single_threaded_blas()
 def comparative_study(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,6 +28,8 @@ from steropes.studies.report.formatting import (
     unconverged_text,
 )
 from steropes.studies.report.page_parts import KeyNumber, Rows
+from steropes.studies.report.paper_tables import latex_tables, paper_tables, word_tables
+from steropes.studies.report.record_pe import checklist_text
 from steropes.studies.report.rendering import render
 from steropes.studies.report.study_checks import checks, hidden
 from steropes.studies.report.study_numbers import study_json, study_numbers, study_tables
@@ -41,12 +45,13 @@ from steropes.studies.report.study_rows import (
     outcome_rows,
     rate_rows,
 )
+from steropes.version import __version__
 
 if TYPE_CHECKING:
     from steropes.studies.comparative.one_question import ComparativeStudy
     from steropes.studies.report.canvas import Picture
 
-__all__ = ["study_page", "write_report"]
+__all__ = ["methods_text", "study_page", "write_paper", "write_report"]
 
 NO_BREAK = "\N{NO-BREAK SPACE}"
 
@@ -79,6 +84,48 @@ def write_report(study: ComparativeStudy, folder: str | Path) -> list[Path]:
     return write_release(folder, files, public.rules)[:2]
 
 
+def write_paper(study: ComparativeStudy, folder: str | Path) -> list[Path]:
+    """Add methods, checklist and tables for a paper to the release of a study.
+
+    Writes ``paper/methods.md``, ``paper/record_pe.md``, ``paper/tables.tex`` and
+    ``paper/tables.docx``, from released numbers.
+    """
+    public = study.release
+    tables = paper_tables(public)
+    files: dict[str, str | bytes] = {
+        "paper/methods.md": methods_text(public),
+        "paper/record_pe.md": checklist_text(public),
+        "paper/tables.tex": latex_tables(tables),
+        "paper/tables.docx": word_tables(tables),
+    }
+    return write_release(folder, files, public.rules, add=True)[:4]
+
+
+def methods_text(public: Published) -> str:
+    """Return the methods of a study in Markdown, with versions and the rules of disclosure."""
+    page = render("study_methods.html.jinja", **_methods(public))
+    text = re.sub(r"</?b>", "**", page)
+    paragraphs = [
+        html.unescape(" ".join(p.split())) for p in re.findall(r"<p>(.*?)</p>", text, re.S)
+    ]
+    paragraphs += public.protocol.sentences() if public.protocol else []
+    paragraphs += [f"Analyses were done with steropes {__version__}. {public.rules.sentence()}"]
+    return "\n\n".join(["# Methods", *paragraphs]) + "\n"
+
+
+def _methods(public: Published) -> dict[str, Any]:
+    """Return the values that the description of the methods needs."""
+    target, comparator, outcome = (title_case(name) for name in public.names.values())
+    return {
+        "target": target,
+        "comparator": comparator,
+        "outcome": outcome,
+        "settings": public.settings,
+        "risk_period": risk_period(public.settings),
+        "matched_people": estimand_name("atm"),
+    }
+
+
 def study_page(study: ComparativeStudy) -> str:
     """Return the study as one HTML page without outside references."""
     public = study.release
@@ -93,9 +140,7 @@ def _page(public: Published, pictures: Mapping[str, Picture]) -> str:
     return render(
         "study.html.jinja",
         title=f"{target} compared with {comparator}: {outcome}",
-        target=target,
-        comparator=comparator,
-        outcome=outcome,
+        **_methods(public),
         source=_source(public),
         top_numbers=list(_key_numbers(public)),
         checks=[(c.mark, c.finding) for c in checks(public)],
@@ -124,9 +169,6 @@ def _page(public: Published, pictures: Mapping[str, Picture]) -> str:
         has_balance=bool(public.balance),
         balance=balance_rows(public),
         domains=domain_rows(public),
-        settings=public.settings,
-        risk_period=risk_period(public.settings),
-        matched_people=estimand_name("atm"),
         settings_list=list(_settings(public)),
         protocol=public.protocol.sentences() if public.protocol else [],
         disclosure=public.rules.sentence(),
