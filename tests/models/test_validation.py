@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import statsmodels.api as sm
 from scipy.stats import spearmanr
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import d2_tweedie_score, roc_auc_score
 
 from steropes import (
     Censored,
@@ -15,9 +15,11 @@ from steropes import (
     CumulativeProbabilityModel,
     DataError,
     FineGrayRegression,
+    GammaRegression,
     Laplace,
     LinearRegression,
     LogisticRegression,
+    NegativeBinomialRegression,
     PoissonRegression,
     Surv,
     validate_by_group,
@@ -37,6 +39,8 @@ FAMILIES = {
     "linear": (LinearRegression, ETA + RNG.normal(size=N)),
     "logistic": (LogisticRegression, Y),
     "poisson": (PoissonRegression, RNG.poisson(np.exp(ETA))),
+    "gamma": (GammaRegression, RNG.gamma(2.0, np.exp(ETA))),
+    "negative_binomial": (NegativeBinomialRegression, RNG.poisson(RNG.gamma(2, np.exp(ETA) / 2))),
     "cox": (CoxRegression, Surv(TIME, EVENT)),
     "fine_gray": (FineGrayRegression, Surv(TIME, EVENT * RNG.integers(1, 3, N))),
     "cumulative": (CumulativeProbabilityModel, np.round(ETA + RNG.logistic(size=N), 1)),
@@ -166,6 +170,13 @@ def test_measures_of_cumulative_models_are_those_of_scipy_and_all_pairs():
         for outcome in (names, Y + (y > 2))
     ]
     pd.testing.assert_frame_equal(*tables)
+
+
+def test_the_explained_deviance_of_a_gamma_model_is_that_of_scikit_learn():
+    eta, y = 0.5 * X["a"].to_numpy(), FAMILIES["gamma"][1]
+    data = ValidationData("gamma", GammaRegression(), y)
+    expected = d2_tweedie_score(y, np.exp(eta), power=2)
+    np.testing.assert_allclose(performance(data, eta, np.ones(N))["r2"], expected)
 
 
 def test_labels_of_classes_may_be_text():

@@ -6,6 +6,7 @@ from sklearn.metrics import (
     balanced_accuracy_score,
     brier_score_loss,
     log_loss,
+    mean_gamma_deviance,
     mean_poisson_deviance,
     mean_squared_error,
     roc_auc_score,
@@ -21,6 +22,7 @@ from steropes import (
     CyclopsSearch,
     DataError,
     FineGrayRegression,
+    GammaRegression,
     Laplace,
     LinearRegression,
     LogisticRegression,
@@ -39,6 +41,7 @@ ETA = 0.8 * X[:, 0] - 0.5 * (X[:, 1] - 1)
 Y = RNG.binomial(1, 1 / (1 + np.exp(-ETA)))
 COUNT = RNG.poisson(np.exp(ETA))
 TIME, CAUSE = RNG.exponential(np.exp(-ETA)), RNG.choice([0, 1, 1, 2], N)
+POSITIVE = RNG.gamma(2.0, np.exp(ETA))
 CONTINUOUS = np.round(ETA + RNG.normal(size=N), 1)
 SPLITS = list(KFold(4, shuffle=True, random_state=1).split(X))
 GRID = [0.003, 0.03, 0.3]
@@ -76,6 +79,10 @@ CASES = {
     "mse": (
         LinearRegression, CONTINUOUS,
         lambda m, i: -mean_squared_error(CONTINUOUS[i], m.predict(X[i])),
+    ),
+    "neg_mean_gamma_deviance": (
+        GammaRegression, POSITIVE,
+        lambda m, i: -mean_gamma_deviance(POSITIVE[i], m.predict(X[i])),
     ),
     "neg_mean_poisson_deviance": (
         PoissonRegression, COUNT,
@@ -177,6 +184,12 @@ def test_a_deviance_is_minus_twice_the_log_likelihood_for_each_unit_of_weight():
     sets = ConditionalLogisticRegression(prior=Normal(), cv=cv)
     sets.fit(X, np.arange(N) % 4 == 0, strata=np.arange(N) // 4)
     assert (sets.cv_results_["mean"] < 0).all()
+
+
+def test_the_deviance_of_a_gamma_model_is_that_of_scikit_learn():
+    found = table(GammaRegression, POSITIVE, "deviance")["mean"]
+    expected = table(GammaRegression, POSITIVE, "neg_mean_gamma_deviance")["mean"]
+    np.testing.assert_allclose(found, expected)
 
 
 def test_weights_and_offsets_count():

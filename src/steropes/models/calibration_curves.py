@@ -13,7 +13,7 @@ from scipy.stats import cauchy, norm
 from ..design import null_design
 from ..errors import DataError, SeparationError
 from .logistic_regression import LogisticRegression
-from .performance import ValidationData
+from .performance import LOG_FAMILIES, ValidationData
 
 __all__ = ["CalibrationCurve", "calibration_frame", "natural_spline_columns"]
 
@@ -57,7 +57,7 @@ HAZARD = CalibrationScale(_survival_risk, _log_cumulative)
 SCALES: dict[str, CalibrationScale] = {
     "linear": CalibrationScale(np.asarray, np.asarray),
     "logistic": LOGIT,
-    "poisson": CalibrationScale(np.exp, np.log),
+    **{family: CalibrationScale(np.exp, np.log) for family in LOG_FAMILIES},
     "cox": HAZARD,
     "fine_gray": HAZARD,
 }
@@ -125,7 +125,7 @@ class CalibrationCurve:
             return np.full(len(at), np.nan)
         if self.observed_data.family == "logistic":
             return np.asarray(fit.predict_proba(new)[:, 1])
-        if self.observed_data.family in ("linear", "poisson"):
+        if self.observed_data.family in ("linear", *LOG_FAMILIES):
             return np.asarray(fit.predict(new))
         return self._risk(fit, new)
 

@@ -128,6 +128,7 @@ class GammaRegression(MeanRegression):
 
     _batched_outcomes = "laplace"
     _distribution = GammaResponse()
+    _performance_family = "gamma"
 
     df_resid_: float
     dispersion_: float

@@ -42,8 +42,8 @@ def validate_by_group(
     Parameters
     ----------
     model : estimator
-        A linear, logistic, Poisson, Cox, Fine–Gray or cumulative model with its settings. It is
-        cloned, and a ``cv`` chooses the prior's variance in each fit again.
+        A generalised linear, Cox, Fine–Gray or cumulative model with its settings. It is cloned,
+        and a ``cv`` chooses the prior's variance in each fit again.
     X : array, sparse matrix or data frame, (n, p)
         Covariates.
     y : (n,) array

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.metrics import get_scorer, mean_poisson_deviance
+from sklearn.metrics import get_scorer, mean_gamma_deviance, mean_poisson_deviance
 
 from ..data.survival_outcome import Surv, SurvivalOutcome
 from ..design import Design
@@ -20,6 +20,7 @@ from ..infer.baseline_hazard import Baseline
 from ..infer.brier_score import brier_score
 from ..likelihoods import CoxLikelihood
 from .performance import (
+    LOG_FAMILIES,
     ValidationData,
     auc,
     concordance,
@@ -32,7 +33,9 @@ __all__ = ["HeldOutScore"]
 # Quantiles of the event times over which the Brier score of a survival model is integrated.
 EVENT_TIME_QUANTILES = np.linspace(0.05, 0.9, 18)
 # The families in which scikit-learn's scorers are defined.
-SKLEARN_FAMILIES = ("linear", "logistic", "poisson")
+SKLEARN_FAMILIES = ("linear", "logistic", *LOG_FAMILIES)
+# The families with a mean deviance that does not depend on other parameters.
+DEVIANCE_FAMILIES = ("linear", "logistic", "poisson", "gamma")
 SURVIVAL_FAMILIES = ("cox", "fine_gray")
 
 
@@ -74,7 +77,7 @@ class HeldOutScore:
         log_likelihood : float
             That of the held-out rows.
         """
-        if self.scoring == "deviance" and self.family not in SKLEARN_FAMILIES:
+        if self.scoring == "deviance" and self.family not in DEVIANCE_FAMILIES:
             return 2.0 * log_likelihood / float(held.sum())
         if not isinstance(problem.design, Design):
             raise DataError(
@@ -125,9 +128,10 @@ class HeldOutScore:
             return -float(np.average((y - eta) ** 2, weights=held))
         used = held > 0
         y, eta, weight = y[used], eta[used], held[used]
-        if self.family == "poisson":
+        if self.family in LOG_FAMILIES:
+            deviance = mean_gamma_deviance if self.family == "gamma" else mean_poisson_deviance
             mean = np.maximum(np.exp(eta), np.finfo(float).tiny)
-            return -float(mean_poisson_deviance(y, mean, sample_weight=weight))
+            return -float(deviance(y, mean, sample_weight=weight))
         return -2.0 * float(np.average(np.logaddexp(0.0, eta) - y * eta, weights=weight))
 
     def _auc(self, part: Problem, beta: np.ndarray, held: np.ndarray) -> float:
@@ -194,7 +198,7 @@ class HeldOutScore:
             model: BaseEstimator = FittedClassifier(eta)
             y = y.astype(np.int64)
         else:
-            model = FittedRegressor(np.exp(eta) if self.family == "poisson" else eta)
+            model = FittedRegressor(np.exp(eta) if self.family in LOG_FAMILIES else eta)
         weights = held[rows]
         accepts = "sample_weight" in inspect.signature(scorer).parameters
         given = {"sample_weight": weights} if accepts and np.ptp(weights) > 0 else {}

@@ -58,8 +58,9 @@ class InternalValidation(Resampling):
             draws), ``optimism``, ``corrected`` and ``draws`` (the number of draws that determine
             the measure). Measures are ``auc`` or ``concordance`` and, in cumulative models,
             ``spearman``, the rank correlation of outcome and predictor; ``r2``, Nagelkerke's, or
-            the explained variance in linear models; ``intercept`` and ``slope`` of the outcome on
-            the linear predictor, the calibration; ``brier`` or ``mse``. As R's ``rms::validate``.
+            the explained variance in linear models (deviance in gamma models); ``intercept`` and
+            ``slope`` of the outcome on the linear predictor, the calibration; ``brier`` or
+            ``mse``. As R's ``rms::validate``.
 
         Raises
         ------
@@ -145,9 +146,9 @@ class InternalValidation(Resampling):
         Returns
         -------
         DataFrame
-            ``predicted``, ``apparent`` (the observed risk, or the mean in linear and Poisson
-            models), ``optimism`` and ``corrected``, as R's ``rms::calibrate``. A model is
-            calibrated where observed and predicted numbers are equal.
+            ``predicted``, ``apparent`` (the observed risk or, of numbers and counts, the mean),
+            ``optimism`` and ``corrected``, as R's ``rms::calibrate``. A model is calibrated where
+            observed and predicted numbers are equal.
 
         Raises
         ------
@@ -255,7 +256,7 @@ def refuse_without_measures(model: object) -> None:
     changing = getattr(model, "_effects", None) is not None or getattr(model, "time_varying", None)
     if family is None or changing:
         raise DataError(
-            "Measures of performance are available for linear, logistic, Poisson, Cox, Fine–Gray "
-            f"and cumulative models with constant effects, not for this {type(model).__name__}. "
+            "Measures of performance are available for generalised linear, Cox, Fine–Gray and "
+            f"cumulative models with constant effects, not for this {type(model).__name__}. "
             "Use scikit-learn's cross_val_score for its score."
         )

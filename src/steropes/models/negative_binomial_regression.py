@@ -129,6 +129,7 @@ class NegativeBinomialRegression(CountRegression):
     """
 
     _distribution = NegativeBinomialResponse()
+    _performance_family = "negative_binomial"
 
     dispersion_: float
 

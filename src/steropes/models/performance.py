@@ -12,6 +12,7 @@ from ..data.survival_outcome import Surv, SurvivalOutcome
 from ..errors import DataError, SeparationError
 from ..fit import Problem
 from ..infer.concordance import concordance_index
+from ..infer.response_distributions import GammaResponse
 from ..infer.rounding_ties import merge_rounding_ties
 from ..likelihoods import CoxLikelihood, FineGrayLikelihood
 from ..likelihoods.cumulative import CumulativeLikelihood
@@ -20,6 +21,7 @@ from ..solve.linear_predictor import linear_predictor
 
 __all__ = [
     "FAMILIES",
+    "LOG_FAMILIES",
     "ValidationData",
     "auc",
     "concordance",
@@ -29,7 +31,11 @@ __all__ = [
 ]
 
 # The families of models of which the performance is measured.
-FAMILIES = ("linear", "logistic", "poisson", "cox", "fine_gray", "cumulative")
+FAMILIES = (
+    "linear", "logistic", "poisson", "gamma", "negative_binomial", "cox", "fine_gray", "cumulative",
+)  # fmt: skip
+# The families of which the logarithm of the mean is the linear predictor.
+LOG_FAMILIES = ("poisson", "gamma", "negative_binomial")
 # The number by which outcomes of a Fine–Gray model code the event of interest, and other events.
 CAUSE, COMPETING = 1, 2
 
@@ -158,11 +164,11 @@ def performance(data: ValidationData, eta: np.ndarray, weight: np.ndarray) -> di
     Returns
     -------
     dict
-        ``auc`` or ``concordance``; ``spearman`` (cumulative models); ``r2`` (in linear models the
-        explained variance of the predictions as they are, otherwise Nagelkerke's of the
-        recalibrated predictor, as in rms); ``intercept`` and ``slope`` of the outcome on η, the
-        calibration of predictions; ``brier`` or ``mse``. NaN where the rows do not determine a
-        measure.
+        ``auc`` or ``concordance``; ``spearman`` (cumulative models); ``r2`` (in linear and
+        gamma models the explained variance or deviance of the predictions as they are, otherwise
+        Nagelkerke's of the recalibrated predictor, as in rms); ``intercept`` and ``slope`` of the
+        outcome on η, the calibration of predictions; ``brier`` or ``mse``. NaN where the rows do
+        not determine a measure.
     """
     out: dict[str, float] = {}
     y, total = data.y, float(weight.sum())
@@ -178,7 +184,13 @@ def performance(data: ValidationData, eta: np.ndarray, weight: np.ndarray) -> di
         around = float(weight @ (y - np.average(y, weights=weight)) ** 2)
         out["r2"] = 1.0 - residual / around if around > 0 else np.nan
         out["mse"] = residual / total
-    if data.family in ("linear", "logistic", "poisson"):
+    if data.family == "gamma":  # its likelihood is a density, which is not at most one
+        unit = GammaResponse().unit_deviance
+        null = np.full(len(y), np.average(y, weights=weight))
+        around = float(weight @ unit(y, null))
+        explained = 1.0 - float(weight @ unit(y, np.exp(eta))) / around if around > 0 else np.nan
+        out["r2"] = explained
+    if data.family in ("linear", "logistic", *LOG_FAMILIES):
         out["intercept"] = intercept
     out["slope"] = slope
     if data.family == "logistic":
@@ -192,7 +204,7 @@ def _recalibration(
 ) -> tuple[float, float, float]:
     """Compute Nagelkerke's R², intercept and slope of the outcome on η; NaN if they do not exist.
 
-    R² is not computed for linear models.
+    R² is not computed for linear and gamma models.
     """
     try:
         if np.ptp(eta[weight > 0]) == 0:
@@ -201,7 +213,7 @@ def _recalibration(
     except (DataError, SeparationError):
         return np.nan, np.nan, np.nan
     r2, total = np.nan, float(weight.sum())
-    if data.family != "linear":
+    if data.family not in ("linear", "gamma"):
         null = fit.null_log_likelihood_
         gain = 1.0 - np.exp(-2.0 * (fit.log_likelihood_ - null) / total)
         r2 = float(gain / (1.0 - np.exp(2.0 * null / total)))

@@ -66,11 +66,11 @@ callable
         contribute nothing. Training rows without an event that could have been another row's are
         rejected, and so are held-out rows if no fold has such an event.
         Other scores measure predictions of the held-out rows: ``"deviance"`` (all families; in
-        Poisson, logistic and linear models against the saturated model, otherwise −2 times the
-        log-likelihood, for each unit of weight), ``"auc"`` (logistic), ``"concordance"``
+        linear, logistic, Poisson and gamma models against the saturated model, otherwise −2 times
+        the log-likelihood, for each unit of weight), ``"auc"`` (logistic), ``"concordance"``
         (Cox, Fine–Gray, cumulative and logistic models), ``"brier"`` (logistic, and integrated
-        over time in Cox and Fine–Gray models) and ``"mse"`` (linear), or, in linear, logistic and
-        Poisson models, a name of scikit-learn such as ``"balanced_accuracy"`` or
+        over time in Cox and Fine–Gray models) and ``"mse"`` (linear), or, in generalised linear
+        models, a name of scikit-learn such as ``"balanced_accuracy"`` or
         ``"neg_log_loss"``. A callable receives an object with the methods ``predict``,
         ``predict_proba`` and ``decision_function`` of the model, row numbers to pass to these, and
         the rows' outcome (0 and 1 in logistic models). As in scikit-learn, larger is better, and

@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from steropes.data.html_facts import FieldsInHtml
 from steropes.errors import DataError
 from steropes.studies.execution.settings_classes import Settings
 from steropes.studies.report.atomic_files import write_files
@@ -25,7 +26,7 @@ OF_SITE = ("unblind", "database_id", "schema", "min_cell")
 
 
 @dataclass(frozen=True)
-class ProtocolStatement:
+class ProtocolStatement(FieldsInHtml):
     """The statement of a report on its protocol.
 
     Attributes
@@ -66,7 +67,7 @@ class ProtocolStatement:
 
 
 @dataclass(frozen=True)
-class Protocol:
+class Protocol(FieldsInHtml):
     """A frozen protocol and the record of the runs by it.
 
     Attributes
