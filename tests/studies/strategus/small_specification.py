@@ -410,6 +410,25 @@ INCIDENCE = {
 }
 
 
+CHARACTERIZATION = {
+    "module": "CharacterizationModule",
+    "settings": {
+        "analysis": {
+            "timeToEventSettings": [{"targetIds": [1, 1001], "outcomeIds": 3}],
+            "targetBaselineSettings": [
+                {
+                    "targetIds": [1, 1001],
+                    "limitToFirstInNDays": 99999,
+                    "minPriorObservation": 30,
+                    "covariateSettings": COVARIATES,
+                }
+            ],
+        },
+        "minCharacterizationMean": 0.01,
+    },
+}
+
+
 def module(specification: dict[str, Any], name: str) -> dict[str, Any]:
     """Return the settings of a module, without the version's wrapper."""
     found = next(m for m in specification["moduleSpecifications"] if m["module"] == name)

@@ -9,6 +9,7 @@ import duckdb
 import numpy as np
 import pytest
 from tests.studies.strategus.small_specification import (
+    CHARACTERIZATION,
     INCIDENCE,
     module,
     new_specification,
@@ -41,7 +42,7 @@ def db(tmp_path_factory):
 @pytest.fixture(scope="module")
 def new(db, tmp_path_factory):
     given = new_specification(CONTROLS)
-    given["moduleSpecifications"].append(INCIDENCE)
+    given["moduleSpecifications"] += [CHARACTERIZATION, INCIDENCE]
     plan = specification_plan(given)
     return run_specification(db, plan, tmp_path_factory.mktemp("new"))
 
@@ -110,6 +111,9 @@ def test_results_fit_into_the_declared_tables(tables):
     # Everybody, two ages, two sexes, and their combinations.
     assert 10 <= count("ci_incidence_summary") <= 18
     assert count("ci_target_outcome_ref") == 2
+    assert count("c_cohort_details") == 2
+    assert count("c_covariates") > 2
+    assert count("c_time_to_event") > 0
 
 
 @pytest.mark.parametrize(
@@ -135,6 +139,10 @@ def test_results_fit_into_the_declared_tables(tables):
             "sccs_covariate_analysis",
             "covariate_analysis_id",
         ),
+        ("c_covariates", "covariate_id", "c_covariate_ref", "covariate_id"),
+        ("c_covariates_continuous", "covariate_id", "c_covariate_ref", "covariate_id"),
+        ("c_covariates", "setting_id", "c_settings", "setting_id"),
+        ("c_covariate_ref", "analysis_id", "c_analysis_ref", "analysis_id"),
         ("cg_cohort_count", "cohort_id", "cg_cohort_definition", "cohort_definition_id"),
     ],
 )

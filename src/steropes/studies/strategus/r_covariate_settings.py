@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from steropes.errors import DataError
 from steropes.studies.covariates.analysis_catalogue import ANALYSES
@@ -51,7 +51,10 @@ class _Windows(RModel):
 
 
 def covariate_rules(
-    settings: object, path: JsonPath, include: Sequence[int] = ()
+    settings: object,
+    path: JsonPath,
+    include: Sequence[int] = (),
+    elsewhere: Collection[str] = (),
 ) -> tuple[FeatureRules, tuple[int, ...]]:
     """Translate covariate settings.
 
@@ -63,6 +66,8 @@ def covariate_rules(
         Their path, for messages.
     include : sequence of int
         Further concepts to include.
+    elsewhere : collection of str
+        Analyses that the caller computes; their flags are ignored.
 
     Returns
     -------
@@ -103,12 +108,13 @@ def covariate_rules(
             raise DataError(
                 f"{json_path((*path, name))}: covariates of several times have no counterpart here"
             )
-    gone = next((name for name in flags if flags[name] and name in UNAVAILABLE), None)
+    unavailable = UNAVAILABLE - {*elsewhere}
+    gone = next((name for name in flags if flags[name] and name in unavailable), None)
     if gone is not None:
         raise DataError(f"{json_path((*path, gone))}: this covariate analysis is not available")
     included = tuple(dict.fromkeys((*rest.included_covariate_concept_ids, *include)))
     rules = FeatureRules(
-        tuple(NUMBERS[name] for name, on in flags.items() if on),
+        tuple(NUMBERS[name] for name, on in flags.items() if on and name in NUMBERS),
         long_days=-rest.long_term_start_days,
         medium_days=-rest.medium_term_start_days,
         short_days=-rest.short_term_start_days,

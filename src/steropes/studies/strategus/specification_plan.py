@@ -10,6 +10,11 @@ from steropes.data.html_facts import FieldsInHtml
 from steropes.errors import DataError
 from steropes.studies.report.plain_text import plain_text
 from steropes.studies.strategus.atlas_export import atlas_plan, is_atlas_export
+from steropes.studies.strategus.characterization_plan import (
+    CHARACTERIZATION,
+    CharacterizationPlan,
+    characterization_plan,
+)
 from steropes.studies.strategus.comparative_plan import (
     COHORT_METHOD,
     ComparativePlan,
@@ -30,7 +35,6 @@ COHORTS = "CohortGeneratorModule"
 REFUSED = {
     "CohortDiagnosticsModule": "the diagnostics of cohorts are R's CohortDiagnostics",
     "TreatmentPatternsModule": "treatment pathways are R's TreatmentPatterns",
-    "CharacterizationModule": "characterization of cohorts is not available yet",
     "PatientLevelPredictionModule": "prediction models are not available yet",
     "PatientLevelPredictionValidationModule": "prediction models are R's PatientLevelPrediction",
 }
@@ -52,6 +56,8 @@ class SpecificationPlan(FieldsInHtml):
         The plan of SelfControlledCaseSeriesModule.
     incidence : IncidencePlan or None
         The plan of CohortIncidenceModule.
+    characterization : CharacterizationPlan or None
+        The plan of CharacterizationModule.
     synthesis : SynthesisPlan or None
         The plan of EvidenceSynthesisModule.
     statistics : bool
@@ -80,6 +86,7 @@ class SpecificationPlan(FieldsInHtml):
     comparative: ComparativePlan | None = None
     series: SeriesPlan | None = None
     incidence: IncidencePlan | None = None
+    characterization: CharacterizationPlan | None = None
     synthesis: SynthesisPlan | None = None
     statistics: bool = False
     verdicts: tuple[PartVerdict, ...] = ()
@@ -115,6 +122,7 @@ class _Draft:
     comparative: ComparativePlan | None = None
     series: SeriesPlan | None = None
     incidence: IncidencePlan | None = None
+    characterization: CharacterizationPlan | None = None
     synthesis: SynthesisPlan | None = None
     statistics: bool = False
     verdicts: list[PartVerdict] = field(default_factory=list)
@@ -219,6 +227,7 @@ def specification_plan(values: Mapping[str, object]) -> SpecificationPlan:
         draft.comparative,
         draft.series,
         draft.incidence,
+        draft.characterization,
         draft.synthesis,
         draft.statistics,
         tuple(draft.verdicts),
@@ -260,6 +269,9 @@ def _add_module(draft: _Draft, name: str, settings: object, path: JsonPath) -> N
     elif name == INCIDENCE:
         draft.incidence = incidence_plan(settings, path, draft.cohorts)
         draft.verdicts += draft.incidence.verdicts
+    elif name == CHARACTERIZATION:
+        draft.characterization = characterization_plan(settings, path, draft.cohorts)
+        draft.verdicts += draft.characterization.verdicts
     elif name == SYNTHESIS:
         draft.synthesis = synthesis_plan(settings, path)
         draft.verdicts += draft.synthesis.verdicts

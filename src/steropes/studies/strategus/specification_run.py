@@ -18,6 +18,7 @@ from steropes.studies.execution.cohort_sources import MadeCohorts
 from steropes.studies.execution.runner import run_grid
 from steropes.studies.report.plain_text import csv_text
 from steropes.studies.sccs.sccs_grid import run_case_series_grid
+from steropes.studies.strategus.characterization_plan import CHARACTERIZATION
 from steropes.studies.strategus.cohort_generation import generate_cohorts, write_cohort_table
 from steropes.studies.strategus.cohort_outputs import cohort_tables, released_statistics
 from steropes.studies.strategus.comparative_plan import COHORT_METHOD
@@ -29,6 +30,8 @@ from steropes.studies.strategus.series_plan import CASE_SERIES
 from steropes.studies.strategus.specification_plan import COHORTS, SpecificationPlan
 from steropes.studies.strategus.synthesis_plan import SYNTHESIS
 from steropes.studies.strategus.synthesis_run import synthesis_tables
+from steropes.studies.strategus.target_baseline import baseline_tables, released_baseline
+from steropes.studies.strategus.time_to_event import released_times, times_to_events
 
 __all__ = ["SpecificationResults", "run_specification", "run_synthesis"]
 
@@ -168,6 +171,7 @@ def run_specification(
                 COHORT_METHOD,
                 lambda: _comparative(db, plan, made, folder, settings, jobs, rules, say),
             ),
+            (CHARACTERIZATION, lambda: _characterization(db, plan, made, database_id, rules, say)),
             (INCIDENCE, lambda: _incidence(db, plan, made, database_id, rules, say)),
             (CASE_SERIES, lambda: _series(db, plan, made, folder, settings, rules, say)),
         ):
@@ -294,6 +298,30 @@ def _comparative(
         progress=say,
     )
     return results.tables
+
+
+def _characterization(
+    db: OmopDatabase,
+    plan: SpecificationPlan,
+    made: MadeCohorts,
+    database_id: str,
+    rules: DisclosureRules,
+    say: Callable[[str], None],
+) -> Tables | None:
+    """Run CharacterizationModule without the cohorts that could not be made."""
+    described = plan.characterization
+    if described is None or made.table is None:
+        return None
+    described = described.without(made.refused)
+    if not (described.pairs or described.baselines):
+        return None
+    say(CHARACTERIZATION)
+    tables = baseline_tables(db, described, made.table)
+    found = released_baseline(tables, rules, database_id)
+    if described.pairs:
+        times = times_to_events(db, described.pairs, made.table)
+        found["c_time_to_event"] = released_times(times, rules, database_id)
+    return found
 
 
 def _incidence(

@@ -1,0 +1,273 @@
+"""Covariates of target cohorts at their index, summarised as Characterization summarises them."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from steropes.studies.cohorts.cohort_table import CohortTable
+from steropes.studies.covariates.analysis_catalogue import ANALYSES, Analysis
+from steropes.studies.covariates.feature_extraction import Features, extract_features
+from steropes.studies.database.omop import OmopDatabase
+from steropes.studies.disclosure import DisclosureRules
+from steropes.studies.disclosure.rounding import significant
+from steropes.studies.strategus.characterization_plan import (
+    AFTER_INDEX,
+    Baseline,
+    CharacterizationPlan,
+)
+
+__all__ = ["baseline_tables", "released_baseline"]
+
+ENTRIES, TARGET = "baseline_entries", "Target"
+SHARES = {"p_10": 0.1, "p_25": 0.25, "median": 0.5, "p_75": 0.75, "p_90": 0.9}
+AFTER_NAMES = {
+    9: "observation time (days) after index",
+    10: "time (days) between cohort start and end",
+}
+Tables = dict[str, pd.DataFrame]
+
+
+def baseline_tables(db: OmopDatabase, plan: CharacterizationPlan, cohorts: CohortTable) -> Tables:
+    """Summarise the covariates of all targets.
+
+    Parameters
+    ----------
+    db : OmopDatabase
+        The database.
+    plan : CharacterizationPlan
+        The targets and covariates.
+    cohorts : CohortTable
+        All cohorts of the specification.
+
+    Returns
+    -------
+    dict of str to DataFrame
+        Exact tables, which are not for release.
+    """
+    rows: dict[str, list[dict[str, Any]]] = {
+        name: []
+        for name in (
+            "c_settings", "c_cohort_details", "c_cohort_counts", "c_analysis_ref",
+            "c_covariate_ref", "c_covariates", "c_covariates_continuous",
+        )
+    }  # fmt: skip
+    for baseline in plan.baselines:
+        key = {"setting_id": _setting_id(baseline)}
+        rows["c_settings"].append(
+            {
+                **key,
+                "covariate_setting_json": baseline.json_text,
+                "min_prior_observation": baseline.prior_days,
+            }
+        )
+        numbers = [*baseline.rules.analyses, *baseline.after_index]
+        rows["c_analysis_ref"] += [{**key, **_analysis(n, baseline)} for n in numbers]
+        for target in baseline.targets:
+            of = {"cohort_type": TARGET, "target_cohort_id": target, "outcome_cohort_id": 0}
+            entries = _entries(db, baseline, target, cohorts)
+            rows["c_cohort_details"].append({**key, **of})
+            rows["c_cohort_counts"].append({**of, **_counted(entries, baseline)})
+            if len(entries):
+                _add_covariates(db, plan, baseline, entries, {**key, **of}, rows)
+    tables = {name: pd.DataFrame(of) for name, of in rows.items()}
+    named = tables["c_covariate_ref"]
+    if len(named):
+        tables["c_covariate_ref"] = named.drop_duplicates(["setting_id", "covariate_id"])
+    return tables
+
+
+def released_baseline(tables: Tables, rules: DisclosureRules, database_id: str) -> Tables:
+    """Return the tables for release.
+
+    Targets overlap, and the counts of covariates of some add up to those of others. All counts are
+    therefore rounded as `DisclosureRules.coarse` does, and means of 0/1 covariates follow from the
+    rounded counts. Smallest and largest values belong to single people and are withheld, and so are
+    percentiles with few people beyond them.
+
+    Parameters
+    ----------
+    tables : dict of str to DataFrame
+        The exact tables.
+    rules : DisclosureRules
+        The rules.
+    database_id : str
+        Name of the database.
+    """
+    found = {name: table.assign(database_id=database_id) for name, table in tables.items()}
+    if rules.open:
+        return {
+            name: table.drop(columns="people", errors="ignore") for name, table in found.items()
+        }
+    counts = found["c_cohort_counts"]
+    few = counts["row_count"].map(rules.small)
+    for name in ("row_count", "person_count"):
+        counts[name] = counts[name].map(rules.coarse)
+    counts["mean_exposure_time"] = counts["mean_exposure_time"].map(significant).mask(few)
+    counts[["min_exposure_time", "max_exposure_time"]] = math.nan
+    ones = found["c_covariates"]
+    if len(ones):
+        people, sums = ones.pop("people").map(rules.coarse), ones["sum_value"].map(rules.coarse)
+        ones["sum_value"] = sums
+        ones["average_value"] = (sums / people).where((people > 0) & (sums >= 0))
+    values = found["c_covariates_continuous"]
+    if len(values):
+        n = values["count_value"]
+        small = n.map(rules.small)
+        for name, share in SHARES.items():
+            beyond = np.minimum(share, 1 - share) * n
+            kept = values[f"{name}_value"].map(significant)
+            values[f"{name}_value"] = kept.mask(small | (beyond < rules.least))
+        for name in ("average_value", "standard_deviation"):
+            values[name] = values[name].map(significant).mask(small)
+        values[["min_value", "max_value"]] = math.nan
+        values["count_value"] = n.map(rules.coarse)
+    return found
+
+
+def _setting_id(baseline: Baseline) -> str:
+    """Return the id of a setting: a hash of what decides its results."""
+    text = f"{baseline.json_text} {baseline.prior_days} {baseline.first_in_days}"
+    return f"t_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+def _entries(
+    db: OmopDatabase, baseline: Baseline, target: int, cohorts: CohortTable
+) -> pd.DataFrame:
+    """Return a target's entries that count, with the days to the ends of entry and observation."""
+    with db.workspace() as work:
+        cohorts.only(target).place(work, ENTRIES)
+        return work.frame(f"""
+            SELECT subject_id AS person_id, cohort_start_date AS start,
+                (cohort_end_date - cohort_start_date)::BIGINT AS time_in_cohort,
+                (op.observation_period_end_date::DATE - cohort_start_date)::BIGINT AS time_after
+            FROM (SELECT *, cohort_start_date - lag(cohort_end_date) OVER (
+                    PARTITION BY subject_id ORDER BY cohort_start_date) AS gap FROM {ENTRIES}) e
+            JOIN {db.table("observation_period")} op ON op.person_id = e.subject_id
+                AND e.cohort_start_date BETWEEN op.observation_period_start_date
+                AND op.observation_period_end_date
+            WHERE (gap IS NULL OR gap >= {baseline.first_in_days})
+                AND e.cohort_start_date - op.observation_period_start_date::DATE
+                    >= {baseline.prior_days}
+            ORDER BY subject_id, cohort_start_date""")
+
+
+def _counted(entries: pd.DataFrame, baseline: Baseline) -> dict[str, Any]:
+    """Count entries, people and days of a target."""
+    days = entries["time_in_cohort"].astype(float)
+    return {
+        "min_prior_observation": baseline.prior_days,
+        "row_count": len(entries),
+        "person_count": entries["person_id"].nunique(),
+        "min_exposure_time": days.min() if len(days) else math.nan,
+        "mean_exposure_time": days.mean() if len(days) else math.nan,
+        "max_exposure_time": days.max() if len(days) else math.nan,
+    }
+
+
+def _analysis(number: int, baseline: Baseline) -> dict[str, Any]:
+    """Describe an analysis."""
+    if number in AFTER_INDEX:
+        name = AFTER_INDEX[number]
+        return {
+            "analysis_id": number, "analysis_name": name, "domain_id": "Demographics",
+            "is_binary": "N", "missing_means_zero": "Y",
+        }  # fmt: skip
+    analysis = ANALYSES[number]
+    timed = bool(analysis.window)
+    return {
+        "analysis_id": number,
+        "analysis_name": analysis.name,
+        "domain_id": analysis.domain,
+        "start_day": baseline.rules.first_day(analysis) if timed else None,
+        "end_day": baseline.rules.end_day if timed else None,
+        "is_binary": "Y" if analysis.binary else "N",
+        "missing_means_zero": None if analysis.binary else "Y" if _zero(analysis) else "N",
+    }
+
+
+def _zero(analysis: Analysis) -> bool:
+    """Return whether people without a value of an analysis have a zero."""
+    return analysis.kind != "value"
+
+
+def _add_covariates(
+    db: OmopDatabase,
+    plan: CharacterizationPlan,
+    baseline: Baseline,
+    entries: pd.DataFrame,
+    key: dict[str, Any],
+    rows: dict[str, list[dict[str, Any]]],
+) -> None:
+    """Summarise the covariates of one target, and append the rows of its tables."""
+    features = extract_features(db, entries[["person_id", "start"]], baseline.rules)
+    setting = {"setting_id": key["setting_id"]}
+    for number in baseline.after_index:
+        values = entries["time_after" if number == 9 else "time_in_cohort"].to_numpy(float)
+        covariate = {"covariate_id": 1000 + number}
+        rows["c_covariates_continuous"].append({**key, **covariate, **_summary(values)})
+        name = AFTER_NAMES[number]
+        rows["c_covariate_ref"].append(
+            {**setting, **covariate, "covariate_name": name, "analysis_id": number, "concept_id": 0}
+        )
+    for j, column in enumerate(features.columns.to_dict("records")):
+        covariate = {"covariate_id": int(column["covariate_id"])}
+        if baseline.only and covariate["covariate_id"] not in baseline.only:
+            continue
+        values = features.values[features.indptr[j] : features.indptr[j + 1]].astype(float)
+        analysis = ANALYSES[int(column["analysis_id"])]
+        if len(values) < plan.least_count:
+            continue
+        if analysis.binary:
+            if len(values) / features.n < plan.least_mean:
+                continue
+            mean = {"sum_value": len(values), "average_value": len(values) / features.n}
+            least = {"min_characterization_mean": plan.least_mean, "people": features.n}
+            rows["c_covariates"].append({**key, **covariate, **least, **mean})
+        else:
+            rows["c_covariates_continuous"].append(
+                {**key, **covariate, **_summary(*_values(features, values, analysis))}
+            )
+        rows["c_covariate_ref"].append(
+            {
+                **setting, **covariate,
+                "covariate_name": column["name"],
+                "analysis_id": analysis.id,
+                "concept_id": column["concept_id"],
+            }
+        )  # fmt: skip
+
+
+def _values(features: Features, values: NDArray, analysis: Analysis) -> tuple[NDArray, int]:
+    """Return the recorded values of an analysis, and how many people have a zero instead."""
+    absent = features.n - len(values)
+    if analysis.kind == "length":  # Everybody has one, and zeros are not stored.
+        return np.concatenate([values, np.zeros(absent)]), 0
+    return values, absent if _zero(analysis) else 0
+
+
+def _summary(values: NDArray, zeros: int = 0) -> dict[str, float]:
+    """Summarise a distribution with further zeros as FeatureExtraction does.
+
+    Mean and percentiles are those of all people, and the standard deviation that of the recorded
+    values. A percentile is the smallest value that reaches its share.
+    """
+    ordered = np.sort(np.concatenate([values, np.zeros(zeros)]))
+    n = len(ordered)
+    found = {
+        f"{name}_value": float(ordered[max(math.ceil(share * n) - 1, 0)])
+        for name, share in SHARES.items()
+    }
+    return {
+        "count_value": len(values),
+        "min_value": float(ordered[0]),
+        "max_value": float(ordered[-1]),
+        "average_value": float(ordered.mean()),
+        "standard_deviation": float(values.std(ddof=1)) if len(values) > 1 else 0.0,
+        **found,
+    }
