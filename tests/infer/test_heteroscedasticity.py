@@ -120,6 +120,8 @@ def test_tests_and_predictions_accept_the_kinds(rng):
     V = m.vcov("HC3").to_numpy()
     got = m.linear_hypothesis("x0", kind="HC3")["chisq"]
     assert got == pytest.approx(m.coef_[0] ** 2 / V[1, 1])
+    table = m.linear_combination("x0 - x1", method="HC3")
+    assert table["se"].iloc[0] == pytest.approx(np.sqrt(V[1, 1] + V[2, 2] - 2 * V[1, 2]))
     se = m.prediction_table(X[:3], kind="HC3")["se"]
     Z = sm.add_constant(X)[:3]
     np.testing.assert_allclose(se, np.sqrt(((Z @ V) * Z).sum(axis=1)), rtol=1e-7)

@@ -144,6 +144,10 @@ def test_tests_of_hypotheses_compare_log_likelihoods(drawn):
 def test_the_ends_of_a_profile_interval_have_the_quantile_of_the_likelihood_ratio(drawn):
     X, y, given = drawn
     m = GammaRegression().fit(X, y, **given)
+    row = m.linear_combination("x0 - x2").iloc[0]
+    assert row["lower"] < row["coef"] < row["upper"]
+    test = m.linear_hypothesis(f"x0 - x2 = {row['lower']}", test="likelihood ratio")
+    assert test["chisq"] == pytest.approx(stats.chi2.ppf(0.95, 1), rel=1e-3)
     for end in m.confint("x0", method="profile").iloc[0]:
         held = GammaRegression().fit(X, y, **given, fixed={0: end})
         drop = 2 * (m.log_likelihood_ - held.log_likelihood_)
@@ -200,6 +204,7 @@ def test_average_effects_and_means_have_the_derivatives_of_the_mean(drawn):
     np.testing.assert_allclose(table["estimate"], m.predict(X))
     linear = m.prediction_table(X, "linear")
     np.testing.assert_allclose(table["se"], m.predict(X) * linear["se"], rtol=1e-6)
+    assert f"Dispersion      {m.dispersion_:.6g}" in str(m)
     effect = m.average_effects(X, "x2")
     assert effect["effect"].iloc[0] == pytest.approx(m.coef_[2] * m.predict(X).mean(), rel=1e-5)
 

@@ -356,6 +356,11 @@ def test_profiles_and_hypotheses_are_likelihood_ratios(drawn):
     smaller = MultinomialLogisticRegression().fit(table.drop(columns="x0"), y)
     assert got["chisq"] == pytest.approx(2 * (m.log_likelihood_ - smaller.log_likelihood_))
     assert got["df"] == 2
+    between = m.linear_combination([[0, 0, *np.eye(12)[0] - np.eye(12)[6]]], method="wald")
+    other = MultinomialLogisticRegression(reference="c").fit(table, y).summary()
+    np.testing.assert_allclose(
+        between[["coef", "se"]].iloc[0], other.loc["b:x0", ["coef", "se"]], rtol=1e-6
+    )
     low, high = m.confint("b:x0", method="profile").iloc[0]
     for end in (low, high):
         held = m.linear_hypothesis(["b:x0"], end, test="likelihood ratio")

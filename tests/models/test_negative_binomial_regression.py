@@ -152,6 +152,9 @@ def test_profiles_and_tests_refit_the_dispersion(drawn):
         assert held.dispersion_ != pytest.approx(m.dispersion_, rel=1e-6)
         drop = 2 * (m.log_likelihood_ - held.log_likelihood_)
         assert drop == pytest.approx(stats.chi2.ppf(0.95, 1), rel=1e-4)
+    row = m.linear_combination("x0 - x2").iloc[0]
+    test = m.linear_hypothesis(f"x0 - x2 = {row['upper']}", test="likelihood ratio")
+    assert test["chisq"] == pytest.approx(stats.chi2.ppf(0.95, 1), rel=1e-3)
     smaller = NegativeBinomialRegression().fit(X[:, :4], y, **given)
     got = m.linear_hypothesis(["x4", "x5"], test="likelihood ratio")
     assert got["chisq"] == pytest.approx(2 * (m.log_likelihood_ - smaller.log_likelihood_))

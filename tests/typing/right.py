@@ -17,12 +17,15 @@ from steropes import (
     EqualQuantileBins,
     FineGrayRegression,
     FusedLaplace,
+    GammaRegression,
     GroupLaplace,
     InformationCriterion,
     KaplanMeier,
     Laplace,
     LinearRegression,
     LogisticRegression,
+    MultinomialLogisticRegression,
+    NegativeBinomialRegression,
     Normal,
     PoissonRegression,
     PooledLogisticRegression,
@@ -73,6 +76,10 @@ CrossValidation(search=CyclopsSearch(0.01), stratify=["a", "b"])
 LogisticRegression(prior=GroupLaplace({"x0": "a"}), cv=InformationCriterion("ebic", 0.5))
 better: bool = logistic.score(X, [0, 1, 0, 1]) > 0.5
 LinearRegression(prior=ElasticNet(1.0, [2.0], exclude=0), solver="ccd", n_jobs=-1, verbose=True)
+GammaRegression(prior=Laplace(0.1)).fit(X, [1.0, 2.0, 0.5, 3.0]).summary(kind="HC3")
+NegativeBinomialRegression(dispersion=0.5).fit(X, [1, 0, 2, 1]).confint(method="HC1")
+multinomial = MultinomialLogisticRegression(reference="a", prior=Normal(1.0)).fit(X, list("abca"))
+assert_type(multinomial.predict_proba(X), NDArray[Any])
 PoissonRegression(prior=None, device="auto").fit(X, [1, 0, 2, 1], exposure=[1.0, 2.0, 1.0, 1.0])
 FineGrayRegression(cause=2)
 ConditionalLogisticRegression(method="efron")

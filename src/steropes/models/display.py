@@ -75,10 +75,14 @@ def _facts(model: FittedModel) -> list[tuple[str, str]]:
         facts.append(("Rows", _rows_text(np.asarray(weights))))
     facts.append(("Prior", "none" if model.prior_ is None else _prior_text(model.prior_)))
     coef = np.asarray(model.coef_)
+    if coef.ndim == 2:  # a reference class has no coefficients of its own
+        coef = coef[coef.any(axis=1)] if model.prior_ is None else coef
     nonzero = int(np.count_nonzero(coef))
     text = f"{coef.size:,}" + (f", {nonzero:,} not zero" if nonzero < coef.size else "")
     facts.append(("Coefficients", text))
     facts.append(("Log-likelihood", f"{model.log_likelihood_:.8g}"))
+    if (dispersion := getattr(model, "dispersion_", None)) is not None:
+        facts.append(("Dispersion", f"{dispersion:.6g}"))
     end = "converged" if model.converged_ else "NOT CONVERGED"
     steps = f"{model.n_iter_} step" + "s" * (model.n_iter_ != 1)
     facts.append(("Fit", f"{end} after {steps}, largest KKT violation {model.optimality_:.1e}"))
