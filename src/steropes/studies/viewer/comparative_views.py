@@ -7,54 +7,26 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from steropes.studies.diagnostics.archive_blinding import HIDDEN
 from steropes.studies.diagnostics.diagnostic_catalogue import DIAGNOSTICS, SHY
-from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.report.formatting import title_case
+from steropes.studies.viewer.adjustment_views import adjustment_views, with_covariates
 from steropes.studies.viewer.named_tables import NamedTables, gathered
 from steropes.studies.viewer.result_names import ratio_kind
+from steropes.studies.viewer.view_columns import (
+    CALIBRATED,
+    COUNTS,
+    EFFECT,
+    GROUP,
+    QUESTION,
+    RESULT_IDS,
+    role_of,
+    shown_of,
+)
 from steropes.studies.viewer.views import VERDICT, Column, View, checks, column, ids, texts
 
-__all__ = ["comparative_views", "role_of", "shown_of"]
+__all__ = ["comparative_views"]
 
-GROUP = "Cohort studies"
 KEY = ["target_comparator_id", "outcome_id", "analysis_id", "database_id"]
-COMPARISON = texts(
-    database="Database", target="Target", comparator="Comparator", analysis="Analysis"
-)
-QUESTION = (*COMPARISON[:3], *texts(outcome="Outcome"), COMPARISON[3])
-RESULT_IDS = ids("target_comparator_id", "outcome_id", "analysis_id")
-SHARED_IDS = ids("target_comparator_id", "analysis_id")
-EFFECT = (
-    column("rr", "Ratio", "ratio"),
-    column("ci_95_lb", "Lower", "ratio"),
-    column("ci_95_ub", "Upper", "ratio"),
-    column("p", "p", "p"),
-)
-CALIBRATED = (
-    column("calibrated_rr", "Calibrated", "ratio"),
-    column("calibrated_ci_95_lb", "Lower, calibrated", "ratio"),
-    column("calibrated_ci_95_ub", "Upper, calibrated", "ratio"),
-    column("calibrated_p", "p, calibrated", "p"),
-)
-COUNTS = (
-    column("target_subjects", "Target people", "count"),
-    column("comparator_subjects", "Comparator people", "count"),
-    column("target_outcomes", "Target outcomes", "count"),
-    column("comparator_outcomes", "Comparator outcomes", "count"),
-)
-MEANS = tuple(
-    Column(f"{arm}_mean_{when}", f"{title_case(arm)} {when}", "bounded")
-    for when in ("before", "after")
-    for arm in ("target", "comparator")
-)
-BALANCE = (
-    *texts("text", covariate="Covariate", family="Family"),
-    *MEANS[:2],
-    column("std_diff_before", "Difference before", "difference"),
-    *MEANS[2:],
-    column("std_diff_after", "Difference after", "difference"),
-)
 
 
 def comparative_views(sources: Sequence[NamedTables]) -> list[View]:
@@ -68,9 +40,7 @@ def comparative_views(sources: Sequence[NamedTables]) -> list[View]:
         _estimates(sources),
         _diagnostics(sources),
         _attrition(sources),
-        *_balance(sources),
-        _model(sources),
-        _scores(sources),
+        *adjustment_views(sources),
         _curves(sources),
         _profiles(sources),
         _follow_up(sources),
@@ -78,20 +48,6 @@ def comparative_views(sources: Sequence[NamedTables]) -> list[View]:
         _subgroups(sources),
     ]
     return [view for view in views if len(view.table)]
-
-
-def role_of(true_ratio: pd.Series) -> pd.Series:
-    """Name the role of an outcome: of interest or, with a known ratio, a control."""
-    known = true_ratio.astype(float)
-    control = np.where(known == 1, "negative control", "positive control")
-    return pd.Series(np.where(known.isna(), "of interest", control), index=true_ratio.index)
-
-
-def shown_of(results: pd.DataFrame) -> pd.Series:
-    """State whether each estimate is shown; the note of a missing one is kept."""
-    note = results["note"].fillna("") if "note" in results else pd.Series("", results.index)
-    reason = note.where(note.ne(""), NOT_SHOWN)
-    return reason.where(results[HIDDEN].astype(bool), note.where(results["rr"].isna(), "shown"))
 
 
 def _estimates(sources: Sequence[NamedTables]) -> View:
@@ -221,106 +177,6 @@ def _attrition(sources: Sequence[NamedTables]) -> View:
     )
 
 
-def _with_covariates(source: NamedTables, found: pd.DataFrame) -> pd.DataFrame:
-    """Add the names of covariates and of their families."""
-    names = source.tables.get("cm_covariate")
-    if names is None:
-        return found.assign(covariate=found["covariate_id"].map(lambda i: f"covariate {i}"))
-    own = names.drop_duplicates("covariate_id").set_index("covariate_id")
-    covariate = found["covariate_id"].map(own["covariate_name"])
-    found = found.assign(covariate=covariate.fillna("").map(title_case))
-    families = source.tables.get("cm_covariate_analysis")
-    if families is not None and "covariate_analysis_id" in own:
-        named = families.drop_duplicates("covariate_analysis_id").set_index("covariate_analysis_id")
-        numbers = found["covariate_id"].map(own["covariate_analysis_id"])
-        found["family"] = numbers.map(named["covariate_analysis_name"])
-    return found
-
-
-def _balance(sources: Sequence[NamedTables]) -> list[View]:
-    """Return the balance among all who could be at risk, and among the people of each outcome."""
-
-    def more(source: NamedTables, found: pd.DataFrame) -> pd.DataFrame:
-        """Name the covariates, and put the most unequal ones first."""
-        size = found["std_diff_after"].abs()
-        order = size.sort_values(ascending=False, kind="stable", na_position="last").index
-        return _with_covariates(source, found.loc[order])
-
-    shared = View(
-        "balance",
-        "Balance",
-        GROUP,
-        "Means and standardised differences of all covariates before and after adjustment.",
-        (*SHARED_IDS, *ids("covariate_id"), *COMPARISON, *BALANCE),
-        gathered(sources, "cm_shared_covariate_balance", more),
-        "balance",
-    )
-    own = View(
-        "outcome-balance",
-        "Balance by outcome",
-        GROUP,
-        "Balance among the people of each outcome.",
-        (*RESULT_IDS, *ids("covariate_id"), *QUESTION, *BALANCE),
-        gathered(sources, "cm_covariate_balance", more),
-        "balance",
-    )
-    return [shared, own]
-
-
-def _model(sources: Sequence[NamedTables]) -> View:
-    """Return the coefficients of the propensity models."""
-
-    def more(source: NamedTables, found: pd.DataFrame) -> pd.DataFrame:
-        """Name the covariates, and put the strongest first."""
-        found = _with_covariates(source, found)
-        found["covariate"] = found["covariate"].mask(found["covariate_id"].eq(0), "Intercept")
-        size = found["coefficient"].abs()
-        return found.loc[size.sort_values(ascending=False, kind="stable").index]
-
-    return View(
-        "propensity-model",
-        "Propensity model",
-        GROUP,
-        "Coefficients of the propensity models, the strongest first.",
-        (
-            *SHARED_IDS,
-            *ids("covariate_id"),
-            *COMPARISON,
-            *texts("text", covariate="Covariate", family="Family"),
-            column("coefficient", "Coefficient"),
-        ),
-        gathered(sources, "cm_propensity_model", more),
-    )
-
-
-def _scores(sources: Sequence[NamedTables]) -> View:
-    """Return the densities of the preference score before and after adjustment."""
-    parts = [
-        gathered(sources, table).assign(when=when)
-        for table, when in (
-            ("cm_preference_score_dist", "before"),
-            ("preference_score_after", "after"),
-        )
-    ]
-    parts = [part for part in parts if len(part)]
-    return View(
-        "scores",
-        "Preference scores",
-        GROUP,
-        "Densities of the preference score before and after adjustment; 0.3 to 0.7 is equipoise.",
-        (
-            *SHARED_IDS,
-            *COMPARISON,
-            *texts(when="Adjustment"),
-            column("preference_score", "Preference score"),
-            column("target_density", "Target density"),
-            column("comparator_density", "Comparator density"),
-        ),
-        pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(),
-        "scores",
-    )
-
-
 def _curves(sources: Sequence[NamedTables]) -> View:
     """Return the survival curves."""
     survival = tuple(
@@ -414,7 +270,7 @@ def _subgroups(sources: Sequence[NamedTables]) -> View:
 
     def more(source: NamedTables, found: pd.DataFrame) -> pd.DataFrame:
         """Name the characteristics."""
-        found = _with_covariates(
+        found = with_covariates(
             source, found.rename(columns={"interaction_covariate_id": "covariate_id"})
         )
         return found.assign(level=np.where(found["level"].eq(1), "with", "without"))

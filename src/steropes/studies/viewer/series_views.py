@@ -9,8 +9,8 @@ import pandas as pd
 
 from steropes.studies.report.formatting import title_case
 from steropes.studies.sccs.sccs_diagnostics import CONVERGENCE, DIAGNOSTICS
-from steropes.studies.viewer.comparative_views import CALIBRATED, EFFECT, role_of, shown_of
 from steropes.studies.viewer.named_tables import NamedTables, gathered
+from steropes.studies.viewer.view_columns import CALIBRATED, EFFECT, role_of, shown_of
 from steropes.studies.viewer.views import VERDICT, View, checks, column, ids, texts
 
 __all__ = ["series_views"]

@@ -15,8 +15,8 @@ from steropes.studies.diagnostics.archive_blinding import (
 )
 from steropes.studies.evidence.archives import combine_tables
 from steropes.studies.report.formatting import title_case
-from steropes.studies.viewer.comparative_views import CALIBRATED, COUNTS, EFFECT, shown_of
 from steropes.studies.viewer.named_tables import NamedTables, gathered
+from steropes.studies.viewer.view_columns import CALIBRATED, COUNTS, EFFECT, shown_of
 from steropes.studies.viewer.views import VERDICT, Column, View, checks, column, ids, texts
 
 __all__ = ["synthesis_views"]

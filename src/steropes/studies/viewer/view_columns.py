@@ -1,0 +1,63 @@
+"""Columns and texts that views of several modules share."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from steropes.studies.diagnostics.archive_blinding import HIDDEN
+from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
+from steropes.studies.viewer.views import column, ids, texts
+
+__all__ = [
+    "CALIBRATED",
+    "COMPARISON",
+    "COUNTS",
+    "EFFECT",
+    "GROUP",
+    "QUESTION",
+    "RESULT_IDS",
+    "SHARED_IDS",
+    "role_of",
+    "shown_of",
+]
+
+GROUP = "Cohort studies"
+COMPARISON = texts(
+    database="Database", target="Target", comparator="Comparator", analysis="Analysis"
+)
+QUESTION = (*COMPARISON[:3], *texts(outcome="Outcome"), COMPARISON[3])
+RESULT_IDS = ids("target_comparator_id", "outcome_id", "analysis_id")
+SHARED_IDS = ids("target_comparator_id", "analysis_id")
+EFFECT = (
+    column("rr", "Ratio", "ratio"),
+    column("ci_95_lb", "Lower", "ratio"),
+    column("ci_95_ub", "Upper", "ratio"),
+    column("p", "p", "p"),
+)
+CALIBRATED = (
+    column("calibrated_rr", "Calibrated", "ratio"),
+    column("calibrated_ci_95_lb", "Lower, calibrated", "ratio"),
+    column("calibrated_ci_95_ub", "Upper, calibrated", "ratio"),
+    column("calibrated_p", "p, calibrated", "p"),
+)
+COUNTS = (
+    column("target_subjects", "Target people", "count"),
+    column("comparator_subjects", "Comparator people", "count"),
+    column("target_outcomes", "Target outcomes", "count"),
+    column("comparator_outcomes", "Comparator outcomes", "count"),
+)
+
+
+def role_of(true_ratio: pd.Series) -> pd.Series:
+    """Name the role of an outcome: of interest or, with a known ratio, a control."""
+    known = true_ratio.astype(float)
+    control = np.where(known == 1, "negative control", "positive control")
+    return pd.Series(np.where(known.isna(), "of interest", control), index=true_ratio.index)
+
+
+def shown_of(results: pd.DataFrame) -> pd.Series:
+    """State whether each estimate is shown; the note of a missing one is kept."""
+    note = results["note"].fillna("") if "note" in results else pd.Series("", results.index)
+    reason = note.where(note.ne(""), NOT_SHOWN)
+    return reason.where(results[HIDDEN].astype(bool), note.where(results["rr"].isna(), "shown"))
