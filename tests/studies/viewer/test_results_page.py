@@ -104,9 +104,15 @@ def test_the_command_writes_the_page_and_names_it(tmp_path, capsys):
 def test_the_command_opens_the_page(tmp_path, monkeypatch):
     opened = []
     monkeypatch.setattr("webbrowser.open", opened.append)
+    monkeypatch.setenv("DISPLAY", ":0")
     path = small_archive(tmp_path, "north", [(3, 1, 1.5, 1, 1)])
     assert run(["view", str(path), "--output", str(tmp_path / "p.html"), "--quiet"]) == 0
     assert opened == [(tmp_path / "p.html").resolve().as_uri()]
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("sys.platform", "linux")
+    assert run(["view", str(path), "--output", str(tmp_path / "p.html"), "--quiet"]) == 0
+    assert len(opened) == 1
 
 
 def test_the_command_refuses_what_it_cannot_show(tmp_path, capsys):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import webbrowser
 from pathlib import Path
 from typing import Annotated
@@ -26,7 +28,8 @@ def view(
         "steropes-results.html"
     ),
     open_page: Annotated[
-        bool, typer.Option("--open/--no-open", help="Open the page in the browser.")
+        bool,
+        typer.Option("--open/--no-open", help="Open the page in the browser, if there is one."),
     ] = True,
     unblind: Annotated[
         bool, typer.Option(help="Also show estimates that fail a diagnostic.")
@@ -63,5 +66,12 @@ def view(
         )
     if not quiet:
         print(page)
-    if open_page:
+    if open_page and _has_display():
         webbrowser.open(page.resolve().as_uri())
+
+
+def _has_display() -> bool:
+    """Return whether a browser can open a window; elsewhere one in the terminal would start."""
+    if sys.platform in ("win32", "darwin"):
+        return True
+    return any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
