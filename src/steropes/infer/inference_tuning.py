@@ -9,12 +9,14 @@ __all__ = [
     "BOOTSTRAP",
     "IDENTIFICATION",
     "NODEWISE",
+    "POSTERIOR",
     "PROFILE",
     "RESTRICTED",
     "BlockPolicy",
     "BootstrapPolicy",
     "IdentificationPolicy",
     "NodewisePolicy",
+    "PosteriorPolicy",
     "ProfilePolicy",
     "RestrictedFitPolicy",
 ]
@@ -204,6 +206,56 @@ class NodewisePolicy:
 
 
 @dataclass(frozen=True)
+class PosteriorPolicy:
+    """Hamiltonian Monte Carlo and slice sampling of posteriors.
+
+    Attributes
+    ----------
+    acceptance : float
+        Acceptance probability to which the step size is adapted.
+    first_step : float
+        First step size, in posterior standard deviations.
+    length : float
+        Largest length of a trajectory in the same unit: a quarter of a period.
+    max_leapfrogs : int
+        Largest number of steps of a trajectory.
+    max_dense_columns : int
+        Largest number of coefficients for which the metric is a whole matrix.
+    max_free_columns : int
+        Beyond, the correlation of at most this many unpenalised coefficients with all others is
+        removed.
+    ridge : float
+        This share of its diagonal is added to the metric so that it has an inverse.
+    start_spread : float
+        Standard deviation of the logarithm of the prior's deviation over the starts of chains.
+    max_stepping_out, max_shrinkings : int
+        Largest numbers of steps of a slice update.
+    max_r_hat : float
+        Chains have not mixed if the R̂ of a parameter is larger (Vehtari and others 2021).
+    min_ess : float
+        Smallest effective number of draws for which limits are reliable (the same paper).
+    max_variance_r_hat, min_variance_ess : float
+        The same for the prior's variance, of which no limits are reported and which mixes more
+        slowly than the coefficients.
+    """
+
+    acceptance: float = 0.8
+    first_step: float = 0.5
+    length: float = 1.6
+    max_leapfrogs: int = 40
+    max_dense_columns: int = 1000
+    max_free_columns: int = 100
+    ridge: float = 1e-9
+    start_spread: float = 0.3
+    max_stepping_out: int = 20
+    max_shrinkings: int = 100
+    max_r_hat: float = 1.01
+    min_ess: float = 400.0
+    max_variance_r_hat: float = 1.05
+    min_variance_ess: float = 100.0
+
+
+@dataclass(frozen=True)
 class BlockPolicy:
     """Sizes of blocks in which arrays are processed; they bound the memory and change no result.
 
@@ -246,4 +298,5 @@ RESTRICTED = RestrictedFitPolicy()
 BOOTSTRAP = BootstrapPolicy()
 IDENTIFICATION = IdentificationPolicy()
 NODEWISE = NodewisePolicy()
+POSTERIOR = PosteriorPolicy()
 BLOCKS = BlockPolicy()

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..data.input_types import LabelsLike
 from ..errors import DataError
+from ..fit.shards.model_columns_by_block import sharded_x
 from ..infer.bootstrap_draws import sampling_units
 from ..infer.debiased_lasso import DebiasedLasso, debias
 from ..infer.robust_covariance import refuse_single_unit
@@ -109,6 +110,10 @@ class DebiasedInference(WaldInference):
             raise DataError("cluster goes with kind='robust' only.")
         penalty = _penalty(nodewise_penalty)
         problem = self._require_replicable("a debiased lasso")
+        if sharded_x(problem.design) is not None:
+            raise DataError(
+                "X in blocks of rows does not have a debiased lasso; give X as one matrix."
+            )
         if isinstance(problem.likelihood, NuisanceLikelihood):
             raise DataError(
                 f"{type(self).__name__} has no debiased lasso, because its thresholds change with "

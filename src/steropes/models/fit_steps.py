@@ -39,6 +39,7 @@ from .formula_mixin import FormulaMixin
 from .held_out_scores import HeldOutScore
 from .linear_combinations import LinearCombinations
 from .partial_effects import PartialEffects
+from .posterior_inference import PosteriorInference
 from .progress import Progress
 from .setting_checks import check_settings
 from .setting_types import Chooser, MatrixLike
@@ -50,7 +51,14 @@ __all__ = ["BatchedOutcomes", "FitSteps"]
 BatchedOutcomes = Literal["never", "laplace", "always"]
 
 
-class FitSteps(LinearCombinations, DebiasedInference, PartialEffects, FormulaMixin, BaseEstimator):
+class FitSteps(
+    LinearCombinations,
+    DebiasedInference,
+    PosteriorInference,
+    PartialEffects,
+    FormulaMixin,
+    BaseEstimator,
+):
     """The steps of `PenalizedModel.fit`, which families override where they differ."""
 
     # Whether the family can have an intercept.
