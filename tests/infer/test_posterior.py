@@ -23,7 +23,9 @@ from steropes import (
     PoissonRegression,
     Surv,
 )
+from steropes.infer import posterior_sampling
 from steropes.infer.posterior import effective_sample_size, split_r_hat
+from tuning import tune
 
 SCALE = 0.7
 
@@ -111,10 +113,19 @@ def example(family, rng):
 
 
 @pytest.mark.parametrize(
-    ("family", "kind"),
-    [("logistic", Laplace), ("poisson", Normal), ("cox", Laplace), ("conditional", Normal)],
+    ("family", "kind", "dense"),
+    [
+        ("logistic", Laplace, 1000),
+        ("logistic", Laplace, 0),
+        ("poisson", Normal, 1000),
+        ("cox", Laplace, 1000),
+        ("cox", Normal, 0),
+        ("conditional", Normal, 1000),
+    ],
 )
-def test_agrees_with_numerical_integration(family, kind):
+def test_agrees_with_numerical_integration(family, kind, dense, monkeypatch):
+    """With the metric of few columns, and with that of many."""
+    tune(monkeypatch, posterior_sampling, "POSTERIOR", max_dense_columns=dense)
     model, X, y, extras, log_likelihood = example(family, np.random.default_rng(3))
     model.set_params(prior=kind(0.5, exclude=[0])).fit(X, y, **extras)
     draws = model.posterior(["x0", "x1", "x2"], scale=SCALE, n=1000, warmup=500, random_state=1)

@@ -90,7 +90,7 @@ class PosteriorInference(WaldInference):
         Hamiltonian Monte Carlo draws the coefficients, with the information as metric (beyond 1,000
         coefficients its diagonal and the rows of unpenalised coefficients); slice sampling draws
         the standard deviation. The time is that of tens of thousands of gradients, and mixing is
-        slower with thousands of columns: read ``ess`` and ``r_hat`` of the summary. In Cox and
+        slow with a thousand columns or more: read ``ess`` and ``r_hat`` of the summary. In Cox and
         conditional models the partial or conditional likelihood takes the place of the likelihood.
         The residual standard deviation of linear models has a half-Cauchy prior with that of the
         outcome as scale; the prior on the coefficients does not depend on it.
