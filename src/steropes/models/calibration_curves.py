@@ -12,7 +12,6 @@ from scipy.stats import cauchy, norm
 
 from ..design import null_design
 from ..errors import DataError, SeparationError
-from .logistic_regression import LogisticRegression
 from .performance import LOG_FAMILIES, ValidationData
 
 __all__ = ["CalibrationCurve", "calibration_frame", "natural_spline_columns"]
@@ -83,17 +82,19 @@ class CalibrationCurve:
     at : float or None
         The time by which a survival model predicts the event, or the value that the outcome of a
         cumulative model exceeds.
+    binary : estimator, optional
+        The logistic model of whether a cumulative model's outcome exceeds the value, not fitted.
     """
 
-    def __init__(self, data: ValidationData, at: float | None) -> None:
+    def __init__(self, data: ValidationData, at: float | None, binary: object = None) -> None:
         self.data, self.at = data, at
         ordinal = data.family == "cumulative"
         self.scale = EXCEEDANCE[data.empty.link] if ordinal else SCALES[data.family]
-        # Whether the outcome exceeds the value, which is observed without a cumulative model.
+        # A cumulative model is not needed to observe whether the outcome exceeds the value.
         self.observed_data = data
         if ordinal:
             exceeds = (data.y > at).astype(np.float64)
-            self.observed_data = ValidationData("logistic", LogisticRegression(), exceeds)
+            self.observed_data = ValidationData("logistic", binary, exceeds)
 
     def shift(self, eta: np.ndarray, weight: np.ndarray) -> float:
         """Estimate the constant that predictions add to η: that of a time or value, or zero."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, overload
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike
 
 from ..backends import host_backend
 from ..backends.protocols import Backend
-from ..data import check_level, check_strata, check_survival, check_weights, refuse_other_order
-from ..data.group_labels import count_people
+from ..data import check_level, check_survival, refuse_other_order
 from ..data.input_types import LabelsLike, VectorLike
 from ..data.vector_checks import check_vector
 from ..design import Design
@@ -22,16 +21,15 @@ from ..infer.survival_standard_errors import time_grid
 from ..likelihoods import FineGrayLikelihood, Likelihood
 from ..priors import Prior
 from .cox_curves import concatenate_by_row, curve_table
-from .discrimination import auc_table, concordance_with_se, times_of_events
+from .fine_gray_evaluation import FineGrayEvaluation
 from .fit_inputs import FitInputs, OutcomeRows
 from .linear_prediction import dense_matrix
-from .proportional_hazards import ProportionalHazardsModel
 from .setting_types import Chooser, Device, MatrixLike, Seed
 
 __all__ = ["FineGrayRegression"]
 
 
-class FineGrayRegression(ProportionalHazardsModel):
+class FineGrayRegression(FineGrayEvaluation):
     """Proportional subdistribution hazards of one cause, with a prior on the effects.
 
     exp(β) is the ratio of subdistribution hazards. It gives the direction and, on the
@@ -152,9 +150,6 @@ class FineGrayRegression(ProportionalHazardsModel):
     _residual_kinds = (
         "martingale", "score", "dfbeta", "dfbetas", "schoenfeld", "scaled_schoenfeld",
     )  # fmt: skip
-
-    # The cause of the fit; the setting may change afterwards.
-    _cause: int
 
     def __init__(
         self,
@@ -348,163 +343,3 @@ class FineGrayRegression(ProportionalHazardsModel):
         free = 1.0 - table[["incidence", "upper", "lower"]]
         free.columns = pd.Index(["survival", "lower", "upper"])
         return pd.concat([table[["row", "time"]], free], axis=1)
-
-    @overload
-    def concordance(
-        self,
-        X: MatrixLike,
-        y: VectorLike,
-        sample_weight: VectorLike | None = None,
-        strata: LabelsLike | None = None,
-        offset: VectorLike | None = None,
-        return_se: Literal[False] = False,
-        cluster: LabelsLike | None = None,
-    ) -> float: ...
-    @overload
-    def concordance(
-        self,
-        X: MatrixLike,
-        y: VectorLike,
-        sample_weight: VectorLike | None = None,
-        strata: LabelsLike | None = None,
-        offset: VectorLike | None = None,
-        *,
-        return_se: Literal[True],
-        cluster: LabelsLike | None = None,
-    ) -> tuple[float, float]: ...
-    def concordance(
-        self,
-        X: MatrixLike,
-        y: VectorLike,
-        sample_weight: VectorLike | None = None,
-        strata: LabelsLike | None = None,
-        offset: VectorLike | None = None,
-        return_se: bool = False,
-        cluster: LabelsLike | None = None,
-    ) -> float | tuple[float, float]:
-        """Compute Harrell's concordance for the cause of interest.
-
-        People with a competing event never have the event of interest and count as surviving
-        longest. Only pairs that are comparable despite censoring are used, without weights. With
-        entry times two people are compared at an event of one after both have entered.
-
-        Parameters
-        ----------
-        X : array, sparse matrix, data frame or Design, (n, p)
-            Covariates, with the columns of the fit.
-        y : structured array
-            As in ``fit``.
-        sample_weight : (n,) array, optional
-            Nonnegative row weights. Default 1.
-        strata : (n,) labels, optional
-            Pairs are formed within strata.
-        offset : (n,) array, optional
-            Known term of the linear predictor. Default 0.
-        return_se : bool
-            Whether to return the standard error too, from the infinitesimal jackknife, as in R's
-            ``survival::concordance``.
-        cluster : (n,) labels, optional
-            With ``return_se``: rows that belong together, such as those of one person.
-
-        Returns
-        -------
-        float, or a pair of floats with ``return_se``
-            The concordance, 0.5 without discrimination and 1 at best, and its standard error.
-
-        Raises
-        ------
-        DataError
-            If y has no comparable pairs.
-
-        References
-        ----------
-        Wolbers, Koller, Witteman and Steyerberg (2009), Epidemiology 20:555–561.
-        """
-        refuse_other_order(X, sample_weight=sample_weight, strata=strata, cluster=cluster)
-        eta = self.linear_predictor(X, offset)
-        n = len(eta)
-        time, event, entry = check_survival(y, n, competing=True)
-        after_all = np.nextafter(time.max(), np.inf)
-        time = np.where((event > 0) & (event != self._cause), after_all, time)
-        ours = (event == self._cause).astype(np.int64)
-        weight = check_weights(sample_weight, n)
-        codes = check_strata(self._formula_vector("strata", X, strata), n)
-        rest = entry, codes, weight, return_se, cluster
-        return concordance_with_se(eta, time, ours, *rest)
-
-    def time_dependent_auc(
-        self,
-        X: MatrixLike,
-        y: VectorLike,
-        times: ArrayLike | None = None,
-        sample_weight: VectorLike | None = None,
-        strata: LabelsLike | None = None,
-        offset: VectorLike | None = None,
-        level: float = 0.95,
-    ) -> pd.DataFrame:
-        """Compute the AUC for the event of interest by each time.
-
-        Controls are people without the event of interest by the time, including those with a
-        competing event. Cases and people with a competing event are weighted by the inverse
-        probability of being uncensored, from the Kaplan–Meier curve of censoring in y.
-
-        Parameters
-        ----------
-        X : array, sparse matrix, data frame or Design, (n, p)
-            Covariates, with the columns of the fit.
-        y : structured array
-            As in ``fit``; without entry times.
-        times : (T,) array, optional
-            Default the distinct times of events of interest in y, except the last time under
-            observation.
-        sample_weight : (n,) array, optional
-            Nonnegative row weights. Default 1.
-        strata : (n,) labels, optional
-            Required if the model was fitted with strata; risks include the baseline and are
-            compared across strata.
-        offset : (n,) array, optional
-            Known term of the linear predictor. Default 0.
-        level : float
-            Confidence level of the intervals, which are symmetric on the logit scale.
-
-        Returns
-        -------
-        DataFrame
-            Indexed by time; columns ``auc``, ``se``, ``lower``, ``upper``. Standard errors are
-            from the infinitesimal jackknife, which accounts for the estimation of the censoring
-            curve and not of the coefficients.
-
-        Raises
-        ------
-        DataError
-            If y has entry times, or a time precedes all events or follows all observation.
-
-        See Also
-        --------
-        steropes.time_dependent_auc : The same for any score.
-
-        References
-        ----------
-        Blanche, Dartigues and Jacqmin-Gadda (2013), Statistics in Medicine 32:5381–5397.
-
-        Examples
-        --------
-        >>> import steropes
-        >>> y = steropes.Surv([1, 2, 3, 4, 5, 6], [1, 2, 1, 0, 1, 2])
-        >>> X = [[0.0], [1.0], [1.0], [0.0], [0.0], [1.0]]
-        >>> table = steropes.FineGrayRegression().fit(X, y).time_dependent_auc(X, y, [2.5])
-        >>> table["auc"].round(2).tolist()
-        [0.8]
-        """
-        refuse_other_order(X, sample_weight=sample_weight, strata=strata)
-        n = count_people(y)
-        outcome, weight = check_survival(y, n, competing=True), check_weights(sample_weight, n)
-        if times is None:
-            times = self._known_times(times_of_events(outcome, weight, self._cause))
-        if self._strata_labels is None and strata is None:
-            eta = self._linear_predictors(X, offset)
-            risk = np.broadcast_to(eta, (len(eta), np.size(times)))
-        else:
-            risk = self._log_cumulative(X, times, strata, offset)
-        check_survival(y, len(risk), competing=True)
-        return auc_table(risk, outcome, weight, times, level, self._cause)

@@ -13,6 +13,7 @@ from ..errors import DataError
 from ..fit import Problem
 from ..infer.bootstrap_draws import Draws, sampling_units
 from ..select.folds import random_generator
+from .calibration_curves import CalibrationCurve, calibration_frame
 from .performance import ValidationData, outcome_of_rows, performance, predictor_of_rows
 from .resampling import Resampling
 from .setting_types import Seed
@@ -177,8 +178,6 @@ class InternalValidation(Resampling):
         >>> model.calibration_curve(n=10, random_state=1).columns.tolist()
         ['predicted', 'apparent', 'optimism', 'corrected']
         """
-        from .calibration_curves import CalibrationCurve, calibration_frame  # which fits models
-
         problem = self._require_replicable("a calibration curve")
         data = self._validation_data(problem)
         if data.strata is not None:
@@ -193,7 +192,7 @@ class InternalValidation(Resampling):
         if not (isinstance(points, int | np.integer) and points >= 2):
             raise DataError(f"points must be a whole number from 2, not {points!r}.")
         at = time if survival else value
-        curve = CalibrationCurve(data, None if at is None else float(at))
+        curve = CalibrationCurve(data, None if at is None else float(at), self._binary_model())
         whole, weight = predictor_of_rows(problem, self._beta), problem.weights
         ends = np.quantile(whole[weight > 0], [0.05, 0.95])
         if not ends[0] < ends[1]:
@@ -235,6 +234,10 @@ class InternalValidation(Resampling):
         y, strata = outcome_of_rows(problem)
         assert self._performance_family is not None
         return ValidationData(self._performance_family, self._without_prior(), y, strata)
+
+    def _binary_model(self) -> object:
+        """Return a model of whether a value is exceeded, for calibration; None if not needed."""
+        return None
 
     def _without_prior(self) -> Any:
         """Return an estimator of the same kind without prior, for recalibration."""

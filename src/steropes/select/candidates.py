@@ -14,7 +14,8 @@ from ..errors import DataError
 from ..fit import Problem
 from ..priors import Prior
 from .protocols import VarianceChooser
-from .variance_search import Selection, best_of
+from .score_statistics import best_of
+from .variance_search import Selection
 
 __all__ = ["check_compared", "choose_among"]
 

@@ -22,16 +22,10 @@ from .path_start import beginning, smooth_curvature
 from .path_tolerances import Tolerances
 from .path_tuning import PathPolicy
 from .protocols import FoldSettings
+from .score_statistics import readable, standard_error
 from .silent_folds import refuse_silent_folds
 from .variance_prediction import Foreseen, look_ahead
-from .variance_search import (
-    Measure,
-    Progress,
-    Selection,
-    VariancePath,
-    readable,
-    standard_error,
-)
+from .variance_search import FoldScore, Progress, Selection, VariancePath
 
 __all__ = ["choose"]
 
@@ -43,7 +37,7 @@ def choose(
     cv: FoldSettings,
     problem: Problem,
     progress: Progress | None,
-    measure: Measure | None = None,
+    measure: FoldScore | None = None,
 ) -> Selection:
     """Find the variance with the best cross-validated score."""
     path = FoldsPath(cv, problem, progress, measure=measure)
@@ -69,7 +63,7 @@ class FoldsPath(VariancePath):
 
     def __init__(
         self, cv: FoldSettings, problem: Problem, progress: Progress | None,
-        policy: PathPolicy | None = None, measure: Measure | None = None,
+        policy: PathPolicy | None = None, measure: FoldScore | None = None,
     ) -> None:  # fmt: skip
         super().__init__(cv, problem.prior, progress, policy)
         self.cv, self.problem, self.design = cv, problem, problem.design

@@ -15,7 +15,7 @@ from ..fit import Problem
 from .candidates import check_compared, choose_among
 from .cyclops_search import CyclopsSearch
 from .folds import Seed, random_generator
-from .variance_search import Measure, Progress, Selection
+from .variance_search import FoldScore, Progress, Selection
 
 __all__ = ["LIKELIHOOD_SCORES", "CrossValidation", "check_search"]
 
@@ -196,7 +196,7 @@ callable
         self,
         problem: Problem,
         progress: Progress | None = None,
-        measure: Measure | None = None,
+        measure: FoldScore | None = None,
     ) -> Selection:
         """Evaluate variances; estimators call this method.
 

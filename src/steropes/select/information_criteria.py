@@ -20,7 +20,8 @@ from .candidates import check_compared, choose_among
 from .crossvalidation import check_search
 from .cyclops_search import CyclopsSearch
 from .path_start import beginning
-from .variance_search import Progress, Selection, VariancePath, best_of, readable
+from .score_statistics import best_of, readable
+from .variance_search import Progress, Selection, VariancePath
 
 __all__ = ["InformationCriterion", "Measure", "Measured"]
 

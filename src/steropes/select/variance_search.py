@@ -19,26 +19,20 @@ from .cyclops_search import CyclopsSearch, cyclops_variance
 from .path_tuning import PathPolicy
 from .protocols import VarianceChooser
 from .score_curve import near, next_step, passed, promise, toward
+from .score_statistics import (
+    best_of,
+    comparable_means,
+    negligible_difference,
+    readable,
+    standard_error,
+)
 from .variance_prediction import Foreseen
 
-__all__ = [
-    "Measure",
-    "Progress",
-    "Selection",
-    "VariancePath",
-    "best_of",
-    "readable",
-    "standard_error",
-]
+__all__ = ["FoldScore", "Progress", "Selection", "VariancePath"]
 
 Progress = Callable[[str, float], None]  # Takes a description and the share that is done.
 # Scores held-out rows; see `CrossValidation.run`.
-Measure = Callable[[Problem, np.ndarray, np.ndarray, np.ndarray, float], float]
-
-# Rounding and the folds' tolerance may cause this relative difference of scores.
-TIED_DIFFERENCE = 1e-6
-# Squares of scores above this may overflow.
-SQUARE_OVERFLOW = 1e100
+FoldScore = Callable[[Problem, np.ndarray, np.ndarray, np.ndarray, float], float]
 
 
 @dataclass
@@ -224,7 +218,7 @@ class VariancePath(ABC):
                 return
             left = x[at] - x[at - 1] if at else 0.0
             right = x[at + 1] - x[at] if at + 1 < len(x) else 0.0
-            clear = _small(table, at, self.policy)
+            clear = negligible_difference(table, at, self.policy)
             if at + 1 == len(x) and len(x) > 1 and mean[at] > mean[at - 1] + clear:
                 target = x[at] + step
             elif at == 0 and not self._simplest_of_all(table):
@@ -270,7 +264,7 @@ class VariancePath(ABC):
         for _ in range(self.policy.max_variances // 2):
             self.score(readable(v))
             table = self.table()
-            mean = _comparable(table["mean"].to_numpy())
+            mean = comparable_means(table["mean"].to_numpy())
             best = best_of(mean)
             drop, se = mean[best] - mean[-1], float(table["se"].iloc[best])
             beyond = len(mean) - 1 - best
@@ -290,7 +284,7 @@ class VariancePath(ABC):
             ):
                 break
             flat = len(mean) > 2 * self.policy.steps_past_best and v >= self.matters_to
-            if flat and np.ptp(last) <= _small(table, -1, self.policy):
+            if flat and np.ptp(last) <= negligible_difference(table, -1, self.policy):
                 break  # The prior no longer matters.
             x, own = np.log(table["variance"].to_numpy()), readable(v)
             if passed(x, mean, self._slopes(), se, self.policy):
@@ -349,20 +343,20 @@ class VariancePath(ABC):
         for _ in range(self.policy.max_variances // 2):
             table = self.table()
             x = np.log(table["variance"].to_numpy())
-            y = _comparable(table["mean"].to_numpy())
+            y = comparable_means(table["mean"].to_numpy())
             best = best_of(y)
             slope = self._slopes()
             if best == len(x) - 1 and not np.isfinite(slope[best - 1 :]).any():
                 return
             if best == 0:
-                if len(x) > 1 and y[0] - y[1] <= _small(table, 0, self.policy):
+                if len(x) > 1 and y[0] - y[1] <= negligible_difference(table, 0, self.policy):
                     return
                 if self.nonzero[float(table["variance"].iloc[0])] == 0:
                     return  # Smaller variances give the same model, without any covariate.
                 self.score(readable(float(np.exp(x[0])) / self.policy.step_ratio))
                 continue
             gain, target = promise(x, y, slope, best, self.policy)
-            if gain <= _small(table, best, self.policy) or target is None:
+            if gain <= negligible_difference(table, best, self.policy) or target is None:
                 return
             if np.min(np.abs(x - target)) < 0.02:  # Too close to a known one: halve the wider side.
                 left = x[best] - x[best - 1]
@@ -404,46 +398,3 @@ class VariancePath(ABC):
                 }
             )
         return pd.DataFrame(rows)
-
-
-def standard_error(s: np.ndarray) -> float:
-    """Compute the standard error of the folds' mean score, NaN for one fold or scores of −∞."""
-    if len(s) < 2 or not np.isfinite(s).all():
-        return float("nan")
-    largest = float(np.abs(s).max())
-    size = largest if largest > SQUARE_OVERFLOW else 1.0
-    return size * float((s / size).std(ddof=1) / np.sqrt(len(s)))
-
-
-def _small(table: pd.DataFrame, at: int, policy: PathPolicy) -> float:
-    """Return the difference of scores that a search ignores at a place of its table."""
-    se, mean = float(table["se"].iloc[at]), table["mean"].to_numpy()
-    if np.isfinite(se):
-        return policy.flat * se
-    return policy.flat_share * float(np.ptp(mean[np.isfinite(mean)]))
-
-
-def _comparable(mean: np.ndarray) -> np.ndarray:
-    """Replace scores of −∞ (impossible held-out rows) by one that is worse than all others."""
-    known = np.isfinite(mean)
-    if known.all() or not known.any():
-        return mean if known.all() else np.zeros(len(mean))
-    worst = float(mean[known].min()) - 10 * max(1.0, float(np.ptp(mean[known])))
-    return np.where(known, mean, worst)
-
-
-def best_of(mean: np.ndarray) -> int:
-    """Return the place of the best score, for equal scores that of the smallest variance.
-
-    The smallest variance gives the simplest of equal models. Scores that are equal up to rounding
-    count as equal, because rounding depends on the storage of X.
-    """
-    known = mean[np.isfinite(mean)]  # Others are −∞.
-    if len(known) == 0:
-        return 0
-    return int(np.argmax(mean >= known.max() - TIED_DIFFERENCE * float(np.abs(known).max())))
-
-
-def readable(variance: float) -> float:
-    """Round a variance to three digits, which rounding errors of scores do not change."""
-    return float(f"{variance:.3g}")

@@ -33,6 +33,7 @@ from ...solve.fit_trace import FitTrace
 from ...solve.separation.separation_with_nuisance import refuse_unidentifiable_columns
 from ..base import PenalizedModel
 from ..fit_inputs import FitInputs
+from ..logistic_regression import LogisticRegression
 from ..progress import Progress
 from ..setting_types import Chooser, Device, MatrixLike, Seed
 from ..sklearn_base import RegressorMixin
@@ -228,6 +229,10 @@ class CumulativeProbabilityModel(
                 f"reduce must be None, 'auto' or a reduction such as EqualQuantileBins(1000), not "
                 f"{self.reduce!r}."
             )
+
+    def _binary_model(self) -> LogisticRegression:
+        """Return the model of whether the outcome exceeds a value, for calibration curves."""
+        return LogisticRegression(n_jobs=self.n_jobs)
 
     def _make_problem(
         self, design: Design, inputs: FitInputs, like: Problem | None = None
