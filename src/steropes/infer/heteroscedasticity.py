@@ -19,7 +19,7 @@ from ..fit import Problem
 from ..likelihoods.curvature import GroupedCurvature
 from ..solve.hessian import hessian
 from .baseline_hazard import fitted_state
-from .inference_tuning import BLOCKS
+from .inference_tuning import BLOCKS, IDENTIFICATION
 from .information_matrix import Information
 
 __all__ = ["HC_KINDS", "heteroscedasticity_covariance", "leverages"]
@@ -31,8 +31,6 @@ HC_KINDS: tuple[Literal["HC0"], Literal["HC1"], Literal["HC2"], Literal["HC3"]] 
     "HC2",
     "HC3",
 )
-# Above this leverage a row alone determines some coefficient.
-WHOLE_LEVERAGE = 1.0 - 1e-10
 
 
 def heteroscedasticity_covariance(problem: Problem, beta: np.ndarray, kind: str) -> np.ndarray:
@@ -71,8 +69,8 @@ def heteroscedasticity_covariance(problem: Problem, beta: np.ndarray, kind: str)
         squares = squares * (n / (n - k))
     elif kind in ("HC2", "HC3"):
         h = leverages(problem, information)
-        if (h[used] > WHOLE_LEVERAGE).any():
-            row = int(np.flatnonzero(used & (h > WHOLE_LEVERAGE))[0])
+        if (h[used] > IDENTIFICATION.whole_leverage).any():
+            row = int(np.flatnonzero(used & (h > IDENTIFICATION.whole_leverage))[0])
             raise DataError(
                 f"Row {row} alone determines a coefficient (its leverage is one), so that {kind} "
                 "is not defined. Leave out the row and the column that only it has, or use HC1."

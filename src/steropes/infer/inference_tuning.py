@@ -160,6 +160,8 @@ class IdentificationPolicy:
     weak_information : float
         Smallest information accepted on a column of size one; its standard error is about
         30,000.
+    whole_leverage : float
+        A row with a larger leverage alone determines some coefficient.
     """
 
     min_information: float = 1e-10
@@ -169,6 +171,7 @@ class IdentificationPolicy:
     singular_share: float = 1e-12
     tiny_weight: float = 1e-6
     weak_information: float = 1e-9
+    whole_leverage: float = 1.0 - 1e-10
 
 
 @dataclass(frozen=True)

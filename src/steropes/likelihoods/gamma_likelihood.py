@@ -15,14 +15,9 @@ from ..backends.protocols import Array, Backend
 from .base import Part, stack_outcomes
 from .curvature import GroupedCurvature
 from .independent_rows import IndependentRowsLikelihood
-from .likelihood_tuning import RESIDUALS
+from .likelihood_tuning import DISPERSION, RESIDUALS
 
 __all__ = ["GammaLikelihood", "gamma_log_density", "gamma_shape"]
-
-# Below this mean half-deviance two terms of the series of log k − ψ(k) have all digits.
-SERIES_BELOW = 1e-4
-# Newton steps for the shape; four are enough for full precision.
-SHAPE_STEPS = 8
 
 
 class GammaLikelihood(IndependentRowsLikelihood):
@@ -187,8 +182,8 @@ def gamma_shape(half_deviance: np.ndarray | float) -> np.ndarray:
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         few = (1.0 + np.sqrt(1.0 + 4.0 * m / 3.0)) / (4.0 * m)
         k = (3.0 - m + np.sqrt((m - 3.0) ** 2 + 24.0 * m)) / (12.0 * m)
-        for _ in range(SHAPE_STEPS):
+        for _ in range(DISPERSION.shape_steps):
             gap = np.log(k) - digamma(k) - m
             inverse = 1.0 / k + gap / (k**2 * (1.0 / k - polygamma(1, k)))
             k = np.where(inverse > 0, 1.0 / inverse, 0.5 * k)
-    return np.where(m < SERIES_BELOW, few, k)
+    return np.where(m < DISPERSION.shape_series_below, few, k)

@@ -123,7 +123,7 @@ class ResidualPolicy:
 
 @dataclass(frozen=True)
 class DispersionPolicy:
-    """Newton steps for the dispersion of negative binomial models, and series for small ones.
+    """Steps and series for the dispersion of negative binomial and gamma models.
 
     Attributes
     ----------
@@ -143,6 +143,10 @@ class DispersionPolicy:
         Arguments below it use power series.
     series_terms : int
         Number of terms of these series.
+    shape_steps : int
+        Newton steps for the shape of gamma models, of which four suffice for full precision.
+    shape_series_below : float
+        Mean half-deviances of gamma models below it use two terms of a series of the shape.
     """
 
     min_value: float = 1e-12
@@ -154,6 +158,8 @@ class DispersionPolicy:
     stirling_below: float = 0.05
     max_series: float = 0.02
     series_terms: int = 10
+    shape_steps: int = 8
+    shape_series_below: float = 1e-4
 
     @property
     def log_series(self) -> float:

@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import log_softmax, softmax
-from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import type_of_target
 
 from ..backends import get_backend, host_backend
-from ..data import check_classes, refuse_other_order
+from ..data import check_classes
 from ..data.column_lookup import ColumnLookup
 from ..data.input_types import CoefficientsByColumn, VectorLike
 from ..design import Design
 from ..design.class_design import ClassDesign
 from ..errors import DataError
 from ..fit import Problem
-from ..fit.shards import ShardedDesign
 from ..likelihoods.multinomial_likelihood import MultinomialLikelihood
 from ..priors import BrokenAdaptiveRidge, Prior, PriorColumns
 from ..solve import Fit
 from .base import PenalizedModel
 from .fit_inputs import FitInputs
-from .setting_types import Chooser, Device, MatrixLike, Seed, Solver
+from .multinomial_predictions import MultinomialPredictions
+from .setting_types import Chooser, Device, Seed, Solver
 from .sklearn_base import ClassifierMixin
 from .step_effects import prior_of_copies
 
 __all__ = ["MultinomialLogisticRegression"]
 
 
-class MultinomialLogisticRegression(ClassifierMixin, PenalizedModel):
+class MultinomialLogisticRegression(MultinomialPredictions, ClassifierMixin, PenalizedModel):
     """Logistic regression of an outcome with several classes, with a prior on the coefficients.
 
     Maximises Σ w [η_y − log Σ_c exp η_c] − penalty, where each class c has a linear predictor
@@ -164,8 +162,6 @@ class MultinomialLogisticRegression(ClassifierMixin, PenalizedModel):
         self.reference = reference
         self.fit_intercept = fit_intercept
 
-    # -- fit -------------------------------------------------------------------------------------
-
     def _check_settings(self) -> None:
         """Refuse invalid settings and priors that the model does not have."""
         super()._check_settings()
@@ -180,12 +176,6 @@ class MultinomialLogisticRegression(ClassifierMixin, PenalizedModel):
                 "couples coefficients, of which each column has several. Use Laplace, Normal, "
                 "ElasticNet or BrokenAdaptiveRidge."
             )
-
-    def _check_sharded(self) -> None:
-        """Refuse rows in blocks."""
-        raise DataError(
-            "MultinomialLogisticRegression has no rows in blocks; give X as one table or matrix."
-        )
 
     def _read_start_and_fixed(
         self,
@@ -353,6 +343,10 @@ class MultinomialLogisticRegression(ClassifierMixin, PenalizedModel):
         flat: np.ndarray = self._uncentered_beta
         return flat[len(self._names_by_class) - len(self._effect_names) :]
 
+    def _has_varying_effects(self) -> bool:
+        """Return true, because a column of X has a coefficient for each class."""
+        return True
+
     def _coefficient_names(self) -> list[str]:
         """Return the names of all estimated coefficients, the intercepts first."""
         return self._names_by_class
@@ -360,114 +354,3 @@ class MultinomialLogisticRegression(ClassifierMixin, PenalizedModel):
     def _coefficients(self) -> np.ndarray:
         """Return all estimated coefficients, the intercepts first."""
         return self._uncentered_beta
-
-    # -- predictions -----------------------------------------------------------------------------
-
-    def linear_predictor(self, X: MatrixLike, offset: VectorLike | None = None) -> NoReturn:
-        """Raise an error, because rows have a linear predictor for each class.
-
-        Raises
-        ------
-        DataError
-            Always; `decision_function` computes the linear predictors.
-        """
-        raise DataError(
-            "A row of a multinomial model has a linear predictor for each class: see "
-            "decision_function() and predict_proba()."
-        )
-
-    def _refuse_other_coefficients(self, columns: int, coefficients: int) -> None:
-        """Refuse tables of terms, which need a single linear predictor."""
-        self.linear_predictor(None)
-
-    def _predictors(self, X: MatrixLike) -> np.ndarray:
-        """Compute the linear predictors of all classes, (n, K)."""
-        if isinstance(X, ShardedDesign):
-            self._check_sharded()
-        design = self._check_new(X)
-        backend, K = host_backend(self.n_jobs), len(self.coef_)
-        D = np.zeros((design.p, backend.lanes(K)))
-        D[:, :K] = (self.coef_ * design.scale).T
-        return np.asarray(design.matmul(D, backend)[:, :K]) + self.intercept_
-
-    def decision_function(self, X: MatrixLike) -> np.ndarray:
-        """Compute the linear predictors of the classes.
-
-        Parameters
-        ----------
-        X : array, sparse matrix, data frame or Design, (n, p)
-            Covariates, with the columns of the fit.
-
-        Returns
-        -------
-        (n, K) array, or (n,) with two classes
-            With two classes, the log odds of the second, as in scikit-learn.
-        """
-        eta = self._predictors(X)
-        return eta[:, 1] - eta[:, 0] if eta.shape[1] == 2 else eta
-
-    def predict_proba(self, X: MatrixLike) -> np.ndarray:
-        """Predict the probabilities of the classes.
-
-        Parameters
-        ----------
-        X : array, sparse matrix, data frame or Design, (n, p)
-            Covariates, with the columns of the fit.
-
-        Returns
-        -------
-        (n, K) array
-            Probabilities, in the order of ``classes_``.
-        """
-        return np.asarray(softmax(self._predictors(X), axis=1))
-
-    def predict_log_proba(self, X: MatrixLike) -> np.ndarray:
-        """Predict the logarithms of the probabilities of the classes.
-
-        Parameters
-        ----------
-        X : array, sparse matrix, data frame or Design, (n, p)
-            Covariates, with the columns of the fit.
-
-        Returns
-        -------
-        (n, K) array
-            Log probabilities, in the order of ``classes_``.
-        """
-        return np.asarray(log_softmax(self._predictors(X), axis=1))
-
-    def predict(self, X: MatrixLike) -> np.ndarray:
-        """Predict the most probable class.
-
-        Parameters
-        ----------
-        X : array, sparse matrix, data frame or Design, (n, p)
-            Covariates, with the columns of the fit.
-
-        Returns
-        -------
-        (n,) array
-            Labels from ``classes_``.
-        """
-        best = self._predictors(X).argmax(axis=1)
-        return self.classes_[best]
-
-    def score(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike | None = None) -> float:
-        """Compute the share of correct predictions, as scikit-learn's classifiers do.
-
-        Parameters
-        ----------
-        X : array, sparse matrix, data frame or Design, (n, p)
-            Covariates, with the columns of the fit.
-        y : (n,) array
-            Labels.
-        sample_weight : (n,) array, optional
-            Nonnegative row weights. Default 1.
-
-        Returns
-        -------
-        float
-            Share of correct predictions.
-        """
-        refuse_other_order(X, y=y, sample_weight=sample_weight)
-        return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))

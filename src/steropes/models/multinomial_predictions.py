@@ -1,0 +1,136 @@
+"""Predictions of multinomial models: linear predictors, probabilities and classes."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+import numpy as np
+from scipy.special import log_softmax, softmax
+from sklearn.metrics import accuracy_score
+
+from ..backends import host_backend
+from ..data import refuse_other_order
+from ..data.input_types import VectorLike
+from ..errors import DataError
+from ..fit.shards import ShardedDesign
+from .fitted_model import FittedModel
+from .setting_types import MatrixLike
+
+__all__ = ["MultinomialPredictions"]
+
+
+class MultinomialPredictions(FittedModel):
+    """Predictions of models with a linear predictor for each class."""
+
+    classes_: np.ndarray
+
+    def _check_sharded(self) -> None:
+        """Refuse rows in blocks."""
+        raise DataError(
+            "MultinomialLogisticRegression has no rows in blocks; give X as one table or matrix."
+        )
+
+    def linear_predictor(self, X: MatrixLike, offset: VectorLike | None = None) -> NoReturn:
+        """Raise an error, because rows have a linear predictor for each class.
+
+        Raises
+        ------
+        DataError
+            Always; `decision_function` computes the linear predictors.
+        """
+        raise DataError(
+            "A row of a multinomial model has a linear predictor for each class: see "
+            "decision_function() and predict_proba()."
+        )
+
+    def _predictors(self, X: MatrixLike) -> np.ndarray:
+        """Compute the linear predictors of all classes, (n, K)."""
+        if isinstance(X, ShardedDesign):
+            self._check_sharded()
+        design = self._check_new(X)
+        backend, K = host_backend(self.n_jobs), len(self.coef_)
+        D = np.zeros((design.p, backend.lanes(K)))
+        D[:, :K] = (self.coef_ * design.scale).T
+        return np.asarray(design.matmul(D, backend)[:, :K]) + self.intercept_
+
+    def decision_function(self, X: MatrixLike) -> np.ndarray:
+        """Compute the linear predictors of the classes.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or Design, (n, p)
+            Covariates, with the columns of the fit.
+
+        Returns
+        -------
+        (n, K) array, or (n,) with two classes
+            With two classes, the log odds of the second, as in scikit-learn.
+        """
+        eta = self._predictors(X)
+        return eta[:, 1] - eta[:, 0] if eta.shape[1] == 2 else eta
+
+    def predict_proba(self, X: MatrixLike) -> np.ndarray:
+        """Predict the probabilities of the classes.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or Design, (n, p)
+            Covariates, with the columns of the fit.
+
+        Returns
+        -------
+        (n, K) array
+            Probabilities, in the order of ``classes_``.
+        """
+        return np.asarray(softmax(self._predictors(X), axis=1))
+
+    def predict_log_proba(self, X: MatrixLike) -> np.ndarray:
+        """Predict the logarithms of the probabilities of the classes.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or Design, (n, p)
+            Covariates, with the columns of the fit.
+
+        Returns
+        -------
+        (n, K) array
+            Log probabilities, in the order of ``classes_``.
+        """
+        return np.asarray(log_softmax(self._predictors(X), axis=1))
+
+    def predict(self, X: MatrixLike) -> np.ndarray:
+        """Predict the most probable class.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or Design, (n, p)
+            Covariates, with the columns of the fit.
+
+        Returns
+        -------
+        (n,) array
+            Labels from ``classes_``.
+        """
+        best = self._predictors(X).argmax(axis=1)
+        return self.classes_[best]
+
+    def score(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike | None = None) -> float:
+        """Compute the share of correct predictions, as scikit-learn's classifiers do.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame or Design, (n, p)
+            Covariates, with the columns of the fit.
+        y : (n,) array
+            Labels.
+        sample_weight : (n,) array, optional
+            Nonnegative row weights. Default 1.
+
+        Returns
+        -------
+        float
+            Share of correct predictions.
+        """
+        refuse_other_order(X, y=y, sample_weight=sample_weight)
+        return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
