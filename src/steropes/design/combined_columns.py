@@ -112,6 +112,8 @@ def _in_pieces(
     replaced column acts in both.
     """
     effects, X = design.effects, design.X
+    if effects.values is not None:
+        return None
     assert isinstance(X, Design)
     source, first, last = effects.source.copy(), effects.first.copy(), effects.last.copy()
     if _are_adjacent(effects, columns, pivots, W):

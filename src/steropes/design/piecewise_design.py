@@ -1,20 +1,22 @@
-"""The design of effects that are step functions of time, over an X with one row per person.
+"""The design of effects that change with time, over an X with one row per person.
 
 The time at risk of a person is cut at the steps. The rows of the model are the resulting *pieces*,
 sorted by interval. All pieces of a person refer to one row of X, so no row is stored twice. A
 column with a time-varying effect has one coefficient per interval, which applies to the pieces of
-that interval only.
+that interval only, or one coefficient that is multiplied by a value in each interval, such as the
+logarithm of the interval's event time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import ClassVar, Literal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..backends.protocols import Array, Backend
+from .column_storage import power_of_two
 from .protocols import PlainDesign, RowsLike
 
 __all__ = ["PiecewiseDesign", "PiecewiseRows", "StepEffects"]
@@ -33,15 +35,50 @@ class StepEffects:
         Names of the coefficients.
     Q : int
         Number of intervals between the cut points of all columns.
+    values : (p, Q) array or None
+        Factors of the columns in each interval; None if all are one.
+    functions : mapping of int to callable
+        The functions of time that gave the values, by coefficient.
     """
 
     def __init__(
-        self, source: ArrayLike, first: ArrayLike, last: ArrayLike, names: Sequence[str], Q: int
+        self,
+        source: ArrayLike,
+        first: ArrayLike,
+        last: ArrayLike,
+        names: Sequence[str],
+        Q: int,
+        values: np.ndarray | None = None,
+        functions: Mapping[int, Callable[[np.ndarray], Any]] | None = None,
     ) -> None:
         self.source = np.asarray(source, np.int64)
         self.first, self.last = np.asarray(first, np.int64), np.asarray(last, np.int64)
         self.names, self.Q = list(names), Q
         self.always = (self.first == 0) & (self.last == Q - 1)
+        self.values, self.functions = values, dict(functions or {})
+        self.unit = np.ones(len(self.source))  # of the values, so that factors are near one
+        if values is not None:
+            changing = (values != 1.0).any(axis=1)
+            self.always &= ~changing
+            self.unit[changing] = power_of_two(np.abs(values[changing]).max(axis=1))
+
+    def factors(self, q: int, coefficients: np.ndarray) -> np.ndarray | None:
+        """Return the factors of some coefficients in interval q, divided by their unit.
+
+        None stands for ones.
+        """
+        if self.values is None:
+            return None
+        return self.values[coefficients, q] / self.unit[coefficients]
+
+    def at_time(self, beta: np.ndarray, p: int, q: int, time: float) -> np.ndarray:
+        """Expand coefficients to X's p columns at a time in interval q, (p,)."""
+        out = np.zeros(p)
+        for k in np.flatnonzero((self.first <= q) & (q <= self.last)):
+            f = self.functions.get(int(k))
+            factor = 1.0 if f is None else float(np.asarray(f(np.array([time])))[0])
+            out[self.source[k]] += factor * beta[k]
+        return out
 
     def at(self, q: int, chosen: np.ndarray | None = None) -> np.ndarray:
         """Find the positions in ``chosen`` of time-varying coefficients that act in interval q."""
@@ -59,7 +96,8 @@ class StepEffects:
         out = np.zeros((p, self.Q))
         for q in range(self.Q):
             acts = (self.first <= q) & (q <= self.last)
-            out[self.source[acts], q] = beta[acts]
+            values = 1.0 if self.values is None else self.values[acts, q]
+            np.add.at(out[:, q], self.source[acts], beta[acts] * values)
         return out
 
 
@@ -85,7 +123,7 @@ class PiecewiseDesign:
     ) -> None:
         self.X, self.effects, self.person, self.start = X, effects, person, start
         self.n, self.p = X.n, len(effects.source)
-        self.scale = X.scale[effects.source]
+        self.scale = X.scale[effects.source] * effects.unit
         self.names = effects.names
 
     @property
@@ -142,7 +180,8 @@ class PiecewiseDesign:
             at = self.effects.at(q, chosen)
             if len(at):
                 part = self.spread(R, q, backend)
-                out[at] += self.X.rmatmul(part, backend, self.effects.source[chosen[at]])
+                product = self.X.rmatmul(part, backend, self.effects.source[chosen[at]])
+                out[at] += _times(product, self.effects.factors(q, chosen[at]))
         at = np.flatnonzero(self.effects.always[chosen])
         out[at] = self.X.rmatmul(whole, backend, self.effects.source[chosen[at]])
         return out
@@ -151,9 +190,10 @@ class PiecewiseDesign:
         """Compute the linear predictors of the pieces: D (p, B) → (N, B)."""
         out = backend.xp.zeros((self.n_eta, D.shape[1]))
         for q, pieces, people in self.pieces():
-            acts = (self.effects.first <= q) & (q <= self.effects.last)
+            acts = np.flatnonzero((self.effects.first <= q) & (q <= self.effects.last))
             whole = np.zeros((self.X.p, D.shape[1]))
-            whole[self.effects.source[acts]] = D[acts]
+            own = _times(D[acts], self.effects.factors(q, acts))
+            np.add.at(whole, self.effects.source[acts], own)
             out[pieces] = self.X.matmul(whole, backend)[people]
         return out
 
@@ -212,39 +252,50 @@ class PiecewiseRows:
         for q, pieces, people in self.design.pieces():
             if len(self.at[q]):
                 d = self.backend.xp.zeros((self.changing.k, D.shape[1]))
-                d[self.changing_column[q]] = D[self.at[q]]
+                d[self.changing_column[q]] = _times(D[self.at[q]], self._factors(q))
                 out[pieces] += self.changing.matmul(d)[people]
         return out
 
     def rmatmul(self, R: np.ndarray) -> np.ndarray:
         """Multiply the transpose with R: (N, B) → (k, B)."""
-        return self._transposed(R, lambda X, part: X.rmatmul(part))
+        return self._transposed(R, lambda X, part: X.rmatmul(part), 1)
 
     def diagonal(self, v: np.ndarray) -> np.ndarray:
         """Compute Σ v x² of each column over the pieces, (k,)."""
-        return self._transposed(v[:, None], lambda X, part: X.diagonal(part[:, 0])[:, None])[:, 0]
+
+        def squares(X: RowsLike, part: np.ndarray) -> np.ndarray:
+            return X.diagonal(part[:, 0])[:, None]
+
+        return self._transposed(v[:, None], squares, 2)[:, 0]
+
+    def _factors(self, q: int, power: int = 1) -> np.ndarray | None:
+        """Return the factors of the coefficients that change in interval q, to a power."""
+        factors = self.design.effects.factors(q, self.chosen[self.at[q]])
+        return None if factors is None else factors**power
 
     def _transposed(
-        self, R: np.ndarray, product: Callable[[RowsLike, np.ndarray], np.ndarray]
+        self, R: np.ndarray, product: Callable[[RowsLike, np.ndarray], np.ndarray], power: int
     ) -> np.ndarray:
-        """Apply a product over the rows of X to R (N, B), (k, B)."""
+        """Apply a product over the rows of X, with a power of its columns, to R (N, B), (k, B)."""
         out = self.backend.xp.zeros((self.k, R.shape[1]))
         whole = self.backend.xp.zeros((self.design.n, R.shape[1]))
         for q, at in enumerate(self.at):
             self.design.spread(R, q, self.backend, whole)
             if len(at):
                 part = self.design.spread(R, q, self.backend)
-                out[at] += product(self.changing, part)[self.changing_column[q]]
+                own = product(self.changing, part)[self.changing_column[q]]
+                out[at] += _times(own, self._factors(q, power))
         out[self.always] = product(self.X, whole)[self.column[self.always]]
         return out
 
     def intervals(
         self, first: int = 0
-    ) -> Iterator[tuple[slice, RowsLike, np.ndarray, np.ndarray, int]]:
-        """Yield (pieces, their rows of X, at, columns, first) for each interval.
+    ) -> Iterator[tuple[slice, RowsLike, np.ndarray, np.ndarray, int, np.ndarray | None]]:
+        """Yield (pieces, their rows of X, at, columns, first, factors) for each interval.
 
         ``at`` are the positions of the coefficients that act, ``columns`` the corresponding columns
-        of the rows, and ``first`` the first of those that the caller needs.
+        of the rows, ``first`` the first of those that the caller needs, and ``factors`` those of
+        the columns, None for ones.
 
         The rows are views; at most the dense columns of one interval are copied.
         """
@@ -253,7 +304,13 @@ class PiecewiseRows:
         begin = int(self.column[first:].min(initial=self.X.k))
         for q, pieces, people in self.design.pieces():
             at = np.flatnonzero((acts[0] <= q) & (q <= acts[1]))
-            yield pieces, self.X.taken(people), at, self.column[at], begin
+            factors = effects.factors(q, self.chosen[at])
+            yield pieces, self.X.taken(people), at, self.column[at], begin, factors
+
+
+def _times(D: Array, factors: np.ndarray | None) -> Array:
+    """Multiply the rows of D by factors; None stands for ones."""
+    return D if factors is None else D * factors[:, None]
 
 
 def _numbers(source: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

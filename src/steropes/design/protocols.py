@@ -192,12 +192,14 @@ class PieceLike(_Rows, Protocol):
 
     def intervals(
         self, first: int = 0
-    ) -> Iterator[tuple[slice, RowsLike, NDArray[np.int64], NDArray[np.int64], int]]:
+    ) -> Iterator[
+        tuple[slice, RowsLike, NDArray[np.int64], NDArray[np.int64], int, np.ndarray | None]
+    ]:
         """Yield the data of each interval for its part of a Hessian.
 
         These are its contiguous rows of η, their rows of X, the positions of the columns that act
-        in it, the corresponding columns of X, and the first of the latter that the columns from
-        ``first`` on need.
+        in it, the corresponding columns of X, the first of the latter that the columns from
+        ``first`` on need, and the factors of the columns, None for ones.
         """
 
 

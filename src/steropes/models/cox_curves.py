@@ -81,12 +81,13 @@ class CoxCurves(WaldInference):
         return np.arange(p) if self._effects is None else self._effects.source
 
     def _active_intervals(self, p: int) -> np.ndarray:
-        """Return whether each coefficient is in effect in each interval of time, (p, Q)."""
+        """Return the factor of each coefficient in each interval of time, zero if none, (p, Q)."""
         effects = self._effects
         if effects is None:
             return np.ones((p, 1), bool)
         q = np.arange(effects.Q)
-        return (effects.first[:, None] <= q) & (q <= effects.last[:, None])
+        acts = (effects.first[:, None] <= q) & (q <= effects.last[:, None])
+        return acts if effects.values is None else acts * effects.values
 
     def survival_curves(
         self,

@@ -16,6 +16,7 @@ from ..data import (
 )
 from ..data.input_types import LabelsLike, VectorLike
 from ..design import Design
+from ..design.memory_estimate import free_memory
 from ..design.piecewise_design import PiecewiseDesign, StepEffects
 from ..errors import DataError
 from ..fit import Problem
@@ -33,6 +34,9 @@ from .time_quantiles import hazards_before
 
 __all__ = ["CoxRegression"]
 
+# Memory of a person at an event time: row numbers, linear predictors of the kernels' lanes.
+BYTES_PER_PIECE = 200
+
 
 class CoxRegression(CoxEvaluation, ProportionalHazardsModel):
     """Cox's proportional hazards model with a prior on the log hazard ratios.
@@ -47,8 +51,10 @@ class CoxRegression(CoxEvaluation, ProportionalHazardsModel):
         Effects that are step functions of time: ``{"x": [90, 180]}`` gives the column named (or
         at position) ``x`` one coefficient on each of (0, 90], (90, 180] and (180, ∞), named
         ``x@(0,90]``, ``x@(90,180]`` and ``x@(180,inf)``. They replace the coefficient of x and
-        each has x's prior; ``exclude`` accepts ``"x"`` for all of them or the name of one. No
-        row of X is repeated.
+        each has x's prior; ``exclude`` accepts ``"x"`` for all of them or the name of one.
+        ``{"x": "log"}`` gives x the effect β + γ log(t), with the coefficients ``x`` and
+        ``x:log(t)``, and so does any function of the event times instead of "log". No row of X is
+        repeated; a function needs a linear predictor for each person and event time.
     prior : Prior, optional
         Prior on the coefficients, such as `Laplace`, `Normal` or `ElasticNet`. None (default) is
         maximum likelihood.
@@ -169,7 +175,7 @@ class CoxRegression(CoxEvaluation, ProportionalHazardsModel):
         self, design: Design, inputs: FitInputs, like: Problem | None = None
     ) -> Problem:
         """Assemble the problem, with a piecewise design if effects vary with time."""
-        self._cuts, self._effects = self._step_effects(design)
+        self._cuts, self._effects = self._step_effects(design, inputs)
         problem, effects = super()._make_problem(design, inputs, like), self._effects
         if effects is None:
             return problem
@@ -185,11 +191,29 @@ class CoxRegression(CoxEvaluation, ProportionalHazardsModel):
             columns=columns,
         )
 
-    def _step_effects(self, design: Design) -> tuple[np.ndarray, StepEffects | None]:
+    def _step_effects(
+        self, design: Design, inputs: FitInputs
+    ) -> tuple[np.ndarray, StepEffects | None]:
         """Read ``time_varying``: the times at which effects change, and the step functions."""
         if self.time_varying and self.solver == "ccd":
             raise DataError("time_varying needs solver='newton'.")
-        return read_step_effects(self.time_varying, design.names)
+
+        def event_times() -> np.ndarray:
+            outcome = check_survival(inputs.y, design.n)
+            times = np.unique(outcome.time[outcome.event > 0])
+            pieces = int(np.searchsorted(times, outcome.time, side="left").sum()) + design.n
+            if pieces * BYTES_PER_PIECE > free_memory():
+                raise DataError(
+                    f"Effects that are functions of time need {pieces:,} pairs of people and "
+                    "event times, which exceed the free memory: round the times, or use steps, "
+                    "such as time_varying={'x': [90, 180]}."
+                )
+            return times
+
+        cuts, effects = read_step_effects(self.time_varying, design.names, event_times)
+        if effects is not None and effects.values is not None and self.device != "cpu":
+            raise DataError("Effects that are functions of time are computed by device='cpu'.")
+        return cuts, effects
 
     def _likelihood(
         self, inputs: FitInputs, design: Design, backend: Backend
@@ -203,7 +227,7 @@ class CoxRegression(CoxEvaluation, ProportionalHazardsModel):
             raise DataError("y has no events; a Cox model needs at least one.")
         codes = self._read_strata(inputs.strata, design.n)
         rest = (outcome.entry, codes, self.ties)
-        cuts, effects = self._step_effects(design)
+        cuts, effects = self._step_effects(design, inputs)
         if effects is None:
             likelihood = CoxLikelihood(outcome.time, outcome.event, backend, *rest)
         else:
@@ -287,8 +311,15 @@ class CoxRegression(CoxEvaluation, ProportionalHazardsModel):
             raise DataError("Effects are time-varying: give the time, predict(X, time=…).")
         if not isinstance(time, Real) or np.isnan(float(time)):
             raise DataError(f"time must be one number, the same for all rows, not {time!r}.")
-        q = int(np.searchsorted(self._cuts, time, side="left"))
-        return self._linear_predictors(X, offset)[:, q]
+        q, effects = int(np.searchsorted(self._cuts, time, side="left")), self._effects
+        if effects.values is None:
+            return self._linear_predictors(X, offset)[:, q]
+        refuse_other_order(X, offset=offset)
+        design = self._check_new(X)
+        beta = effects.at_time(self.coef_, design.p, q, float(time)) * design.scale
+        eta = design.matmul(beta[:, None], host_backend(self.n_jobs))[:, 0]
+        offset = self._new_offset(X, offset, design.n)
+        return eta if offset is None else eta + offset
 
     def predict_survival(
         self,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from inspect import signature
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -56,7 +58,10 @@ class FormulaMixin(FittedModel):
             without covariates. Splines are ``rcs(x, 4)`` with Harrell's knots and the columns
             ``x``, ``x'`` and ``x''`` (or ``rcs(x, [30, 50, 70])``), ``ns(x, df=3)`` and
             ``bs(x, df=4)`` as in R, and mgcv's ``cr(x, df=3)`` and the cyclic ``cc(month, df=3)``,
-            centred. The outcome may be ``Surv(time, event)`` or ``Surv(stop, event, entry=start)``.
+            centred. ``step(x, [90, 180])`` has an effect of x in each period between these times,
+            as R's ``x:strata(tgroup)`` after ``survSplit``, and ``tt(x, 'log')`` the effects ``x``
+            and ``x:log(t)``; they set ``time_varying`` and contain the constant effect of x. The
+            outcome may be ``Surv(time, event)`` or ``Surv(stop, event, entry=start)``.
             ``strata(a, b)`` and ``offset(x)`` are passed to ``fit``. ``cluster(id)`` are the
             clusters of robust errors and of the bootstrap; unlike R, ``summary()`` has robust
             errors only with ``kind="robust"``.
@@ -92,6 +97,11 @@ class FormulaMixin(FittedModel):
         >>> m = steropes.CoxRegression.from_formula("Surv(time, dead) ~ dose", data)
         >>> m.summary().index.tolist()
         ['dose[T.low]']
+        >>> m = steropes.CoxRegression.from_formula(
+        ...     "Surv(time, dead) ~ step(dose, [3.5])", data, prior=steropes.Normal()
+        ... )
+        >>> m.coef_names_
+        ['dose[T.low]@(0,3.5]', 'dose[T.low]@(3.5,inf)']
         """
         frame = table = drop_unused_categories(as_pandas_table(data))
         if isinstance(formula, str) and (trusted or len(formula) <= MAX_CHARACTERS):
@@ -118,15 +128,34 @@ class FormulaMixin(FittedModel):
             if settings.get("fit_intercept"):
                 raise DataError("The formula leaves the intercept out, and fit_intercept=True.")
             settings["fit_intercept"] = False
-        model: Any = cls(**settings)
         outcome = evaluate_expression(read.outcome, frame)
         X = read.matrix(frame)
+        if read.varying:
+            settings["time_varying"] = cls._with_time_effects(
+                settings.get("time_varying"), read.time_varying(list(X.columns))
+            )
+        model: Any = cls(**settings)
         model.fit(X if X.shape[1] else null_design(len(X)), outcome, **given)
         model._formula, model.formula_ = read, read.text
         if read.cluster is not None:
             model._clusters = evaluate_expression(read.cluster, table)
         model._fitted |= {"_formula", "formula_", "_clusters"}
         return model
+
+    @classmethod
+    def _with_time_effects(cls, given: object, effects: dict[str, object]) -> dict[Any, Any]:
+        """Combine the setting ``time_varying`` with the effects in the formula."""
+        if "time_varying" not in signature(cls).parameters:
+            raise DataError(
+                f"{cls.__name__} has no effects that change with time; leave step() and tt() out."
+            )
+        if given is not None and not isinstance(given, Mapping):
+            raise DataError("The formula has step() or tt(): leave time_varying out.")
+        own = dict(given or {})
+        twice = [name for name in own if name in effects]
+        if twice:
+            raise DataError(f"time_varying and the formula both have {twice[0]!r}; give it once.")
+        return own | effects
 
     def _read_formula(self) -> Formula:
         """Return the formula of the fit; refuse if there is none."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, Literal, TypeAlias, TypeVar
@@ -29,6 +29,7 @@ from .formula_dtypes import (
 )
 from .formula_safety import refuse_unsafe_expression, refuse_unsafe_formula
 from .formula_splines import short_name, transforms
+from .formula_time_effects import read_time_effect
 from .formula_variables import FormulaVariable
 
 __all__ = [
@@ -53,7 +54,6 @@ COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 NULLS = re.compile(r"^`(.*)` contains null values", re.DOTALL)
 # Functions of R's formulas that are refused, with the equivalent in this library.
 OF_R = {
-    "tt": "Effects that change with time are time_varying={'x': [cut points]}.",
     "frailty": "For effects of many groups give C(group) a Normal prior.",
     "ridge": "Shrinkage is prior=Normal(variance).",
     "pspline": "Write bs(x, df=8) and give it a Normal prior.",
@@ -112,6 +112,8 @@ class Formula:
         Names of columns that were passed as ``strata`` or ``offset`` in addition to the formula.
     variables : dict
         Ranges and typical values of the columns of data that the right-hand side uses.
+    varying : dict
+        Value of ``time_varying`` of each term with an effect that changes with time.
     """
 
     text: str
@@ -122,6 +124,20 @@ class Formula:
     cluster: str | None = None
     columns: dict[str, str] = field(default_factory=dict)
     variables: dict[str, FormulaVariable] = field(default_factory=dict)
+    varying: dict[str, object] = field(default_factory=dict)
+
+    def time_varying(self, names: Sequence[str]) -> dict[str, object]:
+        """Return the setting ``time_varying`` by column, for the names of X's columns."""
+        out: dict[str, object] = {}
+        before = 0
+        for term, columns in self.spec.term_slices.items():
+            if str(term) == "1":
+                continue
+            after = before + columns.stop - columns.start
+            if str(term) in self.varying:
+                out |= dict.fromkeys(names[before:after], self.varying[str(term)])
+            before = after
+        return out
 
     def matrix(self, data: pd.DataFrame) -> pd.DataFrame:
         """Compute X of new data, without an intercept."""
@@ -362,7 +378,10 @@ def read_formula(
     terms = list(parsed)
     labels: dict[str, str] = {}  # of strata and clusters
     offsets, kept, has_intercept = [], [], False
-    for term in terms:
+    varying: dict[str, object] = {}  # of terms with effects that change with time
+    constant: set[str] = set()
+    for whole in terms:
+        term = _constant_term(whole, varying)
         texts = [factor.expr for factor in term.factors]
         if not trusted:
             for factor in term.factors:
@@ -381,6 +400,12 @@ def read_formula(
                 refuse_sums_of_conditions(expression, data)
                 _refuse_missing_arguments(expression, data)
             has_intercept |= texts == ["1"]
+            constant |= {str(term)} if term is whole else set()
+            if str(term) in constant & set(varying):
+                raise DataError(
+                    f"The formula has {term} with a constant effect and with one that changes with "
+                    "time, which contains it: leave the constant one out."
+                )
             kept.append(term)
         elif special[0].group(1) == "offset":
             offsets.append(texts[0])
@@ -398,7 +423,27 @@ def read_formula(
         data,
     )
     strata, cluster = labels.get("strata"), labels.get("cluster")
-    return Formula(text, outcome, X.model_spec, strata, offsets, cluster), has_intercept
+    read = Formula(text, outcome, X.model_spec, strata, offsets, cluster, varying=varying)
+    return read, has_intercept
+
+
+def _constant_term(term: Any, varying: dict[str, object]) -> Any:
+    """Return a term without the change of its effect, which is entered in ``varying``."""
+    effects = [read_time_effect(factor.expr) for factor in term.factors]
+    settings = [effect.setting for effect in effects if effect is not None]
+    if not settings:
+        return term
+    if len(settings) > 1:
+        raise DataError(f"{term} has step() or tt() twice; use one of them in a term.")
+    texts = [
+        factor.expr if effect is None else effect.expression
+        for factor, effect in zip(term.factors, effects, strict=True)
+    ]
+    plain = next(iter(_evaluated(lambda: _formulaic().Formula("0 + " + ":".join(texts)))))
+    if str(plain) in varying:
+        raise DataError(f"The formula has two effects of {plain} that change with time.")
+    varying[str(plain)] = settings[0]
+    return plain
 
 
 def _sides(text: str) -> tuple[str, str]:

@@ -43,7 +43,12 @@ SummaryKind = Literal["model", "robust", "HC0", "HC1", "HC2", "HC3", "profile", 
 # Methods for confidence intervals.
 IntervalMethod = Literal["wald", "robust", "HC0", "HC1", "HC2", "HC3", "profile", "bootstrap"]
 # Cut points by name or position of a column.
-StepTimes = Mapping[str, Sequence[float]] | Mapping[int, Sequence[float]] | Mapping[Any, np.ndarray]
+FunctionOfTime = Literal["log"] | Callable[[np.ndarray], Any]
+StepTimes = (
+    Mapping[str, Sequence[float] | FunctionOfTime]
+    | Mapping[int, Sequence[float] | FunctionOfTime]
+    | Mapping[Any, np.ndarray]
+)
 # The degree of a polynomial, or functions of the number of the interval.
 TimeFunctions = int | Callable[[np.ndarray], Any] | Sequence[Callable[[np.ndarray], Any]]
 VaryingEffects = TimeFunctions | Mapping[str, TimeFunctions] | Mapping[int, TimeFunctions]

@@ -1,8 +1,14 @@
-"""Effects that are step functions of time, ``time_varying={"x": [90, 180]}``, and their prior."""
+"""Effects that change with time and their prior.
+
+They are step functions, ``time_varying={"x": [90, 180]}``, or linear in a function of time,
+``time_varying={"x": "log"}``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -14,10 +20,60 @@ from ..priors import CopiedColumns, Prior, PriorColumns
 __all__ = ["prior_of_copies", "prior_of_step_effects", "read_step_effects"]
 
 
+@dataclass(frozen=True)
+class FunctionOfTime:
+    """A function of time by which an effect changes, with its name in names of coefficients."""
+
+    name: str
+    evaluate: Callable[[np.ndarray], Any]
+
+    def at(self, times: np.ndarray, column: str) -> np.ndarray:
+        """Evaluate at event times; refuse values that are not finite numbers."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            values = np.asarray(self.evaluate(times.copy()), np.float64)
+        if values.shape != times.shape:
+            raise DataError(
+                f"time_varying's function {self.name} for {column!r} must return one number for "
+                f"each of {len(times)} times; it returned shape {values.shape}."
+            )
+        if not np.isfinite(values).all():
+            first = times[~np.isfinite(values)][0]
+            raise DataError(
+                f"time_varying's {self.name} for {column!r} is not finite at the event time "
+                f"{first:g}; add a number to the times, such as lambda t: np.log(t + 1)."
+            )
+        return values
+
+
+def _function_of_time(setting: object) -> FunctionOfTime | None:
+    """Read a function of time; return None if the setting is not one."""
+    if isinstance(setting, str):
+        if setting != "log":
+            raise DataError(
+                f"time_varying takes 'log', a function of time or cut points, not {setting!r}."
+            )
+        return FunctionOfTime("log(t)", np.log)
+    if not callable(setting):
+        return None
+    name = getattr(setting, "__name__", "f")
+    return FunctionOfTime(f"{'f' if name == '<lambda>' else name}(t)", setting)
+
+
 def read_step_effects(
-    time_varying: object, names: Sequence[str]
+    time_varying: object, names: Sequence[str], event_times: Callable[[], np.ndarray]
 ) -> tuple[np.ndarray, StepEffects | None]:
     """Convert the setting to the union of cut points and the intervals of each coefficient.
+
+    Effects that are linear in a function of time have an interval for each event time, because the
+    partial likelihood uses the effects at event times only.
+
+    Parameters
+    ----------
+    time_varying : None or mapping
+    names : sequence of str
+        Names of the columns.
+    event_times : callable
+        Returns the times of the events.
 
     Returns
     -------
@@ -39,12 +95,18 @@ def read_step_effects(
         )
     places = ColumnLookup(names, "time_varying")
     own: dict[int, np.ndarray] = {}
+    functions: dict[int, FunctionOfTime] = {}
     for key, points in time_varying.items():
         j = places.of(key)
-        if j in own:
+        if j in own or j in functions:
             raise DataError(f"time_varying has column {names[j]!r} twice.")
-        own[j] = _points(points, names[j])
-    cuts = np.unique(np.concatenate(list(own.values())))
+        function = _function_of_time(points)
+        if function is None:
+            own[j] = _points(points, names[j])
+        else:
+            functions[j] = function
+    given = [np.asarray(event_times(), np.float64)] if functions else []
+    cuts = np.unique(np.concatenate([*own.values(), *given]))
     source, first, last, labels = [], [], [], []
     for j, name in enumerate(names):
         if j not in own:
@@ -62,10 +124,26 @@ def read_step_effects(
             first.append(0 if k == 0 else at[k - 1] + 1)
             last.append(len(cuts) if k == len(edges) else at[k])
             labels.append(f"{name}@({ends[k]},{ends[k + 1]}{')' if k == len(edges) else ']'}")
+    number = len(source)
+    for j, function in functions.items():
+        source.append(j)
+        first.append(0)
+        last.append(len(cuts))
+        labels.append(f"{names[j]}:{function.name}")
     if len(set(labels)) < len(labels):
-        twice = next(x for x in labels if "@" in x and labels.count(x) > 1)
+        twice = next(x for x in labels if ("@" in x or ":" in x) and labels.count(x) > 1)
         raise DataError(f"Two coefficients would be called {twice!r}; rename the column of X.")
-    return cuts, StepEffects(source, first, last, labels, len(cuts) + 1)
+    if not functions:
+        return cuts, StepEffects(source, first, last, labels, len(cuts) + 1)
+    # An interval ends with its event time; none is after the last.
+    times = np.append(cuts, cuts[-1])
+    values = np.ones((len(source), len(times)))
+    inside = np.isin(times, given[0])
+    for k, (j, function) in enumerate(functions.items(), number):
+        values[k] = 0.0
+        values[k, inside] = function.at(times[inside], names[j])
+    known = {k: f.evaluate for k, f in enumerate(functions.values(), number)}
+    return cuts, StepEffects(source, first, last, labels, len(times), values, known)
 
 
 def _points(points: object, name: str) -> np.ndarray:

@@ -21,31 +21,33 @@ __all__ = ["diagonal", "hessian"]
 def hessian(rows: PieceLike, curvature: GroupedCurvature, first: int = 0) -> Array:
     """See `steropes.solve.hessian`."""
     G = rows.backend.xp.zeros((rows.k, rows.k))
-    for X, part, at, columns, begin in _parts(rows, curvature, first):
+    for X, part, at, columns, begin, factors in _parts(rows, curvature, first):
         H = fill_symmetric(grouped_hessian.hessian(X, part, begin), begin)
-        G[np.ix_(at, at)] += H[np.ix_(columns, columns)]
+        own = H[np.ix_(columns, columns)]
+        G[np.ix_(at, at)] += own if factors is None else own * factors * factors[:, None]
     return G
 
 
 def diagonal(rows: PieceLike, curvature: GroupedCurvature) -> Array:
     """See `steropes.solve.hessian`."""
     h = rows.backend.xp.zeros(rows.k)
-    for X, part, at, columns, _ in _parts(rows, curvature, 0):
-        h[at] += grouped_hessian.diagonal(X, part)[columns]
+    for X, part, at, columns, _, factors in _parts(rows, curvature, 0):
+        own = grouped_hessian.diagonal(X, part)[columns]
+        h[at] += own if factors is None else own * factors**2
     return h
 
 
 def _parts(
     rows: PieceLike, curvature: GroupedCurvature, first: int
-) -> Iterator[tuple[RowsLike, GroupedCurvature, np.ndarray, np.ndarray, int]]:
-    """Yield each interval's rows and curvature, and the places of its columns."""
+) -> Iterator[tuple[RowsLike, GroupedCurvature, np.ndarray, np.ndarray, int, np.ndarray | None]]:
+    """Yield each interval's rows and curvature, and the places and factors of its columns."""
     if curvature.u is None:  # Only the diagonal.
-        for pieces, X, at, columns, begin in rows.intervals(first):
-            yield X, GroupedCurvature(curvature.v[pieces]), at, columns, begin
+        for pieces, X, at, columns, begin, factors in rows.intervals(first):
+            yield X, GroupedCurvature(curvature.v[pieces]), at, columns, begin, factors
         return
     n = len(curvature.v)
     lines = np.arange(n) if curvature.rows is None else curvature.rows
-    for pieces, X, at, columns, begin in rows.intervals(first):
+    for pieces, X, at, columns, begin, factors in rows.intervals(first):
         # Lines are ordered by interval, but not by row within an interval.
         a, b = (int((lines < edge).sum()) for edge in (pieces.start, pieces.stop))
         inside = (curvature.runs >= a) & (curvature.runs <= b)
@@ -54,4 +56,4 @@ def _parts(
             None if curvature.rows is None else curvature.rows[a:b] - pieces.start,
         )  # fmt: skip
         if b > a:
-            yield X, part, at, columns, begin
+            yield X, part, at, columns, begin, factors

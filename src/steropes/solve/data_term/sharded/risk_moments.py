@@ -43,10 +43,11 @@ def _by_interval(
     assert part.rows.interval is not None
     of = part.rows.interval[part.rows.groups.stratum[chosen]]
     N, E = np.zeros((2, len(chosen), rows.k))
-    for q, (pieces, X, at, columns, _) in enumerate(rows.intervals()):
+    for q, (pieces, X, at, columns, _, factors) in enumerate(rows.intervals()):
         here = np.flatnonzero(of == q)
         if len(here) and pieces.stop > pieces.start:
             n, e = part.moments(X.sums, X.k, u[pieces], weights, chosen[here], pieces)
             assert e is not None
-            N[np.ix_(here, at)], E[np.ix_(here, at)] = n[:, columns], e[:, columns]
+            own = 1.0 if factors is None else factors
+            N[np.ix_(here, at)], E[np.ix_(here, at)] = n[:, columns] * own, e[:, columns] * own
     return N, E
