@@ -21,6 +21,7 @@ from steropes import (
     Laplace,
     LinearRegression,
     LogisticRegression,
+    MultinomialLogisticRegression,
     Normal,
     ShardedDesign,
     Surv,
@@ -181,6 +182,17 @@ def test_new_levels_and_missing_values_are_refused_by_name(people, y):
 def test_numbers_and_identifiers_that_are_categories_are_accepted(people, y):
     number = people.assign(drug=pd.Categorical([str(k % 3) for k in range(240)]))
     assert LogisticRegression().fit(number, y).coef_names_[-2:] == ["drug[T.1]", "drug[T.2]"]
+
+
+def test_multinomial_models_have_a_row_of_coefficients_for_each_class(people, rng):
+    classes = rng.choice(list("uvw"), len(people))
+    model = MultinomialLogisticRegression(prior=Normal()).fit(people, classes)
+    expected = MultinomialLogisticRegression(prior=Normal()).fit(coded(people), classes)
+    assert model.coef_names_ == NAMES
+    np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-7)
+    np.testing.assert_allclose(
+        model.predict_proba(people), expected.predict_proba(coded(people)), atol=1e-7
+    )
 
 
 def test_tables_are_not_modified(people, y):

@@ -19,6 +19,7 @@ from steropes import (
     Laplace,
     LinearRegression,
     LogisticRegression,
+    MultinomialLogisticRegression,
     Normal,
     PoissonRegression,
     SeparationError,
@@ -325,6 +326,8 @@ def test_errors_are_refused_in_a_clear_sentence(rng):
         lambda: flat.linear_hypothesis("x2 = 0", test="score"),
         lambda: flat.linear_combination("x0 - x2", method="profile"),
         lambda: LogisticRegression(prior=Laplace(lower=0)).fit(X, y).debiased_lasso("x0"),
+        lambda: model.posterior("x0"),
+        lambda: MultinomialLogisticRegression(prior=Normal(lower=0)).fit(X, y),
     ):
         with pytest.raises(DataError, match="limits"):
             asked()

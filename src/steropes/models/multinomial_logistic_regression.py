@@ -17,7 +17,7 @@ from ..design.class_design import ClassDesign
 from ..errors import DataError
 from ..fit import Problem
 from ..likelihoods.multinomial_likelihood import MultinomialLikelihood
-from ..priors import BrokenAdaptiveRidge, Prior, PriorColumns
+from ..priors import BrokenAdaptiveRidge, LimitedPrior, Prior, PriorColumns
 from ..solve import Fit
 from .base import PenalizedModel
 from .fit_inputs import FitInputs
@@ -170,6 +170,8 @@ class MultinomialLogisticRegression(MultinomialPredictions, ClassifierMixin, Pen
                 f"MultinomialLogisticRegression has solver='newton', not {self.solver!r}."
             )
         prior = self.prior
+        if isinstance(prior, LimitedPrior) and prior.limited:
+            raise DataError("MultinomialLogisticRegression has no limits of coefficients.")
         if isinstance(prior, Prior) and not (prior.plain or isinstance(prior, BrokenAdaptiveRidge)):
             raise DataError(
                 f"MultinomialLogisticRegression has no {type(prior).__name__} prior, because it "
@@ -346,6 +348,11 @@ class MultinomialLogisticRegression(MultinomialPredictions, ClassifierMixin, Pen
     def _has_varying_effects(self) -> bool:
         """Return true, because a column of X has a coefficient for each class."""
         return True
+
+    @property
+    def coef_names_(self) -> list[str]:
+        """Names of the columns of ``coef_``."""
+        return list(self._names)
 
     def _coefficient_names(self) -> list[str]:
         """Return the names of all estimated coefficients, the intercepts first."""

@@ -138,6 +138,8 @@ class PosteriorInference(WaldInference):
                 f"{type(self).__name__} has no posterior, because its likelihood is not one of "
                 "coefficients alone. Use the bootstrap."
             )
+        if self._has_limits():
+            raise DataError("A posterior has no limits of coefficients; use the bootstrap.")
         if type(self.prior_) not in (Laplace, Normal):
             raise DataError("A posterior needs a fit with prior=Laplace(…) or prior=Normal(…).")
         l1, l2 = problem.penalties(self.prior_)
