@@ -70,7 +70,7 @@ class CoxCurves(WaldInference):
         if self._has_sparse_prior():
             raise DataError(
                 "Standard errors of curves need the model's covariance matrix, which there is "
-                "none of under a Laplace prior or with limits. predict_survival gives the curves "
+                "none of with limits or a Laplace prior. predict_survival gives the curves "
                 "alone; for intervals fit with prior=None or a Normal prior, or bootstrap the "
                 "model."
             )

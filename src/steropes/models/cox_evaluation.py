@@ -290,9 +290,9 @@ class CoxEvaluation(CoxExpectations):
             raise DataError("The model has no covariates, so there is no effect to test.")
         if self._has_sparse_prior():
             raise DataError(
-                "Under a Laplace prior or with limits an estimate has no distribution that a test "
-                "could go by; fit with prior=None or a Normal prior (on the columns that matter) "
-                "to use it."
+                "Under a Laplace prior an estimate has no distribution that a test could go by, "
+                "nor has it with limits; fit with prior=None or a Normal prior (on the columns "
+                "that matter) to use it."
             )
         assert isinstance(problem.likelihood, CoxLikelihood)
         time, event, entry = problem.likelihood.outcome()
