@@ -75,28 +75,37 @@ class MonthlyFits:
         beta, lanes = start.astype(float).copy(), start.shape[1]
         value, gradient = np.zeros(lanes), np.zeros_like(beta)
         converged, left = np.zeros(lanes, bool), np.arange(lanes)
+        size = np.zeros_like(beta)  # Roots of the last known information.
         for _ in range(STEPS):
-            b, w = beta[:, left], weights[:, left]
-            penalties = l1[:, left], l2[:, left]
-            value[left], g, information = self.likelihood.derivatives(b, w)
-            gradient[:, left] = g
-            pull = _pull(b, g, *penalties, held[:, left])
-            size = np.sqrt(np.maximum(np.diagonal(information, axis1=1, axis2=2).T, 0.0))
-            converged[left] = (np.abs(pull) <= TOLERANCE * size + TOLERANCE * LITTLE).all(0)
-            going = ~converged[left] & (np.abs(b).max(0, initial=0.0) < FARTHEST)
-            if not going.any():
+            w, penalties = weights[:, left], (l1[:, left], l2[:, left])
+            value[left], gradient[:, left], at = self.likelihood.slopes(beta[:, left], w)
+            pull = _pull(beta[:, left], gradient[:, left], *penalties, held[:, left])
+            limit = TOLERANCE * size[:, left] + TOLERANCE * LITTLE
+            converged[left] = (np.abs(pull) <= limit).all(0)
+            far = np.abs(beta[:, left]).max(0, initial=0.0) >= FARTHEST
+            going = np.flatnonzero(~converged[left] & ~far)
+            if not len(going):
                 break
-            left = left[going]
-            moved, found = self._step(
-                b[:, going],
+            information = self.likelihood.information(at, w, going)
+            left, w, pull = left[going], w[:, going], pull[:, going]
+            penalties = (l1[:, left], l2[:, left])
+            diagonal = np.diagonal(information, axis1=1, axis2=2).T
+            size[:, left] = np.sqrt(np.maximum(diagonal, 0.0))
+            limit = TOLERANCE * size[:, left] + TOLERANCE * LITTLE
+            converged[left] = (np.abs(pull) <= limit).all(0)
+            moving = np.flatnonzero(~converged[left])
+            left = left[moving]
+            if not len(left):
+                break
+            beta[:, left], found = self._step(
+                beta[:, left],
                 value[left],
-                pull[:, going],
-                information[going],
-                w[:, going],
-                *(x[:, going] for x in penalties),
+                pull[:, moving],
+                information[moving],
+                w[:, moving],
+                *(x[:, moving] for x in penalties),
             )
-            beta[:, left] = moved
-            left = left[found]
+            left = left[found]  # Without a decrease a lane ends where it is.
             if not len(left):
                 break
         return MonthlyOptimum(beta, value, gradient, converged)
@@ -125,9 +134,9 @@ class MonthlyFits:
             tried = b + length * direction[:, open_]
             side = np.where(b != 0, np.sign(b), -np.sign(pull[:, open_]))
             tried = np.where((l1[:, open_] > 0) & (np.sign(tried) != side), 0.0, tried)
-            after = _penalty(tried, l1[:, open_], l2[:, open_]) - (
-                weights[:, open_] * self.likelihood.log_likelihoods(tried)
-            ).sum(0)
+            with np.errstate(invalid="ignore"):  # A case without weight may have no likelihood.
+                value_there = (weights[:, open_] * self.likelihood.log_likelihoods(tried)).sum(0)
+            after = _penalty(tried, l1[:, open_], l2[:, open_]) - value_there
             expected = (pull[:, open_] * (tried - b)).sum(0)
             rounding = 1e-13 * np.abs(before[open_])
             good = after <= before[open_] + SUFFICIENT * expected + rounding

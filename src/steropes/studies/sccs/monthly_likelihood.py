@@ -16,7 +16,7 @@ from scipy import sparse
 from steropes.studies.sccs.intervals import Intervals
 from steropes.studies.sccs.splines import first_day
 
-__all__ = ["MonthlyLikelihood", "monthly_likelihood"]
+__all__ = ["Masses", "MonthlyLikelihood", "monthly_likelihood"]
 
 MOST_COLUMNS = 60  # Beyond this number of columns the dense Hessians are too expensive.
 LEAST_SAVED = 0.5  # The share of the rows that must be whole months without a window.
@@ -65,8 +65,8 @@ class MonthlyLikelihood:
         """Return the log-likelihood of each case, (m, B), at parameters (p, B)."""
         return self._at(beta).log_likelihoods
 
-    def derivatives(self, beta: NDArray, weights: NDArray) -> tuple[NDArray, NDArray, NDArray]:
-        """Compute weighted log-likelihoods with their derivatives.
+    def slopes(self, beta: NDArray, weights: NDArray) -> tuple[NDArray, NDArray, Masses]:
+        """Compute weighted log-likelihoods with their gradients.
 
         Parameters
         ----------
@@ -79,28 +79,40 @@ class MonthlyLikelihood:
         -------
         value : (B,) array
         gradient : (p, B) array
-        information : (B, p, p) array
-            Negative Hessians.
+        at : Masses
+            Rates at these parameters, for `information`.
         """
         at = self._at(beta)
-        value = (weights * at.log_likelihoods).sum(0)
-        share = weights * self.events[:, None] / at.sums
-        row_weight = at.row_mass * (self.of_row.T @ share)
-        month_weight = at.month_mass * self._by_month(self.of_run.T @ share)
+        row_weight, month_weight = self._weights(at, weights)
         gradient = self.totals.T @ weights - self.rows.T @ row_weight - self.months.T @ month_weight
-        lanes, p = beta.shape[1], beta.shape[0]
-        information = np.empty((lanes, p, p))
-        for b in range(lanes):
-            mean = self._means(at, b)
-            root = np.sqrt(weights[:, b] * self.events)[:, None] * mean
-            information[b] = (
+        return (weights * at.log_likelihoods).sum(0), gradient, at
+
+    def information(self, at: Masses, weights: NDArray, lanes: NDArray) -> NDArray:
+        """Compute the negative Hessians of some of the parameters, (len(lanes), p, p)."""
+        row_weight, month_weight = self._weights(at, weights)
+        p = self.rows.shape[1]
+        found = np.empty((len(lanes), p, p))
+        for k, b in enumerate(lanes.tolist()):
+            root = np.sqrt(weights[:, b] * self.events)[:, None] * self._means(at, b)
+            found[k] = (
                 (self.rows * row_weight[:, [b]]).T @ self.rows
                 + (self.months * month_weight[:, [b]]).T @ self.months
                 - root.T @ root
             )
-        return value, gradient, information
+        return found
 
-    def _at(self, beta: NDArray) -> _Masses:
+    def derivatives(self, beta: NDArray, weights: NDArray) -> tuple[NDArray, NDArray, NDArray]:
+        """Compute weighted log-likelihoods (B,), gradients (p, B) and information (B, p, p)."""
+        value, gradient, at = self.slopes(beta, weights)
+        return value, gradient, self.information(at, weights, np.arange(beta.shape[1]))
+
+    def _weights(self, at: Masses, weights: NDArray) -> tuple[NDArray, NDArray]:
+        """Return the expected events of each row and of each month."""
+        share = weights * self.events[:, None] / at.sums
+        by_month = self._by_month(self.of_run.T @ share)
+        return at.row_mass * (self.of_row.T @ share), at.month_mass * by_month
+
+    def _at(self, beta: NDArray) -> Masses:
         """Compute the rates at some parameters."""
         eta, monthly = self.rows @ beta, self.months @ beta
         top = np.maximum(eta.max(0, initial=-np.inf), monthly.max(0, initial=-np.inf))
@@ -108,12 +120,13 @@ class MonthlyLikelihood:
         row_mass = self.days[:, None] * np.exp(eta - top)
         month_mass = self.length[:, None] * np.exp(monthly - top)
         sums = self.of_row @ row_mass + self.of_run @ self._over_runs(month_mass)
-        with np.errstate(divide="ignore"):  # A step may be so long that a sum vanishes.
+        # A step may be so long that a sum vanishes; such points are not accepted.
+        with np.errstate(divide="ignore", invalid="ignore"):
             logs = np.log(sums) + top
-        found = self.totals @ beta + self.constant[:, None] - self.events[:, None] * logs
-        return _Masses(row_mass, month_mass, sums, np.where(self.events[:, None] > 0, found, 0.0))
+            found = self.totals @ beta + self.constant[:, None] - self.events[:, None] * logs
+        return Masses(row_mass, month_mass, sums, np.where(self.events[:, None] > 0, found, 0.0))
 
-    def _means(self, at: _Masses, b: int) -> NDArray:
+    def _means(self, at: Masses, b: int) -> NDArray:
         """Return the mean covariates of each case under the rates of one parameter, (m, p)."""
         run = self._over_runs(at.month_mass[:, [b]] * self.months)
         sums = self.of_row @ (at.row_mass[:, [b]] * self.rows) + self.of_run @ run
@@ -134,8 +147,8 @@ class MonthlyLikelihood:
 
 
 @dataclass(frozen=True, eq=False)
-class _Masses:
-    """Rates of rows and months, their sums by case, and log-likelihoods; up to a common factor."""
+class Masses:
+    """Rates of rows and months and their sums by case, up to a factor, and log-likelihoods."""
 
     row_mass: NDArray
     month_mass: NDArray

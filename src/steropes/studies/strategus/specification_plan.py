@@ -22,6 +22,7 @@ from steropes.studies.strategus.comparative_plan import (
 )
 from steropes.studies.strategus.incidence_plan import INCIDENCE, IncidencePlan, incidence_plan
 from steropes.studies.strategus.part_verdicts import PartVerdict, runs, skipped
+from steropes.studies.strategus.prediction_designs import PREDICTION, prediction_verdicts
 from steropes.studies.strategus.r_values import Flag, JsonPath, RModel, json_path, parsed
 from steropes.studies.strategus.series_plan import CASE_SERIES, SeriesPlan, series_plan
 from steropes.studies.strategus.shared_cohorts import SharedCohorts
@@ -35,7 +36,6 @@ COHORTS = "CohortGeneratorModule"
 REFUSED = {
     "CohortDiagnosticsModule": "the diagnostics of cohorts are R's CohortDiagnostics",
     "TreatmentPatternsModule": "treatment pathways are R's TreatmentPatterns",
-    "PatientLevelPredictionModule": "prediction models are not available yet",
     "PatientLevelPredictionValidationModule": "prediction models are R's PatientLevelPrediction",
 }
 # The names of a module, of which only the settings influence results.
@@ -272,6 +272,8 @@ def _add_module(draft: _Draft, name: str, settings: object, path: JsonPath) -> N
     elif name == CHARACTERIZATION:
         draft.characterization = characterization_plan(settings, path, draft.cohorts)
         draft.verdicts += draft.characterization.verdicts
+    elif name == PREDICTION:
+        draft.verdicts += prediction_verdicts(settings, path)
     elif name == SYNTHESIS:
         draft.synthesis = synthesis_plan(settings, path)
         draft.verdicts += draft.synthesis.verdicts
