@@ -13,6 +13,7 @@ from steropes import (
     Laplace,
     LinearRegression,
     LogisticRegression,
+    MultinomialLogisticRegression,
     Normal,
     PoissonRegression,
     SeparationError,
@@ -335,3 +336,16 @@ def test_a_refused_fit_leaves_nothing_fitted_behind():
     with pytest.raises(SeparationError):
         m.fit(X, [0, 0, 1, 1])
     assert not hasattr(m, "coef_")
+
+
+@pytest.mark.parametrize(
+    "kind", [LinearRegression, LogisticRegression, MultinomialLogisticRegression, PoissonRegression]
+)
+def test_a_score_reads_the_outcome_as_a_fit_does(kind):
+    X, y = np.arange(12.0)[:, None], np.array([0, 1, 1, 0] * 3)
+    model = kind().fit(X, y)
+    structured = np.zeros(12, [("event", bool), ("time", float)])
+    with pytest.raises(DataError, match="structured array"):
+        model.score(X, structured)
+    with pytest.raises(DataError, match="rows"):
+        model.score(X, y[:5])

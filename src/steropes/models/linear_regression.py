@@ -215,4 +215,5 @@ class LinearRegression(MeanRegression):
             R², 1 at best, and 0 for a prediction by the mean.
         """
         refuse_other_order(X, y=y, sample_weight=sample_weight)
-        return float(r2_score(y, self.predict(X, offset), sample_weight=sample_weight))
+        predicted = self.predict(X, offset)
+        return float(r2_score(check_response(y, len(predicted)), predicted, sample_weight=sample_weight))

@@ -261,7 +261,9 @@ class LogisticRegression(ClassifierMixin, GeneralizedLinearModel):
             Share of correct predictions.
         """
         refuse_other_order(X, y=y, sample_weight=sample_weight)
-        return float(accuracy_score(y, self.predict(X, offset), sample_weight=sample_weight))
+        predicted = self.predict(X, offset)
+        check_classes(y, len(predicted))
+        return float(accuracy_score(y, predicted, sample_weight=sample_weight))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -9,7 +9,7 @@ from scipy.special import log_softmax, softmax
 from sklearn.metrics import accuracy_score
 
 from ..backends import host_backend
-from ..data import refuse_other_order
+from ..data import check_classes, refuse_other_order
 from ..data.input_types import VectorLike
 from ..errors import DataError
 from ..fit.shards import ShardedDesign
@@ -133,4 +133,6 @@ class MultinomialPredictions(FittedModel):
             Share of correct predictions.
         """
         refuse_other_order(X, y=y, sample_weight=sample_weight)
-        return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
+        predicted = self.predict(X)
+        check_classes(y, len(predicted))
+        return float(accuracy_score(y, predicted, sample_weight=sample_weight))
