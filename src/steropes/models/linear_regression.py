@@ -216,4 +216,5 @@ class LinearRegression(MeanRegression):
         """
         refuse_other_order(X, y=y, sample_weight=sample_weight)
         predicted = self.predict(X, offset)
-        return float(r2_score(check_response(y, len(predicted)), predicted, sample_weight=sample_weight))
+        y = check_response(y, len(predicted))
+        return float(r2_score(y, predicted, sample_weight=sample_weight))
