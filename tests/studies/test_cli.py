@@ -110,6 +110,22 @@ def test_help(capsys, arguments):
     assert "Usage: steropes" in capsys.readouterr().out
 
 
+def test_every_command_that_reads_a_database_limits_its_memory(capsys, small, tmp_path):
+    import typer
+
+    from steropes.studies.cli.study_commands import app
+
+    commands = typer.main.get_command(app).commands
+    options = {name: {p.name for p in c.params} for name, c in commands.items()}
+    reading = {name for name, of in options.items() if "database" in of}
+    assert {"study", "grid", "concepts", "sccs", "sccs-grid", "strategus"} <= reading
+    assert all("memory" in options[name] for name in reading)
+    output = tmp_path / "o"
+    line = refused(capsys, "study", small.write(), *STUDY, "--memory", "much", "--output", output)
+    assert "memory must be an amount" in line
+    assert not output.exists()
+
+
 def test_a_missing_file(capsys, tmp_path):
     line = refused(capsys, "study", tmp_path / "none.duckdb", *STUDY, "--output", tmp_path / "o")
     assert "there is no file" in line

@@ -21,7 +21,7 @@ from steropes.studies.report.plain_text import csv_text
 if TYPE_CHECKING:
     from steropes.studies.execution.runner import GridResults
 
-__all__ = ["DATABASE", "Disclosure", "Quiet", "add_commands"]
+__all__ = ["DATABASE", "Disclosure", "Jobs", "Memory", "Quiet", "add_commands"]
 
 DATABASE = "OMOP CDM v5.x: a DuckDB file, a folder of Parquet files, or a URL (postgresql://...)."
 
@@ -33,6 +33,11 @@ Disclosure = Annotated[
         show_default=False,
     ),
 ]
+Memory = Annotated[
+    str | None,
+    typer.Option(help="Memory limit of the database, such as 2GB; the rest goes to disk."),
+]
+Jobs = Annotated[int, typer.Option(min=1, help="Number of processes that estimate outcomes.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 
 
@@ -55,9 +60,8 @@ def grid(
     unblind: Annotated[
         bool, typer.Option(help="Also show estimates that fail a diagnostic.")
     ] = False,
-    jobs: Annotated[
-        int, typer.Option(min=1, help="Number of processes that estimate outcomes.")
-    ] = 1,
+    jobs: Jobs = 1,
+    memory: Memory = None,
     results_schema: Annotated[
         str | None, typer.Option(help="Also write the result tables to this schema of the server.")
     ] = None,
@@ -98,6 +102,7 @@ def grid(
         disclosure=disclosure,
         protocol=protocol,
         by=by,
+        memory=memory,
     )
     if results_schema is not None:
         rows = write_results(database, results_schema, results.tables)
@@ -115,8 +120,10 @@ def run_and_report(
     disclosure: str | None = None,
     protocol: Path | None = None,
     by: str | None = None,
+    memory: str | None = None,
 ) -> GridResults:
     """Run a grid, write its report, and print a summary."""
+    from steropes.studies.database.omop import opened
     from steropes.studies.execution.runner import run_grid
     from steropes.studies.report.atomic_files import output_folder
     from steropes.studies.report.controls_page import write_controls_report
@@ -125,9 +132,9 @@ def run_and_report(
     from steropes.studies.report.progress_display import Progress
 
     folder = output_folder(output)
-    with Progress(quiet) as progress:
+    with Progress(quiet) as progress, opened(database, spec.schema, spec.time_zone, memory) as db:
         results = run_grid(
-            database,
+            db,
             spec,
             folder,
             jobs=jobs,
@@ -154,6 +161,7 @@ def concepts(
     domain: Annotated[str | None, typer.Option(help="Only this domain, such as Drug.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="Largest number of lines.")] = 20,
     schema: Annotated[str, typer.Option(help="Schema of the CDM tables.")] = "main",
+    memory: Memory = None,
 ) -> None:
     """Find concepts by name in the vocabulary of a database, the most recorded first."""
     from steropes.studies.database.concept_search import find_concepts
@@ -162,7 +170,7 @@ def concepts(
     from steropes.studies.report.terminal_tables import table_of, wide_console
 
     require_database(database)
-    with OmopDatabase(database, schema) as db:
+    with OmopDatabase(database, schema, memory) as db:
         found, name = find_concepts(db, words, domain=domain, limit=limit), db.name
     if found.empty:
         raise DataError(f"no concept of {name} has {words!r} in its name")

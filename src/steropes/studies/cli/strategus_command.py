@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from steropes.errors import DataError
-from steropes.studies.cli.grid_commands import DATABASE, Disclosure, Quiet
+from steropes.studies.cli.grid_commands import DATABASE, Disclosure, Jobs, Memory, Quiet
 from steropes.studies.report.plain_text import plain_text
 
 if TYPE_CHECKING:
@@ -46,9 +46,8 @@ def strategus(
         typer.Option(help="Name of the database in the results.", show_default=False),
     ] = None,
     schema: Annotated[str, typer.Option(help="Schema of the CDM tables.")] = "main",
-    jobs: Annotated[
-        int, typer.Option(min=1, help="Number of processes that estimate outcomes.")
-    ] = 1,
+    jobs: Jobs = 1,
+    memory: Memory = None,
     disclosure: Disclosure = None,
     quiet: Quiet = False,
 ) -> None:
@@ -58,6 +57,7 @@ def strategus(
     the specification or the database cannot be used. An interrupted run is resumed when the same
     command is given again.
     """
+    from steropes.studies.database.omop import opened
     from steropes.studies.database.open_database import require_database
     from steropes.studies.report.atomic_files import output_folder
     from steropes.studies.report.progress_display import Progress
@@ -76,9 +76,9 @@ def strategus(
         raise DataError("give --database to run the specification, or --check to check it")
     require_database(database)
     folder = output_folder(output)
-    with Progress(quiet) as progress:
+    with Progress(quiet) as progress, opened(database, schema, "UTC", memory) as db:
         found = run_specification(
-            database,
+            db,
             plan,
             folder,
             database_id=database_id,

@@ -16,7 +16,14 @@ from steropes.studies.cli.cohort_options import (
     listed_concepts,
 )
 from steropes.studies.cli.core_commands import print_environment
-from steropes.studies.cli.grid_commands import DATABASE, Disclosure, Quiet, add_commands
+from steropes.studies.cli.grid_commands import (
+    DATABASE,
+    Disclosure,
+    Jobs,
+    Memory,
+    Quiet,
+    add_commands,
+)
 from steropes.studies.cli.kernel_warming import compile_kernels
 from steropes.studies.cli.protocol_options import (
     Freeze,
@@ -30,7 +37,7 @@ from steropes.studies.cli.view_command import view
 from steropes.studies.cohorts.study_population import TimeAtRisk
 from steropes.studies.comparative.one_question import comparative_study
 from steropes.studies.comparative.study_settings import StudySettings, read_study
-from steropes.studies.database.omop import OmopDatabase
+from steropes.studies.database.omop import OmopDatabase, opened
 from steropes.studies.disclosure import site_rules
 from steropes.studies.execution.cohort_sources import CohortSources
 from steropes.studies.execution.setting_fields import setting_fields
@@ -123,6 +130,7 @@ def study(
     ] = False,
     output: Output = Path("steropes-study"),
     disclosure: Disclosure = None,
+    memory: Memory = None,
     quiet: Quiet = False,
 ) -> None:
     """Compare an outcome between new users of two drugs in an OMOP database."""
@@ -131,7 +139,7 @@ def study(
     if freeze:
         print_frozen(protocol, asked, by)
         return
-    _run(database, asked, output, disclosure, quiet, protocol, by, paper)
+    _run(database, asked, output, disclosure, quiet, protocol, by, paper, memory)
 
 
 def _asked(
@@ -174,6 +182,7 @@ def demo(
         ),
     ] = False,
     unblind: Annotated[bool, typer.Option(help="Show estimates that fail a diagnostic.")] = False,
+    jobs: Jobs = 1,
     quiet: Quiet = False,
 ) -> None:
     """Compare gastrointestinal bleeding between celecoxib and diclofenac, in simulated data."""
@@ -193,7 +202,9 @@ def demo(
         name = "grid" if grid else "controls"
         min_cell = settings.get("min_cell")
         spec = demo_grid(min_cell) if grid else demo_controls(min_cell)
-        run_and_report(demo_database(), spec, output / name, unblind, quiet, disclosure=disclosure)
+        run_and_report(
+            demo_database(), spec, output / name, unblind, quiet, jobs, disclosure=disclosure
+        )
         return
     # The true hazard ratio is that of the first half year, since eras last at least as long.
     asked = StudySettings(**DEMO, risk_days=180, unblind=unblind, **settings)
@@ -234,6 +245,7 @@ def _run(
     protocol: Path | None = None,
     by: str | None = None,
     paper: bool = False,
+    memory: str | None = None,
 ) -> None:
     """Run a comparative study and write its report; remove a new folder that stays empty."""
     from steropes.studies.database.open_database import require_database
@@ -247,9 +259,12 @@ def _run(
     made = not output.exists()
     folder = output_folder(output)  # Check the folder before the work.
     try:
-        with Progress(quiet) as progress:
+        with (
+            Progress(quiet) as progress,
+            opened(database, settings.schema, settings.time_zone, memory) as db,
+        ):
             result = comparative_study(
-                database,
+                db,
                 settings,
                 disclosure=rules,
                 progress=progress,

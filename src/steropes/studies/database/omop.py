@@ -553,13 +553,16 @@ class OmopDatabase(TextInHtml):
 
 @contextmanager
 def opened(
-    database: str | Path | OmopDatabase | Any, schema: str, time_zone: str
+    database: str | Path | OmopDatabase | Any,
+    schema: str,
+    time_zone: str,
+    memory: str | None = None,
 ) -> Iterator[OmopDatabase]:
     """Open a database as a context manager; an open one is used as it is and stays open."""
     if isinstance(database, OmopDatabase):
         yield database
         return
-    with OmopDatabase(database, schema, time_zone=time_zone) as db:
+    with OmopDatabase(database, schema, memory, time_zone) as db:
         yield db
 
 

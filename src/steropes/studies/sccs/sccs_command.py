@@ -10,7 +10,7 @@ import typer
 
 from steropes.errors import DataError
 from steropes.studies.cli.cohort_options import CohortTableName, Definition, cohort_sources
-from steropes.studies.cli.grid_commands import DATABASE, Disclosure, Quiet
+from steropes.studies.cli.grid_commands import DATABASE, Disclosure, Memory, Quiet
 from steropes.studies.cli.setting_options import options_of
 from steropes.studies.sccs.sccs_presets import case_series_fields, case_series_settings
 from steropes.studies.sccs.settings import Spline
@@ -19,11 +19,6 @@ if TYPE_CHECKING:
     from steropes.studies.execution.cohort_sources import CohortSources
 
 __all__ = ["sccs", "sccs_grid"]
-
-Memory = Annotated[
-    str | None,
-    typer.Option(help="Memory limit of the database, such as 2GB; the rest goes to disk."),
-]
 
 
 def _period(text: str) -> tuple[str | None, str | None]:
