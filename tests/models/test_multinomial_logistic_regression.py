@@ -367,6 +367,27 @@ def test_profiles_and_hypotheses_are_likelihood_ratios(drawn):
         assert held["chisq"] == pytest.approx(stats.chi2.ppf(0.95, 1), rel=1e-4)
 
 
+def test_terms_are_tested_in_all_classes_together(drawn, rng):
+    X, y = drawn
+    data = pd.DataFrame(X, columns=[f"x{j}" for j in range(6)])
+    data["group"] = rng.choice(["u", "v", "w"], N)
+    data["y"] = y
+    m = MultinomialLogisticRegression.from_formula("y ~ x0 * x2 + group", data)
+    table = m.term_tests("likelihood ratio")
+    smaller = MultinomialLogisticRegression.from_formula("y ~ x0 * x2", data)
+    chisq = 2 * (m.log_likelihood_ - smaller.log_likelihood_)
+    assert table.loc[("group", "all"), "chisq"] == pytest.approx(chisq)
+    assert table["df"].to_dict() == {
+        ("x0", "all"): 4, ("x2", "all"): 4, ("group", "all"): 4, ("TOTAL", "all"): 10
+    }  # fmt: skip
+    without = MultinomialLogisticRegression.from_formula("y ~ x2 + group", data)
+    chisq = 2 * (m.log_likelihood_ - without.log_likelihood_)
+    assert table.loc[("x0", "all"), "chisq"] == pytest.approx(chisq)
+    inside = MultinomialLogisticRegression().fit(data[["x0", "group"]], y).term_tests()
+    assert list(inside.index.get_level_values("term")) == ["x0", "group", "TOTAL"]
+    assert inside.loc[("group", "all"), "df"] == 4
+
+
 def test_robust_errors_are_sums_of_scores_of_rows_and_clusters(drawn, rng):
     X, y = drawn
     m = MultinomialLogisticRegression().fit(X, y)
@@ -487,9 +508,8 @@ def test_what_a_multinomial_model_does_not_have_is_refused(drawn):
     ):
         with pytest.raises(DataError, match="linear predictor for each class"):
             call()
-    for call in (lambda: m.predict_terms(X), m.term_tests):
-        with pytest.raises(DataError, match="several coefficients"):
-            call()
+    with pytest.raises(DataError, match="several coefficients"):
+        m.predict_terms(X)
     with pytest.raises(DataError, match="robust"):
         m.vcov("HC3")
     with pytest.raises(DataError, match="features"):

@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import DataError
 from .fitted_model import FittedModel
 
-__all__ = ["ModelTerm", "model_terms"]
+__all__ = ["ModelTerm", "columns_of_terms", "model_terms"]
 
 
 @dataclass(frozen=True)
@@ -56,12 +56,17 @@ def model_terms(model: FittedModel) -> list[ModelTerm]:
     row = np.full(p, -1)
     row[kept] = np.arange(len(kept))
     out = []
-    for name, variables, columns in _terms_of_formula(model) or _terms_of_columns(model):
+    for name, variables, columns in columns_of_terms(model):
         own = row[columns]
         own = own[own >= 0]
         if len(own):
             out.append(ModelTerm(name, variables, own, own + first))
     return out
+
+
+def columns_of_terms(model: FittedModel) -> list[tuple[str, tuple[str, ...], np.ndarray]]:
+    """List name, variables and columns of the design, (k,), of each term of a fitted model."""
+    return _terms_of_formula(model) or _terms_of_columns(model)
 
 
 def _terms_of_columns(model: FittedModel) -> list[tuple[str, tuple[str, ...], np.ndarray]]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import check_is_fitted
 
 from ..backends import get_backend, host_backend
 from ..data import check_classes
 from ..data.column_lookup import ColumnLookup
-from ..data.input_types import CoefficientsByColumn, VectorLike
+from ..data.input_types import CoefficientsByColumn, LabelsLike, VectorLike
 from ..design import Design
 from ..design.class_design import ClassDesign
 from ..errors import DataError
@@ -21,8 +23,10 @@ from ..priors import BrokenAdaptiveRidge, LimitedPrior, Prior, PriorColumns
 from ..solve import Fit
 from .base import PenalizedModel
 from .fit_inputs import FitInputs
+from .hypothesis_tests import Test
+from .model_terms import columns_of_terms
 from .multinomial_predictions import MultinomialPredictions
-from .setting_types import Chooser, Device, Seed, Solver
+from .setting_types import Chooser, Device, Kind, Seed, Solver
 from .sklearn_base import ClassifierMixin
 from .step_effects import prior_of_copies
 
@@ -361,3 +365,55 @@ class MultinomialLogisticRegression(MultinomialPredictions, ClassifierMixin, Pen
     def _coefficients(self) -> np.ndarray:
         """Return all estimated coefficients, the intercepts first."""
         return self._uncentered_beta
+
+    def term_tests(
+        self,
+        test: Test = "wald",
+        kind: Kind = "model",
+        cluster: LabelsLike | None = None,
+    ) -> pd.DataFrame:
+        """Test each variable in all classes together, as R's ``car::Anova`` of ``multinom`` fits.
+
+        Parameters
+        ----------
+        test : {"wald", "score", "likelihood ratio"}
+            As in `linear_hypothesis`.
+        kind : {"model", "robust"}
+            Covariance matrix of Wald tests; see `vcov`.
+        cluster : (n,) labels, optional
+            As in `vcov`.
+
+        Returns
+        -------
+        DataFrame
+            Indexed by ``term`` and ``part`` (``"all"``); columns ``chisq``, ``df`` and ``p``. A
+            row for each variable of the formula, or each column without one, with all terms that
+            contain it, and ``TOTAL``.
+
+        Raises
+        ------
+        DataError
+            As `linear_hypothesis`, for example for variables with a prior.
+
+        Examples
+        --------
+        >>> import numpy as np, steropes
+        >>> X = np.array([[0.0], [1.0], [0.0], [1.0], [0.0], [1.0], [1.0], [0.0]])
+        >>> y = ["a", "a", "b", "c", "c", "b", "b", "a"]
+        >>> model = steropes.MultinomialLogisticRegression().fit(X, y)
+        >>> model.term_tests("likelihood ratio").loc["x0"].round(3).to_numpy().tolist()
+        [[0.68, 2.0, 0.712]]
+        """
+        check_is_fitted(self, "coef_")
+        source, first = self._effects[0], len(self._names_by_class) - len(self._effect_names)
+        places: dict[str, list[np.ndarray]] = {}
+        for _, variables, columns in columns_of_terms(self):
+            for name in variables:
+                places.setdefault(name, []).append(np.flatnonzero(np.isin(source, columns)))
+        names = [*places, "TOTAL"]
+        chosen = [*(np.unique(np.concatenate(x)) for x in places.values()), np.arange(len(source))]
+        R = np.eye(len(self._names_by_class))[first:]
+        rows = [self.linear_hypothesis(R[at], test=test, kind=kind, cluster=cluster)
+                for at in chosen]  # fmt: skip
+        index = pd.MultiIndex.from_tuples([(x, "all") for x in names], names=["term", "part"])
+        return pd.DataFrame(rows, index)
