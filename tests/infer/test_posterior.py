@@ -262,3 +262,10 @@ def test_refusals(rng):
     everything = LogisticRegression(prior=Normal(0.5, exclude=[0, 1, 2])).fit(X, y)
     with pytest.raises(DataError, match="excludes all"):
         everything.posterior("x0")
+
+
+def test_limits_of_coefficients_are_refused(rng):
+    X, y = rng.normal(size=(60, 3)), rng.integers(0, 2, 60)
+    model = LogisticRegression(prior=Normal(0.5, lower=0.0)).fit(X, y)
+    with pytest.raises(DataError, match="limits"):
+        model.posterior("x0")

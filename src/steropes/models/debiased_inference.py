@@ -77,9 +77,10 @@ class DebiasedInference(WaldInference):
         Columns that the prior excludes are unpenalised in the regressions, too. The intervals
         assume that few coefficients matter, relative to √n / log p, and that few other columns
         predict the column in question; n is the number of events in survival and conditional
-        models. They are too narrow, and centred between the lasso's estimate and the truth, if many
-        weak covariates confound or if columns are nearly collinear. The table ``nodewise`` has
-        the largest remaining correlation, which bounds the bias.
+        models. They are too narrow, and centred off the truth, if many weak covariates confound, if
+        columns are nearly collinear, and in simulations of Cox and Fine–Gray models with fewer
+        events than columns, where 60 instead of 95 % of them hold the truth. The table
+        ``nodewise`` has the largest remaining correlation, which bounds the bias.
 
         References
         ----------
