@@ -147,8 +147,8 @@ class NodewiseRegressions:
             )
         except NotImplementedError:
             raise DataError(
-                "Nodewise regressions need one linear predictor for each row, which pooled models "
-                "do not have. Use profiles or the bootstrap."
+                "Nodewise regressions need one linear predictor for each row, which pooled and "
+                "multinomial models do not have. Use profiles or the bootstrap."
             ) from None
         self.scale = problem.design.scale
         self.information = self._informations()  # H_kk, beyond that of the intercept

@@ -97,9 +97,9 @@ def reparametrise(problem: Problem, R: np.ndarray) -> Reparametrisation:
         names = [problem.design.names[j] for j in columns]
         raise DataError(
             f"A combination of {listed(names)} cannot be profiled or held at a value in this "
-            "model, because these effects act in different periods of time, belong to the "
-            "baseline, or X is in blocks of rows. Use method='bootstrap', or without a prior "
-            "method='wald'."
+            "model, because these effects act in different periods of time or on several classes, "
+            "belong to the baseline, or X is in blocks of rows. Use method='bootstrap', or without "
+            "a prior method='wald'."
         )
     return Reparametrisation(
         replace(problem, design=design), columns, pivots, others, W, R[:, pivots]
