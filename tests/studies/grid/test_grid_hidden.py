@@ -13,9 +13,13 @@ from steropes.studies import (
 from steropes.studies.diagnostics.result_blinding import blinded
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.disclosure.grid_shared import hidden_names, released_balance
+from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.execution.runner import run_grid
+from steropes.studies.execution.store import archive_of
 from steropes.studies.report.grid_page import grid_page, write_grid_report
 from steropes.studies.results.shared_tables import balance_rows
+from steropes.studies.viewer.result_sources import read_sources
+from steropes.studies.viewer.results_page import results_views
 
 
 def rare_covariates():
@@ -206,3 +210,25 @@ def test_blinded_results_are_neither_in_estimates_nor_on_the_page(results):
     assert risk in open_page
     assert risk not in page
     assert "Survival curves" not in page
+
+
+def test_the_page_of_results_shows_the_estimates_of_the_report(results, tmp_path):
+    """Of a real grid, it has what ``estimates()`` shows, and the controls."""
+    checks = results.tables["cm_diagnostics_summary"]
+    failing = checks.assign(unblind=checks["analysis_id"].eq(2).astype(int))
+    changed = dataclasses.replace(
+        results, tables={**results.tables, "cm_diagnostics_summary": failing}
+    )
+    write_release(tmp_path, {"results.zip": archive_of(changed.tables)}, changed.rules)
+    views = results_views(read_sources([tmp_path]), DEFAULT)
+    of = next(view for view in views if view.name == "estimates").table
+    of = of[of["role"] == "of interest"].set_index(["outcome_id", "analysis_id"]).sort_index()
+    expected = changed.estimates().set_index(["outcome_id", "analysis_id"]).sort_index()
+    assert expected["rr"].isna().any()
+    assert expected["rr"].notna().any()
+    for name in ("rr", "ci_95_lb", "ci_95_ub", "p", "calibrated_rr", "target_outcomes"):
+        np.testing.assert_allclose(
+            of[name].to_numpy(dtype=float, na_value=np.nan),
+            expected[name].to_numpy(dtype=float, na_value=np.nan),
+            rtol=1e-12,
+        )

@@ -7,13 +7,24 @@ from urllib.parse import quote
 import pytest
 from tests.studies.viewer.small_archives import FORMULA, HOSTILE, small_archive
 
-from steropes.studies.report.grid_page import ComparisonSection
-from steropes.studies.report.rendering import render
+from steropes.studies.report.rendering import _environment
 from steropes.studies.viewer.results_page import write_results_page
 
 pytestmark = pytest.mark.slow
 SECRET = 3.777
 ROWS = 50_000
+FOLDS = """
+{% extends "page.html.jinja" %}
+{% from "parts.html.jinja" import contents, fold %}
+{% block content %}
+{{ contents([("c1", "one", []), ("c2", "two", [])]) }}
+{% for id in ("c1", "c2") %}
+{% call fold(id, id, 2, false) %}
+<p>text</p>
+{% endcall %}
+{% endfor %}
+{% endblock %}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -207,7 +218,7 @@ def test_the_keyboard_sorts_chooses_and_opens(viewer):
     viewer.rows("5")
     viewer.find('.tabulator-col[tabulator-field="rr"]').send_keys(Keys.ENTER)
     viewer.wait(lambda: viewer.cells("rr") == ["–", "0.90", "1.20", "1.60", "2.20"])
-    rows = viewer.find(".tabulator-tableholder")
+    rows = viewer.find("#table")
     rows.send_keys(Keys.ARROW_DOWN)
     rows.send_keys(Keys.ARROW_DOWN)
     rows.send_keys(Keys.ENTER)
@@ -251,16 +262,11 @@ def test_dark_and_light(viewer):
 
 
 def test_a_link_opens_the_fold_of_a_static_page_and_printing_opens_all(browser, tmp_path):
-    rendered = render(
-        "grid.html.jinja", title="t", lead="", top_numbers=[], unblind=False, data_notes=[],
-        comparisons=[_section("c1"), _section("c2")], most_open=0, open_outcomes=False,
-        entries=[("c1", "one", []), ("c2", "two", [])], diagnostic_names=[], least_outcomes="",
-        stabilized=False, test_of_hazards="", analyses=[], specification="", disclosure="",
-    )  # fmt: skip
+    rendered = _environment().from_string(FOLDS).render(title="t")
     path = tmp_path / "page.html"
     path.write_text(rendered)
     browser.get(path.as_uri())
-    shown = "return document.querySelector('#c2 li').checkVisibility()"
+    shown = "return document.querySelector('#c2 p').checkVisibility()"
     assert not browser.execute_script(shown)
     browser.find_element("css selector", "nav a[href='#c2']").click()
     assert browser.execute_script(shown)
@@ -269,8 +275,3 @@ def test_a_link_opens_the_fold_of_a_static_page_and_printing_opens_all(browser, 
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     assert browser.execute_script(shown)
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
-
-
-def _section(anchor):
-    note = [("WARN", "a note")]
-    return ComparisonSection(0, anchor, anchor, note, [], [], [], None)

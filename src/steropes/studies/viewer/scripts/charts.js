@@ -40,11 +40,14 @@ const Charts = (() => {
     return [pair, first.outcome, first.analysis, first.database].filter(Boolean).join(" · ");
   }
 
+  // Draw marks as an image with a label; the table has its numbers.
   function plot(options) {
-    const width = options.width ?? 760;
-    return Plot.plot({
-      width, style: { background: "transparent", fontSize: "12px", overflow: "visible" }, ...options,
+    const node = Plot.plot({
+      width: 760, style: { background: "transparent", fontSize: "12px", overflow: "visible" }, ...options,
     });
+    node.setAttribute("role", "img");
+    for (const part of node.querySelectorAll("g[aria-label]")) part.removeAttribute("aria-label");
+    return node;
   }
 
   const TICKS = [[0.02, 0.05, 0.1, 0.25, 0.5, 1, 2, 4, 10, 20, 50],

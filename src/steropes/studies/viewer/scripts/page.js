@@ -239,10 +239,18 @@ const Page = (() => {
         table.setSort(column.getField(), now?.dir === "asc" ? "desc" : "asc");
       });
     }
-    const holder = of("table").querySelector(".tabulator-tableholder");
-    holder.tabIndex = 0;
-    holder.setAttribute("aria-label", "Rows: arrow keys choose one, Enter opens its details");
-    holder.addEventListener("keydown", (event) => {
+    const grid = of("table");
+    grid.tabIndex = 0; // The focus is on the grid, as its role requires, and not on a part of it.
+    const holder = grid.querySelector(".tabulator-tableholder");
+    holder.removeAttribute("tabindex");
+    grid.setAttribute("aria-label", `${shown.view.title}: arrow keys choose a row, Enter opens its details`);
+    grid.onkeydown = (event) => {
+      if (event.target.closest(".tabulator-header")) return;
+      const sideways = { ArrowLeft: -160, ArrowRight: 160 }[event.key];
+      if (sideways) {
+        event.preventDefault();
+        holder.scrollLeft += sideways;
+      }
       const [current] = table.getSelectedRows();
       if (event.key === "Enter" && current) openRow(current.getIndex());
       if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
@@ -253,7 +261,7 @@ const Page = (() => {
       table.deselectRow();
       next.select();
       table.scrollToRow(next, "nearest", false).catch(() => {});
-    });
+    };
   }
 
   // -- chart ------------------------------------------------------------------------------------

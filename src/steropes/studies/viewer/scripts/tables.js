@@ -58,8 +58,7 @@ const Tables = (() => {
       data: rows, columns, index: "_id", maxHeight: "50vh", layout: "fitDataFill",
       placeholder: "No rows match.", selectableRows: 1,
       columnHeaderVertAlign: "bottom", headerFilterLiveFilterDelay: 200, initialSort: sort, nestedFieldSeparator: false,
-      columnDefaults: { headerSortTristate: true },
-      rowFormatter: (row) => row.getElement().setAttribute("aria-label", "row; Enter opens its details"),
+      columnDefaults: { headerSortTristate: true }, rowFormatter: (row) => { row.getElement().tabIndex = -1; },
     });
   }
 
