@@ -136,7 +136,7 @@ def test_no_time_at_risk_is_dropped_and_shown(omop):
     person = omop.person(comparator=0, observed=(-400, 0))
     cohort = build(omop)
     assert not kept(cohort, person)
-    assert dropped(cohort, "comparator", "at least 1 days at risk") == 1
+    assert dropped(cohort, "comparator", "at least 1 day at risk") == 1
     assert (cohort.people["time"] > 0).all()
 
 

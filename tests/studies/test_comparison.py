@@ -251,7 +251,7 @@ def test_prior_outcomes_within_the_look_back_and_the_observation_period(study):
     assert population.people["person_id"].tolist()[:3] == [early, before, on_day_zero]
     assert population.attrition["rule"].tolist()[-2:] == [
         "No prior outcome",
-        "Have at least 1 days at risk",
+        "Have at least 1 day at risk",
     ]
     within_the_period = on_treatment(look_back=99_999)
     assert before in study.population(within_the_period).people["person_id"].tolist()

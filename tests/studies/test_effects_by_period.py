@@ -87,6 +87,15 @@ def test_repeats_are_those_of_the_cross_validation():
     assert OutcomeModel(repeats=10).repeats == 10
 
 
+def test_a_period_without_outcomes_leaves_the_constant_effect():
+    whole = estimate_effect(PEOPLE, OutcomeModel())
+    found = estimate_effect(PEOPLE, OutcomeModel(split_days=(10, 5000)))
+    assert found.log_rr == whole.log_rr
+    assert not found.note
+    assert found.periods["log_rr"].isna().all()
+    assert found.periods["target_outcomes"].iloc[-1] == 0
+
+
 @pytest.mark.parametrize(
     ("settings", "words"),
     [

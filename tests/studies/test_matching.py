@@ -128,3 +128,23 @@ def test_no_people_make_no_pairs():
 def test_bad_input_is_refused(score, treated, width, words):
     with pytest.raises(DataError, match=words):
         match_pairs(score, treated, width)
+
+
+@pytest.mark.parametrize("start", [0.1, 0.2, 0.33, 0.123456789, 0.5])
+@pytest.mark.parametrize("step", [0.1, 0.05, 0.003, 1 / 30])
+def test_a_distance_of_exactly_the_calliper_is_too_far_whatever_its_last_digits(start, step):
+    scores = [start, start + step]
+    at, above = (
+        match_scores(scores, [1, 0], Match(caliper=step * c, scale="propensity score")).tolist()
+        for c in (1, 1 + 1e-6)
+    )
+    assert (at, above) == ([-1, -1], [0, 0])
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.1, 3.3])
+def test_equal_distances_at_the_calliper_are_all_excluded_on_the_logit_scale(shift):
+    logit = np.arange(50) / 2 - 12.5 + shift
+    scores, treated = 1 / (1 + np.exp(-logit)), np.arange(50) % 2
+    calliper = 0.5 / np.std(logit, ddof=1)
+    assert match_scores(scores, treated, Match(caliper=calliper)).max() == -1
+    assert match_scores(scores, treated, Match(caliper=calliper * (1 + 1e-6))).max() > 15

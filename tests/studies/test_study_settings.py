@@ -251,3 +251,14 @@ def test_the_default_time_at_risk_is_one():
     assert Outcome(3).at_risk(window) == window
     assert steropes.studies.StudyAnalysis(1).at_risk == window
     assert steropes.studies.RiskWindow(1).at_risk == window
+
+
+def test_dropped_people_are_whole_numbers_in_the_table_of_attrition(database):
+    from steropes.studies.report.study_numbers import study_tables
+
+    study = steropes.comparative_study(
+        database, StudySettings(**DEMO, **FEW), disclosure="ohdsi:60"
+    )
+    text = study_tables(study.to_dict())["attrition"]
+    assert ".0" not in text
+    assert ",0," in text

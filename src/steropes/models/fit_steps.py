@@ -150,9 +150,9 @@ class FitSteps(
         begin = read_start_at(start_at, design.names)
         if self._has_varying_effects() and not (self._fixed is None and begin is None):
             raise DataError(
-                "start_at and fixed are not there for effects that change with time, which have "
-                "several coefficients a column. Where a constant effect b of a column x is known, "
-                "leave x out of X and give offset=b * x; a start changes no optimum."
+                "start_at and fixed cannot be combined with time_varying, because a column then has "
+                "several coefficients. If a column x has a known, constant effect b, "
+                "leave x out of X and give offset=b * x. A start does not change the optimum."
             )
         if begin is not None and self.cv is not None:
             raise DataError("With cv a fit starts where its path ends; leave start_at out.")

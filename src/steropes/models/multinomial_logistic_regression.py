@@ -193,8 +193,8 @@ class MultinomialLogisticRegression(MultinomialPredictions, ClassifierMixin, Pen
         self._fixed = None
         if start_at is not None or fixed is not None:
             raise DataError(
-                "start_at and fixed are not there for multinomial models, which have several "
-                "coefficients a column."
+                "start_at and fixed cannot be used in multinomial models, in which a column has "
+                "several coefficients."
             )
 
     def _make_problem(

@@ -135,3 +135,24 @@ def test_concepts_are_found_by_words_and_number(database):
         assert find_concepts(db, "nothing like it").empty
         with pytest.raises(DataError, match="give a word"):
             find_concepts(db, " ")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[question]\ntarget = 1\n", r"write \[\[question\]\], with two pairs"),
+        (
+            "[[question]]\ntarget = 1\ncomparator = 2\n[question.outcomes]\nid = 3\n",
+            r"write \[\[question.outcomes\]\]",
+        ),
+        (
+            "[[question]]\ntarget = 1\ncomparator = 2\noutcomes = 3\nexclude = {a = 1}\n",
+            r"exclude\): must be a list, not a table: write exclude = \[1, 2\]",
+        ),
+    ],
+)
+def test_a_table_in_place_of_a_list_is_refused_with_what_to_write(tmp_path, text, words):
+    path = tmp_path / "grid.toml"
+    path.write_text(f"[cohorts]\ntable = 'c'\n[[analysis]]\nid = 1\n{text}")
+    with pytest.raises(DataError, match=words):
+        read_spec(path)

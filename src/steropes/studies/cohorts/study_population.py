@@ -302,7 +302,8 @@ def study_population(
     if rule.min_days:
         length = entries["risk_end"] - entries["risk_start"] + 1
         entries = entries[length >= rule.min_days].copy()
-        count(f"Have at least {rule.min_days} days at risk")
+        unit = "day" if rule.min_days == 1 else "days"
+        count(f"Have at least {rule.min_days} {unit} at risk")
     else:
         entries = entries[entries["risk_end"] >= entries["risk_start"]].copy()
         count("Have a day at risk")

@@ -20,6 +20,8 @@ COUNT = re.compile(
     rf"(?= (?:other )?(?:{PEOPLE})\b)"
     rf"|(?P<other>\bthe other )(?P<rest_below><)?(?P<rest>{WHOLE})"
 )
+# The number of rows that errors of models append to the columns they name.
+ROWS = re.compile(r" ?\(n_samples = \d+\)")
 
 
 def released_text(text: str, rules: DisclosureRules) -> str:
@@ -37,6 +39,8 @@ def released_text(text: str, rules: DisclosureRules) -> str:
     'covers all days of about 1,200 cases'
     >>> released_text("fewer than 2 people", DisclosureRules())
     'fewer than 5 people'
+    >>> released_text("columns are constant (n_samples = 382).", DisclosureRules())
+    'columns are constant.'
     """
     if rules.open:
         return text
@@ -51,7 +55,7 @@ def released_text(text: str, rules: DisclosureRules) -> str:
             return f"{before}<{rules.least}"
         return f"{before}about {significant(rules.rounded(n), 2):,.0f}" if n else f"{before}0"
 
-    return COUNT.sub(replaced, text)
+    return COUNT.sub(replaced, ROWS.sub("", text))
 
 
 def released_notes_column(notes: pd.Series, rules: DisclosureRules) -> pd.Series:

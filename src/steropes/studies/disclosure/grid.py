@@ -156,7 +156,11 @@ def _further(table: pd.DataFrame, counts: GridCounts, rules: DisclosureRules) ->
 
 
 def _smaller_arm(counts: GridCounts) -> dict[tuple[int, ...], int]:
-    """Count the people of the smaller arm of each result."""
+    """Count the people of the smaller arm of each result, after its adjustment.
+
+    Some diagnostics are shares of the people before adjustment. The smaller number after it makes
+    their steps wider, so that they hide as many people of either.
+    """
     return {
         tuple(int(line[k]) for k in KEY): min(int(line[f"{arm}_subjects"]) for arm in ARMS)
         for line in counts.exact.to_dict("records")

@@ -87,7 +87,7 @@ class Settings(FieldsInHtml):
         try:
             return cls.__pydantic_validator__.validate_python(values, context=READING)
         except ValidationError as error:
-            found = [_explained(e, reading=True) for e in error.errors()[:MOST_FAULTS]]
+            found = [_explained(e, reading=True, cls=cls) for e in error.errors()[:MOST_FAULTS]]
             lines = [f"{source.where((*place, *at))}: {why}" for at, why in found]
             raise DataError("\n".join(dict.fromkeys(lines))) from None
 
@@ -148,7 +148,23 @@ def _python_message(cls: type[Settings], error: ValidationError) -> str:
     return f"{place_name(place)}{'' if why.startswith('must') else ':'} {why}" if place else why
 
 
-def _explained(error: ErrorDetails, reading: bool) -> tuple[Place, str]:
+def _lists_tables(cls: type | None, place: Place) -> bool:
+    """Check whether the setting at a place is a list of tables, rather than of single values."""
+    classes: list[Any] = [cls]
+    for part in place:
+        if isinstance(part, str):
+            hints = [get_type_hints(c, include_extras=True).get(part) for c in classes]
+            classes = [c for hint in hints for c in _settings_in(hint)]
+    return bool(classes)
+
+
+def _settings_in(hint: Any) -> list[type]:
+    """List the classes of settings that a type contains."""
+    own = [hint] if isinstance(hint, type) and issubclass(hint, Settings) else []
+    return own + [c for part in get_args(hint) for c in _settings_in(part)]
+
+
+def _explained(error: ErrorDetails, reading: bool, cls: type | None = None) -> tuple[Place, str]:
     """Return the place of a fault and a sentence about it."""
     kind, value, place = error["type"], error["input"], tuple(error["loc"])
     context, name = error.get("ctx", {}), place_name(place)
@@ -166,10 +182,13 @@ def _explained(error: ErrorDetails, reading: bool) -> tuple[Place, str]:
         return place, str(context["error"])
     if kind == "missing":
         return place[:-1], f"{place[-1]} is missing"
+    if kind == "tuple_type" and isinstance(value, Mapping) and not _lists_tables(cls, place):
+        return place, f"must be a list, not a table: write {place[-1]} = [1, 2]"
     if kind == "tuple_type" and isinstance(value, Mapping):
+        header = ".".join(part for part in place if isinstance(part, str))
         return place, (
-            f"must be a list of tables: write [[{name}]], with two pairs of brackets, for each of "
-            "them (in JSON a list of objects)"
+            f"must be a list of tables: write [[{header}]], with two pairs of brackets, for each "
+            "of them (in JSON a list of objects)"
         )
     if kind == "one_table":
         return place, (

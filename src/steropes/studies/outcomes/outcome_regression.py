@@ -119,9 +119,38 @@ def fit_period_effects(
     -------
     table : DataFrame
         ``first_day``, ``last_day`` (missing in the last period), ``log_rr``, ``se``, ``lower``,
-        ``upper`` and, for each arm, the outcomes in the period and the informative ones.
+        ``upper`` and, for each arm, the outcomes in the period and the informative ones. Effects
+        are missing if one of them cannot be estimated.
     converged : bool
     """
+    try:
+        lines, converged = _period_lines(people, model, weights, sets, features)
+    except (SeparationError, DataError, np.linalg.LinAlgError):  # A period without outcomes.
+        lines, converged = [(math.nan,) * 4] * (len(model.split_days) + 1), True
+    edges = [0.0, *map(float, model.split_days), math.inf]
+    time, event, treated = (people[c].to_numpy() for c in ("time", "event", "treated"))
+    rows = []
+    for line, first, last in zip(lines, edges[:-1], edges[1:], strict=True):
+        within = (event == 1) & (time > first) & (time <= last)
+        used = informative_events(time, within, treated, sets if model.stratified else None)
+        rows.append(
+            (
+                *(first + 1, last if math.isfinite(last) else math.nan, *line),
+                *(int((within & (treated == arm)).sum()) for arm in (1, 0)),
+                *used,
+            )
+        )
+    return pd.DataFrame(rows, columns=[*PERIODS]), converged
+
+
+def _period_lines(
+    people: pd.DataFrame,
+    model: OutcomeModel,
+    weights: NDArray | None,
+    sets: NDArray | None,
+    features: Features | None,
+) -> tuple[list[tuple[float, float, float, float]], bool]:
+    """Fit the model whose effect may change, and return coefficient and limits by period."""
     informative = _informative(people, sets) if model.stratified else np.arange(len(people))
     of = people.iloc[informative]
     parts = [None if part is None else part[informative] for part in (weights, sets)]
@@ -135,20 +164,7 @@ def fit_period_effects(
     fitted = estimator.fit(x, y, **fit)
     names = [str(name) for name in fitted.summary().index if str(name).startswith(f"{TREATMENT}@")]
     lines, converged = _lines(fitted, model, names, clusters_of(of, parts[1]))
-    edges = [0.0, *map(float, model.split_days), math.inf]
-    time, event, treated = (people[c].to_numpy() for c in ("time", "event", "treated"))
-    rows = []
-    for name, first, last in zip(names, edges[:-1], edges[1:], strict=True):
-        within = (event == 1) & (time > first) & (time <= last)
-        used = informative_events(time, within, treated, sets if model.stratified else None)
-        rows.append(
-            (
-                *(first + 1, last if math.isfinite(last) else math.nan, *lines[name]),
-                *(int((within & (treated == arm)).sum()) for arm in (1, 0)),
-                *used,
-            )
-        )
-    return pd.DataFrame(rows, columns=[*PERIODS]), bool(fitted.converged_) and converged
+    return [lines[name] for name in names], bool(fitted.converged_) and converged
 
 
 def _fitted(
