@@ -150,7 +150,7 @@ class FitSteps(
         begin = read_start_at(start_at, design.names)
         if self._has_varying_effects() and not (self._fixed is None and begin is None):
             raise DataError(
-                "start_at and fixed cannot be combined with time_varying, because a column then has "
+                "start_at and fixed cannot be combined with time_varying, as a column then has "
                 "several coefficients. If a column x has a known, constant effect b, "
                 "leave x out of X and give offset=b * x. A start does not change the optimum."
             )
