@@ -1,7 +1,9 @@
 """Where databases are: addresses without secrets, dialects, folders of Parquet files."""
 
+import datetime as dt
 import json
 import os
+import types
 
 import duckdb
 import pytest
@@ -11,11 +13,11 @@ from steropes.errors import DataError
 from steropes.studies import OmopDatabase, StudySettings, comparative_study
 from steropes.studies._extras import MissingExtraError
 from steropes.studies.cli.command_line import run
-from steropes.studies.database.drivers import connect
 from steropes.studies.database.open_database import open_source
 from steropes.studies.database.protocols import RecordsOf
 from steropes.studies.database.server_address import read_address
-from steropes.studies.database.sql_dialects import DIALECTS, Column, Table
+from steropes.studies.database.server_registry import DIALECTS, connect
+from steropes.studies.database.sql_dialects import Column, Table
 
 SQLGLOT = {"postgresql": "postgres", "sqlserver": "tsql"}
 MEASUREMENT = Table(
@@ -136,6 +138,8 @@ def test_what_is_no_database_is_refused():
         ("bigquery://project?schema=cdm", "bigquery"),
         ("databricks://host/sql/1.0/warehouses/1", "databricks"),
         ("mssql://ann@host/omop", "sqlserver"),
+        ("redshift://ann@host/omop", "postgresql"),
+        ("trino://ann@host/catalog", "trino"),
     ],
 )
 def test_a_driver_that_is_missing_is_named_with_its_extra(url, extra, monkeypatch):
@@ -273,3 +277,51 @@ def test_an_open_database_serves_a_study_and_stays_open(people):
         first = comparative_study(db, settings)
         assert not db.closed
         assert comparative_study(db, settings).to_dict() == first.to_dict()
+
+
+# -- clients without a server --------------------------------------------------------------------
+
+
+class RecordedCursor:
+    """A cursor that answers as Trino's client does."""
+
+    description = (
+        ("PERSON_ID", "bigint"),
+        ("day", "date"),
+        ("at", "timestamp(6)"),
+        ("x", "varchar"),
+    )
+
+    def __init__(self, rows):
+        self.rows, self.asked = list(rows), []
+
+    def execute(self, sql):
+        self.asked.append(sql)
+
+    def fetchmany(self, size):
+        part, self.rows = self.rows[:2], self.rows[2:]
+        return part
+
+
+@pytest.mark.parametrize("count", [0, 1, 5])
+def test_rows_of_trino_s_client_become_typed_batches(count):
+    from steropes.studies.database.servers.trino import TrinoServer
+
+    moment = dt.datetime(2010, 1, 2, 3, 4, 5)
+    rows = [[k, moment.date(), None if k else moment, "a"] for k in range(count)]
+    connection = types.SimpleNamespace(cursor=lambda: RecordedCursor(rows))
+    batches = list(TrinoServer(connection).batches("SELECT 1"))
+    assert batches[0].num_rows == 0
+    assert [str(kind) for kind in batches[0].schema.types] == [
+        "int64", "date32[day]", "timestamp[us]", "string",
+    ]  # fmt: skip
+    found = [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
+    assert found == [tuple(row) for row in rows]
+
+
+def test_redshift_s_address_is_postgresql_s_with_another_port(monkeypatch):
+    dbapi = pytest.importorskip("adbc_driver_postgresql.dbapi")
+    asked = []
+    monkeypatch.setattr(dbapi, "connect", lambda uri, autocommit: asked.append((uri, autocommit)))
+    connect(read_address("redshift://ann:p%40ss@cluster.example/dev?schema=cdm&sslmode=require"))
+    assert asked == [("postgresql://ann:p%40ss@cluster.example:5439/dev?sslmode=require", True)]

@@ -7,10 +7,11 @@ from typing import Any
 
 from steropes.errors import DataError
 from steropes.studies._extras import need
-from steropes.studies.database.drivers import AdbcServer, connect
+from steropes.studies.database.drivers import AdbcServer
 from steropes.studies.database.duckdb_tables import DuckDBSource
 from steropes.studies.database.protocols import TableSource
 from steropes.studies.database.server_address import Address, is_address, read_address
+from steropes.studies.database.server_registry import connect
 from steropes.studies.database.server_table_copies import ServerSource
 from steropes.studies.report.plain_text import without_credentials
 

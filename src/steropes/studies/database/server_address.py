@@ -14,15 +14,6 @@ from steropes.errors import DataError
 
 __all__ = ["Address", "is_address", "read_address"]
 
-SCHEMES = {
-    "postgresql": "postgresql",
-    "postgres": "postgresql",
-    "snowflake": "snowflake",
-    "bigquery": "bigquery",
-    "databricks": "databricks",
-    "mssql": "sqlserver",
-    "sqlserver": "sqlserver",
-}
 KINDS = ("user", "password", "token")
 VARIABLE = "STEROPES_DATABASE_"  # The prefix of the variables …_USER, …_PASSWORD and …_TOKEN.
 FILE = "STEROPES_CREDENTIALS"
@@ -36,7 +27,7 @@ class Address:
     Attributes
     ----------
     scheme : str
-        "postgresql", "snowflake", "bigquery", "databricks" or "sqlserver".
+        The kind of server, such as "postgresql".
     host : str
     port : int or None
     path : str
@@ -110,6 +101,8 @@ def read_address(url: str) -> Address:
         The kind of database is unknown, the URL cannot be parsed, or the credentials file is
         readable by others.
     """
+    from steropes.studies.database.server_registry import SCHEMES
+
     scheme = url.partition("://")[0].lower()
     if scheme not in SCHEMES:
         raise DataError(

@@ -26,7 +26,8 @@ from steropes.studies.database.protocols import (
     quoted,
 )
 from steropes.studies.database.server_address import Address
-from steropes.studies.database.sql_dialects import DIALECTS, Column, Dialect, Table
+from steropes.studies.database.server_registry import DIALECTS
+from steropes.studies.database.sql_dialects import Column, Dialect, Table
 
 __all__ = ["ServerSource"]
 

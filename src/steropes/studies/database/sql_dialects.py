@@ -13,7 +13,7 @@ from typing import Literal
 
 from steropes.studies.database.column_types import meaning
 
-__all__ = ["DIALECTS", "Column", "Dialect", "Table"]
+__all__ = ["Column", "Dialect", "Table"]
 
 Kind = Literal["whole", "real", "date", "time", "text"]
 MOST = 2_000  # The largest number of values in one list.
@@ -93,6 +93,10 @@ class Dialect:
         Expression of the local time of the instant ``{name}`` in the time zone ``{zone}``.
     quotes : (str, str)
         Quotation marks of names.
+    quote_in_name, quote_in_text : str
+        Forms of a quotation mark within names ("" for two marks) and within texts.
+    backslashes : bool
+        Whether a backslash in a text escapes the next character.
     catalogue : str
         The view of columns; ``{schema}`` in it is replaced by the quoted schema.
     scale : str
@@ -109,23 +113,24 @@ class Dialect:
     instants: str = r"timestamp.* with time zone|timestamptz"
     shown: str = "{name} AT TIME ZONE {zone}"
     quotes: tuple[str, str] = ('"', '"')
+    quote_in_name: str = ""
+    quote_in_text: str = "''"
+    backslashes: bool = False
     catalogue: str = "INFORMATION_SCHEMA.COLUMNS"
     scale: str = "NUMERIC_SCALE"
 
     def quote(self, name: str) -> str:
         """Quote a name."""
         first, last = self.quotes
-        doubled = "\\" + last if self.name == "bigquery" else last + last
-        return f"{first}{name.replace(last, doubled)}{last}"
+        return f"{first}{name.replace(last, self.quote_in_name or last + last)}{last}"
 
     def literal(self, value: int | str) -> str:
         """Write a number or text as a literal."""
         if isinstance(value, int):
             return str(int(value))
-        if self.name in ("bigquery", "databricks", "snowflake"):
+        if self.backslashes:
             value = value.replace("\\", "\\\\")
-        escaped = value.replace("'", "\\'" if self.name in ("bigquery", "databricks") else "''")
-        return f"'{escaped}'"
+        return "'" + value.replace("'", self.quote_in_text) + "'"
 
     def listing(self, schema: str) -> str:
         """Select schema, table, column, type and scale of every column in a schema."""
@@ -219,50 +224,3 @@ def _kind(declared: str, scale: object) -> Kind:
     if any(word in plain for word in REAL):
         return "whole" if plain.startswith(EXACT) and scale == 0 else "real"
     return "text"
-
-
-DIALECTS: dict[str, Dialect] = {
-    d.name: d
-    for d in (
-        Dialect("postgresql", "public"),
-        Dialect(
-            "snowflake",
-            "PUBLIC",
-            real="DOUBLE",
-            time="TIMESTAMP_NTZ",
-            instants="timestamp_ltz.*",
-            shown="CONVERT_TIMEZONE({zone}, {name})",
-        ),
-        Dialect(
-            "bigquery",
-            whole="INT64",
-            real="FLOAT64",
-            time="DATETIME",
-            text="STRING",
-            instants="timestamp",
-            shown="DATETIME({name}, {zone})",
-            quotes=("`", "`"),
-            catalogue="{schema}.INFORMATION_SCHEMA.COLUMNS",
-            scale="NULL",
-        ),
-        Dialect(
-            "databricks",
-            "default",
-            real="DOUBLE",
-            time="TIMESTAMP_NTZ",
-            text="STRING",
-            instants="timestamp|timestamp_ltz",
-            shown="CONVERT_TIMEZONE(CURRENT_TIMEZONE(), {zone}, CAST({name} AS TIMESTAMP_NTZ))",
-            quotes=("`", "`"),
-        ),
-        Dialect(
-            "sqlserver",
-            "dbo",
-            real="FLOAT",
-            time="DATETIME2",
-            text="NVARCHAR(MAX)",
-            instants=r"(?!)",  # A DATETIMEOFFSET keeps its offset and its own local time.
-            quotes=("[", "]"),
-        ),
-    )
-}

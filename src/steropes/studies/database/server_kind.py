@@ -1,0 +1,31 @@
+"""A kind of database server: its URLs, its SQL dialect and its connection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from steropes.studies.database.drivers import Server
+from steropes.studies.database.server_address import Address
+from steropes.studies.database.sql_dialects import Dialect
+
+__all__ = ["ServerKind"]
+
+
+@dataclass(frozen=True)
+class ServerKind:
+    """A kind of database server.
+
+    Attributes
+    ----------
+    schemes : tuple of str
+        Schemes of its URLs.
+    dialect : Dialect
+        With the name of the kind.
+    connect : callable
+        Opens a connection to an address; the second argument is whether it may write.
+    """
+
+    schemes: tuple[str, ...]
+    dialect: Dialect
+    connect: Callable[[Address, bool], Server]

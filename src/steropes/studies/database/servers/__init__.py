@@ -1,0 +1,1 @@
+"""Kinds of database servers, one module for each; a new module is a new kind."""
