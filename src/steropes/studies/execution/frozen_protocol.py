@@ -39,6 +39,13 @@ class ProtocolStatement(FieldsInHtml):
         Setting, frozen value and value of the run, of everything that differs.
     unblinded : dict or None
         ``at``, ``by`` and ``why`` of the first run that showed an estimate of interest.
+
+    Examples
+    --------
+    >>> from steropes.studies import ProtocolStatement
+    >>> statement = ProtocolStatement("1f", "2026-11-26 12:00:00 UTC", "Ada", "0.2.0", (), None)
+    >>> statement.sentences()[1]
+    'Settings and code of this run are those that were frozen.'
     """
 
     hash: str
@@ -49,7 +56,13 @@ class ProtocolStatement(FieldsInHtml):
     unblinded: dict[str, str] | None
 
     def sentences(self) -> list[str]:
-        """Describe the protocol and whether the run follows it, in sentences."""
+        """Describe the protocol and whether the run follows it.
+
+        Returns
+        -------
+        list of str
+            Sentences.
+        """
         found = [
             f"The protocol was frozen by {self.frozen_by} at {self.frozen_at} with steropes "
             f"{self.version}, before outcomes were read (SHA-256 {self.hash})."
@@ -240,6 +253,17 @@ def read_protocol(path: str | Path) -> Protocol:
     ------
     DataError
         The file is not a protocol, or its content does not have the hashes that it states.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from steropes.studies import DEMO, StudySettings, freeze_protocol, read_protocol
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "protocol.json")
+    ...     frozen = freeze_protocol(path, StudySettings(**DEMO), "Ada")
+    ...     read_protocol(path) == frozen
+    True
     """
     try:
         values = json.loads(Path(path).read_text("utf-8"))
