@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 from scipy.interpolate import CubicSpline
 
-from steropes import CrossValidation, Laplace
+from steropes import CoxRegression, CrossValidation, Laplace, Normal, Surv
 from steropes.select.cross_validated_path import _together
 from steropes.select.path_tuning import DEFAULT
 from steropes.select.score_curve import near, next_step, passed, promise, toward
@@ -275,3 +276,16 @@ def test_by_a_slope_and_its_bend_the_top_is_told():
     assert toward(1e-6, 2.0) == pytest.approx(DEFAULT.least_step * STEPS)
     assert toward(-100.0, 2.0) == pytest.approx(-DEFAULT.slope_reach * STEPS)
     assert toward(1.0, 0.0) == pytest.approx(DEFAULT.slope_reach * STEPS)
+
+
+def test_a_ridge_is_searched_where_its_variance_matters():
+    """The first variances change the scores by less than their error; the best one lies beyond."""
+    rng = np.random.default_rng(114)
+    X = sparse.csc_array((rng.random((300, 3)) < 0.1).astype(float)) * 100.0
+    eta = X @ (rng.normal(size=3) * 0.005)
+    y = Surv(rng.exponential(np.exp(-eta)), rng.random(300) < 0.5)
+    prior = Normal()
+    found = CoxRegression(prior=prior, cv=CrossValidation(5, random_state=0)).fit(X, y)
+    grid = CrossValidation(5, search=10.0 ** np.arange(-9.0, 0.0, 0.5), random_state=0)
+    best = CoxRegression(prior=prior, cv=grid).fit(X, y).cv_results_["mean"].max()
+    assert found.cv_results_["mean"].max() > best - 0.005

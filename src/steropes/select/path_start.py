@@ -59,7 +59,9 @@ def beginning(problem: Problem, prior: Prior, full: Batch) -> tuple[float, float
         return _information(problem, full, free, columns)
 
     first = first_variance(l1, l2, gradient, information)
-    return first, 0.0 if smooth is None else first / DEFAULT.ridge_start
+    # Scores of a ridge are flat where it begins, before its coefficients reach half their size.
+    ridge = smooth is not None or not (l1 > 0).any()
+    return first, first / DEFAULT.ridge_start if ridge else 0.0
 
 
 def smooth_curvature(problem: Problem, smooth: SmoothTerm) -> np.ndarray:
