@@ -85,12 +85,12 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
         "solve.quasi_newton.growable_matrix": {"ROWS_PER_TASK": 5},
         "design.row_matrix": {"STORAGE.mirrored_rows": 5, "STORAGE.squared_rows": 11},
     }),
-    (0.8, {"backends.cpu.cpu_policy": {
+    (0.8, {"backends.cpu.work_sizes": {
         "frequent_share": 0.1, "min_frequent_columns": 2, "min_pairs_per_entry": 0,
         "tile_columns": 5, "tile_rows": 8, "max_tile_bytes": 1 << 12,
     }}),
     (0.8, {
-        "backends.cpu.cpu_policy": {
+        "backends.cpu.work_sizes": {
             "max_partial_bytes": 1 << 8, "chunk_rows": 13, "min_band_rows": 7, "max_band_rows": 16,
             "gram_stripe_bytes": 64, "gram_entries": 1, "max_dense_gram_values": 0,
             "max_group_lines": 16, "max_group_entries": 64,
@@ -116,7 +116,9 @@ GROUPS: tuple[tuple[float, dict[str, dict[str, Any]]], ...] = (
     (0.5, {"backends.thread_pool": {"FEW": 0, "MANY": 0, "SHORT": 0.0, "WORTH": 0.0}}),
     (0.3, {
         "solve.solver_tuning": {"hessian.min_wide_columns": 6, "hessian.max_matrix_columns": 6},
-        "solve.data_term.column_correlations": {"PARALLEL_CHUNKS": 3, "COLUMNS_PER_TASK": 3},
+        "solve.data_term.preconditioner_correlations": {
+            "PARALLEL_CHUNKS": 3, "COLUMNS_PER_TASK": 3
+        },
         "solve.data_term.column_hessian": {"PARTIAL_SUMS": 3},
     }),
 )  # fmt: skip

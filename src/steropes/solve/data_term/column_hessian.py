@@ -13,7 +13,7 @@ from ...backends.thread_pool import balanced_chunks
 from ...design.column_storage import DenseBlock, SparseBlock
 from ...design.protocols import ColumnStore
 from ..subproblem.subproblem_tuning import PreconditionerPolicy
-from .column_correlations import Piece, correlations, strong_pairs
+from .preconditioner_correlations import Piece, correlations, strong_pairs
 
 __all__ = ["ColumnHessian", "StoredColumns"]
 
