@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.studies.changed_tables import changed
 
+from steropes.errors import DataError
 from steropes.studies import (
     DEMO,
     OmopDatabase,
@@ -21,14 +22,19 @@ from steropes.studies import (
     comparative_study,
     demo_database,
 )
+from steropes.studies.cohorts.private_people_frame import People
 from steropes.studies.comparative.study_specification import ALTERNATIVES
+from steropes.studies.database.concept_search import find_concepts
 from steropes.studies.disclosure import (
     Bound,
     DisclosureRules,
     apart,
+    applied_rules,
     falling,
     fraction,
     part,
+    rules_in_force,
+    shown_count,
     total,
 )
 from steropes.studies.disclosure.one_question_release import publish
@@ -37,6 +43,7 @@ from steropes.studies.report.study_checks import checks
 from steropes.studies.report.study_pictures import study_pictures
 from steropes.studies.report.study_report import study_page
 from steropes.studies.report.study_terminal import print_study
+from steropes.studies.sccs.exposure_contrast import require_contrast
 
 SMALL = range(1, 5)
 
@@ -357,10 +364,9 @@ def test_no_repr_shows_people(omop, caplog, capsys):
     ]
     for thing in [*things, things, dict(enumerate(things))]:
         texts = [repr(thing), str(thing), format(thing)]
-        if isinstance(thing, pd.DataFrame):
-            texts.append(thing._repr_html_())
-        else:
-            assert getattr(thing, "_repr_html_", None) is None
+        html = getattr(thing, "_repr_html_", None)
+        if html is not None:
+            texts.append(html())
         assert not any(shows_people(text, study.people) for text in texts)
     assert "rows of people are not printed" in repr(study.people)
     assert not shows_people(caplog.text + capsys.readouterr().out, study.people)
@@ -373,6 +379,54 @@ def test_reprs_hide_small_cells_too(omop):
     omop.person(comparator=0)
     study = comparative_study(omop.write(), StudySettings(1, 2, 3))
     assert repr(study.people).startswith("Table of <5 people")
+
+
+def test_counts_of_searches_and_reprs_follow_the_rules_of_the_site(omop, monkeypatch):
+    for _ in range(7):
+        omop.person(target=0)
+    people = People({"person_id": range(7)})
+    with OmopDatabase(omop.write()) as db:
+        assert find_concepts(db, "1")["people"].tolist() == ["7"]
+        assert repr(people).startswith("Table of 7 people")
+        monkeypatch.setenv("STEROPES_DISCLOSURE", "ohdsi:10")
+        assert find_concepts(db, "1")["people"].tolist() == ["<10"]
+        assert repr(people).startswith("Table of <10 people")
+    monkeypatch.setenv("STEROPES_DISCLOSURE", "opensafely")
+    assert shown_count(7) == "<8"
+    assert shown_count(1234) == "1,233"
+
+
+def test_messages_of_a_run_follow_the_rules_of_the_run(monkeypatch):
+    exposed, everybody = 7, 1007
+
+    def message():
+        with pytest.raises(DataError) as refused:
+            require_contrast(np.arange(2), [], ["drug"], exposed, everybody)
+        return str(refused.value)
+
+    assert "7 cases and none of the other 1,000" in message()
+    with applied_rules(DisclosureRules("ohdsi", 10)):
+        assert "<10 cases and none of the other 1,000" in message()
+    monkeypatch.setenv("STEROPES_DISCLOSURE", "ohdsi:8")
+    assert "<8 cases" in message()
+
+
+def test_a_study_applies_its_rules_while_it_runs(omop, monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        "steropes.studies.comparative.one_question.tie_orders",
+        lambda *_: seen.append(rules_in_force()),
+    )
+    for i in range(24):
+        omop.person(**{("target", "comparator")[i % 2]: i}, outcome=90 + i)
+    comparative_study(
+        omop.write(),
+        StudySettings(1, 2, 3),
+        disclosure="ohdsi:10",
+        progress=lambda _: seen.append(rules_in_force()),
+    )
+    assert DisclosureRules("ohdsi", 10) in seen
+    assert rules_in_force() == DisclosureRules()
 
 
 def test_a_bound_without_a_number_is_no_number():

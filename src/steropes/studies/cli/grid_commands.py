@@ -124,6 +124,7 @@ def run_and_report(
 ) -> GridResults:
     """Run a grid, write its report, and print a summary."""
     from steropes.studies.database.omop import opened
+    from steropes.studies.disclosure import applied_rules, site_rules
     from steropes.studies.execution.runner import run_grid
     from steropes.studies.report.atomic_files import output_folder
     from steropes.studies.report.controls_page import write_controls_report
@@ -132,7 +133,12 @@ def run_and_report(
     from steropes.studies.report.progress_display import Progress
 
     folder = output_folder(output)
-    with Progress(quiet) as progress, opened(database, spec.schema, spec.time_zone, memory) as db:
+    rules = site_rules(disclosure, spec.min_cell)
+    with (
+        Progress(quiet) as progress,
+        applied_rules(rules),
+        opened(database, spec.schema, spec.time_zone, memory) as db,
+    ):
         results = run_grid(
             db,
             spec,

@@ -59,6 +59,7 @@ def strategus(
     """
     from steropes.studies.database.omop import opened
     from steropes.studies.database.open_database import require_database
+    from steropes.studies.disclosure import applied_rules, site_rules
     from steropes.studies.report.atomic_files import output_folder
     from steropes.studies.report.progress_display import Progress
     from steropes.studies.strategus.specification_plan import read_specification_plan
@@ -76,7 +77,11 @@ def strategus(
         raise DataError("give --database to run the specification, or --check to check it")
     require_database(database)
     folder = output_folder(output)
-    with Progress(quiet) as progress, opened(database, schema, "UTC", memory) as db:
+    with (
+        Progress(quiet) as progress,
+        applied_rules(site_rules(disclosure)),
+        opened(database, schema, "UTC", memory) as db,
+    ):
         found = run_specification(
             db,
             plan,

@@ -38,7 +38,7 @@ from steropes.studies.cohorts.study_population import TimeAtRisk
 from steropes.studies.comparative.one_question import comparative_study
 from steropes.studies.comparative.study_settings import StudySettings, read_study
 from steropes.studies.database.omop import OmopDatabase, opened
-from steropes.studies.disclosure import site_rules
+from steropes.studies.disclosure import applied_rules, site_rules
 from steropes.studies.execution.cohort_sources import CohortSources
 from steropes.studies.execution.setting_fields import setting_fields
 from steropes.studies.execution.specification import ControlSet
@@ -261,6 +261,7 @@ def _run(
     try:
         with (
             Progress(quiet) as progress,
+            applied_rules(rules),
             opened(database, settings.schema, settings.time_zone, memory) as db,
         ):
             result = comparative_study(

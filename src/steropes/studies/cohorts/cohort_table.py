@@ -153,7 +153,10 @@ class CohortTable(TextInHtml):
         values = [frame[lower[c]] for c in COLUMNS]
         for name, column in zip(COLUMNS, values, strict=True):
             if column.isna().any():
-                raise DataError(f"cohort table: {int(column.isna().sum())} entries have no {name}")
+                from steropes.studies.disclosure import shown_count
+
+                missing = shown_count(int(column.isna().sum()))
+                raise DataError(f"cohort table: {missing} entries have no {name}")
         return cls(values[0].to_numpy(), values[1].to_numpy(), values[2], values[3], database)
 
     def __add__(self, other: CohortTable) -> CohortTable:
@@ -183,9 +186,9 @@ class CohortTable(TextInHtml):
 
     def __repr__(self) -> str:
         """Show the suppressed number of entries of the first cohorts."""
-        from steropes.studies.disclosure import LEAST, shown
+        from steropes.studies.disclosure import shown_count
 
-        parts = [f"{i}: {shown(n, LEAST)}" for i, n in self._sizes()[:6]]
+        parts = [f"{i}: {shown_count(n)}" for i, n in self._sizes()[:6]]
         more = ", …" if len(self._sizes()) > 6 else ""
         return f"CohortTable({{{', '.join(parts)}{more}}} entries)"
 

@@ -166,12 +166,12 @@ class Comparison(TextInHtml):
     notes: tuple[DataNote, ...] = ()
 
     def __repr__(self) -> str:
-        from steropes.studies.disclosure import LEAST, shown
+        from steropes.studies.disclosure import shown_count
 
         n1, n0 = (int((self.entries["treated"] == a).sum()) for a in (1, 0))
         return (
-            f"Comparison({self.names['target']}: {shown(n1, LEAST)} entries, "
-            f"{self.names['comparator']}: {shown(n0, LEAST)})"
+            f"Comparison({self.names['target']}: {shown_count(n1)} entries, "
+            f"{self.names['comparator']}: {shown_count(n0)})"
         )
 
 

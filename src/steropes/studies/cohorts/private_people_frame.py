@@ -27,6 +27,6 @@ class People(pd.DataFrame):
 
     def _size(self) -> str:
         """Describe the size of the table, with small counts suppressed."""
-        from steropes.studies.disclosure import LEAST, shown
+        from steropes.studies.disclosure import shown_count
 
-        return f"Table of {shown(len(self), LEAST)} people ({', '.join(map(str, self.columns))})"
+        return f"Table of {shown_count(len(self))} people ({', '.join(map(str, self.columns))})"

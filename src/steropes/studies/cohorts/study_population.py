@@ -206,10 +206,10 @@ class StudyPopulation(TextInHtml):
     name: str
 
     def __repr__(self) -> str:
-        from steropes.studies.disclosure import LEAST, shown
+        from steropes.studies.disclosure import shown_count
 
         n, events = len(self.people), int(self.people["event"].sum())
-        counts = f"{shown(n, LEAST)} entries, {shown(events, LEAST)} with it"
+        counts = f"{shown_count(n)} entries, {shown_count(events)} with it"
         return f"StudyPopulation({self.name}: {counts})"
 
 

@@ -39,7 +39,7 @@ from steropes.studies.comparative.tied_scores import TieOrders
 from steropes.studies.database.data_notes import DataNote
 from steropes.studies.database.omop import OmopDatabase, opened
 from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics
-from steropes.studies.disclosure import Bound, DisclosureRules, site_rules
+from steropes.studies.disclosure import Bound, DisclosureRules, applied_rules, site_rules
 from steropes.studies.execution.frozen_protocol import ProtocolStatement, open_protocol
 from steropes.studies.outcomes.arm_summaries import arm_curves
 from steropes.studies.results.comparative_results import read_diagnostics
@@ -369,7 +369,7 @@ def comparative_study(
     rules = site_rules(disclosure, settings.min_cell)
     frozen = None if protocol is None else open_protocol(protocol, settings, by)
     say("opening the database")
-    with opened(database, settings.schema, settings.time_zone) as db:
+    with applied_rules(rules), opened(database, settings.schema, settings.time_zone) as db:
         if settings.cohorts is None:  # A concept that does not exist is refused first.
             names = {role: db.concept_name(getattr(settings, role)) for role in ROLES}
         versions = db.provenance()

@@ -17,7 +17,7 @@ from steropes.studies.comparative.study_specification import (
     OUTCOME,
     TARGET,
 )
-from steropes.studies.disclosure.cells import Bound, total
+from steropes.studies.disclosure.cells import Bound, small, total
 from steropes.studies.disclosure.rounding import significant
 from steropes.studies.disclosure.table_rows import cell
 from steropes.studies.outcomes.arm_summaries import DAYS_PER_YEAR, poisson_rate
@@ -151,7 +151,7 @@ def _difference(before: int | Bound | None, after: int | Bound | None, least: in
         return None
     if isinstance(before, Bound):
         return Bound(int(before.limit) - after)
-    return None if 0 < before - after < least else before - after
+    return None if small(before - after, least) else before - after
 
 
 def rate_lines(

@@ -17,7 +17,7 @@ from typing import Literal
 
 from steropes.errors import DataError
 from steropes.studies.database.protocols import MARK, Workspace
-from steropes.studies.disclosure import LEAST, shown
+from steropes.studies.disclosure import shown_count
 
 __all__ = ["conformed", "meaning", "require_time_zone"]
 
@@ -152,7 +152,7 @@ def _within_calendar(home: Workspace, source: str, value: str, tried: str, where
         ("is infinite", infinite) if infinite else ("is not in the years 1 to 9999", others)
     )
     refused = _error(
-        f"{where} {problem} in {shown(count, LEAST)} rows, and days are counted from it; replace "
+        f"{where} {problem} in {shown_count(count)} rows, and days are counted from it; replace "
         "it by the first or last day with records"
     )
     return f"CASE WHEN {tried} IS NULL OR {inside} THEN {value} ELSE {refused} END"

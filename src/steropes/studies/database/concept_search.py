@@ -7,7 +7,7 @@ import pandas as pd
 from steropes.errors import DataError
 from steropes.studies.database.descendants import has_links
 from steropes.studies.database.omop import Naming, OmopDatabase, RecordsOf
-from steropes.studies.disclosure import LEAST, shown
+from steropes.studies.disclosure import shown_count
 from steropes.studies.execution.setting_types import Whole
 from steropes.studies.report.plain_text import plain_text
 
@@ -88,7 +88,7 @@ def find_concepts(
     counts = _people(db, ids)
     table = table.assign(n=[counts.get(int(c), 0) for c in table["concept_id"]])
     table = table.sort_values(["n", "concept_id"], ascending=[False, True]).head(limit)
-    table["people"] = [shown(n, LEAST) for n in table.pop("n")]
+    table["people"] = [shown_count(n) for n in table.pop("n")]
     table = table.reset_index(drop=True)
     note = _missing_links(db, [int(c) for c in table["concept_id"]])
     if note:

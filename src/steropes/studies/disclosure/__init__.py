@@ -7,30 +7,37 @@ question or of many, and by ``series`` for case series. ``rules`` has the rule s
 """
 
 from steropes.studies.disclosure.cells import (
-    LEAST,
     Bound,
     apart,
     falling,
     fraction,
     part,
     share_unit,
-    shown,
     small,
+    small_cells,
     total,
 )
-from steropes.studies.disclosure.rules import DisclosureRules, site_rules
+from steropes.studies.disclosure.rules import (
+    DisclosureRules,
+    applied_rules,
+    rules_in_force,
+    shown_count,
+    site_rules,
+)
 
 __all__ = [
-    "LEAST",
     "Bound",
     "DisclosureRules",
     "apart",
+    "applied_rules",
     "falling",
     "fraction",
     "part",
+    "rules_in_force",
     "share_unit",
-    "shown",
+    "shown_count",
     "site_rules",
     "small",
+    "small_cells",
     "total",
 ]

@@ -9,9 +9,12 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = [
-    "LEAST",
     "Bound",
     "apart",
     "falling",
@@ -19,12 +22,11 @@ __all__ = [
     "largest_count",
     "part",
     "share_unit",
-    "shown",
     "small",
+    "small_cells",
     "total",
 ]
 
-LEAST = 5
 # Units to which shares are rounded. Multiples of ``least`` / n would reveal the size n.
 SHARE_UNITS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 
@@ -52,9 +54,14 @@ class Bound:
         return f"{'>' if self.above else '<'}{100 * self.limit:.1f}%"
 
 
-def small(n: int, least: int) -> bool:
-    """Return whether a count must not be published."""
+def small(n: float, least: int) -> bool:
+    """Return whether a count, or an expected one, must not be published."""
     return 0 < n < least
+
+
+def small_cells(counts: pd.Series, least: int) -> pd.Series:
+    """Mark the counts of a column that must not be published, as `small` does."""
+    return counts.gt(0) & counts.lt(least)
 
 
 def part(n: int, of: int, least: int) -> int | Bound:
@@ -155,8 +162,3 @@ def fraction(n: int, of: int, least: int) -> float | Bound:
         return n / of
     units = round(1 / unit)
     return round(min(max(round(n / of * units), 1), units - 1) / units, 4)
-
-
-def shown(n: int, least: int) -> str:
-    """Format a count, or its bound if it is small."""
-    return str(Bound(least)) if small(int(n), least) else f"{int(n):,}"

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from steropes.studies.covariates.analysis_catalogue import ANALYSES
-from steropes.studies.disclosure.cells import share_unit
+from steropes.studies.disclosure.cells import share_unit, small
 from steropes.studies.disclosure.rounding import in_ratio, log_unit, significant, smd_unit, to_unit
 from steropes.studies.disclosure.rules import DisclosureRules
 from steropes.studies.report.score_density import density_of_bars
@@ -24,6 +24,7 @@ __all__ = [
 
 POINTS = 100  # The number of points of a density.
 WHEN = ("before", "after")
+SLACK = 1e-9  # The rounding error of a number of people that is computed from a share.
 
 
 def released_balance(
@@ -98,10 +99,12 @@ def _hidden(mean: float, n: int, binary: bool, least: int) -> bool:
     """Check whether few people have a covariate, or few do not."""
     if n < least:
         return True
-    if not binary:
-        return 0 < mean * n < least - 1e-9
-    few = 0 < mean * n < least - 1e-9
-    return few or 0 < (1 - mean) * n < least - 1e-9
+    return _few(mean * n, least) or (binary and _few((1 - mean) * n, least))
+
+
+def _few(people: float, least: int) -> bool:
+    """Check whether a number of people, computed from a share, is small."""
+    return people > 0 and small(people + SLACK, least)
 
 
 def _share(mean: float, n: int, binary: bool, rules: DisclosureRules) -> float:
@@ -109,11 +112,11 @@ def _share(mean: float, n: int, binary: bool, rules: DisclosureRules) -> float:
     least = rules.least
     if n < least:
         return math.nan
-    if 0 < mean * n < least - 1e-9:
+    if _few(mean * n, least):
         return -share_unit(n, least)
     if not binary:  # Often a whole number over n, which many digits would reveal.
         return significant(to_unit(mean, share_unit(n, 1)))
-    if 0 < (1 - mean) * n < least - 1e-9:
+    if _few((1 - mean) * n, least):
         return math.nan
     if rules.rounds:
         return round(min(1.0, rules.rounded(round(mean * n)) / rules.rounded(n)), 4)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from steropes.studies.disclosure.cells import small_cells
 from steropes.studies.disclosure.rules import DisclosureRules
 
 __all__ = ["with_suppressed_counts"]
@@ -70,7 +71,7 @@ def with_suppressed_counts(
 def _suppressed(table: pd.DataFrame, least: int) -> pd.DataFrame:
     """Suppress the small counts of one table, with the rates of their rows."""
     columns = [c for c in table.columns if c in COUNTS]
-    small = pd.DataFrame({c: table[c].gt(0) & table[c].lt(least) for c in columns})
+    small = pd.DataFrame({c: small_cells(table[c], least) for c in columns})
     if small.empty or not small.to_numpy().any():
         return table
     found = table.copy()

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from steropes.studies.disclosure.cells import small
 from steropes.studies.normal_quantile import Z
 
 __all__ = [
@@ -87,7 +88,7 @@ def withheld(counts: Iterable[tuple[int, int]], least: int) -> bool:
         Counts of each arm, level or window that the estimate depends on.
     least : int
     """
-    return any(0 < e < least or 0 < n - e < least or 0 < n < least for e, n in counts)
+    return any(small(x, least) for e, n in counts for x in (e, n - e, n))
 
 
 def effect_step(

@@ -5,21 +5,33 @@ from __future__ import annotations
 import math
 import os
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from steropes.errors import DataError
 from steropes.studies.disclosure import cells
-from steropes.studies.disclosure.cells import LEAST, Bound
+from steropes.studies.disclosure.cells import Bound
 from steropes.studies.disclosure.rounding import to_unit
 
-__all__ = ["ENVIRONMENT", "DisclosureRules", "RuleSet", "site_rules"]
+__all__ = [
+    "ENVIRONMENT",
+    "DisclosureRules",
+    "RuleSet",
+    "applied_rules",
+    "rules_in_force",
+    "shown_count",
+    "site_rules",
+]
 
 RuleSet = Literal["none", "ohdsi", "opensafely"]
 STRICTNESS: tuple[RuleSet, ...] = get_args(RuleSet)
 ENVIRONMENT = "STEROPES_DISCLOSURE"
+# The smallest count of OHDSI's packages, which rules without one have.
+LEAST = 5
 # OpenSAFELY redacts counts of seven or fewer and rounds the others to the midpoint of six.
 OPENSAFELY_LEAST, OPENSAFELY_ROUNDING = 8, 6
 FLOORS: dict[RuleSet, int] = {"none": 0, "ohdsi": LEAST, "opensafely": OPENSAFELY_LEAST}
@@ -157,6 +169,10 @@ class DisclosureRules:
         return round(min(1.0, self.rounded(n) / self.rounded(of)), 4)
 
 
+# The rules of the run in progress; messages outside of a run follow the rules of the site.
+_OF_RUN: ContextVar[DisclosureRules | None] = ContextVar("rules of the run", default=None)
+
+
 def site_rules(
     asked: str | DisclosureRules | None = None, min_cell: int | None = None
 ) -> DisclosureRules:
@@ -200,6 +216,35 @@ def site_rules(
     if rules.open:
         return rules if min_cell <= 1 else DisclosureRules("ohdsi", min_cell)
     return DisclosureRules(rules.name, min_cell)
+
+
+@contextmanager
+def applied_rules(rules: DisclosureRules) -> Iterator[None]:
+    """Apply the rules of a run to every count that its messages show, until the context ends."""
+    token = _OF_RUN.set(rules)
+    try:
+        yield
+    finally:
+        _OF_RUN.reset(token)
+
+
+def rules_in_force() -> DisclosureRules:
+    """Return the rules of the current run, or those of the site outside of a run."""
+    return _OF_RUN.get() or site_rules()
+
+
+def shown_count(n: int) -> str:
+    """Format a count for a message, a `repr` or a terminal by the rules in force.
+
+    Examples
+    --------
+    >>> from steropes.studies.disclosure import DisclosureRules, applied_rules
+    >>> with applied_rules(DisclosureRules("ohdsi", 10)):
+    ...     shown_count(7), shown_count(1234)
+    ('<10', '1,234')
+    """
+    count = rules_in_force().count(int(n))
+    return str(count) if isinstance(count, Bound) else f"{count:,}"
 
 
 def _of_environment() -> DisclosureRules | None:

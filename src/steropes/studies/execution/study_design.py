@@ -14,7 +14,7 @@ import pandas as pd
 from steropes.backends.blas_threads import single_threaded_blas
 from steropes.data.html_facts import TextInHtml
 from steropes.studies.database.omop import OmopDatabase, opened
-from steropes.studies.disclosure import DisclosureRules, site_rules
+from steropes.studies.disclosure import DisclosureRules, applied_rules, site_rules
 from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.execution.step_groups import Say, StepGroup, run_steps
 from steropes.studies.execution.store import ResultStore, archive_of
@@ -119,7 +119,7 @@ def run_design(
     rules = site_rules(disclosure, spec.min_cell)
     folder = Path(output)
     folder.mkdir(parents=True, exist_ok=True)
-    with opened(database, spec.schema, spec.time_zone) as db:
+    with applied_rules(rules), opened(database, spec.schema, spec.time_zone) as db:
         signature = _signature(db, spec, design.prepare(db, say))
         with ResultStore(folder / RESULTS, signature, design.tables, design.keys) as store:
             if "all" not in store.done:

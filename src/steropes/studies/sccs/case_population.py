@@ -26,7 +26,7 @@ from steropes.studies.database.observation_periods import (
     undated_periods,
 )
 from steropes.studies.database.omop import OmopDatabase, Workspace
-from steropes.studies.disclosure import LEAST, shown
+from steropes.studies.disclosure import shown_count
 from steropes.studies.sccs.era_sources import EraSources
 from steropes.studies.sccs.settings import CaseRules
 
@@ -88,13 +88,13 @@ class Population:
         return len(self.person)
 
     def __repr__(self) -> str:
-        return f"Population({shown(len(self), LEAST)} cases)"
+        return f"Population({shown_count(len(self))} cases)"
 
     def require_age(self, why: str) -> None:
         """Raise if an age is needed and cases lack a year of birth."""
         unknown = int(np.isnan(self.age).sum())
         if unknown:
-            raise DataError(f"{shown(unknown, LEAST)} cases have no year_of_birth, which {why}")
+            raise DataError(f"{shown_count(unknown)} cases have no year_of_birth, which {why}")
 
 
 def find_cases(
@@ -299,7 +299,7 @@ def _by_age(work: Workspace, rules: CaseRules) -> None:
     [(unknown,)] = work.rows("SELECT count(*) FROM cases WHERE age IS NULL")
     if unknown:
         raise DataError(
-            f"{shown(unknown, LEAST)} cases have no year_of_birth, which min_age and max_age need"
+            f"{shown_count(unknown)} cases have no year_of_birth, which min_age and max_age need"
         )
     if rules.min_age is not None:
         work.run(f"UPDATE cases SET start = greatest(start, {_years_old(rules, rules.min_age)})")

@@ -24,6 +24,7 @@ from scipy.optimize import minimize
 from scipy.special import gammaincc, gammaln, log_expit
 
 from steropes.errors import DataError
+from steropes.studies.disclosure import shown_count
 from steropes.studies.sccs.case_population import DAYS_A_YEAR, Population
 
 __all__ = ["MODELS", "CensorModel", "fit_censoring"]
@@ -98,9 +99,10 @@ class CensorModel:
         if not (np.isfinite(out) & (out > 0)).all():
             bad = int((~(np.isfinite(out) & (out > 0))).sum())
             raise DataError(
-                f"event-dependent observation: {bad} of {len(out)} weights are not positive "
-                f"numbers under the model {self.kind}; the end of observation cannot be modelled "
-                "in these data. Leave event_dependent_observation out and read the diagnostic"
+                f"event-dependent observation: {shown_count(bad)} of {shown_count(len(out))} "
+                f"weights are not positive numbers under the model {self.kind}; the end of "
+                "observation cannot be modelled in these data. Leave event_dependent_observation "
+                "out and read the diagnostic"
             )
         return out
 

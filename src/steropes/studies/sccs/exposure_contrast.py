@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steropes.errors import DataError
-from steropes.studies.disclosure import LEAST, shown
+from steropes.studies.disclosure import shown_count
 from steropes.studies.sccs.era_covariates import Column
 
 __all__ = ["contrast_columns", "require_contrast"]
@@ -50,7 +50,7 @@ def require_contrast(
         raise DataError(f"{listed} covers all of everybody's time that counts; {remedy}")
     raise DataError(
         f"no variation of exposure within anyone: {listed} covers all days that count of "
-        f"{shown(n_exposed, LEAST)} cases and none of the other {shown(n_cases - n_exposed, LEAST)}"
+        f"{shown_count(n_exposed)} cases and none of the other {shown_count(n_cases - n_exposed)}"
         f", and only days of the same person are compared; {remedy}"
     )
 

@@ -11,7 +11,7 @@ from scipy import sparse
 
 import steropes
 from steropes.design.column_storage import SparseBlock
-from steropes.studies.disclosure import LEAST, shown
+from steropes.studies.disclosure import shown_count
 from steropes.studies.sccs.case_population import Population
 from steropes.studies.sccs.era_covariates import CONTROL, Column, distinct_names, require_windows
 from steropes.studies.sccs.eras import Eras
@@ -88,8 +88,8 @@ class Intervals:
 
     def __repr__(self) -> str:
         return (
-            f"Intervals({shown(len(np.unique(self.case)), LEAST)} cases, {len(self.days):,} rows, "
-            f"{len(self.names):,} covariates)"
+            f"Intervals({shown_count(len(np.unique(self.case)))} cases, "
+            f"{shown_count(len(self.days))} rows, {len(self.names):,} covariates)"
         )
 
     def __len__(self) -> int:

@@ -151,7 +151,7 @@ def _run(
     """Run a case series, write its report and print a summary."""
     from steropes.studies.database.omop import OmopDatabase
     from steropes.studies.database.open_database import require_database
-    from steropes.studies.disclosure import site_rules
+    from steropes.studies.disclosure import applied_rules, site_rules
     from steropes.studies.report.atomic_files import output_folder
     from steropes.studies.report.progress_display import Progress
     from steropes.studies.sccs.sccs_cohorts import make_cohorts
@@ -165,6 +165,7 @@ def _run(
     try:
         with (
             Progress(quiet) as progress,
+            applied_rules(rules),
             OmopDatabase(database, settings.schema, memory, settings.time_zone) as db,
         ):
             progress("building cohorts")

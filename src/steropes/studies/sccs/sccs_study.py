@@ -22,7 +22,7 @@ from steropes.studies.database.domain_hints import domain_hint
 from steropes.studies.database.omop import OmopDatabase, Workspace, opened
 from steropes.studies.diagnostics.convergence import quiet_fits
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
-from steropes.studies.disclosure import Bound, DisclosureRules, site_rules
+from steropes.studies.disclosure import Bound, DisclosureRules, applied_rules, site_rules
 from steropes.studies.report.formatting import decimals
 from steropes.studies.sccs.blinding import public_estimates
 from steropes.studies.sccs.case_population import Population, find_cases
@@ -370,6 +370,7 @@ def case_series(
     say = progress or (lambda _: None)
     rules = site_rules(disclosure, settings.min_cell)
     with (
+        applied_rules(rules),
         opened(database, settings.schema, settings.time_zone) as db,
         db.workspace() as work,
     ):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.interpolate import BSpline
 
 from steropes.errors import DataError
-from steropes.studies.disclosure import LEAST, shown
+from steropes.studies.disclosure import shown_count
 from steropes.studies.sccs.case_population import Population
 from steropes.studies.sccs.settings import CaseSeriesSettings, Spline
 
@@ -135,7 +135,7 @@ def _effect(
     knots = np.concatenate(segments)
     if len(knots) > len(population.outcome_day):
         raise DataError(
-            f"{kind}: {len(knots)} knots for {shown(len(population.outcome_day), LEAST)} outcomes; "
+            f"{kind}: {len(knots)} knots for {shown_count(len(population.outcome_day))} outcomes; "
             "use fewer knots, or leave the spline out"
         )
     if any(len(s) < 2 for s in segments):

@@ -12,7 +12,8 @@ import pandas as pd
 from steropes.data.html_facts import TextInHtml
 from steropes.errors import DataError
 from steropes.studies.database.omop import OmopDatabase, opened
-from steropes.studies.disclosure import DisclosureRules, site_rules
+from steropes.studies.disclosure import DisclosureRules, applied_rules, site_rules
+from steropes.studies.disclosure.received_counts import with_suppressed_counts
 from steropes.studies.disclosure.release_folder import RELEASE, write_release
 from steropes.studies.execution.cohort_sources import MadeCohorts
 from steropes.studies.execution.runner import run_grid
@@ -157,7 +158,7 @@ def run_specification(
     rules = site_rules(disclosure, None)
     tables: dict[str, Tables] = {}
     failed: dict[str, str] = {}
-    with opened(database, schema, "UTC") as db:
+    with applied_rules(rules), opened(database, schema, "UTC") as db:
         database_id, tables[DATABASE] = database_tables(db, database_id)
         made, counted = generate_cohorts(db, plan.cohorts, say, plan.statistics)
         failed |= _new_faults(plan, made)
@@ -210,7 +211,8 @@ def run_synthesis(
     output : str or Path
         Folder for the results.
     disclosure : str, optional
-        Disclosure rules under which the results of databases were released, for the manifest.
+        Disclosure rules, by which counts that the databases released are suppressed again; see
+        `site_rules`.
 
     Returns
     -------
@@ -243,11 +245,13 @@ def run_synthesis(
     """
     if plan.synthesis is None or not plan.synthesis.analyses:
         raise DataError("the specification has no meta-analysis of EvidenceSynthesisModule")
-    tables = {SYNTHESIS: synthesis_tables(plan.synthesis, results)}
+    rules = site_rules(disclosure, None)
+    combined = synthesis_tables(plan.synthesis, results)
+    tables = {SYNTHESIS: with_suppressed_counts(combined, rules)}
     folder = Path(output)
     folder.mkdir(parents=True, exist_ok=True)
     texts = module_files(SYNTHESIS, tables[SYNTHESIS])
-    write_release(folder, texts, site_rules(disclosure, None))
+    write_release(folder, texts, rules)
     return SpecificationResults(folder / RELEASE, tables, {}, plan)
 
 
