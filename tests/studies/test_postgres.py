@@ -172,7 +172,7 @@ def tables_of(url, schema):
 def test_results_go_to_no_database_that_is_not_a_server(capsys):
     command = ["grid", "none.json", "--database", str(demo_database()), "--results-schema=mine"]
     assert run(command) == 2
-    assert "only of PostgreSQL, Snowflake or BigQuery" in capsys.readouterr().err
+    assert "only of BigQuery, PostgreSQL or Snowflake" in capsys.readouterr().err
 
 
 def test_a_case_series_is_the_same(url):

@@ -42,7 +42,7 @@ def simulate_regression(
     n, p : int
         Numbers of rows and columns.
     density : float
-        Expected share of ones of a column, whose shares differ as in claims.
+        Mean prevalence of the binary columns; prevalences differ as in claims.
     n_effects : int, optional
         Number of columns with an effect, default all.
     effect_sd : float
@@ -99,7 +99,7 @@ def _times(family: str, eta: np.ndarray, rng: np.random.Generator) -> tuple[np.n
     """Draw times and causes of events.
 
     With competing risks, P(T ≤ t, cause 1) = 1 − [1 − SHARE (1 − exp(−t))]^exp(η), so that the
-    subdistribution hazard is proportional; other people have cause 2 at a rate of one.
+    subdistribution hazard is proportional; all others have cause 2, with a rate of 1.
     """
     time = rng.exponential(size=len(eta))
     if family == "cox":

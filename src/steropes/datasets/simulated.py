@@ -60,9 +60,9 @@ def check_sizes(density: float, **sizes: int) -> None:
 
 
 def draw_indicators(n: int, p: int, density: float, rng: np.random.Generator) -> sparse.csc_array:
-    """Draw columns of zeros and ones whose shares of ones are exponential with a mean ``density``.
+    """Draw binary columns with exponentially distributed prevalences of mean ``density``.
 
-    Few covariates are common and most are rare, as in claims. A share is at most one half.
+    Few covariates are common and most are rare, as in claims. A prevalence is at most one half.
     """
     share = np.minimum(rng.exponential(density, p), 0.5)
     number = np.maximum(rng.binomial(n, share), 1)

@@ -46,7 +46,7 @@ class ClassDesign:
     Attributes
     ----------
     M : int
-        Number of columns of a baseline, of which there is none.
+        Always zero: there is no baseline.
     """
 
     plain: ClassVar[bool] = False

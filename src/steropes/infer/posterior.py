@@ -83,8 +83,8 @@ class Posterior:
         DataFrame
             Columns ``mean``, ``median``, ``lower``, ``upper``, ``exp(median)``, ``exp(lower)``,
             ``exp(upper)`` (where a ratio means something), ``sd``, ``ess`` (effective number of
-            draws) and ``r_hat``. With a prior on the coefficient the interval is one of its
-            posterior, shrunken towards zero, and no confidence interval.
+            draws) and ``r_hat``. With a prior on the coefficient the interval is a credible
+            interval, shrunken towards zero, not a confidence interval.
         """
         limits = self.confint(level)
         flat = self._flat

@@ -62,7 +62,7 @@ class ShrinkagePrior:
     Attributes
     ----------
     l1, l2 : (p,) arrays
-        Penalties of the scaled coefficients at t = 1, of which one is zero.
+        Penalties of the scaled coefficients at t = 1; one of the two is zero.
     scale : float
         Scale of the half-Cauchy prior on t.
     """

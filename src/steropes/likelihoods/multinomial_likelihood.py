@@ -48,7 +48,7 @@ class MultinomialLikelihood(Likelihood):
         return self.C * self.n
 
     def lift(self, offset: np.ndarray) -> np.ndarray:
-        """See `Likelihood.lift`; an offset of a row would be one of all its classes."""
+        """See `Likelihood.lift`; an offset per row applies to all of its classes."""
         return offset if len(offset) == self.n_eta else np.tile(offset, (self.C, 1))
 
     def extent(self, change: np.ndarray, weights: np.ndarray | None = None) -> float:

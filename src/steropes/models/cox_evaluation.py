@@ -91,9 +91,9 @@ class CoxEvaluation(CoxExpectations):
     ) -> float | tuple[float, float]:
         """Compute the share of comparable pairs that fail in the order of their risks (Harrell).
 
-        Equal risks count one half. With entry times two rows are compared at an event of one
-        if the other is at risk then, with ``strata`` only within strata, and with time-varying
-        effects by their risks at the time of the event. As R's ``survival::concordance``.
+        Equal risks count one half. With entry times, two rows are compared at an event of one if
+        the other is at risk at that time; with ``strata``, only within strata; with time-varying
+        effects, by their risks at the time of the event. As R's ``survival::concordance``.
 
         Parameters
         ----------

@@ -173,7 +173,7 @@ class Formula:
         return data[column]
 
     def vectors(self, data: pd.DataFrame) -> dict[str, Any]:
-        """Compute strata and offset of new data, those that exist."""
+        """Compute the strata and the offset of new data, if the formula has them."""
         both = {"strata": self.vector("strata", data), "offset": self.vector("offset", data)}
         return {name: value for name, value in both.items() if value is not None}
 

@@ -62,11 +62,14 @@ class MeanRegression(RegressorMixin, GeneralizedLinearModel):
         Parameters
         ----------
         X : array, sparse matrix, data frame or Design, (n, p)
+            The covariates, with the columns of ``fit``.
         offset : (n,) array, optional
+            Added to the linear predictors.
 
         Returns
         -------
         (n,) array
+            The mean of the outcome, in its units.
         """
         return self._distribution.mean(self.linear_predictor(X, offset))
 
@@ -83,7 +86,9 @@ class MeanRegression(RegressorMixin, GeneralizedLinearModel):
         Parameters
         ----------
         X : array, sparse matrix, data frame or Design, (n, p)
+            The covariates, with the columns of ``fit``.
         y : (n,) array
+            The outcomes.
         sample_weight, offset : (n,) arrays, optional
             As in ``fit``.
 

@@ -410,7 +410,7 @@ def _wald(gap: np.ndarray, V: np.ndarray, kind: str) -> float:
 
 
 def _looks_like_a_row(array: np.ndarray, lengths: set[int]) -> bool:
-    """Return whether whole numbers are as many as coefficients, like a contrast (0, 1, −1)."""
+    """Return whether integers have the length of a contrast, such as (0, 1, −1)."""
     whole = array.dtype.kind in "iu" and array.ndim == 1
     return whole and len(array) > 1 and len(array) in lengths
 

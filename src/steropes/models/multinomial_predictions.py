@@ -33,6 +33,13 @@ class MultinomialPredictions(FittedModel):
     def linear_predictor(self, X: MatrixLike, offset: VectorLike | None = None) -> NoReturn:
         """Raise an error, because rows have a linear predictor for each class.
 
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame, (n, p)
+            Not used.
+        offset : (n,) array, optional
+            Not used.
+
         Raises
         ------
         DataError

@@ -34,8 +34,8 @@ class NegativeBinomialRegression(CountRegression):
     Parameters
     ----------
     dispersion : float, optional
-        The dispersion α > 0, the inverse of R's ``theta`` and of statsmodels' ``alpha`` if called
-        so. None (default) estimates it.
+        The dispersion α > 0 (``alpha`` in statsmodels, the inverse of ``theta`` in R). None
+        (default) estimates it.
     prior : Prior, optional
         Prior on the coefficients, such as `Laplace`, `Normal` or `ElasticNet`. None (default) is
         maximum likelihood.

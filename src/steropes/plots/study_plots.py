@@ -149,7 +149,8 @@ def love_plot(
 ) -> Axes:
     """Draw the most unequal covariates with their differences before and after adjustment.
 
-    Half of the covariates are the most unequal ones after adjustment, and the others those before.
+    Half of the covariates are those with the largest differences after adjustment, the other half
+    those with the largest differences before.
 
     Parameters
     ----------

@@ -117,7 +117,7 @@ def passed(
 
 
 def _led(x: np.ndarray, slope: np.ndarray, at: int, policy: PathPolicy) -> bool:
-    """Return whether a score is close to one from which a rising slope led to it."""
+    """Return whether the preceding score is close by and the scores rose there."""
     return (
         at >= 2
         and slope[at - 1] > 0
@@ -209,7 +209,7 @@ def _ends(
 def _curve(
     x: np.ndarray, y: np.ndarray, slope: np.ndarray, order: Iterable[int], degree: int
 ) -> KroghInterpolator:
-    """Interpolate scores and known slopes in an order, as many as the degree allows."""
+    """Interpolate the first scores and known slopes in ``order`` by a polynomial."""
     at: list[float] = []
     facts: list[float] = []
     for i in order:

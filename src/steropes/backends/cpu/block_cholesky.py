@@ -215,9 +215,10 @@ def merge(pairs, order, parent, count, most):
     Parameters
     ----------
     parent : (k,) int array
-        A coordinate of the same block, itself in one of them; updated: all have that one.
+        Parent of each coordinate in the tree of its block (union-find), and of a root itself;
+        on return, the root of each coordinate.
     count : (k,) int array
-        Coordinates in a block, where its own one is; updated.
+        Number of coordinates of each block, at its root; updated.
     """
     for t in order:
         i, j = _root(parent, pairs[t, 0]), _root(parent, pairs[t, 1])
@@ -240,12 +241,12 @@ def factor_blocks(squares, at, starts, c0, c1, where, support, ridge, least, pla
     starts, where : int arrays
         Where each block begins in ``where``, the rows of ``support`` and ``ridge`` (k, B).
     least : float
-        Share of its own that is left of a diagonal entry at least: columns may be equal. Where
-        others explain more than all of it by as much, it is by itself.
+        Smallest pivot, as a share of the diagonal entry, because columns may be equal. Below minus
+        this share, which only rounding can cause, the coordinate is decoupled from the others.
     places : (blocks, B) int array
-        Where each begins in L.
+        Positions in L at which the factors begin.
     local : int array
-        To work in, as long as the largest block.
+        Work space with the length of the largest block.
     """
     B = support.shape[1]
     for c in range(c0, c1):

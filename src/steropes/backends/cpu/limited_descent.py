@@ -12,7 +12,7 @@ __all__ = ["limited_sweeps"]
 
 @njit(**OPTIONS)
 def limited_sweeps(H, s, theta, l1, lower, upper, held, sweeps):
-    """Minimise ½ θ'Hθ + c'θ + Σ λ_j |θ_j| within limits over one coordinate after the other.
+    """Minimise ½ θ'Hθ + c'θ + Σ λ_j |θ_j| within limits by coordinate descent.
 
     Parameters
     ----------

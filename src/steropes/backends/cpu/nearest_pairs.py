@@ -17,9 +17,9 @@ def match_neighbours(value, arm, row, first, width):
     """Match the nearest treated and comparator people until none are within ``width``.
 
     The input is sorted by value, and group g of equal values begins at ``first[g]`` and has people
-    of one arm only, sorted by row. Of pairs at equal distances the one with the smaller treated
-    row is taken first, then the one with the smaller comparator row. Returns the pairs as
-    (treated, comparator) positions.
+    of one arm only, sorted by row. Pairs at equal distances are matched in the order of their
+    treated rows, then of their comparator rows. Returns the pairs as (treated, comparator)
+    positions.
     """
     m = len(first)
     where = first.copy()  # The next unmatched position of each group.

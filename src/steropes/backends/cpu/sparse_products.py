@@ -255,11 +255,11 @@ def _first_from(indices, s, e, row):
 def gram(starts, ends, indices, data, v, G, cuts, at, line, upto):
     """G[b, a] += Σ_i v_i x_ia x_ib for a ≤ b and cuts[0] ≤ b < cuts[-1].
 
-    The indices of each line must increase. Between two cuts is a stripe of G that stays in the
-    cache, which all lines are added to in order, so that the sums do not depend on who adds up
-    which stripes. How many entries of each line are done is remembered in at (lines,). Where most
-    lines have no entry in a stripe, entries are put in the order of the stripes first, those of as
-    many lines at once as there is room for in ``line`` and ``upto``: at least those of one.
+    The indices of each line must increase. The stripe of G between two cuts stays in the cache
+    while all lines are added to it in order, so that the sums do not depend on the thread of a
+    stripe. ``at`` (lines,) counts the entries of each line that are done. Where most lines have no
+    entry in a stripe, the entries of several lines are sorted by stripe first; their number is
+    limited by the lengths of ``line`` and ``upto``, which hold at least one line.
     """
     n, b0, b1, stripes = len(starts), cuts[0], cuts[-1], len(cuts) - 1
     total = 0

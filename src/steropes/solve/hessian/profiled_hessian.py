@@ -127,6 +127,7 @@ def _weighted_gram(X: np.ndarray, v: np.ndarray, pool: ThreadPool) -> np.ndarray
     step = max(256, -(-n // 16)) if k <= CACHED_GRAM_COLUMNS else max(256, GRAM_ENTRIES // k)
 
     def part(i0: int, i1: int) -> np.ndarray:
+        """Compute the sum over rows i0 … i1 − 1."""
         if k > CACHED_GRAM_COLUMNS:
             return (X[i0:i1] * v[i0:i1, None]).T @ X[i0:i1]
         g = np.zeros((k, k))
@@ -159,6 +160,7 @@ def _fill(
     whole = rows.lines is None
 
     def part(a: int, b: int) -> None:
+        """Fill the rows a … b − 1 of ``out``."""
         a, b = a + k0, b + k0
         here = out[a - k0 : b - k0]
         if rows.dense is not None:

@@ -147,10 +147,10 @@ class ColumnwiseReducedHessian(ReducedHessian):
         size = np.where(firm, self.diagonal, np.inf) ** -0.5
         return self.columns.correlations(self.Y, size, of)
 
-    def squares(
+    def block_matrices(
         self, members: np.ndarray, starts: np.ndarray, known: tuple[np.ndarray, ...]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """See `ReducedHessian.squares`; correlations from an earlier point are rescaled."""
+        """See `ReducedHessian.block_matrices`; correlations from an earlier point are rescaled."""
         at, out = allocate_squares(starts)
         size = np.sqrt(np.maximum(self.diagonal, 0.0))
         block_squares(*known, size, members, starts, 0, len(starts) - 1, at, out)

@@ -196,10 +196,10 @@ class DenseReducedHessian(ReducedHessian):
         """Return nothing, because entries can be looked up."""
         return ()
 
-    def squares(
+    def block_matrices(
         self, members: np.ndarray, starts: np.ndarray, known: tuple[np.ndarray, ...]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """See `ReducedHessian.squares`."""
+        """See `ReducedHessian.block_matrices`."""
         at, out = allocate_squares(starts)
         matrix_squares(self.rows, self.Y, members, starts, 0, len(starts) - 1, at, out)
         return at, out

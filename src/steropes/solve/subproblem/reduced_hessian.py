@@ -172,10 +172,10 @@ class ReducedHessian(ABC):
 
     @abstractmethod
     def correlations(self, of: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Compute correlations within blocks ``of`` (k,), if `squares` needs them."""
+        """Compute correlations within blocks ``of`` (k,), if `block_matrices` needs them."""
 
     @abstractmethod
-    def squares(
+    def block_matrices(
         self, members: np.ndarray, starts: np.ndarray, known: tuple[np.ndarray, ...]
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the matrix of each block up to the diagonal, and where each begins.

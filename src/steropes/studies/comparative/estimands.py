@@ -24,6 +24,6 @@ def estimand_name(code: str, adjusted: bool = True) -> str:
     code : str
         A key of ``ESTIMANDS``; any other text is returned as it is.
     adjusted : bool, default True
-        Whether the estimate is adjusted. The name of a crude estimate says that it is not.
+        Whether the estimate is adjusted; if not, "not adjusted" is appended.
     """
     return ESTIMANDS.get(code, code) + ("" if adjusted else ", not adjusted")

@@ -68,9 +68,9 @@ class StudyCovariates:
         One row a covariate: ``covariate_id``, ``name``, ``domain``, ``concept_id``, ``people``.
     dropped : DataFrame
         One row a domain: ``domain``, ``kept``, ``rare`` (too few people), ``redundant``
-        (everybody has it, or it follows from the others of its kind).
+        (all people have it, or it follows from others of the same kind).
     features : Features
-        Their values, of everybody whom the model was fitted to, in the order of ``columns``.
+        Covariate values of all people in the model, in the order of ``columns``.
     """
 
     columns: pd.DataFrame

@@ -252,7 +252,7 @@ def _effect(line: Mapping[str, object]) -> dict[str, object]:
 
 
 def _total(line: Mapping[str, object], name: str, part: str) -> Any:
-    """Return a count of both arms: its own column if there is one, or the sum."""
+    """Return a count of both arms from its column or, without one, as the sum of the arms."""
     if name in line:
         return cell(line[name])
     parts = [cell(line[f"{arm}_{part}"]) for arm in ARMS]

@@ -44,7 +44,7 @@ def hypertension_database(
 
     Everyone is observed from 2008 to 2017, has hypertensive disorder (concept 316866) recorded in
     the year before, and starts hydrochlorothiazide (974166) or lisinopril (1308216) once. Age, sex
-    and eight conditions decide with chance which of them, and raise the rates of heart failure
+    and eight conditions determine the probability of each drug and raise the rates of heart failure
     (316139), acute myocardial infarction (312327) and cough (254761). During an era of the thiazide
     heart failure has ``failure_ratio`` times the rate. Cough has the same rate with both drugs up
     to day 10 and ``cough_ratio`` times the rate with the thiazide afterwards.

@@ -11,14 +11,11 @@ from steropes.studies.database.drivers import AdbcServer
 from steropes.studies.database.duckdb_tables import DuckDBSource
 from steropes.studies.database.protocols import TableSource
 from steropes.studies.database.server_address import Address, is_address, read_address
-from steropes.studies.database.server_registry import connect
+from steropes.studies.database.server_registry import VENDORS, connect
 from steropes.studies.database.server_table_copies import ServerSource
 from steropes.studies.report.plain_text import without_credentials
 
 __all__ = ["open_source", "require_database"]
-
-# Vendor names that ADBC drivers report.
-VENDORS = {"postgresql": "postgresql", "snowflake": "snowflake", "bigquery": "bigquery"}
 
 
 def open_source(database: str | Path | Any, zone: str = "UTC") -> TableSource:
@@ -70,7 +67,8 @@ def _adbc(connection: Any, zone: str) -> TableSource:
     if not isinstance(connection, dbapi.Connection):
         raise DataError(f"a database is {kinds}, not {type(connection).__name__}")
     vendor = str(connection.adbc_get_info().get("vendor_name", "")).lower()
-    if vendor not in VENDORS:
+    kinds_of_vendor = {name.lower(): kind for name, kind in VENDORS.items()}
+    if vendor not in kinds_of_vendor:
         raise DataError(f"a database of {vendor or 'an unknown vendor'} is not supported")
-    address = Address(VENDORS[vendor], "", None, f"connection {id(connection)}")
+    address = Address(kinds_of_vendor[vendor], "", None, f"connection {id(connection)}")
     return ServerSource.of_server(address, AdbcServer(connection, ours=False), zone)

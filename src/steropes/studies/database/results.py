@@ -15,7 +15,7 @@ from steropes.errors import DataError
 from steropes.studies._extras import need
 from steropes.studies.database.drivers import AdbcServer
 from steropes.studies.database.server_address import Address, is_address, read_address
-from steropes.studies.database.server_registry import connect
+from steropes.studies.database.server_registry import VENDORS, connect
 
 __all__ = ["require_results_server", "write_results"]
 
@@ -31,9 +31,10 @@ def require_results_server(database: object, schema: str) -> Address:
     if not isinstance(schema, str) or not schema:
         raise DataError(f"the schema for results must be a name, not {schema!r}")
     address = read_address(str(database)) if is_address(database) else None
-    if address is None or address.scheme not in ("postgresql", "snowflake", "bigquery"):
+    if address is None or address.scheme not in VENDORS.values():
+        *others, last = VENDORS
         raise DataError(
-            "results can be written to a schema only of PostgreSQL, Snowflake or BigQuery, given "
+            f"results can be written to a schema only of {', '.join(others)} or {last}, given "
             "by URL; otherwise use results.duckdb or results.zip"
         )
     return address

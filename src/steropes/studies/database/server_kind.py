@@ -24,8 +24,12 @@ class ServerKind:
         With the name of the kind.
     connect : callable
         Opens a connection to an address; the second argument is whether it may write.
+    vendor : str, optional
+        The vendor name that its ADBC driver reports, if open connections of the driver are accepted
+        and results can be written to the server.
     """
 
     schemes: tuple[str, ...]
     dialect: Dialect
     connect: Callable[[Address, bool], Server]
+    vendor: str | None = None

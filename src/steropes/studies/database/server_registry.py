@@ -13,7 +13,7 @@ from steropes.studies.database.server_address import Address
 from steropes.studies.database.server_kind import ServerKind
 from steropes.studies.database.sql_dialects import Dialect
 
-__all__ = ["DIALECTS", "SCHEMES", "connect"]
+__all__ = ["DIALECTS", "SCHEMES", "VENDORS", "connect"]
 
 
 def _kinds() -> dict[str, ServerKind]:
@@ -26,6 +26,8 @@ def _kinds() -> dict[str, ServerKind]:
 SERVERS = _kinds()
 DIALECTS: dict[str, Dialect] = {name: kind.dialect for name, kind in SERVERS.items()}
 SCHEMES = {scheme: name for name, kind in SERVERS.items() for scheme in kind.schemes}
+# The kinds that are known by the vendor name of their ADBC driver.
+VENDORS = {kind.vendor: name for name, kind in SERVERS.items() if kind.vendor}
 
 
 def connect(address: Address, writing: bool = False) -> Server:

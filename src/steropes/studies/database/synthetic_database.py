@@ -44,11 +44,11 @@ def synthetic_database(people: int = 5000, seed: int = 1, rate_ratio: float = 1.
     """Simulate a small OMOP database in memory.
 
     Every person is observed from 2005 to 2014 and starts celecoxib (concept 1118084) or diclofenac
-    (1124300) once between 2008 and 2011. Seven conditions in the year before, age and sex decide
-    with chance which of them, and some of the conditions raise the rate of gastrointestinal
-    hemorrhage (192671), which celecoxib multiplies by ``rate_ratio`` while it is taken. Four
-    injuries (81151, 78272, 4113008, 4155034) are unrelated to the drugs, for use as negative
-    controls. The concepts are those of `DEMO`.
+    (1124300) once between 2008 and 2011. Seven conditions in the year before, age and sex
+    determine the probability of each drug, and some of the conditions raise the rate of
+    gastrointestinal hemorrhage (192671), which celecoxib multiplies by ``rate_ratio`` while it
+    is taken. Four injuries (81151, 78272, 4113008, 4155034) are unrelated to the drugs, for use as
+    negative controls. The concepts are those of `DEMO`.
 
     ``rate_ratio`` is the truth of a study whose time at risk lies within the eras, as with
     ``risk_days=180``. Up to the end of observation, which is the default of studies, the hazard

@@ -112,7 +112,7 @@ def redacted_study(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame
 def redacted_results(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     """Return tables without the effects and outcomes of results whose flag ``unblind`` is 0.
 
-    The note of such a result says that it is not shown, unless there is no estimate.
+    Such a result without a note, which had an estimate, receives the note `NOT_SHOWN`.
     """
     found, flags = redacted_tables(tables), tables["cm_diagnostics_summary"][[*KEY, "unblind"]]
     notes = found["note"].copy()

@@ -87,10 +87,10 @@ def released_covariates(exact: Tables, rules: DisclosureRules) -> dict[Key, Cova
 def _counts(
     line: dict[Any, Any], final: dict[str, int], rules: DisclosureRules
 ) -> dict[str, int | Bound]:
-    """Release the counts of a covariate as parts of those of all cases."""
+    """Release the counts of a covariate, which are parts of the counts of all cases."""
 
     def part(name: str, of: str) -> int | Bound:
-        """Release a count as a part of one of all cases, if that is known."""
+        """Release a count, as part of the count of all cases if that is known."""
         n, whole = int(line[name]), final.get(of)
         return rules.count(n) if whole is None else rules.part(n, whole)
 

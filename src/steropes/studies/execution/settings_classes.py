@@ -27,7 +27,7 @@ from steropes.studies.execution.settings_reader import Place, Source, place_name
 
 __all__ = ["Settings"]
 
-MOST_FAULTS = 5  # Only so many faults of a file are listed in one message.
+MOST_FAULTS = 5  # A message lists at most this many faults of a file.
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
@@ -35,7 +35,7 @@ class Settings(FieldsInHtml):
     """Base class of settings, which are frozen dataclasses with validated fields.
 
     Subclasses declare fields with types of `setting_types` and are created with positional or
-    keyword arguments. Their ``__post_init__`` checks what concerns several fields. Every error is a
+    keyword arguments. Their ``__post_init__`` checks combinations of fields. Every error is a
     `DataError`.
     """
 

@@ -1,4 +1,4 @@
-"""Progress of a command on standard error: the steps that are done, and the one at work."""
+"""Progress of a command on standard error: completed steps, and the one in progress."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ INTERVAL, REWRITTEN = 30.0, 1.0
 
 
 class Progress:
-    """Shows each step with its duration, and the share and remaining time of the one at work.
+    """Shows each step with its duration, and the share and remaining time of the current one.
 
     A terminal has a line that is rewritten every second. Elsewhere, as in a log, a step that takes
     longer than ``interval`` adds a line at each interval.

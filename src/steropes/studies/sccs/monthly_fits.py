@@ -120,7 +120,7 @@ class MonthlyFits:
         l1: NDArray,
         l2: NDArray,
     ) -> tuple[NDArray, NDArray]:
-        """Take a step that decreases the penalised loss; return also whether there is one."""
+        """Take a step that decreases the penalised loss, and return whether one was found."""
         direction = np.zeros_like(beta)
         for k in range(beta.shape[1]):
             direction[:, k] = _direction(beta[:, k], pull[:, k], information[k], l2[:, k])

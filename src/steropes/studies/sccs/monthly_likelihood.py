@@ -41,7 +41,7 @@ class MonthlyLikelihood:
     months : (K, p) array
         Covariates of the months; zero for windows.
     length : (K,) array
-        Days of the months; zero if nobody has a whole one.
+        Days of the months; zero for months that no case has in whole.
     totals : (m, p) array
         Σ y x of each case.
     events : (m,) array

@@ -56,7 +56,7 @@ class Baseline:
     targets : tuple of int
         The cohorts.
     first_in_days : int
-        An entry counts if it is the first one, or begins so many days after the one before ended.
+        Entries count that are first or begin at least this many days after the previous one's end.
     prior_days : int
         Required days of observation before the index.
     rules : FeatureRules

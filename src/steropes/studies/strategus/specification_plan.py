@@ -283,7 +283,7 @@ def _add_module(draft: _Draft, name: str, settings: object, path: JsonPath) -> N
 
 
 def _cohort_verdicts(cohorts: SharedCohorts) -> list[PartVerdict]:
-    """Return the verdicts on cohorts: one for those of each origin, and one for each fault."""
+    """Return the verdicts on cohorts: one per origin and one per fault."""
     found = []
     origins = {
         "defined cohort": [c.id for c in cohorts.defined],

@@ -76,7 +76,7 @@ def parsed_json(text: str, name: str) -> Any:
 
 
 def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Create an object; refuse repeated names, of which Python would take the last one."""
+    """Create an object; refuse repeated names, which Python would silently overwrite."""
     table = dict(pairs)
     if len(table) < len(pairs):
         names = [name for name, _ in pairs]

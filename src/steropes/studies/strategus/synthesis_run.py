@@ -228,7 +228,7 @@ def _database_result(
 def _estimate(
     analysis: SynthesisAnalysis, found: Sequence[DatabaseResult], included: pd.DataFrame
 ) -> dict[str, float]:
-    """Combine the results; a single one is its own, and without any there is none."""
+    """Combine results; a single result is returned as it is, and none gives missing values."""
     nan = math.nan
     if not found:
         return {**_numbers(nan, nan, nan, nan), "i_2": nan, "tau": nan, "mdrr": math.inf}

@@ -254,8 +254,8 @@ def _values(features: Features, values: NDArray, analysis: Analysis) -> tuple[ND
 def _summary(values: NDArray, zeros: int = 0) -> dict[str, float]:
     """Summarise a distribution with further zeros as FeatureExtraction does.
 
-    Mean and percentiles are those of all people, and the standard deviation that of the recorded
-    values. A percentile is the smallest value that reaches its share.
+    Mean and percentiles refer to all people, the standard deviation to the recorded values. A
+    percentile is the smallest value that reaches its share.
     """
     ordered = np.sort(np.concatenate([values, np.zeros(zeros)]))
     n = len(ordered)

@@ -68,8 +68,8 @@ class ResultNames:
 def database_labels(sources: Sequence[ResultSource]) -> list[dict[str, str]]:
     """Label the databases of each source, by their ids.
 
-    A database is called by its id or, where the id is a number, by its abbreviation. If several
-    sources have results of one design under the same label, their names are added.
+    A database is called by its id or, where the id is a number, by its abbreviation. Names
+    of sources are appended if several have results of one design under the same label.
     """
     labels = [_own_labels(source.tables) for source in sources]
     for design in ("cm_result", "sccs_result", "ci_incidence_summary"):

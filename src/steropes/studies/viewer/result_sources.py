@@ -82,7 +82,7 @@ def read_sources(paths: Sequence[str | Path]) -> list[ResultSource]:
 
 
 def _numbered(source: ResultSource, names: list[str]) -> ResultSource:
-    """Number a source whose name others have too."""
+    """Append a number to the name of a source, which the next source with that name lacks."""
     name = f"{source.name} ({names.count(source.name)})"
     return ResultSource(name, source.rules, source.tables)
 

@@ -140,7 +140,7 @@ def _diagnostics(sources: Sequence[NamedTables]) -> View:
 
 
 def _attrition(sources: Sequence[NamedTables]) -> View:
-    """Return the cases whom each rule leaves."""
+    """Return the cases and outcomes that remain after each rule."""
     table = gathered(sources, "sccs_attrition")
     if len(table):
         table["rule"] = table["description"].fillna("").map(title_case)

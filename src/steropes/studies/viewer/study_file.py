@@ -200,14 +200,14 @@ class _StudyFile:
         ]
 
     def _notes(self) -> list[dict[str, Any]]:
-        """Return the notes on the data, whose counts are in their texts."""
+        """Return the notes on the data; their texts include the counts."""
         return [
             {**self.key(self.main), "note": note["note"], "warning": int(bool(note.get("warning")))}
             for note in self.numbers["data_notes"]
         ]
 
     def _balance(self) -> dict[str, list[dict[str, Any]]]:
-        """Return the balance of the covariates, numbered in their order, with their names."""
+        """Return the balance of the covariates, with running numbers and names."""
         covariates = self.numbers["balance"]["covariates"] if self.numbers["balance"] else []
         key = self.key(self.main, outcome=False)
         numbered = list(enumerate(covariates, 1))

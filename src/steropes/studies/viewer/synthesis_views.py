@@ -179,7 +179,7 @@ def _of_strategus(sources: Sequence[NamedTables], design: str, unblind: bool) ->
 
 
 def _with_pairs(tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-    """Add target and comparator to comparative results, which meta-analyses are identified by."""
+    """Add target and comparator, by which meta-analyses are identified, to comparative results."""
     pairs = tables.get("cm_target_comparator")
     if pairs is None or "cm_result" not in tables:
         return tables

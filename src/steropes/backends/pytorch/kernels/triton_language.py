@@ -23,7 +23,8 @@ def _load() -> tuple[Any, Any]:
 
 _triton, tl = _load()
 
-# Integer arguments for whose values, such as one or multiples of 16, no kernel is compiled anew.
+# Kernels are not specialised on these integer arguments. Triton would otherwise compile them anew
+# for the value 1 and for multiples of 16.
 SIZES = ("n", "B", "W", "Y", "width", "chunks", "s0", "row0")
 
 

@@ -85,7 +85,7 @@ class LevelShard(ShardBase):
             case Hessian():
                 return self._hessian(at, ask, active)
             case Relative():
-                return self._relative(at, ask, active)
+                return self._relative_diagonals(at, ask, active)
             case LeftOut():
                 return [("score", self._left_out(at, ask, active))]
             case _:
@@ -209,10 +209,10 @@ class LevelShard(ShardBase):
             out.append(("diagonal", np.asarray(rows.diagonal(v))))
         return out
 
-    def _relative(
+    def _relative_diagonals(
         self, at: At, ask: Relative, active: WorkingColumns
     ) -> Iterable[tuple[str, np.ndarray]]:
-        """Compute relative diagonals; see `Relative`."""
+        """Compute Hessian diagonals with own and other weights; see `Relative`."""
         base, others = self._w[at.replicates][:, ask.lane, None], self._w[ask.others]
         rows, k = active.rows, len(at.columns)
         wide = self.part.backend.lanes(others.shape[1])

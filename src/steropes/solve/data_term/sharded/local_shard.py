@@ -92,7 +92,7 @@ class LocalShard(ShardBase):
                     ("uncentred", curvature.uncentred()),
                 ]
             case Relative():
-                return self._relative(at, ask, active)
+                return self._relative_diagonals(at, ask, active)
             case LeftOut():
                 term = self._there(at, active)
                 weights = self._bound(ask.whole)[0][:, 0]
@@ -158,10 +158,10 @@ class LocalShard(ShardBase):
                 del self._curvatures[next(iter(self._curvatures))]
         return out
 
-    def _relative(
+    def _relative_diagonals(
         self, at: At, ask: Relative, active: WorkingColumns
     ) -> Iterable[tuple[str, np.ndarray]]:
-        """Compute relative diagonals; see `Relative`."""
+        """Compute Hessian diagonals with own and other weights; see `Relative`."""
         curvature = self._curvature(at, ask.lane, False, active)
         term = self._term(ask.others, active)
         found = term.relative_diagonals(curvature)

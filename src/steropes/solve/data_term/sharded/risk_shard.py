@@ -104,7 +104,7 @@ class RiskShard(ShardBase):
             case Hessian():
                 return self._hessian(at, ask, active)
             case Relative():
-                return self._relative(at, ask, active)
+                return self._relative_diagonals(at, ask, active)
             case _:
                 raise ValueError(f"risk sets are not asked for {type(ask).__name__}")
 
@@ -215,10 +215,10 @@ class RiskShard(ShardBase):
         """Compute the diagonal of the curvature in η, (n,)."""
         return np.asarray(r * self.part.exposure(weights, hazards))[:, 0]
 
-    def _relative(
+    def _relative_diagonals(
         self, at: At, ask: Relative, active: WorkingColumns
     ) -> Iterable[tuple[str, np.ndarray]]:
-        """Compute relative diagonals; see `Relative`."""
+        """Compute Hessian diagonals with own and other weights; see `Relative`."""
         assert at.hazards is not None
         r, weights = self._r(at, ask.lane, active)
         others = self._bound[ask.others][0].w

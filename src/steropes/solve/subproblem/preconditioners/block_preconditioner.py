@@ -108,7 +108,7 @@ class BlockPreconditioner:
         most = _max_columns(shared)
         self.L, self._local = np.empty(int(room.sum())), np.empty(most, np.int64)
         ridge = np.ascontiguousarray(ridge)
-        begins, squares = shared.squares(at[where], self.starts, blocks.correlations)
+        begins, squares = shared.block_matrices(at[where], self.starts, blocks.correlations)
 
         def factor(c0: int, c1: int) -> None:
             factor_blocks(

@@ -43,4 +43,5 @@ SERVER = ServerKind(
         scale="NULL",
     ),
     _connect,
+    "BigQuery",
 )

@@ -46,4 +46,6 @@ def _connect(address: Address, writing: bool) -> Server:
     return AdbcServer(dbapi.connect(uri, autocommit=False), snapshot=not writing)
 
 
-SERVER = ServerKind(("postgresql", "postgres"), Dialect("postgresql", "public"), _connect)
+SERVER = ServerKind(
+    ("postgresql", "postgres"), Dialect("postgresql", "public"), _connect, "PostgreSQL"
+)

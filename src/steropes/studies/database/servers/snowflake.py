@@ -45,4 +45,5 @@ SERVER = ServerKind(
         backslashes=True,
     ),
     _connect,
+    "Snowflake",
 )
