@@ -77,6 +77,13 @@ def test_a_group_without_events_has_an_upper_limit():
     np.testing.assert_allclose(table[["lower", "upper"]], [[0, 1 - limit], [limit, 1]])
 
 
+def test_people_with_a_competing_event_are_known_to_have_no_event():
+    y = Surv([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [2, 2, 2, 1, 2, 1])
+    table = calibration_table([0.1, 0.1, 0.1, 0.9, 0.9, 0.9], y, time=5, bins=2)
+    first = table.loc[1, ["observed", "lower", "upper"]].tolist()
+    assert first == pytest.approx([0, 0, 1 - 0.025 ** (1 / 3)])
+
+
 def test_risks_that_differ_by_rounding_are_in_one_group():
     risk = np.where(np.arange(40) % 2, 0.3, np.nextafter(0.3, 1))
     assert list(calibration_table(risk, np.arange(40) % 4 == 0, bins=2)["people"]) == [40]

@@ -72,6 +72,21 @@ def test_effects_of_a_linear_model_are_its_coefficients():
     assert found["se"]["age"] == 0
 
 
+@pytest.mark.parametrize("storage", [pd.DataFrame, np.asarray, sparse.csc_array])
+def test_one_row_has_its_own_slope(storage):
+    m = LogisticRegression().fit(storage(X), SICK)
+    row = X.iloc[[7]]
+    p = m.predict_proba(storage(row))[0, 1]
+    found = m.average_effects(storage(row))["effect"].to_numpy()
+    np.testing.assert_allclose(found[[0, 2]], m.coef_[[0, 2]] * p * (1 - p), rtol=1e-6)
+
+
+def test_the_distance_of_a_variable_from_zero_does_not_matter():
+    far = X.to_numpy() + np.array([1e9, 0.0, 0.0])
+    m = LinearRegression().fit(far, COUNT)
+    np.testing.assert_allclose(m.average_effects(far)["effect"], m.coef_, rtol=1e-6)
+
+
 def test_a_formula_moves_all_columns_of_a_variable():
     table = DATA.assign(y=SICK, years=1.5)
     formula = "y ~ rcs(age, 4) * b + site + offset(0.1 * years)"

@@ -12,6 +12,7 @@ from steropes import (
     FineGrayRegression,
     LinearRegression,
     LogisticRegression,
+    Normal,
     PoissonRegression,
     Surv,
 )
@@ -64,7 +65,7 @@ def test_a_cox_model_predicts_the_risks_of_its_own_curve():
     m = CoxRegression().fit(X, Surv(TIME, EVENT), sample_weight=w)
     table = m.calibration_curve(0.7, n=2, points=5, random_state=0)
     risk = 1 - m.predict_survival(X, [0.7])[:, 0]
-    ends = np.quantile(risk, [0.05, 0.95])
+    ends = np.quantile(np.repeat(risk, w.astype(int)), [0.05, 0.95])
     np.testing.assert_allclose(table["predicted"].iloc[[0, -1]], ends, rtol=1e-2)
     # The model is right, so that the curve is near the diagonal.
     assert np.abs(table["apparent"] - table["predicted"]).max() < 0.1
@@ -122,8 +123,31 @@ def test_means_of_linear_and_poisson_models_are_those_of_statsmodels():
     np.testing.assert_allclose(found["apparent"], fit.predict(columns[1]), rtol=1e-5)
 
 
+@pytest.mark.parametrize("family", ["linear", "logistic", "cox"])
+def test_weights_repeat_rows(family):
+    w = RNG.integers(0, 4, N)
+    r = np.repeat(np.arange(N), w)
+    model, y, time = {
+        "linear": (LinearRegression(), X[:, 0] + X[:, 1] ** 2, None),
+        "logistic": (LogisticRegression(), Y, None),
+        "cox": (CoxRegression(ties="breslow"), Surv(TIME, EVENT), 0.5),
+    }[family]
+    given = {"time": time, "n": 2, "points": 5, "random_state": 0}
+    expected = model.fit(X[r], y[r]).calibration_curve(**given)
+    found = model.fit(X, y, sample_weight=w).calibration_curve(**given)
+    for name in ("predicted", "apparent"):
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-6)
+
+
 def test_what_has_no_curve_is_refused():
     y = Surv(TIME, EVENT)
+    separated = LogisticRegression(prior=Normal(1e6)).fit(X, X[:, 0] > 0)
+    with pytest.raises(DataError, match="risks are 0 or 1 up to rounding"):
+        separated.calibration_curve(n=2)
+    with pytest.raises(DataError, match="time must hold numbers"):
+        CoxRegression().fit(X, y).calibration_curve("late")
+    with pytest.raises(DataError, match="value contains NaN"):
+        CumulativeProbabilityModel().fit(X, TIME).calibration_curve(value=np.nan)
     with pytest.raises(DataError, match="not for this ConditionalLogistic"):
         ConditionalLogisticRegression().fit(X, Y, strata=np.arange(N) // 5).calibration_curve()
     with pytest.raises(DataError, match="value is required"):

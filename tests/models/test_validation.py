@@ -149,6 +149,14 @@ def test_a_group_is_predicted_by_the_others(family):
         np.testing.assert_allclose(line["concordance"], m.concordance(X[own], y[own], **k))
 
 
+def test_a_group_without_weight_has_no_measures():
+    group = np.arange(N) % 3
+    table = validate_by_group(LogisticRegression(), X, Y, group, sample_weight=(group > 0) * 1.0)
+    assert table.loc[0, "n"] == 0
+    assert table.loc[0].iloc[1:].isna().all()
+    assert table.loc[[1, 2]].notna().all(axis=None)
+
+
 def test_measures_of_cumulative_models_are_those_of_scipy_and_all_pairs():
     eta, y = 0.5 * X["a"].to_numpy(), FAMILIES["cumulative"][1]
     w = WEIGHT.astype(int)

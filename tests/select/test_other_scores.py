@@ -155,6 +155,23 @@ def test_the_brier_score_of_a_survival_model_is_that_of_its_predictions(family, 
     np.testing.assert_allclose(table(family, y, "brier", **given)["mean"], expected, rtol=1e-5)
 
 
+@pytest.mark.parametrize("family", [CoxRegression, FineGrayRegression])
+def test_weights_repeat_rows_in_the_brier_score_of_a_survival_model(family):
+    y = Surv(TIME, CAUSE if family is FineGrayRegression else (CAUSE == 1) * 1)
+    w, fold = RNG.integers(1, 4, N), np.arange(N) % 4
+    r = np.repeat(np.arange(N), w)
+    ties = {"ties": "breslow"} if family is CoxRegression else {}
+
+    def mean(rows, **given):
+        part = fold[rows]
+        folds = [(np.flatnonzero(part != k), np.flatnonzero(part == k)) for k in range(4)]
+        cv = CrossValidation(folds, search=[0.01, 0.1], scoring="brier")
+        m = family(prior=Laplace(), cv=cv, **ties)
+        return m.fit(X[rows], y[rows], **given).cv_results_["mean"]
+
+    np.testing.assert_allclose(mean(np.arange(N), sample_weight=w), mean(r), rtol=1e-5)
+
+
 def test_the_concordance_of_other_families():
     y = Surv(TIME, CAUSE)
     expected = by_refits(FineGrayRegression, y, lambda m, i: m.concordance(X[i], y[i]))

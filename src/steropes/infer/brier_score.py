@@ -27,7 +27,7 @@ from ..data.vector_checks import check_vector
 from ..errors import DataError
 from .time_dependent_auc import CensoringWeights
 
-__all__ = ["brier_score", "integrated_brier_score"]
+__all__ = ["brier_score", "brier_table", "integrated_brier_score"]
 
 
 def brier_score(
@@ -94,7 +94,22 @@ def brier_score(
     >>> steropes.brier_score(1 - model.predict_survival(X, times), y, times).columns.tolist()
     ['brier', 'se', 'null', 'scaled']
     """
-    risk, outcome, at, weight, censoring = _read(predicted, y, times, sample_weight, train)
+    return brier_table(predicted, y, times, cause, sample_weight, train)
+
+
+def brier_table(
+    predicted: ArrayLike,
+    y: VectorLike,
+    times: ArrayLike,
+    cause: int = 1,
+    sample_weight: VectorLike | None = None,
+    train: VectorLike | None = None,
+    train_weight: np.ndarray | None = None,
+) -> pd.DataFrame:
+    """Compute the table of `brier_score`; the rows of ``train`` may have weights, too."""
+    risk, outcome, at, weight, censoring = _read(
+        predicted, y, times, sample_weight, train, train_weight
+    )
     scores = [
         _score(risk[:, i], outcome, float(t), cause, weight, censoring) for i, t in enumerate(at)
     ]
@@ -186,6 +201,7 @@ def _read(
     times: ArrayLike,
     sample_weight: VectorLike | None,
     train: VectorLike | None,
+    train_weight: np.ndarray | None,
 ) -> tuple[np.ndarray, SurvivalOutcome, np.ndarray, np.ndarray, _Censoring]:
     """Validate the arguments and estimate the censoring distribution."""
     refuse_other_order(predicted, "predicted", y=y, sample_weight=sample_weight)
@@ -222,7 +238,7 @@ def _read(
     past = check_survival(train, m, competing=True)
     if past.entry is not None:
         raise DataError("The distribution of censoring is not defined with entry times.")
-    curve = product_limit(past.time, past.event, censoring=True)
+    curve = product_limit(past.time, past.event, weights=train_weight, censoring=True)
     counted = used & (outcome.event > 0) & (outcome.time <= at.max())
     before = np.ones(n)
     before[counted] = curve.at(outcome.time[counted], left=True)

@@ -88,8 +88,9 @@ def _by_time(
         )
     i = int(np.searchsorted(curve.times, t, side="right")) - 1
     own, other = (event[at] == cause) & (time[at] <= t), (event[at] > 0) & (event[at] != cause)
-    if not own.any():  # Clopper and Pearson's limit among those observed until t
-        return 0.0, 0.0, 1.0 - (0.5 - level / 2) ** (1.0 / weight[time[at] >= t].sum())
+    if not own.any():  # Clopper and Pearson's limit among those known not to have the event by t
+        known = weight[(time[at] >= t) | other].sum()
+        return 0.0, 0.0, 1.0 - (0.5 - level / 2) ** (1.0 / known)
     if curve.survival[i] == 0 and not other.any():
         return 1.0, float((0.5 - level / 2) ** (1.0 / weight.sum())), 1.0
     if not other.any():

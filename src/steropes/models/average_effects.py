@@ -220,8 +220,17 @@ def _changes(name: str, column: pd.Series) -> Iterator[tuple[str, Any, Any, floa
         kind = column.dtype.type
         yield name, kind(1), kind(0), 1.0
     else:
-        step = STEP * float(column.std() or 1.0)
+        step = _step(column.to_numpy(np.float64, na_value=np.nan))
         yield name, column + step, column - step, 2.0 * step
+
+
+def _step(x: np.ndarray) -> float:
+    """Choose the step of a numerical derivative: a power of two, which adds to x without rounding.
+
+    A single value has no standard deviation; the step is then relative to its size.
+    """
+    spread = float(np.std(x)) or max(float(np.abs(x).max()), 1.0)
+    return float(2.0 ** np.ceil(np.log2(max(STEP * spread, 4.0 * np.spacing(np.abs(x).max())))))
 
 
 def _is_sparse(dtype: object) -> bool:

@@ -10,6 +10,7 @@ import pandas as pd
 from scipy.special import expit, logit
 from scipy.stats import cauchy, norm
 
+from ..data.weighted_quantiles import weighted_quantiles
 from ..design import null_design
 from ..errors import DataError, SeparationError
 from .performance import LOG_FAMILIES, ValidationData
@@ -116,7 +117,7 @@ class CalibrationCurve:
 
     def observed(self, eta: np.ndarray, weight: np.ndarray, at: np.ndarray) -> np.ndarray:
         """Estimate the means or risks at the linear predictors ``at``; NaN if that fails."""
-        knots = np.quantile(eta[weight > 0], KNOTS)
+        knots = weighted_quantiles(eta, weight, KNOTS)
         if not (np.diff(knots) > 0).all():
             return np.full(len(at), np.nan)
         X, new = natural_spline_columns(eta, knots), natural_spline_columns(at, knots)

@@ -13,11 +13,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import get_scorer, mean_gamma_deviance, mean_poisson_deviance
 
 from ..data.survival_outcome import Surv, SurvivalOutcome
+from ..data.weighted_quantiles import weighted_quantiles
 from ..design import Design
 from ..errors import DataError
 from ..fit import Problem
 from ..infer.baseline_hazard import Baseline
-from ..infer.brier_score import brier_score
+from ..infer.brier_score import brier_table
 from ..likelihoods import CoxLikelihood
 from .performance import (
     LOG_FAMILIES,
@@ -161,11 +162,13 @@ class HeldOutScore:
         assert isinstance(likelihood, CoxLikelihood)
         codes = np.zeros(len(time), np.int64)
         codes[likelihood.row_of_x] = likelihood.stratum
-        counted = (part.weights > 0) | (held > 0)
+        weight = np.maximum(part.weights, held)
+        counted = weight > 0
         seen = min(time[used].max(), likelihood.last_seen(part.weights)[codes[used]].min())
         if not np.isfinite(seen):
             raise DataError("A fold holds out a whole stratum, of which there is no baseline.")
-        times = np.quantile(time[counted & (event == 1)], EVENT_TIME_QUANTILES)
+        own = counted & (event == 1)
+        times = weighted_quantiles(time[own], weight[own], EVENT_TIME_QUANTILES)
         times = np.unique(times[times < seen])
         if len(times) == 0:
             raise DataError("A fold holds out nobody who is observed until the first events.")
@@ -174,7 +177,7 @@ class HeldOutScore:
         eta = predictor_of_rows(part, beta)[used] - Baseline._at_zero(part, beta)[0]
         risk = -np.expm1(-np.exp(hazards.log_cumulative_of(eta[:, None], codes[used], times)))
         everyone, here = Surv(time[counted], event[counted]), Surv(time[used], event[used])
-        table = brier_score(risk, here, times, sample_weight=held[used], train=everyone)
+        table = brier_table(risk, here, times, 1, held[used], everyone, weight[counted])
         score = table["brier"].to_numpy()
         if len(times) == 1:
             return -float(score[0])

@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 
 from ..data.input_types import LabelsLike
+from ..data.vector_checks import check_vector
+from ..data.weighted_quantiles import weighted_quantiles
 from ..errors import DataError
 from ..fit import Problem
 from ..infer.bootstrap_draws import Draws, sampling_units
@@ -191,14 +193,22 @@ class InternalValidation(Resampling):
             raise DataError("value is required for cumulative models and only allowed for them.")
         if not (isinstance(points, int | np.integer) and points >= 2):
             raise DataError(f"points must be a whole number from 2, not {points!r}.")
-        at = time if survival else value
-        curve = CalibrationCurve(data, None if at is None else float(at), self._binary_model())
+        at = None
+        if survival or ordinal:
+            name, given = ("time", time) if survival else ("value", value)
+            at = float(check_vector(np.atleast_1d(given), 1, name)[0])
+        curve = CalibrationCurve(data, at, self._binary_model())
         whole, weight = predictor_of_rows(problem, self._beta), problem.weights
-        ends = np.quantile(whole[weight > 0], [0.05, 0.95])
+        ends = weighted_quantiles(whole, weight, [0.05, 0.95])
         if not ends[0] < ends[1]:
             raise DataError("All predictions are equal, so that there is no curve.")
         shift = curve.shift(whole, weight)
         low, high = curve.scale.prediction(ends + shift)
+        if not np.isfinite(curve.scale.predictor(np.array([low, high]))).all():
+            raise DataError(
+                "Predicted risks are 0 or 1 up to rounding, as of separated outcomes, so that "
+                "there is no curve. Use a prior with a smaller variance."
+            )
         predicted = np.linspace(low, high, int(points))
         grid = curve.scale.predictor(predicted)
         apparent = curve.observed(whole, weight, grid - shift)

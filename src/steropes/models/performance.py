@@ -172,6 +172,8 @@ def performance(data: ValidationData, eta: np.ndarray, weight: np.ndarray) -> di
     """
     out: dict[str, float] = {}
     y, total = data.y, float(weight.sum())
+    if total == 0:
+        return {}
     if data.family == "logistic":
         out["auc"] = auc(y, eta, weight)
     elif data.family in ("cox", "fine_gray", "cumulative"):
