@@ -11,6 +11,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from steropes.errors import DataError
+from steropes.studies.cli.command_line import run
 from steropes.studies.evidence import Profile, combine_normal, combine_profiles, random_effects
 from steropes.studies.evidence.archives import combine_archives
 from steropes.studies.outcomes.two_group_cox import TwoGroupCox
@@ -203,6 +204,65 @@ def test_archives_are_combined_and_blinded_results_left_out(tmp_path):
     (tmp_path / "no.zip").write_text("no")
     with pytest.raises(DataError, match="is not an archive"):
         combine_archives([tmp_path / "no.zip"])
+
+
+def flagged(path, unblind, truth=None):
+    """An archive whose result takes part in synthesis, with the flag that pages follow."""
+    head, row = b",unblind\n", f",{unblind}\n".encode()
+    rewritten(
+        path,
+        "cm_diagnostics_summary",
+        lambda text: text.splitlines()[0] + head + text.splitlines()[1] + row,
+    )
+    known = "" if truth is None else truth
+    with zipfile.ZipFile(path, "a") as file:
+        file.writestr(
+            "cm_target_comparator_outcome.csv",
+            "target_comparator_id,outcome_id,true_effect_size,outcome_of_interest\n"
+            f"1,3,{known},{int(truth is None)}\n",
+        )
+    return path
+
+
+def test_the_hidden_estimate_of_the_only_database_is_in_no_output(tmp_path, capsys):
+    y = 1.2345678
+    path = flagged(archive(tmp_path / "a.zip", "north", y, 0.4), unblind=0)
+    found = combine_archives([path])
+    assert found[["rr", "ci_95_lb", "ci_95_ub", "log_rr", "se_log_rr", "tau"]].isna().all(axis=None)
+    assert found["note"].str.startswith("not shown: the only database").all()
+    run(["combine", str(path), "--output", str(tmp_path / "all.csv")])
+    texts = capsys.readouterr().out + (tmp_path / "all.csv").read_text()
+    assert "not shown" in texts
+    for x in (y, math.exp(y), math.exp(y - 1.96 * 0.4), math.exp(y + 1.96 * 0.4)):
+        assert f"{x:.2f}" not in texts
+    shown = combine_archives([path], unblind=True)
+    assert shown.set_index("method").loc["fixed, normal", "log_rr"] == pytest.approx(y)
+
+
+def test_a_database_without_an_estimate_does_not_reveal_the_hidden_one(tmp_path):
+    hidden = flagged(archive(tmp_path / "a.zip", "north", 1.2, 0.4), unblind=0)
+    empty = archive(tmp_path / "b.zip", "south", math.nan, math.nan)
+    flat = "log_rr,log_likelihood,target_comparator_id,outcome_id,analysis_id,database_id\n"
+    flat += "".join(f"{x},0,1,3,2,south\n" for x in (-2, -1, 0, 1, 2))
+    rewritten(empty, "cm_likelihood_profile", lambda _: flat.encode())
+    assert combine_archives([hidden, empty])["rr"].isna().all()
+
+
+@pytest.mark.parametrize(("unblind", "truth"), [(1, None), (0, 1.0)])
+def test_an_estimate_that_passes_and_that_of_a_control_are_shown_alone(tmp_path, unblind, truth):
+    path = flagged(archive(tmp_path / "a.zip", "north", 0.3, 0.4), unblind, truth)
+    found = combine_archives([path]).set_index("method")
+    assert found.loc["fixed, normal", "log_rr"] == pytest.approx(0.3)
+
+
+def test_hidden_estimates_are_combined_with_others(tmp_path):
+    """Databases without power are the reason for a meta-analysis."""
+    paths = [
+        flagged(archive(tmp_path / f"{i}.zip", f"d{i}", y, s), unblind=0)
+        for i, (y, s) in enumerate(zip(Y, S, strict=True))
+    ]
+    found = combine_archives(paths).set_index("method")
+    assert found.loc["fixed, normal", "log_rr"] == pytest.approx(combine_normal(Y, S).log_rr)
 
 
 def rewritten(path, table, change):

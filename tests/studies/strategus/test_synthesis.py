@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -194,6 +195,30 @@ def test_a_single_database_is_its_own_result(folders):
     assert results["p"].iloc[0] == 0.5
     assert checks["mdrr"].iloc[0] == 1.5
     assert checks["tau_diagnostic"].iloc[0] == "NOT EVALUATED"
+
+
+@pytest.mark.parametrize(
+    ("prefix", "outcomes", "source"),
+    [
+        ("cm", ["target_outcomes", "comparator_outcomes"], "CohortMethod"),
+        ("sccs", ["covariate_outcomes"], "SelfControlledCaseSeries"),
+    ],
+)
+def test_the_hidden_result_of_a_single_database_is_in_no_table(
+    folders, tmp_path, prefix, outcomes, source
+):
+    """A result without power takes part in synthesis, and a synthesis of it alone would show it."""
+    folder = tmp_path / "alone"
+    shutil.copytree(folders[0], folder)
+    for path in folder.rglob(f"{prefix}_diagnostics_summary.csv"):
+        pd.read_csv(path).assign(unblind=0).to_csv(path, index=False)
+    results, checks = combined([folder], settings(source=source))
+    effect = ["rr", "ci_95_lb", "ci_95_ub", "p", "log_rr", "se_log_rr", "calibrated_rr"]
+    assert results.loc[0, [*effect, *outcomes]].isna().all()
+    assert results.loc[1:, "rr"].notna().all()  # The effects of controls are known.
+    assert checks["unblind"].tolist() == [0, *[1] * (len(checks) - 1)]
+    both, _ = combined([folder, folders[1]], settings(source=source))
+    assert both["rr"].notna().all()
 
 
 @pytest.mark.parametrize(

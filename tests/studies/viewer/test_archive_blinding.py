@@ -84,8 +84,8 @@ def test_curves_without_results_are_not_shown(sources):
     assert "cm_likelihood_profile" not in found
 
 
-def test_the_single_hidden_database_of_a_synthesis_does_not_follow_from_it(tmp_path):
-    """Estimates without power take part in synthesis, which must not give one of them away."""
+def test_hidden_databases_of_a_synthesis_do_not_follow_from_it(tmp_path):
+    """Estimates without power take part in synthesis, which must not give them away."""
     paths = [
         small_archive(tmp_path, "a", [(3, 1, 1.2, 1, 1), (3, 2, 1.2, 1, 1), (3, 3, 1.2, 1, 1)]),
         small_archive(tmp_path, "b", [(3, 1, 1.3, 1, 1), (3, 2, SECRET, 0, 1), (3, 3, 2.0, 0, 1)]),
@@ -94,10 +94,13 @@ def test_the_single_hidden_database_of_a_synthesis_does_not_follow_from_it(tmp_p
     views = results_views(read_sources(paths), DisclosureRules())
     table = next(v for v in views if v.name == "synthesis").table
     by_analysis = table.groupby("analysis_id")["rr"]
-    assert by_analysis.count().to_dict() == {1: 4, 2: 0, 3: 4}
-    assert table.query("analysis_id == 2")["log_rr"].isna().all()
-    assert table.query("analysis_id == 2")["tau"].isna().all()
-    assert table.query("analysis_id == 2")["status"].str.contains("would follow").all()
+    assert by_analysis.count().to_dict() == {1: 4, 2: 0, 3: 0}
+    hidden = table.query("analysis_id > 1")
+    assert hidden[["log_rr", "se_log_rr", "tau", "i_squared"]].isna().all(axis=None)
+    assert hidden["status"].str.contains("hidden estimates of databases could follow").all()
+    views = results_views(read_sources(paths), DisclosureRules(), unblind=True)
+    table = next(v for v in views if v.name == "synthesis").table
+    assert table.groupby("analysis_id")["rr"].count().to_dict() == {1: 4, 2: 4, 3: 4}
 
 
 def test_databases_of_different_studies_are_not_combined(tmp_path):
@@ -107,7 +110,28 @@ def test_databases_of_different_studies_are_not_combined(tmp_path):
     assert "synthesis" not in [view.name for view in views]
 
 
-def test_only_the_lone_hidden_question_is_marked():
+def test_two_hidden_databases_do_not_follow_from_two_sets_of_databases():
+    key = {"target_id": 1, "comparator_id": 2, "outcome_id": 3, "analysis_id": 1}
+    results = pd.DataFrame({**key, "database_id": [*"abc"], HIDDEN: [False, True, True]})
+    results = results.assign(unblind_for_evidence_synthesis=1)
+    sets = {"evidence_synthesis_analysis_id": [1, 2], "n_databases": [3, 2]}
+    combined = pd.DataFrame({**key, **sets, "rr": [1.5, 2.5], "target_outcomes": [70, 50]})
+    found = without_derivable_syntheses(combined, results)
+    assert found[HIDDEN].all()
+    assert found[["rr", "target_outcomes"]].isna().all(axis=None)
+
+
+def test_the_only_database_that_is_not_known_does_not_follow_from_a_synthesis():
+    key = {"target_id": 1, "comparator_id": 2, "outcome_id": 3, "analysis_id": 1}
+    results = pd.DataFrame({**key, "database_id": [*"ab"], HIDDEN: False})
+    results = results.assign(unblind_for_evidence_synthesis=1)
+    combined = pd.DataFrame({**key, "n_databases": [2, 3, 4], "rr": [1.5, 2.5, 3.5]})
+    found = without_derivable_syntheses(combined, results)
+    assert found[HIDDEN].tolist() == [False, True, False]
+    assert found["rr"].isna().tolist() == [False, True, False]
+
+
+def test_only_questions_with_hidden_databases_are_marked():
     key = {"target_comparator_id": 1, "outcome_id": [3, 4], "analysis_id": 1}
     results = pd.DataFrame({**key, "database_id": "a", HIDDEN: [True, False]})
     results = results.assign(unblind_for_evidence_synthesis=1)

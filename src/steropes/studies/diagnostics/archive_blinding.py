@@ -24,6 +24,7 @@ __all__ = ["HIDDEN", "blinded_archive", "flagged_results", "without_derivable_sy
 
 Tables = Mapping[str, pd.DataFrame]
 HIDDEN = "hidden"  # The column that marks hidden results.
+HIDDEN_PART = "not shown: hidden estimates of databases could follow"
 SYNTHESIS = "unblind_for_evidence_synthesis"
 _COMPARATIVE = ["target_comparator_id", "outcome_id", "analysis_id", "database_id"]
 _SERIES = ["exposures_outcome_set_id", "analysis_id", "covariate_id", "database_id"]
@@ -49,6 +50,8 @@ def flagged_results(tables: Tables, design: str) -> pd.DataFrame:
     key = _COMPARATIVE if design == "cm" else _SERIES
     if checks is None:
         return results.assign(**{HIDDEN: True, SYNTHESIS: 0})
+    if "unblind" not in checks:  # Archives with one flag only have that of evidence synthesis.
+        checks = checks.assign(unblind=checks[SYNTHESIS])
     flags = checks[[*key, "unblind", SYNTHESIS]].drop_duplicates(key)
     found = results.merge(flags, on=key, how="left")
     shown = found["unblind"].eq(1) | _controls(found, tables, design)
@@ -76,10 +79,12 @@ def blinded_archive(tables: Tables) -> dict[str, pd.DataFrame]:
 
 
 def without_derivable_syntheses(combined: pd.DataFrame, results: pd.DataFrame) -> pd.DataFrame:
-    """Hide combined estimates from which the hidden estimate of one database would follow.
+    """Hide combined estimates from which the hidden estimates of databases could follow.
 
-    Estimates that lack power are hidden but take part in evidence synthesis. If exactly one does,
-    it could be computed from the combined estimate and the estimates that are shown.
+    Estimates that lack power are hidden but take part in evidence synthesis. A single one could be
+    computed from the combined estimate and the estimates that are shown, and several from
+    combinations by several methods or over several sets of databases. So a combined estimate is
+    shown only if all estimates in it are, and not if exactly one of them is unknown.
 
     Parameters
     ----------
@@ -91,17 +96,21 @@ def without_derivable_syntheses(combined: pd.DataFrame, results: pd.DataFrame) -
     key = ["target_id", "comparator_id", *_COMPARATIVE, *_SERIES]
     key = [c for c in key if c != "database_id"]
     key = [c for c in dict.fromkeys(key) if c in combined and c in results]
-    part = results[results[HIDDEN] & results[SYNTHESIS].eq(1)]
-    alone = part.groupby(key).size().eq(1).rename("alone").reset_index()
-    marked = combined[key].merge(alone, on=key, how="left")["alone"].eq(True)
+    part = results[results[SYNTHESIS].eq(1)]
+    sizes = part.groupby(key)[HIDDEN].agg(hidden_ones="sum", known="size").reset_index()
+    sizes = combined[key].merge(sizes, on=key, how="left").fillna({"hidden_ones": 0, "known": 0})
+    marked = sizes["hidden_ones"].gt(0).to_numpy()
+    if "n_databases" in combined:
+        marked |= (combined["n_databases"].to_numpy() - sizes["known"].to_numpy()) == 1
     found = combined.copy()
+    outcomes = [c for c in (*OUTCOMES, "covariate_outcomes") if c in found]
+    found = found.astype(dict.fromkeys(outcomes, "Int64"))
     numbers = [c for c in (*EFFECT, "i_squared", "i_2", "tau") if c in found]
-    found.loc[marked.to_numpy(), numbers] = math.nan
+    found.loc[marked, numbers] = math.nan
+    found.loc[marked, outcomes] = pd.NA
     if "note" in found:
-        found.loc[marked.to_numpy(), "note"] = (
-            "not shown: the hidden estimate of one database would follow"
-        )
-    return found.assign(**{HIDDEN: marked.to_numpy() | found.get(HIDDEN, False)})
+        found.loc[marked, "note"] = HIDDEN_PART
+    return found.assign(**{HIDDEN: marked | found.get(HIDDEN, False)})
 
 
 def _controls(results: pd.DataFrame, tables: Tables, design: str) -> pd.Series:
@@ -111,7 +120,9 @@ def _controls(results: pd.DataFrame, tables: Tables, design: str) -> pd.Series:
         truth = tables.get("cm_target_comparator_outcome")
         if truth is None:
             return nobody
-        control = truth["true_effect_size"].notna() & truth["outcome_of_interest"].ne(1)
+        control = truth["true_effect_size"].notna()
+        if "outcome_of_interest" in truth:
+            control &= truth["outcome_of_interest"].ne(1)
         key = ["target_comparator_id", "outcome_id"]
     else:
         truth = tables.get("sccs_exposure")

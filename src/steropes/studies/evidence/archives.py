@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 
 from steropes.errors import DataError
+from steropes.studies.diagnostics.archive_blinding import HIDDEN, flagged_results
 from steropes.studies.disclosure.release_folder import released_rules
 from steropes.studies.evidence.archive_names import ArchiveNames
 from steropes.studies.evidence.evidence_synthesis import COUNTS, DatabaseResult, synthesis_rows
@@ -34,6 +35,7 @@ NEEDED = {
 OPTIONAL = {
     "cm_analysis": ("analysis_id",),
     "cm_target_comparator": ("target_comparator_id", "target_id", "comparator_id"),
+    "cm_target_comparator_outcome": (*KEY[:2], "true_effect_size", "outcome_of_interest"),
     "cohort": ("cohort_id", "name"),
     "note": (*KEY, DATABASE, "interval"),
 }
@@ -46,6 +48,7 @@ def combine_archives(paths: Sequence[str | Path], *, unblind: bool = False) -> p
     The profile of a weighted analysis is not a likelihood: where others are combined by their
     profiles, such a result takes part with its robust (or bootstrap) standard error. If a single
     database has a result, the fixed-effect and normal methods return its own estimate and limits.
+    If this result fails a diagnostic, such as that of power, no method returns it.
 
     Parameters
     ----------
@@ -115,8 +118,9 @@ def combine_tables(read: Sequence[Tables], *, unblind: bool = False) -> pd.DataF
     checks, profiles = (_together([r[t] for r in read]) for t in list(NEEDED)[1:])
     for table, of in (("cm_result", results), ("cm_diagnostics_summary", checks)):
         _refuse_repeated_rows(table, of)
-    results = results.merge(checks[[*KEY, DATABASE, FLAG]], on=[*KEY, DATABASE], how="left")
-    if not unblind:
+    if unblind:
+        results = results.assign(**{HIDDEN: False})
+    else:
         results = results[results[FLAG] == 1]
     names, by_result = ArchiveNames(read), dict(tuple(profiles.groupby([*KEY, DATABASE])))
     lines = []
@@ -210,8 +214,8 @@ def _read(path: Path) -> Tables:
 
 
 def _with_kinds(tables: Tables) -> pd.DataFrame:
-    """Add to the results whether each is weighted, and the kind of its interval."""
-    results, analyses = tables["cm_result"], tables.get("cm_analysis")
+    """Add to the results whether each is hidden or weighted, and the kind of its interval."""
+    results, analyses = flagged_results(tables, "cm"), tables.get("cm_analysis")
     models: dict[int, tuple[bool, str]] = {}
     if analyses is not None and "definition" in analyses:
         models = {
@@ -258,5 +262,5 @@ def _result(line: dict[str, Any], profile: pd.DataFrame | None) -> DatabaseResul
     robust = kind if kind in ("robust", "bootstrap") else COUNTS if line["weighted"] else ""
     return DatabaseResult(
         line[DATABASE], float(line["log_rr"]), float(line["se_log_rr"]), lower, upper, profile,
-        robust, bool(line["weighted"]),
+        robust, bool(line["weighted"]), bool(line[HIDDEN]),
     )  # fmt: skip

@@ -2,6 +2,7 @@
 
 If a single database takes part, nothing is combined: the result is its own estimate and limits,
 whatever the kind of its interval. (The Bayesian method has priors and always computes its result.)
+If that result is hidden because it fails a diagnostic, no method shows it.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ from steropes.studies.evidence.profile_interpolation import NormalProfile, Profi
 from steropes.studies.evidence.random_effects import RandomEffects, random_effects
 from steropes.studies.results.ratios import ratio_of
 
-__all__ = ["COUNTS", "DatabaseResult", "synthesis_rows"]
+__all__ = ["COUNTS", "DatabaseResult", "is_of_one_hidden", "synthesis_rows"]
 
 COUNTS = "that treats its weights as counts of people"  # A standard error that is not robust.
 NO_FINITE = "the likelihood keeps rising, so there is no finite estimate"
+ONE_HIDDEN = "not shown: the only database with an estimate fails a diagnostic"
 NAMED = 5  # A note lists this many databases and counts the others.
 
 
@@ -42,6 +44,9 @@ class DatabaseResult:
         as that of a weighted analysis: "robust", "bootstrap", or `COUNTS`. Otherwise empty.
     weighted : bool
         Whether the reason is a weighted analysis.
+    hidden : bool
+        Whether the result fails a diagnostic, so that it may be combined with others but not be
+        shown alone.
     """
 
     database: str
@@ -52,6 +57,7 @@ class DatabaseResult:
     profile: pd.DataFrame | None
     error: str = ""
     weighted: bool = False
+    hidden: bool = False
 
     @property
     def has_estimate(self) -> bool:
@@ -121,6 +127,15 @@ def synthesis_rows(results: Sequence[DatabaseResult]) -> list[dict[str, object]]
     ]  # fmt: skip
 
 
+def is_of_one_hidden(results: Sequence[DatabaseResult]) -> bool:
+    """Check whether the combination of results would be the hidden estimate of one database.
+
+    Databases without an estimate of their own hardly change a combined one.
+    """
+    alone = [r for r in results if r.has_estimate] or results
+    return len(alone) == 1 and alone[0].hidden
+
+
 def _line(
     method: str,
     results: Sequence[DatabaseResult],
@@ -134,6 +149,9 @@ def _line(
         part = list(results)  # A single result takes part with its interval, without likelihood.
     out = [r.database for r in results if r not in part]
     notes = [f"left out, without {lacking}: {_listed(out)}"] if part and out else []
+    if is_of_one_hidden(part):
+        note = "; ".join([ONE_HIDDEN, *notes])
+        return {"method": method, "databases": len(part), "note": note}
     if not bayesian and len(part) == 1 and part[0].has_limits:
         return {"method": method, **_own(part[0], notes)}
     notes += _kinds(part, by_likelihood)

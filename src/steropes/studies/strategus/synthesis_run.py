@@ -14,7 +14,8 @@ import pandas as pd
 from scipy.stats import norm
 
 from steropes.errors import DataError
-from steropes.studies.evidence.evidence_synthesis import DatabaseResult
+from steropes.studies.diagnostics.archive_blinding import HIDDEN, flagged_results
+from steropes.studies.evidence.evidence_synthesis import DatabaseResult, is_of_one_hidden
 from steropes.studies.evidence.meta_analysis import combine_normal, combine_profiles
 from steropes.studies.evidence.random_effects import random_effects
 from steropes.studies.results.calibrated_results import calibrate_group
@@ -27,6 +28,10 @@ from steropes.studies.strategus.synthesis_plan import (
 
 __all__ = ["synthesis_tables"]
 
+# The tables with known ratios, by the prefix of a method's tables.
+TRUTH = {"cm": "target_comparator_outcome", "sccs": "exposure"}
+# The numbers of an estimate that is not shown.
+SHOWN = ("rr", "ci_95_lb", "ci_95_ub", "p", "one_sided_p", "log_rr", "se_log_rr", "i_2", "tau")
 FLAG = "unblind_for_evidence_synthesis"
 PASS, FAIL, NOT_EVALUATED = "PASS", "FAIL", "NOT EVALUATED"
 # Normal quantiles of a two-sided test of 5 % with a power of 80 %.
@@ -42,6 +47,7 @@ class _Source:
     key: tuple[str, ...]
     group: tuple[str, ...]
     counts: tuple[str, ...]
+    outcomes: tuple[str, ...]
     output: str
 
 
@@ -55,6 +61,7 @@ SOURCES = {
             "target_subjects", "comparator_subjects", "target_days", "comparator_days",
             "target_outcomes", "comparator_outcomes",
         ),
+        ("target_outcomes", "comparator_outcomes"),
         "es_cm",
     ),
     "SelfControlledCaseSeries": _Source(
@@ -67,6 +74,7 @@ SOURCES = {
             "covariate_subjects", "covariate_days", "covariate_eras", "covariate_outcomes",
             "observed_days",
         ),
+        ("covariate_outcomes",),
         "es_sccs",
     ),
 }  # fmt: skip
@@ -140,12 +148,18 @@ def _combined(
             if (r.has_estimate if analysis.normal else r.has_likelihood)
         ]  # fmt: skip
         included = usable.iloc[part]
-        estimate = _estimate(analysis, [found[n] for n in part], included)
-        counts = {name: _total(included[name]) for name in source.counts}
-        rows.append({**more, **names, **estimate, **counts, "n_databases": len(part)})
+        together = [found[n] for n in part]
+        line = _estimate(analysis, together, included)
+        line |= {name: _total(included[name]) for name in source.counts}
+        alone = is_of_one_hidden(together)
+        if alone:
+            line |= dict.fromkeys((*SHOWN, *source.outcomes), math.nan)
+        rows.append({**more, **names, **line, "n_databases": len(part), HIDDEN: alone})
     table = pd.DataFrame(rows)
+    hidden = table.pop(HIDDEN)
     ease = _calibrated(table, source)
     checks = _diagnostics(table, ease, thresholds)
+    checks["unblind"] = checks["unblind"].mask(hidden, 0)
     both = {"evidence_synthesis_analysis_id": analysis.id}
     return table.assign(**both), checks.assign(**both)
 
@@ -158,11 +172,12 @@ def _inputs(
     for folder in map(Path, folders):
         table = _read(folder, source, "result")
         flags = _read(folder, source, "diagnostics_summary")
-        table = table.merge(
-            flags[[*source.key, "database_id", FLAG, "mdrr"]],
-            on=[*source.key, "database_id"],
-            how="left",
-        )
+        name, of = TRUTH[source.prefix], {f"{source.prefix}_diagnostics_summary": flags}
+        of[f"{source.prefix}_result"] = table
+        of[f"{source.prefix}_{name}"] = _read(folder, source, name)
+        key = [*source.key, "database_id"]
+        detectable = flags[[*key, "mdrr"]].drop_duplicates(key)
+        table = flagged_results(of, source.prefix).merge(detectable, on=key, how="left")
         results.append(_with_truth(table, folder, source))
         profiles.append(_read(folder, source, "likelihood_profile"))
     found, curves = pd.concat(results, ignore_index=True), pd.concat(profiles, ignore_index=True)
@@ -222,6 +237,7 @@ def _database_result(
         float(upper),
         points,
         error="normal" if normal else "",
+        hidden=bool(row[HIDDEN]),
     )
 
 
