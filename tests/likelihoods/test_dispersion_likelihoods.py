@@ -55,7 +55,7 @@ def test_the_gamma_loss_gives_the_largest_log_likelihood_over_shapes(seed):
     assert value == pytest.approx(-best.fun, rel=1e-12)
 
 
-@pytest.mark.parametrize("shape", [1e-3, 0.5, 1.0, 30.0, 4e3, 1e6, 1e9])
+@pytest.mark.parametrize("shape", [1e-200, 1e-40, 1e-9, 1e-3, 0.5, 1.0, 30.0, 4e3, 1e6, 1e9])
 def test_the_shape_of_the_mean_deviance_is_found(shape):
     if shape > 1e4:
         m = 1 / (2 * shape) + 1 / (12 * shape**2)

@@ -116,6 +116,21 @@ def test_ratios_do_not_depend_on_the_unit_of_the_outcome(drawn):
     np.testing.assert_allclose(a.summary()["se"], b.summary()["se"], rtol=1e-7)
 
 
+@pytest.mark.parametrize("unit", [1e-100, 1e10, 1e20, 1e40, 1e120])
+def test_any_unit_of_the_outcome_gives_the_same_ratios(unit, drawn):
+    """Half-deviances of 1e20 once rounded the shape to zero, and the start to an optimum."""
+    X, y, _ = drawn
+    a, b = GammaRegression().fit(X, y), GammaRegression().fit(X, unit * y)
+    assert b.converged_
+    np.testing.assert_allclose(b.coef_, a.coef_, atol=1e-7)
+    assert b.intercept_ - np.log(unit) == pytest.approx(a.intercept_, abs=1e-7)
+    assert b.dispersion_ == pytest.approx(a.dispersion_)
+    assert b.log_likelihood_ + len(y) * np.log(unit) == pytest.approx(a.log_likelihood_)
+    many = fit_many(GammaRegression(prior=Laplace(0.1)), X, {"a": y, "b": unit * y})
+    first, second = (g["coef"].to_numpy()[1:] for _, g in many.groupby("outcome"))
+    np.testing.assert_allclose(first, second, atol=1e-6)
+
+
 def test_small_variation_approaches_a_linear_model_of_the_logarithm(rng):
     X = rng.normal(size=(N, 3))
     eta = 1.0 + X @ [0.5, 0.0, -0.5]

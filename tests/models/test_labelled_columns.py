@@ -316,6 +316,18 @@ def test_a_converted_table_predicts_from_tables(people, y):
     np.testing.assert_allclose(model.predict_proba(as_design(coded(people))), expected, atol=1e-8)
 
 
+def test_a_table_converted_with_another_reference_is_refused(people, y):
+    """Its indicators have the names of the fit's, so that predictions would be wrong silently."""
+    model = LogisticRegression().fit(people, y)
+    other = people.assign(drug=people["drug"].replace("high", "extra"))
+    design = as_design(other)
+    assert design.names == NAMES
+    with pytest.raises(DataError, match="'drug' was converted with the reference level 'extra'"):
+        model.predict_proba(design)
+    with pytest.raises(DataError, match="level 'extra' in row"):
+        model.predict_proba(other)
+
+
 def test_blocks_of_rows_have_numbers_only(people):
     with pytest.raises(DataError, match="Block 0: Column 'site' holds Categorical, not numbers"):
         ShardedDesign.from_blocks([people[:100], people[100:]])

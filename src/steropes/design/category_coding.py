@@ -82,6 +82,26 @@ class CategoryCoding:
         codes = np.array([place[label] for label in labels])[codes]
         return indicator_block(codes, len(known))
 
+    def refuse_other_reference(self, other: CategoryCoding) -> None:
+        """Refuse columns of labels that were converted with another reference level.
+
+        Their indicators can have the same names but are relative to another level.
+
+        Raises
+        ------
+        DataError
+            If the first level of a column differs.
+        """
+        if other.columns != self.columns:
+            return
+        for j in sorted(self.levels.keys() & other.levels.keys()):
+            if other.levels[j][0] != self.levels[j][0]:
+                raise DataError(
+                    f"Column {self.columns[j]!r} was converted with the reference level "
+                    f"{other.levels[j][0]!r}, but in the fit it was {self.levels[j][0]!r}. Pass "
+                    "the table, whose labels are then converted as in the fit."
+                )
+
 
 def indicator_block(codes: np.ndarray, levels: int) -> SparseBlock:
     """Build the indicators of the levels 1, 2, … from codes, (n,)."""

@@ -233,17 +233,19 @@ class Problem:
 
     @property
     def start(self) -> float:
-        """The initial intercept: zero, or the outcome's level if offsets are far from zero.
+        """The initial intercept: zero, or the outcome's level if it or offsets are far from zero.
 
         If exp η is too large at the start, a Newton step reduces η by only one. If offsets differ
         strongly, only the largest ones determine where this is not so.
         """
-        if self.offset is None or not self.n_free:
+        if not self.n_free:
             return 0.0
+        if self.offset is None:
+            return self.likelihood.far_level
         # If the offset is over rows of η, the first ones are those of X.
         counted = self.offset[: len(self.weights)][self.weights > 0]
         if np.abs(counted).max(initial=0.0) < REPLICATES.far_offset:
-            return 0.0
+            return self.likelihood.far_level
         middle, largest = float(np.median(counted)), float(counted.max())
         start = -(middle if largest - middle < 600 else largest)  # exp of the difference is finite
         if self.likelihood.n_eta != len(self.weights):

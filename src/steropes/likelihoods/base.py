@@ -63,6 +63,9 @@ class Likelihood(ABC):
     dispersion_parameters : int
         Number of dispersion parameters that are estimated with the coefficients and counted by
         information criteria.
+    far_level : float
+        Initial intercept if the outcome is so far from exp(0) that Newton steps from zero would
+        not reach it; zero for other outcomes.
     """
 
     ccd: ClassVar[Literal["linear", "logistic", "poisson", "strata", "cox"] | None] = None
@@ -78,6 +81,7 @@ class Likelihood(ABC):
     many_outcomes = False
     grouped = False
     dispersion_parameters = 0
+    far_level = 0.0
     trust_radius = 2.0
 
     def __init_subclass__(cls, **options: object) -> None:

@@ -45,7 +45,9 @@ class GammaLikelihood(IndependentRowsLikelihood):
         self.measure(np.ones(self.n), None)
 
     def measure(self, weights: np.ndarray, offset: np.ndarray | None) -> None:
-        """Set the spread of log y minus the offset over the rows with weight, one if constant.
+        """Set the spread of log y minus the offset over the rows with weight, and a far level.
+
+        The spread is one if they are constant.
 
         ``weights`` and ``offset`` are (n,).
         """
@@ -54,6 +56,8 @@ class GammaLikelihood(IndependentRowsLikelihood):
         spread = float(part[used].std()) if used.any() else 0.0
         rounding = RESIDUALS.equal_share * max(1.0, float(np.abs(part[used]).max(initial=0.0)))
         self.spread = spread if spread > rounding else 1.0
+        level = float(np.median(part[used])) if used.any() else 0.0
+        self.far_level = level if abs(level) >= DISPERSION.far_level else 0.0
 
     def evaluate(self, eta: Array, weights: Array) -> tuple[Array, Array]:
         """See `Likelihood.evaluate`."""
@@ -181,9 +185,13 @@ def gamma_shape(half_deviance: np.ndarray | float) -> np.ndarray:
     m = np.asarray(half_deviance, np.float64)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         few = (1.0 + np.sqrt(1.0 + 4.0 * m / 3.0)) / (4.0 * m)
-        k = (3.0 - m + np.sqrt((m - 3.0) ** 2 + 24.0 * m)) / (12.0 * m)
+        root = np.hypot(m - 3.0, np.sqrt(24.0 * m))
+        # The first form cancels for large m, the second for small m.
+        k = np.where(m < 3.0, (3.0 - m + root) / (12.0 * m), 2.0 / (m - 3.0 + root))
         for _ in range(DISPERSION.shape_steps):
             gap = np.log(k) - digamma(k) - m
             inverse = 1.0 / k + gap / (k**2 * (1.0 / k - polygamma(1, k)))
             k = np.where(inverse > 0, 1.0 / inverse, 0.5 * k)
+        many = 1.0 / (m + np.log(m) - np.euler_gamma)  # ψ(k) ≈ −1 / k − γ
+    k = np.where(m > DISPERSION.shape_asymptote_above, many, k)
     return np.where(m < DISPERSION.shape_series_below, few, k)

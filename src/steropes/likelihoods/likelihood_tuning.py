@@ -147,6 +147,10 @@ class DispersionPolicy:
         Newton steps for the shape of gamma models, of which four suffice for full precision.
     shape_series_below : float
         Mean half-deviances of gamma models below it use two terms of a series of the shape.
+    shape_asymptote_above : float
+        Mean half-deviances of gamma models above it use the asymptote of the shape.
+    far_level : float
+        Gamma models start at the median of log y if it is at least this far from zero.
     """
 
     min_value: float = 1e-12
@@ -160,6 +164,8 @@ class DispersionPolicy:
     series_terms: int = 10
     shape_steps: int = 8
     shape_series_below: float = 1e-4
+    shape_asymptote_above: float = 1e10
+    far_level: float = 20.0
 
     @property
     def log_series(self) -> float:

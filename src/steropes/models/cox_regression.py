@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from numbers import Real
 
 import numpy as np
@@ -211,7 +212,8 @@ class CoxRegression(CoxEvaluation, ProportionalHazardsModel):
             return times
 
         cuts, effects = read_step_effects(self.time_varying, design.names, event_times)
-        if effects is not None and effects.values is not None and self.device != "cpu":
+        functions = effects is not None and effects.values is not None
+        if functions and self.device not in ("cpu", "auto"):
             raise DataError("Effects that are functions of time are computed by device='cpu'.")
         return cuts, effects
 
@@ -233,6 +235,13 @@ class CoxRegression(CoxEvaluation, ProportionalHazardsModel):
         else:
             likelihood = PiecewiseCoxLikelihood(outcome.time, outcome.event, backend, cuts, *rest)
         return likelihood, {"fold_label": outcome.event.astype(np.int8)}
+
+    def _work(self, design: Design) -> float:
+        """See `PenalizedModel`; zero for functions of time, which "auto" computes on the CPU."""
+        settings = self.time_varying.values() if isinstance(self.time_varying, Mapping) else ()
+        if any(callable(setting) or isinstance(setting, str) for setting in settings):
+            return 0.0
+        return super()._work(design)
 
     def _has_varying_effects(self) -> bool:
         """Return whether some effects vary with time."""

@@ -75,6 +75,8 @@ class LinearPrediction(WaldInference):
         if self.n_features_in_ == 0 and shape is not None and len(shape) == 2 and not shape[1]:
             return null_design(shape[0])
         if not self._is_labelled_table(X):
+            if isinstance(X, Design) and X.coding is not None and self._coding is not None:
+                self._coding.refuse_other_reference(X.coding)
             return design_of_numbers(X, copy=False)
         assert self._coding is not None
         self._check_names(column_names(X), self._coding.columns)

@@ -30,7 +30,12 @@ class FunctionOfTime:
     def at(self, times: np.ndarray, column: str) -> np.ndarray:
         """Evaluate at event times; refuse values that are not finite numbers."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            values = np.asarray(self.evaluate(times.copy()), np.float64)
+            found = np.asarray(self.evaluate(times.copy()))
+        if found.dtype.kind == "c":
+            raise DataError(
+                f"time_varying's function {self.name} for {column!r} returns complex numbers."
+            )
+        values = found.astype(np.float64)
         if values.shape != times.shape:
             raise DataError(
                 f"time_varying's function {self.name} for {column!r} must return one number for "

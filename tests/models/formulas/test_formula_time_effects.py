@@ -18,6 +18,7 @@ from steropes import (
     ShardedDesign,
     Surv,
 )
+from steropes.backends import host_backend
 
 OUTCOME = "Surv(time, dead) ~ "
 LATE = "Surv(time, dead, entry=start) ~ "
@@ -257,3 +258,20 @@ def test_models_and_settings_without_such_effects_refuse_them(people):
         CoxRegression.from_formula(f"{OUTCOME} tt(x, 'log')", early.assign(dead=1))
     with pytest.raises(DataError, match="device='cpu'"):
         CoxRegression.from_formula(f"{OUTCOME} tt(x, 'log')", people, device="torch-cpu")
+    X, y = people[["x"]], Surv(people.time, people.dead)
+    with pytest.raises(DataError, match="for 'x' returns complex numbers"):
+        CoxRegression(time_varying={"x": lambda t: np.sqrt(t + 0j)}).fit(X, y)
+
+
+def test_a_device_that_is_chosen_for_functions_of_time_is_the_cpu(people, monkeypatch):
+    works = []
+
+    def record(device, n_jobs, work):
+        works.append(work)
+        return host_backend(n_jobs)
+
+    monkeypatch.setattr("steropes.models.fit_steps.get_backend", record)
+    formula = f"{OUTCOME} tt(x, 'log')"
+    found = CoxRegression.from_formula(formula, people, device="auto").coef_
+    assert set(works) == {0.0}  # below the least work for a GPU
+    np.testing.assert_array_equal(found, CoxRegression.from_formula(formula, people).coef_)
