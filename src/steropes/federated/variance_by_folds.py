@@ -88,8 +88,8 @@ class _SitesPath(VariancePath):
 
     def first(self) -> float:
         """See `VariancePath.first`."""
-        model, prior = self.model, self.unit.with_variance(1.0)
-        l1, l2 = model.penalties(prior)
+        model = self.model
+        l1, l2 = model.penalties(self.unit.with_variance(1.0))
         lane: list[Lane] = []
 
         def gradient(free: np.ndarray) -> np.ndarray:
@@ -107,7 +107,7 @@ class _SitesPath(VariancePath):
             own, place = np.searchsorted(both, free), np.searchsorted(both, columns)
             return own_information(H, own, place, raw[place])
 
-        begin = v = first_variance(l1, l2, gradient, information)
+        begin = v = first_variance(self.unit, model.penalties, gradient, information)
         self.begin = lane[0].theta
         for _ in range(EVALUATION.max_variances):
             self.walked.append(readable(v))

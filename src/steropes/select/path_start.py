@@ -37,10 +37,15 @@ def beginning(problem: Problem, prior: Prior, full: Batch) -> tuple[float, float
         A variance below which flat scores do not end the search.
     """
     unit = prior.with_variance(1.0)
-    l1, l2 = problem.penalties(unit)
     smooth = problem.smooth_term(unit)
-    if smooth is not None:  # The means of groups are penalised whatever the variance.
-        l2 = l2 + smooth_curvature(problem, smooth)
+
+    def penalties(prior: Prior) -> tuple[np.ndarray, np.ndarray]:
+        l1, l2 = problem.penalties(prior)
+        term = problem.smooth_term(prior)
+        # The means of groups are penalised whatever the variance.
+        return l1, l2 if term is None else l2 + smooth_curvature(problem, term)
+
+    l1, l2 = penalties(unit)
     free = np.flatnonzero((l1 == 0) & (l2 == 0))
     joined = problem.group_penalty(unit)
 
@@ -58,7 +63,7 @@ def beginning(problem: Problem, prior: Prior, full: Batch) -> tuple[float, float
     def information(columns: np.ndarray) -> np.ndarray:
         return _information(problem, full, free, columns)
 
-    first = first_variance(l1, l2, gradient, information)
+    first = first_variance(prior, penalties, gradient, information)
     # Scores of a ridge are flat where it begins, before its coefficients reach half their size.
     ridge = smooth is not None or not (l1 > 0).any()
     return first, first / DEFAULT.ridge_start if ridge else 0.0

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import steropes
-from steropes.errors import DataError
+from steropes.priors import Prior
 from steropes.select.first_variance import first_variance, own_information
 from steropes.select.folds import TrainingRows, cut
 from steropes.select.variance_search import VariancePath
@@ -253,15 +253,17 @@ class _MonthlyPath(VariancePath):
 
     def first(self) -> float:
         """See `VariancePath.first`."""
-        l1, l2 = self._penalties(1.0)
-        nothing = np.zeros(len(l1))
+        nothing = np.zeros(len(self.penalised))
         beta = self._fit(
             np.zeros_like(self.weak)[:, -1:], nothing, nothing, self.absent | self.penalised
         )
         _, gradient, information = self.fits.likelihood.derivatives(beta, self.weights[:, -1:])
         free = np.flatnonzero(~self.penalised & ~self.absent)
         return first_variance(
-            l1, l2, lambda _: -gradient[:, 0], lambda at: own_information(information[0], free, at)
+            self.prior,
+            self._separable,
+            lambda _: -gradient[:, 0],
+            lambda at: own_information(information[0], free, at),
         )
 
     def _fit(self, start: NDArray, l1: NDArray, l2: NDArray, held: NDArray) -> NDArray:
@@ -283,10 +285,12 @@ class _MonthlyPath(VariancePath):
         return found.beta
 
     def _penalties(self, variance: float) -> tuple[NDArray, NDArray]:
-        """Return λ and κ of each column."""
-        if self.prior is None:
-            raise DataError("a variance is chosen for a prior")
-        penalty = self.prior.with_variance(variance).separable(self.names)
+        """Return λ and κ of each column at a variance."""
+        return self._separable(self.prior.with_variance(variance))
+
+    def _separable(self, prior: Prior) -> tuple[NDArray, NDArray]:
+        """Return λ and κ of each column under a prior."""
+        penalty = prior.separable(self.names)
         return penalty.l1, penalty.l2
 
     def _undetermined(self) -> NDArray:
