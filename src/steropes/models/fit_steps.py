@@ -41,6 +41,7 @@ from .linear_combinations import LinearCombinations
 from .partial_effects import PartialEffects
 from .posterior_inference import PosteriorInference
 from .progress import Progress
+from .separation_advice import advice_on_smooth_terms
 from .setting_checks import check_settings
 from .setting_types import Chooser, MatrixLike
 from .sklearn_base import BaseEstimator
@@ -125,14 +126,15 @@ class FitSteps(
             self._refuse_too_large(problem)
         else:
             problem = sharded_problem(problem, self.device)
-        with single_threaded_blas(), Progress(self.verbose) as progress:
+        advice = advice_on_smooth_terms(problem)
+        with advice, single_threaded_blas(), Progress(self.verbose) as progress:
             prior, start = self._select(problem, progress)
             start = self._start(problem, begin) if start is None else start
             self._fit_problem(problem, prior, start, progress)
             self._refuse_weak_information(problem)
         if self._fixed is not None:
             self.coef_ = self._fixed.whole(self.coef_)
-        del problem, start  # and with them all that the fit has made of X
+        del problem, start, advice  # and with them all that the fit has made of X
         self._copy_shared_arrays(X)
 
     def _copy_shared_arrays(self, X: MatrixLike) -> None:
