@@ -1,4 +1,4 @@
-"""Searches under priors with penalties that are other functions of the variance than the library's."""
+"""Searches under priors with penalties that are unusual functions of the variance."""
 
 from dataclasses import dataclass, replace
 

@@ -3,8 +3,9 @@
 Most priors are independent between coefficients: a `Penalty` holds λ_j and κ_j of each column.
 Three kinds of priors need more.
 
-* A prior that couples coefficients smoothly adds a *smooth term* to the objective (`Prior.smooth`,
-  a `SmoothTerm`), or a power of the determinant of the information (`Prior.information_power`).
+* A prior that couples coefficients smoothly, or has another smooth density, adds a *smooth term* to
+  the objective (`Prior.smooth`, a `SmoothTerm`), or a power of the determinant of the information
+  (`Prior.information_power`).
 * A prior on whole groups, or on differences between neighbours, has a penalty that is not
   differentiable in several coefficients at once (`Prior.group_penalty`); it replaces λ.
 * An adaptive prior (`Prior.adaptive`) has weights that depend on the coefficients.
@@ -43,7 +44,8 @@ class Prior(ColumnSettings, FieldsInHtml, ABC):
     adaptive : bool
         Whether `next_penalty` is implemented.
     bounds_all : bool
-        Whether coefficients without λ and κ are also finite for any data.
+        Whether coefficients without λ and κ are also finite for any data, because of the smooth
+        term or the information. Fits to separated data are refused otherwise.
     multi_valued : str or None
         Name of a setting that may hold several numbers for a cross-validation to choose from.
     optional_entries : frozenset of str
@@ -78,6 +80,9 @@ class Prior(ColumnSettings, FieldsInHtml, ABC):
     @abstractmethod
     def with_variance(self, variance: float) -> Self:
         """Return the prior with another overall variance, for a cross-validation.
+
+        λ and κ must decrease with the variance, λ preferably like variance^(−1/2) and κ like
+        variance^(−1), which determines the steps of a search.
 
         Parameters
         ----------
@@ -118,7 +123,8 @@ class Prior(ColumnSettings, FieldsInHtml, ABC):
         Returns
         -------
         SmoothTerm or None
-            A differentiable term of the objective that is not a sum over coefficients.
+            A differentiable term of the objective, which may couple coefficients or be a sum over
+            them. See ``bounds_all`` for columns that have neither λ nor κ.
         """
         return None
 
