@@ -429,6 +429,72 @@ CHARACTERIZATION = {
 }
 
 
+PREDICTION_DESIGN: dict[str, Any] = {
+    "targetId": 1,
+    "outcomeId": 3,
+    "restrictPlpDataSettings": {
+        "studyStartDate": "", "studyEndDate": "", "firstExposureOnly": False, "washoutPeriod": 0,
+        "sampleSize": None, "attr_class": "restrictPlpDataSettings",
+    },
+    "covariateSettings": COVARIATES,
+    "populationSettings": {
+        "binary": True, "includeAllOutcomes": True, "firstExposureOnly": True, "washoutPeriod": 30,
+        "removeSubjectsWithPriorOutcome": True, "priorOutcomeLookback": 99999,
+        "requireTimeAtRisk": False, "minTimeAtRisk": 364, "riskWindowStart": 1,
+        "startAnchor": "cohort start", "riskWindowEnd": 365, "endAnchor": "cohort start",
+        "restrictTarToCohortEnd": False, "attr_class": "populationSettings",
+    },
+    "sampleSettings": [
+        {"numberOutcomestoNonOutcomes": 1, "sampleSeed": 1, "attr_fun": "sameData"},
+    ],
+    "featureEngineeringSettings": [{"attr_fun": "sameData"}],
+    "preprocessSettings": {"minFraction": 0.001, "normalize": True, "removeRedundancy": True},
+    "modelSettings": {
+        "fitFunction": "fitCyclopsModel",
+        "param": {
+            "priorParams": {
+                "priorType": "laplace", "forceIntercept": False, "variance": 0.01, "exclude": 0,
+            },
+            "includeCovariateIds": None, "upperLimit": 20, "lowerLimit": 0.01, "priorCoefs": None,
+        },
+        "settings": {
+            "modelName": "lassoLogisticRegression", "modelType": "binary",
+            "cyclopsModelType": "logistic", "priorfunction": "Cyclops::createPrior",
+            "selectorType": "byPid", "crossValidationInPrior": True, "addIntercept": True,
+            "useControl": True, "seed": 87552694, "threads": -1, "tolerance": 2e-06,
+            "cvRepetitions": 1, "maxIterations": 3000, "saveType": "RtoJson",
+            "predict": "predictCyclops",
+        },
+        "attr_class": "modelSettings",
+    },
+    "splitSettings": {
+        "test": 0.25, "train": 0.75, "seed": 1526, "nfold": 3, "attr_fun": "randomSplitter",
+    },
+    "hyperparameterSettings": {
+        "search": "grid",
+        "tuningMetric": {"fun": {"serialized_code": ["58"]}, "maximize": True, "name": "AUC"},
+        "sampleSize": None, "randomSeed": None, "generator": None,
+    },
+    "executeSettings": {
+        "runSplitData": True, "runSampleData": False, "runFeatureEngineering": False,
+        "runPreprocessData": True, "runModelDevelopment": True, "runCovariateSummary": True,
+    },
+    "attr_class": "modelDesign",
+}  # fmt: skip
+# The synthetic database has few outcomes in a year.
+_LONG = PREDICTION_DESIGN["populationSettings"] | {"riskWindowEnd": 3650}
+_TWO_FOLDS = PREDICTION_DESIGN["splitSettings"] | {"nfold": 2}
+PREDICTION = {
+    "module": "PatientLevelPredictionModule",
+    "settings": {
+        "modelDesignList": [
+            PREDICTION_DESIGN | {"populationSettings": _LONG, "splitSettings": _TWO_FOLDS}
+        ],
+        "skipDiagnostics": False,
+    },
+}
+
+
 def module(specification: dict[str, Any], name: str) -> dict[str, Any]:
     """Return the settings of a module, without the version's wrapper."""
     found = next(m for m in specification["moduleSpecifications"] if m["module"] == name)

@@ -444,20 +444,3 @@ def test_files_that_are_no_specification_are_refused(tmp_path, text):
     path.write_text(text, encoding="utf-8")
     with pytest.raises(DataError, match="specification\\.json"):
         read_specification_plan(path)
-
-
-def test_designs_of_prediction_models_name_their_learners():
-    from steropes.studies.strategus.prediction_designs import prediction_verdicts
-
-    old = {"param": {"attr_settings": {"name": "Lasso Logistic Regression"}}}
-    new = {"settings": {"modelName": "lassoLogisticRegression"}, "param": [{"a": 1}]}
-    other = {"fitFunction": "fitRclassifier", "param": [{"attr_settings": 1}]}
-    designs = [
-        {"targetId": 1, "outcomeId": 3, "modelSettings": model} for model in (old, new, other)
-    ]
-    lines = [v.line() for v in prediction_verdicts({"modelDesignList": designs}, ("settings",))]
-    assert lines[0].startswith("design 1 (lasso logistic regression, 3 in 1): does not run")
-    assert lines[1].startswith("design 2 (lasso logistic regression, 3 in 1): does not run")
-    assert "the learner fitRclassifier is R's PatientLevelPrediction" in lines[2]
-    with pytest.raises(DataError, match=r"settings\.modelDesignList must be a list"):
-        prediction_verdicts({}, ("settings",))

@@ -11,6 +11,7 @@ import pytest
 from tests.studies.strategus.small_specification import (
     CHARACTERIZATION,
     INCIDENCE,
+    PREDICTION,
     module,
     new_specification,
     old_specification,
@@ -42,7 +43,7 @@ def db(tmp_path_factory):
 @pytest.fixture(scope="module")
 def new(db, tmp_path_factory):
     given = new_specification(CONTROLS)
-    given["moduleSpecifications"] += [CHARACTERIZATION, INCIDENCE]
+    given["moduleSpecifications"] += [CHARACTERIZATION, INCIDENCE, PREDICTION]
     plan = specification_plan(given)
     return run_specification(db, plan, tmp_path_factory.mktemp("new"))
 
@@ -114,6 +115,9 @@ def test_results_fit_into_the_declared_tables(tables):
     assert count("c_cohort_details") == 2
     assert count("c_covariates") > 2
     assert count("c_time_to_event") > 0
+    assert count("plp_models") == count("plp_performances") == count("plp_tars") == 1
+    assert count("plp_cohorts") == 2
+    assert count("plp_evaluation_statistics") == 3 * 14
 
 
 @pytest.mark.parametrize(

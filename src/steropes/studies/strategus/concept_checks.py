@@ -66,6 +66,10 @@ def _used(plan: SpecificationPlan) -> Iterator[tuple[str, set[int]]]:
             if a.features is not None:
                 yield f"covariates excluded by analysis {a.id}", {*a.features.exclude}
                 yield f"covariates included by analysis {a.id}", {*a.features.include}
+    if plan.prediction is not None:
+        for d in plan.prediction.designs:
+            yield f"covariates excluded by prediction design {d.number}", {*d.rules.exclude}
+            yield f"covariates included by prediction design {d.number}", {*d.rules.include}
 
 
 def _concepts(value: object) -> Iterator[int]:

@@ -1,9 +1,9 @@
 """OHDSI's results model: tables, columns, types and keys of each module's output.
 
 ``results_model.csv`` has the columns of CohortMethod 6.0.2, SelfControlledCaseSeries 6.1.4,
-CohortGenerator 1.1, Characterization 2.2 and Strategus 1.4, as their result specifications list
-them. Of these, numbers outside of keys are not required here, because disclosure control may
-withhold them.
+CohortGenerator 1.1, Characterization 2.2, PatientLevelPrediction 6.6.0 and Strategus 1.4, as their
+result specifications list them. Of these, numbers outside of keys are not required here, because
+disclosure control may withhold them.
 """
 
 from __future__ import annotations

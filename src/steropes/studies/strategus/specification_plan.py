@@ -22,7 +22,11 @@ from steropes.studies.strategus.comparative_plan import (
 )
 from steropes.studies.strategus.incidence_plan import INCIDENCE, IncidencePlan, incidence_plan
 from steropes.studies.strategus.part_verdicts import PartVerdict, runs, skipped
-from steropes.studies.strategus.prediction_designs import PREDICTION, prediction_verdicts
+from steropes.studies.strategus.prediction_plan import (
+    PREDICTION,
+    PredictionPlan,
+    prediction_plan,
+)
 from steropes.studies.strategus.r_values import Flag, JsonPath, RModel, json_path, parsed
 from steropes.studies.strategus.series_plan import CASE_SERIES, SeriesPlan, series_plan
 from steropes.studies.strategus.shared_cohorts import SharedCohorts
@@ -58,6 +62,8 @@ class SpecificationPlan(FieldsInHtml):
         The plan of CohortIncidenceModule.
     characterization : CharacterizationPlan or None
         The plan of CharacterizationModule.
+    prediction : PredictionPlan or None
+        The plan of PatientLevelPredictionModule.
     synthesis : SynthesisPlan or None
         The plan of EvidenceSynthesisModule.
     statistics : bool
@@ -87,6 +93,7 @@ class SpecificationPlan(FieldsInHtml):
     series: SeriesPlan | None = None
     incidence: IncidencePlan | None = None
     characterization: CharacterizationPlan | None = None
+    prediction: PredictionPlan | None = None
     synthesis: SynthesisPlan | None = None
     statistics: bool = False
     verdicts: tuple[PartVerdict, ...] = ()
@@ -123,6 +130,7 @@ class _Draft:
     series: SeriesPlan | None = None
     incidence: IncidencePlan | None = None
     characterization: CharacterizationPlan | None = None
+    prediction: PredictionPlan | None = None
     synthesis: SynthesisPlan | None = None
     statistics: bool = False
     verdicts: list[PartVerdict] = field(default_factory=list)
@@ -228,6 +236,7 @@ def specification_plan(values: Mapping[str, object]) -> SpecificationPlan:
         draft.series,
         draft.incidence,
         draft.characterization,
+        draft.prediction,
         draft.synthesis,
         draft.statistics,
         tuple(draft.verdicts),
@@ -273,7 +282,8 @@ def _add_module(draft: _Draft, name: str, settings: object, path: JsonPath) -> N
         draft.characterization = characterization_plan(settings, path, draft.cohorts)
         draft.verdicts += draft.characterization.verdicts
     elif name == PREDICTION:
-        draft.verdicts += prediction_verdicts(settings, path)
+        draft.prediction = prediction_plan(settings, path, draft.cohorts)
+        draft.verdicts += draft.prediction.verdicts
     elif name == SYNTHESIS:
         draft.synthesis = synthesis_plan(settings, path)
         draft.verdicts += draft.synthesis.verdicts

@@ -26,6 +26,9 @@ from steropes.studies.strategus.comparative_plan import COHORT_METHOD
 from steropes.studies.strategus.database_description import DATABASE, database_tables
 from steropes.studies.strategus.incidence_plan import INCIDENCE
 from steropes.studies.strategus.incidence_rates import incidence_tables, released_rates
+from steropes.studies.strategus.prediction_models import predicted_designs
+from steropes.studies.strategus.prediction_plan import PREDICTION
+from steropes.studies.strategus.prediction_tables import prediction_tables
 from steropes.studies.strategus.results_model import module_files
 from steropes.studies.strategus.series_plan import CASE_SERIES
 from steropes.studies.strategus.specification_plan import COHORTS, SpecificationPlan
@@ -175,6 +178,7 @@ def run_specification(
             (CHARACTERIZATION, lambda: _characterization(db, plan, made, database_id, rules, say)),
             (INCIDENCE, lambda: _incidence(db, plan, made, database_id, rules, say)),
             (CASE_SERIES, lambda: _series(db, plan, made, folder, settings, rules, say)),
+            (PREDICTION, lambda: _prediction(db, plan, made, tables[DATABASE], rules, say, failed)),
         ):
             try:
                 found = run()
@@ -368,6 +372,22 @@ def _series(
         progress=say,
     )
     return results.tables
+
+
+def _prediction(
+    db: OmopDatabase,
+    plan: SpecificationPlan,
+    made: MadeCohorts,
+    database: Tables,
+    rules: DisclosureRules,
+    say: Callable[[str], None],
+    failed: dict[str, str],
+) -> Tables | None:
+    """Run PatientLevelPredictionModule; a design without a model is added to ``failed``."""
+    if plan.prediction is None or made.table is None:
+        return None
+    results = predicted_designs(db, plan.prediction.without(made.refused), made.table, failed, say)
+    return prediction_tables(results, plan.cohorts, database, rules) if results else None
 
 
 def _verdicts(plan: SpecificationPlan) -> pd.DataFrame:

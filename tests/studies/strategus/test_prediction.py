@@ -1,0 +1,447 @@
+"""Prediction models: populations against counts by hand, performance against its definitions."""
+
+import copy
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import roc_auc_score
+from tests.studies.conftest import START, TinyOmop
+from tests.studies.strategus.small_specification import PREDICTION_DESIGN
+
+from steropes import Laplace, LogisticRegression
+from steropes.errors import DataError
+from steropes.studies import CohortTable, OmopDatabase, demo_database, drug_era_cohorts
+from steropes.studies.disclosure import DisclosureRules
+from steropes.studies.strategus.prediction_models import predicted
+from steropes.studies.strategus.prediction_performance import (
+    auc_interval,
+    calibration_table,
+    precision_recall_area,
+    statistics_of,
+)
+from steropes.studies.strategus.prediction_plan import prediction_plan
+from steropes.studies.strategus.prediction_population import TEST, UNUSED, divided, population
+from steropes.studies.strategus.prediction_settings import SplitSettings
+from steropes.studies.strategus.prediction_tables import prediction_tables, released_result
+from steropes.studies.strategus.shared_cohorts import DefinedCohort, SharedCohorts
+
+CELECOXIB, BLEEDING = 1118084, 192671
+COHORTS = SharedCohorts(tuple(DefinedCohort(i, f"cohort {i}", "{}") for i in (1, 2, 3)))
+
+
+def design(**changes):
+    """Return a design; each change is a field with the values that replace its own."""
+    made = copy.deepcopy(PREDICTION_DESIGN)
+    for name, value in changes.items():
+        made[name] = {**made[name], **value} if isinstance(value, dict) else value
+    return made
+
+
+def plan(*designs):
+    return prediction_plan({"modelDesignList": list(designs)}, ("settings",), COHORTS)
+
+
+def reason(*designs):
+    return plan(*designs).verdicts[0].reason
+
+
+def test_a_design_runs_with_differences_that_it_names():
+    found = plan(design())
+    line = found.verdicts[0].line()
+    assert line.startswith("design 1 (lasso logistic regression, 3 in 1): runs with a difference")
+    assert "R's random numbers, and thus its division, cannot be reproduced" in line
+    assert "plp_diagnostics" in line
+    (made,) = found.designs
+    assert (made.target, made.outcome, made.variance, made.seed) == (1, 3, None, 87552694)
+
+
+def test_version_5_writes_the_settings_of_a_fit_as_an_attribute():
+    values = design()
+    model = values["modelSettings"]
+    kept = model.pop("settings")
+    names = ("modelName", "cyclopsModelType", "saveType", "predict")
+    kept = {k: v for k, v in kept.items() if k not in names}
+    own = {**kept, "name": "Lasso Logistic Regression", "modelType": "logistic"}
+    model["param"] |= {"attr_settings": own, "attr_modelType": "binary", "attr_saveType": "RtoJson"}
+    values["executeSettings"]["runfeatureEngineering"] = False
+    del values["executeSettings"]["runFeatureEngineering"], values["hyperparameterSettings"]
+    (old,), (new,) = plan(values).designs, plan(design()).designs
+    assert old.seed == new.seed
+    assert old.variance is new.variance is None
+    # Before version 1.0 of Strategus, the settings were the list.
+    assert prediction_plan([values], ("settings",), COHORTS).designs == (old,)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"speed": 1}, r"modelDesignList[0].speed is not known"),
+        ({"populationSettings": {"minAge": 18}}, "populationSettings.minAge is not known"),
+        ({"populationSettings": {"binary": False}}, "populationSettings.binary must be true"),
+        ({"populationSettings": {"riskWindowEnd": 0}}, "riskWindowEnd is before riskWindowStart"),
+        ({"splitSettings": {"attr_fun": "timeSplitter"}}, "timeSplitter is not available"),
+        ({"splitSettings": {"test": 0.5}}, "shares with a sum of at most 1"),
+        ({"splitSettings": {"nfold": 1}}, "splitSettings.nfold must be 2 or more"),
+        ({"restrictPlpDataSettings": {"sampleSize": 0}}, "sampleSize must be positive"),
+        ({"executeSettings": {"runSplitData": False}}, "runSplitData must be true"),
+        (
+            {
+                "executeSettings": {"runSampleData": True},
+                "sampleSettings": [{"attr_fun": "underSampleData"}],
+            },
+            "sampleSettings: underSampleData is not available",
+        ),
+        ({"modelSettings": {"settings": {"modelName": "xgboost"}}}, "the learner xgboost is R's"),
+        ({"outcomeId": 9}, "cohort 9 is not defined"),
+        ({"covariateSettings": {"Hfrs": True}}, "Hfrs: this covariate analysis is not available"),
+    ],
+)
+def test_other_designs_are_refused_by_name(changes, why):
+    assert why in reason(design(**changes))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("priorType", "normal", "the prior 'normal' has no counterpart"),
+        ("forceIntercept", True, "a prior of the intercept is not available"),
+        ("exclude", [1002], "covariates without a prior have no counterpart"),
+        ("speed", 1, "priorParams.speed is not known"),
+    ],
+)
+def test_other_priors_are_refused(name, value, why):
+    values = design()
+    values["modelSettings"]["param"]["priorParams"][name] = value
+    assert why in reason(values)
+
+
+def test_models_of_cyclops_other_than_logistic_are_refused():
+    values = design()
+    values["modelSettings"]["settings"]["cyclopsModelType"] = "cox"
+    assert "no logistic regression with an intercept" in reason(values)
+    values = design()
+    values["modelSettings"]["param"]["priorCoefs"] = {"betas": 1}
+    assert "coefficients of another model" in reason(values)
+
+
+def test_settings_without_designs_or_with_further_fields_are_refused():
+    with pytest.raises(DataError, match=r"settings\.modelDesignList must be a list of designs"):
+        prediction_plan({"modelDesignList": []}, ("settings",), COHORTS)
+    with pytest.raises(DataError, match=r"settings\.speed is not known"):
+        prediction_plan({"modelDesignList": [design()], "speed": 1}, ("settings",), COHORTS)
+
+
+def test_a_plan_leaves_out_designs_of_cohorts_that_could_not_be_made():
+    found = plan(design(), design(targetId=2))
+    assert [d.number for d in found.without({1: "gone"}).designs] == [2]
+
+
+# -- population ------------------------------------------------------------------------------------
+
+
+def days(*numbers):
+    return [np.datetime64(START) + n for n in numbers]
+
+
+def selected(tmp_path, entries, observed=(0, 1000), **changes):
+    """Return the population of entries (cohort, person, first day, last day) of a design."""
+    omop = TinyOmop(tmp_path)
+    ids = {p: omop.person(observed=observed) for p in sorted({e[1] for e in entries})}
+    table = CohortTable(
+        [e[0] for e in entries],
+        [ids[e[1]] for e in entries],
+        days(*(e[2] for e in entries)),
+        days(*(e[3] for e in entries)),
+    )
+    (made,) = plan(design(**changes)).designs
+    with OmopDatabase(omop.write()) as db:
+        return population(db, made, table)
+
+
+def start_days(found):
+    """Return the days on which the entries of a population start."""
+    starts = pd.to_datetime(found.entries["start"]).to_numpy().astype("datetime64[D]")
+    return (starts - np.datetime64(START)).astype(int).tolist()
+
+
+def test_outcomes_count_from_the_first_to_the_last_day_at_risk(tmp_path):
+    entries = [(1, p, 100, 110) for p in range(4)]
+    events = [(3, 0, 101, 101), (3, 1, 465, 465), (3, 2, 466, 466)]
+    found = selected(tmp_path, entries + events)
+    assert found.outcome.tolist() == [1, 1, 0, 0]
+
+
+def test_people_with_an_outcome_before_the_risk_window_are_removed(tmp_path):
+    entries = [(1, p, 100, 110) for p in range(3)]
+    events = [(3, 0, 100, 100), (3, 1, 40, 40)]
+    found = selected(tmp_path, entries + events)
+    assert len(found.entries) == 1
+    counts = found.attrition.set_index("description")["target_count"]
+    assert counts["At least 30 days of observation prior"] == 3
+    assert counts["No prior outcome"] == 1
+    # The look-back of 60 days ends after the outcome of the second person.
+    recent = {"priorOutcomeLookback": 60}
+    assert len(selected(tmp_path, entries + events, populationSettings=recent).entries) == 2
+    kept = {"removeSubjectsWithPriorOutcome": False}
+    assert len(selected(tmp_path, entries + events, populationSettings=kept).entries) == 3
+
+
+def test_the_first_exposure_is_chosen_before_the_washout(tmp_path):
+    entries = [(1, 0, 10, 20), (1, 0, 200, 210), (1, 1, 50, 60), (1, 1, 300, 310)]
+    assert start_days(selected(tmp_path, entries)) == [50]
+    every = {"firstExposureOnly": False}
+    assert start_days(selected(tmp_path, entries, populationSettings=every)) == [200, 50, 300]
+    # The restriction of the data chooses it before it looks at observation.
+    limits = {"firstExposureOnly": True, "washoutPeriod": 40}
+    assert start_days(selected(tmp_path, entries, restrictPlpDataSettings=limits)) == [50]
+
+
+def test_required_time_at_risk_spares_outcomes_unless_asked_otherwise(tmp_path):
+    entries = [(1, 0, 800, 810), (1, 1, 800, 810), (1, 2, 100, 110), (3, 0, 900, 900)]
+    required = {"requireTimeAtRisk": True, "minTimeAtRisk": 364}
+    found = selected(tmp_path, entries, populationSettings=required)
+    assert sorted(start_days(found)) == [100, 800]
+    every = {**required, "includeAllOutcomes": False}
+    assert start_days(selected(tmp_path, entries, populationSettings=every)) == [100]
+
+
+def test_the_end_of_the_study_and_of_the_cohort_end_the_time_at_risk(tmp_path):
+    entries = [(1, 0, 100, 150), (1, 1, 100, 150), (3, 0, 140, 140), (3, 1, 200, 200)]
+    ends = {"restrictTarToCohortEnd": True}
+    assert selected(tmp_path, entries, populationSettings=ends).outcome.tolist() == [1, 0]
+    end = str(np.datetime64(START) + 160).replace("-", "")
+    dated = {"studyEndDate": end}
+    assert selected(tmp_path, entries, restrictPlpDataSettings=dated).outcome.tolist() == [1, 0]
+    late = {"studyStartDate": end}
+    assert len(selected(tmp_path, entries, restrictPlpDataSettings=late).entries) == 0
+    anchored = {"startAnchor": "cohort end", "endAnchor": "cohort end", "riskWindowEnd": 100,
+                "removeSubjectsWithPriorOutcome": False}  # fmt: skip
+    assert selected(tmp_path, entries, populationSettings=anchored).outcome.tolist() == [0, 1]
+
+
+def test_a_sample_has_its_size_and_is_always_the_same(tmp_path):
+    entries = [(1, p, 100 + 3 * p, 900) for p in range(20)]
+    limits = {"sampleSize": 7}
+    first = start_days(selected(tmp_path, entries, restrictPlpDataSettings=limits))
+    assert len({*first}) == 7
+    assert first == start_days(selected(tmp_path, entries, restrictPlpDataSettings=limits))
+
+
+def test_people_with_and_without_the_outcome_are_divided_in_the_same_shares():
+    outcome = np.repeat([1, 0], [60, 400])
+    split = SplitSettings(test=0.25, train=0.5, nfold=5, seed=7)
+    group = divided(outcome, split)
+    for value, n in ((1, 60), (0, 400)):
+        counts = pd.Series(group[outcome == value]).value_counts()
+        assert counts[TEST] == counts[UNUSED] == n // 4
+        assert [counts[k] for k in range(1, 6)] == [n // 10] * 5
+    assert (group == divided(outcome, split)).all()
+    assert (group != divided(outcome, SplitSettings(test=0.25, train=0.5, nfold=5, seed=8))).any()
+
+
+def test_too_few_outcomes_are_refused():
+    with pytest.raises(DataError, match="fewer than 10 people have the outcome"):
+        divided(np.repeat([1, 0], [9, 400]), SplitSettings(seed=1))
+    with pytest.raises(DataError, match="a fold would have fewer than 5"):
+        divided(np.repeat([1, 0], [19, 400]), SplitSettings(seed=1))
+
+
+# -- performance -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def risks():
+    random = np.random.default_rng(3)
+    risk = random.uniform(size=300).round(2)
+    return risk, (random.uniform(size=300) < 0.2 + 0.5 * risk).astype(int)
+
+
+def test_area_and_interval_are_those_of_all_pairs(risks):
+    risk, outcome = risks
+    area, low, high = auc_interval(risk, outcome)
+    assert area == pytest.approx(roc_auc_score(outcome, risk))
+    case, other = risk[outcome == 1], risk[outcome == 0]
+    won = (case[:, None] > other) + 0.5 * (case[:, None] == other)
+    variance = won.mean(axis=1).var(ddof=1) / len(case) + won.mean(axis=0).var(ddof=1) / len(other)
+    assert high - low == pytest.approx(2 * 1.959964 * np.sqrt(variance), rel=1e-6)
+
+
+def test_precision_is_integrated_over_interpolated_true_positives(risks):
+    risk, outcome = risks
+    true, false = 0.0, 0.0
+    recall, precision = [], []
+    for threshold in np.unique(risk)[::-1]:
+        own = outcome[risk == threshold]
+        share = np.linspace(0, 1, 2001)
+        t, f = true + share * own.sum(), false + share * (len(own) - own.sum())
+        if own.sum():
+            recall.append(t[1:])
+            precision.append((t / np.maximum(t + f, 1e-300))[1:])
+        true, false = t[-1], f[-1]
+    x, y = np.concatenate(recall), np.concatenate(precision)
+    expected = np.trapezoid(y, x) + x[0] * y[0]
+    assert precision_recall_area(risk, outcome) == pytest.approx(expected / outcome.sum(), rel=1e-3)
+
+
+def test_precision_of_ordered_and_of_equal_risks():
+    assert precision_recall_area(np.array([0.9, 0.8, 0.2, 0.1]), np.array([1, 1, 0, 0])) == 1.0
+    assert precision_recall_area(np.full(8, 0.3), np.repeat([1, 0], [2, 6])) == 0.25
+
+
+def test_recalibrated_risks_have_neither_shift_nor_gradient(risks):
+    risk, outcome = risks
+    found = statistics_of(np.clip(risk, 0.01, 0.99), outcome)
+    logit = np.log(np.clip(risk, 0.01, 0.99) / (1 - np.clip(risk, 0.01, 0.99)))
+    line = found["weak calibration intercept"] + found["weak calibration gradient"] * logit
+    again = statistics_of(1 / (1 + np.exp(-line)), outcome)
+    assert again["weak calibration gradient"] == pytest.approx(1.0, abs=1e-6)
+    assert again["calibrationInLarge intercept"] == pytest.approx(0.0, abs=1e-6)
+    assert again["calibrationInLarge mean prediction"] == pytest.approx(outcome.mean())
+    mean = found["calibrationInLarge mean prediction"]
+    scaled = 1 - found["brier score"] / (mean * (1 - mean))
+    assert found["brier score scaled"] == pytest.approx(scaled)
+
+
+def test_strata_of_calibration_are_tenths_with_everybody(risks):
+    risk, outcome = risks
+    table = calibration_table(risk, outcome)
+    assert len(table) == 10
+    assert table["person_count_at_risk"].sum() == 300
+    assert table["person_count_with_outcome"].sum() == outcome.sum()
+    assert (table["max_predicted_probability"].to_numpy()[:-1]
+            <= table["prediction_threshold"].to_numpy()[1:]).all()  # fmt: skip
+    assert (table["min_predicted_probability"] >= table["prediction_threshold"]).all()
+
+
+def test_one_class_has_counts_only():
+    assert statistics_of(np.array([0.1, 0.2]), np.array([0, 0])) == {
+        "populationSize": 2, "outcomeCount": 0,
+    }  # fmt: skip
+
+
+# -- models on the demonstration database ----------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def db():
+    with OmopDatabase(demo_database()) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def cohorts(db):
+    events = pd.DataFrame(
+        db.rows(
+            "SELECT 3, person_id, min(condition_start_date), min(condition_start_date) "
+            f"FROM {db.table('condition_occurrence')} WHERE condition_concept_id = {BLEEDING} "
+            "GROUP BY person_id"
+        ),
+        columns=["cohort_definition_id", "subject_id", "cohort_start_date", "cohort_end_date"],
+    )
+    return drug_era_cohorts(db, {1: CELECOXIB}) + CohortTable.from_frame(events)
+
+
+@pytest.fixture(scope="module")
+def result(db, cohorts):
+    (made,) = plan(design()).designs
+    return predicted(db, made, cohorts)
+
+
+def test_predictions_of_training_data_have_their_mean(result):
+    shown = result.statistics.pivot_table("value", "metric", "evaluation")
+    mean, observed = (
+        shown.loc[f"calibrationInLarge {kind}"] for kind in ("mean prediction", "observed risk")
+    )
+    assert mean["Train"] == pytest.approx(observed["Train"], abs=1e-6)
+    assert shown.loc["populationSize", "Train"] == shown.loc["populationSize", "CV"]
+    assert shown.loc["AUROC", "CV"] < shown.loc["AUROC", "Train"]
+    total = result.attrition["target_count"].iloc[-1]
+    sizes = shown.loc["populationSize"]
+    assert sizes["Train"] + sizes["Test"] == total
+    assert result.converged
+    strata = result.calibration.groupby("evaluation")["person_count_at_risk"].sum()
+    assert strata.to_dict() == sizes.to_dict()
+
+
+def test_a_fixed_variance_gives_the_lasso_of_the_training_data(db, cohorts):
+    values = design()
+    values["modelSettings"]["settings"]["crossValidationInPrior"] = False
+    values["modelSettings"]["param"]["priorParams"]["variance"] = 0.5
+    values["covariateSettings"] = {"DemographicsGender": True}
+    (made,) = plan(values).designs
+    found = predicted(db, made, cohorts)
+    assert found.variance == 0.5
+    people = population(db, made, cohorts)
+    training = divided(people.outcome, made.split) > 0
+    rows = db.rows(f"SELECT person_id, gender_concept_id FROM {db.table('person')}")
+    woman = people.entries["person_id"].map(dict(rows)).to_numpy() == 8532
+    covariate = found.covariates.set_index("covariate_id")["covariate_value"].dropna()
+    (kept,) = covariate.index
+    x = (woman if kept == 8532001 else ~woman)[training, None].astype(float)
+    model = LogisticRegression(prior=Laplace(variance=0.5)).fit(x, people.outcome[training])
+    assert covariate[kept] == pytest.approx(model.coef_[0], abs=1e-6)
+    assert found.intercept == pytest.approx(float(model.intercept_), abs=1e-6)
+
+
+def test_covariates_of_people_with_and_without_the_outcome_add_up(result):
+    table = result.covariates
+    parts = table["with_outcome_covariate_count"] + table["with_no_outcome_covariate_count"]
+    assert (parts == table["covariate_count"]).all()
+    people = table["with_outcome_people"] + table["with_no_outcome_people"]
+    assert {*people} == {result.attrition["target_count"].iloc[-1]}
+    ones = table[table["binary"]]
+    assert ones["covariate_mean"].to_numpy() == pytest.approx(
+        (ones["covariate_count"] / ones["people"]).to_numpy()
+    )
+    assert table["covariate_value"].notna().sum() > 5
+
+
+def test_released_results_show_no_single_person(result):
+    rules = DisclosureRules("ohdsi", 5)
+    found = released_result(result, rules)
+    for name, columns in (
+        ("plp_attrition", ["target_count", "unique_people", "outcomes"]),
+        ("plp_calibration_summary", ["person_count_at_risk", "person_count_with_outcome"]),
+        ("plp_prediction_distribution", ["person_count"]),
+        ("plp_covariate_summary", ["covariate_count", "with_outcome_covariate_count"]),
+    ):
+        assert (found[name][columns] % 5 == 0).all(axis=None)
+    for name in ("plp_calibration_summary", "plp_prediction_distribution"):
+        assert found[name].filter(regex="^(min|max)_").isna().all(axis=None)
+    table, exact = found["plp_covariate_summary"], result.covariates
+    rare = exact["covariate_count"].between(1, 4)
+    assert rare.any()
+    assert table.loc[rare, ["covariate_value", "covariate_mean"]].isna().all(axis=None)
+    few = exact["with_outcome_covariate_count"].between(1, 4)
+    assert (table.loc[few, "with_outcome_covariate_count"] == -5).all()
+    assert table.loc[few, "standardized_mean_diff"].isna().all()
+    assert not {"people", "binary"} & {*table}
+    shown = found["plp_evaluation_statistics"].set_index(["evaluation", "metric"])["value"]
+    train = shown["Train"]
+    assert train["populationSize"] % 5 == train["outcomeCount"] % 5 == 0
+    assert train["calibrationInLarge mean prediction"] == train["calibrationInLarge observed risk"]
+    kept = released_result(result, DisclosureRules("none", 0))
+    assert kept["plp_evaluation_statistics"].equals(result.statistics)
+
+
+def test_statistics_of_few_outcomes_are_withheld(result):
+    table = result.statistics.copy()
+    few = (table["evaluation"] == "Test") & (table["metric"] == "outcomeCount")
+    table.loc[few, "value"] = 3
+    rules = DisclosureRules("ohdsi", 5)
+    found = released_result(replace(result, statistics=table), rules)["plp_evaluation_statistics"]
+    shown = found.set_index(["evaluation", "metric"])["value"]["Test"]
+    assert shown["outcomeCount"] == -5
+    assert shown.drop(["populationSize", "outcomeCount"]).isna().all()
+
+
+def test_equal_settings_have_one_number(result):
+    database = {"database_meta_data": pd.DataFrame([{"database_id": "x"}])}
+    tables = prediction_tables([result, result], COHORTS, database, DisclosureRules("ohdsi", 5))
+    assert len(tables["plp_population_settings"]) == len(tables["plp_tars"]) == 1
+    assert tables["plp_cohorts"]["cohort_definition_id"].tolist() == [1, 3]
+    designs = tables["plp_model_designs"].iloc[0]
+    assert (designs["target_id"], designs["outcome_id"]) == (1, 2)
+    assert tables["plp_database_details"]["database_meta_data_id"].tolist() == ["x"]
