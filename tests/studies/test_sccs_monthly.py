@@ -115,6 +115,29 @@ def test_a_window_with_one_event_has_an_estimate(series, intervals):
     assert np.isfinite(found.estimates["log_rr"].iloc[0])
 
 
+def test_windows_that_separate_the_outcome_together_are_reported(series, intervals, monkeypatch):
+    """In one fold both coefficients go to minus infinity, but their difference is finite."""
+    exposed = intervals.X[:, [0, 1]].toarray().astype(bool)
+    any_of_both, cases = exposed.any(1), len(np.unique(intervals.case))
+    case = np.unique(intervals.case, return_inverse=True)[1]
+    inside = np.column_stack([np.bincount(case, x, minlength=cases) for x in exposed.T])
+    both = np.flatnonzero((inside > 0).all(1))
+    always, once = both[:6], both[6]
+    kept = ~np.isin(case, always) | any_of_both
+    events = np.where(any_of_both, 0, intervals.events)
+    events[np.isin(case, both[:7])] = 0
+    for k, one in enumerate(always):
+        events[np.flatnonzero((case == one) & exposed[:, k % 2] & ~exposed[:, 1 - k % 2])[0]] = 1
+    events[np.flatnonzero((case == once) & exposed[:, 0])[0]] = 1
+    kept &= np.bincount(case, events * kept, minlength=cases)[case] > 0
+    changed = dataclasses.replace(intervals, events=events).take(np.flatnonzero(kept))
+    assert monthly_likelihood(changed) is not None
+    settings = dataclasses.replace(series.settings, prior="normal")
+    found, expected = fit_model(changed, settings), of_rows(monkeypatch, changed, settings)
+    assert "the coefficients of 'exposure', 'pre-exposure' go to infinity" in expected.status
+    assert found.status == expected.status
+
+
 def test_a_lasso_fit_satisfies_the_optimality_conditions(intervals):
     like = monthly_likelihood(intervals)
     p = len(intervals.columns)

@@ -30,6 +30,9 @@ LONGEST = 10.0  # The largest change of a coefficient in one step.
 FARTHEST = 60.0  # Coefficients beyond this value diverge.
 SCORE_ROUNDING = 1e-13  # A score below this share of the cases is rounding error.
 WEAK = 4.0  # The variance of the prior on windows that a fold does not determine.
+# Slopes of diverging coefficients vanish, too, and such a fit would seem to have converged. Larger
+# coefficients without a prior are left to the estimator, which detects separation.
+LARGEST = 15.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,7 +188,7 @@ def choose_variance(
     absent: NDArray,
     cv: steropes.CrossValidation,
 ) -> tuple[float, NDArray] | None:
-    """Choose the variance of a prior by cross-validation over cases; None if a fit fails.
+    """Choose the variance of a prior by cross-validation over cases; None if a fit diverges.
 
     The coefficients under that variance are returned with it.
 
@@ -210,7 +213,7 @@ def choose_variance(
 
 
 class _FitError(Exception):
-    """A fit that did not converge."""
+    """A fit that did not converge, or coefficients that diverge."""
 
 
 class _MonthlyPath(VariancePath):
@@ -280,7 +283,8 @@ class _MonthlyPath(VariancePath):
             wide(l2) + self.weak[:, lanes],
             wide(held),
         )
-        if not found.converged.all():
+        free = np.abs(found.beta[~self.penalised])
+        if not found.converged.all() or free.max(initial=0.0) > LARGEST:
             raise _FitError
         return found.beta
 
