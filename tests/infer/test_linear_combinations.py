@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import sparse, stats
+from scipy import optimize, sparse, stats
 
 from every_family import EVERY, case
 from steropes import (
@@ -16,6 +16,7 @@ from steropes import (
     Laplace,
     LinearRegression,
     LogisticRegression,
+    MonotoneLikelihoodWarning,
     Normal,
     Surv,
 )
@@ -211,3 +212,27 @@ def test_linear_models_refit_the_residual_variance(rng):
     direct = LinearRegression().fit(X @ [[1, 1, 0], [0, 1, 0], [0, 0, 1]], y)
     limits = direct.confint("x0", method="profile")
     np.testing.assert_allclose(table[["lower", "upper"]], limits, rtol=1e-6)
+
+
+def test_a_combination_that_separates_has_the_limit_of_the_likelihood():
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(100, 3))
+    y = (x[:, 0] > 0) * 1
+    m = LogisticRegression(prior=Laplace(0.1, exclude=[2])).fit(x, y)
+
+    def fall(difference):
+        def loss(b):
+            eta = b[0] + difference * x[:, 0] + x @ np.array([b[1], b[1], b[2]])
+            return np.logaddexp(0, eta).sum() - y @ eta
+
+        return optimize.minimize(loss, np.zeros(3)).fun - 0.5 * stats.chi2.ppf(0.95, 1)
+
+    with pytest.warns(MonotoneLikelihoodWarning, match=r"towards \+∞\): it"):
+        found = m.linear_combination("x0 - x1").iloc[0]
+    assert found["coef"] == found["upper"] == np.inf
+    assert found["lower"] == pytest.approx(optimize.brentq(fall, 5, 100), rel=0.1)
+    with pytest.warns(MonotoneLikelihoodWarning):
+        alone = m.linear_combination("x0").iloc[0]
+    with pytest.warns(MonotoneLikelihoodWarning):
+        expected = m.confint(params=["x0"], method="profile").iloc[0]
+    assert alone["lower"] == pytest.approx(expected["lower"], rel=0.1)

@@ -86,24 +86,34 @@ def find_maximum(start: float, step: float, far: float) -> Search:
     start, step : float
         The value to start from, and a step length: about one standard error.
     far : float
-        Distance from the start at which a profile that still rises counts as unbounded.
+        Distance from the start at which a profile that still rises counts as unbounded. It is
+        followed until it is flat, at most to ``PROFILE.max_distance`` times this distance.
     """
     (p,) = yield [start]
     if not abs(p.g) * step > PROFILE.slope_tol:
         return Maximum(p, 0)
     side, h = (1 if p.g > 0 else -1), min(step, far)  # exp may overflow beyond far
+    beyond = False
     while True:
         (q,) = yield [p.value + side * h]
         if not q.converged:
+            if beyond:
+                return Maximum(p, side)
             h *= 0.25
             if h < PROFILE.min_step * step:
                 return Maximum(p, 0)
             continue
+        if beyond and abs(q.g * (q.value - start)) < PROFILE.unbounded_fall:
+            return Maximum(q, side)
         if q.g * side <= 0:
             break
         p, h = q, 2.0 * h
-        if abs(p.value - start) + h >= far:
-            return Maximum(p, side)
+        distance, furthest = abs(p.value - start), PROFILE.max_distance * far
+        beyond = distance + h >= far
+        if beyond:  # unbounded, but perhaps not yet as high as it becomes
+            if abs(p.g * distance) < PROFILE.unbounded_fall or distance >= 0.99 * furthest:
+                return Maximum(p, side)
+            h = min(h, furthest - distance)
     for _ in range(PROFILE.max_steps):
         share = p.g / (p.g - q.g) if p.g != q.g else 0.5
         (r,) = yield [p.value + min(max(share, 0.02), 0.98) * (q.value - p.value)]

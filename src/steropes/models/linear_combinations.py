@@ -140,7 +140,9 @@ class LinearCombinations(ConfidenceIntervals):
         for i, (row, name) in enumerate(zip(R, names, strict=True)):
             held, j, factor = self._combination_fits(row, name)
             (top,), ((a, b),) = self._ends(held, [j], drop)
-            estimate[i] = top.point.value * factor
+            estimate[i] = factor * (
+                top.rising_side * np.inf if top.rising_side else top.point.value
+            )
             limits[i] = np.sort([a.value * factor, b.value * factor])
             (root[i],) = self._ratios_against_zero(held, [j], [top.point]) * np.sign(factor)
         se = (limits[:, 1] - limits[:, 0]) / (2.0 * critical_value(level))

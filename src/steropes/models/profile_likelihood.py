@@ -218,10 +218,7 @@ class ProfileLikelihood(WaldInference):
         problem = dataclasses.replace(changed.problem, design=design)
         beta = changed.gamma(beta)
         if shrunken:  # the fit without the priors of these coefficients
-            batch = problem.batch()
-            refuse_undetermined(problem, batch, l1, l2)
-            batch.start_at((beta * design.scale)[:, None])
-            beta = batch.solve(l1, l2, tol=PROFILE.fit_tol)[0].beta
+            l2[j], beta = _start_without_priors(problem, beta, l1, l2, j)
         to_likelihood = self._objective_to_likelihood(problem)
         return ProfileFits(problem, beta, l1, l2, to_likelihood), j, float(row[j])
 
@@ -280,10 +277,15 @@ class ProfileLikelihood(WaldInference):
                 for j, s, f in zip(columns, se, far, strict=True)
             ],
         )
+        # From the far end of a monotone profile, a search may go as far beyond the estimate.
+        back = [
+            abs(top.point.value - float(held.beta[j])) / PROFILE.max_distance
+            for j, top in zip(columns, tops, strict=True)
+        ]
         searches = [
-            find_limit(top, side, drop, s, f, **exact)
+            find_limit(top, side, drop, s, f + (b if top.rising_side == -side else 0.0), **exact)
             for side in (-1, 1)
-            for top, s, f in zip(tops, se, far, strict=True)
+            for top, s, f, b in zip(tops, se, far, back, strict=True)
         ]
         ends = run_searches(held, columns * 2, searches)
         both = list(zip(ends[: len(columns)], ends[len(columns) :], strict=True))
@@ -302,6 +304,50 @@ class ProfileLikelihood(WaldInference):
             inside[top.point.value] = top.point
             searches.append(refine_grid([inside[at] for at in sorted(inside)]))
         return run_searches(held, columns, searches)
+
+
+def _start_without_priors(
+    problem: Problem, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray, j: int
+) -> tuple[float, np.ndarray]:
+    """Fit without the priors of a combination's coefficients, as the start of its profile.
+
+    If the outcome is separated without these priors, the fit runs away, and the profile could not
+    be computed at other values from there. The start is then a fit with a normal prior on the
+    combination, which profiles ignore.
+
+    Parameters
+    ----------
+    problem : Problem
+    beta : (p,) array
+        The fit with all priors.
+    l1, l2 : (p,) arrays
+        Penalties, which are zero for the combination's coefficients.
+    j : int
+        Position of the combination.
+
+    Returns
+    -------
+    penalty : float
+        Precision of the normal prior on the combination, or zero.
+    beta : (p,) array
+        The start.
+    """
+    batch, scale = problem.batch(), problem.design.scale
+    refuse_undetermined(problem, batch, l1, l2)
+    batch.start_at((beta * scale)[:, None])
+    found = batch.solve(l1, l2, tol=PROFILE.fit_tol)[0].beta
+    likelihood = problem.likelihood
+    backend = likelihood.backend
+    change = problem.design.matmul(((found - beta) * scale)[:, None], backend)
+    if likelihood.order is not None:
+        change = change[likelihood.order]
+    if likelihood.quadratic or likelihood.extent(change, problem.weights) <= MAX_CHANGE:
+        return 0.0, found
+    held = l2.copy()
+    held[j] = 1.0 / max(beta[j] ** 2, scale[j] ** -2.0)
+    batch = problem.batch()
+    batch.start_at((beta * scale)[:, None])
+    return float(held[j]), batch.solve(l1, held, tol=PROFILE.fit_tol)[0].beta
 
 
 def _at(held: ProfileFits, j: int, points: np.ndarray) -> list[ProfilePoint]:
