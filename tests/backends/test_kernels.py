@@ -40,6 +40,16 @@ def test_every_kernel_is_its_definition(case, B, n_jobs, small):
     check(CpuBackend(n_jobs, policy), case, B)
 
 
+@pytest.mark.parametrize("B", [2, 3, 5, 7, 9, 13])
+def test_a_product_of_a_width_that_no_register_has_is_refused(B):
+    """The kernels would read and write beyond the arrays."""
+    backend, case = CpuBackend(1), random_case(0, 30, 10, 0.4, True, False)
+    with pytest.raises(ValueError, match=rf"need {backend.lanes(B)} columns in place of {B}"):
+        backend.gather(case.lines, np.ones((10, B)))
+    with pytest.raises(ValueError, match=rf"need {backend.lanes(B)} columns in place of {B}"):
+        backend.scatter(case.lines, np.ones((30, B)))
+
+
 @pytest.mark.usefixtures("eager_threads")
 @pytest.mark.parametrize("B", [1, 4, 8, 12, 16])
 def test_two_threads_give_the_digits_of_one(B):

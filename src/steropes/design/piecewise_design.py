@@ -232,6 +232,10 @@ class PiecewiseRows:
         self.changing: RowsLike = design.X.by_rows(sources, None, backend)
         self.at = [effects.at(q, chosen) for q in range(effects.Q)]
         self.changing_column = [number[at] for at in self.at]
+        # Products assign the coefficients of an interval to columns, so they would lose one of two.
+        for columns in (self.column[self.always], *self.changing_column):
+            if len(set(columns.tolist())) < len(columns):
+                raise ValueError("A column of X can have one coefficient in each interval only.")
 
     @property
     def entries(self) -> int:

@@ -79,15 +79,29 @@ class CpuBackend:
 
     # -- sparse products -------------------------------------------------------------------
 
+    def _require_lanes(self, x: np.ndarray) -> None:
+        """Raise `ValueError` unless the width of x is one that the kernels support.
+
+        They read and write whole registers without checks, so another width would corrupt memory.
+        """
+        B = x.shape[1]
+        if self.lanes(B) != B:
+            raise ValueError(
+                f"Products on the CPU need {self.lanes(B)} columns in place of {B}: pad the array "
+                "with zeros to the width that backend.lanes returns."
+            )
+
     def gather(self, lines: Lines, D: np.ndarray) -> np.ndarray:
         """Multiply every line with D (width, B) → (lines, B), with B padded by `lanes`."""
+        self._require_lanes(D)
         cut = lines.in_pieces()
         if cut is not None:
             return self.segment_sum(multiply(self.pool, cut[0], D), cut[1])
         return multiply(self.pool, lines, D)
 
     def scatter(self, lines: Lines, R: np.ndarray) -> np.ndarray:
-        """Compute the transposed product R (lines, B) → (width, B)."""
+        """Compute the transposed product R (lines, B) → (width, B), with B padded by `lanes`."""
+        self._require_lanes(R)
         return multiply_transposed(self.pool, self.policy, lines, R)
 
     def gram(
