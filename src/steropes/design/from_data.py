@@ -99,12 +99,14 @@ def as_design(
     return _design(X, names, copy, True)
 
 
-def design_of_numbers(X: Any, names: Sequence[str] | None = None, *, copy: bool = True) -> Design:
+def design_of_numbers(
+    X: object, names: Sequence[str] | None = None, *, copy: bool = True
+) -> Design:
     """Convert a matrix or table as `as_design`, but refuse columns of labels."""
     return _design(X, names, copy, False)
 
 
-def design_of_coded_table(X: Any, coding: CategoryCoding) -> Design:
+def design_of_coded_table(X: object, coding: CategoryCoding) -> Design:
     """Convert a table whose columns of labels have the levels of an earlier table."""
     return _design(X, None, False, coding)
 

@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from ..data.html_facts import TextInHtml
 from ..errors import DataError
@@ -211,7 +210,7 @@ class Owner(TextInHtml):
             file.write(f"{now}  {line}\n")
 
 
-def _json(path: Path) -> Any:
+def _json(path: Path) -> object:
     """Read a JSON file."""
     try:
         return json.loads(read_bytes(path))

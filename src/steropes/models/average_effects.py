@@ -205,7 +205,7 @@ class AverageEffects(PredictionTables):
         return float(np.average(self._mean(eta), weights=weights)), gradient
 
 
-def _changes(name: str, column: pd.Series) -> Iterator[tuple[str, Any, Any, float]]:
+def _changes(name: str, column: pd.Series) -> Iterator[tuple[str, object, object, float]]:
     """Yield the name of each effect of a variable, both values to compare, and their distance."""
     if not pd.api.types.is_numeric_dtype(column):
         there = column.dropna().unique()

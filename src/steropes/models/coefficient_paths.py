@@ -120,7 +120,7 @@ def coefficient_path(
 
 
 def _automatic_variances(
-    model: PenalizedModel, X: MatrixLike, y: VectorLike, number: int, fit_params: dict[str, Any]
+    model: PenalizedModel, X: MatrixLike, y: VectorLike, number: int, fit_params: dict[str, object]
 ) -> np.ndarray:
     """Return variances from the smallest with a nonzero coefficient, evenly on a log scale."""
     if isinstance(number, bool) or not isinstance(number, Integral) or number < 2:

@@ -143,7 +143,7 @@ class FormulaMixin(FittedModel):
         return model
 
     @classmethod
-    def _with_time_effects(cls, given: object, effects: dict[str, object]) -> dict[Any, Any]:
+    def _with_time_effects(cls, given: object, effects: dict[str, object]) -> dict[object, object]:
         """Combine the setting ``time_varying`` with the effects in the formula."""
         if "time_varying" not in signature(cls).parameters:
             raise DataError(

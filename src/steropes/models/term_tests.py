@@ -169,7 +169,7 @@ class _Rows:
             self.R.append(R)
 
 
-def _few(variable: FormulaVariable) -> list[Any]:
+def _few(variable: FormulaVariable) -> list[object]:
     """Return a few values of a variable that determine its columns in an interaction."""
     values = list(variable.values)
     at = np.unique(np.linspace(0, len(values) - 1, 8).astype(int))

@@ -186,7 +186,7 @@ def _emptier(ax: Axes, lines: list[Line]) -> Literal["lower left", "upper right"
     return "upper right" if lowest < low + 0.4 * (high - low) else "lower left"
 
 
-def _check(of_group: dict[Any, Any], kind: type, what: str, made_by: str) -> None:
+def _check(of_group: dict[object, object], kind: type, what: str, made_by: str) -> None:
     """Refuse anything but curves of one kind."""
     if not of_group or not all(isinstance(c, kind) for c in of_group.values()):
         raise DataError(f"{what} draws what steropes.{made_by} gives, or a dict of such by label.")

@@ -158,7 +158,7 @@ class ColumnSettings:
         given: Mapping[object, object],
         names: Sequence[str],
         needed: Mapping[int, str],
-    ) -> list[Any]:
+    ) -> list[object]:
         """Convert a setting given by column name into one entry per column.
 
         ``needed`` maps the positions that must have an entry to the name of the coefficient that

@@ -113,7 +113,7 @@ def circe_cohorts(
 
 def cohorts_with_statistics(
     db: OmopDatabase,
-    definitions: Mapping[int, str | Path | Mapping[str, Any]],
+    definitions: Mapping[int, str | Path | Mapping[str, object]],
     *,
     names: Mapping[int, str] | None = None,
 ) -> tuple[CohortTable, dict[str, pd.DataFrame]]:
@@ -206,7 +206,7 @@ def definition_text(source: str | Path, folder: Path | None = None, confined: bo
     return text
 
 
-def _values(cohort: int, source: str | Path | Mapping[str, Any]) -> Mapping[str, Any]:
+def _values(cohort: int, source: str | Path | Mapping[str, object]) -> Mapping[str, Any]:
     """Parse a definition given as values, JSON or a file."""
     if isinstance(source, Mapping):
         return source

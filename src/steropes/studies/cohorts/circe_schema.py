@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
-from typing import Any
 
 from steropes.errors import DataError
 
@@ -263,7 +262,7 @@ def _has_id(concept: object) -> bool:
     return isinstance(found, int) and not isinstance(found, bool)
 
 
-def _tables(values: object) -> list[Mapping[str, Any]]:
+def _tables(values: object) -> list[Mapping[str, object]]:
     """Return the tables among the elements of a list."""
     return [v for v in values or () if isinstance(v, Mapping)] if isinstance(values, list) else []
 

@@ -6,8 +6,6 @@ selection of it (``people.head()``, a column) is an ordinary pandas object and p
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
 
 __all__ = ["People"]
@@ -22,7 +20,7 @@ class People(pd.DataFrame):
     def _repr_html_(self) -> str:
         return f"<p>{self._size()}; rows of people are not printed</p>"
 
-    def _repr_data_resource_(self) -> Any:
+    def _repr_data_resource_(self) -> object:
         return None
 
     def _size(self) -> str:

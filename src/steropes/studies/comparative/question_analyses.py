@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -260,7 +259,7 @@ class QuestionAnalyses:
 
     def _other_tables(
         self, outcome: int, answer: AnalysisResult | str
-    ) -> dict[str, list[dict[str, Any]]]:
+    ) -> dict[str, list[dict[str, object]]]:
         """Return the rows of a further outcome or control: its result, or the reason for none."""
         if self.scores is not None and not isinstance(answer, str):
             return outcome_tables(answer, self.spec.database_id, with_balance=False)
@@ -268,7 +267,7 @@ class QuestionAnalyses:
         why = answer if isinstance(answer, str) else self.ended
         return refused_tables(key, self.results[MAIN].analysis, why, self.spec.thresholds)
 
-    def _result_tables(self, result: AnalysisResult) -> dict[str, list[dict[str, Any]]]:
+    def _result_tables(self, result: AnalysisResult) -> dict[str, list[dict[str, object]]]:
         """Return the rows of an analysis; the main one has balance even without an estimate."""
         rule, number = result.analysis.match, result.analysis.id
         if number in (MAIN, MATCHED) and result.people.empty and rule is not None:

@@ -66,7 +66,7 @@ def of_outcome(tables: Tables, others: bool = False) -> dict[str, pd.DataFrame]:
     return found
 
 
-def outcome_lines(tables: Tables) -> list[dict[str, Any]]:
+def outcome_lines(tables: Tables) -> list[dict[str, object]]:
     """Return the estimates of the main analysis for all outcomes and controls, if it has several.
 
     Notes are reasons for a missing effect; the calibrated effect is missing without controls.
@@ -145,7 +145,9 @@ def attrition_lines(
     return found
 
 
-def _difference(before: int | Bound | None, after: int | Bound | None, least: int) -> Any:
+def _difference(
+    before: int | Bound | None, after: int | Bound | None, least: int
+) -> int | Bound | None:
     """Subtract two released counts; None if the difference is unknown or small."""
     if not isinstance(after, int) or before is None:
         return None
@@ -251,7 +253,7 @@ def _effect(line: Mapping[str, object]) -> dict[str, object]:
     return {**effect, "note": note, "converged": None if note else not stopped}
 
 
-def _total(line: Mapping[str, object], name: str, part: str) -> Any:
+def _total(line: Mapping[str, object], name: str, part: str) -> int | Bound | None:
     """Return a count of both arms from its column or, without one, as the sum of the arms."""
     if name in line:
         return cell(line[name])

@@ -54,7 +54,7 @@ class DataNote:
         return f"{self.text} ({self.counted}: {text})."
 
 
-def published_notes(notes: Iterable[DataNote], rules: DisclosureRules) -> list[dict[str, Any]]:
+def published_notes(notes: Iterable[DataNote], rules: DisclosureRules) -> list[dict[str, object]]:
     """List notes for a report, without small cells.
 
     Parameters

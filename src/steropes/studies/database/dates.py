@@ -64,7 +64,7 @@ def as_days(values: Any, label: str) -> NDArray:
     return found
 
 
-def calendar_date(name: str, value: Any, text: bool = True) -> dt.date:
+def calendar_date(name: str, value: object, text: bool = True) -> dt.date:
     """Return the calendar date of a setting.
 
     Parameters
@@ -134,7 +134,7 @@ def _as_array(values: Any) -> NDArray:
     return np.asarray(values).ravel()
 
 
-def _day(value: Any) -> np.datetime64:
+def _day(value: object) -> np.datetime64:
     """Return the local calendar day of a value.
 
     Raises

@@ -566,7 +566,7 @@ def opened(
         yield db
 
 
-def _refuse_amount(memory: Any) -> None:
+def _refuse_amount(memory: object) -> None:
     """Raise unless a memory limit is written correctly and large enough."""
     found = re.fullmatch(r"(\d+\.?\d*|\.\d+) ?([KMGT])i?B", str(memory))
     megabytes = 0.0

@@ -57,7 +57,7 @@ def require_database(database: str) -> None:
         raise DataError(without_credentials(f"there is no file {database}"))
 
 
-def _adbc(connection: Any, zone: str) -> TableSource:
+def _adbc(connection: object, zone: str) -> TableSource:
     """Use a connection that the user opened with an ADBC driver; it stays open."""
     kinds = "a path, a URL, or an open connection of DuckDB or of an ADBC driver"
     try:

@@ -100,7 +100,7 @@ def effect_columns(
 
 
 def released_effects(
-    table: pd.DataFrame, secrecy: Callable[[dict[Any, Any]], Secrecy], rules: DisclosureRules
+    table: pd.DataFrame, secrecy: Callable[[dict[object, object]], Secrecy], rules: DisclosureRules
 ) -> pd.DataFrame:
     """Release the effects of a table whose rows have the given secrecy."""
     return each_row(table, lambda line: line | effect_columns(line, secrecy(line), rules))
@@ -111,7 +111,7 @@ def number(x: Any) -> float:
     return math.nan if x is None or pd.isna(x) else float(x)
 
 
-def rounded_effect(line: dict[Any, Any], secrecy: Secrecy) -> dict[str, float]:
+def rounded_effect(line: dict[object, object], secrecy: Secrecy) -> dict[str, float]:
     """Round an effect and its limits, and derive everything else from the rounded numbers."""
     low, high, ratio = (_log(number(line[name])) for name in ("ci_95_lb", "ci_95_ub", "rr"))
     exact = (number(line["log_rr"]) if "log_rr" in line else ratio), low, high

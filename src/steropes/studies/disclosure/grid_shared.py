@@ -222,7 +222,7 @@ def hidden_names(balance: pd.DataFrame, covariates: pd.DataFrame) -> set[tuple[i
 
 def released_densities(
     bars: pd.DataFrame, rules: DisclosureRules
-) -> dict[str, list[dict[str, Any]]]:
+) -> dict[str, list[dict[str, object]]]:
     """Compute densities of the preference score before and after adjustment, from histograms."""
     names = ("cm_preference_score_dist", "preference_score_after")
     tables: dict[str, list[dict[str, Any]]] = {name: [] for name in names}

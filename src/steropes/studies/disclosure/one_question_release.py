@@ -314,7 +314,7 @@ def _results(table: pd.DataFrame, exact: pd.DataFrame, rules: DisclosureRules) -
     return pd.DataFrame(lines, columns=list(table.columns))
 
 
-def _covariates(study: ComparativeStudy) -> dict[str, Any] | None:
+def _covariates(study: ComparativeStudy) -> dict[str, object] | None:
     """Describe the covariates of the propensity model; their number of values is rounded."""
     made, rules = study.covariates, study.rules
     if made is None:
@@ -326,7 +326,7 @@ def _covariates(study: ComparativeStudy) -> dict[str, Any] | None:
     return {"columns": len(made.columns), "entries": entries, "domains": domains}
 
 
-def _model(study: ComparativeStudy, tables: Mapping[str, pd.DataFrame]) -> dict[str, Any] | None:
+def _model(study: ComparativeStudy, tables: Mapping[str, pd.DataFrame]) -> dict[str, object] | None:
     """Round the numbers of the propensity model, whose digits would reveal the size of an arm."""
     fit, rules = study.propensity, study.rules
     if fit is None:
@@ -358,7 +358,7 @@ def _model(study: ComparativeStudy, tables: Mapping[str, pd.DataFrame]) -> dict[
     }
 
 
-def _searched(table: pd.DataFrame, rules: DisclosureRules) -> list[dict[str, Any]]:
+def _searched(table: pd.DataFrame, rules: DisclosureRules) -> list[dict[str, object]]:
     """Return the variances that were tried, with scores relative to the best one."""
     lines = [{str(k): v for k, v in line.items()} for line in table.to_dict("records")]
     if rules.open:
@@ -388,7 +388,7 @@ def _over(study: ComparativeStudy) -> dict[str, int | None]:
     }
 
 
-def _ties(study: ComparativeStudy, hidden: bool) -> dict[str, Any] | None:
+def _ties(study: ComparativeStudy, hidden: bool) -> dict[str, object] | None:
     """Release how many scores are equal, and the hazard ratios of other draws among them."""
     ties, rules, n = study.ties, study.rules, len(study.people)
     if ties is None:

@@ -14,7 +14,7 @@ __all__ = ["cell", "column", "each_row", "signed"]
 
 
 def each_row(
-    table: pd.DataFrame, change: Callable[[dict[Any, Any]], dict[Any, Any] | None]
+    table: pd.DataFrame, change: Callable[[dict[object, object]], dict[object, object] | None]
 ) -> pd.DataFrame:
     """Apply a change to each row, and omit the rows for which it returns None."""
     changed = map(change, table.to_dict("records"))

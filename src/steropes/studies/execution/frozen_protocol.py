@@ -312,7 +312,7 @@ def _code() -> str:
     return found.hexdigest()[:16]
 
 
-def _hash(values: Any) -> str:
+def _hash(values: object) -> str:
     """Return the SHA-256 of values as JSON without spaces."""
     text = json.dumps(values, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()

@@ -38,7 +38,7 @@ class SettingField:
     description: str
 
 
-def setting_fields(declared: type | Callable[..., Any]) -> dict[str, SettingField]:
+def setting_fields(declared: type | Callable[..., object]) -> dict[str, SettingField]:
     """List the settings of a class, or the parameters of a function, by name."""
     hints = get_type_hints(declared, include_extras=True)
     described = field_descriptions(declared)

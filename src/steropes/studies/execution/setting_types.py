@@ -117,7 +117,7 @@ def _short(limit: float) -> str:
     return "" if unlimited else f"{limit:g}" if isinstance(limit, float) else str(limit)
 
 
-def _listed(value: object, info: Info) -> Any:
+def _listed(value: object, info: Info) -> object:
     """Convert an iterable, or in files one value alone, to a tuple."""
     if isinstance(value, Mapping):
         return value  # One table is not a list of tables; pydantic refuses it.
@@ -128,12 +128,12 @@ def _listed(value: object, info: Info) -> Any:
     raise ValueError(f"must be a list, not {value!r}")
 
 
-def _one_or_more(value: object) -> Any:
+def _one_or_more(value: object) -> object:
     """Convert one number or object alone to a tuple."""
     return value if isinstance(value, Iterable) else (value,)
 
 
-def _by_id(value: object) -> Any:
+def _by_id(value: object) -> object:
     """Convert the keys of a table, which are texts in files, to numbers."""
     if not isinstance(value, Mapping):
         return value

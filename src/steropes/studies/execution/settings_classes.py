@@ -93,7 +93,7 @@ class Settings(FieldsInHtml):
 
     @classmethod
     def __get_pydantic_core_schema__(
-        cls, source: Any, handler: Callable[[Any], CoreSchema]
+        cls, source: object, handler: Callable[[object], CoreSchema]
     ) -> CoreSchema:
         return core_schema.with_info_wrap_validator_function(cls._validated, handler(source))
 
@@ -158,7 +158,7 @@ def _lists_tables(cls: type | None, place: Place) -> bool:
     return bool(classes)
 
 
-def _settings_in(hint: Any) -> list[type]:
+def _settings_in(hint: object) -> list[type]:
     """List the classes of settings that a type contains."""
     own = [hint] if isinstance(hint, type) and issubclass(hint, Settings) else []
     return own + [c for part in get_args(hint) for c in _settings_in(part)]

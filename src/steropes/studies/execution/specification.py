@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, field, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_builders import ConceptSet
@@ -389,7 +389,7 @@ def _check_windows(windows: tuple[RiskWindow, ...], analyses: tuple[StudyAnalysi
                 )
 
 
-def read_spec(source: str | Path | Mapping[str, Any]) -> GridSpec:
+def read_spec(source: str | Path | Mapping[str, object]) -> GridSpec:
     """Read a specification.
 
     Parameters
@@ -435,7 +435,7 @@ def read_spec(source: str | Path | Mapping[str, Any]) -> GridSpec:
     return spec
 
 
-def _preset(values: object, source: Source, place: Place) -> Any:
+def _preset(values: object, source: Source, place: Place) -> object:
     """Fill in the settings of the preset of an analysis."""
     if not isinstance(values, Mapping) or "preset" not in values:
         return values

@@ -59,7 +59,7 @@ def run_steps(groups: Sequence[StepGroup], store: ResultStore, say: Say, jobs: i
                 report(done)
 
 
-def _workers(jobs: int) -> AbstractContextManager[Any]:
+def _workers(jobs: int) -> AbstractContextManager[object]:
     """Start processes for the whole run; none if one is enough."""
     if jobs == 1:
         return nullcontext()

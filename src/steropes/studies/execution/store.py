@@ -157,7 +157,7 @@ class ResultStore:
                 "folder, or remove the file"
             )
 
-    def _insert(self, table: str, rows: list[dict[str, Any]]) -> None:
+    def _insert(self, table: str, rows: list[dict[str, object]]) -> None:
         """Insert rows into a table."""
         if not rows:
             return

@@ -126,12 +126,12 @@ def _periods(view: View, comparison: Comparison, outcome: int, analyses: list[in
     return rows
 
 
-def _visible(view: View, line: dict[str, Any]) -> bool:
+def _visible(view: View, line: dict[str, object]) -> bool:
     """Check whether an estimate may be shown."""
     return bool(line["unblind"]) or view.unblind
 
 
-def _why(line: dict[str, Any]) -> str:
+def _why(line: dict[str, object]) -> str:
     """Return the reason of a missing estimate."""
     if line["note"]:
         return str(line["note"])

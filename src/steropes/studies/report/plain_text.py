@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import pandas as pd
 
@@ -42,7 +41,7 @@ def csv_text(table: pd.DataFrame) -> str:
     return str(safe.to_csv(index=False, lineterminator="\n"))
 
 
-def _safe_cell(value: object) -> Any:
+def _safe_cell(value: object) -> object:
     """Make text safe for a spreadsheet; a quote precedes text that it would take for a formula."""
     if not isinstance(value, str):
         return value

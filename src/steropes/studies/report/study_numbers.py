@@ -139,7 +139,7 @@ def _balance(public: Published) -> dict[str, object] | None:
     }
 
 
-def study_json(numbers: dict[str, Any]) -> str:
+def study_json(numbers: dict[str, object]) -> str:
     """Return the numbers of a study as JSON."""
     return json.dumps(numbers, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 

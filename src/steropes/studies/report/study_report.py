@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from steropes.studies.comparative.estimands import estimand_name
 from steropes.studies.comparative.study_specification import LARGEST_WEIGHT
@@ -113,7 +113,7 @@ def methods_text(public: Published) -> str:
     return "\n\n".join(["# Methods", *paragraphs]) + "\n"
 
 
-def _methods(public: Published) -> dict[str, Any]:
+def _methods(public: Published) -> dict[str, object]:
     """Return the values that the description of the methods needs."""
     target, comparator, outcome = (title_case(name) for name in public.names.values())
     return {
@@ -235,7 +235,7 @@ def _key_numbers(public: Published) -> Iterator[KeyNumber]:
         yield " → ".join(shown), "largest standardised difference, before and after matching"
 
 
-def _setting(value: Any) -> str:
+def _setting(value: object) -> str:
     """Format the value of a setting; of definitions of cohorts only the ids."""
     if value in (None, (), "", {}):
         return "none"

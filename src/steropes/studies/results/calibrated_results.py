@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -162,7 +161,7 @@ def _fill(table: pd.DataFrame, rows: pd.Index, model: ErrorModel) -> None:
                 table.at[row, f"calibrated_{name}"] = value
 
 
-def _judged(line: dict[Any, Any], thresholds: DiagnosticThresholds) -> dict[str, Any]:
+def _judged(line: dict[object, object], thresholds: DiagnosticThresholds) -> dict[str, object]:
     """Derive the verdicts from the numbers of a row.
 
     If the detectable ratio is suppressed because an arm has few outcomes, its verdict is kept.

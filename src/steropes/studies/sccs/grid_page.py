@@ -337,7 +337,7 @@ def _settings(results: CaseSeriesGridResults) -> Rows:
     ]
 
 
-def _shown(value: object) -> Any:
+def _shown(value: object) -> object:
     """Format a setting."""
     if isinstance(value, Spline):
         return f"spline, knots {value.knots}" + (", penalized" if value.penalized else "")

@@ -103,7 +103,7 @@ def covariate_ids(study: CaseSeries) -> dict[str, int]:
 # -- tables --------------------------------------------------------------------------------------
 
 
-def _in_layout(name: str, rows: Rows, where: dict[str, Any]) -> pd.DataFrame:
+def _in_layout(name: str, rows: Rows, where: dict[str, object]) -> pd.DataFrame:
     """Arrange rows in the columns of a table, and fill in the ids that it has."""
     columns = EXACT[name]
     table = pd.DataFrame(rows).assign(**{k: v for k, v in where.items() if k in columns})

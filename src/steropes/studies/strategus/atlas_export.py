@@ -223,7 +223,7 @@ def _cohorts(values: Mapping[str, object], controls: list[_NegativeControl]) -> 
     return SharedCohorts(tuple(defined), (), outcomes, rules, faults).checked()
 
 
-def _analysis(values: object) -> Any:
+def _analysis(values: object) -> object:
     """Write an analysis as CohortMethod 5 does: arguments without their flag are dropped."""
     if not isinstance(values, Mapping):
         return values

@@ -174,7 +174,7 @@ class _Settings(RModel):
 
 
 def characterization_plan(
-    settings: Any, path: JsonPath, cohorts: SharedCohorts
+    settings: object, path: JsonPath, cohorts: SharedCohorts
 ) -> CharacterizationPlan:
     """Read the settings and decide which of them can be computed.
 
@@ -234,7 +234,7 @@ def characterization_plan(
     )
 
 
-def _listed(values: Any, name: str, path: JsonPath) -> Iterable[tuple[int, Any, JsonPath]]:
+def _listed(values: object, name: str, path: JsonPath) -> Iterable[tuple[int, object, JsonPath]]:
     """Yield settings with their number from 1 and their path; one object is a list of one."""
     listed = [values] if isinstance(values, Mapping) else values or []
     if not isinstance(listed, list):
@@ -261,7 +261,7 @@ def _known(ids: Iterable[int], cohorts: SharedCohorts) -> tuple[tuple[int, ...],
 
 def _events(
     name: int,
-    values: Any,
+    values: object,
     at: JsonPath,
     cohorts: SharedCohorts,
     pairs: dict[tuple[int, int], None],
@@ -276,7 +276,7 @@ def _events(
 
 def _covariates(
     name: int,
-    values: Any,
+    values: object,
     at: JsonPath,
     kind: str,
     cohorts: SharedCohorts,

@@ -241,7 +241,7 @@ class CmOutcome(RModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _not_available(cls, values: object) -> Any:
+    def _not_available(cls, values: object) -> object:
         """Treat R's NA, which JSON has as "NA" or null, as no effect size."""
         if isinstance(values, dict) and values.get("trueEffectSize") == "NA":
             return {**values, "trueEffectSize": None}

@@ -21,7 +21,7 @@ UNKNOWN = "unknown"  # The value of a required text that the database does not h
 _WORD = 0xFFFFFFFF  # The largest number of 32 bits.
 
 
-def database_identifier(source: dict[str, Any]) -> str:
+def database_identifier(source: dict[str, object]) -> str:
     """Return the identifier that Strategus computes from name, release date and holder.
 
     Parameters

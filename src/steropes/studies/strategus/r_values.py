@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, ClassVar, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
@@ -69,7 +69,7 @@ class RModel(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _without_attributes(cls, values: object) -> Any:
+    def _without_attributes(cls, values: object) -> object:
         """Drop attributes of R's objects; an empty list is an object without names."""
         if values == []:
             return {}
@@ -178,7 +178,7 @@ def _shown(value: object) -> str:
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
 
 
-def _scalar(value: object) -> Any:
+def _scalar(value: object) -> object:
     """Return the only value of a vector of one; an empty one is NULL."""
     if isinstance(value, list):
         if len(value) > 1:
@@ -187,7 +187,7 @@ def _scalar(value: object) -> Any:
     return None if value == {} else value
 
 
-def _vector(value: object) -> list[Any]:
+def _vector(value: object) -> list[object]:
     """Return a vector as a list; NULL and {} are empty."""
     if value is None or value == {}:
         return []
@@ -259,17 +259,17 @@ def _date(value: object) -> dt.date | None:
         raise ValueError(f"must be a date such as 20171201, not {_shown(value)}") from None
 
 
-def _optional(convert: Callable[[Any], Any]) -> BeforeValidator:
+def _optional(convert: Callable[[object], object]) -> BeforeValidator:
     """Return the validator of a scalar that may be NULL."""
 
-    def convert_unless_null(value: object) -> Any:
+    def convert_unless_null(value: object) -> object:
         value = _scalar(value)
         return None if value is None else convert(value)
 
     return BeforeValidator(convert_unless_null)
 
 
-def _objects(value: object) -> Any:
+def _objects(value: object) -> object:
     """Return a list of objects; one object alone is a list of one."""
     if value is None or value == {}:
         return []

@@ -121,7 +121,7 @@ def _nesting(data: SccsDataArgs) -> int | None:
     return None if data.use_nesting_cohort is False else data.nesting_cohort_id
 
 
-def _periods(data: SccsDataArgs, path: JsonPath) -> tuple[tuple[Any, Any], ...]:
+def _periods(data: SccsDataArgs, path: JsonPath) -> tuple[tuple[object, object], ...]:
     """Return the study periods; version 5 has one, and an open end is None."""
     starts, ends = data.study_start_dates, data.study_end_dates
     if len(starts) != len(ends):

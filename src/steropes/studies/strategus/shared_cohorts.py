@@ -213,7 +213,7 @@ class _ControlSet(RModel):
     detect_on_descendants: Any = False
 
 
-def _listed(values: object, path: JsonPath) -> list[Any]:
+def _listed(values: object, path: JsonPath) -> list[object]:
     """Return a list of objects; one object alone is a list of one."""
     listed = [values] if isinstance(values, Mapping) else values or []
     if not isinstance(listed, list):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 from steropes.errors import DataError
 
@@ -54,7 +53,7 @@ def _decoded(content: bytes, path: Path) -> str:
     raise DataError(f"{path}: the file is neither UTF-8 nor Windows-1252")
 
 
-def parsed_json(text: str, name: str) -> Any:
+def parsed_json(text: str, name: str) -> object:
     """Parse JSON; a name that occurs twice in one object is an error.
 
     Raises
@@ -85,7 +84,7 @@ def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return table
 
 
-def _refuse_constant(word: str) -> Any:
+def _refuse_constant(word: str) -> object:
     """Refuse NaN and Infinity, which JSON does not have."""
     raise DataError(f"{word} is not a value of JSON")
 

@@ -157,7 +157,7 @@ def _entries(
             ORDER BY subject_id, cohort_start_date""")
 
 
-def _counted(entries: pd.DataFrame, baseline: Baseline) -> dict[str, Any]:
+def _counted(entries: pd.DataFrame, baseline: Baseline) -> dict[str, object]:
     """Count entries, people and days of a target."""
     days = entries["time_in_cohort"].astype(float)
     return {
@@ -170,7 +170,7 @@ def _counted(entries: pd.DataFrame, baseline: Baseline) -> dict[str, Any]:
     }
 
 
-def _analysis(number: int, baseline: Baseline) -> dict[str, Any]:
+def _analysis(number: int, baseline: Baseline) -> dict[str, object]:
     """Describe an analysis."""
     if number in AFTER_INDEX:
         name = AFTER_INDEX[number]
@@ -201,8 +201,8 @@ def _add_covariates(
     plan: CharacterizationPlan,
     baseline: Baseline,
     entries: pd.DataFrame,
-    key: dict[str, Any],
-    rows: dict[str, list[dict[str, Any]]],
+    key: dict[str, object],
+    rows: dict[str, list[dict[str, object]]],
 ) -> None:
     """Summarise the covariates of one target, and append the rows of its tables."""
     features = extract_features(db, entries[["person_id", "start"]], baseline.rules)

@@ -20,7 +20,7 @@ DIGITS = 6  # Significant digits of numbers, more than released estimates have.
 TEXTS = ("text", "choice", "long")
 
 
-def view_record(view: View) -> dict[str, Any]:
+def view_record(view: View) -> dict[str, object]:
     """Return a view as values for JSON: its description, and its data by columns.
 
     A column of texts is a list of distinct texts and the place of each row's text in it. Missing
@@ -39,7 +39,7 @@ def view_record(view: View) -> dict[str, Any]:
     }
 
 
-def encoded(record: dict[str, Any]) -> str:
+def encoded(record: dict[str, object]) -> str:
     """Compress a record and encode it in the letters of base64.
 
     No text of the data, such as "</script>", can then end the element that contains it.
@@ -48,7 +48,7 @@ def encoded(record: dict[str, Any]) -> str:
     return base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode()
 
 
-def decoded(text: str) -> dict[str, Any]:
+def decoded(text: str) -> dict[str, object]:
     """Decode a record that `encoded` made."""
     found: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(text)))
     return found
@@ -63,7 +63,7 @@ def _column(values: pd.Series, described: Column | None) -> dict[str, Any]:
     return {"numbers": _numbers(values)}
 
 
-def _numbers(values: pd.Series) -> list[Any]:
+def _numbers(values: pd.Series) -> list[object]:
     """Round numbers to significant digits; whole numbers stay whole."""
     x = pd.to_numeric(values).astype(float).to_numpy(dtype=float, na_value=math.nan)
     finite = np.isfinite(x)

@@ -83,7 +83,7 @@ def _combined(sources: Sequence[NamedTables], unblind: bool) -> View | None:
     )
 
 
-def _analyses(source: NamedTables) -> frozenset[Any]:
+def _analyses(source: NamedTables) -> frozenset[object]:
     """Return the analyses of a source by which databases of one study are recognised."""
     table = source.flagged.get("cm_analysis", pd.DataFrame(columns=["analysis_id", "description"]))
     named = table[["analysis_id", "description"]].fillna("")
