@@ -194,8 +194,8 @@ class InternalValidation(Resampling):
         if not (isinstance(points, int | np.integer) and points >= 2):
             raise DataError(f"points must be a whole number from 2, not {points!r}.")
         at = None
-        if survival or ordinal:
-            name, given = ("time", time) if survival else ("value", value)
+        name, given = ("time", time) if survival else ("value", value)
+        if given is not None:
             at = float(check_vector(np.atleast_1d(given), 1, name)[0])
         curve = CalibrationCurve(data, at, self._binary_model())
         whole, weight = predictor_of_rows(problem, self._beta), problem.weights
