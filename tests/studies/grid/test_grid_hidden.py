@@ -12,7 +12,7 @@ from steropes.studies import (
 )
 from steropes.studies.diagnostics.result_blinding import blinded
 from steropes.studies.disclosure import DisclosureRules
-from steropes.studies.disclosure.grid_shared import hidden_names, released_balance
+from steropes.studies.disclosure.grid_covariates_and_scores import hidden_names, released_balance
 from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.execution.runner import run_grid
 from steropes.studies.execution.store import archive_of

@@ -13,15 +13,15 @@ from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThres
 from steropes.studies.disclosure.counts_in_text import released_notes_column
 from steropes.studies.disclosure.effect_secrecy import released_controls, released_truth
 from steropes.studies.disclosure.grid_counts import ARMS, KEY, GridCounts, released_counts
-from steropes.studies.disclosure.grid_curves import released_curves, released_follow_up
-from steropes.studies.disclosure.grid_effects import GridEffects, released_grid_effects
-from steropes.studies.disclosure.grid_shared import (
+from steropes.studies.disclosure.grid_covariates_and_scores import (
     hidden_names,
     released_balance,
     released_densities,
     released_families,
     released_scores,
 )
+from steropes.studies.disclosure.grid_curves import released_curves, released_follow_up
+from steropes.studies.disclosure.grid_effects import GridEffects, released_grid_effects
 from steropes.studies.disclosure.rounding import in_ratio, significant, smd_unit, to_unit
 from steropes.studies.disclosure.rules import DisclosureRules
 from steropes.studies.disclosure.table_rows import column, each_row

@@ -34,9 +34,9 @@ def released_balance(
 
     A share is rounded to a unit no smaller than ``least`` people (`share_unit`). The share of fewer
     people becomes a bound, minus that unit, and is missing if fewer people lack the covariate. The
-    mean of both arms, from which that of one arm follows, is a bound or missing if that of one arm
-    is. A standardised difference is missing if one of its two means is, because this mean is the
-    root of a quadratic equation in the other.
+    mean of both arms would reveal the mean of one arm, and is also a bound or missing if that is. A
+    standardised difference is missing if one of its two means is, because the missing mean could be
+    solved for (a quadratic equation).
     """
     if table.empty or rules.open:
         return table.drop(columns=_sizes(table))
