@@ -225,7 +225,9 @@ def _ids(layout: dict[str, str]) -> list[str]:
 def _layouts() -> dict[str, list[dict[str, str]]]:
     """Return the layouts of every table that is read: those of the results model and our own."""
     found: dict[str, list[dict[str, str]]] = {}
-    for table, of in results_model().groupby("table_name"):
+    model = results_model()
+    # Prediction models have no views, and number databases in their own way.
+    for table, of in model[~model["table_name"].str.startswith("plp_")].groupby("table_name"):
         layout = dict(zip(of["column_name"], of["data_type"], strict=True))
         found.setdefault(str(table), []).append(layout)
     for layouts in (COMPARATIVE, SERIES):
