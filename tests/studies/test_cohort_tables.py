@@ -80,8 +80,8 @@ def test_a_connection_and_its_file_are_one_database(omop):
     ("rows", "message"),
     [
         ([(1, 1, day(3), day(0))], "cohort 1: 1 entries have an end before the start"),
-        ([(1, 1, None, day(0))], "1 entries have no cohort_start_date"),
-        ([(1, None, day(0), day(0))], "1 entries have no subject_id"),
+        ([(1, 1, None, day(0))], "<5 entries have no cohort_start_date"),
+        ([(1, None, day(0), day(0))], "<5 entries have no subject_id"),
     ],
 )
 def test_entries_without_meaning_are_refused_without_naming_people(omop, rows, message):
