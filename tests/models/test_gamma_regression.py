@@ -250,3 +250,25 @@ def test_an_outcome_that_is_not_positive_is_refused_with_its_row(drawn):
         GammaRegression(solver="ccd").fit(X, y + 1)
     with pytest.raises(SeparationError, match="Collinear"):
         GammaRegression().fit(np.column_stack([X, X[:, 0]]), y + 1)
+
+
+@pytest.mark.parametrize("offset", [None, "spread"])
+def test_outcomes_that_are_too_far_apart_are_named_instead_of_columns(offset):
+    """Fits took such columns for collinear, or ended at zero coefficients."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    log_y = 50 * X[:, 0]
+    given = None
+    if offset is not None:
+        log_y, given = 0.0 * X[:, 0], -50 * X[:, 0]
+    with pytest.raises(DataError, match=f"too far apart: .* in row {X[:, 0].argmax()}"):
+        GammaRegression().fit(X, np.exp(log_y), offset=given)
+
+
+def test_outcomes_far_below_the_others_are_no_reason_to_refuse():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2))
+    y = np.exp(0.5 * X[:, 0]) * rng.gamma(2.0, size=400)
+    usual = GammaRegression().fit(X, y)
+    y[:3] = 1e-130
+    assert np.abs(GammaRegression().fit(X, y).coef_ - usual.coef_).max() < 0.1

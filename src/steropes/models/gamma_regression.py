@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 __all__ = ["GammaRegression"]
 
+# The logarithm of the largest outcome's ratio to the median beyond which fits are refused. Fits are
+# accurate up to 66 in tests, and meaningless from 80 to 100 on.
+EXTREME_RATIO = 80.0
+
 
 class GammaRegression(MeanRegression):
     """Gamma regression with a log link and a prior on the coefficients.
@@ -154,6 +158,7 @@ class GammaRegression(MeanRegression):
         problem = super()._make_problem(design, inputs, like)
         likelihood = problem.likelihood
         assert isinstance(likelihood, GammaLikelihood)
+        _refuse_extreme_outcomes(likelihood, problem)
         likelihood.measure(problem.weights, problem.offset)
         return problem
 
@@ -198,3 +203,24 @@ class GammaRegression(MeanRegression):
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = True
         return tags
+
+
+def _refuse_extreme_outcomes(likelihood: GammaLikelihood, problem: Problem) -> None:
+    """Raise `DataError` if the largest outcome leaves at least half of the others without effect.
+
+    A gradient then consists of the largest outcomes and rounding errors.
+    """
+    t = likelihood.backend.to_host(likelihood.log_y)[:, 0]
+    t = t if problem.offset is None else t - problem.offset
+    rows = np.flatnonzero(problem.weights > 0)
+    if not len(rows):
+        return
+    top = int(rows[t[rows].argmax()])
+    typical = float(np.median(t[rows]))
+    if t[top] - typical > EXTREME_RATIO:
+        given = "" if problem.offset is None else ", relative to the offsets"
+        raise DataError(
+            f"The outcomes are too far apart: y is exp({t[top] - typical:.0f}) times the median in "
+            f"row {top}{given}, so most rows have no influence next to it. Check the unit of y, or "
+            "model log(y) with LinearRegression."
+        )
