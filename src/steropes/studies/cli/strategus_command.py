@@ -57,13 +57,10 @@ def strategus(
     the specification or the database cannot be used. An interrupted run is resumed when the same
     command is given again.
     """
-    from steropes.studies.database.omop import opened
     from steropes.studies.database.open_database import require_database
-    from steropes.studies.disclosure import applied_rules, site_rules
     from steropes.studies.report.atomic_files import output_folder
-    from steropes.studies.report.progress_display import Progress
     from steropes.studies.strategus.specification_plan import read_specification_plan
-    from steropes.studies.strategus.specification_run import run_specification, run_synthesis
+    from steropes.studies.strategus.specification_run import run_synthesis
 
     plan = read_specification_plan(spec)
     if check:
@@ -76,13 +73,30 @@ def strategus(
     if database is None:
         raise DataError("give --database to run the specification, or --check to check it")
     require_database(database)
-    folder = output_folder(output)
+    found = _run(
+        plan, database, output_folder(output), database_id, schema, jobs, memory, disclosure, quiet
+    )
+    if not quiet:
+        print("\n".join(_summary(found)))
+    raise typer.Exit(0 if found.complete else INCOMPLETE)
+
+
+def _run(
+    plan: SpecificationPlan, database: str, folder: Path, database_id: str | None, schema: str,
+    jobs: int, memory: Memory, disclosure: Disclosure, quiet: bool,
+) -> SpecificationResults:  # fmt: skip
+    """Open the database and run a specification, with its progress on standard error."""
+    from steropes.studies.database.omop import opened
+    from steropes.studies.disclosure import applied_rules, site_rules
+    from steropes.studies.report.progress_display import Progress
+    from steropes.studies.strategus.specification_run import run_specification
+
     with (
         Progress(quiet) as progress,
         applied_rules(site_rules(disclosure)),
         opened(database, schema, "UTC", memory) as db,
     ):
-        found = run_specification(
+        return run_specification(
             db,
             plan,
             folder,
@@ -92,9 +106,6 @@ def strategus(
             disclosure=disclosure,
             progress=progress,
         )
-    if not quiet:
-        print("\n".join(_summary(found)))
-    raise typer.Exit(0 if found.complete else INCOMPLETE)
 
 
 def _check(plan: SpecificationPlan, database: str | None, schema: str, quiet: bool) -> NoReturn:

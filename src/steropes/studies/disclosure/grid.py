@@ -82,10 +82,7 @@ def release_grid(
         thresholds,
     )
     unnamed = hidden_names(tables[BALANCES[0]], covariates)
-    largest = {
-        name: _largest_differences(exact[table], tables[table], key)
-        for (name, key), table in zip(LARGEST.items(), BALANCES, strict=True)
-    }
+    largest = _all_largest_differences(exact, tables)
     tables |= {
         "cm_result": calibrated.results,
         "cm_interaction_result": calibrated.interactions,
@@ -164,6 +161,16 @@ def _smaller_arm(counts: GridCounts) -> dict[tuple[int, ...], int]:
     return {
         tuple(int(line[k]) for k in KEY): min(int(line[f"{arm}_subjects"]) for arm in ARMS)
         for line in counts.exact.to_dict("records")
+    }
+
+
+def _all_largest_differences(
+    exact: Tables, tables: Tables
+) -> dict[str, dict[tuple[int, ...], float]]:
+    """Find the largest released differences of both balance tables, by diagnostic."""
+    return {
+        name: _largest_differences(exact[table], tables[table], key)
+        for (name, key), table in zip(LARGEST.items(), BALANCES, strict=True)
     }
 
 

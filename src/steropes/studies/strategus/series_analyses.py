@@ -91,15 +91,7 @@ def series_analysis(
         era = _id(restrict, at, exposures)
         within_exposure = era == 0
         settings["restrict_to_exposure"] = era or None
-    windows = [
-        _window(w, (*interval_path, "eraCovariateSettings", i), loaded, exposures, differences)
-        for i, w in enumerate(cut.era_covariate_settings)
-    ]
-    control = None
-    if cut.control_interval_settings is not None:
-        at = (*interval_path, "controlIntervalSettings")
-        given_control = cut.control_interval_settings
-        control = _window(given_control, at, loaded, exposures, differences, control=True)
+    windows, control = _windows(cut, interval_path, loaded, exposures, differences)
     with within(path):
         if not windows:
             raise DataError("there are no covariates of eras")
@@ -107,7 +99,7 @@ def series_analysis(
             given.analysis_id,
             given.description or f"analysis {given.analysis_id}",
             {name: v for name, v in settings.items() if v not in (None, ())},
-            windows=tuple(windows),
+            windows=windows,
             control=control,
             within_exposure=within_exposure,
         )
@@ -159,6 +151,27 @@ def _id(value: object, path: JsonPath, exposures: Mapping[str, int]) -> int:
             f"{json_path(path)}: {str(value)[:40]!r} is neither an id nor {OWN}, the one exposure "
             "that a question has here"
         ) from None
+
+
+def _windows(
+    given: IntervalArgs,
+    path: JsonPath,
+    loaded: MaybeIds,
+    exposures: Mapping[str, int],
+    differences: list[str],
+) -> tuple[tuple[ExposureWindow, ...], ExposureWindow | None]:
+    """Translate the covariates of eras and the control interval."""
+    windows = [
+        _window(w, (*path, "eraCovariateSettings", i), loaded, exposures, differences)
+        for i, w in enumerate(given.era_covariate_settings)
+    ]
+    control = None
+    if given.control_interval_settings is not None:
+        at = (*path, "controlIntervalSettings")
+        control = _window(
+            given.control_interval_settings, at, loaded, exposures, differences, control=True
+        )
+    return tuple(windows), control
 
 
 def _window(
