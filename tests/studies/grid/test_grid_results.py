@@ -89,7 +89,9 @@ class Checker(html.parser.HTMLParser):
         values = dict(attributes)
         if tag != "meta":
             self.open.append(tag)
-        self.loads += [v for k, v in attributes if k in ("src", "href")]
+        # Links within the page load nothing.
+        links = [v for k, v in attributes if k in ("src", "href")]
+        self.loads += [v for v in links if not v.startswith("#")]
         self.labels += tag == "svg" and bool(values.get("aria-label"))
 
     def handle_startendtag(self, tag, attributes):
