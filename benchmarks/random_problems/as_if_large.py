@@ -150,7 +150,7 @@ def as_if_large(seed: int) -> Iterator[None]:
     try:
         for (name, constant), value in drawn(seed).items():
             module = import_module(name)
-            if name.endswith(("_policy", "_tuning")):
+            if name.endswith(("_policy", "_tuning", "work_sizes")):
                 constant, value = "DEFAULT", _changed(module.DEFAULT, constant, value)
             elif "." in constant:  # a field of a policy that the module imports
                 constant, _, field = constant.partition(".")

@@ -195,7 +195,7 @@ def test_where_they_do_not_go_is_said(rng):
     with pytest.raises(DataError, match="starts from zero"):
         LogisticRegression(prior=Laplace(), solver="ccd").fit(X, y, start_at=[0.0, 0.0])
     surv = Surv(rng.exponential(size=60), np.ones(60, int))
-    with pytest.raises(DataError, match="change with time"):
+    with pytest.raises(DataError, match="cannot be combined with time_varying"):
         CoxRegression(time_varying={0: [0.5]}).fit(X, surv, fixed={1: 0.0})
     with pytest.raises(DataError, match="start_at is too far off"):
         CoxRegression().fit(X * 1e6, surv, start_at=[1e6, -1e6])

@@ -86,5 +86,6 @@ def test_one_that_guards_nothing_hides_nothing(people, monkeypatch):
     assert (found["men"]["verdict"], found["men"]["hides"]) == ("FAIL", False)
     with_it = study.diagnostics.unblind
     monkeypatch.setattr(diagnostic_catalogue, "DIAGNOSTICS", DIAGNOSTICS)
-    assert found.keys() - diagnostics_of(study).keys() == {"men"}
-    assert with_it == study.diagnostics.unblind
+    without = comparative_study(people, SETTINGS)
+    assert found.keys() - diagnostics_of(without).keys() == {"men"}
+    assert with_it == without.diagnostics.unblind

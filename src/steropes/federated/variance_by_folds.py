@@ -108,6 +108,7 @@ class _SitesPath(VariancePath):
             return own_information(H, own, place, raw[place])
 
         begin = v = first_variance(self.unit, model.penalties, gradient, information)
+        self.matters_to = 0.0 if self.selects else begin / DEFAULT.ridge_start
         self.begin = lane[0].theta
         for _ in range(EVALUATION.max_variances):
             self.walked.append(readable(v))

@@ -309,8 +309,12 @@ def as_pandas_table(data: object) -> pd.DataFrame:
         plain = table[name].dtype == object
         if kind == nw.String and not plain:
             types[name] = object
-        elif kind == nw.Categorical and not isinstance(data, pd.DataFrame):
-            # Categories of polars and Arrow are in the order in which they were met.
+        elif (
+            kind == nw.Categorical
+            and not isinstance(data, pd.DataFrame)
+            and not table[name].cat.ordered
+        ):
+            # Unordered categories of polars and Arrow are in the order in which they were met.
             sorted_labels = sorted(table[name].cat.categories)
             table = table.assign(**{name: table[name].cat.reorder_categories(sorted_labels)})
         elif isinstance(kind, nw.Enum):  # polars' conversion loses the order

@@ -41,8 +41,11 @@ class LimitedPrior(Prior):
 
     @property
     def plain(self) -> bool:
-        """Whether the prior has λ and κ only, and no limits."""
-        return not self.limited
+        """Whether the prior has λ and κ only, and no limits; a subclass may add other terms."""
+        cls = type(self)
+        smooth = cls.smooth is not Prior.smooth or bool(self.information_power)
+        grouped = cls.group_penalty is not LimitedPrior.group_penalty
+        return not (self.limited or smooth or self.adaptive or grouped)
 
     @property
     def limited(self) -> bool:
