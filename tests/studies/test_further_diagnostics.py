@@ -10,6 +10,7 @@ from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.diagnostics import diagnostic_catalogue
 from steropes.studies.diagnostics.diagnostic_catalogue import DIAGNOSTICS, Diagnostic
 from steropes.studies.report.grid_page import grid_page
+from steropes.studies.report.grid_terminal import print_grid
 from steropes.studies.report.study_report import study_page
 from steropes.studies.report.study_terminal import print_study
 
@@ -66,7 +67,7 @@ def test_it_is_judged_and_shown_by_a_study_of_one_question(people, declared, cap
     assert "Difference of the shares of men" in study_page(study)
 
 
-def test_it_is_judged_stored_and_shown_by_a_grid(people, declared, tmp_path):
+def test_it_is_judged_stored_and_shown_by_a_grid(people, declared, tmp_path, capsys):
     with OmopDatabase(people) as db:
         spec = study_specification(SETTINGS, db.tables)
     spec = dataclasses.replace(spec, analysis=spec.analysis[:1])
@@ -76,6 +77,10 @@ def test_it_is_judged_stored_and_shown_by_a_grid(people, declared, tmp_path):
     assert results.tables["cm_diagnostics_summary"]["unblind"].tolist() == [0]
     page = grid_page(results)
     assert "<th>Men" in page or ">Men<" in page
+    print_grid(results, [], unblind=False)
+    terminal = " ".join(capsys.readouterr().out.split())
+    assert "Estimates that fail a diagnostic: " in terminal
+    assert f"{NAME} (1 of 1)" in terminal
 
 
 def test_one_that_guards_nothing_hides_nothing(people, monkeypatch):

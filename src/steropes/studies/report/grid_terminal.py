@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from steropes.studies.database.data_notes import table_sentences
+from steropes.studies.diagnostics import diagnostic_catalogue as catalogue
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.report.formatting import decimals, title_case
+from steropes.studies.report.report_view import KEY
 from steropes.studies.report.terminal_tables import print_files, table_of, wide_console
 from steropes.studies.report.unusable_values import unusable_words
 from steropes.studies.results.control_results import analysis_performance
@@ -30,6 +32,8 @@ def print_grid(results: GridResults, pages: Iterable[Path], unblind: bool) -> No
     t = results.tables
     heads: tuple[str, ...] = ("Comparison", "Outcome", "Analysis", "Ratio", "95% interval")
     console.print(table_of("Estimates", heads, _estimates(results, unblind), texts=3))
+    if words := _failures(results):
+        console.print(escape(words), soft_wrap=True)
     for words in [*unusable_words(t), *(said for said, _ in table_sentences(t["data_note"]))]:
         console.print(escape(words), soft_wrap=True)
     if len(t["positive_control"]):
@@ -57,6 +61,27 @@ def _estimates(results: GridResults, unblind: bool) -> Iterable[Sequence[object]
             effect = line.note or ("none" if line.unblind else NOT_SHOWN), "–"
         outcome = names.get(line.outcome_id, f"outcome {line.outcome_id}")
         yield pairs[line.target_comparator_id], outcome, line.analysis_id, *effect
+
+
+def _failures(results: GridResults) -> str:
+    """Return the diagnostics that hide estimates of interest, with the number of each; or ""."""
+    t, of_interest = results.tables, results.estimates(unblind=True)[KEY]
+    own = t["note"].columns.difference(t["cm_diagnostics_summary"].columns)
+    checks = t["cm_diagnostics_summary"].merge(of_interest, on=KEY)
+    checks = checks.merge(t["note"][[*KEY, *own]], on=KEY)
+    further = t["further_diagnostic"].merge(of_interest, on=KEY)
+    found = []
+    for declared in catalogue.DIAGNOSTICS:
+        d = declared.chosen(results.spec.thresholds)
+        if d.guards == "nothing":
+            continue
+        if d.measure is not None:
+            verdicts = further.loc[further["diagnostic"] == d.key, "verdict"]
+        else:
+            verdicts = checks[d.verdict_column]
+        if failed := int((verdicts == "FAIL").sum()):
+            found.append(f"{d.name} ({failed} of {len(checks)})")
+    return f"Estimates that fail a diagnostic: {'; '.join(found)}." if found else ""
 
 
 def _performance(results: GridResults) -> Iterable[Sequence[object]]:
