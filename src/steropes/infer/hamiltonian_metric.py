@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import numpy as np
 from scipy import linalg
 
@@ -13,7 +15,7 @@ from .inference_tuning import POSTERIOR
 __all__ = ["FullMetric", "Metric", "ShearedMetric", "information_rows"]
 
 
-class Metric:
+class Metric(ABC):
     """The metric H + D / t² of Hamiltonian Monte Carlo at any deviation t.
 
     Directions b = T y are such that the metric is diagonal in y, with entries h + d / t². In many
@@ -31,13 +33,13 @@ class Metric:
         """Compute the metric's diagonal in y for deviations (B,), (p, B)."""
         return np.maximum(self.h[:, None] + self.d[:, None] / t**2, POSTERIOR.ridge)
 
+    @abstractmethod
     def to_coefficients(self, y: np.ndarray) -> np.ndarray:
         """Compute T y, (p, B)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def to_momenta(self, slope: np.ndarray) -> np.ndarray:
         """Compute T' times derivatives in the coefficients, (p, B)."""
-        raise NotImplementedError
 
 
 class FullMetric(Metric):

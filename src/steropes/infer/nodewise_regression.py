@@ -20,7 +20,7 @@ from ..backends.protocols import Array
 from ..errors import DataError, SeparationError, listed
 from ..fit import Problem
 from ..likelihoods import Likelihood
-from ..likelihoods.curvature import Curvature
+from ..likelihoods.curvature import ChannelCurvature, Curvature
 from ..priors import INFINITE_PENALTY
 from ..solve.hessian import diagonal, eta_product
 from .baseline_hazard import fitted_state
@@ -141,15 +141,12 @@ class NodewiseRegressions:
         self.problem, self.n, self.free = problem, n, free
         self.eta, self.weights = fitted_state(problem, beta)
         self.curvature = problem.likelihood.curvature(self.eta, self.weights, exact=True)
-        try:
-            self._likelihood = ColumnLikelihood(
-                np.zeros((1, 1)), self.curvature, problem.likelihood
-            )
-        except NotImplementedError:
+        if isinstance(self.curvature, ChannelCurvature):
             raise DataError(
                 "Nodewise regressions need one linear predictor for each row, which pooled and "
                 "multinomial models do not have. Use profiles or the bootstrap."
-            ) from None
+            )
+        self._likelihood = ColumnLikelihood(np.zeros((1, 1)), self.curvature, problem.likelihood)
         self.scale = problem.design.scale
         self.information = self._informations()  # H_kk, beyond that of the intercept
         self.common = problem.common()

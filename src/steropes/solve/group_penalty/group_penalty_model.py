@@ -14,7 +14,7 @@ from ...priors import GroupPenalty
 from ..solver_tuning import DEFAULT, GroupPenaltyPolicy
 from .ill_scaled_group import group_minimum, is_ill_scaled
 
-__all__ = ["minimise_group_model"]
+__all__ = ["damped_step", "minimise_group_model"]
 
 # This ridge, relative to a unit diagonal, makes a semidefinite matrix positive definite.
 DEFINITE_RIDGE = 1e-13
@@ -97,6 +97,17 @@ class _Blocks:
         return np.where(self.held, 0.0, v)
 
 
+def damped_step(M: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
+    """Solve M step = −slope with a small ridge on M, (k,); None if M is indefinite."""
+    root = np.sqrt(np.where(np.diag(M) > 0, np.diag(M), 1.0))
+    M = M / root / root[:, None]
+    M[np.diag_indices(len(M))] += DEFINITE_RIDGE
+    try:
+        return -linalg.cho_solve(linalg.cho_factor(M), slope / root) / root
+    except linalg.LinAlgError:
+        return None
+
+
 def _newton_step(
     A: np.ndarray, c: np.ndarray, theta: np.ndarray, penalty: GroupPenalty, held: np.ndarray,
     halvings: int,
@@ -109,12 +120,8 @@ def _newton_step(
         return theta
     slope = A @ theta + c + plain.l1 * theta / np.where(size > 0, size, 1.0)
     M = A[np.ix_(at, at)] + plain.hessian(theta)[np.ix_(at, at)]
-    root = np.sqrt(np.where(np.diag(M) > 0, np.diag(M), 1.0))
-    M = M / root / root[:, None]
-    M[np.diag_indices(len(M))] += DEFINITE_RIDGE
-    try:
-        step = -linalg.cho_solve(linalg.cho_factor(M), slope[at] / root) / root
-    except linalg.LinAlgError:
+    step = damped_step(M, slope[at])
+    if step is None:
         return theta
     single = np.ones(len(theta), bool)
     for x in penalty.groups:

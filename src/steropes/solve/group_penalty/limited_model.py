@@ -8,16 +8,13 @@ projected Newton steps on the others (Bertsekas 1982, SIAM Journal on Control an
 from __future__ import annotations
 
 import numpy as np
-from scipy import linalg
 
 from ...backends.cpu.limited_descent import limited_sweeps
 from ...priors import LimitedPenalty
 from ..solver_tuning import DEFAULT, GroupPenaltyPolicy
+from .group_penalty_model import damped_step
 
 __all__ = ["minimise_limited_model"]
-
-# This ridge, relative to a unit diagonal, makes a semidefinite matrix positive definite.
-DEFINITE_RIDGE = 1e-13
 
 
 def minimise_limited_model(
@@ -75,12 +72,8 @@ def _newton_step(
         return theta
     slope = A @ theta + c + penalty.l1 * np.sign(theta)
     M = A[np.ix_(at, at)]
-    root = np.sqrt(np.where(np.diag(M) > 0, np.diag(M), 1.0))
-    M = M / root / root[:, None]
-    M[np.diag_indices(len(M))] += DEFINITE_RIDGE
-    try:
-        step = -linalg.cho_solve(linalg.cho_factor(M), slope[at] / root) / root
-    except linalg.LinAlgError:
+    step = damped_step(M, slope[at])
+    if step is None:
         return theta
 
     def value(x: np.ndarray) -> float:
