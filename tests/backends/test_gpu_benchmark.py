@@ -44,6 +44,7 @@ def test_no_stage_starts_without_time():
     assert runs(read_options(["--budget", "5"]), set(STAGES)) == []
 
 
+@pytest.mark.slow
 def test_one_study_runs_on_the_device_and_the_host(tmp_path, capfd):
     chosen = ["versions", "conditional-exact"]
     options = ["--device", "torch-cpu", "--small", "--only", ",".join(chosen)]

@@ -120,6 +120,7 @@ def test_cox_agrees_with_regressions_over_the_risk_sets(rng):
         np.testing.assert_allclose(found.vcov.loc[name, name], z @ z / slope**2, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_intervals_cover_a_penalised_coefficient_with_more_columns_than_rows():
     """All of 200 simulations in which the lasso itself misses by shrinkage."""
     inside, shrunken, errors = 0, [], []

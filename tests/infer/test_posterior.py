@@ -116,11 +116,11 @@ def example(family, rng):
     ("family", "kind", "dense"),
     [
         ("logistic", Laplace, 1000),
-        ("logistic", Laplace, 0),
+        pytest.param("logistic", Laplace, 0, marks=pytest.mark.slow),
         ("poisson", Normal, 1000),
-        ("cox", Laplace, 1000),
-        ("cox", Normal, 0),
-        ("conditional", Normal, 1000),
+        pytest.param("cox", Laplace, 1000, marks=pytest.mark.slow),
+        pytest.param("cox", Normal, 0, marks=pytest.mark.slow),
+        pytest.param("conditional", Normal, 1000, marks=pytest.mark.slow),
     ],
 )
 def test_agrees_with_numerical_integration(family, kind, dense, monkeypatch):
@@ -163,7 +163,7 @@ def gibbs(X, y, draws, rng):
     return out
 
 
-@pytest.mark.parametrize("rows", [60, 25])
+@pytest.mark.parametrize("rows", [pytest.param(60, marks=pytest.mark.slow), 25])
 def test_linear_model_agrees_with_the_gibbs_sampler_of_the_bayesian_lasso(rows):
     """With more rows than columns, and with fewer."""
     rng = np.random.default_rng(rows)

@@ -27,6 +27,7 @@ def test_heart_failure_has_the_simulated_ratio_with_and_without_a_competing_risk
     assert np.ptp(np.log(found["rr"])) < 0.1
 
 
+@pytest.mark.slow
 def test_cough_differs_after_ten_days_only(tmp_path):
     results = run_grid(hypertension_database(20_000), read_spec(GALLERY / "cough.toml"), tmp_path)
     periods = results.tables["effect_by_period"]

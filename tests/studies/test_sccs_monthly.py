@@ -76,7 +76,7 @@ def test_weights_leave_cases_out(intervals):
     np.testing.assert_allclose(gradient[:, 0], slopes, atol=1e-9)
 
 
-@pytest.mark.parametrize("prior", ["laplace", "normal"])
+@pytest.mark.parametrize("prior", ["laplace", pytest.param("normal", marks=pytest.mark.slow)])
 def test_estimates_are_those_of_all_rows(series, intervals, prior, monkeypatch):
     settings = dataclasses.replace(series.settings, prior=prior)
     found = fit_model(intervals, settings)
