@@ -27,6 +27,7 @@ __all__ = [
     "check_vector",
     "check_weights",
     "label_strata",
+    "refuse_extreme_weights",
     "sort_labels",
     "squeeze_column",
 ]
@@ -128,16 +129,21 @@ def check_weights(w: object, n: int) -> np.ndarray:
     if (w < 0).any():
         i = int((w < 0).argmax())
         raise DataError(f"sample_weight must not be negative; row {i} is {w[i]:g}.")
+    refuse_extreme_weights(w, "sample_weight")
+    return w
+
+
+def refuse_extreme_weights(w: np.ndarray, what: str) -> None:
+    """Refuse nonnegative row weights that are all zero, or far from one on average."""
     if not w.any():
-        raise DataError("sample_weight is zero in every row; give some row a positive weight.")
+        raise DataError(f"{what} is zero in every row; give some row a positive weight.")
     with np.errstate(over="ignore"):
         mean = float(np.mean(w, where=w > 0))
     if not LIGHT <= mean <= HEAVY:
         raise DataError(
-            f"sample_weight is {mean:.3g} on average where it is positive. Divide it by a constant "
+            f"{what} is {mean:.3g} on average where it is positive. Divide it by a constant "
             "so that it is about one: it says how many people a row stands for."
         )
-    return w
 
 
 def check_offset(

@@ -259,6 +259,7 @@ class FitSteps(
         device = "cpu" if isinstance(design, ShardedDesign) else self.device
         backend = get_backend(device, self.n_jobs, self._work(design))
         likelihood, extras = self._likelihood(inputs, design, backend)
+        weights = self._weigh_classes(weights, extras.get("fold_label"))
         if extras.get("fold_label") is not None and not weights.all():
             self._refuse_without_events(extras["fold_label"][weights > 0])
         log_exposure = extras.get("offset")
@@ -296,6 +297,10 @@ class FitSteps(
         return weights, check_offset(
             offset, n, self._offset_on_log_scale, self._max_offset_range, weights
         )
+
+    def _weigh_classes(self, weights: np.ndarray, codes: np.ndarray | None) -> np.ndarray:
+        """Return the weights of the rows; models of classes multiply them by ``class_weight``."""
+        return weights
 
     def _refuse_without_events(self, label: np.ndarray) -> None:
         """Refuse an outcome without events in the rows with a positive weight."""

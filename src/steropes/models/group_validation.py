@@ -43,7 +43,8 @@ def validate_by_group(
     ----------
     model : estimator
         A generalised linear, Cox, Fine–Gray or cumulative model with its settings. It is cloned,
-        and a ``cv`` chooses the prior's variance in each fit again.
+        and a ``cv`` chooses the prior's variance in each fit again. Weights of classes
+        (``class_weight``) are those of the fit without the group, also in the measures.
     X : array, sparse matrix or data frame, (n, p)
         Covariates.
     y : (n,) array
@@ -117,7 +118,10 @@ def validate_by_group(
         values = _outcome(family, fitted, outcome[there])
         data = ValidationData(family, fitted._without_prior(), values, own)
         lines.append(float(weight[there].sum()))
-        measures.append(performance(data, eta, weight[there]))
+        counted = weight[there]
+        if family == "logistic":
+            counted = counted * fitted.class_weight_[values.astype(np.int64)]
+        measures.append(performance(data, eta, counted))
     index = pd.Index(labels, name="group", tupleize_cols=False)
     table = pd.DataFrame(measures, index)
     table.insert(0, "n", lines)

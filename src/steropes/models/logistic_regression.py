@@ -15,9 +15,11 @@ from ..design import Design
 from ..errors import DataError
 from ..infer.response_distributions import BinaryResponse
 from ..likelihoods import Likelihood, LogisticLikelihood
+from ..priors import Prior
+from .class_weights import ClassWeights
 from .fit_inputs import FitInputs, OutcomeRows
 from .generalized_linear_model import GeneralizedLinearModel
-from .setting_types import MatrixLike
+from .setting_types import Chooser, ClassWeight, Device, MatrixLike, Seed, Solver
 from .sklearn_base import ClassifierMixin
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["LogisticRegression"]
 
 
-class LogisticRegression(ClassifierMixin, GeneralizedLinearModel):
+class LogisticRegression(ClassWeights, ClassifierMixin, GeneralizedLinearModel):
     """Logistic regression with a prior on the coefficients.
 
     Maximises Σ w [y η − log(1 + exp η)] − penalty over η = intercept + X β + offset, for an
@@ -42,6 +44,11 @@ class LogisticRegression(ClassifierMixin, GeneralizedLinearModel):
         same in every fit.
     fit_intercept : bool
         Whether to fit an intercept, which is not penalised. Default True.
+    class_weight : {"balanced"} or mapping from labels to numbers, optional
+        Weights of the classes, by which ``sample_weight`` is multiplied. "balanced" gives all
+        classes the same total weight, n / (K n_c), where n_c is the sum of ``sample_weight`` in
+        class c and n that of all rows. Classes that a mapping omits have weight 1. Computed once
+        from all rows of the fit, also for folds and bootstrap draws. See Notes.
     solver : {"newton", "ccd"}
         Proximal Newton method (default), or the cyclic coordinate descent of Suchard and others
         (2013) as published.
@@ -64,6 +71,8 @@ class LogisticRegression(ClassifierMixin, GeneralizedLinearModel):
     classes_ : (2,) array
         Labels of y, sorted, or in the order of ordered categories (a pandas ``Categorical`` with
         ``ordered=True``, a polars ``Enum``). The model is for the probability of the second.
+    class_weight_ : (2,) array
+        Weights of the classes, 1 without ``class_weight``.
     intercept_ : float
         Intercept, 0 without ``fit_intercept``.
     coef_ : (p,) array
@@ -103,6 +112,13 @@ class LogisticRegression(ClassifierMixin, GeneralizedLinearModel):
     PooledLogisticRegression : Model of the time to an event in intervals.
     PenalizedModel : Methods and attributes of all models.
 
+    Notes
+    -----
+    With ``class_weight``, every result equals that of a fit with the products as ``sample_weight``,
+    as in scikit-learn. The probabilities are those of a population with these shares of the
+    classes, and standard errors that take weights as numbers of people are not valid: use
+    ``kind="robust"`` or the bootstrap.
+
     References
     ----------
     Albert and Anderson (1984), Biometrika 71:1–10. Suchard, Simpson, Zorych, Ryan and Madigan
@@ -115,6 +131,12 @@ class LogisticRegression(ClassifierMixin, GeneralizedLinearModel):
     >>> m = steropes.LogisticRegression(prior=steropes.Normal(1.0)).fit(X, [0, 1, 0, 1])
     >>> m.predict_proba(X).shape
     (4, 2)
+
+    Three rows of one class and one of the other, weighted to the same total:
+
+    >>> m = steropes.LogisticRegression(class_weight="balanced")
+    >>> m.fit([[0.0], [1.0], [1.0], [1.0]], [0, 0, 0, 1]).class_weight_.round(3).tolist()
+    [0.667, 2.0]
     """
 
     _batched_outcomes = "laplace"
@@ -122,6 +144,28 @@ class LogisticRegression(ClassifierMixin, GeneralizedLinearModel):
     _performance_family = "logistic"
 
     classes_: np.ndarray
+
+    def __init__(
+        self,
+        *,
+        prior: Prior | None = None,
+        cv: Chooser | int | None = None,
+        fit_intercept: bool = True,
+        class_weight: ClassWeight = None,
+        solver: Solver = "newton",
+        tol: float = 1e-8,
+        max_iter: int = 200,
+        n_jobs: int | None = None,
+        device: Device = "cpu",
+        random_state: Seed = None,
+        verbose: int | bool = 0,
+    ) -> None:
+        super().__init__(
+            prior=prior, cv=cv, fit_intercept=fit_intercept, solver=solver, tol=tol,
+            max_iter=max_iter, n_jobs=n_jobs, device=device, random_state=random_state,
+            verbose=verbose,
+        )  # fmt: skip
+        self.class_weight = class_weight
 
     def _likelihood(
         self, inputs: FitInputs, design: Design, backend: Backend

@@ -22,18 +22,21 @@ from ..likelihoods.multinomial_likelihood import MultinomialLikelihood
 from ..priors import BrokenAdaptiveRidge, LimitedPrior, Prior, PriorColumns
 from ..solve import Fit
 from .base import PenalizedModel
+from .class_weights import ClassWeights
 from .fit_inputs import FitInputs
 from .hypothesis_tests import Test
 from .model_terms import columns_of_terms
 from .multinomial_predictions import MultinomialPredictions
-from .setting_types import Chooser, Device, Kind, Seed, Solver
+from .setting_types import Chooser, ClassWeight, Device, Kind, Seed, Solver
 from .sklearn_base import ClassifierMixin
 from .step_effects import prior_of_copies
 
 __all__ = ["MultinomialLogisticRegression"]
 
 
-class MultinomialLogisticRegression(MultinomialPredictions, ClassifierMixin, PenalizedModel):
+class MultinomialLogisticRegression(
+    ClassWeights, MultinomialPredictions, ClassifierMixin, PenalizedModel
+):
     """Logistic regression of an outcome with several classes, with a prior on the coefficients.
 
     Maximises Σ w [η_y − log Σ_c exp η_c] − penalty, where each class c has a linear predictor
@@ -55,6 +58,11 @@ class MultinomialLogisticRegression(MultinomialPredictions, ClassifierMixin, Pen
         same in every fit.
     fit_intercept : bool
         Whether to fit an intercept of each class, which is not penalised. Default True.
+    class_weight : {"balanced"} or mapping from labels to numbers, optional
+        Weights of the classes, by which ``sample_weight`` is multiplied. "balanced" gives all
+        classes the same total weight, n / (K n_c), where n_c is the sum of ``sample_weight`` in
+        class c and n that of all rows. Classes that a mapping omits have weight 1. Computed once
+        from all rows of the fit, also for folds and bootstrap draws. See Notes.
     solver : {"newton"}
         Proximal Newton method. There is no coordinate descent for this model.
     tol : float
@@ -75,6 +83,8 @@ class MultinomialLogisticRegression(MultinomialPredictions, ClassifierMixin, Pen
     ----------
     classes_ : (K,) array
         Labels of y, sorted, or in the order of ordered categories.
+    class_weight_ : (K,) array
+        Weights of the classes, 1 without ``class_weight``.
     coef_ : (K, p) array
         Coefficients of each class, in the units of X's columns: log odds ratios relative to the
         reference class, where there is one.
@@ -118,6 +128,11 @@ class MultinomialLogisticRegression(MultinomialPredictions, ClassifierMixin, Pen
     Names of coefficients in tables are ``class:column`` and ``class:intercept``. There are no
     offsets, fixed coefficients or rows in blocks, and no prediction tables or residuals.
 
+    With ``class_weight``, every result equals that of a fit with the products as ``sample_weight``,
+    as in scikit-learn. The probabilities are those of a population with these shares of the
+    classes, and standard errors that take weights as numbers of people are not valid: use
+    ``kind="robust"`` or the bootstrap.
+
     Under a symmetric Laplace prior, the coefficients of a column can be shifted by a constant
     between their two middle values if the number of classes is even; all such points have the
     same probabilities and the same penalty.
@@ -151,6 +166,7 @@ class MultinomialLogisticRegression(MultinomialPredictions, ClassifierMixin, Pen
         prior: Prior | None = None,
         cv: Chooser | int | None = None,
         fit_intercept: bool = True,
+        class_weight: ClassWeight = None,
         solver: Solver = "newton",
         tol: float = 1e-8,
         max_iter: int = 200,
@@ -165,6 +181,7 @@ class MultinomialLogisticRegression(MultinomialPredictions, ClassifierMixin, Pen
         )  # fmt: skip
         self.reference = reference
         self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
 
     def _check_settings(self) -> None:
         """Refuse invalid settings and priors that the model does not have."""
@@ -210,6 +227,7 @@ class MultinomialLogisticRegression(MultinomialPredictions, ClassifierMixin, Pen
         n = design.n
         weights, _ = self._check_weights_and_offset(inputs.sample_weight, None, n)
         codes = self._classes(inputs.y, n)
+        weights = self._weigh_classes(weights, codes)
         self._refuse_absent_classes(codes[weights > 0])
         self._has_intercept = self._wants_intercept()
         source, channel = self._columns(design.names)

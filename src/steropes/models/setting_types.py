@@ -18,6 +18,7 @@ from ..select.folds import Seed
 
 __all__ = [
     "Chooser",
+    "ClassWeight",
     "Device",
     "IntervalMethod",
     "Kind",
@@ -36,6 +37,8 @@ MatrixLike = ArrayLike | sparse.spmatrix | sparse.sparray | TableLike | Design |
 Solver = Literal["newton", "ccd"]
 # Methods that choose the variance of a prior.
 Chooser = CrossValidation | InformationCriterion
+# Weights of the classes of an outcome, by label.
+ClassWeight = Literal["balanced"] | Mapping[Any, float] | None
 Device = Literal["cpu", "cuda", "auto", "torch-cpu"]
 # Kinds of standard errors.
 Kind = Literal["model", "robust", "HC0", "HC1", "HC2", "HC3"]
