@@ -135,7 +135,7 @@ class LogisticRegression(ClassWeights, ClassifierMixin, GeneralizedLinearModel):
     Three rows of one class and one of the other, weighted to the same total:
 
     >>> m = steropes.LogisticRegression(class_weight="balanced")
-    >>> m.fit([[0.0], [1.0], [1.0], [1.0]], [0, 0, 0, 1]).class_weight_.round(3).tolist()
+    >>> m.fit([[0.0], [1.0], [2.0], [1.0]], [0, 0, 0, 1]).class_weight_.round(3).tolist()
     [0.667, 2.0]
     """
 
