@@ -14,17 +14,25 @@ from steropes import Laplace, LogisticRegression
 from steropes.errors import DataError
 from steropes.studies import CohortTable, OmopDatabase, demo_database, drug_era_cohorts
 from steropes.studies.disclosure import DisclosureRules
+from steropes.studies.strategus.prediction_calibration import (
+    calibration_line,
+    calibration_table,
+    lowess,
+    smooth_calibration_errors,
+)
 from steropes.studies.strategus.prediction_models import predicted
 from steropes.studies.strategus.prediction_performance import (
     auc_interval,
-    calibration_table,
+    demographic_table,
     precision_recall_area,
     statistics_of,
 )
 from steropes.studies.strategus.prediction_plan import prediction_plan
 from steropes.studies.strategus.prediction_population import TEST, UNUSED, divided, population
+from steropes.studies.strategus.prediction_release import released_result
 from steropes.studies.strategus.prediction_settings import SplitSettings
-from steropes.studies.strategus.prediction_tables import prediction_tables, released_result
+from steropes.studies.strategus.prediction_tables import prediction_tables
+from steropes.studies.strategus.prediction_thresholds import threshold_table
 from steropes.studies.strategus.shared_cohorts import DefinedCohort, SharedCohorts
 
 CELECOXIB, BLEEDING = 1118084, 192671
@@ -315,6 +323,85 @@ def test_strata_of_calibration_are_tenths_with_everybody(risks):
     assert (table["min_predicted_probability"] >= table["prediction_threshold"]).all()
 
 
+def test_the_line_of_calibration_is_the_regression_of_its_strata(risks):
+    risk, outcome = risks
+    table = calibration_table(risk, outcome)
+    x, y = table["average_predicted_probability"], table["observed_incidence"]
+    gradient, intercept = np.polyfit(x, y, 1)
+    assert calibration_line(table) == pytest.approx((intercept, gradient))
+    found = statistics_of(risk, outcome)
+    assert found["Hosmer-Lemeshow calibration gradient"] == pytest.approx(gradient)
+    assert np.isnan(calibration_line(table.assign(average_predicted_probability=0.5))).all()
+
+
+@pytest.mark.parametrize("n", [3, 20, 400])
+@pytest.mark.parametrize("digits", [2, 12])
+def test_the_smooth_curve_is_that_of_statsmodels_without_robustness(n, digits):
+    from statsmodels.nonparametric.smoothers_lowess import lowess as theirs
+
+    random = np.random.default_rng(n)
+    x = np.sort(random.beta(1, 6, size=n)).round(digits)
+    y = (random.uniform(size=n) < x).astype(float)
+    expected = theirs(
+        y, x, frac=2 / 3, it=0, delta=0.01 * np.ptp(x), is_sorted=True, return_sorted=False
+    )
+    assert lowess(x, y) == pytest.approx(expected, abs=1e-9)
+
+
+def test_errors_of_calibration_are_distances_from_the_smooth_curve(risks):
+    risk, outcome = risks
+    inside = (risk > 0) & (risk < 1)
+    order = np.argsort(risk[inside], kind="stable")
+    x, y = risk[inside][order], outcome[inside][order].astype(float)
+    gap = np.abs(x - lowess(x, y))
+    found = smooth_calibration_errors(risk, outcome)
+    assert found == {"Eavg": gap.mean(), "E90": np.quantile(gap, 0.9), "Emax": gap.max()}
+    assert found["Eavg"] < found["E90"] < found["Emax"]
+    assert np.isnan([*smooth_calibration_errors(np.full(9, 0.3), outcome[:9]).values()]).all()
+
+
+def test_thresholds_classify_everybody_at_or_above_them(risks):
+    risk, outcome = risks
+    table = threshold_table(risk, outcome)
+    assert (np.diff(table["prediction_threshold"]) < 0).all()
+    for line in table.to_dict("records"):
+        positive = risk >= min(line["prediction_threshold"], risk.max())
+        assert line["positive_count"] == positive.sum()
+        assert line["true_positive_count"] == outcome[positive].sum()
+        assert line["true_count"] == outcome.sum()
+        assert line["false_count"] == (1 - outcome).sum()
+        assert line["specificity"] == pytest.approx(1 - line["false_positive_rate"])
+        assert line["accuracy"] == pytest.approx((positive == (outcome == 1)).mean())
+        odds = line["prediction_threshold"] / (1 - line["prediction_threshold"])
+        odds *= (1 - outcome.mean()) / outcome.mean()
+        assert line["preference_threshold"] == pytest.approx(odds / (1 + odds))
+    assert table["positive_count"].iloc[-1] == len(risk)
+
+
+def test_thresholds_are_the_highest_risks_and_hundredths_of_the_people():
+    risk = np.linspace(0.001, 0.999, 1000)
+    table = threshold_table(risk, np.repeat([0, 1], [900, 100]))
+    assert table["positive_count"].tolist() == [*range(1, 101), *range(101, 1000, 10), 1000]
+    top = table.set_index("positive_count").loc[100]
+    assert top[["sensitivity", "specificity", "f_1_score"]].tolist() == [1, 1, 1]
+    assert np.isinf(top["diagnostic_odds_ratio"])
+    assert len(threshold_table(risk, np.ones(1000, int))) == 0
+
+
+def test_ages_are_groups_of_five_years_for_each_gender():
+    risk, outcome = np.array([0.1, 0.2, 0.3, 0.4, 0.5]), np.array([0, 1, 0, 1, 0])
+    age = np.array([64.0, 60.0, 65.0, 61.0, np.nan])
+    table = demographic_table(risk, outcome, age, np.array([8507, 8507, 8532, 0, 8507.0]))
+    key = table[["age_group", "gen_group"]].to_numpy().tolist()
+    assert key == [
+        ["Age group: 60-64", "Male"], ["Age group: 60-64", "Unknown"],
+        ["Age group: 65-69", "Female"],
+    ]  # fmt: skip
+    assert table["person_count_at_risk"].tolist() == [2, 1, 1]
+    assert table["person_count_with_outcome"].tolist() == [1, 1, 0]
+    assert table["p_50_predicted_probability"].tolist() == pytest.approx([0.15, 0.4, 0.3])
+
+
 def test_one_class_has_counts_only():
     assert statistics_of(np.array([0.1, 0.2]), np.array([0, 0])) == {
         "populationSize": 2, "outcomeCount": 0,
@@ -405,10 +492,13 @@ def test_released_results_show_no_single_person(result):
         ("plp_attrition", ["target_count", "unique_people", "outcomes"]),
         ("plp_calibration_summary", ["person_count_at_risk", "person_count_with_outcome"]),
         ("plp_prediction_distribution", ["person_count"]),
+        ("plp_demographic_summary", ["person_count_at_risk", "person_count_with_outcome"]),
+        ("plp_threshold_summary", ["true_positive_count", "positive_count", "true_count"]),
         ("plp_covariate_summary", ["covariate_count", "with_outcome_covariate_count"]),
     ):
         assert (found[name][columns] % 5 == 0).all(axis=None)
-    for name in ("plp_calibration_summary", "plp_prediction_distribution"):
+    names = ("plp_calibration_summary", "plp_prediction_distribution", "plp_demographic_summary")
+    for name in names:
         assert found[name].filter(regex="^(min|max)_").isna().all(axis=None)
     table, exact = found["plp_covariate_summary"], result.covariates
     rare = exact["covariate_count"].between(1, 4)
@@ -424,6 +514,46 @@ def test_released_results_show_no_single_person(result):
     assert train["calibrationInLarge mean prediction"] == train["calibrationInLarge observed risk"]
     kept = released_result(result, DisclosureRules("none", 0))
     assert kept["plp_evaluation_statistics"].equals(result.statistics)
+
+
+@pytest.mark.parametrize("rules", [DisclosureRules("ohdsi", 10), DisclosureRules("opensafely", 8)])
+def test_released_thresholds_have_enough_people_of_both_kinds_between_them(risks, rules, result):
+    risk, outcome = risks
+    exact = threshold_table(risk, outcome).assign(evaluation="Train")
+    found = released_result(replace(result, thresholds=exact), rules)["plp_threshold_summary"]
+    assert len(found) > 2
+    counts = ["true_positive_count", "false_positive_count"]
+    shown = [np.argmin(np.abs(exact["prediction_threshold"] - t))
+             for t in found["prediction_threshold"]]  # fmt: skip
+    at = exact.iloc[shown]
+    steps = pd.concat([at[counts].diff().fillna(at[counts]),
+                       at[["false_negative_count", "true_negative_count"]]], axis=1)  # fmt: skip
+    assert (steps >= rules.least).all(axis=None)
+    assert (found["true_positive_count"] + found["false_negative_count"]
+            == found["true_count"]).all()  # fmt: skip
+    assert {*found["true_count"]} == {rules.coarse(int(outcome.sum()))}
+    ratio = found["true_positive_count"] / found["positive_count"]
+    assert found["positive_predictive_value"].to_numpy() == pytest.approx(ratio.to_numpy())
+
+
+def test_rare_outcomes_have_no_thresholds(result):
+    rules = DisclosureRules("ohdsi", 5)
+    outcome = np.zeros(300, int)
+    outcome[:9] = 1  # One part always has fewer than 5 of them.
+    exact = threshold_table(np.linspace(0.9, 0.1, 300), outcome).assign(evaluation="Train")
+    found = released_result(replace(result, thresholds=exact), rules)["plp_threshold_summary"]
+    assert len(found) == 0
+
+
+def test_the_released_line_of_calibration_follows_from_the_released_strata(result):
+    found = released_result(result, DisclosureRules("ohdsi", 5))
+    shown = found["plp_evaluation_statistics"].set_index(["evaluation", "metric"])["value"]
+    for name, strata in found["plp_calibration_summary"].groupby("evaluation"):
+        line = shown[name, "Hosmer-Lemeshow calibration gradient"]
+        if strata["observed_incidence"].isna().any():
+            assert np.isnan(line)
+        else:
+            assert line == pytest.approx(calibration_line(strata)[1], rel=0.01)
 
 
 def test_statistics_of_few_outcomes_are_withheld(result):

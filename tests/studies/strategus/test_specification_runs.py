@@ -76,7 +76,7 @@ def loaded(release: Path) -> sqlite3.Connection:
             key = [c["column_name"] for c in own if c["primary_key"] == "Yes"]
             lines += [f"PRIMARY KEY ({', '.join(key)})"] if key else []
             found.execute(f"CREATE TABLE {name} ({', '.join(lines)})")
-            with (path.parent / f"{name}.csv").open() as file:
+            with (path.parent / f"{name.removeprefix('plp_')}.csv").open() as file:
                 rows = csv.reader(file)
                 assert next(rows) == [c["column_name"] for c in own]
                 marks = ", ".join("?" * len(own))
@@ -117,7 +117,9 @@ def test_results_fit_into_the_declared_tables(tables):
     assert count("c_time_to_event") > 0
     assert count("plp_models") == count("plp_performances") == count("plp_tars") == 1
     assert count("plp_cohorts") == 2
-    assert count("plp_evaluation_statistics") == 3 * 14
+    assert count("plp_evaluation_statistics") == 3 * 19
+    assert count("plp_threshold_summary") > 5
+    assert count("plp_demographic_summary") > 5
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,9 @@ from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.covariates.feature_extraction import Features, extract_features
 from steropes.studies.covariates.preprocessing import Tidied, tidy
 from steropes.studies.database.omop import OmopDatabase
+from steropes.studies.strategus.prediction_calibration import calibration_table
 from steropes.studies.strategus.prediction_performance import (
-    calibration_table,
+    demographic_table,
     distribution_table,
     statistics_of,
 )
@@ -26,7 +27,13 @@ from steropes.studies.strategus.prediction_plan import (
     PredictionDesign,
     PredictionPlan,
 )
-from steropes.studies.strategus.prediction_population import TEST, divided, population
+from steropes.studies.strategus.prediction_population import (
+    TEST,
+    Population,
+    divided,
+    population,
+)
+from steropes.studies.strategus.prediction_thresholds import threshold_table
 
 if TYPE_CHECKING:
     from steropes.models import LogisticRegression
@@ -48,9 +55,13 @@ class PredictionResult:
         The intercept.
     converged : bool
         Whether the fit ended at its optimum.
-    attrition, statistics, calibration, distribution, covariates : DataFrame
-        Entries that remain, statistics by ``evaluation``, calibration, distribution of predicted
-        risks, and covariates with coefficients.
+    attrition : DataFrame
+        Entries that remain after each rule.
+    statistics, thresholds, calibration, distribution, demographics : DataFrame
+        Performance by ``evaluation``: statistics, classifications by thresholds, calibration,
+        distribution of predicted risks, and observed and predicted risks by age and gender.
+    covariates : DataFrame
+        Covariates of people with and without the outcome, with coefficients.
     """
 
     design: PredictionDesign
@@ -59,8 +70,10 @@ class PredictionResult:
     converged: bool
     attrition: pd.DataFrame
     statistics: pd.DataFrame
+    thresholds: pd.DataFrame
     calibration: pd.DataFrame
     distribution: pd.DataFrame
+    demographics: pd.DataFrame
     covariates: pd.DataFrame
 
 
@@ -108,33 +121,53 @@ def predicted(db: OmopDatabase, design: PredictionDesign, cohorts: CohortTable) 
     """
     people = population(db, design, cohorts)
     group = divided(people.outcome, design.split)
-    features = extract_features(db, people.entries, design.rules)
+    features = extract_features(db, people.entries[["person_id", "start"]], design.rules)
     training = np.flatnonzero(group > 0)
     fitted = _tidied(features.take(training), design)
     outcome, fold = people.outcome[training], group[training]
     model = _fit(fitted, outcome, fold, design)
     variance = design.variance if design.variance is not None else float(model.variance_)
     risk = _risk(features, fitted, model)
-    parts = {"Train": (risk[training], outcome)}
-    parts["CV"] = (_held_out(fitted, outcome, fold, variance), outcome)
+    parts = {"Train": (training, risk[training])}
+    parts["CV"] = (training, _held_out(fitted, outcome, fold, variance))
     if (group == TEST).any():
-        parts["Test"] = (risk[group == TEST], people.outcome[group == TEST])
-    statistics = [
-        {"evaluation": name, "metric": metric, "value": value}
-        for name, part in parts.items()
-        for metric, value in statistics_of(*part).items()
-    ]
+        tested = np.flatnonzero(group == TEST)
+        parts["Test"] = (tested, risk[tested])
     return PredictionResult(
         design,
         variance,
         float(model.intercept_),
         bool(model.converged_),
         people.attrition,
-        pd.DataFrame(statistics),
-        pd.concat([calibration_table(*p).assign(evaluation=n) for n, p in parts.items()]),
-        pd.concat([distribution_table(*p).assign(evaluation=n) for n, p in parts.items()]),
-        _covariates(features, people.outcome, fitted, model) if design.summary else pd.DataFrame(),
+        **_performance(parts, people),
+        covariates=(
+            _covariates(features, people.outcome, fitted, model)
+            if design.summary
+            else pd.DataFrame()
+        ),
     )
+
+
+def _performance(
+    parts: dict[str, tuple[NDArray, NDArray]], people: Population
+) -> dict[str, pd.DataFrame]:
+    """Tabulate the performance of the risks of each evaluation, given as rows of people."""
+    found: dict[str, list[pd.DataFrame]] = {}
+    age, gender = (people.entries[name].to_numpy(float) for name in ("age", "gender_id"))
+    for name, (rows, risk) in parts.items():
+        outcome = people.outcome[rows]
+        statistics = statistics_of(risk, outcome)
+        tables = {
+            "statistics": pd.DataFrame({"metric": [*statistics], "value": [*statistics.values()]}),
+            "thresholds": threshold_table(risk, outcome),
+            "calibration": calibration_table(risk, outcome),
+            "distribution": distribution_table(risk, outcome),
+            "demographics": demographic_table(risk, outcome, age[rows], gender[rows]),
+        }
+        for kind, table in tables.items():
+            table.insert(0, "evaluation", name)
+            found.setdefault(kind, []).append(table)
+    return {kind: pd.concat(of, ignore_index=True) for kind, of in found.items()}
 
 
 def _tidied(features: Features, design: PredictionDesign) -> Tidied:

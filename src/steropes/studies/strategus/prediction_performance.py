@@ -1,4 +1,4 @@
-"""Performance of predicted risks: discrimination, calibration and their distribution."""
+"""Performance of predicted risks: statistics, and summaries by outcome and by age and gender."""
 
 from __future__ import annotations
 
@@ -8,16 +8,23 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from steropes.studies.strategus.prediction_calibration import (
+    calibration_line,
+    calibration_table,
+    recalibrated,
+    risk_summary,
+    smooth_calibration_errors,
+)
+
 __all__ = [
     "auc_interval",
-    "calibration_table",
+    "demographic_table",
     "distribution_table",
     "precision_recall_area",
     "statistics_of",
 ]
 
-STRATA = 10
-SUMMARY = "predicted_probability"
+GENDERS = {8507: "Male", 8532: "Female"}
 Z = 1.959963984540054  # The normal quantile of an interval with level 0.95.
 
 
@@ -42,7 +49,8 @@ def statistics_of(risk: NDArray, outcome: NDArray) -> dict[str, float]:
         return found
     area, low, high = auc_interval(risk, outcome)
     brier, mean = float(np.mean((outcome - risk) ** 2)), float(risk.mean())
-    shift, (intercept, gradient) = _recalibrated(risk, outcome)
+    shift, (intercept, gradient) = recalibrated(risk, outcome)
+    line = calibration_line(calibration_table(risk, outcome))
     ordered = outcome[np.argsort(-risk, kind="stable")]
     precision = np.cumsum(ordered)[ordered == 1] / (np.flatnonzero(ordered) + 1)
     return {
@@ -53,11 +61,14 @@ def statistics_of(risk: NDArray, outcome: NDArray) -> dict[str, float]:
         "AUPRC": precision_recall_area(risk, outcome),
         "brier score": brier,
         "brier score scaled": 1 - brier / (mean * (1 - mean)),
+        **smooth_calibration_errors(risk, outcome),
         "calibrationInLarge mean prediction": mean,
         "calibrationInLarge observed risk": cases / n,
         "calibrationInLarge intercept": shift,
         "weak calibration intercept": intercept,
         "weak calibration gradient": gradient,
+        "Hosmer-Lemeshow calibration intercept": line[0],
+        "Hosmer-Lemeshow calibration gradient": line[1],
         "Average Precision": float(precision.mean()),
     }
 
@@ -101,63 +112,48 @@ def precision_recall_area(risk: NDArray, outcome: NDArray) -> float:
     return float(parts.sum() / outcome.sum())
 
 
-def calibration_table(risk: NDArray, outcome: NDArray) -> pd.DataFrame:
-    """Tabulate observed and predicted risks by tenths of the predicted ones."""
-    inner = np.unique(np.quantile(risk, np.arange(1, STRATA) / STRATA))
-    stratum = np.searchsorted(inner, risk, side="left")
-    starts = np.append(0.0, inner)
-    rows = []
-    for s in np.unique(stratum):
-        own = stratum == s
-        counts = {
-            "prediction_threshold": float(starts[s]),
-            "person_count_at_risk": int(own.sum()),
-            "person_count_with_outcome": int(outcome[own].sum()),
-            "observed_incidence": float(outcome[own].mean()),
-        }
-        rows.append({**counts, **_distribution(risk[own])})
-    return pd.DataFrame(rows)
-
-
 def distribution_table(risk: NDArray, outcome: NDArray) -> pd.DataFrame:
     """Tabulate the distribution of predicted risks of people without and with the outcome."""
     rows = []
     for label in (0, 1):
         own = risk[outcome == label]
         if len(own):
-            rows.append({"class_label": label, "person_count": len(own), **_distribution(own)})
+            rows.append({"class_label": label, "person_count": len(own), **risk_summary(own)})
     return pd.DataFrame(rows)
 
 
-def _distribution(risk: NDArray) -> dict[str, float]:
-    """Summarise predicted risks."""
-    quantiles = {
-        "min": 0.0, "p_05": 0.05, "p_25": 0.25, "median": 0.5, "p_75": 0.75, "p_95": 0.95,
-        "max": 1.0,
-    }  # fmt: skip
-    return {
-        f"average_{SUMMARY}": float(risk.mean()),
-        f"st_dev_{SUMMARY}": float(risk.std(ddof=1)) if len(risk) > 1 else math.nan,
-        **{f"{name}_{SUMMARY}": float(np.quantile(risk, q)) for name, q in quantiles.items()},
-    }
+def demographic_table(
+    risk: NDArray, outcome: NDArray, age: NDArray, gender: NDArray
+) -> pd.DataFrame:
+    """Tabulate observed and predicted risks by gender and by groups of five years of age.
 
+    Parameters
+    ----------
+    risk : ndarray, shape (n,)
+        Predicted risks.
+    outcome : ndarray of int, shape (n,)
+        1 for people with the outcome.
+    age : ndarray of float, shape (n,)
+        Year of the entry less the year of birth; people without a year of birth are left out.
+    gender : ndarray of float, shape (n,)
+        Concepts of the gender.
 
-def _recalibrated(risk: NDArray, outcome: NDArray) -> tuple[float, tuple[float, float]]:
-    """Regress the outcome on the log odds of the predicted risk: with gradient 1, and freely."""
-    from scipy.optimize import brentq
-    from scipy.special import expit
-
-    from steropes.errors import SeparationError
-    from steropes.models import LogisticRegression
-
-    odds = np.clip(risk, 1e-15, 1 - 1e-15)
-    logit = np.log(odds / (1 - odds))
-    # The sum of risks grows with the shift; beyond these limits all risks are 0 or 1.
-    shift = brentq(lambda c: float(np.mean(expit(logit + c) - outcome)), -80.0, 80.0)
-    if np.ptp(logit) < 1e-12:
-        return float(shift), (math.nan, math.nan)
-    try:
-        free = LogisticRegression().fit(logit[:, None], outcome)
-    except SeparationError:
-        return float(shift), (math.nan, math.nan)
-    return float(shift), (float(free.intercept_), float(free.coef_[0]))
+    Returns
+    -------
+    DataFrame
+        The columns of ``plp_demographic_summary`` without ``performance_id`` and ``evaluation``.
+    """
+    named = pd.Series(gender).map(GENDERS).fillna("Unknown")
+    groups = pd.DataFrame({"start": np.floor(age / 5) * 5, "gender": named}).dropna()
+    rows = []
+    for (first, name), part in groups.groupby(["start", "gender"]):
+        own = part.index.to_numpy()
+        summary = risk_summary(risk[own])
+        summary["p_50_predicted_probability"] = summary.pop("median_predicted_probability")
+        counts = {
+            "person_count_at_risk": len(own),
+            "person_count_with_outcome": int(outcome[own].sum()),
+        }
+        group = f"Age group: {int(first)}-{int(first) + 4}"
+        rows.append({"age_group": group, "gen_group": name, **counts, **summary})
+    return pd.DataFrame(rows)

@@ -33,7 +33,8 @@ class Population:
     Attributes
     ----------
     entries : DataFrame
-        ``person_id`` and ``start``, one row per entry.
+        ``person_id``, ``start``, ``age`` (the year of the start less the year of birth) and
+        ``gender_id``, one row per entry.
     outcome : ndarray of int, shape (n,)
         1 if the outcome occurs in the time at risk.
     attrition : DataFrame
@@ -149,8 +150,13 @@ def _entries_sql(db: OmopDatabase, design: PredictionDesign) -> str:
     return f"""
     SELECT row_number() OVER (ORDER BY subject_id, first, last) AS row_id, subject_id AS person_id,
         first AS start, (first - op.observation_period_start_date::DATE)::BIGINT AS before,
-        ({until} - first)::BIGINT AS cohort_days, ({observed} - first)::BIGINT AS observed
-    FROM ({source}) e JOIN {db.table("observation_period")} op ON op.person_id = e.subject_id
+        ({until} - first)::BIGINT AS cohort_days, ({observed} - first)::BIGINT AS observed,
+        (year(first) - born)::DOUBLE AS age, gender::DOUBLE AS gender_id
+    FROM ({source}) e LEFT JOIN (
+        SELECT person_id, min(TRY_CAST(year_of_birth AS BIGINT)) AS born,
+            min(TRY_CAST(gender_concept_id AS BIGINT)) AS gender
+        FROM {db.table("person")} GROUP BY person_id) p ON p.person_id = e.subject_id
+    JOIN {db.table("observation_period")} op ON op.person_id = e.subject_id
         AND first BETWEEN op.observation_period_start_date AND op.observation_period_end_date
     WHERE {" AND ".join(conditions)} ORDER BY row_id"""
 
@@ -206,7 +212,7 @@ def _selected(
         rows = keep(text, long | (rows["outcome"] == 1))
     else:
         rows = keep("Removing subjects with insufficient time at risk (if any)", long)
-    entries = rows[["person_id", "start"]].reset_index(drop=True)
+    entries = rows[["person_id", "start", "age", "gender_id"]].reset_index(drop=True)
     return Population(entries, rows["outcome"].to_numpy(), pd.DataFrame(steps))
 
 

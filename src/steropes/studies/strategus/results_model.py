@@ -17,8 +17,11 @@ import pandas as pd
 
 from steropes.studies.report.plain_text import csv_text
 
-__all__ = ["module_files", "module_tables", "results_model"]
+__all__ = ["FILE_PREFIXES", "module_files", "module_tables", "results_model"]
 
+# The prefix of tables that the names of a module's files lack. R's PatientLevelPrediction writes
+# and uploads ``performances.csv`` as the table ``plp_performances``.
+FILE_PREFIXES = {"PatientLevelPredictionModule": "plp_"}
 SPECIFICATION = "resultsDataModelSpecification.csv"
 WHOLE = ("int", "bigint")
 
@@ -54,10 +57,10 @@ def module_files(module: str, tables: Mapping[str, pd.DataFrame]) -> dict[str, s
         Contents by path, with the specification of the tables.
     """
     found: dict[str, str] = {}
-    model = module_tables(module)
+    model, prefix = module_tables(module), FILE_PREFIXES.get(module, "")
     for name, columns in model.items():
         table = tables.get(name, pd.DataFrame())
-        found[f"{module}/{name}.csv"] = csv_text(_of_model(table, columns))
+        found[f"{module}/{name.removeprefix(prefix)}.csv"] = csv_text(_of_model(table, columns))
     listed = pd.concat(model.values()).drop(columns="module")
     found[f"{module}/{SPECIFICATION}"] = csv_text(listed)
     return found
