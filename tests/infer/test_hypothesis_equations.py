@@ -96,3 +96,15 @@ def test_what_cannot_be_read_is_refused(logistic, words, message):
 def test_a_value_besides_the_text_is_refused(logistic):
     with pytest.raises(DataError, match="right sides in the text"):
         logistic.linear_hypothesis("a = b", 1.0)
+
+
+def test_numbers_that_are_names_are_refused(rng):
+    """Columns without names are called 0, 1, …: "1 = 0" could equate two coefficients."""
+    X = pd.DataFrame(rng.standard_normal((30, 2)))
+    model = LinearRegression().fit(X, rng.standard_normal(30))
+    with pytest.raises(DataError, match="'1' is a number and the name of a coefficient"):
+        model.linear_hypothesis("1 = 0")
+    with pytest.raises(DataError, match="'0' is a number"):
+        model.linear_combination("intercept - 0")
+    by_name = model.linear_hypothesis(["1"])
+    assert by_name["chisq"] == pytest.approx(float(model.summary().loc["1", "t"]) ** 2)

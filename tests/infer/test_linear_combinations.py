@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -236,3 +238,45 @@ def test_a_combination_that_separates_has_the_limit_of_the_likelihood():
     with pytest.warns(MonotoneLikelihoodWarning):
         expected = m.confint(params=["x0"], method="profile").iloc[0]
     assert alone["lower"] == pytest.approx(expected["lower"], rel=0.1)
+
+
+def test_constant_effects_are_combined_beside_a_function_of_time(rng):
+    """Also two effects that change by the same function; others act at different times."""
+    X = pd.DataFrame(rng.standard_normal((120, 3)), columns=["a", "b", "c"])
+    y = Surv(np.ceil(rng.exponential(10.0, 120)), rng.integers(0, 2, 120))
+    model = CoxRegression(time_varying={"a": "log", "b": "log"}).fit(X, y)
+    effects = model.linear_combination(["b - c", "a:log(t) - b:log(t)"])
+    sums = X.assign(b=X["b"], c=X["b"] + X["c"])  # β_b b + β_c c = (β_b − β_c) b + β_c (b + c)
+    times = np.unique(y["time"][y["event"] == 1])
+    rows = [(i, a, b) for i, t in enumerate(y["time"])
+            for a, b in zip([0.0, *times], [*times, np.inf], strict=True) if a < t]  # fmt: skip
+    person, start, stop = (np.array(v) for v in zip(*rows, strict=True))
+    last = stop >= y["time"][person]
+    stop = np.minimum(stop, y["time"][person])
+    event = np.where(last, y["event"][person], 0)
+    split = sums.iloc[person].reset_index(drop=True)
+    log = np.log(stop)
+    split["both"] = (split["a"] + split["b"]) * log
+    split["first"] = split["a"] * log
+    same = CoxRegression().fit(split, Surv(stop, event, entry=start))
+    expected = same.confint(["b", "first"], method="profile")
+    np.testing.assert_allclose(effects[["lower", "upper"]], expected, rtol=1e-5, atol=1e-6)
+    with pytest.raises(DataError, match="different periods"):
+        model.linear_combination("a + 2*a:log(t)")
+
+
+def test_a_limit_that_is_not_known_stays_on_its_side(monkeypatch, rng):
+    """With a negative multiple the limits are exchanged, whether or not both are known."""
+    X = rng.standard_normal((60, 2))
+    model = LogisticRegression().fit(X, rng.random(60) < 0.5)
+    known = model.linear_combination(np.array([[0.0, 1.0, 0.0]])).iloc[0]
+    find = model._ends
+
+    def without_lower(*args):
+        tops, ((a, b),) = find(*args)
+        return tops, [(replace(a, value=np.nan), b)]
+
+    monkeypatch.setattr(model, "_ends", without_lower)
+    found = model.linear_combination(np.array([[0.0, 1.0, 0.0], [0.0, -1.0, 0.0]]))
+    expected = [[np.nan, known["upper"]], [-known["upper"], np.nan]]
+    np.testing.assert_allclose(found[["lower", "upper"]], expected)

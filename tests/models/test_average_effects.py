@@ -122,3 +122,21 @@ def test_refusals():
         LogisticRegression(prior=Laplace(0.1)).fit(X, SICK).average_effects(X)
     with pytest.raises(DataError, match="feature names"):
         m.average_effects(X[["b", "a", "age"]])
+
+
+def test_labels_of_any_type_are_compared_with_the_first():
+    rng = np.random.default_rng(3)
+    y = rng.standard_normal(40)
+    codes = np.arange(40) % 3
+    flags = np.arange(40) % 5 == 0
+    labels = {
+        "text": np.array(["u", "v", "w"])[codes],
+        "dates": pd.Categorical(pd.date_range("2020-01-01", periods=3)[codes]),
+        "intervals": pd.cut(codes, [-1, 0, 1, 2]),
+    }
+    for x in labels.values():
+        X = pd.DataFrame({"x": x, "flag": pd.Series(flags, dtype="bool[pyarrow]")})
+        model = LinearRegression().fit(X, y)
+        effects = model.average_effects(X)
+        np.testing.assert_allclose(effects["effect"], model.coef_, rtol=1e-12)
+        assert effects.index[-1] == "flag"

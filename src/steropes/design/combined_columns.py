@@ -106,14 +106,12 @@ def _replaced(design: Design, columns: np.ndarray, made: Block) -> Design:
 def _in_pieces(
     design: PiecewiseDesign, columns: np.ndarray, pivots: np.ndarray, W: np.ndarray
 ) -> PiecewiseDesign | None:
-    """Replace columns with effects by intervals; all must act in the same intervals.
+    """Replace columns with effects by intervals; all must change alike with time.
 
     The difference of the effects of one column in two adjacent periods is possible, too: the
     replaced column acts in both.
     """
     effects, X = design.effects, design.X
-    if effects.values is not None:
-        return None
     assert isinstance(X, Design)
     source, first, last = effects.source.copy(), effects.first.copy(), effects.last.copy()
     if _are_adjacent(effects, columns, pivots, W):
@@ -125,6 +123,9 @@ def _in_pieces(
             with_ = pivots[W[:, i] != 0]
             if (first[with_] != first[j]).any() or (last[with_] != last[j]).any():
                 return None
+            values = effects.values
+            if values is not None and (values[with_] != values[j]).any():
+                return None
         sources, place = np.unique(source[np.concatenate([columns, pivots])], return_inverse=True)
         T = np.zeros((len(sources), len(columns)))
         np.add.at(T, (place[: len(columns)], np.arange(len(columns))), 1.0)
@@ -133,7 +134,9 @@ def _in_pieces(
     extra = [f"combination {i}" for i in range(len(columns))]
     wider = Design([*X.blocks, _combinations(X, sources, T)], [*X.names, *extra])
     source[columns] = X.p + np.arange(len(columns))
-    changed = StepEffects(source, first, last, effects.names, effects.Q)
+    changed = StepEffects(
+        source, first, last, effects.names, effects.Q, effects.values, effects.functions
+    )
     return PiecewiseDesign(wider, changed, design.person, design.start)
 
 

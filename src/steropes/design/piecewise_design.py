@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..backends.protocols import Array, Backend
+from ..errors import DataError
 from .column_storage import power_of_two
 from .protocols import PlainDesign, RowsLike
 
@@ -58,7 +59,9 @@ class StepEffects:
         self.values, self.functions = values, dict(functions or {})
         self.unit = np.ones(len(self.source))  # of the values, so that factors are near one
         if values is not None:
+            # A function that is one at all event times is still a coefficient besides that of x.
             changing = (values != 1.0).any(axis=1)
+            changing[list(self.functions)] = True
             self.always &= ~changing
             self.unit[changing] = power_of_two(np.abs(values[changing]).max(axis=1))
 
@@ -72,11 +75,22 @@ class StepEffects:
         return self.values[coefficients, q] / self.unit[coefficients]
 
     def at_time(self, beta: np.ndarray, p: int, q: int, time: float) -> np.ndarray:
-        """Expand coefficients to X's p columns at a time in interval q, (p,)."""
+        """Expand coefficients to X's p columns at a time in interval q, (p,).
+
+        Raises
+        ------
+        DataError
+            If a function of time is not finite at this time.
+        """
         out = np.zeros(p)
         for k in np.flatnonzero((self.first <= q) & (q <= self.last)):
             f = self.functions.get(int(k))
-            factor = 1.0 if f is None else float(np.asarray(f(np.array([time])))[0])
+            with np.errstate(divide="ignore", invalid="ignore"):
+                factor = 1.0 if f is None else float(np.asarray(f(np.array([time])))[0])
+            if not np.isfinite(factor):
+                raise DataError(
+                    f"The function of time of {self.names[k]!r} is not finite at the time {time:g}."
+                )
             out[self.source[k]] += factor * beta[k]
         return out
 

@@ -207,21 +207,28 @@ class AverageEffects(PredictionTables):
 
 def _changes(name: str, column: pd.Series) -> Iterator[tuple[str, object, object, float]]:
     """Yield the name of each effect of a variable, both values to compare, and their distance."""
-    if not pd.api.types.is_numeric_dtype(column):
+    kinds = pd.api.types
+    if not (kinds.is_numeric_dtype(column) or kinds.is_bool_dtype(column)):
         there = column.dropna().unique()
         if isinstance(column.dtype, pd.CategoricalDtype):
             labels = [label for label in column.cat.categories if label in set(there)]
         else:
             labels = sorted(there)
-        first, *others = labels
-        for label in others:
-            yield f"{name}[{label}]", label, first, 1.0
+        first, *others = (_constant(column, label) for label in labels)
+        for label, values in zip(labels[1:], others, strict=True):
+            yield f"{name}[{label}]", values, first, 1.0
     elif column.isin((0, 1)).all():
         kind = column.dtype.type
         yield name, kind(1), kind(0), 1.0
     else:
         step = _step(column.to_numpy(np.float64, na_value=np.nan))
         yield name, column + step, column - step, 2.0 * step
+
+
+def _constant(column: pd.Series, label: object) -> pd.Series:
+    """Return a column of the same type that has the label in all rows."""
+    row = int(np.flatnonzero(np.asarray(column == label, bool))[0])
+    return column.iloc[np.full(len(column), row)].set_axis(column.index)
 
 
 def _step(x: np.ndarray) -> float:

@@ -57,7 +57,8 @@ def read_equations(texts: Sequence[str], names: Sequence[str]) -> tuple[np.ndarr
     Raises
     ------
     DataError
-        If an equation cannot be read, is not linear or refers to an unknown coefficient.
+        If an equation cannot be read, is not linear, refers to an unknown coefficient, or has a
+        number that is the name of a coefficient.
     """
     rows: list[np.ndarray] = []
     values: list[float] = []
@@ -119,10 +120,16 @@ class _Parser:
             found = next((j for j in by_length if self._has_name(self.names[j], at)), None)
             number = NUMBER.match(text, at)
             if found is not None:
-                if list(self.names).count(self.names[found]) > 1:
-                    raise self._refuse(f"two coefficients are called {self.names[found]!r}")
+                name = self.names[found]
+                if list(self.names).count(name) > 1:
+                    raise self._refuse(f"two coefficients are called {name!r}")
+                if number and number[0] == name:
+                    raise self._refuse(
+                        f"{name!r} is a number and the name of a coefficient; rename the columns, "
+                        "or give a matrix"
+                    )
                 out.append(found)
-                at += len(self.names[found])
+                at += len(name)
             elif number:
                 out.append(float(number[0]))
                 at = number.end()

@@ -143,7 +143,8 @@ class LinearCombinations(ConfidenceIntervals):
             estimate[i] = factor * (
                 top.rising_side * np.inf if top.rising_side else top.point.value
             )
-            limits[i] = np.sort([a.value * factor, b.value * factor])
+            ends = a.value * factor, b.value * factor
+            limits[i] = ends if factor > 0 else ends[::-1]
             (root[i],) = self._ratios_against_zero(held, [j], [top.point]) * np.sign(factor)
         se = (limits[:, 1] - limits[:, 0]) / (2.0 * critical_value(level))
         return coefficient_table(estimate, se, names, level, None, self._has_ratio, (root, limits))

@@ -111,6 +111,8 @@ def read_step_effects(
         else:
             functions[j] = function
     given = [np.asarray(event_times(), np.float64)] if functions else []
+    if functions and not len(given[0]):
+        raise DataError("y has no events, at whose times a function of time could be evaluated.")
     cuts = np.unique(np.concatenate([*own.values(), *given]))
     source, first, last, labels = [], [], [], []
     for j, name in enumerate(names):

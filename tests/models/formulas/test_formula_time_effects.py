@@ -15,6 +15,7 @@ from steropes import (
     LogisticRegression,
     Normal,
     PooledLogisticRegression,
+    SeparationError,
     ShardedDesign,
     Surv,
 )
@@ -275,3 +276,16 @@ def test_a_device_that_is_chosen_for_functions_of_time_is_the_cpu(people, monkey
     found = CoxRegression.from_formula(formula, people, device="auto").coef_
     assert set(works) == {0.0}  # below the least work for a GPU
     np.testing.assert_array_equal(found, CoxRegression.from_formula(formula, people).coef_)
+
+
+def test_functions_that_have_no_value_are_refused(people):
+    X, y = people[["x", "age"]], Surv(people["time"], people["dead"])
+    changing = CoxRegression(time_varying={"x": "log"})
+    with pytest.raises(DataError, match="y has no events"):
+        changing.fit(X, Surv(people["time"], 0 * people["dead"]))
+    with pytest.raises(SeparationError, match=r"'x:f\(t\)' can be written as a combination of 'x'"):
+        CoxRegression(time_varying={"x": lambda t: np.ones(len(t))}).fit(X, y)
+    model = changing.fit(X, y)
+    for time in (0.0, -1.0):
+        with pytest.raises(DataError, match=r"'x:log\(t\)' is not finite at the time"):
+            model.predict(X, time=time)
