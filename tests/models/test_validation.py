@@ -207,5 +207,8 @@ def test_what_has_no_measures_is_refused():
         varying.fit(X, code).validate(2)
     with pytest.raises(DataError, match="constant effects"):
         validate_by_group(varying, X, code, STRATA)
-    with pytest.raises(DataError, match="needs two groups"):
-        validate_by_group(LogisticRegression(), X, Y, np.zeros(N))
+    with pytest.raises(DataError, match="there is only 0"):
+        validate_by_group(LogisticRegression(), X, Y, np.zeros(N, int))
+    gap = np.where(np.arange(N) == 3, np.nan, 1.0 * Y)
+    with pytest.raises(DataError, match="without group a failed: y contains NaN"):
+        validate_by_group(LinearRegression(), X, gap, np.where(np.arange(N) < 10, "b", "a"))

@@ -96,7 +96,7 @@ def validate_by_group(
     n = int(np.shape(X)[0])
     codes, labels = check_groups(groups, n)
     if len(labels) < 2:
-        raise DataError(f"A validation by group needs two groups; there is only {labels[0]!r}.")
+        raise DataError(f"A validation by group needs two groups; there is only {labels[0]}.")
     weight = check_weights(sample_weight, n)
     add = check_offset(offset, n, False)
     stratum = None if strata is None else label_strata(strata, n)[0]
@@ -107,12 +107,17 @@ def validate_by_group(
     rows_of_all: dict[str, Any] = {"sample_weight": weight, "offset": add, "strata": stratum}
     given = {name: x for name, x in rows_of_all.items() if x is not None}
     lines, measures = [], []
-    for k, _ in enumerate(labels):
+    for k, label in enumerate(labels):
         there = np.flatnonzero(codes == k)
         others = np.flatnonzero(codes != k)
-        fitted: Any = clone(model).fit(
-            _safe_indexing(X, others), outcome[others], **{q: x[others] for q, x in given.items()}
-        )
+        try:
+            fitted: Any = clone(model).fit(
+                _safe_indexing(X, others),
+                outcome[others],
+                **{q: x[others] for q, x in given.items()},
+            )
+        except DataError as error:
+            raise DataError(f"The fit to the rows without group {label} failed: {error}") from None
         eta = fitted.linear_predictor(_safe_indexing(X, there), None if add is None else add[there])
         own = None if stratum is None else stratum[there]
         values = _outcome(family, fitted, outcome[there])
