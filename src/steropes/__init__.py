@@ -55,7 +55,7 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares these names 
     from .models.discrimination import time_dependent_auc
     from .models.group_validation import validate_by_group
     from .models.nested_fits import compare_nested_fits
-    from .models.standardized_survival import StandardizedSurvival
+    from .models.standardized_survival import StandardizedIncidence, StandardizedSurvival
     from .priors import (
         BrokenAdaptiveRidge,
         ElasticNet,
@@ -121,7 +121,7 @@ _HOMES = {
     "models.discrimination": ["time_dependent_auc"],
     "models.group_validation": ["validate_by_group"],
     "models.nested_fits": ["compare_nested_fits"],
-    "models.standardized_survival": ["StandardizedSurvival"],
+    "models.standardized_survival": ["StandardizedIncidence", "StandardizedSurvival"],
     "priors": [
         "BrokenAdaptiveRidge",
         "ElasticNet",
@@ -189,6 +189,7 @@ __all__ = [
     "SelfControlledCaseSeries",
     "SeparationError",
     "ShardedDesign",
+    "StandardizedIncidence",
     "StandardizedSurvival",
     "StepFunction",
     "StudySettings",

@@ -8,7 +8,9 @@ from ..backends.cpu.concordance_counts import count_pairs
 from ..errors import DataError
 from .time_dependent_auc import CensoringWeights
 
-__all__ = ["censoring_share", "concordance_index", "concordance_influence"]
+__all__ = [
+    "censoring_share", "competing_concordance", "concordance_index", "concordance_influence",
+]  # fmt: skip
 
 
 def concordance_influence(
@@ -61,15 +63,93 @@ def concordance_influence(
     n = len(time)
     weight = np.ones(n) if weight is None else weight
     share = np.ones(n) if share is None else share
-    strata = np.zeros(n, np.int64) if strata is None else strata
     partners = np.zeros((n, 3))
-    by = np.argsort(strata, kind="stable")
-    edges = np.append(np.flatnonzero(np.diff(strata[by], prepend=strata.min() - 1)), n)
-    for a, b in zip(edges[:-1], edges[1:], strict=True):
-        i = by[a:b]
-        if event[i].any() and b - a > 1:
+    for i in _strata_rows(strata, n):
+        if event[i].any() and len(i) > 1:
             start = None if entry is None else entry[i]
             partners[i] = _partners(score[i], time[i], event[i] == 1, start, weight[i], share[i])
+    return _summarize_pairs(partners, weight)
+
+
+def competing_concordance(
+    score: np.ndarray,
+    time: np.ndarray,
+    event: np.ndarray,
+    strata: np.ndarray | None,
+    weight: np.ndarray,
+    cause: int,
+    tau: float | None = None,
+) -> tuple[float, np.ndarray]:
+    """Compute the concordance for one of several events with weights for censoring.
+
+    The row i with the event of interest at T_i is compared with every row that is free of it at
+    T_i: with those observed beyond, by the weight 1 / Ĝ(T_i−)², and with those that had a
+    competing event at an earlier T_j, by 1 / (Ĝ(T_i−) Ĝ(T_j−)). The estimator is that of
+    Wolbers and others, in which events precede censorings at equal times. Without competing
+    events the result is Uno's concordance (`censoring_share`).
+
+    Parameters
+    ----------
+    score : (n,) array
+        Higher is riskier.
+    time, event : (n,) arrays
+        Event is 0 for censored rows and otherwise a cause.
+    strata : (n,) int array, optional
+        Pairs are formed, and Ĝ is estimated, within strata.
+    weight : (n,) array
+    cause : int
+    tau : float, optional
+        Only events of interest before this time count.
+
+    Returns
+    -------
+    concordance : float
+    influence : (n,) array
+        See `concordance_influence`; Ĝ is treated as fixed.
+
+    Raises
+    ------
+    DataError
+        No pair is comparable.
+
+    References
+    ----------
+    Wolbers, Blanche, Koller, Witteman and Gerds (2014), Biostatistics 15:526–539.
+    """
+    ours, other = event == cause, (event > 0) & (event != cause)
+    partners = np.zeros((len(time), 3))
+    for i in _strata_rows(strata, len(time), weight > 0):
+        if not ours[i].any() or len(i) < 2:
+            continue
+        inverse = 1.0 / CensoringWeights(time[i], event[i], weight[i]).before
+        if tau is not None:
+            inverse = np.where(ours[i] & (time[i] >= tau), 0.0, inverse)
+        later = _partners(score[i], time[i], ours[i], None, weight[i], inverse**2)
+        k = np.flatnonzero(ours[i] | other[i])
+        rows = i[k]
+        # In reversed time a competing event is outlived by rows with later events of interest.
+        order = np.unique(time[rows], return_inverse=True)[1]
+        back = -2 * order - other[rows]
+        weighted, one = weight[rows] * inverse[k], np.ones(len(k))
+        earlier = _partners(score[rows], back, ours[rows], None, weighted, one, other[rows])
+        later[k] += inverse[k, None] * earlier
+        partners[i] = later
+    return _summarize_pairs(partners, weight)
+
+
+def _strata_rows(
+    strata: np.ndarray | None, n: int, some: np.ndarray | None = None
+) -> list[np.ndarray]:
+    """Return the rows of each stratum, or those of them in the mask ``some``."""
+    rows = np.arange(n) if some is None else np.flatnonzero(some)
+    if strata is None:
+        return [rows]
+    by = np.argsort(strata[rows], kind="stable")
+    return np.split(rows[by], np.flatnonzero(np.diff(strata[rows][by])) + 1)
+
+
+def _summarize_pairs(partners: np.ndarray, weight: np.ndarray) -> tuple[float, np.ndarray]:
+    """Compute the concordance and the rows' influence from the weights of partners (n, 3)."""
     counts = weight @ partners / 2  # each pair is counted with both of its rows
     pairs = counts.sum()
     if not pairs > 0:
@@ -112,10 +192,7 @@ def censoring_share(
     """
     share = np.ones(len(time))
     if ipcw:
-        rows = np.flatnonzero(weight > 0)
-        code = np.zeros(len(rows), np.int64) if strata is None else strata[rows]
-        by = np.argsort(code, kind="stable")
-        for i in np.split(rows[by], np.flatnonzero(np.diff(code[by])) + 1):
+        for i in _strata_rows(strata, len(time), weight > 0):
             if event[i].any():
                 share[i] = CensoringWeights(time[i], event[i], weight[i]).before ** -2.0
     if tau is not None:
@@ -130,13 +207,18 @@ def _partners(
     entry: np.ndarray | None,
     weight: np.ndarray,
     share: np.ndarray,
+    outliving: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Sum the weights of each row's partners in concordant, discordant and tied pairs, (n, 3)."""
+    """Sum the weights of each row's partners in concordant, discordant and tied pairs, (n, 3).
+
+    If a mask of ``outliving`` rows is given, events are compared with these alone.
+    """
     values, rank = np.unique(score, return_inverse=True)
     groups = np.unique(time[event])[::-1]  # from late to early
     # Rows join the risk set at their own time; a row with the event joins after its own group.
     key = np.searchsorted(-groups, -time, side="left") + event
     joins = np.argsort(key, kind="stable")
+    joins = joins if outliving is None else joins[outliving[joins]]
     number = np.arange(len(groups))
     join_end = np.searchsorted(key[joins], number, side="right")
     leaves = np.empty(0, np.int64)

@@ -83,16 +83,42 @@ class IncidenceErrors:
             se[a : a + step] = factor * np.sqrt((influence**2).sum(axis=0))
         return total, se
 
+    def joint_covariance(self, C: np.ndarray, B: np.ndarray) -> np.ndarray:
+        """Compute covariances of linear functions of the hazard's steps and β̂, (T, K, K).
+
+        Parameters
+        ----------
+        C : (m, T, K) array
+            Coefficients of K functions on the steps' errors at each of T times.
+        B : (p, T, K) array
+            Coefficients on the error of β̂.
+        """
+        (m, T, K), p = C.shape, len(B)
+        covariance = np.empty((T, K, K))
+        step = max(1, BLOCKS.fine_gray_entries // max(1, K * self.scores.size))
+        for a in range(0, T, step):
+            c, b = (x[:, a : a + step] for x in (C, B))
+            D = self.problem.design.scale[:, None] * (self.V @ b.reshape(p, -1))
+            influence = self.scores.along(D) + self._of_steps(c.reshape(m, -1))
+            at_time = influence.reshape(self.scores.size, -1, K).transpose(1, 2, 0)
+            covariance[a : a + step] = at_time @ at_time.swapaxes(1, 2)
+        return covariance
+
     def _baseline(self, run: int, times: np.ndarray) -> np.ndarray:
         """Compute the influences on Λ₀ with β fixed, (units, T)."""
-        state, likelihood = self.state, self.problem.likelihood
-        assert isinstance(likelihood, FineGrayLikelihood)
+        state = self.state
         at = state.events_of(run)
         steps = np.zeros((len(state.time), len(times)))
-        steps[at] = state.hazard[at, None] * (state.time[at, None] <= times)
-        factor = steps[state.in_order_of_model]
+        steps[at] = state.time[at, None] <= times
+        return self._of_steps(steps)
+
+    def _of_steps(self, C: np.ndarray) -> np.ndarray:
+        """Compute the influences on Σ_u C(u) h(u) with β fixed, (units, F), for C (m, F)."""
+        state, likelihood = self.state, self.problem.likelihood
+        assert isinstance(likelihood, FineGrayLikelihood)
+        factor = (C * state.hazard[:, None])[state.in_order_of_model]
         U = likelihood.backend.to_host(likelihood.hazard_influence(self.eta, self.weights, factor))
         row = likelihood.row_of_x if self.unit is None else self.unit[likelihood.row_of_x]
-        out = np.zeros((self.scores.size, len(times)))
+        out = np.zeros((self.scores.size, C.shape[1]))
         np.add.at(out, row, U)
         return out

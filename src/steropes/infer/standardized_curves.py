@@ -23,7 +23,17 @@ import numpy as np
 from .hazard_with_variance import HazardWithVariance, relative_hazard
 from .inference_tuning import BLOCKS
 
-__all__ = ["Averages", "Population", "standardized_averages"]
+__all__ = [
+    "Averages",
+    "JointCovariance",
+    "Population",
+    "independent_increments",
+    "standardized_averages",
+]
+
+# Maps coefficients on the hazard's steps (m, T, K) and on β (p, T, K) to the covariances of K
+# linear functions of both at each of T times, (T, K, K).
+JointCovariance = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 @dataclass
@@ -50,8 +60,8 @@ class Averages:
     ----------
     survival, risk, area : (A, T) arrays
         ``risk`` is 1 − S̄, computed without cancellation.
-    covariance : (2AT, 2AT) array
-        Joint covariance of ``survival`` by population and time, followed by ``area``.
+    covariance : (T, 2A, 2A) array
+        At each time the joint covariance of all populations' ``survival``, followed by ``area``.
     """
 
     survival: np.ndarray
@@ -62,7 +72,7 @@ class Averages:
 
 def standardized_averages(
     state: HazardWithVariance,
-    V: np.ndarray,
+    joint: JointCovariance,
     populations: list[Population],
     codes: np.ndarray,
     weight: np.ndarray,
@@ -73,8 +83,8 @@ def standardized_averages(
     Parameters
     ----------
     state : HazardWithVariance
-    V : (p, p) array
-        Covariance of the coefficients.
+    joint : callable
+        Computes covariances, such as `independent_increments`.
     populations : list of Population
     codes : (n,) int array
         Codes of strata.
@@ -95,8 +105,26 @@ def standardized_averages(
     C = np.concatenate([p[3][:, k * T : (k + 1) * T] for k in (0, 1) for p in parts], axis=1)
     B = np.concatenate([p[4][:, k * T : (k + 1) * T] for k in (0, 1) for p in parts], axis=1)
     B = B - state.integrated(C).T
-    covariance = C.T @ (C * state.variance[:, None]) + B.T @ V @ B
-    return Averages(survival, risk, area, 0.5 * (covariance + covariance.T))
+    covariance = joint(*(x.reshape(len(x), -1, T).transpose(0, 2, 1) for x in (C, B)))
+    return Averages(survival, risk, area, covariance)
+
+
+def independent_increments(state: HazardWithVariance, V: np.ndarray) -> JointCovariance:
+    """Return covariances for hazard steps that are independent of each other and of β̂.
+
+    Parameters
+    ----------
+    state : HazardWithVariance
+    V : (p, p) array
+        Covariance of the coefficients.
+    """
+
+    def joint(C: np.ndarray, B: np.ndarray) -> np.ndarray:
+        C, B = C.transpose(1, 2, 0), B.transpose(1, 2, 0)  # (T, K, m) and (T, K, p)
+        covariance = (C * state.variance) @ C.swapaxes(1, 2) + B @ V @ B.swapaxes(1, 2)
+        return 0.5 * (covariance + covariance.swapaxes(1, 2))
+
+    return joint
 
 
 def _linearize(

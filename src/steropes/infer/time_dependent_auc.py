@@ -7,9 +7,12 @@ With cases i (T_i ≤ t, event), controls j and the Kaplan–Meier curve Ĝ of c
 
 (Uno, Cai, Tian and Wei 2007, JASA 102:527; Hung and Chiang 2010, Can J Stat 38:8). People with a
 competing event by t are controls, too, with b_j = w_j / Ĝ(T_j−) (Blanche, Dartigues and
-Jacqmin-Gadda 2013, Statistics in Medicine 32:5381, eq. 4). The standard error is that of the
-infinitesimal jackknife: it uses the derivatives with respect to the rows' weights, including those
-of Ĝ.
+Jacqmin-Gadda 2013, Statistics in Medicine 32:5381, eq. 4). Events precede censorings at equal
+times, so that an event at T is seen with probability G(T−); the first two papers assume continuous
+times, where G(T−) = G(T). With Ĝ(T−) the weighted share of cases is exactly one minus the
+Kaplan–Meier curve at t (Satten and Datta 2001, American Statistician 55:207), whereas
+scikit-survival uses Ĝ(T). The standard error is that of the infinitesimal jackknife: it uses the
+derivatives with respect to the rows' weights, including those of Ĝ.
 """
 
 from __future__ import annotations

@@ -9,9 +9,11 @@ import pandas as pd
 
 from ..errors import DataError
 from .formula_parsing import Formula
-from .standardized_survival import MAX_GROUPS
 
-__all__ = ["column_of_table", "formula_column", "tables_by_value"]
+__all__ = ["MAX_GROUPS", "column_of_table", "formula_column", "tables_by_value"]
+
+# A covariate with more values than this cannot define groups.
+MAX_GROUPS = 20
 
 
 def formula_column(by: str | int, data: pd.DataFrame, formula: Formula) -> str | None:

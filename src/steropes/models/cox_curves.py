@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from numbers import Integral
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
 from ..backends import host_backend
-from ..backends.protocols import Backend
-from ..data import check_level, check_weights, refuse_other_order
+from ..data import check_level, refuse_other_order
 from ..data.input_types import LabelsLike, VectorLike
 from ..data.vector_checks import check_vector
-from ..design.piecewise_design import StepEffects
 from ..errors import DataError
 from ..infer.hazard_with_variance import HazardWithVariance
+from ..infer.standardized_curves import independent_increments
 from ..infer.survival_standard_errors import (
     cumulative_hazards,
     log_hazards,
@@ -25,44 +22,20 @@ from ..infer.survival_standard_errors import (
     time_grid,
 )
 from .coefficient_tables import critical_value
-from .counterfactual_tables import column_of_table, formula_column, tables_by_value
-from .formula_parsing import Formula, as_pandas_table
+from .counterfactual_groups import CounterfactualGroups, Grouping
 from .linear_prediction import dense_matrix
 from .setting_types import MatrixLike
-from .standardized_survival import (
-    COLUMNS,
-    GroupingColumn,
-    StandardizedSurvival,
-    extend_to_times,
-    group_populations,
-    standardize,
-)
-from .wald_inference import WaldInference
+from .standardized_survival import StandardizedSurvival, standardize
 
 __all__ = ["CoxCurves", "concatenate_by_row", "curve_table"]
 
-# A column by name or position, or X of each group by label.
-Grouping = str | int | Mapping[Any, MatrixLike] | None
 
-
-class CoxCurves(WaldInference):
+class CoxCurves(CounterfactualGroups):
     """Survival curves, baseline hazards and standardised survival with confidence limits."""
 
     # Defined by the estimator.
-    _effects: StepEffects | None
-    _last_seen: np.ndarray
     _strata_labels: list | None
-    _formula: Formula
-    _estimated: np.ndarray
     baseline_hazard_: pd.DataFrame
-    unique_times_: np.ndarray
-
-    if TYPE_CHECKING:
-
-        def _linear_predictors(self, X: MatrixLike, offset: VectorLike | None) -> np.ndarray: ...
-        def _stratum_codes(
-            self, X: MatrixLike, strata: LabelsLike | None, n: int
-        ) -> np.ndarray: ...
 
     def _baseline_and_covariance(self) -> tuple[HazardWithVariance, np.ndarray]:
         """Compute the baseline with its variance, and the covariance of the coefficients."""
@@ -75,19 +48,6 @@ class CoxCurves(WaldInference):
                 "model."
             )
         return HazardWithVariance(problem, self._beta), self.vcov().to_numpy()
-
-    def _columns_of_coefficients(self, p: int) -> np.ndarray:
-        """Return the column of X of each of p coefficients."""
-        return np.arange(p) if self._effects is None else self._effects.source
-
-    def _active_intervals(self, p: int) -> np.ndarray:
-        """Return the factor of each coefficient in each interval of time, zero if none, (p, Q)."""
-        effects = self._effects
-        if effects is None:
-            return np.ones((p, 1), bool)
-        q = np.arange(effects.Q)
-        acts = (effects.first[:, None] <= q) & (q <= effects.last[:, None])
-        return acts if effects.values is None else acts * effects.values
 
     def survival_curves(
         self,
@@ -203,38 +163,6 @@ class CoxCurves(WaldInference):
             table["se"], table["lower"], table["upper"] = share * H, H / width, H * width
         return table
 
-    def _groups_by(
-        self, X: MatrixLike, by: Grouping
-    ) -> tuple[str | int | None, Mapping[Hashable, MatrixLike] | None]:
-        """Return the name of the groups, and X of each group unless they are values of a column."""
-        if isinstance(by, Mapping):
-            return None, by
-        one = isinstance(by, str | Integral) and not isinstance(by, bool | np.bool_)
-        if by is not None and not one:
-            raise DataError(
-                f"by is the name or position of one column, or a mapping, not {by!r}; for several "
-                "columns give by={'label': X as it would be, …}."
-            )
-        if by is not None and self._is_labelled_table(X):
-            self._check_columns(X)
-            data = as_pandas_table(X)
-            column = column_of_table(by, data)
-            return column, tables_by_value(column, data)
-        if by is None or not self._is_formula_table(X):
-            return by, None
-        data = as_pandas_table(X)
-        name = formula_column(by, data, self._formula)
-        return (by, None) if name is None else (name, tables_by_value(name, data))
-
-    def _grouping_column(self, X: MatrixLike, by: str | int, backend: Backend) -> GroupingColumn:
-        """Find the column of X, among all columns that the user gave, that ``by`` refers to."""
-        design = self._check_columns(X)
-        if self._effects is None:
-            effects = self._estimated[:, None]
-        else:
-            effects = self._effects.by_interval(self._estimated, design.p)
-        return GroupingColumn.of(by, design, self._fixed, effects, backend)
-
     def standardized_survival(
         self,
         X: MatrixLike,
@@ -308,48 +236,8 @@ class CoxCurves(WaldInference):
         check_level(level)
         refuse_other_order(X, sample_weight=sample_weight, strata=strata)
         state, V = self._baseline_and_covariance()
-        eta = self._linear_predictors(X, offset)
-        n, p = len(eta), len(state.center)
-        codes, weight = self._stratum_codes(X, strata, n), check_weights(sample_weight, n)
-        times = self.unique_times_ if times is None else times
-        at = np.unique(check_vector(np.atleast_1d(times), None, "times"))
-        if not len(at):
-            raise DataError("times is empty; an average is at one time at least.")
-        of = np.unique(codes[weight > 0])
-        last = float(self._last_seen[of].min())
-        if last == -np.inf:
-            row = int((codes == of[self._last_seen[of] == last][0]).argmax())
-            raise DataError(
-                f"In the fit nobody of row {row}'s stratum has weight, so that it has no curve. "
-                "Leave such strata out of X."
-            )
-        if at[0] <= 0:
-            raise DataError(f"times must be above 0; {at[0]:g} is not.")
-        if (state.time <= 0).any():
-            raise DataError("There are events at or before time 0; shift the times to average.")
-        by, given = self._groups_by(X, by)
-        if given is not None:
-            designs = {label: self._check_new(x) for label, x in given.items()}
-            etas = {label: self._linear_predictors(x, offset) for label, x in given.items()}
-            if any(len(x) != n for x in etas.values()):
-                raise DataError(f"Each matrix of by must have the {n} rows of X.")
-        else:
-            designs, etas = {None: self._check_new(X)}, {None: eta}
-        backend = host_backend(self.n_jobs)
-        column = None if by is None or given is not None else self._grouping_column(X, by, backend)
-        groups = group_populations(
-            designs,
-            etas,
-            column,
-            self._columns_of_coefficients(p),
-            self._active_intervals(p),
-            state,
-            backend,
-        )
-        name = by if isinstance(by, str) and by not in COLUMNS else "group"
-        known = at[at <= last] if at[0] <= last else np.array([last])
-        found = standardize(state, V, groups, codes, weight, known, level, name)
-        return extend_to_times(found, at)
+        people = self._people_to_average(state, X, times, by, sample_weight, strata, offset)
+        return standardize(state, people, independent_increments(state, V), level)
 
 
 def curve_table(

@@ -16,13 +16,18 @@ from ..data.input_types import LabelsLike, VectorLike
 from ..data.survival_outcome import SurvivalOutcome
 from ..data.vector_checks import check_vector
 from ..errors import DataError
-from ..infer.concordance import censoring_share, concordance_influence
+from ..infer.concordance import (
+    censoring_share,
+    competing_concordance,
+    concordance_influence,
+)
 from ..infer.rounding_ties import merge_rounding_ties
 from ..infer.time_dependent_auc import CensoringWeights, auc_at
 from .coefficient_tables import cluster_codes, critical_value
 
 __all__ = [
     "auc_table",
+    "competing_concordance_with_se",
     "concordance_with_se",
     "pair_weights",
     "time_dependent_auc",
@@ -64,10 +69,57 @@ def concordance_with_se(
         n = int(row.max()) + 1
         influence = np.bincount(row, weights=influence, minlength=n)
         weight = np.bincount(row, weights=weight, minlength=n)
+    return value, standard_error_of(influence, weight, cluster)
+
+
+def competing_concordance_with_se(
+    score: np.ndarray,
+    outcome: SurvivalOutcome,
+    strata: np.ndarray | None,
+    weight: np.ndarray,
+    cause: int,
+    ipcw: bool,
+    tau: float | None,
+    return_se: bool,
+    cluster: LabelsLike | None,
+) -> float | tuple[float, float]:
+    """Compute the concordance for one of several events, and optionally its standard error.
+
+    Parameters
+    ----------
+    score : (n,) array
+    outcome : SurvivalOutcome
+    strata, weight : (n,) arrays
+    cause : int
+        The event of interest.
+    ipcw : bool
+        Whether to weight pairs for censoring. Otherwise people with a competing event count as
+        surviving longest, and pairs have equal weights.
+    tau : float or None
+    return_se : bool
+    cluster : (n,) labels or None
+    """
+    time, event, entry = outcome
+    ours, other = event == cause, (event > 0) & (event != cause)
+    moved = np.where(other, np.nextafter(time.max(), np.inf), time)
+    check_pair_settings(entry, ipcw, tau)
+    if not ipcw:
+        share = pair_weights(moved, ours, entry, strata, weight, False, tau)
+        rest = entry, strata, weight, return_se, cluster
+        return concordance_with_se(score, moved, ours.astype(np.int64), *rest, share=share)
+    merged = merge_rounding_ties(score)
+    value, influence = competing_concordance(merged, time, event, strata, weight, cause, tau)
+    return (value, standard_error_of(influence, weight, cluster)) if return_se else value
+
+
+def standard_error_of(
+    influence: np.ndarray, weight: np.ndarray, cluster: LabelsLike | None
+) -> float:
+    """Compute a standard error from the influences of rows, summed within clusters."""
     codes = cluster_codes(cluster, len(influence), weight)
     if codes is not None:
         influence = np.bincount(codes, weights=influence)
-    return value, float(np.sqrt(influence @ influence))
+    return float(np.sqrt(influence @ influence))
 
 
 def pair_weights(
@@ -80,6 +132,14 @@ def pair_weights(
     tau: float | None,
 ) -> np.ndarray | None:
     """Compute weights of pairs, by the row with the event; None if all are equal."""
+    check_pair_settings(entry, ipcw, tau)
+    if not ipcw and tau is None:
+        return None
+    return censoring_share(time, event, strata, weight, ipcw, tau)
+
+
+def check_pair_settings(entry: np.ndarray | None, ipcw: bool, tau: float | None) -> None:
+    """Refuse values of ``ipcw`` and ``tau`` that are none, and censoring weights with entry."""
     if tau is not None and not (isinstance(tau, Real) and tau > 0):
         raise DataError(f"tau must be a time above zero, not {tau!r}.")
     if not isinstance(ipcw, bool | np.bool_):
@@ -89,9 +149,6 @@ def pair_weights(
             "Weights by the inverse of the censoring curve are not defined with entry times; "
             "leave ipcw out, or entry."
         )
-    if not ipcw and tau is None:
-        return None
-    return censoring_share(time, event, strata, weight, ipcw, tau)
 
 
 def time_dependent_auc(
@@ -143,11 +200,17 @@ def time_dependent_auc(
     CoxRegression.time_dependent_auc : The same for the predictions of a model.
     brier_score : Error of predicted risks.
 
+    Notes
+    -----
+    Cases are weighted by 1/Ĝ(T−), since at equal times events precede censorings. With such ties
+    scikit-survival's ``cumulative_dynamic_auc``, which uses 1/Ĝ(T), differs slightly.
+
     References
     ----------
     Uno, Cai, Tian and Wei (2007), JASA 102:527–537. Hung and Chiang (2010), Can J Stat 38:8–26.
     Blanche, Dartigues and Jacqmin-Gadda (2013), Statistics in Medicine 32:5381–5397 (competing
-    events, their second definition of controls).
+    events, their second definition of controls). Satten and Datta (2001), American Statistician
+    55:207–210 (weights and the Kaplan–Meier curve).
 
     Examples
     --------

@@ -63,7 +63,7 @@ class CoxExpectations(CoxCurves):
         Raises
         ------
         DataError
-            If a time is not positive, or there are events at or before time 0.
+            If a time is not positive.
 
         See Also
         --------
@@ -88,8 +88,6 @@ class CoxExpectations(CoxCurves):
         eta = self._linear_predictors(X, offset)
         codes, baseline = self._stratum_codes(X, strata, len(eta)), self._baseline()
         stratum, time = baseline.steps()[:2]
-        if (time <= 0).any():
-            raise DataError("There are events at or before time 0; shift the times to average.")
         out = np.full((len(eta), len(ends)), np.nan)
         begin = np.zeros(len(eta))
         H0 = np.zeros(len(eta))

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from ..data import check_strata, check_survival, check_weights, refuse_other_order
 from ..data.group_labels import count_people
 from ..data.input_types import LabelsLike, VectorLike
-from .discrimination import auc_table, concordance_with_se, times_of_events
+from .discrimination import auc_table, competing_concordance_with_se, times_of_events
 from .proportional_hazards import ProportionalHazardsModel
 from .setting_types import MatrixLike
 
@@ -34,6 +34,9 @@ class FineGrayEvaluation(ProportionalHazardsModel):
         offset: VectorLike | None = None,
         return_se: Literal[False] = False,
         cluster: LabelsLike | None = None,
+        *,
+        ipcw: bool = False,
+        tau: float | None = None,
     ) -> float: ...
     @overload
     def concordance(
@@ -46,6 +49,8 @@ class FineGrayEvaluation(ProportionalHazardsModel):
         *,
         return_se: Literal[True],
         cluster: LabelsLike | None = None,
+        ipcw: bool = False,
+        tau: float | None = None,
     ) -> tuple[float, float]: ...
     def concordance(
         self,
@@ -56,12 +61,15 @@ class FineGrayEvaluation(ProportionalHazardsModel):
         offset: VectorLike | None = None,
         return_se: bool = False,
         cluster: LabelsLike | None = None,
+        *,
+        ipcw: bool = False,
+        tau: float | None = None,
     ) -> float | tuple[float, float]:
-        """Compute Harrell's concordance for the cause of interest.
+        """Compute Harrell's or, with weights for censoring, Uno's concordance for the cause.
 
         People with a competing event never have the event of interest and count as surviving
-        longest. Only pairs that are comparable despite censoring are used, without weights. With
-        entry times two people are compared at an event of one after both have entered.
+        longest. Only pairs that are comparable despite censoring are used. With entry times two
+        people are compared at an event of one after both have entered.
 
         Parameters
         ----------
@@ -80,6 +88,17 @@ class FineGrayEvaluation(ProportionalHazardsModel):
             ``survival::concordance``.
         cluster : (n,) labels, optional
             With ``return_se``: rows that belong together, such as those of one person.
+        ipcw : bool
+            Whether to weight pairs by the inverse probability that both are uncensored for as
+            long as the comparison needs, so that the concordance does not depend on the
+            distribution of censoring: to the event of interest for a person at risk then, and to
+            the own event for one with an earlier competing event. The probabilities are from the
+            Kaplan–Meier curve of censoring in y (of each stratum), and the standard error treats
+            them as known. Not with entry times. Without competing events it is Uno's
+            concordance, as in `CoxRegression.concordance`.
+        tau : float, optional
+            Only events of interest before this time count; useful with ``ipcw`` if few have a
+            long follow-up.
 
         Returns
         -------
@@ -89,23 +108,30 @@ class FineGrayEvaluation(ProportionalHazardsModel):
         Raises
         ------
         DataError
-            If y has no comparable pairs.
+            If y has no comparable pairs, or ``ipcw`` is combined with entry times.
 
         References
         ----------
-        Wolbers, Koller, Witteman and Steyerberg (2009), Epidemiology 20:555–561.
+        Wolbers, Koller, Witteman and Steyerberg (2009), Epidemiology 20:555–561. Wolbers, Blanche,
+        Koller, Witteman and Gerds (2014), Biostatistics 15:526–539 (weights for censoring).
+
+        Examples
+        --------
+        >>> import steropes
+        >>> y = steropes.Surv([1, 2, 3, 4, 5, 6], [1, 2, 1, 0, 1, 2])
+        >>> X = [[0.0], [1.0], [1.0], [0.0], [0.0], [1.0]]
+        >>> model = steropes.FineGrayRegression().fit(X, y)
+        >>> round(model.concordance(X, y), 3), round(model.concordance(X, y, ipcw=True), 3)
+        (0.636, 0.686)
         """
         refuse_other_order(X, sample_weight=sample_weight, strata=strata, cluster=cluster)
         eta = self.linear_predictor(X, offset)
         n = len(eta)
-        time, event, entry = check_survival(y, n, competing=True)
-        after_all = np.nextafter(time.max(), np.inf)
-        time = np.where((event > 0) & (event != self._cause), after_all, time)
-        ours = (event == self._cause).astype(np.int64)
-        weight = check_weights(sample_weight, n)
+        outcome, weight = check_survival(y, n, competing=True), check_weights(sample_weight, n)
         codes = check_strata(self._formula_vector("strata", X, strata), n)
-        rest = entry, codes, weight, return_se, cluster
-        return concordance_with_se(eta, time, ours, *rest)
+        return competing_concordance_with_se(
+            eta, outcome, codes, weight, self._cause, ipcw, tau, return_se, cluster
+        )
 
     def time_dependent_auc(
         self,

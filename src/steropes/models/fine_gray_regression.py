@@ -5,31 +5,24 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
 
-from ..backends import host_backend
 from ..backends.protocols import Backend
-from ..data import check_level, check_survival, refuse_other_order
+from ..data import check_survival
 from ..data.input_types import LabelsLike, VectorLike
-from ..data.vector_checks import check_vector
 from ..design import Design
 from ..errors import DataError
-from ..infer.fine_gray_standard_errors import IncidenceErrors
-from ..infer.hazard_with_variance import HazardWithVariance
-from ..infer.survival_standard_errors import time_grid
 from ..likelihoods import FineGrayLikelihood, Likelihood
 from ..priors import Prior
-from .cox_curves import concatenate_by_row, curve_table
+from .fine_gray_curves import FineGrayCurves
 from .fine_gray_evaluation import FineGrayEvaluation
 from .fit_inputs import FitInputs, OutcomeRows
-from .linear_prediction import dense_matrix
 from .setting_types import Chooser, Device, MatrixLike, Seed
 
 __all__ = ["FineGrayRegression"]
 
 
-class FineGrayRegression(FineGrayEvaluation):
+class FineGrayRegression(FineGrayCurves, FineGrayEvaluation):
     """Proportional subdistribution hazards of one cause, with a prior on the effects.
 
     exp(β) is the ratio of subdistribution hazards. It gives the direction and, on the
@@ -258,88 +251,3 @@ class FineGrayRegression(FineGrayEvaluation):
         times = self.unique_times_ if times is None else times
         with np.errstate(over="ignore"):
             return -np.expm1(-np.exp(self._log_cumulative(X, times, strata, offset)))
-
-    def incidence_curves(
-        self,
-        X: MatrixLike,
-        times: ArrayLike | None = None,
-        level: float = 0.95,
-        strata: LabelsLike | None = None,
-        offset: VectorLike | None = None,
-        cluster: LabelsLike | None = None,
-    ) -> pd.DataFrame:
-        """Compute cumulative incidence curves with confidence limits.
-
-        Parameters
-        ----------
-        X : array, sparse matrix, data frame or Design, (n, p)
-            Covariates, with the columns of the fit.
-        times : (T,) array, optional
-            Default the times of the event of interest (in the row's stratum).
-        level : float
-            Confidence level of the limits, which are symmetric on the log(−log) scale of one
-            minus the incidence.
-        strata : (n,) labels, optional
-            Required if the model was fitted with strata.
-        offset : (n,) array, optional
-            Known term of the linear predictor. Default 0.
-        cluster : (n_fit,) labels, optional
-            Labels of the rows of the fit; influences are summed within clusters.
-
-        Returns
-        -------
-        DataFrame
-            A line for each row and time: ``row`` (its position in X), ``time``, ``incidence``,
-            ``se``, ``lower``, ``upper``. The standard error is the sandwich estimate from the
-            rows' influences on β̂, the baseline and the censoring distribution (Fine and Gray
-            1999, §4). NaN after the last time under observation in the row's stratum.
-
-        Raises
-        ------
-        DataError
-            Under a Laplace prior, which has no standard errors, or if the model was unpickled
-            without its data.
-
-        Examples
-        --------
-        >>> import steropes
-        >>> y = steropes.Surv([1, 2, 3, 4, 5, 6], [1, 2, 1, 0, 1, 2])
-        >>> model = steropes.FineGrayRegression().fit([[0.0], [1.0], [1.0], [0.0], [0.0], [1.0]], y)
-        >>> model.incidence_curves([[0.0]]).columns.tolist()
-        ['row', 'time', 'incidence', 'se', 'lower', 'upper']
-        """
-        check_level(level)
-        refuse_other_order(X, strata=strata)
-        problem = self._require_data("an interval of a curve")
-        V = self.vcov().to_numpy()
-        if not np.isfinite(V).all():
-            raise DataError(
-                "Standard errors of curves need the model's covariance matrix, which there is "
-                "none of under a Laplace prior. predict_cumulative_incidence gives the curves "
-                "alone."
-            )
-        codes_of_fit = self._cluster_codes(cluster, problem)
-        state = HazardWithVariance(problem, self._beta)
-        eta = self._linear_predictors(X, offset)[:, 0] - state.center_predictor[0]
-        codes = self._stratum_codes(X, strata, len(eta))
-        Z = dense_matrix(self._check_new(X), host_backend(self.n_jobs)) - state.center
-        given = None if times is None else check_vector(np.atleast_1d(times), None, "times")
-        errors = IncidenceErrors(problem, self._beta, V, state, codes_of_fit)
-        parts = []
-        for s in np.unique(codes):
-            rows = np.flatnonzero(codes == s)
-            at = time_grid(state, int(s)) if given is None else given
-            H, se = errors.of(Z[rows], eta[rows], int(s), at)
-            parts.append(
-                curve_table(rows, at, H, se, float(self._last_seen[s]), level, "incidence")
-            )
-        return concatenate_by_row(parts)
-
-    def _survival_table(
-        self, X: MatrixLike, level: float, strata: LabelsLike | None, offset: VectorLike | None
-    ) -> pd.DataFrame:
-        """Compute one minus the incidence, with its limits."""
-        table = self.incidence_curves(X, None, level, strata, offset)
-        free = 1.0 - table[["incidence", "upper", "lower"]]
-        free.columns = pd.Index(["survival", "lower", "upper"])
-        return pd.concat([table[["row", "time"]], free], axis=1)

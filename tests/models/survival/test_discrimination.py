@@ -15,8 +15,10 @@ from steropes import (
     Normal,
     PooledLogisticRegression,
     Surv,
+    kaplan_meier,
     time_dependent_auc,
 )
+from steropes.data.kaplan_meier import product_limit
 from steropes.infer.concordance import concordance_influence
 from steropes.infer.rounding_ties import merge_rounding_ties
 from steropes.infer.time_dependent_auc import CensoringWeights, auc_at
@@ -157,6 +159,35 @@ def test_auc_is_that_of_scikit_survival(rng):
     assert list(ours.columns) == ["auc", "se", "lower", "upper"]
     assert ((ours["lower"] < ours["auc"]) & (ours["auc"] < ours["upper"])).all()
     assert ((ours["se"] > 0.02) & (ours["se"] < 0.1)).all()
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_tied_times_distinguish_the_censoring_weights_of_scikit_survival(rng):
+    """An event at T is seen if C ≥ T, of which Ĝ(T−) is the probability and Ĝ(T) is not."""
+    n = 150
+    x = rng.normal(size=n)
+    time, leave = np.ceil(rng.exponential(np.exp(-x), n) * 6), np.ceil(rng.exponential(1.5, n) * 6)
+    y = Surv(np.minimum(time, leave), time <= leave)
+    theirs = np.empty(n, dtype=[("event", bool), ("time", float)])
+    theirs["event"], theirs["time"] = y["event"] == 1, y["time"]
+    at = [2.0, 4.0, 6.0]
+    ours = time_dependent_auc(x, y, at)["auc"]
+    expected = cumulative_dynamic_auc(theirs, theirs, x, at)[0]
+    assert 1e-4 < abs(ours - expected).max() < 0.02
+    curve = product_limit(y["time"], y["event"], censoring=True)
+    event, seen = y["event"] == 1, y["time"]
+    survival = kaplan_meier(y)
+    for t, auc, of_them in zip(at, ours, expected, strict=True):
+        case, control = event & (seen <= t), seen > t
+        right = (x[case, None] > x[control]).mean(axis=1)
+        for left, value in ((True, auc), (False, of_them)):
+            a = 1 / curve.at(seen[case], left=left)
+            assert a @ right / a.sum() == pytest.approx(value, rel=1e-10)
+            # Weighted cases are the Kaplan–Meier share of events by t (Satten and Datta 2001).
+            unbiased = a.sum() / n == pytest.approx(1 - survival.at([t])[0], rel=1e-10)
+            assert unbiased == left
+        alive = control.sum() / curve.at([t])[0] / n
+        assert alive == pytest.approx(survival.at([t])[0], rel=1e-10)
 
 
 def test_auc_s_error_is_the_jackknife_s_with_the_censoring_curve_s_part(rng):
