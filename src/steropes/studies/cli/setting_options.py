@@ -79,16 +79,16 @@ def _option(
         default = inspect.Parameter.empty
     elif hint is not field.hint or default in ((), None):
         default = False if kind is bool else None
-    shown: bool | str = True
-    if optional:
-        shown = False if default in (None, inspect.Parameter.empty) else str(default)
-        default = None
     text = text or field.description.replace("`", "")
     if get_origin(kind) is list:
         text = f"{text} Repeatable."
+    if optional:  # click shows a text instead of a default in parentheses
+        if default not in (None, False, inspect.Parameter.empty):
+            text = f"{text} Default: {'yes' if default is True else default}."
+        default = None
     values = kind if default is not None else kind | None
     annotation = operator.getitem(
-        Annotated, (values, typer.Option(help=text, min=lowest, show_default=shown))
+        Annotated, (values, typer.Option(help=text, min=lowest, show_default=not optional))
     )
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
