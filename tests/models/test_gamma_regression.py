@@ -272,3 +272,14 @@ def test_outcomes_far_below_the_others_are_no_reason_to_refuse():
     usual = GammaRegression().fit(X, y)
     y[:3] = 1e-130
     assert np.abs(GammaRegression().fit(X, y).coef_ - usual.coef_).max() < 0.1
+
+
+@pytest.mark.parametrize("unit", [1e20, 1e30, 1e-30])
+def test_outcomes_far_from_one_are_fitted_without_an_intercept(unit, drawn):
+    """A fit that starts far from the outcomes is not taken for converged there."""
+    X, y, _ = drawn
+    ones = np.column_stack([np.ones(len(X)), X])
+    known, model = GammaRegression().fit(X, y), GammaRegression(fit_intercept=False)
+    found = model.fit(ones, y * unit)
+    expected = np.append(known.intercept_ + np.log(unit), known.coef_)
+    np.testing.assert_allclose(found.coef_, expected, rtol=1e-6, atol=1e-8)

@@ -100,9 +100,14 @@ class GammaLikelihood(IndependentRowsLikelihood):
         )
 
     def score_variance(self, loss: Array, total: Array) -> Array:
-        """Return the dispersion with the largest likelihood, bounded below by rounding only."""
+        """Return the dispersion with the largest likelihood, bounded by rounding.
+
+        It is bounded above, too, because far from the optimum it would be so large a unit of scores
+        that every point seemed to be optimal.
+        """
         mean = np.asarray(loss, np.float64) / np.maximum(total, 1e-300)
-        return 1.0 / gamma_shape(np.maximum(mean, RESIDUALS.equal_share**2))
+        best = 1.0 / gamma_shape(np.maximum(mean, RESIDUALS.equal_share**2))
+        return np.minimum(best, DISPERSION.max_score_unit)
 
     def curvature(self, eta: Array, weights: Array, exact: bool = False) -> GroupedCurvature:
         """Return the diagonal v = w y exp(−η), the observed information at a dispersion of one."""

@@ -149,6 +149,9 @@ class DispersionPolicy:
         Mean half-deviances of gamma models below it use two terms of a series of the shape.
     shape_asymptote_above : float
         Mean half-deviances of gamma models above it use the asymptote of the shape.
+    max_score_unit : float
+        Largest dispersion of gamma models in units of scores; fits with more extreme outcomes are
+        refused.
     far_level : float
         Gamma models start at the median of log y if it is at least this far from zero.
     """
@@ -165,6 +168,7 @@ class DispersionPolicy:
     shape_steps: int = 8
     shape_series_below: float = 1e-4
     shape_asymptote_above: float = 1e10
+    max_score_unit: float = 1e4
     far_level: float = 20.0
 
     @property
