@@ -4,12 +4,13 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test quick lint types site package oldest newest check lock audit clean help
+.PHONY: demo test quick servers lint types site package oldest newest check lock audit clean help
 
 help:
 	@echo "make demo    install, and answer a drug-safety question from a synthetic database"
 	@echo "make test    install, and run the tests"
 	@echo "make quick   run a subset of the tests that takes less than a minute"
+	@echo "make servers run the tests of the clients of Snowflake, Databricks and Trino"
 	@echo "make lint    check style, imports and docstrings     make types   check types"
 	@echo "make site    build the documentation in site/"
 	@echo "make package build a wheel and a source archive, install the wheel alone, and fit a model with it"
@@ -31,6 +32,17 @@ QUICK := $(addprefix tests/,$(addsuffix .py,\
   studies/test_cohorts studies/test_matching studies/test_disclosure studies/test_imports))
 quick: $(VENV)/.test
 	$(BIN)/python -m pytest $(QUICK)
+
+# fakesnow needs other versions of packages than the tests, and runs as a program of its own.
+FAKESNOW := $(VENV)/fakesnow/bin/fakesnow
+servers: $(VENV)/.test-servers $(FAKESNOW)
+	STEROPES_FAKESNOW=$(abspath $(FAKESNOW)) $(BIN)/python -m pytest -m "slow or not slow" \
+	  tests/studies/test_server_clients.py tests/studies/test_transpiled_servers.py
+
+$(FAKESNOW): | $(BIN)/python
+	$(PYTHON) -m venv $(VENV)/fakesnow
+	$(VENV)/fakesnow/bin/python -m pip install --quiet --disable-pip-version-check \
+	  "fakesnow[server]==0.12.*" "snowflake-connector-python<5"
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -76,7 +88,7 @@ audit: $(BIN)/python
 	$(BIN)/pip-audit --require-hashes --disable-pip --requirement requirements/deployment.txt
 
 # One stamp for each extra: a second run installs nothing unless pyproject.toml has changed.
-$(VENV)/.demo $(VENV)/.test $(VENV)/.test-gpu $(VENV)/.dev $(VENV)/.docs: $(VENV)/.%: pyproject.toml | $(BIN)/python
+$(VENV)/.demo $(VENV)/.test $(VENV)/.test-servers $(VENV)/.test-gpu $(VENV)/.dev $(VENV)/.docs: $(VENV)/.%: pyproject.toml | $(BIN)/python
 	$(PIP) --editable ".[$*]"
 	@touch $@
 

@@ -3,9 +3,11 @@
 import datetime as dt
 import json
 import os
+import sys
 import types
 
 import duckdb
+import pyarrow as pa
 import pytest
 import sqlglot
 
@@ -325,3 +327,94 @@ def test_redshift_s_address_is_postgresql_s_with_another_port(monkeypatch):
     monkeypatch.setattr(dbapi, "connect", lambda uri, autocommit: asked.append((uri, autocommit)))
     connect(read_address("redshift://ann:p%40ss@cluster.example/dev?schema=cdm&sslmode=require"))
     assert asked == [("postgresql://ann:p%40ss@cluster.example:5439/dev?sslmode=require", True)]
+
+
+# -- options of drivers that no imitation receives ----------------------------------------------
+
+
+def recorded(monkeypatch, module, names):
+    """Replace a driver's module by one that records the arguments of some functions."""
+    calls = []
+
+    def record(*args, **kwargs):
+        calls.append((*args, kwargs))
+        return object()
+
+    fake = types.ModuleType(module)
+    for name in names:
+        setattr(fake, name, record)
+    if "." in module:
+        parent = types.ModuleType(module.partition(".")[0])
+        setattr(parent, module.rpartition(".")[2], fake)
+        monkeypatch.setitem(sys.modules, parent.__name__, parent)
+    monkeypatch.setitem(sys.modules, module, fake)
+    return calls
+
+
+def test_bigquery_gets_project_dataset_and_location(monkeypatch):
+    calls = recorded(monkeypatch, "adbc_driver_bigquery.dbapi", ["connect"])
+    connect(read_address("bigquery://my-project?schema=cdm&location=EU"))
+    assert calls == [
+        (
+            {
+                "db_kwargs": {
+                    "adbc.bigquery.sql.project_id": "my-project",
+                    "adbc.bigquery.sql.dataset_id": "cdm",
+                    "adbc.bigquery.sql.location": "EU",
+                },
+                "autocommit": True,
+            },
+        )
+    ]
+    with pytest.raises(DataError, match="has no option region; the options are schema, location"):
+        connect(read_address("bigquery://my-project?region=EU"))
+
+
+def test_snowflake_gets_a_token_or_a_password(monkeypatch):
+    calls = recorded(monkeypatch, "adbc_driver_snowflake.dbapi", ["connect"])
+    connect(read_address("snowflake://ann:hush@account/omop?warehouse=w&role=r"))
+    monkeypatch.setenv("STEROPES_DATABASE_TOKEN", "t0ken")
+    connect(read_address("snowflake://ann@account/omop"))
+    [(by_password,), (by_token,)] = calls
+    sent = by_password["db_kwargs"]
+    assert (sent["username"], sent["password"]) == ("ann", "hush")
+    assert sent["adbc.snowflake.sql.warehouse"] == "w"
+    assert sent["adbc.snowflake.sql.role"] == "r"
+    sent = by_token["db_kwargs"]
+    assert sent["adbc.snowflake.sql.auth_type"] == "auth_oauth"
+    assert sent["adbc.snowflake.sql.client_option.auth_token"] == "t0ken"
+    assert "password" not in sent
+
+
+@pytest.mark.parametrize(
+    ("url", "expected", "login"),
+    [
+        (
+            "mssql://ann:hu%7Dsh@host:1433/omop?encrypt=yes",
+            "Driver={ODBC Driver 18 for SQL Server};Server={host,1433};Database={omop};"
+            "ApplicationIntent={ReadOnly};Encrypt={yes}",
+            ("ann", "hu}sh"),
+        ),
+        (
+            "sqlserver://host/a}b;c?driver=FreeTDS&trust=yes",
+            "Driver={FreeTDS};Server={host};Database={a}}b;c};ApplicationIntent={ReadOnly};"
+            "TrustServerCertificate={yes};Trusted_Connection={yes}",
+            (None, None),
+        ),
+    ],
+)
+def test_sql_server_gets_a_connection_string_without_credentials(monkeypatch, url, expected, login):
+    asked = []
+
+    def read(**given):
+        asked.append(given)
+        return pa.RecordBatchReader.from_batches(pa.schema([("one", pa.int32())]), [])
+
+    driver = types.ModuleType("arrow_odbc")
+    driver.read_arrow_batches_from_odbc = read
+    monkeypatch.setitem(sys.modules, "arrow_odbc", driver)
+    connect(read_address(url))
+    [given] = asked
+    assert (given["user"], given["password"]) == login
+    assert given["query"] == "SELECT 1 AS one"
+    assert given["connection_string"] == expected

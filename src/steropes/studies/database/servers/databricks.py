@@ -1,4 +1,4 @@
-"""Databricks, by its own driver; not tested against a server."""
+"""Databricks, by its own client; tested against an imitation of its protocol only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Snowflake, by its ADBC driver; not tested against a server."""
+"""Snowflake, by its ADBC driver; tested against fakesnow, not against Snowflake itself."""
 
 from __future__ import annotations
 
@@ -12,16 +12,24 @@ __all__ = ["SERVER"]
 
 
 def _connect(address: Address, writing: bool) -> Server:
-    """Connect to ``snowflake://user@account/database?warehouse=…&role=…`` by password or token."""
+    """Connect to ``snowflake://user@account/database?warehouse=…&role=…`` by password or token.
+
+    The options ``host``, ``port`` and ``protocol`` replace the address that the account implies.
+    """
     need("adbc_driver_snowflake", "snowflake")
     from adbc_driver_snowflake import dbapi
 
     known = {"warehouse": "warehouse", "role": "role", "region": "region"}
+    endpoint = {part: f"uri.{part}" for part in ("host", "port", "protocol")}
     kwargs = {
         "adbc.snowflake.sql.account": address.host,
         "adbc.snowflake.sql.db": address.path,
         "adbc.snowflake.sql.client_option.use_high_precision": "false",
-        **read_options(address, {k: f"adbc.snowflake.sql.{v}" for k, v in known.items()}),
+        # Nanoseconds, which are the default, turn a date such as 9999-12-31 into another one.
+        "adbc.snowflake.sql.client_option.max_timestamp_precision": "microseconds",
+        **read_options(
+            address, {k: f"adbc.snowflake.sql.{v}" for k, v in {**known, **endpoint}.items()}
+        ),
     }
     if "user" in address.secrets:
         kwargs["username"] = address.secrets["user"]

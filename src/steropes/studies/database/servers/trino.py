@@ -1,4 +1,4 @@
-"""Trino, by its Python client; not tested against a server."""
+"""Trino, by its Python client; tested against an imitation of its protocol only."""
 
 from __future__ import annotations
 
