@@ -132,10 +132,14 @@ class FitSteps(
             start = self._start(problem, begin) if start is None else start
             self._fit_problem(problem, prior, start, progress)
             self._refuse_weak_information(problem)
-        if self._fixed is not None:
-            self.coef_ = self._fixed.whole(self.coef_)
+        self._complete_coefficients()
         del problem, start, advice  # and with them all that the fit has made of X
         self._copy_shared_arrays(X)
+
+    def _complete_coefficients(self) -> None:
+        """Insert the fixed coefficients into ``coef_``."""
+        if self._fixed is not None:
+            self.coef_ = self._fixed.whole(self.coef_)
 
     def _copy_shared_arrays(self, X: MatrixLike) -> None:
         """Replace arrays that belong to X by copies, because the user may change X."""
@@ -340,10 +344,9 @@ class FitSteps(
         cv.check()
         if isinstance(cv.scoring, str) and cv.scoring in LIKELIHOOD_SCORES:
             return None
-        changing = self._has_varying_effects()
-        return HeldOutScore(
-            None if changing else self._performance_family, type(self).__name__, cv.scoring
-        )
+        family = self._performance_family
+        changing = self._has_varying_effects() and family != "multinomial"
+        return HeldOutScore(None if changing else family, type(self).__name__, cv.scoring)
 
     def _chooser(self) -> Chooser:
         """Return the object that chooses the variance.

@@ -18,6 +18,7 @@ from ..data.vector_checks import check_offset, label_strata
 from ..errors import DataError
 from .cumulative.ordinal_outcomes import read_new_outcome
 from .internal_validation import InternalValidation, refuse_without_measures
+from .multinomial_inputs import read_class_offset
 from .performance import CAUSE, COMPETING, ValidationData, performance
 from .setting_types import MatrixLike
 
@@ -42,8 +43,8 @@ def validate_by_group(
     Parameters
     ----------
     model : estimator
-        A generalised linear, Cox, Fine–Gray or cumulative model with its settings. It is cloned,
-        and a ``cv`` chooses the prior's variance in each fit again. Weights of classes
+        A generalised linear, multinomial, Cox, Fine–Gray or cumulative model with its settings. It
+        is cloned, and a ``cv`` chooses the prior's variance in each fit again. Weights of classes
         (``class_weight``) are those of the fit without the group, also in the measures.
     X : array, sparse matrix or data frame, (n, p)
         Covariates.
@@ -98,7 +99,11 @@ def validate_by_group(
     if len(labels) < 2:
         raise DataError(f"A validation by group needs two groups; there is only {labels[0]}.")
     weight = check_weights(sample_weight, n)
-    add = check_offset(offset, n, False)
+    several = family == "multinomial"
+    if several:
+        add = read_class_offset(offset, check_classes(y, n)[0].tolist(), n)
+    else:
+        add = check_offset(offset, n, False)
     stratum = None if strata is None else label_strata(strata, n)[0]
     found = ordered_categories(y)
     outcome: Any = np.asarray(y)
@@ -118,13 +123,14 @@ def validate_by_group(
             )
         except DataError as error:
             raise DataError(f"The fit to the rows without group {label} failed: {error}") from None
-        eta = fitted.linear_predictor(_safe_indexing(X, there), None if add is None else add[there])
+        predict = fitted._predictors if several else fitted.linear_predictor
+        eta = predict(_safe_indexing(X, there), None if add is None else add[there])
         own = None if stratum is None else stratum[there]
         values = _outcome(family, fitted, outcome[there])
         data = ValidationData(family, fitted._without_prior(), values, own)
         lines.append(float(weight[there].sum()))
         counted = weight[there]
-        if family == "logistic":
+        if family in ("logistic", "multinomial"):
             counted = counted * fitted.class_weight_[values.astype(np.int64)]
         measures.append(performance(data, eta, counted))
     index = pd.Index(labels, name="group", tupleize_cols=False)
@@ -147,10 +153,12 @@ def _outcome(family: str, fitted: Any, y: np.ndarray) -> Any:
         if outcome.upper is not None:
             raise DataError("Measures of performance need an outcome without censoring.")
         return np.asarray(outcome.lower, np.float64)
-    if family != "logistic":
+    if family not in ("logistic", "multinomial"):
         return check_response(y, n)
     classes, codes = check_classes(y, n)
     unknown = set(classes.tolist()) - set(fitted.classes_.tolist())
     if unknown:
         raise DataError(f"The class {unknown.pop()!r} is in one group only.")
-    return (classes[codes] == fitted.classes_[1]).astype(np.float64)
+    place = {label: k for k, label in enumerate(fitted.classes_.tolist())}
+    own = np.array([place[label] for label in classes.tolist()], np.float64)
+    return own[codes]

@@ -8,18 +8,20 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import get_scorer, mean_gamma_deviance, mean_poisson_deviance
 
 from ..data.survival_outcome import Surv, SurvivalOutcome
 from ..data.weighted_quantiles import weighted_quantiles
 from ..design import Design
+from ..design.class_design import ClassDesign
 from ..errors import DataError
 from ..fit import Problem
 from ..infer.baseline_hazard import Baseline
 from ..infer.brier_score import brier_table
 from ..likelihoods import CoxLikelihood
+from .multinomial_performance import mean_auc, multinomial_brier
 from .performance import (
     LOG_FAMILIES,
     ValidationData,
@@ -34,7 +36,7 @@ __all__ = ["HeldOutScore"]
 # Quantiles of the event times over which the Brier score of a survival model is integrated.
 EVENT_TIME_QUANTILES = np.linspace(0.05, 0.9, 18)
 # The families in which scikit-learn's scorers are defined.
-SKLEARN_FAMILIES = ("linear", "logistic", *LOG_FAMILIES)
+SKLEARN_FAMILIES = ("linear", "logistic", "multinomial", *LOG_FAMILIES)
 # The families with a mean deviance that does not depend on other parameters.
 DEVIANCE_FAMILIES = ("linear", "logistic", "poisson", "gamma")
 SURVIVAL_FAMILIES = ("cox", "fine_gray")
@@ -80,7 +82,7 @@ class HeldOutScore:
         """
         if self.scoring == "deviance" and self.family not in DEVIANCE_FAMILIES:
             return 2.0 * log_likelihood / float(held.sum())
-        if not isinstance(problem.design, Design):
+        if not isinstance(problem.design, Design | ClassDesign):
             raise DataError(
                 f"scoring={self.scoring!r} needs all rows in one X; leave scoring='held_out'."
             )
@@ -136,8 +138,9 @@ class HeldOutScore:
         return -2.0 * float(np.average(np.logaddexp(0.0, eta) - y * eta, weights=weight))
 
     def _auc(self, part: Problem, beta: np.ndarray, held: np.ndarray) -> float:
-        """Compute the area under the ROC curve."""
-        return auc(self._data(part).y, predictor_of_rows(part, beta), held)
+        """Compute the area under the ROC curve, of several classes the mean of each against all."""
+        measure = mean_auc if self.family == "multinomial" else auc
+        return measure(self._data(part).y, predictor_of_rows(part, beta), held)
 
     def _concordance(self, part: Problem, beta: np.ndarray, held: np.ndarray) -> float:
         """Compute the concordance, which is the AUC of two classes."""
@@ -152,6 +155,8 @@ class HeldOutScore:
     def _brier(self, part: Problem, beta: np.ndarray, held: np.ndarray) -> float:
         """Compute minus the Brier score, in survival models integrated over time."""
         data, used = self._data(part), np.flatnonzero(held > 0)
+        if self.family == "multinomial":
+            return -multinomial_brier(data.y, predictor_of_rows(part, beta), held)
         if self.family == "logistic":
             error = (data.y - expit(predictor_of_rows(part, beta))) ** 2
             return -float(np.average(error, weights=held))
@@ -197,7 +202,7 @@ class HeldOutScore:
             y = Surv(*data.y)[rows]
         else:
             y = data.y[rows]
-        if self.family == "logistic":
+        if self.family in ("logistic", "multinomial"):
             model: BaseEstimator = FittedClassifier(eta)
             y = y.astype(np.int64)
         else:
@@ -205,42 +210,53 @@ class HeldOutScore:
         weights = held[rows]
         accepts = "sample_weight" in inspect.signature(scorer).parameters
         given = {"sample_weight": weights} if accepts and np.ptp(weights) > 0 else {}
-        return scorer(model, rows[:, None], y, **given)
+        try:
+            return scorer(model, rows[:, None], y, **given)
+        except ValueError as error:
+            raise DataError(
+                f"scoring={self.scoring!r} cannot score a fold: {str(error).rstrip('.')}. Use "
+                "'held_out' or 'deviance', or for several classes 'auc' or 'brier'."
+            ) from error
 
     # The families of each score (None means all), and its function.
     OWN: ClassVar[Mapping[str, tuple[tuple[str, ...] | None, Callable[..., float]]]] = {
         "deviance": (None, _deviance),
-        "auc": (("logistic",), _auc),
+        "auc": (("logistic", "multinomial"), _auc),
         "concordance": (("logistic", "cumulative", *SURVIVAL_FAMILIES), _concordance),
-        "brier": (("logistic", *SURVIVAL_FAMILIES), _brier),
+        "brier": (("logistic", "multinomial", *SURVIVAL_FAMILIES), _brier),
         "mse": (("linear",), _mse),
     }
 
 
 class FittedClassifier(ClassifierMixin, BaseEstimator):
-    """Predictions of a logistic model, in place of the model, for scikit-learn's scorers.
+    """Predictions of a model of classes, in place of the model, for scikit-learn's scorers.
 
     Parameters
     ----------
     eta : (n,) array
-        Linear predictors of all rows. Methods receive numbers of rows for X.
+        Linear predictors of all rows; (n, K) of a multinomial model. Methods receive numbers of
+        rows for X.
     """
 
     def __init__(self, eta: np.ndarray) -> None:
         self.eta = eta
-        self.classes_ = np.array([0, 1])
+        self.classes_ = np.arange(2 if eta.ndim == 1 else eta.shape[1])
 
     def decision_function(self, X: np.ndarray) -> np.ndarray:
         """Return the linear predictors."""
         return np.asarray(self.eta[X[:, 0]])
 
     def predict_proba(self, X: np.ndarray) -> np.ndarray:
-        """Return the probabilities of both classes."""
+        """Return the probabilities of the classes."""
+        if self.eta.ndim == 2:
+            return np.asarray(softmax(self.decision_function(X), axis=1))
         p = expit(self.decision_function(X))
         return np.column_stack([1 - p, p])
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         """Return the more probable class."""
+        if self.eta.ndim == 2:
+            return np.asarray(self.decision_function(X).argmax(axis=1))
         return (self.decision_function(X) > 0).astype(np.int64)
 
 

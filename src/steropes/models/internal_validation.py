@@ -16,6 +16,7 @@ from ..fit import Problem
 from ..infer.bootstrap_draws import Draws, sampling_units
 from ..select.folds import random_generator
 from .calibration_curves import CalibrationCurve, calibration_frame
+from .multinomial_performance import log_odds_of_class
 from .performance import ValidationData, outcome_of_rows, performance, predictor_of_rows
 from .resampling import Resampling
 from .setting_types import Seed
@@ -59,11 +60,13 @@ class InternalValidation(Resampling):
         DataFrame
             Indexed by measure; columns ``apparent``, ``training`` and ``test`` (means over
             draws), ``optimism``, ``corrected`` and ``draws`` (the number of draws that determine
-            the measure). Measures are ``auc`` or ``concordance`` and, in cumulative models,
+            the measure). Measures are ``auc`` (in multinomial models the mean over classes, each
+            against all others), or ``concordance`` and, in cumulative models,
             ``spearman``, the rank correlation of outcome and predictor; ``r2``, Nagelkerke's, or
             the explained variance in linear models (deviance in gamma models); ``intercept`` and
-            ``slope`` of the outcome on the linear predictor, the calibration; ``brier`` or
-            ``mse``. As R's ``rms::validate``.
+            ``slope`` of the outcome on the linear predictor, the calibration (in multinomial models
+            a common slope of all classes); ``brier`` or ``mse``; in multinomial models
+            ``log_loss``. As R's ``rms::validate``.
 
         Raises
         ------
@@ -116,7 +119,7 @@ class InternalValidation(Resampling):
         time: float | None = None,
         n: int = 200,
         *,
-        value: float | None = None,
+        value: object = None,
         points: int = 50,
         cluster: LabelsLike | None = None,
         reselect: bool | None = None,
@@ -134,9 +137,11 @@ class InternalValidation(Resampling):
             Time by which a Cox or Fine–Gray model predicts the event; required for these.
         n : int
             Number of draws, default 200.
-        value : float, optional
-            For cumulative models, the value of which P(Y > value) is predicted; required for these.
-            Observed risks are then those of a logistic regression of Y > value.
+        value : float or label, optional
+            For cumulative models, the value (or the ordered category) of which P(Y > value) is
+            predicted, and for multinomial models the class; required for these. Observed risks
+            are then those of a logistic regression of Y > value, or of the class against all
+            others.
         points : int
             Number of predictions, between the 5th and the 95th percentile. Default 50.
         cluster : (n,) labels, optional
@@ -186,19 +191,29 @@ class InternalValidation(Resampling):
             raise DataError("Calibration curves are of models without strata.")
         if problem.offset is not None:
             raise DataError("Calibration curves are of models without offset or exposure.")
-        survival, ordinal = data.family in ("cox", "fine_gray"), data.family == "cumulative"
+        survival = data.family in ("cox", "fine_gray")
         if survival != (time is not None):
             raise DataError("time is required for survival models and only allowed for them.")
-        if ordinal != (value is not None):
-            raise DataError("value is required for cumulative models and only allowed for them.")
+        if (data.family in ("cumulative", "multinomial")) != (value is not None):
+            raise DataError(
+                "value is required for cumulative and multinomial models and only allowed for them."
+            )
         if not (isinstance(points, int | np.integer) and points >= 2):
             raise DataError(f"points must be a whole number from 2, not {points!r}.")
-        at = None
-        name, given = ("time", time) if survival else ("value", value)
-        if given is not None:
-            at = float(check_vector(np.atleast_1d(given), 1, name)[0])
+        at, k = None, -1  # the class of a multinomial model
+        if time is not None:
+            at = float(check_vector(np.atleast_1d(time), 1, "time")[0])
+        elif value is not None and data.family != "multinomial":
+            at = self._code_of_value(value)
+        elif value is not None:
+            k = int(self._code_of_value(value))
+            data = ValidationData("logistic", self._binary_model(), (data.y == k) * 1.0)
+
+        def predictor(eta: np.ndarray) -> np.ndarray:
+            return eta if k < 0 else log_odds_of_class(eta, k)
+
         curve = CalibrationCurve(data, at, self._binary_model())
-        whole, weight = predictor_of_rows(problem, self._beta), problem.weights
+        whole, weight = predictor(predictor_of_rows(problem, self._beta)), problem.weights
         ends = weighted_quantiles(whole, weight, [0.05, 0.95])
         if not ends[0] < ends[1]:
             raise DataError("All predictions are equal, so that there is no curve.")
@@ -214,6 +229,7 @@ class InternalValidation(Resampling):
         apparent = curve.observed(whole, weight, grid - shift)
         gaps = []
         for drawn, eta in self._drawn_predictors(problem, n, cluster, reselect, random_state):
+            eta = predictor(eta)
             # In each draw, the error of calibration at the same predictions.
             own = grid - curve.shift(eta, drawn)
             gaps.append(curve.observed(eta, drawn, own) - curve.observed(eta, weight, own))
@@ -249,6 +265,10 @@ class InternalValidation(Resampling):
         """Return a model of whether a value is exceeded, for calibration; None if not needed."""
         return None
 
+    def _code_of_value(self, value: object) -> float:
+        """Convert the argument ``value`` of a calibration curve to the outcome's code."""
+        return float(check_vector(np.atleast_1d(np.asarray(value)), 1, "value")[0])
+
     def _without_prior(self) -> Any:
         """Return an estimator of the same kind without prior, for recalibration."""
         settings = self.get_params(deep=False)
@@ -267,9 +287,9 @@ def refuse_without_measures(model: object) -> None:
     """Refuse a model of a family without measures of performance, or with changing effects."""
     family = getattr(model, "_performance_family", None)
     changing = getattr(model, "_effects", None) is not None or getattr(model, "time_varying", None)
-    if family is None or changing:
+    if family is None or (changing and family != "multinomial"):
         raise DataError(
-            "Measures of performance are available for generalised linear, Cox, Fine–Gray and "
-            f"cumulative models with constant effects, not for this {type(model).__name__}. "
-            "Use scikit-learn's cross_val_score for its score."
+            "Measures of performance are available for generalised linear, multinomial, Cox, "
+            "Fine–Gray and cumulative models with constant effects, not for this "
+            f"{type(model).__name__}. Use scikit-learn's cross_val_score for its score."
         )

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import check_is_fitted
 
 from ..backends import get_backend, host_backend
 from ..data import check_classes
 from ..data.column_lookup import ColumnLookup
-from ..data.input_types import CoefficientsByColumn, LabelsLike, VectorLike
+from ..data.input_types import CoefficientsByColumn, VectorLike
 from ..design import Design
 from ..design.class_design import ClassDesign
-from ..errors import DataError
+from ..errors import DataError, listed
 from ..fit import Problem
 from ..likelihoods.multinomial_likelihood import MultinomialLikelihood
 from ..priors import BrokenAdaptiveRidge, LimitedPrior, Prior, PriorColumns
@@ -24,10 +24,11 @@ from ..solve import Fit
 from .base import PenalizedModel
 from .class_weights import ClassWeights
 from .fit_inputs import FitInputs
-from .hypothesis_tests import Test
-from .model_terms import columns_of_terms
-from .multinomial_predictions import MultinomialPredictions
-from .setting_types import Chooser, ClassWeight, Device, Kind, Seed, Solver
+from .logistic_regression import LogisticRegression
+from .multinomial_inputs import read_class_offset, read_class_start, read_fixed_of_classes
+from .multinomial_residuals import MultinomialResiduals
+from .multinomial_tables import MultinomialTables
+from .setting_types import Chooser, ClassWeight, Device, Seed, Solver
 from .sklearn_base import ClassifierMixin
 from .step_effects import prior_of_copies
 
@@ -35,7 +36,7 @@ __all__ = ["MultinomialLogisticRegression"]
 
 
 class MultinomialLogisticRegression(
-    ClassWeights, MultinomialPredictions, ClassifierMixin, PenalizedModel
+    ClassWeights, MultinomialTables, MultinomialResiduals, ClassifierMixin, PenalizedModel
 ):
     """Logistic regression of an outcome with several classes, with a prior on the coefficients.
 
@@ -125,8 +126,11 @@ class MultinomialLogisticRegression(
 
     Notes
     -----
-    Names of coefficients in tables are ``class:column`` and ``class:intercept``. There are no
-    offsets, fixed coefficients or rows in blocks, and no prediction tables or residuals.
+    Names of coefficients in tables are ``class:column`` and ``class:intercept``, also in ``fixed``
+    and in mappings ``start_at``; an array ``start_at`` has the form of ``coef_``. An ``offset`` has
+    the shape (n, K), with a column for each class in the order of ``classes_``, or is a table
+    with columns named by the classes; a number that is the same for all classes of a row cancels.
+    Limits of a prior apply to the coefficients of all classes. There are no rows in blocks.
 
     With ``class_weight``, every result equals that of a fit with the products as ``sample_weight``,
     as in scikit-learn. The probabilities are those of a population with these shares of the
@@ -155,6 +159,7 @@ class MultinomialLogisticRegression(
     """
 
     _intercept = True
+    _performance_family = "multinomial"
 
     classes_: np.ndarray
     intercept_: Any
@@ -192,7 +197,8 @@ class MultinomialLogisticRegression(
             )
         prior = self.prior
         if isinstance(prior, LimitedPrior) and prior.limited:
-            raise DataError("MultinomialLogisticRegression has no limits of coefficients.")
+            unlimited: dict[str, Any] = {"lower": -np.inf, "upper": np.inf}
+            prior = replace(prior, **unlimited)
         if isinstance(prior, Prior) and not (prior.plain or isinstance(prior, BrokenAdaptiveRidge)):
             raise DataError(
                 f"MultinomialLogisticRegression has no {type(prior).__name__} prior, because it "
@@ -206,45 +212,33 @@ class MultinomialLogisticRegression(
         fixed: CoefficientsByColumn | None,
         design: Design,
     ) -> None:
-        """Refuse initial and fixed coefficients, of which each column has several."""
+        """Keep the arguments until `_make_problem` knows the classes."""
         self._fixed = None
-        if start_at is not None or fixed is not None:
-            raise DataError(
-                "start_at and fixed cannot be used in multinomial models, in which a column has "
-                "several coefficients."
-            )
+        self._requested = start_at, fixed
+        if start_at is not None and self.cv is not None:
+            raise DataError("With cv a fit starts where its path ends; leave start_at out.")
 
     def _make_problem(
         self, design: Design, inputs: FitInputs, like: Problem | None = None
     ) -> Problem:
         """Read the classes and assemble the problem."""
         inputs.refuse_extras(self, "strata", "exposure")
-        if inputs.offset is not None:
-            raise DataError(
-                "A multinomial model has no offset: one of a row would be the same for all classes "
-                "and would cancel. Leave offset out."
-            )
         n = design.n
         weights, _ = self._check_weights_and_offset(inputs.sample_weight, None, n)
         codes = self._classes(inputs.y, n)
         weights = self._weigh_classes(weights, codes)
         self._refuse_absent_classes(codes[weights > 0])
         self._has_intercept = self._wants_intercept()
-        source, channel = self._columns(design.names)
-        self._effects = source, channel
-        names = [
-            f"{self.classes_[c]}:{design.names[j]}" for j, c in zip(source, channel, strict=True)
-        ]
+        offset = read_class_offset(inputs.offset, self.classes_.tolist(), n)
+        source, channel, names = self._read_effects(design)
+        if self._fixed is not None:
+            part = self._linear_part(design, self._fixed_coefficients(design.p))
+            offset = part if offset is None else offset + part
         own = np.setdiff1d(np.arange(len(self.classes_)), [self._reference()])
         own = own if self._has_intercept else own[:0]
         self._effect_names, self._names_by_class = names, [
             *(f"{self.classes_[c]}:intercept" for c in own), *names
         ]  # fmt: skip
-        if len(set(self._names_by_class)) < len(self._names_by_class):
-            twice = next(x for x in self._names_by_class if self._names_by_class.count(x) > 1)
-            raise DataError(
-                f"Two coefficients would be called {twice!r}; rename a column or class."
-            )
         counted = None if weights.all() else weights > 0
         X = design
         if self._has_intercept:
@@ -266,7 +260,7 @@ class MultinomialLogisticRegression(
             design=whole,
             likelihood=MultinomialLikelihood(codes, len(self.classes_), host_backend(self.n_jobs)),
             weights=weights,
-            offset=None,
+            offset=None if offset is None else (offset - offset[:, :1]).T.ravel(),
             prior=prior,
             columns=columns,
             names=names,
@@ -274,6 +268,50 @@ class MultinomialLogisticRegression(
             n_constant=M,
             fold_label=codes,
         )
+
+    def _read_effects(self, design: Design) -> tuple[np.ndarray, np.ndarray, list[str]]:
+        """Read which coefficients are estimated, and at which values others are held.
+
+        Returns
+        -------
+        source, channel : (q,) int arrays
+            Column of X and class of each estimated coefficient.
+        names : list of str
+            Their names.
+        """
+        source, channel = self._columns(design.names)
+        names = [
+            f"{self.classes_[c]}:{design.names[j]}" for j, c in zip(source, channel, strict=True)
+        ]
+        taken = [*(f"{label}:intercept" for label in self.classes_ if self._has_intercept), *names]
+        if len(set(taken)) < len(taken):
+            twice = next(x for x in taken if taken.count(x) > 1)
+            raise DataError(
+                f"Two coefficients would be called {twice!r}; rename a column or class."
+            )
+        start_at, fixed = self.__dict__.pop("_requested", (None, None))
+        reference, shape = self._reference(), (len(self.classes_), design.p)
+        label = self.classes_.tolist()[reference]
+        self._fixed = read_fixed_of_classes(fixed, names, label)
+        self._begin = read_class_start(start_at, names, source, channel, shape, reference, label)
+        self._all_effects = source, channel
+        if self._fixed is not None:
+            kept = self._fixed.kept
+            source, channel, names = source[kept], channel[kept], [names[k] for k in kept]
+            self._begin = None if self._begin is None else self._begin[kept]
+        self._effects = source, channel
+        return source, channel, names
+
+    def _fixed_coefficients(self, p: int) -> np.ndarray:
+        """Return the fixed coefficients of all classes, zero for the others, (K, p)."""
+        out = np.zeros((len(self.classes_), p))
+        if self._fixed is not None:
+            source, channel = self._all_effects
+            out[channel, source] = self._fixed.values
+        return out
+
+    def _complete_coefficients(self) -> None:
+        """Do nothing, because `_store_fit` inserts the fixed coefficients."""
 
     def _classes(self, y: VectorLike, n: int) -> np.ndarray:
         """Read the outcome; return the position of each row's class."""
@@ -325,11 +363,22 @@ class MultinomialLogisticRegression(
         channel, source = np.nonzero(here)
         return source, channel
 
+    def _binary_model(self) -> LogisticRegression:
+        """Return the model of one class against all others, for calibration curves."""
+        return LogisticRegression(n_jobs=self.n_jobs)
+
+    def _code_of_value(self, value: object) -> float:
+        """Return the position of the class of which a calibration curve is computed."""
+        classes = self.classes_.tolist()
+        if value not in classes:
+            raise DataError(f"value must be one of the classes {listed(classes)}, not {value!r}.")
+        return float(classes.index(value))
+
     def _prior_of_coefficients(
         self, names: list[str], source: np.ndarray, effects: list[str]
     ) -> tuple[Prior | None, PriorColumns | None]:
         """Give each coefficient the prior of its column of X."""
-        prior, _ = self._prior_of_columns()
+        prior = copy.deepcopy(self.prior)  # the user may change it after the fit
         if not isinstance(prior, Prior):
             return prior, None
         places = ColumnLookup(names, "exclude")
@@ -346,6 +395,9 @@ class MultinomialLogisticRegression(
             log_odds = np.log(share) - np.log(share[self._reference()])
             assert isinstance(problem.design, ClassDesign)
             start[:M] = problem.design.scale[:M] * log_odds[problem.design.channel[:M]]
+        begin = self.__dict__.pop("_begin", None)
+        if begin is not None:
+            start[M:] = problem.design.scale[M:] * begin
         return start
 
     def _store_fit(self, problem: Problem, prior: Prior | None, fit: Fit) -> None:
@@ -355,9 +407,10 @@ class MultinomialLogisticRegression(
         self._uncentered_beta, M, K = flat, problem.n_free, len(self.classes_)
         design = problem.design
         assert isinstance(design, ClassDesign)
+        self._parameters = design.source - int(self._has_intercept), design.channel
         self.intercept_ = np.zeros(K)
         self.intercept_[design.channel[:M]] = flat[:M]
-        self.coef_ = np.zeros((K, len(self._names)))
+        self.coef_ = self._fixed_coefficients(len(self._names))
         source, channel = self._effects
         self.coef_[channel, source] = flat[M:]
 
@@ -372,6 +425,11 @@ class MultinomialLogisticRegression(
         return True
 
     @property
+    def _all_names(self) -> list[str]:
+        """Names of all columns of X, which fixed coefficients of single classes leave in."""
+        return self._names
+
+    @property
     def coef_names_(self) -> list[str]:
         """Names of the columns of ``coef_``."""
         return list(self._names)
@@ -383,55 +441,3 @@ class MultinomialLogisticRegression(
     def _coefficients(self) -> np.ndarray:
         """Return all estimated coefficients, the intercepts first."""
         return self._uncentered_beta
-
-    def term_tests(
-        self,
-        test: Test = "wald",
-        kind: Kind = "model",
-        cluster: LabelsLike | None = None,
-    ) -> pd.DataFrame:
-        """Test each variable in all classes together, as R's ``car::Anova`` of ``multinom`` fits.
-
-        Parameters
-        ----------
-        test : {"wald", "score", "likelihood ratio"}
-            As in `linear_hypothesis`.
-        kind : {"model", "robust"}
-            Covariance matrix of Wald tests; see `vcov`.
-        cluster : (n,) labels, optional
-            As in `vcov`.
-
-        Returns
-        -------
-        DataFrame
-            Indexed by ``term`` and ``part`` (``"all"``); columns ``chisq``, ``df`` and ``p``. A
-            row for each variable of the formula, or each column without one, with all terms that
-            contain it, and ``TOTAL``.
-
-        Raises
-        ------
-        DataError
-            As `linear_hypothesis`, for example for variables with a prior.
-
-        Examples
-        --------
-        >>> import numpy as np, steropes
-        >>> X = np.array([[0.0], [1.0], [0.0], [1.0], [0.0], [1.0], [1.0], [0.0]])
-        >>> y = ["a", "a", "b", "c", "c", "b", "b", "a"]
-        >>> model = steropes.MultinomialLogisticRegression().fit(X, y)
-        >>> model.term_tests("likelihood ratio").loc["x0"].round(3).to_numpy().tolist()
-        [[0.68, 2.0, 0.712]]
-        """
-        check_is_fitted(self, "coef_")
-        source, first = self._effects[0], len(self._names_by_class) - len(self._effect_names)
-        places: dict[str, list[np.ndarray]] = {}
-        for _, variables, columns in columns_of_terms(self):
-            for name in variables:
-                places.setdefault(name, []).append(np.flatnonzero(np.isin(source, columns)))
-        names = [*places, "TOTAL"]
-        chosen = [*(np.unique(np.concatenate(x)) for x in places.values()), np.arange(len(source))]
-        R = np.eye(len(self._names_by_class))[first:]
-        rows = [self.linear_hypothesis(R[at], test=test, kind=kind, cluster=cluster)
-                for at in chosen]  # fmt: skip
-        index = pd.MultiIndex.from_tuples([(x, "all") for x in names], names=["term", "part"])
-        return pd.DataFrame(rows, index)

@@ -11,9 +11,11 @@ from sklearn.metrics import accuracy_score
 from ..backends import host_backend
 from ..data import check_classes, refuse_other_order
 from ..data.input_types import VectorLike
+from ..design import Design
 from ..errors import DataError
 from ..fit.shards import ShardedDesign
 from .fitted_model import FittedModel
+from .multinomial_inputs import read_class_offset
 from .setting_types import MatrixLike
 
 __all__ = ["MultinomialPredictions"]
@@ -50,79 +52,101 @@ class MultinomialPredictions(FittedModel):
             "decision_function() and predict_proba()."
         )
 
-    def _predictors(self, X: MatrixLike) -> np.ndarray:
+    def _predictors(self, X: MatrixLike, offset: VectorLike | None = None) -> np.ndarray:
         """Compute the linear predictors of all classes, (n, K)."""
         if isinstance(X, ShardedDesign):
             self._check_sharded()
-        design = self._check_new(X)
-        backend, K = host_backend(self.n_jobs), len(self.coef_)
-        D = np.zeros((design.p, backend.lanes(K)))
-        D[:, :K] = (self.coef_ * design.scale).T
-        return np.asarray(design.matmul(D, backend)[:, :K]) + self.intercept_
+        refuse_other_order(X, offset=offset)
+        design = self._check_columns(X)
+        eta = self._linear_part(design, self.coef_) + self.intercept_
+        own = read_class_offset(offset, self.classes_.tolist(), design.n)
+        return eta if own is None else eta + own
 
-    def decision_function(self, X: MatrixLike) -> np.ndarray:
+    def _linear_part(self, design: Design, coef: np.ndarray) -> np.ndarray:
+        """Multiply a design with coefficients of all classes, (K, p), to (n, K)."""
+        backend, K = host_backend(self.n_jobs), len(coef)
+        D = np.zeros((design.p, backend.lanes(K)))
+        D[:, :K] = (coef * design.scale).T
+        return np.asarray(backend.to_host(design.matmul(D, backend))[:, :K])
+
+    def decision_function(self, X: MatrixLike, offset: VectorLike | None = None) -> np.ndarray:
         """Compute the linear predictors of the classes.
 
         Parameters
         ----------
         X : array, sparse matrix, data frame or Design, (n, p)
             Covariates, with the columns of the fit.
+        offset : (n, K) array or table, optional
+            Known terms of the linear predictors, as in ``fit``. Default 0.
 
         Returns
         -------
         (n, K) array, or (n,) with two classes
             With two classes, the log odds of the second, as in scikit-learn.
         """
-        eta = self._predictors(X)
+        eta = self._predictors(X, offset)
         return eta[:, 1] - eta[:, 0] if eta.shape[1] == 2 else eta
 
-    def predict_proba(self, X: MatrixLike) -> np.ndarray:
+    def predict_proba(self, X: MatrixLike, offset: VectorLike | None = None) -> np.ndarray:
         """Predict the probabilities of the classes.
 
         Parameters
         ----------
         X : array, sparse matrix, data frame or Design, (n, p)
             Covariates, with the columns of the fit.
+        offset : (n, K) array or table, optional
+            Known terms of the linear predictors, as in ``fit``. Default 0.
 
         Returns
         -------
         (n, K) array
             Probabilities, in the order of ``classes_``.
         """
-        return np.asarray(softmax(self._predictors(X), axis=1))
+        return np.asarray(softmax(self._predictors(X, offset), axis=1))
 
-    def predict_log_proba(self, X: MatrixLike) -> np.ndarray:
+    def predict_log_proba(self, X: MatrixLike, offset: VectorLike | None = None) -> np.ndarray:
         """Predict the logarithms of the probabilities of the classes.
 
         Parameters
         ----------
         X : array, sparse matrix, data frame or Design, (n, p)
             Covariates, with the columns of the fit.
+        offset : (n, K) array or table, optional
+            Known terms of the linear predictors, as in ``fit``. Default 0.
 
         Returns
         -------
         (n, K) array
             Log probabilities, in the order of ``classes_``.
         """
-        return np.asarray(log_softmax(self._predictors(X), axis=1))
+        return np.asarray(log_softmax(self._predictors(X, offset), axis=1))
 
-    def predict(self, X: MatrixLike) -> np.ndarray:
+    def predict(self, X: MatrixLike, offset: VectorLike | None = None) -> np.ndarray:
         """Predict the most probable class.
 
         Parameters
         ----------
         X : array, sparse matrix, data frame or Design, (n, p)
             Covariates, with the columns of the fit.
+        offset : (n, K) array or table, optional
+            Known terms of the linear predictors, as in ``fit``. Default 0.
 
         Returns
         -------
         (n,) array
             Labels from ``classes_``.
         """
-        best = self._predictors(X).argmax(axis=1)
+        best = self._predictors(X, offset).argmax(axis=1)
         return self.classes_[best]
 
-    def score(self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike | None = None) -> float:
+    def score(
+        self,
+        X: MatrixLike,
+        y: VectorLike,
+        sample_weight: VectorLike | None = None,
+        *,
+        offset: VectorLike | None = None,
+    ) -> float:
         """Compute the share of correct predictions, as scikit-learn's classifiers do.
 
         Parameters
@@ -133,6 +157,8 @@ class MultinomialPredictions(FittedModel):
             Labels.
         sample_weight : (n,) array, optional
             Nonnegative row weights. Default 1.
+        offset : (n, K) array or table, optional
+            Known terms of the linear predictors, as in ``fit``. Default 0.
 
         Returns
         -------
@@ -140,6 +166,6 @@ class MultinomialPredictions(FittedModel):
             Share of correct predictions.
         """
         refuse_other_order(X, y=y, sample_weight=sample_weight)
-        predicted = self.predict(X)
+        predicted = self.predict(X, offset)
         check_classes(y, len(predicted))
         return float(accuracy_score(y, predicted, sample_weight=sample_weight))

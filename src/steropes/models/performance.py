@@ -17,7 +17,9 @@ from ..infer.rounding_ties import merge_rounding_ties
 from ..likelihoods import CoxLikelihood, FineGrayLikelihood
 from ..likelihoods.cumulative import CumulativeLikelihood
 from ..likelihoods.independent_rows import IndependentRowsLikelihood
+from ..likelihoods.multinomial_likelihood import MultinomialLikelihood
 from ..solve.linear_predictor import linear_predictor
+from .multinomial_performance import class_predictors, multinomial_performance
 
 __all__ = [
     "FAMILIES",
@@ -32,7 +34,8 @@ __all__ = [
 
 # The families of models of which the performance is measured.
 FAMILIES = (
-    "linear", "logistic", "poisson", "gamma", "negative_binomial", "cox", "fine_gray", "cumulative",
+    "linear", "logistic", "multinomial", "poisson", "gamma", "negative_binomial", "cox",
+    "fine_gray", "cumulative",
 )  # fmt: skip
 # The families of which the logarithm of the mean is the linear predictor.
 LOG_FAMILIES = ("poisson", "gamma", "negative_binomial")
@@ -50,8 +53,8 @@ class ValidationData:
     empty : estimator
         An estimator of the family that has not been fitted, without prior.
     y : (n,) array or SurvivalOutcome
-        Numbers, of classes 0 and 1, or a survival outcome. The event of interest of a Fine–Gray
-        model has the code 1.
+        Numbers, codes of classes from 0 on, or a survival outcome. The event of interest of a
+        Fine–Gray model has the code 1.
     strata : (n,) int array, optional
     """
 
@@ -92,6 +95,8 @@ def outcome_of_rows(problem: Problem) -> tuple[Any, np.ndarray | None]:
         if likelihood.y.upper is not None:
             raise DataError("Measures of performance need an outcome without censoring.")
         return np.asarray(likelihood.y.lower, np.float64), None
+    if isinstance(likelihood, MultinomialLikelihood):
+        return likelihood.codes, None
     if isinstance(likelihood, IndependentRowsLikelihood):
         return likelihood.backend.to_host(likelihood.y)[:, 0], None
     if not isinstance(likelihood, CoxLikelihood):
@@ -108,7 +113,8 @@ def outcome_of_rows(problem: Problem) -> tuple[Any, np.ndarray | None]:
 def predictor_of_rows(problem: Problem, beta: np.ndarray) -> np.ndarray:
     """Compute η with intercept and offset, (n,) in the rows of X, up to a constant of η.
 
-    Rows without weight, which the likelihood may leave out, are zero.
+    Those of a multinomial model are (n, K), with a column for each class. Rows without weight,
+    which the likelihood may leave out, are zero.
 
     Parameters
     ----------
@@ -117,6 +123,8 @@ def predictor_of_rows(problem: Problem, beta: np.ndarray) -> np.ndarray:
         Coefficients in X's units.
     """
     likelihood = problem.likelihood
+    if isinstance(likelihood, MultinomialLikelihood):
+        return class_predictors(problem, beta)[1]
     eta = likelihood.backend.to_host(linear_predictor(problem, beta * problem.design.scale))
     out = np.zeros(len(problem.weights))
     out[likelihood.row_of_x] = eta[:, 0]
@@ -158,12 +166,13 @@ def performance(data: ValidationData, eta: np.ndarray, weight: np.ndarray) -> di
     ----------
     data : ValidationData
     eta : (n,) array
-        Linear predictors, with intercept and offset.
+        Linear predictors, with intercept and offset; (n, K) of a multinomial model.
     weight : (n,) array
 
     Returns
     -------
     dict
+        See `multinomial_performance` for multinomial models. Of others:
         ``auc`` or ``concordance``; ``spearman`` (cumulative models); ``r2`` (in linear and
         gamma models the explained variance or deviance of the predictions as they are, otherwise
         Nagelkerke's of the recalibrated predictor, as in rms); ``intercept`` and ``slope`` of the
@@ -174,6 +183,8 @@ def performance(data: ValidationData, eta: np.ndarray, weight: np.ndarray) -> di
     y, total = data.y, float(weight.sum())
     if total == 0:
         return {}
+    if data.family == "multinomial":
+        return multinomial_performance(y, eta, weight)
     if data.family == "logistic":
         out["auc"] = auc(y, eta, weight)
     elif data.family in ("cox", "fine_gray", "cumulative"):

@@ -18,7 +18,7 @@ from .linear_prediction import LinearPrediction
 from .model_terms import model_terms
 from .setting_types import Kind, MatrixLike
 
-__all__ = ["PredictionTables"]
+__all__ = ["PredictionTables", "square_root"]
 
 Scale = Literal["linear", "response", "ratio", "observation"]
 SCALES = ("linear", "response", "ratio", "observation")
@@ -224,9 +224,7 @@ class PredictionTables(LinearPrediction):
                 f"A row of this {type(self).__name__} has a linear predictor for each interval of "
                 "time; see predict_survival()."
             )
-        size = np.sqrt(np.where(np.diag(V) > 0, np.diag(V), 1.0))
-        values, vectors = np.linalg.eigh(V / size / size[:, None])
-        L = vectors * np.sqrt(np.maximum(values, 0.0)) * size[:, None]
+        L = square_root(V)
         backend = host_backend(self.n_jobs)
 
         def times(of: Any, part: np.ndarray) -> np.ndarray:
@@ -251,3 +249,10 @@ class PredictionTables(LinearPrediction):
         D = np.zeros((design.p, backend.lanes(design.p)))
         np.fill_diagonal(D, design.scale)
         return np.asarray(backend.to_host(design.matmul(D, backend))[:, : design.p] + design.center)
+
+
+def square_root(V: np.ndarray) -> np.ndarray:
+    """Compute L with V = L L' of a covariance matrix, from the eigenvalues of its correlations."""
+    size = np.sqrt(np.where(np.diag(V) > 0, np.diag(V), 1.0))
+    values, vectors = np.linalg.eigh(V / size / size[:, None])
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)) * size[:, None])

@@ -51,7 +51,7 @@ Params = str | int | Sequence[str | int] | None
 BY_ROW = ("martingale", "deviance", "response", "pearson")
 
 
-def _has_columns(kind: str, kinds: tuple[str, ...], params: Params) -> bool:
+def has_columns(kind: str, kinds: tuple[str, ...], params: Params) -> bool:
     """Return whether residuals have a column per coefficient; refuse invalid arguments."""
     if not isinstance(kind, str) or kind not in kinds:
         raise DataError(f"kind must be one of {', '.join(map(repr, kinds))}, not {kind!r}.")
@@ -61,7 +61,7 @@ def _has_columns(kind: str, kinds: tuple[str, ...], params: Params) -> bool:
     return by_column
 
 
-def _by_row(model: FittedModel, values: np.ndarray, labels: list[str]) -> pd.DataFrame:
+def table_by_row(model: FittedModel, values: np.ndarray, labels: list[str]) -> pd.DataFrame:
     """Return a table with the index of X's rows."""
     return pd.DataFrame(values, index=model._row_labels, columns=labels)
 
@@ -73,7 +73,7 @@ def _finite_vcov(model: FittedModel, kind: str) -> np.ndarray:
     return model.vcov().to_numpy() / model._residual_variance()
 
 
-def _per_standard_error(
+def per_standard_error(
     model: FittedModel, change: np.ndarray, chosen: np.ndarray, kind: str
 ) -> np.ndarray:
     """Divide changes of coefficients by their standard errors if ``kind`` is "dfbetas"."""
@@ -92,7 +92,7 @@ def survival_residuals(
     strata: list | None,
 ) -> np.ndarray | pd.DataFrame:
     """Compute residuals of a proportional hazards model; see its method ``residuals``."""
-    by_column = _has_columns(kind, kinds, params)
+    by_column = has_columns(kind, kinds, params)
     beta = model._beta
     if not by_column:
         residual = martingale(problem, beta)
@@ -105,11 +105,11 @@ def survival_residuals(
     labels = [names[j] for j in chosen]
     every = np.arange(len(names))
     if kind == "score":
-        return _by_row(model, row_scores(problem, beta, chosen, weighted=False), labels)
+        return table_by_row(model, row_scores(problem, beta, chosen, weighted=False), labels)
     if kind in ("dfbeta", "dfbetas"):
         V = _finite_vcov(model, kind)[:, chosen]
         change = row_scores(problem, beta, every, weighted=True) @ V
-        return _by_row(model, _per_standard_error(model, change, chosen, kind), labels)
+        return table_by_row(model, per_standard_error(model, change, chosen, kind), labels)
     scaled = kind == "scaled_schoenfeld"
     residual, time, code, _ = schoenfeld(problem, beta, every if scaled else chosen)
     if scaled:
@@ -179,7 +179,7 @@ class GeneralizedResiduals(FittedModel):
         [-1.0, 1.0, -1.0, 1.0]
         """
         check_is_fitted(self, "coef_")
-        _has_columns(kind, get_args(ResidualKind), params)  # refuses invalid arguments
+        has_columns(kind, get_args(ResidualKind), params)  # refuses invalid arguments
         problem = self._require_data("residuals")
         y, eta = outcome_and_predictor(problem, self._beta)
         distribution = self._distribution
@@ -194,17 +194,17 @@ class GeneralizedResiduals(FittedModel):
         chosen = np.array(coefficient_positions(params, names, self._fixed), np.int64)
         labels = [names[j] for j in chosen]
         if kind == "score":
-            return _by_row(self, unconditional_scores(problem, slope, chosen), labels)
+            return table_by_row(self, unconditional_scores(problem, slope, chosen), labels)
         if not problem.likelihood.additive:  # an estimated dispersion changes too
             if self._has_sparse_prior():
                 raise DataError(NO_DFBETA.format(kind))
             change = influences(problem, self._beta, chosen)
-            return _by_row(self, _per_standard_error(self, change, chosen, kind), labels)
+            return table_by_row(self, per_standard_error(self, change, chosen, kind), labels)
         V = _finite_vcov(self, kind)[:, chosen]
         weighted = problem.weights * slope
         every = np.arange(len(names))
         change = unconditional_scores(problem, weighted, every) @ V
-        return _by_row(self, _per_standard_error(self, change, chosen, kind), labels)
+        return table_by_row(self, per_standard_error(self, change, chosen, kind), labels)
 
 
 class GroupedResiduals(FittedModel):
@@ -274,7 +274,7 @@ class GroupedResiduals(FittedModel):
         [0.33, -0.33, 0.67, -0.67, 0.33, -0.33]
         """
         problem = self._require_data("residuals")
-        by_column = _has_columns(kind, get_args(GroupedResidualKind), params)
+        by_column = has_columns(kind, get_args(GroupedResidualKind), params)
         if not by_column:
             residual = martingale(problem, self._beta)
             if kind == "martingale":
@@ -286,11 +286,11 @@ class GroupedResiduals(FittedModel):
         labels = [names[j] for j in chosen]
         if kind == "score":
             scores = row_scores(problem, self._beta, chosen, weighted=False)
-            return _by_row(self, scores, labels)
+            return table_by_row(self, scores, labels)
         if self._has_sparse_prior():
             raise DataError(NO_DFBETA.format(kind))
         change = influences(problem, self._beta, chosen)
-        return _by_row(self, _per_standard_error(self, change, chosen, kind), labels)
+        return table_by_row(self, per_standard_error(self, change, chosen, kind), labels)
 
 
 class PooledResiduals(GroupedResiduals):

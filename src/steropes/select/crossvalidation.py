@@ -67,15 +67,17 @@ callable
         rejected, and so are held-out rows if no fold has such an event.
         Other scores measure predictions of the held-out rows: ``"deviance"`` (all families; in
         linear, logistic, Poisson and gamma models against the saturated model, otherwise −2 times
-        the log-likelihood, for each unit of weight), ``"auc"`` (logistic), ``"concordance"``
-        (Cox, Fine–Gray, cumulative and logistic models), ``"brier"`` (logistic, and integrated
-        over time in Cox and Fine–Gray models) and ``"mse"`` (linear), or, in generalised linear
-        models, a name of scikit-learn such as ``"balanced_accuracy"`` or
-        ``"neg_log_loss"``. A callable receives an object with the methods ``predict``,
-        ``predict_proba`` and ``decision_function`` of the model, row numbers to pass to these, and
-        the rows' outcome (0 and 1 in logistic models). As in scikit-learn, larger is better, and
-        the signs of deviance, Brier score and mean squared error are changed. The search then
-        follows the log-likelihood, a smooth function, and divides the steps around the best score.
+        the log-likelihood, for each unit of weight), ``"auc"`` (logistic models, and multinomial
+        ones as the mean of each class against all others), ``"concordance"`` (Cox, Fine–Gray,
+        cumulative and logistic models), ``"brier"`` (logistic and multinomial models, and
+        integrated over time in Cox and Fine–Gray models) and ``"mse"`` (linear), or, in generalised
+        linear and multinomial models, a name of scikit-learn such as ``"balanced_accuracy"``,
+        ``"neg_log_loss"`` or ``"roc_auc_ovr"``. A callable receives an object with the methods
+        ``predict``, ``predict_proba`` and ``decision_function`` of the model, row numbers to pass
+        to these, and the rows' outcome (0 and 1 in logistic models, 0 to K − 1 in multinomial
+        ones). As in scikit-learn, larger is better, and the signs of deviance, Brier score and mean
+        squared error are changed. The search then follows the log-likelihood, a smooth function,
+        and divides the steps around the best score.
     groups : (n,) labels, optional
         Rows with the same label are in one fold: all rows of a person, a family or a site. With
         strata that stay whole, a group and a stratum that share rows stay together.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -14,7 +15,7 @@ from ...data.input_types import CoefficientsByColumn, VectorLike
 from ...data.vector_checks import MAX_OFFSET_RANGE
 from ...design import Design
 from ...design.device_design import on_device
-from ...errors import DataError
+from ...errors import DataError, listed
 from ...fit import Problem
 from ...fit.shards import ShardedDesign
 from ...infer.inference_tuning import IDENTIFICATION
@@ -233,6 +234,22 @@ class CumulativeProbabilityModel(
     def _binary_model(self) -> LogisticRegression:
         """Return the model of whether the outcome exceeds a value, for calibration curves."""
         return LogisticRegression(n_jobs=self.n_jobs)
+
+    def _code_of_value(self, value: object) -> float:
+        """Convert a value, or the label or position of an ordered category, to the outcome's code.
+
+        A number that is a label is taken for the label.
+        """
+        if self.categories_ is None:
+            return super()._code_of_value(value)
+        if value in self.categories_:
+            return float(self.categories_.index(value))
+        if isinstance(value, Real) and not isinstance(value, bool):
+            return super()._code_of_value(value)
+        raise DataError(
+            f"value must be one of the ordered categories {listed(self.categories_)}, not "
+            f"{value!r}."
+        )
 
     def _make_problem(
         self, design: Design, inputs: FitInputs, like: Problem | None = None
