@@ -6,6 +6,8 @@ import re
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
 import steropes
@@ -106,3 +108,17 @@ def test_names_are_escaped_and_long_values_are_described():
     assert "<script>" not in prior._repr_html_()
     assert "list of 500" in steropes.Laplace(0.1, exclude=list(range(500)))._repr_html_()
     assert "ndarray of 3" in steropes.Laplace(np.ones(3))._repr_html_()
+
+
+def test_entries_of_people_are_not_shown_in_any_container():
+    ids = [f"person {i}" for i in range(30)]
+    containers = [
+        ids, tuple(ids), frozenset(ids), dict.fromkeys(ids), pd.Series(ids), pd.Index(ids),
+        pd.Categorical(ids), pd.array(ids, dtype="string"), pl.Series(ids), pa.array(ids),
+        [np.array(ids)], {"ids": pd.Index(ids)}, (pa.array(ids),),
+    ]  # fmt: skip
+    for groups in containers:
+        text = steropes.CrossValidation(groups=groups)._repr_html_()
+        assert "person" not in text and "of 30" in text
+    text = html.unescape(steropes.Laplace({"a": 1.0}, exclude=("b",))._repr_html_())
+    assert "{'a': 1.0}" in text and "('b',)" in text

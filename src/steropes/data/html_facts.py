@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sized
 from typing import Any
-
-import numpy as np
-import pandas as pd
-from scipy import sparse
 
 __all__ = ["FieldsInHtml", "TextInHtml", "facts_html"]
 
@@ -54,15 +50,28 @@ class FieldsInHtml:
 
 
 def _describe(value: object) -> str:
-    """Describe a value in one line, without the entries of arrays and tables."""
-    if isinstance(value, np.ndarray | pd.DataFrame | pd.Series | sparse.sparray):
-        shape = " × ".join(f"{k:,}" for k in value.shape)
-        return f"{type(value).__name__} of {shape}"
-    if isinstance(value, bytes):
-        return f"{len(value):,} bytes"
+    """Describe a value in one line, without the entries of arrays, tables and long collections."""
     if isinstance(value, str):
         return value if len(value) <= MAX_WIDTH else f"{value[:MAX_WIDTH]}…"
-    if isinstance(value, Mapping | Sequence | set | frozenset) and len(value) > MAX_LISTED:
+    if isinstance(value, bytes):
+        return f"{len(value):,} bytes"
+    if shape := getattr(value, "shape", ()):
+        return f"{type(value).__name__} of {' × '.join(f'{k:,}' for k in shape)}"
+    plain = isinstance(value, Mapping | list | tuple | TextInHtml | FieldsInHtml)
+    if isinstance(value, Sized) and (len(value) > MAX_LISTED or not plain):
         return f"{type(value).__name__} of {len(value):,}"  # may have an entry for each person
-    text = repr(value)
+    if isinstance(value, Mapping):
+        text = ", ".join(f"{name!r}: {_entry(of)}" for name, of in value.items())
+        text = f"{{{text}}}"
+    elif isinstance(value, list | tuple):
+        first, last = ("[", "]") if isinstance(value, list) else ("(", ")")
+        last = "," + last if isinstance(value, tuple) and len(value) == 1 else last
+        text = first + ", ".join(map(_entry, value)) + last
+    else:
+        text = repr(value)
     return text if len(text) <= 2 * MAX_WIDTH else f"{text[: 2 * MAX_WIDTH]}…"
+
+
+def _entry(value: object) -> str:
+    """Describe an entry of a short collection."""
+    return repr(value) if isinstance(value, str) else _describe(value)
