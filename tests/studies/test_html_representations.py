@@ -119,6 +119,8 @@ def test_entries_of_people_are_not_shown_in_any_container():
     ]  # fmt: skip
     for groups in containers:
         text = steropes.CrossValidation(groups=groups)._repr_html_()
-        assert "person" not in text and "of 30" in text
+        assert "person" not in text
+        assert "of 30" in text
     text = html.unescape(steropes.Laplace({"a": 1.0}, exclude=("b",))._repr_html_())
-    assert "{'a': 1.0}" in text and "('b',)" in text
+    assert "{'a': 1.0}" in text
+    assert "('b',)" in text
