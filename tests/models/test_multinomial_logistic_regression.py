@@ -507,6 +507,9 @@ def test_what_a_multinomial_model_does_not_have_is_refused(drawn):
         m.vcov("HC3")
     with pytest.raises(DataError, match="features"):
         m.predict(X[:, :3])
+    null = model.from_formula("y ~ 1", pd.DataFrame({"y": y}))
+    with pytest.raises(DataError, match="no covariates to test"):
+        null.term_tests()
 
 
 @parametrize_with_checks([MultinomialLogisticRegression(prior=Normal(1.0))])

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from matplotlib import pyplot
 
-from steropes import CoxRegression, DataError, LogisticRegression, Surv, plots
+from steropes import CoxRegression, DataError, LogisticRegression, PoissonRegression, Surv, plots
 from steropes.models.formula_variables import summarize_variables
 
 mpl.use("Agg")
@@ -99,3 +99,28 @@ def test_what_has_no_effect_is_refused():
         plots.nomogram(cox)
     with pytest.raises(DataError, match="use from_formula"):
         plots.nomogram(CoxRegression().fit(D[["age"]], Surv(D["time"], D["y"])))
+
+
+def test_an_offset_is_zero():
+    model = PoissonRegression.from_formula("n ~ age + offset(time)", D)
+    rows = pd.DataFrame({"age": [50.0, 70.0], "time": 0.0})
+    table = model.partial_effect("age", [50, 70], "response")
+    np.testing.assert_allclose(table["estimate"], model.predict(rows), rtol=1e-9)
+    logistic = LogisticRegression.from_formula("y ~ age + offset(time)", D)
+    with pytest.raises(DataError, match="no scale for the offset"):
+        plots.nomogram(logistic)
+
+
+def test_numbers_used_as_categories_have_levels():
+    data = D.assign(site=np.arange(N) % 12)
+    model = LogisticRegression.from_formula("y ~ age + C(site)", data)
+    table = model.partial_effect("site")
+    assert table["site"].tolist() == list(range(12))
+    difference = table["estimate"] - table["estimate"][0]
+    np.testing.assert_allclose(difference[1:], model.coef_[1:], rtol=1e-9)
+    effects = model.average_effects(data, "site")
+    assert effects.index.tolist() == [f"site[{k}]" for k in range(1, 12)]
+    high, low = (model.predict_proba(data.assign(site=k))[:, 1].mean() for k in (5, 0))
+    assert effects.loc["site[5]", "effect"] == pytest.approx(high - low)
+    both = LogisticRegression.from_formula("y ~ age + C(n) + n:age", data)
+    assert both._formula.variables["n"].numeric

@@ -156,8 +156,9 @@ class AverageEffects(PredictionTables):
         offset: VectorLike | None,
     ) -> Iterator[Effect]:
         """Yield the effects of variables, which may determine several columns of X."""
+        categories = self._formula.categories if self._is_formula_table(table) else ()
         for name in names:
-            for label, high, low, width in _changes(name, table[name]):
+            for label, high, low, width in _changes(name, table[name], name in categories):
                 first, slope = self._mean_and_gradient(table, name, high, weights, offset)
                 second, base = self._mean_and_gradient(table, name, low, weights, offset)
                 yield label, (first - second) / width, (slope - base) / width
@@ -205,10 +206,12 @@ class AverageEffects(PredictionTables):
         return float(np.average(self._mean(eta), weights=weights)), gradient
 
 
-def _changes(name: str, column: pd.Series) -> Iterator[tuple[str, object, object, float]]:
+def _changes(
+    name: str, column: pd.Series, category: bool = False
+) -> Iterator[tuple[str, object, object, float]]:
     """Yield the name of each effect of a variable, both values to compare, and their distance."""
     kinds = pd.api.types
-    if not (kinds.is_numeric_dtype(column) or kinds.is_bool_dtype(column)):
+    if category or not (kinds.is_numeric_dtype(column) or kinds.is_bool_dtype(column)):
         there = column.dropna().unique()
         if isinstance(column.dtype, pd.CategoricalDtype):
             labels = [label for label in column.cat.categories if label in set(there)]

@@ -122,7 +122,7 @@ class FormulaMixin(FittedModel):
             given[name] = value
         read.columns = named
         used = set(map(str, read.spec.variables_by_source.get("data", ())))
-        read.variables = summarize_variables(frame, used)
+        read.variables = summarize_variables(frame, used, read.categories)
         settings = {name: value for name, value in fit.items() if name not in FIT}
         if cls._intercept and not has_intercept:
             if settings.get("fit_intercept"):

@@ -139,6 +139,15 @@ class Formula:
             before = after
         return out
 
+    @property
+    def categories(self) -> set[str]:
+        """Columns of data that are used as categories only, such as i in ``C(i)``."""
+        kinds: dict[bool, set[str]] = {True: set(), False: set()}
+        for factor, names in self.spec.factor_variables.items():
+            kind, _ = self.spec.encoder_state.get(factor.expr, (None, None))
+            kinds[getattr(kind, "value", "") == "categorical"] |= set(map(str, names))
+        return kinds[True] - kinds[False]
+
     def matrix(self, data: pd.DataFrame) -> pd.DataFrame:
         """Compute X of new data, without an intercept."""
         data = widen_numbers(data, self.text)

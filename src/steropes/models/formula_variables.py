@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,8 +43,10 @@ class FormulaVariable:
     dtype: Any
 
 
-def summarize_variables(data: pd.DataFrame, names: set[str]) -> dict[str, FormulaVariable]:
-    """Describe the columns of data that a formula uses."""
+def summarize_variables(
+    data: pd.DataFrame, names: set[str], categories: Collection[str] = ()
+) -> dict[str, FormulaVariable]:
+    """Describe the columns of data that a formula uses, some of them as categories only."""
     out = {}
     for name in data.columns:
         if name not in names:
@@ -53,6 +55,7 @@ def summarize_variables(data: pd.DataFrame, names: set[str]) -> dict[str, Formul
         if isinstance(column.dtype, pd.SparseDtype):  # which has no median
             column = column.sparse.to_dense()
         numeric = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
+        numeric &= name not in categories
         levels = column.value_counts()
         if not numeric or len(levels) <= MAX_LEVELS:
             found = sorted(levels.index) if column.dtype != "category" else list(levels.index)

@@ -232,6 +232,8 @@ class MultinomialTables(MultinomialPredictions, HypothesisTests):
         [[0.68, 2.0, 0.712]]
         """
         check_is_fitted(self, "coef_")
+        if not self._names:
+            raise DataError("The model has no covariates to test.")
         source, first = self._effects[0], len(self._names_by_class) - len(self._effect_names)
         places: dict[str, list[np.ndarray]] = {}
         for _, variables, columns in columns_of_terms(self):

@@ -40,8 +40,8 @@ class PartialEffects(PredictionTables):
             Values of the variable. Default its range between the 5th and the 95th percentile of
             the data, or its levels.
         scale : {"linear", "response", "ratio"}
-            As in `prediction_table`. Linear predictors are differences, and ratios are relative,
-            to the row with all variables at their typical values.
+            As in `prediction_table`, with an offset of zero. Linear predictors are differences, and
+            ratios are relative, to the row with all variables at their typical values.
         level : float
             Confidence level of the limits.
         at : mapping, optional
@@ -89,7 +89,9 @@ class PartialEffects(PredictionTables):
         x = list(variables[variable].values if values is None else np.atleast_1d(values))
         rows = {name: [value] * len(x) for name, value in fixed.items()}
         table = typical_rows(variables, {**rows, variable: x}, len(x))
-        reference = None if scale == "response" else center
-        found = self.prediction_table(table, scale, level, reference=reference)
+        # The formula's offset, if it has one, is zero: it is not a variable with a typical value.
+        X, base = (np.asarray(self._formula.matrix(rows)) for rows in (table, center))
+        reference = None if scale == "response" else base
+        found = self.prediction_table(X, scale, level, reference=reference)
         found.insert(0, variable, table[variable].to_numpy())
         return found

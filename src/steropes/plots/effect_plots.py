@@ -125,7 +125,8 @@ def nomogram(
     Raises
     ------
     DataError
-        If the model has interactions, strata or no risks, or was not fitted from a formula.
+        If the model has interactions, strata, an offset or no risks, or was not fitted from a
+        formula.
 
     References
     ----------
@@ -148,6 +149,8 @@ def nomogram(
     variables = getattr(getattr(model, "_formula", None), "variables", None)
     if not variables:
         raise DataError("A nomogram is one of the variables of a formula; use from_formula().")
+    if model._formula.offsets:
+        raise DataError("A nomogram has no scale for the offset of the formula.")
     crossed = [name for name in model.predict_terms(_center(model)).columns if ":" in name]
     if crossed:
         raise DataError(f"A nomogram has no scale for an interaction, such as {crossed[0]!r}.")
