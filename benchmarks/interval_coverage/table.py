@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from .worlds import EFFECT, WORLDS
+from .worlds import CONFOUND, EFFECT, WORLDS
 
 __all__ = ["show", "summary"]
 
 METHODS = (
     "wald", "robust", "profile", "Jeffreys profile", "debiased", "debiased, penalised",
-    "percentile", "basic", "bca",
+    "percentile", "basic", "bca", "posterior", "posterior, confounder", "posterior, other",
 )  # fmt: skip
 KEY = ["family", "size", "nuisance", "effect"]
 
@@ -20,6 +20,8 @@ def summary(done: pd.DataFrame) -> pd.DataFrame:
     """A row a scenario and method: coverage, zero excluded, truth above or below, lengths."""
     done = done[~done.method.str.startswith("refused")].copy()
     truth = np.where(done.effect == "null", 0.0, EFFECT)
+    truth = np.where(done.method == "posterior, confounder", CONFOUND, truth)
+    truth = np.where(done.method == "posterior, other", 0.0, truth)
     done["covers"] = (done.lower <= truth) & (done.upper >= truth)
     done["finds"] = (done.lower > 0) | (done.upper < 0)
     done["below"], done["above"] = done.upper < truth, done.lower > truth

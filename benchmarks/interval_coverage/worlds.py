@@ -17,7 +17,7 @@ from steropes import (
     Surv,
 )
 
-__all__ = ["EFFECT", "WORLDS", "World", "covariates"]
+__all__ = ["CONFOUND", "EFFECT", "WORLDS", "World", "covariates"]
 
 EFFECT = float(np.log(2.0))  # of the treatment, where it has one
 CONFOUND = 0.3  # effect of each confounder on the outcome, and on the treatment

@@ -131,6 +131,25 @@ def test_any_unit_of_the_outcome_gives_the_same_ratios(unit, drawn):
     np.testing.assert_allclose(first, second, atol=1e-6)
 
 
+@pytest.mark.parametrize("unit", [1e-100, 1e-20, 1e10, 1e40, 1e120])
+def test_without_an_intercept_any_unit_has_its_optimum(unit, rng):
+    """Zero coefficients were once within rounding of the optimum for y of 1e30."""
+    X = rng.normal(size=(200, 3))
+    y = unit * np.exp(X @ [0.3, -0.2, 0.1]) * rng.gamma(2, 0.5, 200)
+    m = GammaRegression(fit_intercept=False).fit(X, y)
+    assert m.converged_
+    with np.errstate(over="ignore"):
+        ratio = np.exp(np.log(y) - X @ m.coef_)
+    score = X.T @ (1 - ratio)
+    assert (np.abs(score) < 1e-6 * np.abs(X).T @ (1 + ratio)).all()
+    if unit >= 1e40:  # ones are then negligible beside the ratios
+        more = GammaRegression(fit_intercept=False).fit(X, 1e20 * y)
+        np.testing.assert_allclose(more.coef_, m.coef_, atol=1e-7)
+    cv = CrossValidation(4, random_state=0)
+    chosen = GammaRegression(fit_intercept=False, prior=Laplace(), cv=cv).fit(X, y)
+    assert chosen.converged_
+
+
 def test_small_variation_approaches_a_linear_model_of_the_logarithm(rng):
     X = rng.normal(size=(N, 3))
     eta = 1.0 + X @ [0.5, 0.0, -0.5]
