@@ -18,9 +18,11 @@ from steropes import (
     Laplace,
     LinearRegression,
     LogisticRegression,
+    MultinomialLogisticRegression,
     Normal,
     NotConvergedWarning,
     PoissonRegression,
+    PooledLogisticRegression,
     Surv,
 )
 from steropes.infer import posterior_sampling
@@ -136,6 +138,74 @@ def test_agrees_with_numerical_integration(family, kind, dense, monkeypatch):
     np.testing.assert_allclose(table["sd"] / sd, 1.0, atol=0.1)
     np.testing.assert_allclose((draws.quantiles(0.9)[0.9] - upper) / sd, 0.0, atol=0.2)
     assert (table.r_hat < 1.01).all()
+
+
+def test_multinomial_model_agrees_with_numerical_integration():
+    """Relative to a class, with a coefficient of each other class under the prior."""
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=50)
+    eta = np.column_stack([np.zeros(50), 0.9 * x, -0.4 * x])
+    y = np.array([rng.choice(3, p=p) for p in np.exp(eta) / np.exp(eta).sum(axis=1, keepdims=True)])
+    model = MultinomialLogisticRegression(reference=0, fit_intercept=False, prior=Normal(0.5))
+    model.fit(x[:, None], y)
+    found = model.posterior(["1:x0", "2:x0"], scale=SCALE, n=1000, warmup=500, random_state=1)
+    axis = np.linspace(-3.0, 3.0, 200)  # without zero, where the density of the prior is infinite
+    b = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
+    at = np.stack([np.zeros((len(b), 50)), *(b[:, [k]] * x for k in (0, 1))], axis=-1)
+    log_p = at[:, np.arange(50), y].sum(axis=1) - logsumexp(at, axis=2).sum(axis=1)
+    log_p += marginal_prior(Normal, b)
+    p = np.exp(log_p - log_p.max())
+    p /= p.sum()
+    mean = p @ b
+    sd = np.sqrt(p @ (b - mean) ** 2)
+    table = found.summary()
+    np.testing.assert_allclose((table["mean"] - mean) / sd, 0.0, atol=0.12)
+    np.testing.assert_allclose(table["sd"] / sd, 1.0, atol=0.1)
+
+
+def test_multinomial_model_of_two_classes_has_the_logistic_posterior():
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(80, 3))
+    y = (rng.random(80) < 1 / (1 + np.exp(-X[:, 0]))).astype(int)
+    binary = LogisticRegression(prior=Laplace(0.5, exclude=[0])).fit(X, y)
+    several = MultinomialLogisticRegression(reference=0, prior=Laplace(0.5, exclude=[0])).fit(X, y)
+    a, b = (
+        m.posterior(name, n=1000, warmup=500, random_state=1).summary()
+        for m, name in (
+            (binary, ["intercept", "x0", "x1"]),
+            (several, ["1:intercept", "1:x0", "1:x1"]),
+        )
+    )
+    np.testing.assert_allclose(
+        (a["mean"].to_numpy() - b["mean"].to_numpy()) / a["sd"], 0, atol=0.12
+    )
+    np.testing.assert_allclose(a["sd"].to_numpy() / b["sd"].to_numpy(), 1.0, atol=0.1)
+
+
+def test_pooled_model_has_the_logistic_posterior_of_repeated_rows():
+    """A row for each person and interval, with the baseline as columns without a prior."""
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(60, 2))
+    time = rng.exponential(np.exp(-0.7 * X[:, 0]))
+    y = Surv(np.minimum(time, 1.5), time < 1.5)
+    pooled = PooledLogisticRegression(interval=0.5, baseline=1, prior=Normal(0.5))
+    pooled.fit(X, y)
+    number = np.ceil(y["time"] / 0.5).astype(int)
+    person = np.repeat(np.arange(60), number)
+    last = np.cumsum(number) - 1
+    interval = np.arange(len(person)) - np.repeat(last + 1 - number, number)
+    event = np.zeros(len(person), int)
+    event[last] = y["event"]
+    columns = np.column_stack([X[person], interval])
+    rows = LogisticRegression(prior=Normal(0.5, exclude=[2]))
+    rows.fit(columns, event)
+    np.testing.assert_allclose(pooled.coef_, rows.coef_[:2], atol=1e-6)
+    a, b = (
+        m.posterior(["x0", "x1"], n=1000, warmup=500, random_state=1).summary()
+        for m in (pooled, rows)
+    )
+    np.testing.assert_allclose((a["mean"] - b["mean"]) / a["sd"], 0.0, atol=0.12)
+    np.testing.assert_allclose(a["sd"] / b["sd"], 1.0, atol=0.1)
 
 
 def gibbs(X, y, draws, rng):

@@ -370,3 +370,31 @@ def test_pictures_go_onto_the_axes_given(survival):
 def test_matplotlib_is_imported_by_a_picture_alone():
     code = "import sys, steropes.plots; assert 'matplotlib' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_posterior_draws_show_the_interval_and_each_chain(survival):
+    X, time, code = survival
+    m = CoxRegression(prior=Laplace(0.1)).fit(X, Surv(time, code == 1))
+    posterior = m.posterior(["drug", "age"], n=500, warmup=300, random_state=1)
+    axes = plots.posterior_draws(posterior, level=0.8)
+    assert axes.shape == (2, 2)
+    for (density, trace), name in zip(axes, ["drug", "age"], strict=True):
+        limits = posterior.confint(0.8).loc[name]
+        ends = density.lines[-2].get_xdata()
+        np.testing.assert_allclose(ends, [limits["lower"], limits["upper"]])
+        assert density.lines[-1].get_xdata()[0] == posterior.summary().loc[name, "median"]
+        for chain in range(4):
+            x, height = density.lines[chain].get_data()
+            assert np.trapezoid(height, x) == pytest.approx(1.0, abs=0.05)
+            values = posterior.draws[chain, :, posterior.names.index(name)]
+            np.testing.assert_array_equal(trace.lines[chain].get_ydata(), values)
+        assert (density.get_xlabel(), trace.get_ylabel()) == (name, name)
+    given = pyplot.subplots(1, 2)[1]
+    again = plots.posterior_draws(posterior, "age", axes=given)
+    assert again[0, 0] is given[0]
+    with pytest.raises(DataError, match="no draws of 'sex'"):
+        plots.posterior_draws(posterior, ["sex"])
+    with pytest.raises(DataError, match="axes has 1 rows"):
+        plots.posterior_draws(posterior, axes=given)
+    with pytest.raises(DataError, match="needs the result"):
+        plots.posterior_draws(posterior.summary())

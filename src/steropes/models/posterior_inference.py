@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..convergence_warning import NotConvergedWarning
 from ..errors import DataError, listed
+from ..fit import Problem
 from ..fit.shards.model_columns_by_block import sharded_x
 from ..infer.inference_tuning import POSTERIOR
 from ..infer.posterior import Posterior, effective_sample_size, split_r_hat
@@ -84,6 +85,7 @@ class PosteriorInference(WaldInference):
         See Also
         --------
         PenalizedModel.bootstrap : Describe the distribution of the estimates over samples.
+        steropes.plots.posterior_draws : Draw densities, intervals and traces.
 
         Notes
         -----
@@ -115,19 +117,48 @@ class PosteriorInference(WaldInference):
         True
         """
         check_is_fitted(self, "coef_")
-        chosen = coefficient_positions(params, self._coefficient_names(), self._fixed)
+        names = self._coefficient_names()
+        chosen = coefficient_positions(params, names, self._fixed)
         if not chosen:
             raise DataError("params names no coefficient.")
-        sizes = tuple(
-            _whole(name, value, least)
-            for name, value, least in (
-                ("chains", chains, 2),
-                ("warmup", warmup, 100),
-                ("n", n, 100),
-            )
-        )
+        sizes = _whole("chains", chains, 2), _whole("warmup", warmup, 100), _whole("n", n, 100)
         if isinstance(scale, bool) or not isinstance(scale, Real) or not 0 < float(scale) < np.inf:
             raise DataError(f"scale must be a positive number, not {scale!r}.")
+        problem = self._problem_with_posterior()
+        l1, l2 = problem.penalties(self.prior_)
+        if not max(float(np.max(l1)), float(np.max(l2))) > 0:
+            raise DataError("The prior excludes all columns, so that it has no variance to draw.")
+        fitted = _standard_deviation(l1, l2)
+
+        def record(beta: np.ndarray) -> np.ndarray:
+            """Select coefficients, with an intercept at X = 0."""
+            return problem.design.uncentered_coefficients(beta)[chosen]
+
+        relative, rng = float(scale) / fitted, random_generator(random_state)
+        pool = problem.likelihood.backend.pool
+        with pool.using(self.n_jobs), Progress(self.verbose) as progress:
+            found = sample_posterior(
+                problem, self._beta, l1, l2, relative, record, sizes, rng, progress.report
+            )
+        out = Posterior(
+            found.coef,
+            [names[j] for j in chosen],
+            (found.deviation * fitted) ** 2,
+            found.dispersion,
+            self._has_ratio,
+            found.acceptance,
+        )
+        _warn_unmixed(out)
+        return out
+
+    def _problem_with_posterior(self) -> Problem:
+        """Return the problem of the fit.
+
+        Raises
+        ------
+        DataError
+            If the likelihood, the prior or the storage of X does not allow a posterior.
+        """
         problem = self._require_replicable("a posterior")
         if sharded_x(problem.design) is not None:
             raise DataError("X in blocks of rows does not have a posterior; give X as one matrix.")
@@ -142,40 +173,7 @@ class PosteriorInference(WaldInference):
             raise DataError("A posterior has no limits of coefficients; use the bootstrap.")
         if type(self.prior_) not in (Laplace, Normal):
             raise DataError("A posterior needs a fit with prior=Laplace(…) or prior=Normal(…).")
-        l1, l2 = problem.penalties(self.prior_)
-        size = float(np.max(l1)), float(np.max(l2))
-        if not max(size) > 0:
-            raise DataError("The prior excludes all columns, so that it has no variance to draw.")
-        fitted = _standard_deviation(l1, l2)
-        names = self._coefficient_names()
-
-        def record(beta: np.ndarray) -> np.ndarray:
-            """Select coefficients, with an intercept at X = 0."""
-            return problem.design.uncentered_coefficients(beta)[chosen]
-
-        pool = likelihood.backend.pool
-        with pool.using(self.n_jobs), Progress(self.verbose) as progress:
-            found = sample_posterior(
-                problem,
-                self._beta,
-                l1,
-                l2,
-                float(scale) / fitted,
-                record,
-                (sizes[0], sizes[1], sizes[2]),
-                random_generator(random_state),
-                progress.report,
-            )
-        out = Posterior(
-            found.coef,
-            [names[j] for j in chosen],
-            (found.deviation * fitted) ** 2,
-            found.dispersion,
-            self._has_ratio,
-            found.acceptance,
-        )
-        _warn_unmixed(out)
-        return out
+        return problem
 
 
 def _standard_deviation(l1: np.ndarray, l2: np.ndarray) -> float:

@@ -12,6 +12,7 @@ from .diagnostic_plots import (
 )
 from .effect_plots import nomogram, partial_effect
 from .interval_plots import forest, profile_curve, ratio_forest
+from .posterior_plots import posterior_draws
 from .selection_plots import coefficient_paths, cross_validation_curve
 from .study_plots import attrition, covariate_balance, love_plot, score_overlap
 
@@ -28,6 +29,7 @@ __all__ = [
     "love_plot",
     "nomogram",
     "partial_effect",
+    "posterior_draws",
     "profile_curve",
     "ratio_forest",
     "schoenfeld_residuals",

@@ -16,6 +16,7 @@ __all__ = [
     "MUTED",
     "curve_colour",
     "get_axes",
+    "new_figure",
     "remove_clutter",
     "require_columns",
     "shorten_label",
@@ -30,15 +31,18 @@ INK, MUTED, FAINT = "#1b1f24", "#5b6470", "#d9dde2"
 
 def get_axes(ax: Any, size: tuple[float, float]) -> Axes:
     """Return the given axes, or those of a new figure of ``size`` inches."""
-    if ax is not None:
-        return ax
+    return new_figure(size) if ax is None else ax
+
+
+def new_figure(size: tuple[float, float], grid: tuple[int, int] = (1, 1)) -> Any:
+    """Return the axes of a new figure of ``size`` inches, an array if they form a grid."""
     try:
         from matplotlib import pyplot
     except ModuleNotFoundError as error:
         raise ImportError(
             'Pictures need Matplotlib: pip install "steropes[plots]"', name="matplotlib"
         ) from error
-    return pyplot.subplots(figsize=size, layout="constrained")[1]
+    return pyplot.subplots(*grid, figsize=size, layout="constrained")[1]
 
 
 def remove_clutter(ax: Axes) -> Axes:
