@@ -280,3 +280,19 @@ def test_a_limit_that_is_not_known_stays_on_its_side(monkeypatch, rng):
     found = model.linear_combination(np.array([[0.0, 1.0, 0.0], [0.0, -1.0, 0.0]]))
     expected = [[np.nan, known["upper"]], [-known["upper"], np.nan]]
     np.testing.assert_allclose(found[["lower", "upper"]], expected)
+
+
+def test_a_warning_names_the_side_of_the_combination():
+    """Of a separated column, −x and 2x rise without end on opposite sides."""
+    model = LogisticRegression(prior=Normal(100.0)).fit(
+        [[0.0], [0.0], [0.0], [1.0], [1.0], [1.0]], [0, 1, 0, 1, 1, 1]
+    )
+    for text, side, finite in (
+        ("2*x0", r"towards \+∞\)", "lower"),
+        ("-x0", r"towards −∞\)", "upper"),
+    ):
+        with pytest.warns(MonotoneLikelihoodWarning, match=side):
+            table = model.linear_combination(text)
+        assert np.isfinite(table[finite].iloc[0])
+        with pytest.warns(MonotoneLikelihoodWarning, match=side):
+            model.profile(text)

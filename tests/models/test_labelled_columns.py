@@ -228,6 +228,21 @@ def test_fixed_coefficients_and_priors_name_levels(people, y):
         LogisticRegression().fit(people, y, fixed={"site": 0.0})
 
 
+@pytest.mark.parametrize(
+    "prior",
+    [
+        Normal(variance={"site": 1.0, "age": 1.0}),
+        Laplace(1.0, lower={"site": -1.0}),
+        GroupLaplace({"site": "a", "age": "b"}, 1.0),
+    ],
+    ids=str,
+)
+def test_settings_by_name_point_to_the_names_of_levels(prior, people, y):
+    words = r"names 'site', a column of labels, whose coefficients are 'site\[T.b\]'"
+    with pytest.raises(DataError, match=words):
+        LogisticRegression(prior=prior).fit(people, y)
+
+
 def test_inference_is_that_of_the_dummies(people, y):
     found, expected = (
         LogisticRegression().fit(people, y),

@@ -327,7 +327,7 @@ def test_errors_are_refused_in_a_clear_sentence(rng):
         lambda: flat.linear_combination("x0 - x2", method="profile"),
         lambda: LogisticRegression(prior=Laplace(lower=0)).fit(X, y).debiased_lasso("x0"),
         lambda: model.posterior("x0"),
-        lambda: MultinomialLogisticRegression(prior=Normal(lower=0)).fit(X, y),
+        lambda: MultinomialLogisticRegression(prior=Normal(lower=0)).fit(X, y).posterior("0:x0"),
     ):
         with pytest.raises(DataError, match="limits"):
             asked()

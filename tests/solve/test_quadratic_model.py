@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from steropes.backends.thread_pool import ThreadPool
-from steropes.solve.subproblem import DenseReducedHessian, LowRank, QuadraticModel
+from steropes.solve.subproblem import DenseReducedHessian, LowRank, QuadraticModel, quadratic_model
 from steropes.solve.subproblem import minimise as search_module
 from steropes.solve.subproblem.conjugate_gradients import support_steps
 from steropes.solve.subproblem.coordinate_sweeps import SingleSweeps
@@ -313,3 +313,30 @@ def test_a_factor_grows_by_many_rows_as_if_it_had_had_them_from_the_start(dtype,
     np.testing.assert_allclose(
         np.tril(grown[0]), np.tril(whole), atol=1e-12 if dtype == np.float64 else 1e-4
     )
+
+
+def test_steps_of_one_replicate_share_the_factor_of_a_ridge(rng, monkeypatch):
+    k, factored = 12, []
+    G, sigma, g, beta, _, l2 = model(rng, k, 1)
+    l2, zero = np.abs(l2) + 0.5, np.zeros((k, 1))
+    unit, tolerance, inner = np.ones((k, 1)), np.array([1e-10]), quadratic_model.cholesky_factor
+
+    def counted(H):
+        factored.append(len(H))
+        return inner(H)
+
+    monkeypatch.setattr(quadratic_model, "cholesky_factor", counted)
+    ridge = QuadraticModel(DenseReducedHessian(G, np.zeros(k, bool), ThreadPool(1)))
+    S = np.diag(sigma[:, 0])
+    for count, (slope, own) in enumerate(
+        [(g, l2), (2.0 * g, l2), (g + 1.0, l2), (g, 3.0 * l2)], start=1
+    ):
+        step = ridge.minimize(sigma, slope, beta, zero, own, unit, tolerance)
+        H = S @ G @ S + np.diag(own[:, 0])
+        np.testing.assert_allclose(step, -np.linalg.solve(H, slope + own * beta), rtol=1e-8)
+        assert len(factored) == (1 if count < 4 else 2)
+    low = LowRank(rng.normal(size=(1, k, 1)), np.array([[0.7]]))
+    step = ridge.minimize(sigma, g, beta, zero, l2, unit, tolerance, low)
+    u = low.U[0, :, 0]
+    H = S @ G @ S + np.diag(l2[:, 0]) + 0.7 * np.outer(u, u)
+    np.testing.assert_allclose(step, -np.linalg.solve(H, g + l2 * beta), rtol=1e-8)

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from numbers import Integral
 
 import numpy as np
 
 from ..errors import DataError, listed
 
-__all__ = ["ColumnLookup"]
+__all__ = ["ColumnLookup", "unknown_column"]
+
+
+def unknown_column(argument: str, item: object, names: Iterable[str]) -> DataError:
+    """Describe an argument that names no column of X.
+
+    A table's column of labels has several coefficients, with names of their own.
+    """
+    coded = [name for name in names if name.startswith(f"{item}[T.")]
+    if coded:
+        return DataError(
+            f"{argument} names {item!r}, a column of labels, whose coefficients are "
+            f"{listed(coded)}; name these."
+        )
+    return DataError(f"{argument} names {item!r}, which is not a column of X.")
 
 
 class ColumnLookup:
@@ -42,13 +56,7 @@ class ColumnLookup:
         """
         if isinstance(item, str):
             if item not in self._place:
-                coded = [name for name in self._place if name.startswith(f"{item}[T.")]
-                if coded:
-                    raise DataError(
-                        f"{self.argument} names {item!r}, a column of labels, whose coefficients "
-                        f"are {listed(coded)}; name these."
-                    )
-                raise DataError(f"{self.argument} names {item!r}, which is not a column of X.")
+                raise unknown_column(self.argument, item, self._place)
             return self._place[item]
         if isinstance(item, bool | np.bool_) or not isinstance(item, Integral):
             raise DataError(f"{self.argument} takes names or positions of columns, not {item!r}.")

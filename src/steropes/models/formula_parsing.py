@@ -228,11 +228,25 @@ def _as_ours(error: BaseException, data: pd.DataFrame | None) -> DataError:
     cause = error.__cause__ or error
     if isinstance(cause, DataError):
         return cause
+    if isinstance(cause, SyntaxError):
+        return _no_expression(cause)
     said = COLOURS.sub("", str(cause))
     nulls = NULLS.match(said)
     if nulls and data is not None:
         return _missing(nulls.group(1), data)
     return DataError(f"The formula cannot be evaluated: {said}")
+
+
+def _no_expression(error: SyntaxError) -> DataError:
+    """Describe a part of a formula that is not an expression of Python."""
+    text = (error.text or "").strip()
+    part = f"{text!r} in the formula" if text else "A part of the formula"
+    if ":" in text:
+        return DataError(
+            f"{part} has a colon within parentheses, which only joins whole terms: write a product "
+            "of numbers, such as step(x * z, [90]), or an interaction outside, such as C(x):z."
+        )
+    return DataError(f"{part} is not an expression of Python ({error.msg}).")
 
 
 def _missing(text: str, data: pd.DataFrame) -> DataError:

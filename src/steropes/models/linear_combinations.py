@@ -139,7 +139,7 @@ class LinearCombinations(ConfidenceIntervals):
         estimate, root, limits = np.empty(len(R)), np.empty(len(R)), np.empty((len(R), 2))
         for i, (row, name) in enumerate(zip(R, names, strict=True)):
             held, j, factor = self._combination_fits(row, name)
-            (top,), ((a, b),) = self._ends(held, [j], drop)
+            (top,), ((a, b),) = self._ends(held, [j], drop, factor)
             estimate[i] = factor * (
                 top.rising_side * np.inf if top.rising_side else top.point.value
             )

@@ -227,7 +227,7 @@ class ProfileLikelihood(WaldInference):
         given = _points(points)
         held, j, factor = self._combination_fits(self._combination_rows([text])[0], text)
         if given is None:
-            (found,) = self._adaptive(held, [j])
+            (found,) = self._adaptive(held, [j], factor)
             found = found if factor > 0 else found[::-1]
             at = [v.value * factor for v in found]
         else:
@@ -264,9 +264,17 @@ class ProfileLikelihood(WaldInference):
         return lambda objective: (constant - objective, -1.0)
 
     def _ends(
-        self, held: ProfileFits, columns: list[int], drop: float, **exact: float
+        self,
+        held: ProfileFits,
+        columns: list[int],
+        drop: float,
+        factor: float = 1.0,
+        **exact: float,
     ) -> tuple[list[Maximum], list[tuple[Limit, Limit]]]:
-        """Find the maxima, and the points on both sides at which profiles are lower by ``drop``."""
+        """Find the maxima, and the points on both sides at which profiles are lower by ``drop``.
+
+        Warnings are in the units of ``factor`` times the coefficients.
+        """
         se = held.standard_errors(columns)
         far = [0.0 if held.is_flat(j) else held.largest_change(j, MAX_CHANGE) for j in columns]
         tops = run_searches(
@@ -290,14 +298,16 @@ class ProfileLikelihood(WaldInference):
         ends = run_searches(held, columns * 2, searches)
         both = list(zip(ends[: len(columns)], ends[len(columns) :], strict=True))
         names = [held.problem.design.names[j] for j in columns]
-        _warn_monotone(names, both)
-        _warn_unknown_limits(names, both)
+        _warn_monotone(names, both, factor)
+        _warn_unknown_limits(names, both, factor)
         return tops, both
 
-    def _adaptive(self, held: ProfileFits, columns: list[int]) -> list[list[ProfilePoint]]:
-        """Compute profiles at adaptive points."""
+    def _adaptive(
+        self, held: ProfileFits, columns: list[int], factor: float = 1.0
+    ) -> list[list[ProfilePoint]]:
+        """Compute profiles at adaptive points; see `_ends` for ``factor``."""
         drop = 0.5 * float(stats.chi2.ppf(ADAPTIVE_LEVEL, 1))
-        tops, ends = self._ends(held, columns, drop, exact=ADAPTIVE_TOLERANCE)
+        tops, ends = self._ends(held, columns, drop, factor, exact=ADAPTIVE_TOLERANCE)
         searches = []
         for j, top, (a, b) in zip(columns, tops, ends, strict=True):
             inside = {v.value: v for v in held.values.get(j, []) if a.last <= v.value <= b.last}
@@ -385,12 +395,13 @@ def _points(points: object) -> np.ndarray | None:
     return values
 
 
-def _warn_monotone(names: list[str], ends: list[tuple[Limit, Limit]]) -> None:
-    """Warn of sides on which a profile is monotone."""
+def _warn_monotone(names: list[str], ends: list[tuple[Limit, Limit]], factor: float = 1.0) -> None:
+    """Warn of sides on which a profile is monotone, of ``factor`` times the coefficients."""
     said = []
     for name, (a, b) in zip(names, ends, strict=True):
         if np.isinf(a.value) or np.isinf(b.value):
-            where = [s for s, end in (("−∞", a), ("+∞", b)) if np.isinf(end.value)]
+            low, high = (a, b) if factor > 0 else (b, a)
+            where = [s for s, end in (("−∞", low), ("+∞", high)) if np.isinf(end.value)]
             said.append(f"{name!r} (towards {' and '.join(where)})")
     if said:
         warnings.warn(
@@ -429,11 +440,15 @@ def _warn_unconverged_points(names: list[str], profiles: list[list[ProfilePoint]
         )
 
 
-def _warn_unknown_limits(names: list[str], ends: list[tuple[Limit, Limit]]) -> None:
-    """Warn of sides on which fits stopped early before an end was found."""
+def _warn_unknown_limits(
+    names: list[str], ends: list[tuple[Limit, Limit]], factor: float = 1.0
+) -> None:
+    """Warn of sides on which fits stopped early before an end was found; see `_warn_monotone`."""
     said = []
     for name, (a, b) in zip(names, ends, strict=True):
-        said += [f"{name!r} beyond {end.last:.4g}" for end in (a, b) if np.isnan(end.value)]
+        said += [
+            f"{name!r} beyond {factor * end.last:.4g}" for end in (a, b) if np.isnan(end.value)
+        ]
     if said:
         warnings.warn(
             f"Fits for the profile of {', '.join(said)} stopped before their tolerance, so it is "

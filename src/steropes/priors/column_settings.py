@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
-from ..data.column_lookup import ColumnLookup
+from ..data.column_lookup import ColumnLookup, unknown_column
 from ..errors import DataError
 
 # One number, or one for each column: in their order, or by name.
@@ -168,9 +168,7 @@ class ColumnSettings:
         """
         for name in given:
             if name not in names:
-                raise DataError(
-                    f"{type(self).__name__}'s {what} names {name!r}, which is not a column of X."
-                )
+                raise unknown_column(f"{type(self).__name__}'s {what}", name, names)
         if what in self.optional_entries:
             return [given.get(name) for name in names]
         for j, name in enumerate(names):

@@ -9,6 +9,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
+from ..data.column_lookup import unknown_column
 from ..errors import DataError
 from .base import Prior
 from .column_settings import Columns
@@ -315,7 +316,7 @@ def _place(item: object, place: dict[str, int], p: int) -> int:
     """Convert a column's name or position to its position."""
     if isinstance(item, str):
         if item not in place:
-            raise DataError(f"FusedLaplace's chains name {item!r}, which is not a column of X.")
+            raise unknown_column("FusedLaplace's setting chains", item, place)
         return place[item]
     if isinstance(item, bool) or not isinstance(item, Integral):
         raise DataError(f"FusedLaplace's chains take names or positions, not {item!r}.")

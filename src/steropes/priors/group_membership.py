@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..data.column_lookup import unknown_column
 from ..errors import DataError
 
 __all__ = ["group_numbers"]
@@ -43,7 +44,7 @@ def group_numbers(
     if isinstance(groups, Mapping):
         for name in groups:
             if name not in names:
-                raise DataError(f"{who}'s groups name {name!r}, which is not a column of X.")
+                raise unknown_column(f"{who}'s setting groups", name, names)
         labels = [groups.get(name) for name in names]
     else:
         if isinstance(groups, str) or len(groups) != len(names):

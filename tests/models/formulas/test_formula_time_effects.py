@@ -236,6 +236,8 @@ def test_pooled_models_take_polynomials_of_the_interval(people):
         ("tt(x, 'log') + x", "x with a constant effect and with one that changes"),
         ("step(x)", r"step\(x\) needs two arguments"),
         ("step(x, age)", "is a constant"),
+        ("step(x:age, [20])", r"'step\(x:age, \[20\]\)' in the formula has a colon within"),
+        ("tt(x ++, 'log')", "is not an expression of Python"),
         ("step(x, [20]) + tt(x, 'log')", "two effects of x"),
         ("step(x, [20]):step(age, [20])", "step.. or tt.. twice"),
         ("tt(x, [20])", "no list of times: write step"),

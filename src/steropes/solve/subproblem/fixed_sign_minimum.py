@@ -14,10 +14,24 @@ from scipy import linalg
 from .low_rank import LowRank
 from .reduced_hessian import ReducedHessian
 
-__all__ = ["cholesky_solve", "fixed_sign_minimum"]
+__all__ = ["Factor", "cholesky_factor", "cholesky_solve", "fixed_sign_minimum"]
 
 # A matrix with a unit diagonal is regular if no pivot of its factor is below this.
 MIN_PIVOT = 1e-7
+
+
+Factor = tuple[np.ndarray, bool]  # as of `scipy.linalg.cho_factor`
+
+
+def cholesky_factor(H: np.ndarray) -> Factor | None:
+    """Factor H, which has a unit diagonal and is overwritten; None if it is nearly singular."""
+    try:  # H is symmetric, so its transpose is the column-major matrix that LAPACK overwrites.
+        factor: Factor = linalg.cho_factor(H.T, lower=True, overwrite_a=True, check_finite=False)
+    except linalg.LinAlgError:
+        return None
+    if np.diag(factor[0]).min(initial=1.0) < MIN_PIVOT:  # The step would be noise.
+        return None
+    return factor
 
 
 def cholesky_solve(H: np.ndarray, q: np.ndarray) -> np.ndarray | None:
@@ -25,13 +39,8 @@ def cholesky_solve(H: np.ndarray, q: np.ndarray) -> np.ndarray | None:
 
     H is overwritten.
     """
-    try:  # H is symmetric, so its transpose is the column-major matrix that LAPACK overwrites.
-        factor = linalg.cho_factor(H.T, lower=True, overwrite_a=True, check_finite=False)
-    except linalg.LinAlgError:
-        return None
-    if np.diag(factor[0]).min(initial=1.0) < MIN_PIVOT:  # The step would be noise.
-        return None
-    return -linalg.cho_solve(factor, q, check_finite=False)
+    factor = cholesky_factor(H)
+    return None if factor is None else -linalg.cho_solve(factor, q, check_finite=False)
 
 
 def fixed_sign_minimum(

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import copy
+from typing import NamedTuple
 
 import numpy as np
+from scipy import linalg
 
 from ...backends.protocols import ModelMinimiser
 from ...backends.tall_reductions import row_any
 from ..optimality.certificate import violations
-from .fixed_sign_minimum import cholesky_solve
+from .fixed_sign_minimum import Factor, cholesky_factor
 from .low_rank import LowRank
 from .minimise import Minimiser, ModelBatch
 from .preconditioners.preconditioner_cache import PreconditionerCache
 from .reduced_hessian import Part, ReducedHessian
 
 __all__ = ["QuadraticModel"]
+
+
+class KeptFactor(NamedTuple):
+    """A factor of the shared matrix with a ridge (k,), scaled to a unit diagonal by ``size``."""
+
+    ridge: np.ndarray
+    size: np.ndarray
+    factor: Factor
 
 
 class QuadraticModel:
@@ -46,6 +56,7 @@ class QuadraticModel:
             shared, last, takes=True, other_replicate=other
         )
         self._part: Part | None = None  # The submatrix of the relevant coordinates.
+        self._factored: KeptFactor | None = None
         self._lanes: dict[int, QuadraticModel] = {}
 
     def of_lane(self, b: int) -> QuadraticModel:
@@ -193,7 +204,16 @@ class QuadraticModel:
         return np.where(flat, -y, step)
 
     def _solve(self, m: ModelBatch) -> np.ndarray | None:
-        """Compute Newton steps without an ℓ1 penalty; None if a matrix is singular."""
+        """Compute Newton steps without an ℓ1 penalty; None if a matrix is singular.
+
+        A single replicate takes several steps with one Hessian, whose factor is kept.
+        """
+        kept, ridge = self._factored, m.l2[:, 0]
+        single = m.g.shape[1] == 1 and not m.low.c.any()
+        if single and kept is not None and np.array_equal(kept.ridge, ridge):
+            q = (m.g[:, 0] + m.l2[:, 0] * m.y[:, 0]) / kept.size
+            solved = linalg.cho_solve(kept.factor, q, check_finite=False)
+            return np.asarray(-solved / kept.size)[:, None]
         everything = np.arange(len(m.g))
         A = self.shared.part(everything, np.float64)
 
@@ -206,8 +226,13 @@ class QuadraticModel:
             size = np.sqrt(np.where(np.diag(H) > 0, np.diag(H), 1.0))
             H /= size
             H /= size[:, None]
-            step = cholesky_solve(H, (m.g[:, b] + m.l2[:, b] * m.y[:, b]) / size)
-            return None if step is None else step / size
+            factor = cholesky_factor(H)
+            if factor is None:
+                return None
+            if single and len(H) <= self.shared.policy.max_kept_factor:
+                self._factored = KeptFactor(ridge.copy(), size, factor)
+            q = (m.g[:, b] + m.l2[:, b] * m.y[:, b]) / size
+            return np.asarray(-linalg.cho_solve(factor, q, check_finite=False) / size)
 
         k, B = m.g.shape
         steps = self.shared.pool.map(one, [(b,) for b in range(B)], B * k**3 // 3)
