@@ -16,7 +16,6 @@ settings.load_profile("steropes")
 # The modules that create the backend of a fit.
 WITH_DEVICES = (
     "models.fit_steps",
-    "models.pooled_logistic_regression",
     "models.cumulative.estimator",
     "fit.shards.row_block",
 )

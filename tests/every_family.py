@@ -17,6 +17,7 @@ from steropes import (
     GammaRegression,
     LinearRegression,
     LogisticRegression,
+    MultinomialLogisticRegression,
     NegativeBinomialRegression,
     PoissonRegression,
     PooledLogisticRegression,
@@ -67,6 +68,9 @@ def case(name: str, rng: Any, n: int = 200, p: int = 5, X: np.ndarray | None = N
         return Case(LinearRegression, X, outcome("linear", eta, rng))
     if name == "logistic":
         return Case(LogisticRegression, X, np.array(["no", "yes"])[outcome("logistic", eta, rng)])
+    if name == "multinomial":
+        y = (eta + rng.logistic(size=n) > 0.3) + (rng.random(n) < 0.3)
+        return Case(MultinomialLogisticRegression, X, np.array(["a", "b", "c"])[y * 1])
     if name == "poisson":
         t = rng.uniform(0.5, 2.0, n)
         return Case(

@@ -75,7 +75,7 @@ def test_every_family_declares_its_kind_as_data(family, exact, rng):
 def test_a_kind_over_rows_of_another_layout_is_refused():
     rows = steropes.as_design(np.eye(3)).by_rows(np.arange(3), None, get_backend("cpu", 1))
     z = np.zeros(3)
-    curvature = ChannelCurvature(z[None], z, z, np.zeros((3, 0)), z, z, z[None], z)
+    curvature = ChannelCurvature(z[None], z, z, np.zeros((3, 0)), z, z, z[None], z, z)
     with pytest.raises(NotImplementedError, match="ChannelCurvature over rows laid out as 'rows'"):
         hessian(rows, curvature)
     with pytest.raises(NotImplementedError, match="ChannelCurvature over rows laid out as 'rows'"):

@@ -14,7 +14,10 @@ from steropes.solve.hessian import hessian
 K = 7
 
 
-def model(baseline=2, time_varying=None, n=200, n_jobs=2, kind="dense", K=K, seed=0):
+def model(
+    baseline=2, time_varying=None, n=200, n_jobs=2, kind="dense", K=K, seed=0, device="cpu",
+    center=False,
+):  # fmt: skip
     rng = np.random.default_rng(seed)
     X = np.where(rng.random((n, 5)) < 0.4, 1.0, 0.0)
     X[:, 0] = rng.normal(size=n)
@@ -24,11 +27,12 @@ def model(baseline=2, time_varying=None, n=200, n_jobs=2, kind="dense", K=K, see
     F = np.column_stack([np.zeros((K, 0)), *(f.values for f in functions)])
     p = basis.shape[1] + 5 + len(pairs)
     whole = ChannelDesign(design, basis, F, pairs, [str(j) for j in range(p)])
+    whole = whole.centered() if center else whole
     first = rng.integers(0, 3, n)
     last = np.minimum(first + rng.integers(0, K, n), K)
     event = (rng.random(n) < 0.5) & (last > first)
     likelihood = PooledLogisticLikelihood(
-        first, last, event, whole.scaled, get_backend("cpu", n_jobs)
+        first, last, event, whole.scaled, get_backend(device, n_jobs)
     )
     return whole, likelihood, rng
 
@@ -94,6 +98,33 @@ def test_gradient_and_hessian_are_derivatives(baseline, changing, kind):
         part = hessian(rows, curvature, first)
         np.testing.assert_allclose(part[first:], H[first:], rtol=1e-12)
         np.testing.assert_allclose(part[:, first:], H[:, first:], rtol=1e-12)
+
+
+@pytest.mark.parametrize("B", [1, 4])
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+@pytest.mark.parametrize(("baseline", "changing"), [*CASES, (1, {0: np.sqrt, 3: 2})])
+def test_a_device_computes_the_same(baseline, changing, kind, B):
+    """A centred column whose effect is outside the baseline's span has entries in its rows."""
+    pytest.importorskip("torch")
+    found = []
+    for device in ("cpu", "torch-cpu"):
+        design, likelihood, rng = model(baseline, changing, kind=kind, device=device, center=True)
+        backend = likelihood.backend
+        rows = design.by_rows(rng.permutation(design.p)[:-2], None, backend)
+        b, R = rng.normal(size=(rows.k, B)), rng.normal(size=(rows.n, B))
+        w, Z = rng.integers(0, 3, (likelihood.n, B)) * 0.5, rng.normal(size=(design.p, 4))
+        Z, w = design.matmul(Z, backend), backend.asarray(w)
+        eta = rows.matmul(backend.asarray(b))
+        curvature = likelihood.curvature(eta, w[:, :1])
+        found.append([backend.to_host(x) for x in (
+            *likelihood.evaluate(eta, w), likelihood.loss(eta, w), curvature.v,
+            likelihood.score_residuals(eta[:, :1], w[:, :1], Z), likelihood.deviances(eta[:, :1]),
+            hessian(rows, curvature), hessian(rows, curvature, 3)[3:], rows.diagonal(curvature.v),
+            design.rmatmul(backend.asarray(R), backend), rows.rmatmul(backend.asarray(R)),
+        )])  # fmt: skip
+        found[-1].append(likelihood.extent(eta[:, :1], np.arange(likelihood.n) % 2))
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-9, atol=1e-9)
 
 
 def test_products_by_rows_and_by_columns_agree():

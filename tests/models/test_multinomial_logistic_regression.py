@@ -72,6 +72,21 @@ def likelihood(seed, C=4, n=30):
     return model, rng.normal(size=(C * n, 1)) * 2, rng.integers(0, 3, (n, 1)) * 0.7
 
 
+def test_a_device_computes_the_same():
+    pytest.importorskip("torch")
+    model, eta, w = likelihood(0)
+    backend = get_backend("torch-cpu", 1)
+    other = MultinomialLikelihood(model.codes, 4, backend)
+    found = []
+    for m in (model, other):
+        e, weights = (m.backend.asarray(x) for x in (eta, w))
+        parts = *m.evaluate(e, weights), m.loss(e, weights), m.curvature(e, weights).v
+        found.append([m.backend.to_host(x) for x in parts])
+        found[-1].append(m.extent(e, w[:, 0]))
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-12)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_derivatives_are_those_of_the_loss(seed):
     model, eta, w = likelihood(seed)

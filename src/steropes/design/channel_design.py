@@ -20,11 +20,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..backends.protocols import Backend
+from ..backends.protocols import Array, Backend
 from .channel_rows import ChannelRows
 from .column_storage import DenseBlock, power_of_two
-from .design_matrix import Design
-from .device_design import on_device
 from .protocols import PlainDesign
 from .storage_tuning import SCALES
 
@@ -155,12 +153,6 @@ class ChannelDesign:
         """Return zero, (1,), since the baseline absorbs the contribution of the centres."""
         return np.zeros(1)
 
-    def with_x_on(self, device: Backend) -> ChannelDesign:
-        """Return the same design with products of X on a device; X must be local."""
-        if device.on_host or not isinstance(self.X, Design):
-            return self
-        return ChannelDesign(on_device(self.X, device), *self._arguments)
-
     def centered(self, counted: np.ndarray | None = None) -> ChannelDesign:
         """Return the same design over a centred X; the baseline absorbs the shift."""
         return ChannelDesign(self.X.centered(counted), *self._arguments)
@@ -191,38 +183,31 @@ class ChannelDesign:
             of = self.channel[effect] == c
             yield c, later[of], self.source[effect[of]]
 
-    def rmatmul(
-        self, R: np.ndarray, backend: Backend, chosen: np.ndarray | None = None
-    ) -> np.ndarray:
+    def rmatmul(self, R: Array, backend: Backend, chosen: np.ndarray | None = None) -> Array:
         """Multiply the transpose with R (n_eta, B) in the scaled columns, (len(chosen), B)."""
         chosen = np.arange(self.p) if chosen is None else np.asarray(chosen)
+        asarray = backend.asarray
         out = backend.xp.zeros((len(chosen), R.shape[1]))
         base = R[self.C * self.n :]
         for c, at, columns in self.split(chosen):
             if len(at) == 0:
                 continue
             if c < 0:
-                out[at] = self.baseline.values[:, columns].T @ base
-            else:
-                part = R[c * self.n : (c + 1) * self.n]
-                out[at] = self.X.rmatmul(part, backend, columns)
-                if self.rest.shape[1]:
-                    self.add_rest(out, at, chosen[at] - self.M, self.rest.T @ base)
+                out[at] = asarray(self.baseline.values[:, columns]).T @ base
+                continue
+            product = self.X.rmatmul(R[c * self.n : (c + 1) * self.n], backend, columns)
+            if self.rest.shape[1]:
+                effect = chosen[at] - self.M
+                rest = asarray(self.rest @ self.rest_coefficients(effect))
+                product = asarray(self.own[effect][:, None]) * product + rest.T @ base
+            out[at] = product
         return out
 
-    def add_rest(
-        self, out: np.ndarray, at: np.ndarray, effect: np.ndarray, rest: np.ndarray
-    ) -> None:
-        """Convert products with z to products with the columns, given those with the r_q."""
-        out[at] *= self.own[effect][:, None]
-        has = self.rest_at[effect] >= 0
-        effect = effect[has]
-        out[at[has]] += self.along[effect][:, None] * rest[self.rest_at[effect]]
-
-    def matmul(self, D: np.ndarray, backend: Backend) -> np.ndarray:
+    def matmul(self, D: np.ndarray, backend: Backend) -> Array:
         """Compute the linear predictors of all rows of η: D (p, B) → (n_eta, B)."""
+        D = np.asarray(backend.to_host(D))
         out = backend.xp.zeros((self.n_eta, D.shape[1]))
-        base = out[self.C * self.n :]
+        base = np.zeros((self.K, D.shape[1]))
         for c, at, columns in self.split(np.arange(self.p)):
             if c < 0:
                 base += self.baseline.values[:, columns] @ D[at]
@@ -232,14 +217,15 @@ class ChannelDesign:
                 whole[columns] = D[at] * self.own[effect][:, None]
                 out[c * self.n : (c + 1) * self.n] = self.X.matmul(whole, backend)
                 if self.rest.shape[1]:
-                    base += self.rest @ self.rest_coefficients(effect, D[at])
+                    base += self.rest @ (self.rest_coefficients(effect) @ D[at])
+        out[self.C * self.n :] = backend.asarray(base)
         return out
 
-    def rest_coefficients(self, effect: np.ndarray, D: np.ndarray) -> np.ndarray:
-        """Compute the coefficients of the r_q from those of the columns, D: (R, B)."""
-        out = np.zeros((self.rest.shape[1], D.shape[1]))
-        has = self.rest_at[effect] >= 0
-        np.add.at(out, self.rest_at[effect[has]], self.along[effect[has]][:, None] * D[has])
+    def rest_coefficients(self, effect: np.ndarray) -> np.ndarray:
+        """Return the coefficient of each r_q in the columns after the baseline, (R, e)."""
+        out = np.zeros((self.rest.shape[1], len(effect)))
+        at = np.flatnonzero(self.rest_at[effect] >= 0)
+        out[self.rest_at[effect[at]], at] = self.along[effect[at]]
         return out
 
     def by_rows(

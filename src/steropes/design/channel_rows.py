@@ -8,7 +8,7 @@ from typing import ClassVar, Literal, Protocol
 
 import numpy as np
 
-from ..backends.protocols import Backend
+from ..backends.protocols import Array, Backend
 from .column_storage import DenseBlock
 from .protocols import PlainDesign
 
@@ -35,13 +35,8 @@ class ChannelColumns(Protocol):
     def split(self, chosen: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         """Yield (channel, positions in ``chosen``, columns of X), first for the baseline (−1)."""
 
-    def add_rest(
-        self, out: np.ndarray, at: np.ndarray, effect: np.ndarray, rest: np.ndarray
-    ) -> None:
-        """Convert products with z to products with the columns, given those with the r_q."""
-
-    def rest_coefficients(self, effect: np.ndarray, D: np.ndarray) -> np.ndarray:
-        """Compute the coefficients of the r_q from those of the columns, (R, B)."""
+    def rest_coefficients(self, effect: np.ndarray) -> np.ndarray:
+        """Return the coefficient of each r_q in the columns after the baseline, (R, e)."""
 
 
 class ChannelRows:
@@ -55,6 +50,9 @@ class ChannelRows:
         Positions of each channel's columns in ``chosen`` and in ``X``.
     baseline_at, baseline : (M',) int array, (K, M') array
         Positions of the baseline's columns in ``chosen``, and their values.
+    own, rest : list of arrays
+        For each channel, ``own`` of its columns, (e, 1), and their entries r_q in the rows of the
+        baseline, (K, e); empty if there are none.
     """
 
     layout: ClassVar[Literal["channels"]] = "channels"
@@ -65,7 +63,8 @@ class ChannelRows:
         self.n, self.k = design.n_eta, len(self.chosen)
         parts = list(design.split(self.chosen))
         _, self.baseline_at, columns = parts[0]
-        self.baseline = np.ascontiguousarray(design.baseline.values[:, columns])
+        values = np.ascontiguousarray(design.baseline.values[:, columns])
+        self.baseline = backend.asarray(values)
         effects = self.chosen[self.chosen >= design.M] - design.M
         distinct, first = np.unique(design.source[effects], return_index=True)
         by = np.argsort(first, kind="stable")
@@ -74,6 +73,11 @@ class ChannelRows:
         self.X = design.X.by_rows(distinct[by], None, backend)
         self.lines = self.X.lines
         self.places = [(at, number[columns]) for _, at, columns in parts[1:]]
+        self.own, self.rest = [], []
+        for at, _ in self.places if self.has_rest else ():
+            effect = self.chosen[at] - design.M
+            self.own.append(backend.asarray(design.own[effect][:, None]))
+            self.rest.append(backend.asarray(design.rest @ design.rest_coefficients(effect)))
 
     @property
     def has_rest(self) -> bool:
@@ -91,71 +95,66 @@ class ChannelRows:
         """Build the rows of ``chosen``, which begins with the present columns."""
         return ChannelRows(design, chosen, self.backend)
 
-    def matmul(self, D: np.ndarray) -> np.ndarray:
+    def matmul(self, D: Array) -> Array:
         """Compute η: (k, B) → (n_eta, B)."""
-        n, design = self.design.n, self.design
-        out = self.backend.xp.zeros((self.n, D.shape[1]))
+        n, xp = self.design.n, self.backend.xp
+        out = xp.zeros((self.n, D.shape[1]))
         base = out[len(self.places) * n :]
         base += self.baseline @ D[self.baseline_at]
         for c, (at, columns) in enumerate(self.places):
             if len(at):
-                effect = self.chosen[at] - design.M
-                d = self.backend.xp.zeros((self.X.k, D.shape[1]))
-                d[columns] = D[at] * design.own[effect][:, None] if self.has_rest else D[at]
+                d = xp.zeros((self.X.k, D.shape[1]))
+                d[columns] = D[at] * self.own[c] if self.has_rest else D[at]
                 out[c * n : (c + 1) * n] = self.X.matmul(d)
                 if self.has_rest:
-                    base += design.rest @ design.rest_coefficients(effect, D[at])
+                    base += self.rest[c] @ D[at]
         return out
 
-    def rmatmul(self, R: np.ndarray) -> np.ndarray:
+    def rmatmul(self, R: Array) -> Array:
         """Multiply the transpose with R: (n_eta, B) → (k, B)."""
-        n, design = self.design.n, self.design
+        n = self.design.n
         out = self.backend.xp.zeros((self.k, R.shape[1]))
         base = R[len(self.places) * n :]
         for c, (at, columns) in enumerate(self.places):
             if len(at):
-                out[at] = self.X.rmatmul(R[c * n : (c + 1) * n])[columns]
+                product = self.X.rmatmul(R[c * n : (c + 1) * n])[columns]
                 if self.has_rest:
-                    design.add_rest(out, at, self.chosen[at] - design.M, design.rest.T @ base)
+                    product = self.own[c] * product + self.rest[c].T @ base
+                out[at] = product
         out[self.baseline_at] = self.baseline.T @ base
         return out
 
-    def diagonal(self, v: np.ndarray) -> np.ndarray:
+    def diagonal(self, v: Array) -> Array:
         """Compute Σ v x² of each column over the rows of η, (k,)."""
-        n, design = self.design.n, self.design
+        n = self.design.n
         out = self.backend.xp.zeros(self.k)
         base = v[len(self.places) * n :]
         for c, (at, columns) in enumerate(self.places):
             if len(at):
-                out[at] = self.X.diagonal(v[c * n : (c + 1) * n])[columns]
+                squares = self.X.diagonal(v[c * n : (c + 1) * n])[columns]
                 if self.has_rest:
-                    effect = self.chosen[at] - design.M
-                    squares = np.append(base @ design.rest**2, 0.0)[design.rest_at[effect]]
-                    out[at] = (
-                        design.own[effect] ** 2 * out[at] + design.along[effect] ** 2 * squares
-                    )
+                    squares = self.own[c][:, 0] ** 2 * squares + base @ self.rest[c] ** 2
+                out[at] = squares
         out[self.baseline_at] = base @ self.baseline**2
         return out
 
     def extended(self) -> ChannelRows:
         """Move the entries in the rows of the baseline to separate columns r_q at the end."""
-        out = copy.copy(self)
+        out, backend = copy.copy(self), self.backend
         R = self.design.rest.shape[1]
         out.k = self.k + R
-        out.baseline = np.ascontiguousarray(np.hstack([self.baseline, self.design.rest]))
+        rest = backend.asarray(self.design.rest)
+        out.baseline = backend.xp.concatenate([self.baseline, rest], axis=1)
         out.baseline_at = np.append(self.baseline_at, self.k + np.arange(R))
         return out
 
-    def fold(self, H: np.ndarray) -> np.ndarray:
+    def fold(self, H: Array) -> Array:
         """Convert a Hessian over the `extended` columns to one over these columns, (k, k)."""
-        design = self.design
-        own, along = np.ones(self.k), np.zeros(self.k)
+        design, asarray, k = self.design, self.backend.asarray, self.k
         at = np.flatnonzero(self.chosen >= design.M)
         effect = self.chosen[at] - design.M
-        own[at], along[at] = design.own[effect], design.along[effect]
-        mine = np.zeros((self.k, design.rest.shape[1]))
-        has = design.rest_at[effect] >= 0
-        mine[at[has], design.rest_at[effect[has]]] = along[at[has]]
-        k = self.k
+        factors, coefficients = np.ones(k), np.zeros((k, design.rest.shape[1]))
+        factors[at], coefficients[at] = design.own[effect], design.rest_coefficients(effect).T
+        own, mine = asarray(factors), asarray(coefficients)
         cross = own[:, None] * H[:k, k:] @ mine.T
         return own[:, None] * own * H[:k, :k] + cross + cross.T + mine @ H[k:, k:] @ mine.T

@@ -20,8 +20,6 @@ import numpy as np
 from ..backends.protocols import Backend
 from .channel_rows import ChannelRows
 from .column_storage import DenseBlock
-from .design_matrix import Design
-from .device_design import on_device
 from .protocols import PlainDesign
 
 __all__ = ["ClassDesign"]
@@ -95,12 +93,6 @@ class ClassDesign:
         """Return the same design with other storage of X."""
         return ClassDesign(X, *self._arguments)
 
-    def with_x_on(self, device: Backend) -> ClassDesign:
-        """Return the same design with products of X on a device."""
-        if device.on_host or not isinstance(self.X, Design):
-            return self
-        return self.with_x(on_device(self.X, device))
-
     def uncentered(self) -> ClassDesign:
         """Return the same design with X as the user gave it."""
         return self.with_x(self.X.uncentered())
@@ -135,7 +127,7 @@ class ClassDesign:
         out = backend.xp.zeros((len(chosen), R.shape[1]))
         for c, at, columns in self.split(chosen):
             if len(at):
-                part = np.ascontiguousarray(R[c * self.n : (c + 1) * self.n])
+                part = backend.xp.ascontiguousarray(R[c * self.n : (c + 1) * self.n])
                 out[at] = self.X.rmatmul(part, backend, columns)
         return out
 
@@ -145,7 +137,7 @@ class ClassDesign:
         for c, at, columns in self.split(np.arange(self.p)):
             if len(at):
                 whole = np.zeros((self.X.p, D.shape[1]))
-                whole[columns] = D[at]
+                whole[columns] = backend.to_host(D)[at]
                 out[c * self.n : (c + 1) * self.n] = self.X.matmul(whole, backend)
         return out
 
@@ -155,11 +147,6 @@ class ClassDesign:
         """Store chosen columns by rows."""
         return ChannelRows(self, chosen, backend)
 
-    def add_rest(
-        self, out: np.ndarray, at: np.ndarray, effect: np.ndarray, rest: np.ndarray
-    ) -> None:
-        """Do nothing, because no column has entries in the rows of a baseline."""
-
-    def rest_coefficients(self, effect: np.ndarray, D: np.ndarray) -> np.ndarray:
-        """Return nothing, (0, B), because there is no baseline."""
-        return np.zeros((0, D.shape[1]))
+    def rest_coefficients(self, effect: np.ndarray) -> np.ndarray:
+        """Return nothing, (0, e), because there is no baseline."""
+        return np.zeros((0, len(effect)))

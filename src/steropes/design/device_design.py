@@ -1,8 +1,8 @@
 """Columns on a device for likelihoods that are computed on the host.
 
-Thresholds of cumulative models and the intervals of pooled models are evaluated on the host. The
-products with X, which take most of the time, are computed on the device; only vectors over rows and
-over columns are transferred.
+Thresholds of cumulative models and blocks of rows are evaluated on the host. The products with X,
+which take most of the time, are computed on the device; only vectors over rows and over columns are
+transferred.
 """
 
 from __future__ import annotations

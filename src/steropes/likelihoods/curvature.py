@@ -7,7 +7,7 @@ kind. A new kind needs a class here, an entry in `Curvature` and a file there.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +23,7 @@ __all__ = [
     "OperatorCurvature",
     "ProfiledCurvature",
     "SubdistributionCurvature",
+    "pair_of",
 ]
 
 
@@ -141,29 +142,34 @@ class ChannelCurvature:
         Σ_k f_c f_d v_ik for c ≤ d.
     at_time : (K,) array
         Σ_i v_ik.
+    v : (C n + K,) array
+        The diagonal over the rows of η.
+    variances : function or None
+        Yields slices of people with their v_ik, (m, K), on a device; None on the host, whose
+        kernels compute v_ik from the point, and without a baseline.
     """
 
-    h: NDArray[np.float64]
-    base: NDArray[np.float64]
-    w: NDArray[np.float64]
+    h: Any
+    base: Any
+    w: Any
     functions: NDArray[np.float64]
     first: NDArray[np.int32]
     last: NDArray[np.int32]
-    pairs: NDArray[np.float64]
-    at_time: NDArray[np.float64]
+    pairs: Any
+    at_time: Any
+    v: Any
+    variances: Callable[[], Iterator[tuple[slice, Any]]] | None = None
     grouped = False
 
-    @property
-    def v(self) -> NDArray[np.float64]:
-        """The diagonal over the rows of η."""
-        diagonal = [self.pair(c, c) for c in range(len(self.h))]
-        return np.concatenate([*diagonal, self.at_time])
-
-    def pair(self, c: int, d: int) -> NDArray[np.float64]:
+    def pair(self, c: int, d: int) -> Any:
         """∂²/∂h_ic ∂h_id of each person, (n,)."""
-        C = len(self.h)
-        c, d = min(c, d), max(c, d)
-        return self.pairs[c * C - c * (c - 1) // 2 + d - c]
+        return self.pairs[pair_of(c, d, len(self.h))]
+
+
+def pair_of(c: int, d: int, C: int) -> int:
+    """Return the position of two channels among the C (C + 1) / 2 pairs."""
+    c, d = min(c, d), max(c, d)
+    return c * C - c * (c - 1) // 2 + d - c
 
 
 @dataclass

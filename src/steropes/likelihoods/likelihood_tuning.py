@@ -191,12 +191,16 @@ class ChunkPolicy:
         Number of right-hand sides solved together for the diagonal of an inverse.
     people : int
         Number of people whose intervals are processed together.
+    device_entries : int
+        Number of intervals of people times replicates that a device processes together, if these
+        are more people.
     """
 
     strata_chunks: int = 16
     rows: int = 16384
     right_hand_sides: int = 256
     people: int = 4096
+    device_entries: int = 8_000_000
 
 
 HAZARD_BINS = HazardBinPolicy()

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..backends.protocols import Backend
+from ..backends.protocols import Array, Backend
 from .base import Likelihood
-from .curvature import ChannelCurvature
+from .curvature import ChannelCurvature, pair_of
 from .likelihood_tuning import CHUNK_SIZES
 
 __all__ = ["MultinomialLikelihood"]
@@ -39,8 +39,12 @@ class MultinomialLikelihood(Likelihood):
         super().__init__(backend)
         self.codes = np.array(codes, np.int64)
         self.n, self.C = len(self.codes), classes
-        step = CHUNK_SIZES.rows
-        self._chunks = [(a, min(a + step, self.n)) for a in range(0, self.n, step)]
+        step = CHUNK_SIZES.rows if backend.on_host else max(1, self.n)
+        # Chunks of rows with their classes and positions within the chunk.
+        self._chunks = [
+            (slice(a, a + len(own)), own, np.arange(len(own)))
+            for a, own in ((a, self.codes[a : a + step]) for a in range(0, self.n, step))
+        ]
 
     @property
     def n_eta(self) -> int:
@@ -51,75 +55,73 @@ class MultinomialLikelihood(Likelihood):
         """See `Likelihood.lift`; an offset per row applies to all of its classes."""
         return offset if len(offset) == self.n_eta else np.tile(offset, (self.C, 1))
 
-    def extent(self, change: np.ndarray, weights: np.ndarray | None = None) -> float:
+    def extent(self, change: Array, weights: np.ndarray | None = None) -> float:
         """See `Likelihood.extent`; only differences between classes matter."""
         h = change.reshape(self.C, self.n)
         h = h if weights is None else h[:, weights > 0]
-        return float(np.ptp(h, axis=0).max(initial=0.0))
+        return float((h.max(axis=0) - h.min(axis=0)).max(initial=0.0))
 
-    def evaluate(self, eta: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def evaluate(self, eta: Array, weights: Array) -> tuple[Array, Array]:
         """See `Likelihood.evaluate`."""
-        B = eta.shape[1]
-        h, r = eta.reshape(self.C, self.n, B), np.empty((self.C, self.n, B))
+        xp, B = self.backend.xp, eta.shape[1]
+        h, r = eta.reshape(self.C, self.n, B), xp.zeros((self.C, self.n, B))
 
-        def part(a: int, b: int) -> np.ndarray:
-            w = weights[a:b]
-            loss, p = self._softmax(h[:, a:b], a, b)
-            np.multiply(p, w, out=r[:, a:b])
-            np.subtract.at(r, (self.codes[a:b], np.arange(a, b)), w)
-            return np.asarray(self.backend.column_sum(np.where(w > 0, w * loss, 0.0)))
+        def part(at: slice, codes: np.ndarray, rows: np.ndarray) -> Array:
+            w = weights[at]
+            loss, p = self._softmax(h[:, at], codes, rows)
+            p *= w
+            p[codes, rows] -= w
+            r[:, at] = p
+            return self.backend.column_sum(xp.where(w > 0, w * loss, 0.0))
 
         parts = self.backend.pool.map(part, self._chunks, 20 * eta.size)
-        return sum(parts, np.zeros(B)), r.reshape(self.n_eta, B)
+        return sum(parts, xp.zeros(B)), r.reshape(self.n_eta, B)
 
-    def loss(self, eta: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    def loss(self, eta: Array, weights: Array) -> Array:
         """See `Likelihood.loss`."""
-        B = eta.shape[1]
+        xp, B = self.backend.xp, eta.shape[1]
         h = eta.reshape(self.C, self.n, B)
 
-        def part(a: int, b: int) -> np.ndarray:
-            w = weights[a:b]
-            loss, _ = self._softmax(h[:, a:b], a, b)
-            return np.asarray(self.backend.column_sum(np.where(w > 0, w * loss, 0.0)))
+        def part(at: slice, codes: np.ndarray, rows: np.ndarray) -> Array:
+            w = weights[at]
+            loss, _ = self._softmax(h[:, at], codes, rows)
+            return self.backend.column_sum(xp.where(w > 0, w * loss, 0.0))
 
-        return sum(self.backend.pool.map(part, self._chunks, 20 * eta.size), np.zeros(B))
+        return sum(self.backend.pool.map(part, self._chunks, 20 * eta.size), xp.zeros(B))
 
-    def _softmax(self, h: np.ndarray, a: int, b: int) -> tuple[np.ndarray, np.ndarray]:
-        """Compute −log P(y), (b − a, B), and all probabilities, (C, b − a, B), of some rows."""
+    def _softmax(self, h: Array, codes: np.ndarray, rows: np.ndarray) -> tuple[Array, Array]:
+        """Compute −log P(y), (m, B), and all probabilities, (C, m, B), of m rows."""
+        xp = self.backend.xp
         with np.errstate(invalid="ignore", over="ignore"):  # infinite losses are checked outside
-            top = h.max(axis=0)
-            away = h - top
-            e = np.exp(away)
+            away = h - h.max(axis=0)
+            e = xp.exp(away)
             total = e.sum(axis=0)
-            own = away[self.codes[a:b], np.arange(b - a)]
-            return np.log(total) - own, e / total
+            return xp.log(total) - away[codes, rows], e / total
 
-    def curvature(
-        self, eta: np.ndarray, weights: np.ndarray, exact: bool = False
-    ) -> ChannelCurvature:
+    def curvature(self, eta: Array, weights: Array, exact: bool = False) -> ChannelCurvature:
         """See `Likelihood.curvature`; always exact, with classes as channels and no baseline."""
-        C, n = self.C, self.n
+        C, n, xp = self.C, self.n, self.backend.xp
         h = eta[:, :1].reshape(C, n, 1)
-        pairs = np.empty((C * (C + 1) // 2, n))
+        pairs = xp.zeros((C * (C + 1) // 2, n))
 
-        def part(a: int, b: int) -> None:
-            w = weights[a:b, 0]
-            _, p = self._softmax(h[:, a:b], a, b)
-            p = p[:, :, 0]
+        def part(at: slice, codes: np.ndarray, rows: np.ndarray) -> None:
+            w = weights[at, 0]
+            p = self._softmax(h[:, at], codes, rows)[1][:, :, 0]
             k = 0
             for c in range(C):
                 others = p[:c].sum(axis=0) + p[c + 1 :].sum(axis=0)  # 1 − p_c without cancellation
-                pairs[k, a:b] = np.where(w > 0, w * p[c] * others, 0.0)
-                pairs[k + 1 : k + C - c, a:b] = np.where(w > 0, -w * p[c] * p[c + 1 :], 0.0)
+                pairs[k, at] = xp.where(w > 0, w * p[c] * others, 0.0)
+                pairs[k + 1 : k + C - c, at] = xp.where(w > 0, -w * p[c] * p[c + 1 :], 0.0)
                 k += C - c
 
         self.backend.pool.map(part, self._chunks, 20 * h.size)
-        none, nobody = np.zeros(0), np.zeros(n, np.int32)
+        none, nobody = xp.zeros(0), np.zeros(n, np.int32)
+        v = xp.concatenate([pairs[pair_of(c, c, C)] for c in range(C)])
         return ChannelCurvature(
-            h[:, :, 0], none, weights[:, 0], np.zeros((0, C - 1)), nobody, nobody, pairs, none
+            h[:, :, 0], none, weights[:, 0], np.zeros((0, C - 1)), nobody, nobody, pairs, none, v
         )
 
-    def score_residuals(self, eta: np.ndarray, weights: np.ndarray, Z: np.ndarray) -> np.ndarray:
+    def score_residuals(self, eta: Array, weights: Array, Z: Array) -> Array:
         """See `Likelihood.score_residuals`: −Σ_c r_c z_c, (n, L)."""
         r = self.evaluate(eta, weights)[1].reshape(self.C, self.n, -1)
         return -(r * Z.reshape(self.C, self.n, -1)).sum(axis=0)

@@ -26,11 +26,12 @@ from ..backends.cpu import pooled_logistic_kernels as pooled
 from ..backends.cpu import pooled_third_derivative as pooled_third
 from ..backends.cpu.compensated_sums import with_errors
 from ..backends.cpu.sparse_lines import CHUNKS
-from ..backends.protocols import Backend
+from ..backends.protocols import Array, Backend
 from ..backends.thread_pool import balanced_chunks
 from .base import Likelihood, Part
-from .curvature import ChannelCurvature
+from .curvature import ChannelCurvature, pair_of
 from .likelihood_tuning import CHUNK_SIZES
+from .person_intervals import PersonIntervals
 
 __all__ = [
     "PooledLogisticLikelihood",
@@ -72,6 +73,9 @@ class PooledLogisticLikelihood(Likelihood):
         self.F = np.ascontiguousarray(functions, np.float64)
         self.n = len(self.first)
         self.K, self.Q = self.F.shape
+        self.intervals = PersonIntervals(self.first, self.last, self.F, backend)
+        self._final = backend.asarray((self.last - 1)[:, None])  # the interval of an event
+        self._has_event = backend.asarray((self.event != 0)[:, None])
         work = np.zeros(self.n + 1, np.int64)
         np.cumsum(self.last - self.first + 1, out=work[1:])
         self.chunks = balanced_chunks(work, CHUNKS)
@@ -99,21 +103,41 @@ class PooledLogisticLikelihood(Likelihood):
         out[: self.n] = offset
         return out
 
-    def extent(self, change: np.ndarray, weights: np.ndarray | None = None) -> float:
+    def extent(self, change: Array, weights: np.ndarray | None = None) -> float:
         """See `Likelihood.extent`; an upper bound, over every person and interval."""
+        xp = self.backend.xp
         h, base = self.split(change)
         h = h if weights is None else h[:, weights > 0]
-        largest = abs(h).max(axis=(1, 2), initial=0.0)
+        largest = [float(xp.abs(part).max(initial=0.0)) for part in h]
         factor = np.append(1.0, abs(self.F).max(axis=0, initial=0.0))
-        return float(factor @ largest + abs(base).max(initial=0.0))
+        return float(factor @ largest + float(xp.abs(base).max(initial=0.0)))
 
-    def split(self, eta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def split(self, eta: Array) -> tuple[Array, Array]:
         """Split stacked rows into channels (C, n, B) and baseline (K, B), as views."""
         rows = (self.Q + 1) * self.n
         return eta[:rows].reshape(self.Q + 1, self.n, -1), eta[rows:]
 
-    def evaluate(self, eta: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def evaluate(self, eta: Array, weights: Array) -> tuple[Array, Array]:
         """See `Likelihood.evaluate`."""
+        if self.backend.on_host:
+            return self._evaluate_by_person(eta, weights)
+        xp = self.backend.xp
+        r, total = xp.zeros(eta.shape), xp.zeros(weights.shape[1])
+        channels, base = self.split(r)
+        for at, slope, loss in self._intervals(eta):
+            w = weights[at][:, None]
+            total += (w * loss).sum(axis=1).sum(axis=0)
+            slope = w * slope
+            base += slope.sum(axis=0)
+            channels[0, at] = slope.sum(axis=1)
+            for c in range(1, self.Q + 1):
+                channels[c, at] = (self.intervals.factors[:, c : c + 1] * slope).sum(axis=1)
+        return total, r
+
+    def _evaluate_by_person(
+        self, eta: np.ndarray, weights: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Compute the results of `evaluate` by the host's kernels."""
         h, base = self.split(np.ascontiguousarray(eta))
         r = np.empty_like(eta, order="C")
         channels, rest = self.split(r)
@@ -139,8 +163,13 @@ class PooledLogisticLikelihood(Likelihood):
             rest += g
         return total, r
 
-    def loss(self, eta: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    def loss(self, eta: Array, weights: Array) -> Array:
         """See `Likelihood.loss`."""
+        if not self.backend.on_host:
+            return sum(
+                (weights[at][:, None] * loss).sum(axis=1).sum(axis=0)
+                for at, _, loss in self._intervals(eta)
+            )
         h, base = self.split(np.ascontiguousarray(eta))
         w = np.ascontiguousarray(weights)
         rows = self.first, self.last, self.event, w
@@ -163,70 +192,75 @@ class PooledLogisticLikelihood(Likelihood):
             return None
         return np.exp(base)
 
-    def score_residuals(self, eta: np.ndarray, weights: np.ndarray, Z: np.ndarray) -> np.ndarray:
+    def score_residuals(self, eta: Array, weights: Array, Z: Array) -> Array:
         """Compute each person's contribution to the score, (n, L); see `Likelihood`.
 
         It is Σ_k w (y_ik − p_ik) (z_i0 + Σ_q f_q(k) z_iq + z_k) over the intervals at risk.
         """
-        r = self.evaluate(eta, weights)[1]
-        channels, _ = self.split(r)
+        channels, _ = self.split(self.evaluate(eta, weights)[1])
         own, base = self.split(Z)
         U = -(channels * own).sum(axis=0)
-        for at, at_risk, residual, _ in self._intervals(eta):
-            U[at] += (weights[at, :1] * at_risk * residual) @ base
+        for at, slope, _ in self._intervals(eta[:, :1]):
+            U[at] -= (weights[at, :1] * slope[:, :, 0]) @ base
         return U
 
-    def martingale_residuals(self, eta: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    def martingale_residuals(self, eta: Array, weights: Array) -> Array:
         """Compute w times (event − the sum of event probabilities over the intervals at risk)."""
         return -self.split(self.evaluate(eta, weights)[1])[0][0]
 
-    def deviances(self, eta: np.ndarray) -> np.ndarray:
+    def deviances(self, eta: Array) -> np.ndarray:
         """Compute −2 log-likelihood of each person, (n,); the saturated model has zero."""
-        out = np.zeros(self.n)
-        for at, at_risk, _, loss in self._intervals(eta):
-            out[at] = 2.0 * (at_risk * loss).sum(axis=1)
-        return out
+        to_host = self.backend.to_host
+        parts = [to_host(loss.sum(axis=1))[:, 0] for _, _, loss in self._intervals(eta[:, :1])]
+        return 2.0 * np.concatenate([np.zeros(0), *parts])
 
-    def _intervals(
-        self, eta: np.ndarray
-    ) -> Iterator[tuple[slice, np.ndarray, np.ndarray, np.ndarray]]:
-        """Iterate over chunks of m people: slice, at risk, y − p and −log-likelihood, (m, K)."""
-        k = np.arange(self.K)
-        h, b = self.split(eta[:, :1])
-        for a in range(0, self.n, CHUNK_SIZES.people):
-            at = slice(a, min(a + CHUNK_SIZES.people, self.n))
-            logit = interval_log_odds(np.concatenate([h[:, at, 0].ravel(), b[:, 0]]), self.F)
-            e = np.exp(-np.abs(logit))
-            p = np.where(logit >= 0, 1.0, e) / (1.0 + e)
-            first, last = self.first[at, None], self.last[at, None]
-            y = (self.event[at, None] != 0) & (k == last - 1)
-            loss = np.log1p(e) + np.maximum(np.where(y, -logit, logit), 0.0)
-            yield at, (first <= k) & (k < last), y - p, loss
+    def _intervals(self, eta: Array) -> Iterator[tuple[slice, Array, Array]]:
+        """Yield a slice of m people, p − y and −log-likelihood, (m, K, B), zero outside risk."""
+        xp = self.backend.xp
+        k = xp.arange(self.K)
+        for at, x, at_risk in self.intervals.predictors(*self.split(eta)):
+            e = xp.exp(-xp.abs(x))
+            p = xp.where(x >= 0, 1.0, e) / (1.0 + e)
+            y = (self._has_event[at] & (k == self._final[at]))[:, :, None]
+            loss = xp.log1p(e) + xp.maximum(xp.where(y, -x, x), 0.0)
+            slope = xp.where(y, p - 1.0, p)
+            yield at, xp.where(at_risk, slope, 0.0), xp.where(at_risk, loss, 0.0)
 
-    def curvature(
-        self, eta: np.ndarray, weights: np.ndarray, exact: bool = False
-    ) -> ChannelCurvature:
+    def curvature(self, eta: Array, weights: Array, exact: bool = False) -> ChannelCurvature:
         """See `Likelihood.curvature`; always exact."""
-        h, base = self.split(np.ascontiguousarray(eta[:, :1]))
+        xp, C = self.backend.xp, self.Q + 1
+        h, base = self.split(xp.ascontiguousarray(eta[:, :1]))
         h, base = h[:, :, 0], base[:, 0].copy()
-        w = np.ascontiguousarray(weights[:, 0])
-        C = self.Q + 1
-        pairs = np.empty((C * (C + 1) // 2, self.n))
+        w = xp.ascontiguousarray(weights[:, 0])
+        pairs = xp.zeros((C * (C + 1) // 2, self.n))
+        if self.backend.on_host:
 
-        def part(a: int, b: int) -> np.ndarray:
-            g = np.zeros(self.K)
-            pooled.curvature(h, base, self.F, self.first, self.last, w, pairs, g, a, b)
-            return g
+            def part(a: int, b: int) -> np.ndarray:
+                g = np.zeros(self.K)
+                pooled.curvature(h, base, self.F, self.first, self.last, w, pairs, g, a, b)
+                return g
 
-        at_time = sum(self.backend.pool.map(part, self.chunks, self.work), np.zeros(self.K))
-        return ChannelCurvature(h, base, w, self.F, self.first, self.last, pairs, at_time)
+            at_time = sum(self.backend.pool.map(part, self.chunks, self.work), np.zeros(self.K))
+        else:
+            at_time, f = xp.zeros(self.K), self.intervals.factors
+            products = xp.stack([f[:, c] * f[:, d] for c in range(C) for d in range(c, C)])
+            for at, v in self.intervals.variances(h, base, w):
+                at_time += v.sum(axis=0)
+                pairs[:, at] = products @ v.T
+        v = xp.concatenate([*(pairs[pair_of(c, c, C)] for c in range(C)), at_time])
+        variances = partial(self.intervals.variances, h, base, w)
+        return ChannelCurvature(
+            h, base, w, self.F, self.first, self.last, pairs, at_time, v,
+            None if self.backend.on_host else variances,
+        )  # fmt: skip
 
-    def third_derivative(self, eta: np.ndarray, weights: np.ndarray, Z: np.ndarray) -> np.ndarray:
-        """See `Likelihood.third_derivative`."""
-        h, base = self.split(np.ascontiguousarray(eta[:, :1]))
+    def third_derivative(self, eta: Array, weights: Array, Z: Array) -> Array:
+        """See `Likelihood.third_derivative`; computed on the host."""
+        host = self.backend.to_host
+        h, base = self.split(np.ascontiguousarray(host(eta[:, :1])))
         h, base = h[:, :, 0].copy(), base[:, 0].copy()
-        own, at_time = self.split(np.ascontiguousarray(Z))
-        w, out = np.ascontiguousarray(weights[:, 0]), np.empty((self.n_eta, 1))
+        own, at_time = self.split(np.ascontiguousarray(host(Z)))
+        w, out = np.ascontiguousarray(host(weights)[:, 0]), np.empty((self.n_eta, 1))
         channels, rest = self.split(out)
         r = np.empty(h.shape)
 
@@ -238,7 +272,7 @@ class PooledLogisticLikelihood(Likelihood):
 
         rest[:, 0] = sum(self.backend.pool.map(part, self.chunks), np.zeros(self.K))
         channels[:, :, 0] = r
-        return out
+        return self.backend.asarray(out)
 
 
 def _pieces(first: int, last: int) -> list[tuple[int, int]]:

@@ -259,10 +259,7 @@ class FitSteps(
         weights, offset = self._check_weights_and_offset(
             inputs.sample_weight, inputs.offset, design.n
         )
-        # Blocks compute products with X; likelihoods of rows in blocks are computed on the host.
-        device = "cpu" if isinstance(design, ShardedDesign) else self.device
-        backend = get_backend(device, self.n_jobs, self._work(design))
-        likelihood, extras = self._likelihood(inputs, design, backend)
+        likelihood, extras = self._likelihood(inputs, design, self._backend(design))
         weights = self._weigh_classes(weights, extras.get("fold_label"))
         if extras.get("fold_label") is not None and not weights.all():
             self._refuse_without_events(extras["fold_label"][weights > 0])
@@ -286,6 +283,14 @@ class FitSteps(
             n_free=int(intercept),
             **extras,
         )
+
+    def _backend(self, design: Design) -> Backend:
+        """Return the backend of the likelihood.
+
+        Blocks of rows multiply on their devices, and their likelihood is computed on the host.
+        """
+        device = "cpu" if isinstance(design, ShardedDesign) else self.device
+        return get_backend(device, self.n_jobs, self._work(design))
 
     def _work(self, design: Design) -> float:
         """Return the stored entries of X times the folds, by which "auto" chooses a device."""

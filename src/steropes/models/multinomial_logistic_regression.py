@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.multiclass import type_of_target
 
-from ..backends import get_backend, host_backend
 from ..data import check_classes
 from ..data.column_lookup import ColumnLookup
 from ..data.input_types import CoefficientsByColumn, VectorLike
@@ -254,11 +253,10 @@ class MultinomialLogisticRegression(
             self._names_by_class,
             self._has_intercept,
         )
-        whole = whole.with_x_on(get_backend(self.device, self.n_jobs, self._work(design)))
         prior, columns = self._prior_of_coefficients(design.names, source, names)
         return Problem(
             design=whole,
-            likelihood=MultinomialLikelihood(codes, len(self.classes_), host_backend(self.n_jobs)),
+            likelihood=MultinomialLikelihood(codes, len(self.classes_), self._backend(design)),
             weights=weights,
             offset=None if offset is None else (offset - offset[:, :1]).T.ravel(),
             prior=prior,

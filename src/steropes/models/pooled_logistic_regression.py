@@ -8,7 +8,6 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from ..backends import get_backend, host_backend
 from ..data import check_survival
 from ..data.column_lookup import ColumnLookup
 from ..data.time_grid import TimeIntervals
@@ -220,11 +219,9 @@ class PooledLogisticRegression(PooledPredictions, PooledResiduals, PenalizedMode
             intervals, self.baseline, self.time_varying, design.names
         )
         whole = time.design(design).centered(None if used.all() else used)
-        backend = host_backend(self.n_jobs)
-        whole = whole.with_x_on(get_backend(self.device, self.n_jobs, self._work(design)))
         at_risk = intervals.cut(outcome, used)
         likelihood = PooledLogisticLikelihood(
-            at_risk.first, at_risk.last, at_risk.event, whole.scaled, backend
+            at_risk.first, at_risk.last, at_risk.event, whole.scaled, self._backend(design)
         )
         if not at_risk.event.any():
             raise DataError(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...backends.cpu import pooled_logistic_kernels as pooled
+from ...backends.protocols import Array
 from ...backends.thread_pool import balanced_chunks
 from ...design.protocols import ChannelLike
 from ...likelihoods.curvature import ChannelCurvature
@@ -22,16 +23,16 @@ PEOPLE_AT_ONCE = 2048
 PARTIAL_SUMS = 8
 
 
-def hessian(rows: ChannelLike, curvature: ChannelCurvature, first: int = 0) -> np.ndarray:
+def hessian(rows: ChannelLike, curvature: ChannelCurvature, first: int = 0) -> Array:
     """See `steropes.solve.hessian`."""
     if rows.has_rest:
         return rows.fold(_hessian(rows.extended(), curvature, first))
     return _hessian(rows, curvature, first)
 
 
-def _hessian(rows: ChannelLike, curvature: ChannelCurvature, first: int) -> np.ndarray:
+def _hessian(rows: ChannelLike, curvature: ChannelCurvature, first: int) -> Array:
     """Compute the Hessian channel pair by channel pair."""
-    H = np.zeros((rows.k, rows.k))
+    H = rows.backend.xp.zeros((rows.k, rows.k))
     B, at_base = rows.baseline, rows.baseline_at
     H[np.ix_(at_base, at_base)] = B.T @ (curvature.at_time[:, None] * B)
     for c, (at_c, columns_c) in enumerate(rows.places):
@@ -59,8 +60,22 @@ def _hessian(rows: ChannelLike, curvature: ChannelCurvature, first: int) -> np.n
     return H
 
 
-def _with_baseline(rows: ChannelLike, curvature: ChannelCurvature, c: int) -> np.ndarray:
+def _with_baseline_on_device(rows: ChannelLike, at: ChannelCurvature, c: int) -> Array:
+    """Compute the result of `_with_baseline` from the inner sums of all people."""
+    assert at.variances is not None
+    xp, factors = rows.backend.xp, rows.baseline
+    if c:
+        factors = rows.backend.asarray(at.functions[:, c - 1 : c]) * factors
+    S = xp.zeros((len(at.w), factors.shape[1]))
+    for people, v in at.variances():
+        S[people] = v @ factors
+    return rows.X.rmatmul(S)
+
+
+def _with_baseline(rows: ChannelLike, curvature: ChannelCurvature, c: int) -> Array:
     """Compute Σ_i x_i Σ_k f_c(k) v_ik B_k', (columns of X, M), for some people at a time."""
+    if not rows.backend.on_host:
+        return _with_baseline_on_device(rows, curvature, c)
     at, B, X = curvature, rows.baseline, rows.X
     # With one intercept for each interval the inner sum has one term each. A person contributes
     # only to the intervals in which they are at risk.
