@@ -42,6 +42,12 @@ def test_gather_equals_a_dense_product(B, valued):
     close(gather_products.gather(pieces, indices, data, send(D)).numpy(), case.dense @ D)
 
 
+def test_a_panel_refuses_fewer_weights_than_lines():
+    starts, ends, indices, data = lines_of(random_case(1, 70, 30, 0.4, True, False))
+    with pytest.raises(ValueError, match="70 lines"):
+        gram_panels.panel(starts, ends, indices, data, 30, torch.ones(69, dtype=torch.float64))
+
+
 def test_gather_of_bands_equals_a_product_of_row_numbers(rng):
     rows = np.sort(rng.choice(200_000, 500, replace=False))
     R = rng.normal(size=(200_000, 3))

@@ -50,6 +50,31 @@ def test_a_product_of_a_width_that_no_register_has_is_refused(B):
         backend.scatter(case.lines, np.ones((30, B)))
 
 
+def refuses_wrong_shapes(backend, case):
+    """Kernels would read and write beyond the arrays."""
+    lines, asarray = backend.lines(case.lines), backend.asarray
+    n, k = case.dense.shape
+    ones, G, runs = asarray(np.ones(n)), asarray(np.zeros((k, k))), np.array([0, n])
+    last, short, small = np.arange(n) == n - 1, asarray(np.ones(n - 1)), G[1:, 1:]
+    for call in (
+        lambda: backend.gram(lines, short, G),
+        lambda: backend.gram(lines, ones, small),
+        lambda: backend.gram_groups(lines, short, runs, last, ones, G),
+        lambda: backend.gram_groups(lines, ones, runs, last, ones, small),
+        lambda: backend.line_sums(lines, short, runs),
+        lambda: backend.line_sums(lines, ones, np.array([0, n + 1])),
+    ):
+        with pytest.raises(ValueError, match=r"Sums over|A Gram matrix"):
+            call()
+
+
+@pytest.mark.parametrize("device", ["cpu", "torch-cpu"])
+def test_sums_of_lines_refuse_arrays_of_other_shapes(device):
+    if device != "cpu":
+        pytest.importorskip("torch")
+    refuses_wrong_shapes(get_backend(device, 1), random_case(0, 30, 10, 0.4, True, False))
+
+
 @pytest.mark.usefixtures("eager_threads")
 @pytest.mark.parametrize("B", [1, 4, 8, 12, 16])
 def test_two_threads_give_the_digits_of_one(B):

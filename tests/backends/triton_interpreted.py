@@ -9,6 +9,8 @@ import os
 import sys
 import tempfile
 import warnings
+from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 os.environ["TRITON_INTERPRET"] = "1"
@@ -16,7 +18,11 @@ os.environ["TRITON_INTERPRET"] = "1"
 import numpy as np
 import torch
 from benchmarks.gpu.kernel_cases import failures, kernel_cases
+from scipy import sparse
 
+from steropes.backends import get_backend
+from steropes.backends.cpu import Lines
+from steropes.backends.pytorch import torch_backend
 from steropes.backends.pytorch.kernels.gather_products import gather_with_triton
 from steropes.backends.pytorch.kernels.line_pieces import cut_pieces
 
@@ -35,10 +41,49 @@ def beyond_32_bits(folder: str) -> list[str]:
     return [] if torch.equal(found, expected) else ["positions beyond 32 bits are wrong"]
 
 
+def refused(call: Callable[[], object]) -> bool:
+    """Return whether a call raises `ValueError`."""
+    try:
+        call()
+    except ValueError:
+        return True
+    return False
+
+
+def sums_of_the_backend() -> list[str]:
+    """Gram matrices and sums of lines, which the backend computes from the panels of a kernel."""
+    torch_backend.use_triton = lambda x: True
+    backend, rng = get_backend("torch-cpu", 1), np.random.default_rng(0)
+    x = sparse.random_array((50, 12), density=0.3, format="csr", rng=rng)
+    v, runs, out = rng.random(50), np.array([0, 20, 20, 50]), []
+    for data, rough in ((x.data, False), (x.data, True), (np.empty(0), True)):
+        x.data = data if data.size else np.ones(x.nnz)
+        own = Lines(x.indptr[:-1], x.indptr[1:], x.indices.astype(np.int32), data, 12)
+        lines, w, dense = backend.lines(own), backend.asarray(v), x.toarray()
+        G = backend.xp.zeros((12, 12), np.float32 if rough else np.float64)
+        backend.gram(lines, w, G, 0, rough)
+        expected = np.tril(dense.T @ (v[:, None] * dense))
+        if not np.allclose(backend.to_host(G), expected, rtol=2**-8 if rough else 1e-12):
+            out.append(f"Gram matrix, {rough=}, {len(data)} values")
+        sums = backend.to_host(backend.line_sums(lines, w, runs))
+        if not np.allclose(sums, [(v[a:b] @ dense[a:b]) for a, b in pairwise(runs)], rtol=1e-12):
+            out.append(f"sums of lines, {len(data)} values")
+        for call in (
+            lambda lines=lines, w=w, G=G: backend.gram(lines, w[1:], G),
+            lambda lines=lines, w=w, G=G: backend.gram(lines, w, G[1:, 1:]),
+            lambda lines=lines, w=w: backend.line_sums(lines, w[1:], runs),
+            lambda lines=lines, w=w: backend.line_sums(lines, w, runs + 1),
+        ):
+            if not refused(call):
+                out.append("arrays of other shapes are not refused")
+    return out
+
+
 torch.set_num_threads(1)
 warnings.simplefilter("ignore", RuntimeWarning)  # NumPy's, of infinities in masked lanes
 found = [line for case in kernel_cases("cpu", 64, (1, 3)) for line in failures(case, 2)]
 with tempfile.TemporaryDirectory() as folder:
     found += beyond_32_bits(folder)
+found += sums_of_the_backend()
 print("\n".join(found))
 sys.exit(bool(found))

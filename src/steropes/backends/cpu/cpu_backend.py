@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
+from ..shape_checks import require_square, require_weights
 from ..tall_reductions import reduce_rows
 from ..thread_pool import ThreadPool, balanced_chunks
 from . import segment_softmax
@@ -108,14 +109,19 @@ class CpuBackend:
         self, lines: Lines, v: np.ndarray, G: np.ndarray, first: int = 0, rough: bool = False
     ) -> None:
         """Add a weighted Gram matrix to the lower triangle of G; see `add_gram`."""
+        require_weights(lines, v)
+        require_square(lines, G)
         add_gram(self.pool, self.policy, lines, v, G, first, rough)
 
     def gram_groups(self, lines: Lines, u, runs, flush, c, G: np.ndarray) -> None:
         """Subtract the Gram matrix of sums of lines; see `subtract_group_gram`."""
+        require_weights(lines, u, int(runs[-1]))
+        require_square(lines, G)
         subtract_group_gram(self.pool, self.policy, lines, u, runs, flush, c, G)
 
     def line_sums(self, lines: Lines, u: np.ndarray, pointers: np.ndarray) -> np.ndarray:
         """Compute Σ u_i x_i over the lines pointers[s] … pointers[s + 1] − 1, dense (s, width)."""
+        require_weights(lines, u, int(pointers[-1]))
         out = np.zeros((len(pointers) - 1, lines.width))
 
         def part(s0: int, s1: int) -> None:

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ..protocols import Lines
+from ..shape_checks import require_square, require_weights
 from ..thread_pool import ThreadPool
 from .array_functions import ArrayFunctions
 from .device_array import DeviceArray
@@ -143,6 +144,8 @@ class TorchBackend:
         are in bfloat16, in which only v is rounded, and their products in single precision.
         """
         weights, total = self._here(v), G.tensor
+        require_weights(lines, weights)
+        require_square(lines, total)
         dtype = torch.float32 if rough else torch.float64
         if rough and not lines.valued and use_triton(total):
             dtype = torch.bfloat16
@@ -174,6 +177,7 @@ class TorchBackend:
         G: DeviceArray,
     ) -> None:  # fmt: skip
         """Subtract Σ_g c_g m_g m_g' from the lower triangle of G; see `Backend.gram_groups`."""
+        require_square(lines, G)
         runs, flush, c = (np.asarray(self.to_host(x)) for x in (runs, flush, c))
         ends = np.flatnonzero(flush) + 1
         run = np.searchsorted(runs, ends, side="left") - 1
@@ -197,6 +201,7 @@ class TorchBackend:
         """Compute Σ u_i x_i over the lines pointers[s] … pointers[s + 1] − 1, dense (s, width)."""
         pointers = np.asarray(pointers, np.int64)
         weights = self._here(u)
+        require_weights(lines, weights, int(pointers[-1]))
         out = torch.zeros((len(pointers) - 1, lines.width), dtype=torch.float64, device=self.device)
         first, last = int(pointers[0]), int(pointers[-1])
         for a, b in self._panels(last - first, lines.width):

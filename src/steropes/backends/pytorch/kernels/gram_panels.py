@@ -95,6 +95,8 @@ def panel(
     width: int, v: torch.Tensor | None = None, dtype: torch.dtype = torch.float64,
 ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
     """Write sparse lines as a dense panel Z (lines, width), and diag(v) Z (or Z without v)."""
+    if v is not None and v.shape != starts.shape:
+        raise ValueError(f"A panel of {len(starts)} lines needs as many weights, not {len(v)}.")
     make = panel_with_triton if use_triton(starts) else panel_twin
     return make(starts, ends, indices, data, width, v, dtype)
 
