@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.functional import embedding_bag
 
-from .kernels.chunked_scans import ScanLayout, scan_with_triton
+from .kernels.chunked_scans import ScanLayout, scan_with_triton, sums_of_equal_segments
 from .kernels.gather_products import gather_with_triton
 from .kernels.line_pieces import Pieces
 from .kernels.segment_reductions import reduce_with_triton
@@ -56,6 +56,8 @@ class Segments:
         self.first, self.last, self.count = int(pointers[0]), int(pointers[-1]), len(pointers) - 1
         sizes = np.diff(pointers)
         self.longest = int(sizes.max(initial=0))
+        # Whether all segments but a shorter last one have the same length.
+        self.equal = self.count > 0 and bool((sizes[:-1] == self.longest).all())
         pieces, of_segment = cut(sizes, PIECE)
         self.n_pieces = len(pieces) - 1
         self.pieces = upload(pieces, device)
@@ -209,7 +211,7 @@ def _reduced(x: torch.Tensor, segments: Segments, kind: str, empty: float) -> to
 def running_sums(x: torch.Tensor, segments: Segments, reverse: bool = False) -> torch.Tensor:
     """Compute inclusive running sums of x (n, B) within segments.
 
-    A single segment is summed in blocks of rows side by side. Several segments are summed by
+    Segments of equal length are summed side by side, in blocks of rows. Others are summed by
     doubling: each pass adds the partial sums that end 1, 2, 4, … rows earlier in the same piece.
     Nothing is subtracted, so a small segment does not inherit the rounding of a large one.
     """
@@ -227,8 +229,12 @@ def _running(x: torch.Tensor, segments: Segments, reverse: bool) -> torch.Tensor
         return x.clone()
     if kernels_apply(x):
         return scan_with_triton(x, segments.layout(reverse))
-    if segments.count == 1:
-        return _blocks(torch.flip(x, (0,))).flip((0,)) if reverse else _blocks(x)
+    if segments.equal:
+        size, B = segments.longest, x.shape[1]
+        missing = segments.count * size - len(x)
+        wide = torch.nn.functional.pad(x, (0, 0, 0, missing)).reshape(-1, size, B)
+        out = sums_of_equal_segments(wide.flip(1) if reverse else wide)
+        return (out.flip(1) if reverse else out).reshape(-1, B)[: len(x)]
     out = x.clone()
     place = segments.place
     if reverse:
@@ -237,11 +243,9 @@ def _running(x: torch.Tensor, segments: Segments, reverse: bool) -> torch.Tensor
     step, longest = 1, min(segments.longest, PIECE)
     while step < longest:
         if reverse:
-            added = torch.where(place[:-step] >= step, out[step:], 0.0)
-            out[:-step] += added
+            out[:-step].add_(torch.where(place[:-step] >= step, out[step:], 0.0))
         else:
-            added = torch.where(place[step:] >= step, out[:-step], 0.0)
-            out[step:] += added
+            out[step:].add_(torch.where(place[step:] >= step, out[:-step], 0.0))
         step *= 2
     if segments.longest <= PIECE:
         return out
@@ -255,17 +259,3 @@ def _running(x: torch.Tensor, segments: Segments, reverse: bool) -> torch.Tensor
     else:
         shifted[1:] = torch.where(inside, before[:-1], 0.0)
     return out.add_(shifted[segments.piece_of_row.long()])
-
-
-def _blocks(x: torch.Tensor, block: int = PIECE) -> torch.Tensor:
-    """Compute running sums down the rows, in blocks that the number of rows determines."""
-    n, B = x.shape
-    if n <= block:
-        return torch.cumsum(x, 0)
-    whole = -(-n // block)
-    padded = x.new_zeros((whole * block, B))
-    padded[:n] = x
-    out = torch.cumsum(padded.reshape(whole, block, B), 1)
-    carried = _blocks(out[:, -1].contiguous(), block)
-    out[1:] += carried[:-1, None]
-    return out.reshape(whole * block, B)[:n]

@@ -8,11 +8,22 @@ rounding errors.
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import torch
 
 from .triton_language import jit, launch, next_power_of_two, tl, use_triton
 
-__all__ = ["CHUNK", "ScanLayout", "add_within", "carry", "scan", "scan_twin", "scan_with_triton"]
+__all__ = [
+    "CHUNK",
+    "ScanLayout",
+    "add_within",
+    "carry",
+    "scan",
+    "scan_twin",
+    "scan_with_triton",
+    "sums_of_equal_segments",
+]
 
 # The number of rows of a chunk.
 CHUNK = 128
@@ -59,6 +70,20 @@ class ScanLayout:
         edges = torch.nonzero(self.begins)[:, 0]
         ends = torch.cat([edges, edges.new_tensor([n])])
         self.longest = int(ends.diff().amax()) if n else 0
+
+    @cached_property
+    def passes(self) -> list[torch.Tensor]:
+        """For steps of 1, 2, 4, … rows, whether a segment begins among the last ``step`` rows.
+
+        Each is for the rows from the step on, (n − step, 1).
+        """
+        begun, step = self.begins[:, None] > 0, 1
+        out = []
+        while step < self.longest:
+            out.append(begun[step:])
+            begun = torch.cat([begun[:step], begun[step:] | begun[:-step]])
+            step *= 2
+        return out
 
 
 @jit
@@ -155,14 +180,23 @@ def scan_with_triton(x: torch.Tensor, layout: ScanLayout) -> torch.Tensor:
     return out
 
 
+def sums_of_equal_segments(x: torch.Tensor) -> torch.Tensor:
+    """Compute running sums along the second axis of x (S, rows, B), in blocks of `CHUNK` rows."""
+    S, n, B = x.shape
+    if n <= CHUNK:
+        return torch.cumsum(x, 1)
+    blocks = -(-n // CHUNK)
+    out = torch.nn.functional.pad(x, (0, 0, 0, blocks * CHUNK - n))
+    out = torch.cumsum(out.reshape(S, blocks, CHUNK, B), 2)
+    out[:, 1:].add_(sums_of_equal_segments(out[:, :, -1])[:, :-1, None])
+    return out.reshape(S, -1, B)[:, :n]
+
+
 def scan_twin(x: torch.Tensor, layout: ScanLayout) -> torch.Tensor:
     """Compute the same as `scan_with_triton`, doubling the number of summed rows in each pass."""
-    sums = (x.flip(0) if layout.reverse else x).clone()
-    begun, step = layout.begins[:, None] > 0, 1
-    while step < layout.longest:
-        earlier = torch.where(begun[step:], 0.0, sums[:-step])
-        begun = torch.cat([begun[:step], begun[step:] | begun[:-step]])
-        sums[step:] += earlier
+    sums, step = (x.flip(0) if layout.reverse else x).clone(), 1
+    for begun in layout.passes:
+        sums[step:].add_(torch.where(begun, 0.0, sums[:-step]))
         step *= 2
     return sums.flip(0) if layout.reverse else sums
 
