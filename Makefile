@@ -4,13 +4,14 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test quick servers lint types site package oldest newest check lock audit clean help
+.PHONY: demo test device quick servers lint types site package oldest newest check lock audit clean help
 
 help:
 	@echo "make demo    install, and answer a drug-safety question from a synthetic database"
 	@echo "make test    install, and run the tests"
 	@echo "make quick   run a subset of the tests that takes less than a minute"
 	@echo "make servers run the tests of the clients of Snowflake, Databricks and Trino"
+	@echo "make device  run the tests of models and fits with the code of a GPU on the CPU"
 	@echo "make lint    check style, imports and docstrings     make types   check types"
 	@echo "make site    build the documentation in site/"
 	@echo "make package build a wheel and a source archive, install the wheel alone, and fit a model with it"
@@ -23,6 +24,11 @@ demo: $(VENV)/.demo
 
 test: $(VENV)/.test-gpu
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
+
+# Every fit on PyTorch's CPU device, which runs the lines of a GPU (docs/gpu.md).
+device: $(VENV)/.test-gpu
+	$(BIN)/python -m pytest --device torch-cpu --numprocesses auto --maxprocesses 4 --dist loadfile \
+	  tests/models tests/fit tests/select tests/infer
 
 # One or two files of each package; about 45 seconds of processor time with compiled kernels.
 QUICK := $(addprefix tests/,$(addsuffix .py,\

@@ -82,6 +82,7 @@ def test_a_working_copy_that_is_wrong_shows_in_each_outcome(monkeypatch, rng):
     assert table.note.str.startswith("Stopped with a KKT violation").all()
 
 
+@pytest.mark.host  # devices use all rows, since they cannot skip some at low cost
 @pytest.mark.parametrize("family", [LogisticRegression, CoxRegression])
 def test_a_hessian_of_few_rows_changes_no_optimum(family, monkeypatch, rng):
     tune(monkeypatch, mean_curvature, "OUTCOMES", rows_per_column=5)
