@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from steropes.studies.report.plain_text import plain_text
 from steropes.studies.viewer.views import Column, View
@@ -18,9 +19,13 @@ __all__ = ["decoded", "encoded", "view_record"]
 
 DIGITS = 6  # Significant digits of numbers, more than released estimates have.
 TEXTS = ("text", "choice", "long")
+# Types of packed columns, from the smallest; all browsers in use are little-endian.
+WHOLE = ("<i1", "<i2", "<i4")
+FLOAT = "<f8"
+LENGTH, ALIGNMENT = 4, 8  # Bytes of the description's length, and of the widest type.
 
 
-def view_record(view: View) -> dict[str, object]:
+def view_record(view: View) -> dict[str, Any]:
     """Return a view as values for JSON: its description, and its data by columns.
 
     A column of texts is a list of distinct texts and the place of each row's text in it. Missing
@@ -39,19 +44,88 @@ def view_record(view: View) -> dict[str, object]:
     }
 
 
-def encoded(record: dict[str, object]) -> str:
+def encoded(record: dict[str, Any]) -> str:
     """Compress a record and encode it in the letters of base64.
 
-    No text of the data, such as "</script>", can then end the element that contains it.
+    The numbers of a column are binary, so that browsers read them without parsing: first the length
+    of a description in JSON, then the description, then the columns. No text of the data, such as
+    "</script>", can end the element that contains the letters.
     """
-    text = json.dumps(record, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode()
+    described: dict[str, dict[str, Any]] = {}
+    parts: list[bytes] = []
+    size = 0
+    for name, column in record["data"].items():
+        packed, about = _packed(column)
+        described[name] = {**about, "offset": size}
+        padding = -len(packed) % ALIGNMENT
+        parts.append(packed + bytes(padding))
+        size += len(packed) + padding
+    text = json.dumps(
+        {**record, "data": described}, ensure_ascii=False, allow_nan=False, separators=(",", ":")
+    ).encode()
+    text += b" " * (-(len(text) + LENGTH) % ALIGNMENT)
+    whole = len(text).to_bytes(LENGTH, "little") + text + b"".join(parts)
+    return base64.b64encode(gzip.compress(whole, 6, mtime=0)).decode()
 
 
-def decoded(text: str) -> dict[str, object]:
+def decoded(text: str) -> dict[str, Any]:
     """Decode a record that `encoded` made."""
-    found: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(text)))
+    whole = gzip.decompress(base64.b64decode(text))
+    start = LENGTH + int.from_bytes(whole[:LENGTH], "little")
+    found: dict[str, Any] = json.loads(whole[LENGTH:start])
+    for name, about in found["data"].items():
+        place = start + about["offset"]
+        packed = np.frombuffer(whole, about["type"], found["rows"], place)
+        if "texts" in about:
+            found["data"][name] = {"texts": about["texts"], "at": packed.tolist()}
+        else:
+            values = packed if about["type"] == FLOAT else _scaled_back(packed, about["scale"])
+            found["data"][name] = {"numbers": [_plain(x) for x in values.tolist()]}
     return found
+
+
+def _packed(column: dict[str, Any]) -> tuple[bytes, dict[str, Any]]:
+    """Pack a column in the smallest type: whole numbers, multiples of a decimal unit, or floats.
+
+    Missing numbers are the smallest number of a type of whole numbers, and NaN among floats.
+    """
+    if "texts" in column:
+        kind = _smallest(0, len(column["texts"]))
+        at = np.asarray(column["at"], kind)
+        return at.tobytes(), {"texts": column["texts"], "type": kind}
+    x = np.array([math.nan if v is None else float(v) for v in column["numbers"]], float)
+    known = x[~np.isnan(x)]
+    if np.isfinite(known).all():
+        for digits in range(DIGITS + 1):
+            scaled = np.round(known * 10**digits)
+            if (scaled / 10**digits == known).all():
+                low, high = (scaled.min(), scaled.max()) if len(known) else (0, 0)
+                if max(-low, high) >= 2**31:
+                    break
+                kind = _smallest(low, high)
+                whole = np.full(len(x), np.iinfo(kind).min, kind)
+                whole[~np.isnan(x)] = scaled.astype(kind)
+                return whole.tobytes(), {"type": kind, "scale": 10**digits}
+    return x.tobytes(), {"type": FLOAT}
+
+
+def _smallest(low: float, high: float) -> str:
+    """Return the smallest type of whole numbers that also has a number for missing ones."""
+    return next(t for t in WHOLE if np.iinfo(t).min < low and high <= np.iinfo(t).max)
+
+
+def _scaled_back(packed: NDArray, scale: int) -> NDArray:
+    """Return the numbers of a packed column; NaN for missing ones."""
+    return np.where(packed == np.iinfo(packed.dtype).min, math.nan, packed / scale)
+
+
+def _plain(x: float) -> float | str | None:
+    """Return a number as a record has it: whole, missing or infinite."""
+    if math.isnan(x):
+        return None
+    if math.isinf(x):
+        return "Infinity" if x > 0 else "-Infinity"
+    return int(x) if x == round(x) else x
 
 
 def _column(values: pd.Series, described: Column | None) -> dict[str, Any]:

@@ -68,7 +68,7 @@ const Charts = (() => {
     if (!known.length) return null;
     const drawn = known.slice(0, MOST_LINES);
     const texts = labels(drawn, NAMES);
-    const lines = drawn.map((row, n) => ({ ...row, line: n, text: texts[n] || title([row]) }));
+    const lines = drawn.map((row, n) => ({ ...plain(row), line: n, text: texts[n] || title([row]) }));
     const finite = lines.flatMap((d) => [d.rr, d.ci_95_lb, d.ci_95_ub])
       .filter((x) => x > 0 && Number.isFinite(x));
     const low = Math.max(Math.min(...finite, 0.8), 0.02);
@@ -129,13 +129,15 @@ const Charts = (() => {
   }
 
   function balance(rows) {
-    const known = rows.filter((row) => row.std_diff_before !== null && row.std_diff_after !== null)
-      .map((row) => ({ ...row, before: Math.abs(row.std_diff_before), after: Math.abs(row.std_diff_after) }));
+    const known = rows.filter((row) => row.std_diff_before !== null && row.std_diff_after !== null);
     if (!known.length) return null;
-    const drawn = known.length <= MOST_DOTS ? known
-      : [...known].sort((a, b) => b.after - a.after).slice(0, MOST_DOTS);
+    const sizes = Float64Array.from(known, (row) => Math.abs(row.std_diff_after)).sort();
+    const least = sizes[Math.max(sizes.length - MOST_DOTS, 0)];
+    const drawn = known.filter((row) => Math.abs(row.std_diff_after) >= least).slice(0, MOST_DOTS)
+      .map((row) => ({ covariate: row.covariate, before: Math.abs(row.std_diff_before),
+        after: Math.abs(row.std_diff_after) }));
     const most = drawn.reduce((x, d) => Math.max(x, d.before, d.after), 0.12) * 1.05;
-    const over = known.filter((d) => d.after > 0.1).length;
+    const over = sizes.filter((x) => x > 0.1).length;
     const node = plot({
       width: 460, height: 420, ariaLabel: `Standardised differences of ${known.length} covariates`,
       x: { domain: [0, most], label: "difference before (absolute)", grid: true },
@@ -157,7 +159,8 @@ const Charts = (() => {
     const parts = split(rows, RESULT);
     const figure = document.createElement("div");
     figure.className = "multiples";
-    for (const part of parts.slice(0, most)) {
+    for (const rowsOfPart of parts.slice(0, most)) {
+      const part = rowsOfPart.map(plain);
       const node = draw(part);
       if (!node) continue;
       const own = document.createElement("figure");
@@ -274,7 +277,7 @@ const Charts = (() => {
     const known = rows.filter((d) => d.incidence_rate_p100py !== null).slice(0, 40);
     if (!known.length) return null;
     const texts = labels(known, ["database", "target", "outcome", "period", "subgroup", "age", "sex", "year"]);
-    const lines = known.map((d, n) => ({ ...d, line: n, text: texts[n] || title([d]) }));
+    const lines = known.map((d, n) => ({ ...plain(d), line: n, text: texts[n] || title([d]) }));
     const left = Math.min(420, 30 + 6.4 * Math.max(...lines.map((d) => d.text.length)));
     return { node: plot({
       width: left + 340, height: 60 + 18 * lines.length, marginLeft: left, ariaLabel: "Incidence rates",
@@ -288,8 +291,11 @@ const Charts = (() => {
   const KINDS = { forest, controls, balance, scores, curves, likelihood, attrition, weeks, trend, splines, incidence };
   const TITLES = { forest: "Forest plot", controls: "Controls" };
 
-  // Draw a chart of rows; null if nothing can be drawn.
-  function draw(name, rows) {
+  let plain = (row) => row; // Makes objects of rows, whose values are otherwise read from columns.
+
+  // Draw a chart of rows of a record; null if nothing can be drawn.
+  function draw(name, rows, record) {
+    plain = (row) => (row instanceof record.Row ? Values.plain(record, row) : row);
     return rows.length && KINDS[name] ? KINDS[name](rows) : null;
   }
 

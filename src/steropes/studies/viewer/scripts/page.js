@@ -2,7 +2,7 @@
 "use strict";
 
 const Page = (() => {
-  const MOST_ROWS = 200000; // Larger views show one part, which readers choose.
+  const MOST_ROWS = 500000; // Larger views show one part, which readers choose.
   const views = JSON.parse(document.getElementById("views").textContent);
   const of = (id) => document.getElementById(id);
   const make = (tag, attributes = {}, ...children) => {
@@ -87,26 +87,18 @@ const Page = (() => {
   // -- choices ----------------------------------------------------------------------------------
 
   function distinct(record, name) {
-    const { texts, at } = record.data[name];
+    const { texts, packed } = record.data[name];
     if (!texts) return [];
-    return texts.filter((_, n) => at.includes(n)).sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
+    return texts.filter((_, n) => packed.includes(n)).sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
   }
 
   // Choose the first value of each choice until a large view has fewer rows.
   function narrowed(record, only) {
     const found = { ...only };
     for (const column of record.columns.filter((c) => c.kind === "choice")) {
-      if (record.rows <= MOST_ROWS || count(record, found) <= MOST_ROWS) break;
+      if (record.rows <= MOST_ROWS || Values.chosen(record, found).length <= MOST_ROWS) break;
       if (!(column.name in found)) found[column.name] = distinct(record, column.name)[0] ?? "";
     }
-    return found;
-  }
-
-  function count(record, only) {
-    const tests = Object.entries(only).filter(([name]) => record.data[name]?.texts)
-      .map(([name, x]) => [record.data[name].at, record.data[name].texts.indexOf(x)]);
-    let found = 0;
-    for (let i = 0; i < record.rows; i++) if (tests.every(([at, code]) => at[i] === code)) found++;
     return found;
   }
 
@@ -159,13 +151,14 @@ const Page = (() => {
     state.only = narrowed(record, state.only);
     shown = { view, record, state, table: null };
     of("search").value = state.search;
-    if (state.row && !Values.rows(record, state.only).some((row) => row._id === state.row)) {
+    const linked = state.row ? Values.rowOf(record, state.row) : null;
+    if (linked !== null && !Values.chosen(record, state.only).includes(linked)) {
       state.only = {}; // A link to a row wins over choices that leave it out.
       state.all = true;
     }
     drawChoices();
     await drawTable();
-    if (state.row) openRow(state.row, true);
+    if (state.row) openRow(linked, true);
   }
 
   function searchTest(record, typed) {
@@ -217,11 +210,14 @@ const Page = (() => {
     };
   }
 
+  // Return the rows that pass all filters, in their order. Tabulator's own function copies each row.
+  const activeRows = (table) => table.rowManager.activeRows.map((row) => row.data);
+
   function afterChange() {
     const { table, state, record } = shown;
     state.filters = Object.fromEntries(table.getHeaderFilters().map((f) => [f.field, f.value]));
     state.sort = table.getSorters().map((s) => ({ column: s.field, dir: s.dir }));
-    const found = table.getData("active").length;
+    const found = table.rowManager.activeRows.length;
     of("status").textContent = `${found.toLocaleString("en-US")} of ${record.rows.toLocaleString("en-US")} rows`;
     keepState();
     drawChart();
@@ -278,10 +274,10 @@ const Page = (() => {
         drawChart();
       },
     }, Charts.titleOf(kind)))));
-    let rows = table.getData("active");
+    let rows = activeRows(table);
     if (name === "forest" && record.name === "estimates") rows = rows.concat(await combinedWith(rows));
     if (table !== shown.table) return;
-    const drawn = name ? Charts.draw(name, rows) : null;
+    const drawn = name ? Charts.draw(name, rows, record) : null;
     of("figure").hidden = !drawn;
     place.replaceChildren(...(drawn ? [drawn.node] : []));
     of("caption").textContent = drawn ? drawn.caption : "";
@@ -294,14 +290,14 @@ const Page = (() => {
     if (!views.some((view) => view.name === "synthesis") || asked.size > 12) return [];
     const record = await Values.load("synthesis");
     return Values.rows(record, {}).filter((row) => row.databases > 1 && asked.has(key(row)))
-      .map((row) => ({ ...row, combined: true, database: "combined" }));
+      .map((row) => ({ ...Values.plain(record, row), combined: true, database: "combined" }));
   }
 
   // -- details of a row -------------------------------------------------------------------------
 
   function openRow(id, scroll = false) {
     const { table, record, state } = shown;
-    const row = table.getRow(id);
+    const row = id === null ? null : table.getRow(id);
     if (!row) {
       of("status").textContent += "; the linked row is not here";
       return;
@@ -309,9 +305,9 @@ const Page = (() => {
     table.deselectRow();
     row.select();
     if (scroll) table.scrollToRow(id, "center", false).catch(() => {});
-    state.row = id;
+    state.row = Values.keyOf(record, id);
     keepState();
-    const data = row.getData();
+    const data = new record.Row(id);
     const list = make("dl");
     for (const { name, title, kind } of record.columns) {
       if (!title || data[name] === null || data[name] === "") continue;
@@ -358,7 +354,7 @@ const Page = (() => {
 
   function exportTable() {
     const { table, record, view } = shown;
-    const text = Values.csv(record, table.getData("active").map((row) => row));
+    const text = Values.csv(record, activeRows(table));
     const link = make("a", {
       href: URL.createObjectURL(new Blob([text], { type: "text/csv;charset=utf-8" })), download: `${view.name}.csv`,
     });
@@ -397,7 +393,7 @@ const Page = (() => {
     of("close").addEventListener("click", () => { closeDetails(); keepState(); });
     window.addEventListener("hashchange", () => { if (location.hash !== ownHash) open(); });
     window.addEventListener("beforeprint", () => {
-      of("printed").replaceChildren(Tables.printable(shown.record, shown.table.getData("active")));
+      of("printed").replaceChildren(Tables.printable(shown.record, activeRows(shown.table)));
     });
     window.addEventListener("afterprint", () => of("printed").replaceChildren());
     return open();

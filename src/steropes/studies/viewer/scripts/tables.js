@@ -30,7 +30,7 @@ const Tables = (() => {
     return {
       title, field: name, hozAlign: numeric ? "right" : "left", headerHozAlign: numeric ? "right" : "left",
       headerSort: true, sorter: compare(kind), maxWidth: numeric ? 150 : 300, minWidth: numeric ? 84 : 96,
-      formatter: (at) => cell(kind, at.getValue(), at.getData()[`${name}_verdict`]),
+      formatter: (at) => cell(kind, at.getValue(), at.getRow()._getSelf().data[`${name}_verdict`]),
       headerFilter: "input",
       headerFilterParams: { elementAttributes: { "aria-label": `Filter ${title}` } },
       headerFilterFunc: (typed, x, row) => filterTest(kind, typed)(

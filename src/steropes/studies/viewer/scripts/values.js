@@ -14,65 +14,104 @@ const Values = (() => {
     return cache.get(name);
   }
 
+  const TYPES = { "<i1": Int8Array, "<i2": Int16Array, "<i4": Int32Array, "<f8": Float64Array };
+
   async function decode(name) {
-    const text = document.getElementById(`data-${name}`).textContent;
-    const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+    const text = atob(document.getElementById(`data-${name}`).textContent);
+    const bytes = new Uint8Array(text.length);
+    for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-    const record = JSON.parse(await new Response(stream).text());
+    const whole = await new Response(stream).arrayBuffer();
+    const start = 4 + new DataView(whole).getUint32(0, true);
+    const record = JSON.parse(new TextDecoder().decode(new Uint8Array(whole, 4, start - 4)));
     record.columns = record.columns.map(([name, title, kind]) => ({ name, title, kind }));
     for (const column of Object.values(record.data)) {
-      if (column.numbers) {
-        column.numbers = column.numbers.map((x) => (typeof x === "string" ? Number(x) : x));
-      }
+      column.packed = new TYPES[column.type](whole, start + column.offset, record.rows);
+      column.missing = { "<i1": -128, "<i2": -32768, "<i4": -2147483648 }[column.type] ?? NaN;
     }
     // Texts that are the same in all rows are shown once above the table.
     record.constants = record.columns.filter((c) => c.kind === "choice" && record.rows > 1
-      && record.data[c.name].texts?.length === 1 && !record.data[c.name].at.includes(-1));
+      && record.data[c.name].texts?.length === 1 && !record.data[c.name].packed.includes(-1));
     record.shown = record.columns.filter((c) => c.title !== "" && c.kind !== "long" && !record.constants.includes(c)
       && hasValues(record, c));
     record.keys = record.columns.filter((c) => c.kind === "id" || c.name === "database");
+    record.Row = rowClass(record);
     return record;
+  }
+
+  // Make the class of rows, whose values are read from the columns when they are asked for.
+  function rowClass(record) {
+    class Row {
+      constructor(number) { this._id = number; }
+    }
+    for (const [name, column] of Object.entries(record.data)) {
+      // Tabulator sets each value that it draws to itself.
+      Object.defineProperty(Row.prototype, name, { get() { return value(column, this._id); }, set() {} });
+    }
+    return Row;
+  }
+
+  // Return a row as an object with all its values.
+  function plain(record, row) {
+    return Object.fromEntries(Object.keys(record.data).map((name) => [name, row[name]]));
   }
 
   // Return whether any row has a value of a column; columns without one are not shown.
   function hasValues(record, { name, kind }) {
-    const { numbers, at } = record.data[name];
-    const own = numbers ? numbers.some((x) => x !== null) : at.some((code) => code >= 0);
-    return own || (kind === "check" && record.data[`${name}_verdict`].at.some((code) => code >= 0));
+    const any = (column) => {
+      for (let i = 0; i < record.rows; i++) if (value(column, i) !== null) return true;
+      return false;
+    };
+    return any(record.data[name]) || (kind === "check" && any(record.data[`${name}_verdict`]));
   }
 
   // Return one value: a number, a text, or null where it is missing.
   function value(column, row) {
-    if (column.numbers) return column.numbers[row];
-    const at = column.at[row];
-    return at < 0 ? null : column.texts[at];
+    const x = column.packed[row];
+    if (column.texts) return x < 0 ? null : column.texts[x];
+    if (column.scale) return x === column.missing ? null : x / column.scale;
+    return Number.isNaN(x) ? null : x;
   }
 
-  // Make the rows of a record whose values agree with `only`, an object of texts by column.
-  function rows(record, only) {
+  // Return the numbers of the rows whose values agree with `only`, an object of texts by column.
+  function chosen(record, only) {
     const tests = Object.entries(only)
       .filter(([name]) => record.data[name])
       .map(([name, wanted]) => {
         const column = record.data[name];
-        if (column.numbers) return (i) => String(column.numbers[i]) === wanted;
+        if (!column.texts) return (i) => String(value(column, i)) === wanted;
         const code = column.texts.indexOf(wanted);
-        return (i) => column.at[i] === code;
+        return (i) => column.packed[i] === code;
       });
-    const names = Object.keys(record.data);
-    const columns = names.map((name) => record.data[name]);
     const found = [];
-    const used = new Map();
-    for (let i = 0; i < record.rows; i++) {
-      if (!tests.every((passes) => passes(i))) continue;
-      const row = {};
-      for (let k = 0; k < names.length; k++) row[names[k]] = value(columns[k], i);
-      const key = record.keys.map((c) => row[c.name] ?? "").join("~");
-      const times = (used.get(key) ?? 0) + 1;
-      used.set(key, times);
-      row._id = times > 1 ? `${key}~${times}` : key;
-      found.push(row);
-    }
+    for (let i = 0; i < record.rows; i++) if (tests.every((passes) => passes(i))) found.push(i);
     return found;
+  }
+
+  // Make the rows of a record whose values agree with `only`.
+  const rows = (record, only) => chosen(record, only).map((i) => new record.Row(i));
+
+  const idsOf = (record, i) => record.keys.map((c) => value(record.data[c.name], i) ?? "").join("~");
+
+  // Return the key of a row in addresses: its ids, with a number where rows before it have the same.
+  function keyOf(record, row) {
+    const own = idsOf(record, row);
+    let times = 1;
+    for (let i = 0; i < row; i++) if (idsOf(record, i) === own) times++;
+    return times > 1 ? `${own}~${times}` : own;
+  }
+
+  // Return the number of the row with a key; null if there is none.
+  function rowOf(record, key) {
+    const times = new Map();
+    for (let i = 0; i < record.rows; i++) {
+      const own = idsOf(record, i);
+      if (!key.startsWith(own)) continue;
+      times.set(own, (times.get(own) ?? 0) + 1);
+      const suffix = times.get(own) > 1 ? `~${times.get(own)}` : "";
+      if (own + suffix === key) return i;
+    }
+    return null;
   }
 
   function grouped(x, digits = 0) {
@@ -163,5 +202,5 @@ const Values = (() => {
 
   const rowValue = (record, name, row) => value(record.data[name], row);
 
-  return { load, rows, rowValue, shown, sortable, test, csv, safeCell, NUMERIC, DASH };
+  return { load, rows, chosen, plain, keyOf, rowOf, rowValue, shown, sortable, test, csv, safeCell, NUMERIC, DASH };
 })();
