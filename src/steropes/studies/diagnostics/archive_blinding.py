@@ -31,7 +31,7 @@ _SERIES = ["exposures_outcome_set_id", "analysis_id", "covariate_id", "database_
 # Tables of comparative studies whose rows are about an effect or about outcomes.
 _OF_EFFECT = (
     "cm_interaction_result", "cm_likelihood_profile", "cm_kaplan_meier_dist", "absolute_effect",
-    "subgroup",
+    "subgroup", "effect_by_period",
 )  # fmt: skip
 _OF_SERIES = ("sccs_likelihood_profile", "sccs_covariate_result", "sccs_time_to_event")
 

@@ -223,5 +223,7 @@ class Diagnostics(FieldsInHtml):
     def _passes(self, *guards: str) -> bool:
         """Check that no diagnostic that guards one of these uses fails."""
         return all(
-            self.verdict(d.key) != "FAIL" for d in catalogue.DIAGNOSTICS if d.guards in guards
+            self.verdict(d.key) != "FAIL"
+            for d in catalogue.declared_diagnostics()
+            if d.guards in guards
         )

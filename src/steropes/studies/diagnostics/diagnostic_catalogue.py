@@ -21,7 +21,15 @@ if TYPE_CHECKING:
     from steropes.studies.comparative.propensity_scores import PropensityScores
     from steropes.studies.execution.settings_classes import Settings
 
-__all__ = ["DIAGNOSTICS", "ComparedPeople", "Diagnostic", "Verdict", "diagnostic", "further"]
+__all__ = [
+    "DIAGNOSTICS",
+    "ComparedPeople",
+    "Diagnostic",
+    "Verdict",
+    "declared_diagnostics",
+    "diagnostic",
+    "further",
+]
 
 Verdict = Literal["PASS", "FAIL", "NOT EVALUATED"]
 Guards = Literal["calibration", "synthesis", "viewing", "nothing"]
@@ -293,11 +301,16 @@ DIAGNOSTICS: tuple[Diagnostic, ...] = (
 )
 
 
+def declared_diagnostics() -> tuple[Diagnostic, ...]:
+    """Return all diagnostics of comparative studies, with those that users have added."""
+    return DIAGNOSTICS
+
+
 def diagnostic(key: str) -> Diagnostic:
     """Return a diagnostic by its key."""
-    return next(d for d in DIAGNOSTICS if d.key == key)
+    return next(d for d in declared_diagnostics() if d.key == key)
 
 
 def further() -> tuple[Diagnostic, ...]:
     """Return the diagnostics beyond those of the results model, which have a measure."""
-    return tuple(d for d in DIAGNOSTICS if d.measure is not None)
+    return tuple(d for d in declared_diagnostics() if d.measure is not None)

@@ -67,7 +67,7 @@ def judge(
     """
     about = {"balance": released["worst_covariate"], "convergence": exact.unconverged}
     found = []
-    for declared in catalogue.DIAGNOSTICS:
+    for declared in catalogue.declared_diagnostics():
         one, verdict = declared.chosen(exact.thresholds), exact.verdict(declared.key)
         of = about.get(one.key)
         found.append(

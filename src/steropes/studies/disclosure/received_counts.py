@@ -41,10 +41,51 @@ COUNTS = frozenset(
         "person_outcomes_pe",
         "person_outcomes",
         "outcomes_pe",
+        "target_count",
+        "unique_people",
+        "person_count",
+        "person_count_at_risk",
+        "person_count_with_outcome",
+        "covariate_count",
+        "with_no_outcome_covariate_count",
+        "with_outcome_covariate_count",
+        "positive_count",
+        "negative_count",
+        "true_count",
+        "false_count",
+        "true_positive_count",
+        "true_negative_count",
+        "false_positive_count",
+        "false_negative_count",
     )
 )
-# Shares and rates, from which a suppressed count of the same row would follow.
-DERIVED = ("incidence_proportion_p100p", "incidence_rate_p100py")
+_CLASSIFIED = (
+    "true_positive_count", "true_negative_count", "false_positive_count", "false_negative_count",
+)  # fmt: skip
+_STRATUM = ("person_count_at_risk", "person_count_with_outcome")
+_RATE = ("persons_at_risk", "person_outcomes", "outcomes")
+_GROUPS = ("with_no_outcome_covariate_", "with_outcome_covariate_")
+# Shares, rates and means with the counts of the same row that would follow from them.
+DERIVED: dict[str, tuple[str, ...]] = {
+    "incidence_proportion_p100p": _RATE,
+    "incidence_rate_p100py": _RATE,
+    "observed_incidence": _STRATUM,
+    "standardized_mean_diff": tuple(f"{group}count" for group in _GROUPS),
+    **{
+        f"{group}{of}": (f"{group}count",)
+        for group in ("covariate_", *_GROUPS)
+        for of in ("mean", "st_dev")
+    },
+    **dict.fromkeys(
+        (
+            "f_1_score", "accuracy", "sensitivity", "false_negative_rate", "false_positive_rate",
+            "specificity", "positive_predictive_value", "false_discovery_rate",
+            "negative_predictive_value", "false_omission_rate", "positive_likelihood_ratio",
+            "negative_likelihood_ratio", "diagnostic_odds_ratio",
+        ),
+        _CLASSIFIED,
+    ),
+}  # fmt: skip
 
 
 def with_suppressed_counts(
@@ -72,11 +113,14 @@ def _suppressed(table: pd.DataFrame, least: int) -> pd.DataFrame:
     """Suppress the small counts of one table, with the rates of their rows."""
     columns = [c for c in table.columns if c in COUNTS]
     small = pd.DataFrame({c: small_cells(table[c], least) for c in columns})
-    if small.empty or not small.to_numpy().any():
+    if small.empty:
         return table
-    found = table.copy()
+    found = table.copy() if small.to_numpy().any() else table
     for c in columns:
-        found[c] = found[c].mask(small[c], -least)
-    rates = [c for c in DERIVED if c in found]
-    found.loc[small.any(axis=1), rates] = float("nan")
+        if small[c].any():
+            found[c] = found[c].mask(small[c], -least)
+    for name, counts in DERIVED.items():
+        own = [c for c in counts if c in columns]
+        if name in found and own:
+            found = found.assign(**{name: found[name].mask(found[own].lt(0).any(axis=1))})
     return found

@@ -98,7 +98,7 @@ def _page(view: View) -> str:
         entries=_contents(sections),
         most_open=MOST_OPEN,
         open_outcomes=sum(len(section.outcomes) for section in sections) <= MOST_OPEN,
-        diagnostic_names=[d.chosen(thresholds).heading for d in catalogue.DIAGNOSTICS],
+        diagnostic_names=[d.chosen(thresholds).heading for d in catalogue.declared_diagnostics()],
         least_outcomes="" if least is None else limit_text(least),
         stabilized=any(a.stabilizes for a in view.analyses),
         test_of_hazards=TEST_OF_HAZARDS,

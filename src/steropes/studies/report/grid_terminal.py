@@ -71,7 +71,7 @@ def _failures(results: GridResults) -> str:
     checks = checks.merge(t["note"][[*KEY, *own]], on=KEY)
     further = t["further_diagnostic"].merge(of_interest, on=KEY)
     found = []
-    for declared in catalogue.DIAGNOSTICS:
+    for declared in catalogue.declared_diagnostics():
         d = declared.chosen(results.spec.thresholds)
         if d.guards == "nothing":
             continue

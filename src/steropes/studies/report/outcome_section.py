@@ -174,7 +174,7 @@ def _diagnostics(
 ) -> Rows:
     """Return the diagnostics of all analyses, with their limits."""
     thresholds = view.results.spec.thresholds
-    shown = [d.chosen(thresholds) for d in catalogue.DIAGNOSTICS]
+    shown = [d.chosen(thresholds) for d in catalogue.declared_diagnostics()]
     needed = ("" if d.key == "precision" else d.sign(thresholds) for d in shown)
     rows: list[tuple[str | Cell, ...]] = [("To pass", "", *needed)]
     for line in checks.to_dict("records"):

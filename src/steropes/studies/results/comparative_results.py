@@ -17,7 +17,7 @@ import pandas as pd
 from steropes.studies.comparative.outcome_analysis import AnalysisResult
 from steropes.studies.comparative.settings import Question, StudyAnalysis
 from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics, DiagnosticThresholds
-from steropes.studies.diagnostics.diagnostic_catalogue import DIAGNOSTICS
+from steropes.studies.diagnostics.diagnostic_catalogue import declared_diagnostics
 from steropes.studies.outcomes.e_values import E_VALUE_FORMS
 from steropes.studies.outcomes.two_group_tests import TRANSFORM
 from steropes.studies.results.ratios import ratio_of
@@ -155,7 +155,7 @@ def read_diagnostics(line: Mapping[Any, Any], thresholds: DiagnosticThresholds) 
 
     numbers = {
         one.value: value(one.column)
-        for declared in DIAGNOSTICS
+        for declared in declared_diagnostics()
         for one in (declared, declared.variant)
         if one is not None and one.relation is not None and one.value and one.key != "precision"
     }
@@ -178,7 +178,7 @@ def read_diagnostics(line: Mapping[Any, Any], thresholds: DiagnosticThresholds) 
 def diagnostics_row(d: Diagnostics) -> dict[str, object]:
     """Return the columns of ``cm_diagnostics_summary``."""
     row: dict[str, Any] = {}
-    for declared in DIAGNOSTICS:
+    for declared in declared_diagnostics():
         if declared.verdict_column not in TABLES["cm_diagnostics_summary"]:
             continue
         for one in (declared, declared.variant):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from steropes.studies.diagnostics.diagnostic_catalogue import DIAGNOSTICS, SHY
+from steropes.studies.diagnostics.diagnostic_catalogue import SHY, declared_diagnostics
 from steropes.studies.report.formatting import title_case
 from steropes.studies.viewer.adjustment_views import adjustment_views, with_covariates
 from steropes.studies.viewer.named_tables import NamedTables, gathered
@@ -112,7 +112,7 @@ def _diagnostics(sources: Sequence[NamedTables]) -> View:
     """Return the diagnostics with their verdicts."""
     table = gathered(sources, "cm_diagnostics_summary", _with_own_diagnostics)
     declared = []
-    for d in DIAGNOSTICS:
+    for d in declared_diagnostics():
         name = d.column or d.key.replace(" ", "_")
         if d.verdict_column not in table or not table[d.verdict_column].notna().any():
             continue
@@ -144,7 +144,7 @@ def _with_own_diagnostics(source: NamedTables, found: pd.DataFrame) -> pd.DataFr
     notes = source.tables["note"]
     own = [
         c
-        for d in DIAGNOSTICS
+        for d in declared_diagnostics()
         for c in (d.column, d.verdict_column)
         if c and c in notes and c not in found
     ]

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pandas as pd
 
+from steropes.studies.diagnostics.archive_blinding import HIDDEN
+from steropes.studies.diagnostics.hidden_questions import HIDDEN_RISK
 from steropes.studies.report.formatting import title_case
 from steropes.studies.viewer.named_tables import NamedTables, gathered
 from steropes.studies.viewer.views import View, column, ids, texts
@@ -51,7 +54,9 @@ def incidence_views(sources: Sequence[NamedTables]) -> list[View]:
             texts_ = {line["tar_id"]: _period(line) for line in periods.to_dict("records")}
             found["period"] = found["tar_id"].map(texts_)
         year = found["start_year"]
+        hidden = found.get(HIDDEN, pd.Series(False, index=found.index)).astype(bool)
         return found.assign(
+            status=np.where(hidden, HIDDEN_RISK, "shown"),
             sex=found["gender_name"].fillna("all").str.lower(),
             age=found["age"].replace("", "all"),
             year=year.map(lambda y: "all" if pd.isna(y) else str(int(y))),
@@ -62,7 +67,8 @@ def incidence_views(sources: Sequence[NamedTables]) -> list[View]:
         "incidence",
         "Incidence",
         "Incidence",
-        "Persons at risk, persons with the outcome and rates, for all and by strata.",
+        "Persons at risk, persons with the outcome and rates, for all and by strata. Where the "
+        "comparison of a cohort fails a diagnostic, its outcomes and rates are not shown.",
         (
             *ids("target_cohort_definition_id", "outcome_id", "tar_id", "subgroup_id"),
             *ids("age_group_id", "gender_id", "start_year"),
@@ -75,6 +81,7 @@ def incidence_views(sources: Sequence[NamedTables]) -> list[View]:
             column("outcomes", "Outcomes", "count"),
             column("incidence_proportion_p100p", "Per 100 persons"),
             column("incidence_rate_p100py", "Per 100 person-years"),
+            *texts("text", status="Status"),
         ),
         table,
         "incidence",
@@ -89,8 +96,10 @@ def _looked_up(
     defined = source.tables.get(table)
     if defined is None:
         return found[number].map(lambda i: "" if pd.isna(i) else f"{int(i)}")
-    names = defined.drop_duplicates(number).set_index(number)[name]
-    return found[number].map(names).fillna("").map(title_case)
+    key = ["ref_id", number]
+    named = found[key].merge(defined[[*key, name]].drop_duplicates(key), on=key, how="left")[name]
+    named.index = found.index
+    return named.fillna("").map(title_case)
 
 
 def _period(line: dict[str, object]) -> str:

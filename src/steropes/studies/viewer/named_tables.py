@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from steropes.studies.diagnostics.archive_blinding import HIDDEN, blinded_archive
+from steropes.studies.diagnostics.hidden_questions import hidden_questions, without_hidden_risks
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.disclosure.received_counts import with_suppressed_counts
 from steropes.studies.viewer.result_names import ResultNames, database_labels
@@ -25,6 +26,8 @@ class NamedTables:
     ----------
     name : str
         Name of the source.
+    least : int
+        Smaller counts are suppressed.
     tables : mapping of str to DataFrame
         The tables that may be shown.
     flagged : mapping of str to DataFrame
@@ -38,11 +41,13 @@ class NamedTables:
         labels: Mapping[str, str],
         every: Sequence[Tables],
         rules: DisclosureRules,
-        unblind: bool,
+        hidden: pd.DataFrame | None,
     ) -> None:
-        self.name = source.name
+        self.name, self.least = source.name, rules.least
         self.flagged = with_suppressed_counts(source.tables, rules)
-        shown = self.flagged if unblind else blinded_archive(self.flagged)
+        shown = dict(self.flagged)
+        if hidden is not None:
+            shown = without_hidden_risks(blinded_archive(self.flagged), hidden, every)
         self.tables = {name: _with_flag(name, table) for name, table in shown.items()}
         self.labels = labels
         self.names = ResultNames(source.tables, every)
@@ -103,8 +108,9 @@ def named_tables(
     """
     every = [source.tables for source in sources]
     labels = database_labels(sources)
+    hidden = None if unblind else hidden_questions(every)
     return [
-        NamedTables(source, of, every, rules, unblind)
+        NamedTables(source, of, every, rules, hidden)
         for source, of in zip(sources, labels, strict=True)
     ]
 

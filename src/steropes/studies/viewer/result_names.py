@@ -21,6 +21,8 @@ COHORTS = (
     ("question_name", "outcome_id", "outcome_name"),
     ("ci_outcome_def", "outcome_cohort_definition_id", "outcome_name"),
     ("ci_target_def", "target_cohort_definition_id", "target_name"),
+    ("prediction", "target_id", "target_name"),
+    ("prediction", "outcome_id", "outcome_name"),
 )
 ERAS = (("question_name", "era_id", "exposure_name"), ("sccs_era", "era_id", "era_name"))
 RATIOS = {
@@ -72,7 +74,7 @@ def database_labels(sources: Sequence[ResultSource]) -> list[dict[str, str]]:
     of sources are appended if several have results of one design under the same label.
     """
     labels = [_own_labels(source.tables) for source in sources]
-    for design in ("cm_result", "sccs_result", "ci_incidence_summary"):
+    for design in ("cm_result", "sccs_result", "ci_incidence_summary", "prediction"):
         with_results = [
             {of[i] for i in _ids(source.tables, design) if i in of}
             for source, of in zip(sources, labels, strict=True)

@@ -21,7 +21,8 @@ from steropes.errors import DataError
 from steropes.studies.disclosure.release_folder import EXACT_NOTE, RELEASE, released_rules
 from steropes.studies.results.table_layouts import TABLES as COMPARATIVE
 from steropes.studies.sccs.sccs_results_schema import TABLES as SERIES
-from steropes.studies.strategus.results_model import results_model
+from steropes.studies.strategus.results_model import FILE_PREFIXES, results_model
+from steropes.studies.viewer.prediction_results import prediction_tables_of_source
 from steropes.studies.viewer.study_file import STUDY_FILE, study_file_tables
 
 __all__ = ["ResultSource", "read_sources"]
@@ -30,7 +31,7 @@ MOST_BYTES = 500_000_000  # The largest table that is read, decompressed.
 ARCHIVE = "results.zip"
 NOT_KNOWN = "not known"
 NUMERIC = ("BIGINT", "DOUBLE", "int", "bigint", "float")
-PREFIXES = ("cm_", "sccs_", "es_", "cg_", "ci_", "database_")
+PREFIXES = ("cm_", "sccs_", "es_", "cg_", "ci_", "plp_", "database_")
 IDS = (
     "target_comparator_id", "outcome_id", "analysis_id", "exposures_outcome_set_id", "cohort_id",
     "evidence_synthesis_analysis_id",
@@ -138,14 +139,25 @@ def _of_folder(path: Path) -> ResultSource | None:
         if (of / EXACT_NOTE).exists():
             continue
         for file in sorted(of.glob("*.csv")):
-            if file.stem in _layouts() and file.stem not in tables:
-                found = _read_table(file.stem, file.read_bytes(), str(file))
+            name = _table_of(of.name, file.stem)
+            if name in _layouts() and name not in tables:
+                found = _read_table(name, file.read_bytes(), str(file))
                 tables |= found
                 read += [file] * len(found)
     if not tables:
         return None
     rules = {released_rules(file, folder) or NOT_KNOWN for file in read}
+    tables = prediction_tables_of_source(tables)
     return ResultSource(_name_of(folder), rules.pop() if len(rules) == 1 else NOT_KNOWN, tables)
+
+
+def _table_of(folder: str, stem: str) -> str:
+    """Return the table of a file; folders of some modules leave out the prefix of their tables.
+
+    Up to version 0.x, Strategus appends a number to the names of modules' folders.
+    """
+    prefix = FILE_PREFIXES.get(folder.split("_")[0], "")
+    return stem if stem.startswith(prefix) else prefix + stem
 
 
 def _name_of(path: Path) -> str:
@@ -170,16 +182,17 @@ def _of_archive(path: Path) -> Tables:
         with zipfile.ZipFile(path) as archive:
             for entry in archive.infolist():
                 inner = Path(entry.filename)
-                if inner.suffix == ".csv" and inner.stem in _layouts():
+                name = _table_of(inner.parent.name, inner.stem)
+                if inner.suffix == ".csv" and name in _layouts():
                     _refuse_large(entry.file_size, f"{path}: {entry.filename}")
                     content = archive.read(entry)
                     where = f"{path}: {entry.filename}"
-                    tables |= _read_table(inner.stem, content, where)
+                    tables |= _read_table(name, content, where)
     except DataError:
         raise
     except (OSError, RuntimeError, ValueError, zipfile.BadZipFile, zlib.error) as error:
         raise DataError(f"{path} is not an archive of results: {error}") from None
-    return tables
+    return prediction_tables_of_source(tables)
 
 
 def _refuse_large(size: int, where: str) -> None:
@@ -226,8 +239,7 @@ def _layouts() -> dict[str, list[dict[str, str]]]:
     """Return the layouts of every table that is read: those of the results model and our own."""
     found: dict[str, list[dict[str, str]]] = {}
     model = results_model()
-    # Prediction models have no views, and number databases in their own way.
-    for table, of in model[~model["table_name"].str.startswith("plp_")].groupby("table_name"):
+    for table, of in model.groupby("table_name"):
         layout = dict(zip(of["column_name"], of["data_type"], strict=True))
         found.setdefault(str(table), []).append(layout)
     for layouts in (COMPARATIVE, SERIES):

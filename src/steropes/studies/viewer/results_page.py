@@ -19,6 +19,7 @@ from steropes.studies.viewer.comparative_views import comparative_views
 from steropes.studies.viewer.database_views import database_views, incidence_views
 from steropes.studies.viewer.named_tables import named_tables
 from steropes.studies.viewer.page_data import encoded, view_record
+from steropes.studies.viewer.prediction_views import prediction_views
 from steropes.studies.viewer.result_sources import ResultSource, read_sources
 from steropes.studies.viewer.series_views import series_views
 from steropes.studies.viewer.synthesis_views import synthesis_views
@@ -113,7 +114,7 @@ def results_views(
     if combine:
         say("combining databases")
     views += synthesis_views(tables, combine=combine, unblind=unblind)
-    views += incidence_views(tables)
+    views += [*incidence_views(tables), *prediction_views(tables)]
     if not views:
         raise DataError("the results have no table that can be shown")
     return views + database_views(tables, [source.rules for source in sources])

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from steropes.errors import DataError
-from steropes.studies.diagnostics.diagnostic_catalogue import DIAGNOSTICS
+from steropes.studies.diagnostics.diagnostic_catalogue import declared_diagnostics
 from steropes.studies.report.formatting import analysis_name
 from steropes.studies.results.hashed_ids import hashed_id
 
@@ -170,7 +170,7 @@ class _StudyFile:
             {**self.key(n), "unblind": int(self.passes), "unblind_for_evidence_synthesis": 0}
             for n in self.analyses.values()
         ]
-        judged = {d.key: d for d in DIAGNOSTICS}
+        judged = {d.key: d for d in declared_diagnostics()}
         for found in self.numbers["diagnostics"]:
             declared = judged.get(found["key"])
             if declared is None:

@@ -30,14 +30,16 @@ const Charts = (() => {
   }
 
   const RESULT = ["database", "target_comparator_id", "exposures_outcome_set_id", "outcome_id",
-    "analysis_id", "covariate_id"];
+    "analysis_id", "covariate_id", "performance_id"];
+  // Coefficients of a model are drawn together.
+  const MODEL = RESULT.filter((name) => name !== "covariate_id");
   const NAMES = ["database", "target", "comparator", "exposure", "outcome", "analysis",
-    "covariate", "level", "covariate_name", "method"];
+    "covariate", "level", "covariate_name", "method", "design", "evaluation"];
 
   function title(rows) {
     const first = rows[0];
     const pair = first.exposure ?? [first.target, first.comparator].filter(Boolean).join(" against ");
-    return [pair, first.outcome, first.analysis, first.database].filter(Boolean).join(" · ");
+    return [pair, first.outcome, first.analysis, first.design, first.database].filter(Boolean).join(" · ");
   }
 
   // Draw marks as an image with a label; the table has its numbers.
@@ -155,8 +157,8 @@ const Charts = (() => {
   }
 
   // Draw small multiples of the first results among rows.
-  function multiples(rows, draw, what, most = 4) {
-    const parts = split(rows, RESULT);
+  function multiples(rows, draw, what, most = 4, names = RESULT) {
+    const parts = split(rows, names);
     const figure = document.createElement("div");
     figure.className = "multiples";
     for (const rowsOfPart of parts.slice(0, most)) {
@@ -288,7 +290,110 @@ const Charts = (() => {
     }), caption: rows.length > known.length ? "The first rows with a rate; choose above for others." : "" };
   }
 
-  const KINDS = { forest, controls, balance, scores, curves, likelihood, attrition, weeks, trend, splines, incidence };
+  const EVALUATIONS = { Train: "var(--muted)", CV: COMPARATOR };
+  const colourOf = (d) => EVALUATIONS[d.evaluation] ?? TARGET;
+  const EVALUATION_KEY = "Blue: other people; orange: held-out folds; grey: training data.";
+
+  function discrimination(rows) {
+    const known = rows.filter((row) => row.auroc !== null).slice(0, MOST_LINES);
+    if (!known.length) return null;
+    const texts = labels(known, NAMES);
+    const lines = known.map((row, n) => ({ ...plain(row), line: n, text: texts[n] || title([row]) }));
+    const left = Math.min(420, 24 + 6.4 * Math.max(...lines.map((d) => d.text.length)));
+    const low = Math.min(0.5, ...lines.flatMap((d) => [d.auroc, d.auroc_lower ?? 1]));
+    const node = plot({
+      width: left + 420, height: 60 + 20 * lines.length, marginLeft: left, marginRight: 118,
+      ariaLabel: `Areas under the ROC curve of ${lines.length} evaluations`,
+      x: { domain: [low, 1], label: "area under the ROC curve", grid: true },
+      y: { type: "point", domain: lines.map((d) => d.line), label: null, tickSize: 0, padding: 0.5,
+        tickFormat: (n) => (lines[n].text.length > 62 ? `${lines[n].text.slice(0, 60)}…` : lines[n].text) },
+      marks: [
+        Plot.ruleX([0.5], { stroke: "currentColor", strokeOpacity: 0.6 }),
+        Plot.ruleY(lines.filter((d) => d.auroc_lower !== null), { y: "line", x1: "auroc_lower", x2: "auroc_upper",
+          stroke: colourOf, strokeWidth: 2 }),
+        Plot.dot(lines, { y: "line", x: "auroc", r: 4, fill: colourOf }),
+        Plot.text(lines, { y: "line", frameAnchor: "right", dx: 112, textAnchor: "end",
+          text: (d) => (d.auroc_lower === null ? d.auroc.toFixed(3)
+            : `${d.auroc.toFixed(2)} (${d.auroc_lower.toFixed(2)}–${d.auroc_upper.toFixed(2)})`) }),
+      ],
+    });
+    return { node, caption: `Areas with 95% limits. ${EVALUATION_KEY}` };
+  }
+
+  function roc(rows) {
+    return multiples(rows, (part) => {
+      const known = part.filter((d) => d.sensitivity !== null && d.specificity !== null);
+      const lines = split(known, ["evaluation"]).flatMap((own) => {
+        const { evaluation } = own[0];
+        const points = own.map((d) => ({ evaluation, x: 1 - d.specificity, y: d.sensitivity }));
+        return [{ evaluation, x: 0, y: 0 }, ...points, { evaluation, x: 1, y: 1 }]
+          .sort((a, b) => a.x - b.x || a.y - b.y);
+      });
+      return known.length > 0 && plot({
+        width: 380, height: 340, marginLeft: 46, ariaLabel: `ROC curve: ${title(part)}`,
+        x: { domain: [0, 1], label: "1 − specificity", grid: true }, y: { domain: [0, 1], label: "sensitivity", grid: true },
+        marks: [
+          Plot.link([0], { x1: 0, y1: 0, x2: 1, y2: 1, stroke: "currentColor", strokeDasharray: "4 3" }),
+          Plot.line(lines, { x: "x", y: "y", z: "evaluation", stroke: colourOf }),
+          Plot.dot(lines.filter((d) => d.x > 0 && d.x < 1), { x: "x", y: "y", r: 2, fill: colourOf }),
+        ],
+      });
+    }, EVALUATION_KEY);
+  }
+
+  function calibration(rows) {
+    return multiples(rows, (part) => {
+      const known = part.filter((d) => d.observed_incidence !== null && d.average_predicted_probability !== null);
+      const most = Math.max(0.01, ...known.flatMap((d) => [d.observed_incidence, d.average_predicted_probability])) * 1.05;
+      return known.length > 0 && plot({
+        width: 380, height: 340, marginLeft: 52, ariaLabel: `Calibration: ${title(part)}`,
+        x: { domain: [0, most], label: "predicted risk", grid: true }, y: { domain: [0, most], label: "observed risk", grid: true },
+        marks: [
+          Plot.link([0], { x1: 0, y1: 0, x2: most, y2: most, stroke: "currentColor", strokeDasharray: "4 3" }),
+          Plot.line(known, { x: "average_predicted_probability", y: "observed_incidence", z: "evaluation",
+            stroke: colourOf, strokeOpacity: 0.5, sort: "average_predicted_probability" }),
+          Plot.dot(known, { x: "average_predicted_probability", y: "observed_incidence", r: 3.5, fill: colourOf }),
+        ],
+      });
+    }, `${EVALUATION_KEY} Strata with a suppressed count are left out.`);
+  }
+
+  function coefficients(rows) {
+    return multiples(rows, (part) => {
+      const known = part.filter((d) => d.covariate_value).slice(0, 25)
+        .map((d, n) => ({ n, value: d.covariate_value,
+          text: d.covariate.length > 48 ? `${d.covariate.slice(0, 46)}…` : d.covariate }));
+      return known.length > 0 && plot({
+        width: 640, height: 60 + 18 * known.length, marginLeft: 310, ariaLabel: `Coefficients: ${title(part)}`,
+        x: { label: "coefficient (log odds ratio)", grid: true },
+        y: { type: "band", domain: known.map((d) => d.n), label: null, tickSize: 0, tickFormat: (n) => known[n].text },
+        marks: [Plot.barX(known, { y: "n", x: "value", fill: (d) => (d.value > 0 ? COMPARATOR : TARGET) }),
+          Plot.ruleX([0])],
+      });
+    }, "The 25 strongest coefficients of the rows. Orange: the risk increases; blue: it decreases.", 2, MODEL);
+  }
+
+  function demographics(rows) {
+    return multiples(rows, (part) => {
+      const [first] = ["Test", "CV", "Train"].filter((name) => part.some((d) => d.evaluation === name));
+      const own = part.filter((d) => d.evaluation === (first ?? part[0].evaluation))
+        .map((d) => ({ ...d, start: Number.parseInt(d.age, 10) })).sort((a, b) => a.start - b.start);
+      return plot({
+        width: 560, height: 260, marginLeft: 50, ariaLabel: `Age and gender: ${title(part)}`,
+        x: { label: "age" }, y: { label: "risk", grid: true, zero: true }, fx: { label: null },
+        marks: [
+          Plot.lineY(own.filter((d) => d.average_predicted_probability !== null),
+            { x: "start", y: "average_predicted_probability", fx: "gen_group", stroke: COMPARATOR }),
+          Plot.dot(own.filter((d) => d.observed !== null),
+            { x: "start", y: "observed", fx: "gen_group", fill: TARGET }),
+          Plot.ruleY([0]),
+        ],
+      });
+    }, "Blue: observed risk; orange: mean predicted risk; in other people, if there are any, or else in held-out folds.");
+  }
+
+  const KINDS = { forest, controls, balance, scores, curves, likelihood, attrition, weeks, trend, splines, incidence,
+    discrimination, roc, calibration, coefficients, demographics };
   const TITLES = { forest: "Forest plot", controls: "Controls" };
 
   let plain = (row) => row; // Makes objects of rows, whose values are otherwise read from columns.

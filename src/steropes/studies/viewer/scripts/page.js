@@ -330,7 +330,8 @@ const Page = (() => {
 
   // Link to the rows of other views that are about the same result.
   function related(record, data) {
-    const identifying = ["target_comparator_id", "exposures_outcome_set_id", "outcome_id", "analysis_id"];
+    const identifying = ["target_comparator_id", "exposures_outcome_set_id", "outcome_id", "analysis_id",
+      "performance_id"];
     const own = identifying.filter((name) => record.data[name] && data[name] !== null);
     const links = make("ul", { class: "related" });
     for (const view of views) {
@@ -343,7 +344,7 @@ const Page = (() => {
     }
     return links.childElementCount ? make("div", {}, make("h3", {}, "The same result in"), links) : make("div");
   }
-  const relatedColumns = { "Cohort studies": true, "Case series": true };
+  const relatedColumns = { "Cohort studies": true, "Case series": true, Prediction: true };
 
   function closeDetails() {
     of("details").hidden = true;
