@@ -34,6 +34,7 @@ from .fit_inputs import FitInputs as FitInputs
 from .progress import Progress
 from .setting_checks import numerical_settings
 from .setting_types import MatrixLike
+from .shared_prior import choose_shared_prior
 
 __all__ = ["fit_many"]
 
@@ -54,6 +55,7 @@ def fit_many(
     exposure: VectorLike | None = None,
     strata: LabelsLike | None = None,
     store: str | Path | None = None,
+    shared_prior: bool = False,
 ) -> pd.DataFrame:
     """Fit a model of each of many outcomes to the same covariates.
 
@@ -87,6 +89,11 @@ def fit_many(
         A folder for finished results, with which the same call continues after an interruption.
         It contains tables of coefficients and no rows. Only trusted people may have write access
         to it.
+    shared_prior : bool, default False
+        Choose one variance of the prior for all outcomes, the one with the largest sum of their
+        held-out log-likelihoods, in place of one for each. For outcomes that are related and
+        perhaps rare, such as the components of a composite. The estimator needs a prior and a
+        `CrossValidation` or number of folds.
 
     Returns
     -------
@@ -95,7 +102,10 @@ def fit_many(
         ``summary()`` (``coef``, ``lower``, ``upper``, the ratio's ``exp(coef)``, ``exp(lower)``
         and ``exp(upper)``, ``se``, ``z`` or ``t``, ``p``), ``converged`` and ``note``. Outcomes
         that cannot be fitted have NaN and the reason in ``note``, as have standard errors under
-        a Laplace prior.
+        a Laplace prior. With ``shared_prior`` also ``variance``, the same in all rows, and
+        ``attrs["cv_results"]``: the columns of ``cv_results_`` as lists, with sums over the
+        outcomes. Outcomes that cannot be cross-validated, for example because they have fewer
+        events than there are folds, are fitted with the variance that the others choose.
 
     Raises
     ------
@@ -116,6 +126,16 @@ def fit_many(
     >>> table = steropes.fit_many(steropes.LogisticRegression(), X, outcomes)
     >>> table.shape
     (4, 13)
+
+    One variance for two outcomes:
+
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((200, 5))
+    >>> y = {k: rng.random(200) < 1 / (1 + np.exp(-X[:, 0])) for k in ("angina", "infarction")}
+    >>> cv = steropes.CrossValidation(5, search=[0.01, 0.1, 1], random_state=1)
+    >>> model = steropes.LogisticRegression(prior=steropes.Normal(), cv=cv)
+    >>> float(steropes.fit_many(model, X, y, shared_prior=True)["variance"].unique().item())
+    0.1
     """
     if not isinstance(estimator, PenalizedModel):
         raise DataError(f"estimator must be a model of steropes, not {estimator!r}.")
@@ -131,10 +151,23 @@ def fit_many(
     own = {name: _leave_out(part, design.n) for name, part in given.items()}
     model = clone(estimator)
     model._check_settings()
+    if shared_prior:
+        return _with_shared_prior(model, design, own, level, store)
+    return _tidy(_fit_all(model, design, own, level, store), design.names)
+
+
+def _fit_all(
+    estimator: PenalizedModel,
+    design: Design | ShardedDesign,
+    own: Mapping[str, FitArguments],
+    level: float,
+    store: str | Path | None,
+) -> dict[str, Part]:
+    """Fit all outcomes, on this machine or by a joblib backend."""
     here = isinstance(design, ShardedDesign) or not has_parallel_backend()
     if store is not None or not here:
         names = list(own)
-        size = REPLICATES.lanes if _can_batch(model, design, len(own)) else 1
+        size = REPLICATES.lanes if _can_batch(clone(estimator), design, len(own)) else 1
         tasks = [{n: own[n] for n in names[a : a + size]} for a in range(0, len(names), size)]
         settings = numerical_settings(estimator)
         key = type(estimator).__name__, settings, design.names, _checksum(design), level
@@ -144,9 +177,30 @@ def fit_many(
         parts: dict[str, Part] = {}
         for done in run_tasks(_of_outcomes, common_to_all, tasks, folder, key, here):
             parts.update(done)
-    else:
-        parts = _of_outcomes((estimator, design, level), own)
-    return _tidy(parts, design.names)
+        return parts
+    return _of_outcomes((estimator, design, level), own)
+
+
+def _with_shared_prior(
+    model: PenalizedModel,
+    design: Design | ShardedDesign,
+    own: Mapping[str, FitArguments],
+    level: float,
+    store: str | Path | None,
+) -> pd.DataFrame:
+    """Choose one variance for all outcomes, and fit them with it."""
+    chosen = choose_shared_prior(model, design, own)
+    fixed = clone(model).set_params(prior=chosen.prior, cv=None)
+    parts = _fit_all(fixed, design, own, level, store)
+    for name, reason in chosen.left_out.items():
+        table, converged, note = parts[name]
+        if table is not None:
+            more = f"Took no part in the choice of the variance: {reason} {note}".strip()
+            parts[name] = table, converged, more
+    table = _tidy(parts, design.names)
+    table.insert(len(table.columns) - 2, "variance", chosen.variance)
+    table.attrs["cv_results"] = chosen.results.to_dict("list")
+    return table
 
 
 def _of_outcomes(
