@@ -36,8 +36,8 @@ from steropes.studies.sccs.grid_settings import CaseSeriesGrid, SeriesQuestion
 from steropes.studies.sccs.intervals import PROBE, Intervals, make_intervals
 from steropes.studies.sccs.sccs_diagnostics import diagnose
 from steropes.studies.sccs.sccs_model import CaseSeriesModel, fit_model
-from steropes.studies.sccs.sccs_study import exposures_of_interest
 from steropes.studies.sccs.sccs_thresholds import Thresholds
+from steropes.studies.sccs.series_preparation import exposures_of_interest
 from steropes.studies.sccs.settings import CaseSeriesSettings
 from steropes.studies.strategus.series_analyses import series_analysis
 

@@ -5,8 +5,10 @@ import itertools
 import json
 import logging
 import math
+import pickle
 import re
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -19,6 +21,8 @@ from steropes.studies import (
     DEMO,
     OmopDatabase,
     StudySettings,
+    case_series,
+    case_series_settings,
     comparative_study,
     demo_database,
 )
@@ -38,6 +42,7 @@ from steropes.studies.disclosure import (
     total,
 )
 from steropes.studies.disclosure.one_question_release import publish
+from steropes.studies.execution.step_groups import run_in_processes
 from steropes.studies.report.formatting import title_case
 from steropes.studies.report.study_checks import checks
 from steropes.studies.report.study_pictures import study_pictures
@@ -427,6 +432,29 @@ def test_a_study_applies_its_rules_while_it_runs(omop, monkeypatch):
     )
     assert DisclosureRules("ohdsi", 10) in seen
     assert rules_in_force() == DisclosureRules()
+
+
+def test_reprs_follow_the_rules_of_the_run_that_made_the_people(omop, monkeypatch):
+    for i in range(7):
+        omop.person(target=i)
+    omop.person(comparator=0)
+    study = comparative_study(omop.write(), StudySettings(1, 2, 3), disclosure="ohdsi:10")
+    for i in range(7):
+        omop.person(target=100, outcome=(50, 120)[i % 2])
+    series = case_series(omop.write(), case_series_settings(3, 1), disclosure="ohdsi:10")
+    assert repr(study.people).startswith("Table of <10 people")
+    assert repr(pickle.loads(pickle.dumps(study.people))).startswith("Table of <10 people")
+    assert repr(series.population) == "Population(<10 cases)"
+    assert repr(series.intervals).startswith("Intervals(<10 cases")
+    monkeypatch.setenv("STEROPES_DISCLOSURE", "ohdsi:20")
+    assert repr(study.people).startswith("Table of <20 people")
+
+
+def test_workers_follow_the_rules_of_the_run():
+    rules = DisclosureRules("ohdsi", 10)
+    with joblib.parallel_config(backend="threading"), applied_rules(rules):
+        found = run_in_processes(lambda _, n: shown_count(n), None, [7, 1234, 9], 2)
+        assert list(found) == ["<10", "1,234", "<10"]
 
 
 def test_a_bound_without_a_number_is_no_number():

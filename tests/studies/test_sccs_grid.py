@@ -6,9 +6,12 @@ import math
 import re
 import shutil
 import zipfile
+from pathlib import Path
 
 import duckdb
+import joblib
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import norm
 from tests.studies.conftest import OUTCOME, TARGET, TinyOmop
@@ -83,6 +86,22 @@ def test_every_question_has_a_result_or_a_note(results):
     assert missing.sum() == 2
     notes = t["note"].loc[t["note"]["note"] != "", "note"]
     assert notes.str.contains("concept 999 is unknown").sum() == 2
+
+
+def test_results_do_not_depend_on_the_number_of_processes(database, results, tmp_path):
+    with joblib.parallel_config(backend="threading"):
+        run_case_series_grid(database, a_grid(), tmp_path, jobs=3)
+    archive = Path("release") / "results.zip"
+    assert (tmp_path / archive).read_bytes() == (results.path.parent / archive).read_bytes()
+    with pytest.raises(DataError, match="jobs must be"):
+        run_case_series_grid(database, a_grid(), tmp_path, jobs=0)
+
+
+def test_a_grid_runs_at_a_site_with_rules(database, results, tmp_path, monkeypatch):
+    monkeypatch.setenv("STEROPES_DISCLOSURE", "ohdsi:5")
+    found = run_case_series_grid(database, a_grid(), tmp_path)
+    for name, table in results.tables.items():
+        pd.testing.assert_frame_equal(found.tables[name], table)
 
 
 def test_estimates_are_calibrated_by_the_controls(results):
@@ -335,7 +354,7 @@ def test_an_interrupted_grid_says_that_it_goes_on(database, tmp_path, monkeypatc
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("steropes.studies.sccs.sccs_grid.case_series", stop)
+    monkeypatch.setattr("steropes.studies.sccs.sccs_grid.prepare_series", stop)
     spec = tmp_path / "grid.toml"
     spec.write_text(
         f'database_id = "tiny"\n[[question]]\nexposure = {TARGET}\noutcome = {OUTCOME}\n'

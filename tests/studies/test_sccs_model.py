@@ -4,7 +4,9 @@ import math
 from dataclasses import replace
 
 import duckdb
+import joblib
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.optimize import minimize
 from scipy.stats import chi2
@@ -301,6 +303,15 @@ def test_the_bootstrap_gives_shares_and_limits(series):
     assert table.loc["drug: newdrug", "share"] > 0.8
     assert table.loc["end of observation", "share"] == 1
     assert (table["lower"] <= table["upper"]).all()
+
+
+def test_draws_do_not_depend_on_the_number_of_processes(series):
+    settings = case_series_settings(OUTCOME, variance=0.1, bootstrap=60)
+    database = series.write()
+    one = case_series(database, settings).model.bootstrap
+    with joblib.parallel_config(backend="threading"):
+        several = case_series(database, settings, jobs=2).model.bootstrap
+    pd.testing.assert_frame_equal(one, several, check_exact=True)
 
 
 def test_limits_of_the_bootstrap_reach_estimates_and_tables(series):

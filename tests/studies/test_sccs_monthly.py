@@ -153,9 +153,34 @@ def test_a_lasso_fit_satisfies_the_optimality_conditions(intervals):
     assert (found.beta[intervals.X.shape[1] :, 3] == 0).all()
 
 
-def test_age_needs_all_rows(series):
-    settings = dataclasses.replace(series.settings, age=Spline(5, True))
-    assert case_series(synthetic_database(200), settings).intervals.month is None
+@pytest.fixture(scope="module")
+def with_age(series):
+    settings = dataclasses.replace(series.settings, age=Spline(4), variance=0.1)
+    return case_series(synthetic_database(500), settings)
+
+
+def test_the_likelihood_with_a_spline_of_age_is_that_of_all_rows(with_age):
+    intervals = with_age.intervals
+    like = monthly_likelihood(intervals)
+    assert like.births > 10
+    assert len(like.rows) + len(like.months) < len(intervals) / 2
+    beta = np.random.default_rng(0).normal(size=(len(intervals.columns), 1))
+    value, gradient, _ = like.derivatives(beta, np.ones((len(like.events), 1)))
+    expected, slopes = log_likelihood(intervals, beta[:, 0])
+    assert value[0] == pytest.approx(expected, rel=1e-12)
+    np.testing.assert_allclose(gradient[:, 0], slopes, atol=1e-9)
+
+
+def test_estimates_with_a_spline_of_age_are_those_of_all_rows(with_age, monkeypatch):
+    expected = of_rows(monkeypatch, with_age.intervals, with_age.settings)
+    numbers = with_age.model.estimates[NUMBERS], expected.estimates[NUMBERS]
+    np.testing.assert_allclose(*(x.to_numpy(float) for x in numbers), rtol=1e-5, atol=1e-6)
+
+
+def test_days_of_birth_that_few_share_need_all_rows(with_age):
+    intervals = with_age.intervals
+    apart = dataclasses.replace(intervals, birth=intervals.birth + intervals.case)
+    assert monthly_likelihood(apart) is None
 
 
 def test_the_final_fit_is_certified_from_all_rows(series):

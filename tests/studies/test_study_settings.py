@@ -1,8 +1,10 @@
 """Studies of one question with several outcomes, controls, an indication, or cohorts by id."""
 
+import dataclasses
 import json
 
 import duckdb
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -73,6 +75,18 @@ def test_the_main_analysis_answers_all_outcomes_like_a_grid(database, study):
         alone = made.bench.run(question, outcome.id, analysis)
         assert line["hr"] == np.exp(alone.estimate.log_rr) or alone.estimate.note == line["note"]
         assert line["target_subjects"] == alone.counts["target_subjects"]
+
+
+def test_results_do_not_depend_on_the_number_of_processes(database, study):
+    settings = dataclasses.replace(study.settings, tie_orders=3)
+    one = steropes.comparative_study(database, settings)
+    with joblib.parallel_config(backend="threading"):
+        several = steropes.comparative_study(database, settings, jobs=3)
+    for name, table in one.exact.items():
+        pd.testing.assert_frame_equal(several.exact[name], table, check_exact=True)
+    assert several.ties == one.ties
+    with pytest.raises(DataError, match="jobs must be"):
+        steropes.comparative_study(database, settings, jobs=0)
 
 
 def test_an_indication_is_a_record_by_the_start_and_no_older_than_its_days(database, study):

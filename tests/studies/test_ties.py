@@ -79,7 +79,7 @@ def test_ids_must_tell_people_apart():
 def test_shares_of_the_tied():
     assert tied_share([1, 1, 2, 3]) == (3, 0.5)
     assert tied_share([]) == (0, 0.0)
-    tried = try_tie_orders([1.0, 2.0], lambda seed: 1.0, 1, 5)
+    tried = try_tie_orders([1.0, 2.0], lambda seeds: [1.0 for _ in seeds], 1, 5)
     assert tried.hazard_ratios == ()
 
 

@@ -65,6 +65,16 @@ def test_means_of_covariates_tell_no_few_people_before_or_after_matching():
         assert (true[hidden] < -mean[hidden] + 5.01e-3).all()
 
 
+def test_a_mean_has_no_bound_if_nearly_everybody_in_one_arm_has_the_covariate():
+    """A bound from the arm with few people alone would be wrong."""
+    treated, person = np.repeat([1, 0], 100), np.arange(200)
+    x = {1210: np.isin(person, (0, 1, 2)) | (person >= 102), 2210: person < 198}
+    rows = balance_table(covariate_balance(made(x, 200), treated, np.ones(200)))
+    assert rows.loc[1210, "target_mean_before"] < 0
+    assert rows["comparator_mean_before"].isna().all()
+    assert rows["mean_before"].isna().all()
+
+
 def roots(other: float, difference: float) -> np.ndarray:
     """Shares of an arm whose standardised difference to the share ``other`` is this, or minus it.
 

@@ -130,6 +130,7 @@ def study(
     ] = False,
     output: Output = Path("steropes-study"),
     disclosure: Disclosure = None,
+    jobs: Jobs = 1,
     memory: Memory = None,
     quiet: Quiet = False,
 ) -> None:
@@ -139,7 +140,7 @@ def study(
     if freeze:
         print_frozen(protocol, asked, by)
         return
-    _run(database, asked, output, disclosure, quiet, protocol, by, paper, memory)
+    _run(database, asked, output, disclosure, quiet, protocol, by, paper, memory, jobs)
 
 
 def _asked(
@@ -208,7 +209,8 @@ def demo(
         return
     # The true hazard ratio is that of the first half year, since eras last at least as long.
     asked = StudySettings(**DEMO, risk_days=180, unblind=unblind, **settings)
-    _run(synthetic_database(20_000, rate_ratio=RATE_RATIO), asked, output, disclosure, quiet)
+    database = synthetic_database(20_000, rate_ratio=RATE_RATIO)
+    _run(database, asked, output, disclosure, quiet, jobs=jobs)
     if not quiet:
         typer.echo(f"\nThe people are simulated with a true hazard ratio of {RATE_RATIO}.")
 
@@ -246,6 +248,7 @@ def _run(
     by: str | None = None,
     paper: bool = False,
     memory: str | None = None,
+    jobs: int = 1,
 ) -> None:
     """Run a comparative study and write its report; remove a new folder that stays empty."""
     from steropes.studies.database.open_database import require_database
@@ -271,6 +274,7 @@ def _run(
                 progress=progress,
                 protocol=protocol,
                 by=by,
+                jobs=jobs,
             )
             progress("writing the report")
             paths = result.write(folder)

@@ -6,13 +6,27 @@ selection of it (``people.head()``, a column) is an ordinary pandas object and p
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 import pandas as pd
 
 __all__ = ["People"]
 
 
 class People(pd.DataFrame):
-    """A DataFrame with one row per person, whose ``repr`` shows no rows."""
+    """A DataFrame with one row per person, whose ``repr`` shows no rows.
+
+    Its size is shown by the disclosure rules of the run that made the table or by those of the
+    site, whichever are stricter.
+    """
+
+    _metadata: ClassVar[list[str]] = ["_of_run"]  # pandas keeps these attributes in pickles.
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        from steropes.studies.disclosure import rules_in_force
+
+        super().__init__(*args, **kwargs)
+        self._of_run = rules_in_force()
 
     def __repr__(self) -> str:
         return f"{self._size()}; rows of people are not printed"
@@ -27,4 +41,5 @@ class People(pd.DataFrame):
         """Describe the size of the table, with small counts suppressed."""
         from steropes.studies.disclosure import shown_count
 
-        return f"Table of {shown_count(len(self))} people ({', '.join(map(str, self.columns))})"
+        columns = ", ".join(map(str, self.columns))
+        return f"Table of {shown_count(len(self), self._of_run)} people ({columns})"

@@ -41,6 +41,7 @@ from steropes.studies.database.omop import OmopDatabase, opened
 from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics
 from steropes.studies.disclosure import Bound, DisclosureRules, applied_rules, site_rules
 from steropes.studies.execution.frozen_protocol import ProtocolStatement, open_protocol
+from steropes.studies.execution.setting_types import Whole
 from steropes.studies.outcomes.arm_summaries import arm_curves
 from steropes.studies.results.comparative_results import read_diagnostics
 
@@ -207,7 +208,8 @@ class ComparativeStudy(TextInHtml):
     @property
     def matched(self) -> pd.DataFrame:
         """The people who are in a matched set."""
-        return People(self.people[self.people["matched_set"] >= 0])
+        with applied_rules(self.rules):
+            return People(self.people[self.people["matched_set"] >= 0])
 
     @property
     def matching_done(self) -> bool:
@@ -312,6 +314,7 @@ def comparative_study(
     progress: Callable[[str], None] | None = None,
     protocol: str | Path | None = None,
     by: str | None = None,
+    jobs: int = 1,
 ) -> ComparativeStudy:
     """Compare an outcome between new users of two drugs in an OMOP database.
 
@@ -340,6 +343,9 @@ def comparative_study(
         the run. A file that does not exist is written before the database is opened.
     by : str, optional
         Who runs the study, for the protocol. Default: the name of the user.
+    jobs : int, default 1
+        Number of processes that analyse further outcomes, negative controls and other orders of
+        equal scores. Results do not depend on it.
 
     Returns
     -------
@@ -365,6 +371,7 @@ def comparative_study(
     >>> study.names["target"], study.matching_done
     ('celecoxib', True)
     """
+    Whole(1).require("jobs", jobs)
     say = progress or (lambda line: None)
     rules = site_rules(disclosure, settings.min_cell)
     frozen = None if protocol is None else open_protocol(protocol, settings, by)
@@ -373,18 +380,20 @@ def comparative_study(
         if settings.cohorts is None:  # A concept that does not exist is refused first.
             names = {role: db.concept_name(getattr(settings, role)) for role in ROLES}
         versions = db.provenance()
-        found = QuestionAnalyses.run(db, settings, say)
+        found = QuestionAnalyses.run(db, settings, say, jobs)
     if settings.cohorts is not None:
         names = found.results[MAIN].names
     people = found.people()
     ties = None
     if found.propensity is not None:
-        ties = tie_orders(people, found, settings, say)
+        ties = tie_orders(people, found, settings, say, jobs)
+    with applied_rules(rules):
+        table = People(people)
     study = ComparativeStudy(
         settings=settings,
         names=names,
         exact=found.tables(versions),
-        people=People(people),
+        people=table,
         covariates=found.covariates,
         propensity=found.propensity,
         ties=ties,

@@ -10,6 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from steropes.backends.blas_threads import single_threaded_blas
+from steropes.models.progress import counted_steps
 from steropes.studies.comparative.covariate_balance import Balance, covariate_balance
 from steropes.studies.comparative.outcome_analysis import AnalysisResult, Prepared
 from steropes.studies.comparative.propensity_model import Propensity
@@ -19,7 +21,7 @@ from steropes.studies.comparative.question_cohorts import (
     in_roles,
     make_question_cohorts,
 )
-from steropes.studies.comparative.score_matching import match_scores
+from steropes.studies.comparative.score_matching import Match, match_scores
 from steropes.studies.comparative.settings import StudyAnalysis
 from steropes.studies.comparative.study_settings import StudySettings
 from steropes.studies.comparative.study_specification import (
@@ -37,7 +39,7 @@ from steropes.studies.covariates.preprocessing import Tidied
 from steropes.studies.database.data_notes import DataNote, distinct
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.execution.specification import GridSpec
-from steropes.studies.execution.step_groups import REFUSED
+from steropes.studies.execution.step_groups import REFUSED, Tables, run_in_processes
 from steropes.studies.execution.store import ResultStore
 from steropes.studies.outcomes.effect_estimate import Estimate
 from steropes.studies.outcomes.two_group_cox import TwoGroupCox
@@ -120,9 +122,9 @@ class QuestionAnalyses:
     spec : GridSpec
     results : dict of int to AnalysisResult
         Those of the main outcome, by the id of the analysis.
-    others : dict of int to AnalysisResult or str
-        Those of the main analysis for further outcomes and negative controls, or the reason why
-        there is none, by the number of the outcome.
+    others : dict of int to Tables or str
+        Result tables of the main analysis for further outcomes and negative controls, or the reason
+        why there are none, by the number of the outcome.
     notes : tuple of DataNote
     ended : str
     caliper : float
@@ -133,7 +135,7 @@ class QuestionAnalyses:
 
     spec: GridSpec
     results: dict[int, AnalysisResult]
-    others: dict[int, AnalysisResult | str]
+    others: dict[int, Tables | str]
     notes: tuple[DataNote, ...]
     ended: str
     caliper: float
@@ -141,9 +143,16 @@ class QuestionAnalyses:
 
     @classmethod
     def run(
-        cls, db: OmopDatabase, settings: StudySettings, say: Callable[[str], None]
+        cls,
+        db: OmopDatabase,
+        settings: StudySettings,
+        say: Callable[[str], None],
+        jobs: int = 1,
     ) -> QuestionAnalyses:
-        """Run the analyses of the specification by the steps of grids."""
+        """Run the analyses of the specification by the steps of grids.
+
+        Further outcomes and negative controls are analysed by ``jobs`` processes.
+        """
         say("finding new users")
         made = make_question_cohorts(db, settings)
         bench, spec = made.bench, made.spec
@@ -161,7 +170,14 @@ class QuestionAnalyses:
         further = [o.id for o in question.outcomes if o.id != OUTCOME]
         if further:
             say(f"estimating hazard ratios of {len(further)} further outcomes and controls")
-        answers = {o: made.refused.get(o) or _answer(prepared, o) for o in further}
+        answers: dict[int, Tables | str] = {o: made.refused.get(o, "") for o in further}
+        asked = [o for o in further if not answers[o]]
+        common = prepared.packed(), spec.database_id
+        with counted_steps(len(asked)) as report:
+            found = run_in_processes(_answer, common, asked, jobs)
+            for done, (outcome, answer) in enumerate(zip(asked, found, strict=True), 1):
+                answers[outcome] = answer
+                report(done)
         names = {o: bench.cohorts.name(o) for o in further}
         features = prepared.shared.features
         notes = (*comparison.notes, *(features.notes if features else ()))
@@ -257,17 +273,15 @@ class QuestionAnalyses:
                 calibrate_grid(store, spec.thresholds)
             return {name: store.table(name) for name in EXACT}
 
-    def _other_tables(
-        self, outcome: int, answer: AnalysisResult | str
-    ) -> dict[str, list[dict[str, object]]]:
+    def _other_tables(self, outcome: int, answer: Tables | str) -> Tables:
         """Return the rows of a further outcome or control: its result, or the reason for none."""
         if self.scores is not None and not isinstance(answer, str):
-            return outcome_tables(answer, self.spec.database_id, with_balance=False)
+            return answer
         key = {**result_key(self.results[MAIN], self.spec.database_id), "outcome_id": outcome}
         why = answer if isinstance(answer, str) else self.ended
         return refused_tables(key, self.results[MAIN].analysis, why, self.spec.thresholds)
 
-    def _result_tables(self, result: AnalysisResult) -> dict[str, list[dict[str, object]]]:
+    def _result_tables(self, result: AnalysisResult) -> Tables:
         """Return the rows of an analysis; the main one has balance even without an estimate."""
         rule, number = result.analysis.match, result.analysis.id
         if number in (MAIN, MATCHED) and result.people.empty and rule is not None:
@@ -298,12 +312,15 @@ class QuestionAnalyses:
         return replace(found, table=table, people={**found.people, "after": (0, 0)})
 
 
-def _answer(prepared: Prepared, outcome: int) -> AnalysisResult | str:
-    """Answer the question for a further outcome, or return the reason why that is impossible."""
+@single_threaded_blas()
+def _answer(common: tuple[Prepared, str], outcome: int) -> Tables | str:
+    """Return the rows of a further outcome, or the reason for none."""
+    prepared, database = common
     try:
-        return prepared.answer(outcome)
+        result = prepared.answer(outcome)
     except REFUSED as error:
         return str(error)
+    return outcome_tables(result, database, with_balance=False)
 
 
 def _alternative(prepared: Prepared, analysis: StudyAnalysis) -> Prepared:
@@ -319,6 +336,7 @@ def tie_orders(
     found: QuestionAnalyses,
     settings: StudySettings,
     say: Callable[[str], None],
+    jobs: int = 1,
 ) -> TieOrders:
     """Repeat the main analysis under other orders of equal scores, if it has an estimate."""
     orders = 0 if found.results[MAIN].estimate.note else settings.tie_orders
@@ -328,12 +346,31 @@ def tie_orders(
     assert rule is not None
     score, treated = people["propensity"].to_numpy(), people["treated"].to_numpy()
     ids, time, event = (people[c].to_numpy() for c in ("person_id", "time", "event"))
+    order = _TieOrder(rule, score, treated, ids, time, event)
+    return try_tie_orders(
+        score,
+        lambda seeds: run_in_processes(_TieOrder.hazard_ratio, order, seeds, jobs),
+        settings.seed,
+        orders,
+    )
 
-    def estimate(seed: int) -> float:
-        """Match under another order, and estimate the hazard ratio within pairs."""
-        sets = match_scores(score, treated, replace(rule, seed=seed), ids=ids)
+
+@dataclass(frozen=True, repr=False, eq=False)
+class _TieOrder:
+    """People with their scores, to be matched under several orders of equal scores."""
+
+    rule: Match
+    score: NDArray
+    treated: NDArray
+    ids: NDArray
+    time: NDArray
+    event: NDArray
+
+    @single_threaded_blas()
+    def hazard_ratio(self, seed: int) -> float:
+        """Match under the order of a seed, and estimate the hazard ratio within pairs."""
+        sets = match_scores(self.score, self.treated, replace(self.rule, seed=seed), ids=self.ids)
         kept = sets >= 0
-        groups = TwoGroupCox.of(time[kept], event[kept], treated[kept], strata=sets[kept])
+        time, event, treated = (x[kept] for x in (self.time, self.event, self.treated))
+        groups = TwoGroupCox.of(time, event, treated, strata=sets[kept])
         return math.exp(groups.maximum())
-
-    return try_tie_orders(score, estimate, settings.seed, orders)

@@ -7,7 +7,7 @@ ordered by a random key of each person's id and a seed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -82,7 +82,10 @@ def tied_share(score: ArrayLike) -> tuple[int, float]:
 
 
 def try_tie_orders(
-    score: ArrayLike, estimate: Callable[[int], float], seed: int, orders: int
+    score: ArrayLike,
+    estimates: Callable[[Sequence[int]], Iterable[float]],
+    seed: int,
+    orders: int,
 ) -> TieOrders:
     """Repeat the matching under other orders of the ties.
 
@@ -90,8 +93,8 @@ def try_tie_orders(
     ----------
     score : array_like, shape (n,)
         Scores as compared by the matching.
-    estimate : callable
-        Returns the hazard ratio for a seed of the keys; NaN if there is none.
+    estimates : callable
+        Yields the hazard ratio for each of several seeds of the keys; NaN if there is none.
     seed : int
         Seed of the study, from which the others are derived.
     orders : int
@@ -101,7 +104,7 @@ def try_tie_orders(
     seeds = np.random.SeedSequence(seed).generate_state(orders if share >= MANY_TIED else 0)
     found = []
     with counted_steps(len(seeds)) as report:
-        for done, s in enumerate(seeds, 1):
-            found.append(estimate(int(s)))
-            report(done)
+        for ratio in estimates([int(s) for s in seeds]):
+            found.append(ratio)
+            report(len(found))
     return TieOrders(distinct, share, tuple(hr for hr in found if np.isfinite(hr)))

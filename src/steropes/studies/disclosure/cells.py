@@ -11,6 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -22,6 +25,7 @@ __all__ = [
     "largest_count",
     "part",
     "share_unit",
+    "share_units",
     "small",
     "small_cells",
     "total",
@@ -141,6 +145,12 @@ def total(parts: Sequence[int | Bound]) -> int | Bound:
 def share_unit(of: int, least: int) -> float:
     """Return the smallest of `SHARE_UNITS` that ``least`` of so many people do not exceed."""
     return next((u for u in SHARE_UNITS if u * of >= least), SHARE_UNITS[-1])
+
+
+def share_units(of: NDArray, least: int) -> NDArray:
+    """Return the `share_unit` of each number of people."""
+    above = np.multiply.outer(of, SHARE_UNITS[:-1]) >= least
+    return np.array(SHARE_UNITS)[(~above).sum(axis=1)]
 
 
 def fraction(n: int, of: int, least: int) -> float | Bound:

@@ -7,10 +7,18 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from steropes.studies.covariates.analysis_catalogue import ANALYSES
-from steropes.studies.disclosure.cells import share_unit, small
-from steropes.studies.disclosure.rounding import in_ratio, log_unit, significant, smd_unit, to_unit
+from steropes.studies.disclosure.cells import share_units
+from steropes.studies.disclosure.rounding import (
+    in_ratio,
+    log_unit,
+    significant,
+    smd_units,
+    to_digits,
+    to_units,
+)
 from steropes.studies.disclosure.rules import DisclosureRules
 from steropes.studies.report.score_density import density_of_bars
 
@@ -23,7 +31,13 @@ __all__ = [
 ]
 
 POINTS = 100  # The number of points of a density.
-WHEN = ("before", "after")
+WHEN, ARMS = ("before", "after"), ("target", "comparator")
+# Shifts by adjustment, with the arm of each.
+SHIFTS = {
+    "target_std_diff": "target",
+    "comparator_std_diff": "comparator",
+    "target_comparator_std_diff": "both",
+}
 SLACK = 1e-9  # The rounding error of a number of people that is computed from a share.
 
 
@@ -40,14 +54,43 @@ def released_balance(
     """
     if table.empty or rules.open:
         return table.drop(columns=_sizes(table))
-    kinds = covariates.drop_duplicates("covariate_id").set_index("covariate_id")
-    analysis = table["covariate_id"].map(kinds["covariate_analysis_id"])
-    binary = [not (n in ANALYSES and not ANALYSES[int(n)].binary) for n in analysis.fillna(-1)]
-    lines = [
-        _covariate(line, b, rules) for line, b in zip(table.to_dict("records"), binary, strict=True)
-    ]
-    found = pd.DataFrame(lines, columns=list(table.columns))
-    return found.drop(columns=_sizes(table))
+    least, binary = rules.least, _are_binary(table["covariate_id"], covariates)
+    released: dict[str, NDArray] = {}
+    # Whether the mean of each arm, or of one of them, is hidden before or after adjustment.
+    moved = dict.fromkeys((*ARMS, "both"), np.zeros(len(table), bool))
+    smallest = np.full(len(table), np.iinfo(np.int64).max)
+    for when in WHEN:
+        n = {arm: table[f"{arm}_people_{when}"].to_numpy(np.int64) for arm in ARMS}
+        means = {arm: table[f"{arm}_mean_{when}"].to_numpy(float) for arm in ARMS}
+        hidden = {arm: _hidden(means[arm], n[arm], binary, least) for arm in ARMS}
+        shares = {arm: _shares(means[arm], n[arm], binary, rules) for arm in ARMS}
+        fewest = np.maximum(np.minimum(n["target"], n["comparator"]), 1)
+        closed = hidden["target"] | hidden["comparator"]
+        # A hidden share is a bound already; another one lies within a unit of its rounded value.
+        highest = [
+            np.abs(shares[arm]) + np.where(hidden[arm], 0.0, share_units(n[arm], least))
+            for arm in ARMS
+        ]
+        both = _shares(table[f"mean_{when}"].to_numpy(float), fewest, binary, rules)
+        bound = -to_digits(np.maximum(*highest), 2)
+        units = np.where(binary, smd_units(*means.values(), fewest, least), 0.01)
+        smd = table[f"std_diff_{when}"].to_numpy(float)
+        # The variance is nearly the sum of the reciprocals of the numbers of people.
+        variance = table[f"std_diff_var_{when}"].tolist()
+        steps = [log_unit(int(k), least) for k in fewest]
+        spread = [in_ratio(v, step, 2) for v, step in zip(variance, steps, strict=True)]
+        released |= {f"{arm}_mean_{when}": shares[arm] for arm in ARMS}
+        released[f"mean_{when}"] = np.where(closed, bound, both)
+        released[f"std_diff_{when}"] = np.where(closed, math.nan, to_units(smd, units))
+        released[f"std_diff_var_{when}"] = np.where(closed, math.nan, spread)
+        moved = {arm: moved[arm] | gone for arm, gone in {**hidden, "both": closed}.items()}
+        smallest = np.minimum(smallest, np.minimum(n["target"], n["comparator"]))
+    tenth = np.full(len(table), 0.1)
+    units = smd_units(tenth, tenth, np.maximum(smallest, 1), least)
+    for name, of in SHIFTS.items():
+        rounded = to_units(table[name].to_numpy(float), units)
+        released[name] = np.where(moved[of], math.nan, rounded)
+    return table.assign(**released).drop(columns=_sizes(table))
 
 
 def _sizes(table: pd.DataFrame) -> list[str]:
@@ -55,75 +98,47 @@ def _sizes(table: pd.DataFrame) -> list[str]:
     return [c for c in table if "_people_" in str(c)]
 
 
-def _covariate(line: dict[Any, Any], binary: bool, rules: DisclosureRules) -> dict[Any, Any]:
-    """Release the means and differences of one covariate."""
+def _are_binary(ids: pd.Series, covariates: pd.DataFrame) -> NDArray:
+    """Mark the covariates that are 0 or 1; those of unknown analyses are."""
+    kinds = covariates.drop_duplicates("covariate_id").set_index("covariate_id")
+    analysis = ids.map(kinds["covariate_analysis_id"])
+    return ~analysis.isin([n for n, a in ANALYSES.items() if not a.binary]).to_numpy()
+
+
+def _hidden(mean: NDArray, n: NDArray, binary: NDArray, least: int) -> NDArray:
+    """Mark the covariates that few people have, or few do not."""
+    few = _few(mean * n, least) | (binary & _few((1 - mean) * n, least))
+    return (n < least) | few
+
+
+def _few(people: NDArray, least: int) -> NDArray:
+    """Mark small numbers of people, computed from shares."""
+    return (people > 0) & (people + SLACK < least)
+
+
+def _shares(mean: NDArray, n: NDArray, binary: NDArray, rules: DisclosureRules) -> NDArray:
+    """Round the means of covariates; minus a unit for few people with it."""
     least = rules.least
-    moved = {"target": False, "comparator": False, "both": False}
-    sizes: list[int] = []
-    for when in WHEN:
-        n = {arm: int(line[f"{arm}_people_{when}"]) for arm in ("target", "comparator")}
-        sizes += [*n.values()]
-        means = {arm: float(line[f"{arm}_mean_{when}"]) for arm in n}
-        cells = {arm: _share(means[arm], n[arm], binary, rules) for arm in n}
-        hidden = {arm: _hidden(means[arm], n[arm], binary, least) for arm in n}
-        line |= {f"{arm}_mean_{when}": cell for arm, cell in cells.items()}
-        fewest = max(min(n.values()), 1)
-        both = float(line[f"mean_{when}"])
-        if any(hidden.values()):
-            units = {a: share_unit(n[a], least) for a in n}
-            high = max(abs(cells[a]) + (0.0 if hidden[a] else units[a]) for a in n)
-            line[f"mean_{when}"] = math.nan if math.isnan(high) else -significant(high, 2)
-        else:
-            line[f"mean_{when}"] = _share(both, fewest, binary, rules)
-        unit = smd_unit(means["target"], means["comparator"], fewest, least) if binary else 0.01
-        closed = any(hidden.values())
-        smd = float(line[f"std_diff_{when}"])
-        line[f"std_diff_{when}"] = math.nan if closed else to_unit(smd, unit)
-        spread = float(line[f"std_diff_var_{when}"])
-        # This is nearly the sum of the reciprocals of the numbers of people.
-        spread = in_ratio(spread, log_unit(fewest, least), 2)
-        line[f"std_diff_var_{when}"] = math.nan if closed else spread
-        moved |= {arm: moved[arm] or hidden[arm] for arm in n}
-        moved["both"] |= closed
-    unit = smd_unit(0.1, 0.1, max(min(sizes), 1), least)
-    for name, of in (
-        ("target_std_diff", "target"),
-        ("comparator_std_diff", "comparator"),
-        ("target_comparator_std_diff", "both"),
-    ):
-        line[name] = math.nan if moved[of] else to_unit(float(line[name]), unit)
-    return line
-
-
-def _hidden(mean: float, n: int, binary: bool, least: int) -> bool:
-    """Check whether few people have a covariate, or few do not."""
-    if n < least:
-        return True
-    return _few(mean * n, least) or (binary and _few((1 - mean) * n, least))
-
-
-def _few(people: float, least: int) -> bool:
-    """Check whether a number of people, computed from a share, is small."""
-    return people > 0 and small(people + SLACK, least)
-
-
-def _share(mean: float, n: int, binary: bool, rules: DisclosureRules) -> float:
-    """Round the mean of a covariate; minus a unit for few people with it."""
-    least = rules.least
-    if n < least:
-        return math.nan
-    if _few(mean * n, least):
-        return -share_unit(n, least)
-    if not binary:  # Often a whole number over n, which many digits would reveal.
-        return significant(to_unit(mean, share_unit(n, 1)))
-    if _few((1 - mean) * n, least):
-        return math.nan
+    units = share_units(n, least)
     if rules.rounds:
-        return round(min(1.0, rules.rounded(round(mean * n)) / rules.rounded(n)), 4)
-    unit = share_unit(n, least)
-    if mean in (0.0, 1.0):
-        return mean
-    return min(max(to_unit(mean, unit), unit), to_unit(1 - unit, unit))
+        pairs = zip(mean.tolist(), n.tolist(), strict=True)
+        found = np.array([_rounded_share(m, k, rules) for m, k in pairs])
+    else:
+        found = np.minimum(np.maximum(to_units(mean, units), units), 1 - units)
+        found = np.where((mean == 0) | (mean == 1), mean, found)
+    found[_few((1 - mean) * n, least)] = math.nan
+    # The mean of a number is often a whole number over n, which many digits would reveal.
+    number = ~binary
+    found[number] = to_digits(to_units(mean[number], share_units(n[number], 1)), 3)
+    found = np.where(_few(mean * n, least), -units, found)
+    return np.where(n < least, math.nan, found)
+
+
+def _rounded_share(mean: float, n: int, rules: DisclosureRules) -> float:
+    """Divide rounded counts."""
+    if n == 0:
+        return math.nan
+    return round(min(1.0, rules.rounded(round(mean * n)) / rules.rounded(n)), 4)
 
 
 def released_scores(
@@ -152,37 +167,20 @@ def released_scores(
     place = ["target_comparator_id", "analysis_id"]
     before = bars[bars["adjusted"] == 0]
     sizes = before.groupby([*place, "arm"])["people"].sum().groupby(place).min()
-    kinds = covariates.drop_duplicates("covariate_id").set_index("covariate_id")
-    counts = {
-        (int(x[place[0]]), int(x[place[1]]), int(x["covariate_id"])): x
-        for x in balance.to_dict("records")
-    }
-    values = []
-    for line in table.to_dict("records"):
-        of = int(line[place[0]]), int(line[place[1]])
-        number = int(line["covariate_id"])
-        found = counts.get((*of, number))
-        if number == 0:
-            fewest = int(sizes.get(of, 0))
-        elif found is None:
-            fewest = 0
-        else:
-            kind = int(kinds["covariate_analysis_id"].get(number, -1))
-            binary = not (kind in ANALYSES and not ANALYSES[kind].binary)
-            fewest = min(
-                _fewest(float(found[f"{arm}_mean_before"]), int(found[f"{arm}_people_before"]),
-                        binary)
-                for arm in ("target", "comparator")
-            )  # fmt: skip
-        values.append(to_unit(float(line["coefficient"]), log_unit(fewest, rules.least)))
-    return table.assign(coefficient=values)
-
-
-def _fewest(mean: float, n: int, binary: bool) -> int:
-    """Count the people of an arm with a covariate, or those without it if they are fewer."""
-    if not binary:
-        return n
-    return max(0, min(round(mean * n), n - round(mean * n)))
+    counts = [f"{arm}_{of}_before" for arm in ARMS for of in ("mean", "people")]
+    key = [*place, "covariate_id"]
+    found = table[key].merge(balance[[*key, *counts]], on=key, how="left")
+    binary = _are_binary(table["covariate_id"], covariates)
+    fewest = np.full(len(table), np.inf)
+    for arm in ARMS:
+        n = found[f"{arm}_people_before"].to_numpy(float)
+        having = np.rint(found[f"{arm}_mean_before"].to_numpy(float) * n)
+        fewer = np.where(binary, np.maximum(np.minimum(having, n - having), 0), n)
+        fewest = np.minimum(fewest, np.where(np.isnan(n), 0, fewer))
+    of_models = sizes.reindex(pd.MultiIndex.from_frame(table[place]), fill_value=0).to_numpy()
+    fewest = np.where(table["covariate_id"] == 0, of_models, fewest)
+    units = np.array([log_unit(int(k), rules.least) for k in fewest])
+    return table.assign(coefficient=to_units(table["coefficient"].to_numpy(float), units))
 
 
 def released_families(

@@ -6,6 +6,9 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from steropes.studies.disclosure.cells import small
 from steropes.studies.normal_quantile import Z
 
@@ -16,7 +19,10 @@ __all__ = [
     "log_unit",
     "significant",
     "smd_unit",
+    "smd_units",
+    "to_digits",
     "to_unit",
+    "to_units",
     "whole_days",
     "withheld",
 ]
@@ -38,6 +44,19 @@ def to_unit(x: float, unit: float) -> float:
     if not math.isfinite(x) or unit <= 0:
         return x
     return float(f"{round(x / unit) * unit:.10g}")
+
+
+def to_digits(x: NDArray, digits: int) -> NDArray:
+    """Round each number to significant digits, as `significant` does."""
+    return np.array([float(f"{v:.{digits}g}") for v in x.tolist()])
+
+
+def to_units(x: NDArray, unit: NDArray) -> NDArray:
+    """Round each number to a multiple of its unit, as `to_unit` does."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        multiple = (np.rint(x / unit) + 0.0) * unit  # Without negative zeros.
+    rounded = np.where(np.isfinite(x) & (unit > 0), to_digits(multiple, 10), x)
+    return np.where(np.isinf(unit), math.nan, rounded)
 
 
 def whole_days(x: float) -> float:
@@ -65,6 +84,17 @@ def smd_unit(p: float, q: float, people: int, least: int) -> float:
         return UNITS[0]
     needed = least / (people * spread) if people else math.inf
     return next((u for u in UNITS if u >= needed), math.inf)
+
+
+def smd_units(p: NDArray, q: NDArray, people: NDArray, least: int) -> NDArray:
+    """Choose the `smd_unit` of each standardised difference; no number of people is zero."""
+    variances = [np.maximum(x * (1 - x), 0.0) for x in (p, q)]
+    spread = np.sqrt((variances[0] + variances[1]) / 2)
+    with np.errstate(divide="ignore"):
+        needed = least / (people * spread)
+    enough = np.array(UNITS) >= needed[:, None]
+    found = np.append(UNITS, math.inf)[(~enough).sum(axis=1)]
+    return np.where(spread == 0, UNITS[0], found)
 
 
 def log_unit(fewest: int, least: int) -> float:

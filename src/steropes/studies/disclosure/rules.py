@@ -233,8 +233,14 @@ def rules_in_force() -> DisclosureRules:
     return _OF_RUN.get() or site_rules()
 
 
-def shown_count(n: int) -> str:
+def shown_count(n: int, of_run: DisclosureRules | None = None) -> str:
     """Format a count for a message, a `repr` or a terminal by the rules in force.
+
+    Parameters
+    ----------
+    n : int
+    of_run : DisclosureRules, optional
+        The rules of the run in which the counted object was made; the stricter ones apply.
 
     Examples
     --------
@@ -243,7 +249,8 @@ def shown_count(n: int) -> str:
     ...     shown_count(7), shown_count(1234)
     ('<10', '1,234')
     """
-    count = rules_in_force().count(int(n))
+    rules = rules_in_force()
+    count = (rules if of_run is None else rules.stricter(of_run)).count(int(n))
     return str(count) if isinstance(count, Bound) else f"{count:,}"
 
 

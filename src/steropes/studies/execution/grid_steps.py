@@ -22,7 +22,13 @@ from steropes.studies.disclosure.grid import release_grid
 from steropes.studies.execution.analysis_cache import Workbench
 from steropes.studies.execution.cohort_sources import MadeCohorts
 from steropes.studies.execution.specification import GridSpec
-from steropes.studies.execution.step_groups import REFUSED, Say, StepGroup, Tables
+from steropes.studies.execution.step_groups import (
+    REFUSED,
+    Say,
+    StepGroup,
+    Tables,
+    run_in_processes,
+)
 from steropes.studies.execution.store import ResultStore
 from steropes.studies.results.calibrated_results import calibrate_grid
 from steropes.studies.results.comparative_results import (
@@ -35,18 +41,6 @@ from steropes.studies.results.table_layouts import EXACT, EXACT_KEYS
 
 __all__ = ["ComparativeDesign"]
 
-AT_ONCE = 4  # The number of outcomes for each process before their results are stored.
-
-
-@dataclass(frozen=True, repr=False, eq=False)
-class _Task:
-    """An outcome to answer, with everything that its analysis needs."""
-
-    prepared: Prepared
-    outcome: int
-    database: str
-    with_balance: bool
-
 
 @dataclass(frozen=True, eq=False)
 class ComparativeDesign:
@@ -55,14 +49,11 @@ class ComparativeDesign:
     Attributes
     ----------
     spec : GridSpec
-    jobs : int
-        Number of processes.
     cohorts : MadeCohorts, optional
         Cohorts that replace those of the specification's sources.
     """
 
     spec: GridSpec
-    jobs: int = 1
     cohorts: MadeCohorts | None = None
     tables = EXACT
     keys = EXACT_KEYS
@@ -117,7 +108,7 @@ class ComparativeDesign:
                 left = _left(spec, question, analysis, done)
                 title = analysis.description or f"analysis {analysis.id}"
                 names = tuple(name for name, _ in left)
-                groups.append(StepGroup(title, names, partial(group.answers, left, self.jobs)))
+                groups.append(StepGroup(title, names, partial(group.answers, left)))
         return groups
 
     def _narrowed(self, db: OmopDatabase, refused: Mapping[int, str]) -> OmopDatabase:
@@ -208,9 +199,7 @@ class _Group:
         }
         return refused_tables(key, self.analysis, why, self.spec.thresholds)
 
-    def answers(
-        self, left: list[tuple[str, int]], jobs: int, parallel: object
-    ) -> Iterator[tuple[str, Tables]]:
+    def answers(self, left: list[tuple[str, int]], jobs: int) -> Iterator[tuple[str, Tables]]:
         """Yield name and rows of each step that is left."""
         self.bench.turn_to(self.question)
         try:
@@ -222,16 +211,15 @@ class _Group:
         if left[0][1] < 0:
             yield left[0][0], self.shared_rows(prepared)
             left = left[1:]
-        if parallel is not None:
-            prepared = prepared.packed()
         asked = [(name, o) for name, o in left if o not in self.refused]
         for name, outcome in left:
             if outcome in self.refused:
                 yield name, self.refusal(outcome, self.refused[outcome])
         of_interest = {o.id for o in self.question.outcomes if o.of_interest}
-        where = self.spec.database_id
-        tasks = [_Task(prepared, o, where, o in of_interest) for _, o in asked]
-        for (name, outcome), found in zip(asked, _answers(tasks, parallel, jobs), strict=True):
+        tasks = [(o, o in of_interest) for _, o in asked]
+        common = prepared.packed(), self.spec.database_id
+        found_rows = run_in_processes(_answer, common, tasks, jobs)
+        for (name, outcome), found in zip(asked, found_rows, strict=True):
             yield name, self.refusal(outcome, found) if isinstance(found, str) else found
 
 
@@ -245,23 +233,12 @@ def _left(
     return [s for s in steps if s[0] not in done]
 
 
-def _answers(tasks: list[_Task], parallel: Any, jobs: int) -> Iterator[Tables | str]:
-    """Yield the rows, or the reason for none, of each task in order."""
-    if parallel is None:
-        yield from map(_answer, tasks)
-        return
-    from joblib import delayed
-
-    size = AT_ONCE * jobs
-    for first in range(0, len(tasks), size):
-        yield from parallel(delayed(_answer)(t) for t in tasks[first : first + size])
-
-
 @single_threaded_blas()
-def _answer(task: _Task) -> Tables | str:
-    """Return the rows of an outcome, or the reason why it has none."""
+def _answer(common: tuple[Prepared, str], task: tuple[int, bool]) -> Tables | str:
+    """Return the rows of an outcome, with its balance if wanted, or the reason for none."""
+    (prepared, database), (outcome, with_balance) = common, task
     try:
-        result = task.prepared.answer(task.outcome)
+        result = prepared.answer(outcome)
     except REFUSED as error:
         return str(error)
-    return outcome_tables(result, task.database, with_balance=task.with_balance)
+    return outcome_tables(result, database, with_balance=with_balance)

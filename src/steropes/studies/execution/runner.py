@@ -154,7 +154,7 @@ def run_grid(
     """
     Whole(1).require("jobs", jobs)
     frozen = None if protocol is None else open_protocol(protocol, spec, by)
-    design = ComparativeDesign(spec, jobs, cohorts)
+    design = ComparativeDesign(spec, cohorts)
     path, tables, rules = run_design(
         design, database, output, jobs=jobs, disclosure=disclosure, progress=progress
     )

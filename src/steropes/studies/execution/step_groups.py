@@ -6,23 +6,36 @@ Every study design divides its work into groups of steps that share their prepar
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Generic, TypeVar
 
 import numpy as np
 
 from steropes.errors import DataError, SeparationError
+from steropes.fit.parallel_tasks import has_parallel_backend, run_tasks
 from steropes.models.progress import counted_steps
-from steropes.studies.execution.store import ResultStore
+from steropes.studies.disclosure import DisclosureRules, applied_rules, rules_in_force
+from steropes.studies.execution.store import ResultStore, Rows
 
-__all__ = ["REFUSED", "Say", "StepGroup", "Tables", "run_steps"]
+__all__ = [
+    "REFUSED",
+    "Say",
+    "StepGroup",
+    "Tables",
+    "draws_in_tasks",
+    "run_in_processes",
+    "run_steps",
+]
 
 # Errors that concern a single result: its rows give the reason, and the run continues.
 REFUSED = (DataError, SeparationError, np.linalg.LinAlgError)
 
-Tables = dict[str, list[dict[str, Any]]]
+Tables = dict[str, Rows]
 Say = Callable[[str], None]
+Common = TypeVar("Common")
+Task = TypeVar("Task")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,34 +49,75 @@ class StepGroup:
     names : tuple of str
         Names of the steps that are not stored yet.
     answer : callable
-        Takes the parallel processes (None for a single one) and yields name and rows of each of
-        these steps.
+        Takes the number of processes and yields name and rows of each of these steps.
     """
 
     title: str
     names: tuple[str, ...]
-    answer: Callable[[Any], Iterator[tuple[str, Tables]]]
+    answer: Callable[[int], Iterator[tuple[str, Tables]]]
 
 
 def run_steps(groups: Sequence[StepGroup], store: ResultStore, say: Say, jobs: int = 1) -> None:
-    """Run the steps and store the rows of each before the next rows are computed."""
+    """Run the steps and store their rows; an interrupted run stores the complete steps."""
     total, done = sum(len(group.names) for group in groups), 0
-    with _workers(jobs) as parallel, counted_steps(total) as report:
+    with counted_steps(total) as report, store.buffered() as add:
         for group in groups:
             if not group.names:
                 continue
             say(f"{group.title} ({done + 1:,} of {total:,})")
-            for name, tables in group.answer(parallel):
-                store.add(name, tables)
+            for name, tables in group.answer(jobs):
+                add(name, tables)
                 done += 1
                 report(done)
 
 
-def _workers(jobs: int) -> AbstractContextManager[object]:
-    """Start processes for the whole run; none if one is enough."""
-    if jobs == 1:
-        return nullcontext()
-    from joblib import Parallel
+@contextmanager
+def draws_in_tasks(jobs: int) -> Iterator[None]:
+    """Let bootstrap draws be fitted in tasks of a few draws by several processes.
 
-    workers: AbstractContextManager[Any] = Parallel(n_jobs=jobs)
-    return workers
+    The tasks are the same with one process, so that results do not depend on their number.
+    """
+    from joblib import parallel_config
+
+    if jobs > 1:
+        with parallel_config(n_jobs=jobs):
+            yield
+    elif has_parallel_backend():
+        yield
+    else:
+        with parallel_config(backend="sequential"):
+            yield
+
+
+def run_in_processes(
+    function: Callable[[Common, Task], Result], common: Common, tasks: Sequence[Task], jobs: int
+) -> Iterator[Result]:
+    """Yield ``function(common, task)`` for each task, in order, computed by several processes.
+
+    The common data are sent to each process once. Processes apply the disclosure rules of this
+    run, which they would not know otherwise.
+    """
+    if jobs == 1 or len(tasks) == 1:
+        for task in tasks:
+            yield function(common, task)
+        return
+    from joblib import parallel_config
+
+    work = _Work(function, common, rules_in_force())
+    with parallel_config(n_jobs=jobs):
+        yield from run_tasks(_run_under_rules, work, tasks)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class _Work(Generic[Common, Task, Result]):
+    """A function with the data that all tasks share, and the disclosure rules of the run."""
+
+    function: Callable[[Common, Task], Result]
+    common: Common
+    rules: DisclosureRules
+
+
+def _run_under_rules(work: _Work[Common, Task, Result], task: Task) -> Result:
+    """Run a task under the disclosure rules of the run."""
+    with applied_rules(work.rules):
+        return work.function(work.common, task)

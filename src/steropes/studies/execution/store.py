@@ -1,7 +1,8 @@
 """A DuckDB file of results, and of the steps that are complete.
 
-The rows of a step are written in one transaction. A process that is killed leaves complete steps,
-and the next one continues after them. At the end the file is written anew, sorted, so that its rows
+The rows of a step are written in one transaction, together with those of other steps that are
+completed within a few seconds. A process that is killed leaves complete steps, and the next one
+continues after them. At the end the file is written anew, sorted, so that its rows
 do not depend on interruptions. (Every DuckDB file contains random bytes; the archive that
 `archive_of` makes of its tables is the same to the byte.)
 """
@@ -10,8 +11,10 @@ from __future__ import annotations
 
 import io
 import os
+import time
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -22,7 +25,10 @@ from steropes.errors import DataError
 from steropes.studies._extras import need
 from steropes.studies.report.plain_text import csv_text
 
-__all__ = ["ResultStore", "archive_of"]
+__all__ = ["ResultStore", "Rows", "archive_of"]
+
+Rows = list[dict[str, Any]] | pd.DataFrame  # The rows of a table.
+SECONDS = 5.0  # The longest time that a complete step waits for others to be written with.
 
 
 class ResultStore:
@@ -88,13 +94,48 @@ class ResultStore:
         rows = self._db.execute("SELECT step FROM progress WHERE kind = 'done'").fetchall()
         return {step for (step,) in rows}
 
-    def add(self, step: str, tables: Mapping[str, list[dict[str, object]]]) -> None:
+    def add(self, step: str, tables: Mapping[str, Rows]) -> None:
         """Write the rows of a step and mark it as complete, in one transaction."""
+        self.add_steps([(step, tables)])
+
+    @contextmanager
+    def buffered(self) -> Iterator[Callable[[str, Mapping[str, Rows]], None]]:
+        """Return a function that adds a step within `SECONDS`, or when the context ends.
+
+        An insertion of many rows takes little longer than that of one row.
+        """
+        waiting: list[tuple[str, Mapping[str, Rows]]] = []
+        written = time.monotonic()
+
+        def add(step: str, tables: Mapping[str, Rows]) -> None:
+            """Add a step, and write all that wait if the last ones were written long ago."""
+            nonlocal written
+            waiting.append((step, tables))
+            if time.monotonic() - written >= SECONDS:
+                self.add_steps(waiting)
+                waiting.clear()
+                written = time.monotonic()
+
+        try:
+            yield add
+        finally:
+            self.add_steps(waiting)
+
+    def add_steps(self, steps: Sequence[tuple[str, Mapping[str, Rows]]]) -> None:
+        """Write the rows of several steps and mark them as complete, in one transaction."""
+        lists: dict[str, list[dict[str, Any]]] = {}
         self._db.execute("BEGIN")
         try:
-            for table, rows in tables.items():
-                self._insert(table, rows)
-            self._db.execute("INSERT INTO progress VALUES ('done', $1)", [step])
+            for _, tables in steps:
+                for table, rows in tables.items():
+                    if isinstance(rows, pd.DataFrame):
+                        self._insert(table, rows)
+                    else:
+                        lists.setdefault(table, []).extend(rows)
+            for table, joined in lists.items():
+                self._insert(table, joined)
+            for step, _ in steps:
+                self._db.execute("INSERT INTO progress VALUES ('done', $1)", [step])
             self._db.execute("COMMIT")
         except BaseException:
             self._db.execute("ROLLBACK")
@@ -110,7 +151,7 @@ class ResultStore:
         """Replace the rows of a table."""
         self._db.execute("BEGIN")
         self._db.execute(f"DELETE FROM {name}")
-        self._insert(name, rows.to_dict("records"))
+        self._insert(name, rows)
         self._db.execute("COMMIT")
 
     def finish(self) -> None:
@@ -157,14 +198,18 @@ class ResultStore:
                 "folder, or remove the file"
             )
 
-    def _insert(self, table: str, rows: list[dict[str, object]]) -> None:
-        """Insert rows into a table."""
-        if not rows:
+    def _insert(self, table: str, rows: Rows) -> None:
+        """Insert rows into a table; columns that they lack are null."""
+        if not len(rows):
             return
-        frame = pd.DataFrame(rows, columns=list(self.tables[table]))
+        columns = list(self.tables[table])
+        if isinstance(rows, pd.DataFrame):
+            frame = rows.reindex(columns=columns)
+        else:
+            frame = pd.DataFrame(rows, columns=columns)
         self._db.register("brought", frame)
-        columns = ", ".join(f"{c}::{kind}" for c, kind in self.tables[table].items())
-        self._db.execute(f"INSERT INTO {table} SELECT {columns} FROM brought")
+        chosen = ", ".join(f"{c}::{kind}" for c, kind in self.tables[table].items())
+        self._db.execute(f"INSERT INTO {table} SELECT {chosen} FROM brought")
         self._db.unregister("brought")
 
 

@@ -103,8 +103,7 @@ def outcome_tables(
     if with_balance and result.balance is not None:
         rows, shown = balance_rows(result.balance, key), result.analysis.balance_shown
         if shown is not None:
-            kept = shown.keeps([row["covariate_id"] for row in rows])
-            rows = [row for row, keep in zip(rows, kept, strict=True) if keep]
+            rows = rows[shown.keeps(rows["covariate_id"].tolist())]
         tables["cm_covariate_balance"] = rows
     return tables
 

@@ -12,11 +12,11 @@ from steropes.studies.comparative.outcome_analysis import Shared
 from steropes.studies.comparative.settings import Question, StudyAnalysis
 from steropes.studies.covariates.analysis_catalogue import ANALYSES
 from steropes.studies.covariates.covariate_names import CUSTOM
+from steropes.studies.execution.store import Rows
 from steropes.studies.results.hashed_ids import hashed_id
 
 __all__ = ["Rows", "balance_rows", "comparison_id", "shared_tables"]
 
-Rows = list[dict[str, Any]]
 POINTS = 100  # The density of the preference score is drawn at so many points.
 
 
@@ -44,23 +44,21 @@ def shared_tables(
             {**key, "covariate_id": int(i), "coefficient": float(c)}
             for i, c in zip(model["covariate_id"], model["coefficient"], strict=True)
         ]
-        tables["preference_histogram"] = _histogram(shared, key, after=False)
+        bars = _histogram(shared, key, after=False)
         if shared.balance is not None:
-            tables["preference_histogram"] += _histogram(shared, key, after=True)
+            bars += _histogram(shared, key, after=True)
+        tables["preference_histogram"] = bars
     if shared.features is not None:
         columns = shared.features.columns
-        tables["cm_covariate"] = [
+        tables["cm_covariate"] = pd.DataFrame(
             {
-                "covariate_id": int(i),
-                "covariate_name": name,
-                "covariate_analysis_id": int(a),
+                "covariate_id": columns["covariate_id"],
+                "covariate_name": columns["name"],
+                "covariate_analysis_id": columns["analysis_id"],
                 "analysis_id": analysis.id,
                 "database_id": database,
             }
-            for i, name, a in zip(
-                columns["covariate_id"], columns["name"], columns["analysis_id"], strict=True
-            )
-        ]
+        )
         tables["unusable_value"] = [
             {
                 **key,
@@ -81,7 +79,7 @@ def shared_tables(
     return tables
 
 
-def balance_rows(balance: Balance, key: dict[str, object]) -> Rows:
+def balance_rows(balance: Balance, key: dict[str, object]) -> pd.DataFrame:
     """Return means and differences of covariates, and the numbers of people in them."""
     t = balance.table
     made: dict[str, Any] = {"covariate_id": t["covariate_id"]}
@@ -96,10 +94,10 @@ def balance_rows(balance: Balance, key: dict[str, object]) -> Rows:
         "comparator_std_diff": t["comparator_smd"],
         "target_comparator_std_diff": t["both_smd"],
     }
-    return [{**line, **key} for line in pd.DataFrame(made).to_dict("records")]
+    return pd.DataFrame(made | key)
 
 
-def _histogram(shared: Shared, key: dict[str, object], *, after: bool) -> Rows:
+def _histogram(shared: Shared, key: dict[str, object], *, after: bool) -> list[dict[str, Any]]:
     """Return people and weights of each bar of the preference score that has people."""
     from steropes.studies.report.score_density import histogram
 
@@ -111,7 +109,7 @@ def _histogram(shared: Shared, key: dict[str, object], *, after: bool) -> Rows:
         balancing = shared.adjusted.balancing(treated[kept])
         weights = np.zeros(len(treated))
         weights[kept] = 1.0 if balancing is None else balancing
-    rows: Rows = []
+    rows: list[dict[str, Any]] = []
     for arm, of_arm in (("target", treated), ("comparator", ~treated)):
         of_arm = of_arm & (weights > 0)
         bars = histogram(shared.scores.preference[of_arm], POINTS, weights[of_arm])
@@ -133,4 +131,4 @@ def _histogram(shared: Shared, key: dict[str, object], *, after: bool) -> Rows:
 def _families(balance: Balance, key: dict[str, object]) -> Rows:
     """Return the balance of each family of covariates."""
     table = balance.families().rename(columns={"analysis_id": "covariate_analysis_id"})
-    return [{**line, **key} for line in table.to_dict("records")]
+    return table.assign(**key)

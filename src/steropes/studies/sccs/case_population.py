@@ -7,7 +7,7 @@ are the first and last day that count.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from steropes.studies.database.observation_periods import (
     undated_periods,
 )
 from steropes.studies.database.omop import OmopDatabase, Workspace
-from steropes.studies.disclosure import shown_count
+from steropes.studies.disclosure import DisclosureRules, rules_in_force, shown_count
 from steropes.studies.sccs.era_sources import EraSources
 from steropes.studies.sccs.settings import CaseRules
 
@@ -68,6 +68,8 @@ class Population:
         The range of days with the exposure in the database, if time was restricted to it.
     notes : tuple of DataNote
         Irregularities of the data of people with the outcome.
+    of_run : DisclosureRules
+        The rules of the run in which the cases were found.
     """
 
     person: NDArray
@@ -83,12 +85,13 @@ class Population:
     first_only: bool
     restricted: tuple[Any, Any] | None = None
     notes: tuple[DataNote, ...] = ()
+    of_run: DisclosureRules = field(default_factory=rules_in_force)
 
     def __len__(self) -> int:
         return len(self.person)
 
     def __repr__(self) -> str:
-        return f"Population({shown_count(len(self))} cases)"
+        return f"Population({shown_count(len(self), self.of_run)} cases)"
 
     def require_age(self, why: str) -> None:
         """Raise if an age is needed and cases lack a year of birth."""

@@ -71,7 +71,7 @@ class ModelRows:
         Length of the row in days, or its weight.
     indptr, columns : int arrays
     month : (n,) int array or None
-        Months since year 0, if splines depend on nothing else.
+        Months since year 0, if there are splines.
     """
 
     case: NDArray

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -11,7 +11,7 @@ from scipy import sparse
 
 import steropes
 from steropes.design.column_storage import SparseBlock
-from steropes.studies.disclosure import shown_count
+from steropes.studies.disclosure import DisclosureRules, rules_in_force, shown_count
 from steropes.studies.sccs.case_population import Population
 from steropes.studies.sccs.era_covariates import CONTROL, Column, distinct_names, require_windows
 from steropes.studies.sccs.eras import Eras
@@ -71,7 +71,11 @@ class Intervals:
         The preceding line, of cases with time to compare, if unexposed cases were left out of the
         fit of splines (``spline_cases``).
     month : (n,) int array or None
-        Months since year 0 of the rows, if there are splines that depend on nothing else.
+        Months since year 0 of the rows, if there are splines.
+    birth : (n,) int array or None
+        Day of birth of the case of each row, since 1970-01-01, if a spline depends on the age.
+    of_run : DisclosureRules
+        The rules of the run in which the rows were made.
     """
 
     X: sparse.csc_array
@@ -85,11 +89,13 @@ class Intervals:
     attrition: tuple[str, int, int, int, int]
     comparable: tuple[str, int, int, int, int] | None = None
     month: NDArray | None = None
+    birth: NDArray | None = None
+    of_run: DisclosureRules = field(default_factory=rules_in_force)
 
     def __repr__(self) -> str:
         return (
-            f"Intervals({shown_count(len(np.unique(self.case)))} cases, "
-            f"{shown_count(len(self.days))} rows, {len(self.names):,} covariates)"
+            f"Intervals({shown_count(len(np.unique(self.case)), self.of_run)} cases, "
+            f"{shown_count(len(self.days), self.of_run)} rows, {len(self.names):,} covariates)"
         )
 
     def __len__(self) -> int:
@@ -108,7 +114,8 @@ class Intervals:
         return Intervals(
             X, self.time[rows], self.events[rows], self.days[rows], self.case[rows],
             self.columns, self.names, self.statistics, self.attrition, self.comparable,
-            None if self.month is None else self.month[rows],
+            *(None if of is None else of[rows] for of in (self.month, self.birth)),
+            self.of_run,
         )  # fmt: skip
 
 
@@ -226,7 +233,7 @@ def _chunk(
     values = effects.values(
         population.observed[of], population.age[of], population.start[of], intervals.first
     )
-    month = month_of(population.observed[of] + intervals.first) if effects.monthly else None
+    month = month_of(population.observed[of] + intervals.first)
     return ModelRows(
         intervals.case, intervals.events, days, intervals.indptr, intervals.columns, month
     ), values
@@ -359,9 +366,13 @@ def _assemble(
         len(cases),
         tally.days,
     )
-    month = rows.month.whole() if effects is not None and effects.monthly else None
+    month = birth = None
+    if effects is not None:
+        month = rows.month.whole()
+        if effects.of_age:
+            birth = (population.observed - population.age).astype(np.int32)[case]
     return Intervals(
-        X, time, events, days, case, columns, names, statistics, attrition, comparable, month
+        X, time, events, days, case, columns, names, statistics, attrition, comparable, month, birth
     )
 
 

@@ -1,8 +1,9 @@
 """The likelihood of a case series with splines, without a row for each month of each case.
 
-Season and calendar time have the same value in a month for everybody. The unexposed whole months of
-a case therefore need no rows: the sum of their rates is a difference of two cumulative sums over
-all months. Only rows with a window, and parts of months, are kept.
+Season and calendar time have the same value in a month for everybody, and age for everybody who was
+born on the same day; often only the year of birth is known. The unexposed whole months of a case
+therefore need no rows: the sum of their rates is a difference of two cumulative sums over all
+months of its day of birth. Only rows with a window, and parts of months, are kept.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from steropes.studies.sccs.splines import first_day
 __all__ = ["Masses", "MonthlyLikelihood", "monthly_likelihood"]
 
 MOST_COLUMNS = 60  # Beyond this number of columns the dense Hessians are too expensive.
-LEAST_SAVED = 0.5  # The share of the rows that must be whole months without a window.
+# The share of the rows that must be whole months without a window, less the months that are stored
+# for further days of birth.
+LEAST_SAVED = 0.5
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -39,7 +42,7 @@ class MonthlyLikelihood:
     of_run : (m, r) sparse array
         The case of each run, as a one.
     months : (K, p) array
-        Covariates of the months; zero for windows.
+        Covariates of the months, of one day of birth after the other; zero for windows.
     length : (K,) array
         Days of the months; zero for months that no case has in whole.
     totals : (m, p) array
@@ -47,6 +50,8 @@ class MonthlyLikelihood:
     events : (m,) array
     constant : (m,) array
         Σ y log t of each case.
+    births : int
+        Number of days of birth, each of which has K / births months.
     """
 
     rows: NDArray
@@ -60,6 +65,7 @@ class MonthlyLikelihood:
     totals: NDArray
     events: NDArray
     constant: NDArray
+    births: int = 1
 
     def log_likelihoods(self, beta: NDArray) -> NDArray:
         """Return the log-likelihood of each case, (m, B), at parameters (p, B)."""
@@ -134,9 +140,12 @@ class MonthlyLikelihood:
 
     def _over_runs(self, by_month: NDArray) -> NDArray:
         """Sum values of months over each run."""
-        before = np.zeros((len(by_month) + 1, by_month.shape[1]))
-        np.cumsum(by_month, axis=0, out=before[1:])
-        return before[self.last + 1] - before[self.first]
+        size, width = len(by_month) // self.births, by_month.shape[1]
+        before = np.zeros((self.births, size + 1, width))
+        np.cumsum(by_month.reshape(self.births, size, width), axis=1, out=before[:, 1:])
+        # Each day of birth has an entry before its first month.
+        flat, shift = before.reshape(-1, width), self.first // size
+        return flat[self.last + 1 + shift] - flat[self.first + shift]
 
     def _by_month(self, by_run: NDArray) -> NDArray:
         """Sum values of runs over each month within them; the transpose of `_over_runs`."""
@@ -169,12 +178,17 @@ def monthly_likelihood(part: Intervals) -> MonthlyLikelihood | None:
     if month is None or not part.time.shape[1] or columns > MOST_COLUMNS or not len(part):
         return None
     origin = int(month.min())
-    k = month - origin
     whole = np.diff(first_day(np.arange(origin, int(month.max()) + 2)))
+    born, group = np.zeros(1), np.zeros(len(part), np.int64)
+    if part.birth is not None:
+        born, group = np.unique(part.birth, return_inverse=True)
+    k = (month - origin) + len(whole) * group
+    added = len(whole) * (len(born) - 1)
+    whole = np.tile(whole, len(born))
     bare = np.ones(len(part), bool)
     bare[part.X.indices] = False
     bare &= part.days == whole[k]
-    if bare.sum() < LEAST_SAVED * len(part):
+    if bare.sum() - added < LEAST_SAVED * len(part):
         return None
     _, case = np.unique(part.case, return_inverse=True)
     cases = int(case[-1]) + 1
@@ -205,6 +219,7 @@ def monthly_likelihood(part: Intervals) -> MonthlyLikelihood | None:
         totals=totals,
         events=np.bincount(case, events, minlength=cases),
         constant=np.bincount(case[own], events[own] * np.log(part.days[own]), minlength=cases),
+        births=len(born),
     )
 
 

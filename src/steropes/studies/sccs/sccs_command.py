@@ -10,7 +10,7 @@ import typer
 
 from steropes.errors import DataError
 from steropes.studies.cli.cohort_options import CohortTableName, Definition, cohort_sources
-from steropes.studies.cli.grid_commands import DATABASE, Disclosure, Memory, Quiet
+from steropes.studies.cli.grid_commands import DATABASE, Disclosure, Jobs, Memory, Quiet
 from steropes.studies.cli.setting_options import options_of
 from steropes.studies.sccs.sccs_presets import case_series_fields, case_series_settings
 from steropes.studies.sccs.settings import Spline
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from steropes.studies.execution.cohort_sources import CohortSources
 
 __all__ = ["sccs", "sccs_grid"]
+
+
+DrawJobs = Annotated[int, typer.Option(min=1, help="Number of processes that fit bootstrap draws.")]
 
 
 def _period(text: str) -> tuple[str | None, str | None]:
@@ -68,6 +71,7 @@ def sccs(
     cohort_table: CohortTableName = None,
     definition: Definition = None,
     disclosure: Disclosure = None,
+    jobs: DrawJobs = 1,
     memory: Memory = None,
     quiet: Quiet = False,
 ) -> None:
@@ -79,7 +83,7 @@ def sccs(
         cohorts, settings["outcome"], settings.get("exposure"), table=cohort_table is not None
     )
     made = case_series_settings(**settings | of_cohorts)
-    _run(database, made, cohorts, output, disclosure, memory, quiet)
+    _run(database, made, cohorts, output, disclosure, memory, quiet, jobs)
 
 
 def sccs_grid(
@@ -97,6 +101,7 @@ def sccs_grid(
     unblind: Annotated[
         bool, typer.Option(help="Also show estimates that fail a diagnostic.")
     ] = False,
+    jobs: Jobs = 1,
     memory: Memory = None,
     disclosure: Disclosure = None,
     quiet: Quiet = False,
@@ -131,7 +136,13 @@ def sccs_grid(
     ):
         cohorts = make_cohorts(db, cohort_sources(cohort_table, None, None))
         results = run_case_series_grid(
-            db, grid, folder, cohorts=cohorts, disclosure=disclosure, progress=progress
+            db,
+            grid,
+            folder,
+            cohorts=cohorts,
+            disclosure=disclosure,
+            progress=progress,
+            jobs=jobs,
         )
         progress("writing the report")
         page = write_case_series_grid(results, folder, unblind=unblind)
@@ -147,6 +158,7 @@ def _run(
     disclosure: str | None,
     memory: str | None,
     quiet: bool,
+    jobs: int,
 ) -> None:
     """Run a case series, write its report and print a summary."""
     from steropes.studies.database.omop import OmopDatabase
@@ -170,7 +182,9 @@ def _run(
         ):
             progress("building cohorts")
             table = make_cohorts(db, cohorts)
-            result = case_series(db, settings, cohorts=table, disclosure=rules, progress=progress)
+            result = case_series(
+                db, settings, cohorts=table, disclosure=rules, progress=progress, jobs=jobs
+            )
             progress("writing the report")
             paths = result.write(folder)
     except BaseException:

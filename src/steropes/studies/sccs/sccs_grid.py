@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,16 @@ from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.database.descendants import Descendants
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN, without_effects
-from steropes.studies.disclosure import DisclosureRules
+from steropes.studies.disclosure import DisclosureRules, applied_rules
 from steropes.studies.disclosure.series import release_series
-from steropes.studies.execution.step_groups import REFUSED, Say, StepGroup, Tables
+from steropes.studies.execution.setting_types import Whole
+from steropes.studies.execution.step_groups import (
+    REFUSED,
+    Say,
+    StepGroup,
+    Tables,
+    run_in_processes,
+)
 from steropes.studies.execution.store import ResultStore
 from steropes.studies.execution.study_design import DesignResults, run_design
 from steropes.studies.sccs.era_sources import concept_members
@@ -41,7 +49,8 @@ from steropes.studies.sccs.sccs_cohorts import attempted_cohorts
 from steropes.studies.sccs.sccs_diagnostics import DIAGNOSTICS, FAIL, NOT_EVALUATED
 from steropes.studies.sccs.sccs_results_schema import EXACT, EXACT_KEYS, TABLES
 from steropes.studies.sccs.sccs_specification import read_case_series_grid
-from steropes.studies.sccs.sccs_study import CaseSeries, case_series
+from steropes.studies.sccs.sccs_study import CaseSeries, fit_series
+from steropes.studies.sccs.series_preparation import PreparedSeries, prepare_series
 from steropes.studies.sccs.settings import CaseRules
 
 __all__ = [
@@ -53,6 +62,8 @@ __all__ = [
     "run_case_series_grid",
 ]
 
+# The store has exact numbers; the rules of the run apply to their release.
+EXACT_RULES = DisclosureRules("none", 0)
 COUNTED = ("subjects", "events", "periods", "days", "eras", "outcomes")
 
 
@@ -136,6 +147,7 @@ def run_case_series_grid(
     cohorts: CohortTable | None = None,
     disclosure: str | DisclosureRules | None = None,
     progress: Callable[[str], None] | None = None,
+    jobs: int = 1,
 ) -> CaseSeriesGridResults:
     """Run a grid, or resume an interrupted run of the same grid.
 
@@ -155,6 +167,9 @@ def run_case_series_grid(
         `site_rules`.
     progress : callable, optional
         Called with the description of each step.
+    jobs : int, default 1
+        Number of processes that fit case series; the calling process reads the database. Results do
+        not depend on it.
 
     Returns
     -------
@@ -180,9 +195,10 @@ def run_case_series_grid(
     >>> results.estimates(unblind=True)["covariate_name"].tolist()
     ['exposure']
     """
-    design = CaseSeriesDesign(grid, cohorts)
+    Whole(1).require("jobs", jobs)
+    design = CaseSeriesDesign(grid, cohorts, jobs)
     path, tables, rules = run_design(
-        design, database, output, disclosure=disclosure, progress=progress
+        design, database, output, jobs=jobs, disclosure=disclosure, progress=progress
     )
     return CaseSeriesGridResults(path, tables, grid, rules)
 
@@ -195,6 +211,8 @@ class CaseSeriesDesign:
     spec : CaseSeriesGrid
     cohorts : CohortTable, optional
         Cohorts that the specification does not define.
+    jobs : int, default 1
+        Number of case series that are prepared before they are fitted at the same time.
 
     Raises
     ------
@@ -204,8 +222,10 @@ class CaseSeriesDesign:
 
     tables, keys = EXACT, EXACT_KEYS
 
-    def __init__(self, spec: CaseSeriesGrid, cohorts: CohortTable | None = None) -> None:
-        self.spec, self.cohorts = spec, cohorts
+    def __init__(
+        self, spec: CaseSeriesGrid, cohorts: CohortTable | None = None, jobs: int = 1
+    ) -> None:
+        self.spec, self.cohorts, self.jobs = spec, cohorts, jobs
         self.refused: dict[int, str] = {}
         for question in spec.questions:
             for analysis in spec.analyses:
@@ -239,21 +259,20 @@ class CaseSeriesDesign:
             ]
             store.add("specification", tables)
 
-        def step(question: SeriesQuestion, analysis: SeriesAnalysis) -> StepGroup:
-            """Make the step of one case series; its outcome may be a positive control."""
-            name, own = _name(question, analysis), controls.get(question.number)
-            return StepGroup(
-                analysis.description,
-                () if name in done else (name,),
-                lambda _: iter([(name, self._answer(db, question, analysis, own))]),
-            )
-
-        return [
-            step(q, a)
+        left = [
+            (q, a)
             for q in questions
             for a in grid.analyses
-            if not any(e.covers(q, a.id) for e in grid.exclude)
+            if not any(e.covers(q, a.id) for e in grid.exclude) and _name(q, a) not in done
         ]
+        groups = []
+        for first in range(0, len(left), self.jobs):
+            group = left[first : first + self.jobs]
+            title = ", ".join(dict.fromkeys(a.description for _, a in group))
+            names = tuple(_name(q, a) for q, a in group)
+            answers = partial(self._answers, db, group, controls)
+            groups.append(StepGroup(title, names, answers))
+        return groups
 
     def calibrate(self, store: ResultStore) -> None:
         """Calibrate the estimates in a store by the negative controls."""
@@ -269,27 +288,56 @@ class CaseSeriesDesign:
             tables |= {"sccs_result": results, "sccs_diagnostics_summary": checks}
         return {name: tables[name] for name in TABLES}
 
-    def _answer(
+    def _answers(
+        self,
+        db: OmopDatabase,
+        group: Sequence[tuple[SeriesQuestion, SeriesAnalysis]],
+        controls: Mapping[int, CohortTable],
+        jobs: int,
+    ) -> Iterator[tuple[str, Tables]]:
+        """Prepare some case series in this process, and fit them in several."""
+        tasks = [(q, a, self._prepared(db, q, a, controls.get(q.number))) for q, a in group]
+        found = run_in_processes(_answer, self.spec, tasks, jobs)
+        for (question, analysis, _), tables in zip(tasks, found, strict=True):
+            yield _name(question, analysis), tables
+
+    def _prepared(
         self,
         db: OmopDatabase,
         question: SeriesQuestion,
         analysis: SeriesAnalysis,
         own: CohortTable | None,
-    ) -> Tables:
-        """Run one case series; ``own`` has the outcomes of a positive control."""
+    ) -> PreparedSeries | str:
+        """Prepare one case series, or return the reason why that is impossible.
+
+        ``own`` has the outcomes of a positive control.
+        """
         settings = analysis.settings_for(question, self.spec, made=own is not None)
         cohorts = self.cohorts
         if own is not None:
             cohorts = own if cohorts is None else cohorts + own
         why = _blocked(question, settings.cases, {} if own is not None else self.refused)
+        if why:
+            return why
         try:
-            if why:
-                raise DataError(why)
-            everything = DisclosureRules("none", 0)
-            study = case_series(db, settings, cohorts=cohorts, disclosure=everything)
-            return _rows(study, self.spec, question, analysis)
+            with applied_rules(EXACT_RULES):
+                return prepare_series(db, settings, cohorts)
         except REFUSED as error:
-            return _refusal(self.spec, question, analysis, str(error))
+            return str(error)
+
+
+def _answer(
+    grid: CaseSeriesGrid, task: tuple[SeriesQuestion, SeriesAnalysis, PreparedSeries | str]
+) -> Tables:
+    """Fit one case series and return its rows, or those of its refusal."""
+    question, analysis, prepared = task
+    if isinstance(prepared, str):
+        return _refusal(grid, question, analysis, prepared)
+    try:
+        with applied_rules(EXACT_RULES):
+            return _rows(fit_series(prepared, EXACT_RULES), grid, question, analysis)
+    except REFUSED as error:
+        return _refusal(grid, question, analysis, str(error))
 
 
 def _refuse_all_blocked(

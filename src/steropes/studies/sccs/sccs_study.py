@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,19 +17,17 @@ from steropes.backends.blas_threads import single_threaded_blas
 from steropes.data.html_facts import TextInHtml
 from steropes.errors import DataError
 from steropes.studies.cohorts.cohort_table import CohortTable
-from steropes.studies.database.data_notes import DataNote, distinct, explained
-from steropes.studies.database.domain_hints import domain_hint
-from steropes.studies.database.omop import OmopDatabase, Workspace, opened
+from steropes.studies.database.data_notes import DataNote, distinct
+from steropes.studies.database.omop import OmopDatabase, opened
 from steropes.studies.diagnostics.convergence import quiet_fits
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.disclosure import Bound, DisclosureRules, applied_rules, site_rules
+from steropes.studies.execution.setting_types import Whole
+from steropes.studies.execution.step_groups import draws_in_tasks
 from steropes.studies.report.formatting import decimals
 from steropes.studies.sccs.blinding import public_estimates
-from steropes.studies.sccs.case_population import Population, find_cases
-from steropes.studies.sccs.era_covariates import era_columns
-from steropes.studies.sccs.era_sources import EraSources
-from steropes.studies.sccs.eras import Eras
-from steropes.studies.sccs.event_dependent_observation import CensorModel, fit_censoring
+from steropes.studies.sccs.case_population import Population
+from steropes.studies.sccs.event_dependent_observation import CensorModel
 from steropes.studies.sccs.event_timing import (
     Exposures,
     age_spans,
@@ -37,17 +35,18 @@ from steropes.studies.sccs.event_timing import (
     monthly_rates,
     time_to_event,
 )
-from steropes.studies.sccs.intervals import Intervals, make_intervals
+from steropes.studies.sccs.intervals import Intervals
 from steropes.studies.sccs.sampling_cost import Sampling, sampling_cost
 from steropes.studies.sccs.sccs_diagnostics import Diagnostics, diagnose
 from steropes.studies.sccs.sccs_model import CaseSeriesModel, fit_model
+from steropes.studies.sccs.series_preparation import PreparedSeries, prepare_series
 from steropes.studies.sccs.settings import CaseSeriesSettings
-from steropes.studies.sccs.splines import TimeEffect, TimeEffects, time_effects
+from steropes.studies.sccs.splines import TimeEffect, TimeEffects
 
 if TYPE_CHECKING:
     from steropes.studies.disclosure.series_release import SeriesRelease
 
-__all__ = ["CaseSeries", "case_series", "exposures_of_interest"]
+__all__ = ["CaseSeries", "case_series", "fit_series"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -326,6 +325,7 @@ def case_series(
     cohorts: CohortTable | None = None,
     disclosure: str | DisclosureRules | None = None,
     progress: Callable[[str], None] | None = None,
+    jobs: int = 1,
 ) -> CaseSeries:
     """Run a self-controlled case series on an OMOP database.
 
@@ -342,6 +342,8 @@ def case_series(
         `site_rules`.
     progress : callable, optional
         Called with the description of each step.
+    jobs : int, default 1
+        Number of processes that fit bootstrap draws. Results do not depend on it.
 
     Returns
     -------
@@ -367,124 +369,49 @@ def case_series(
     >>> series.estimates.index.tolist()
     ['exposure', 'pre-exposure', 'end of observation']
     """
+    Whole(1).require("jobs", jobs)
     say = progress or (lambda _: None)
     rules = site_rules(disclosure, settings.min_cell)
-    with (
-        applied_rules(rules),
-        opened(database, settings.schema, settings.time_zone) as db,
-        db.workspace() as work,
-    ):
-        return _run(db, work, settings, cohorts, rules, say)
+    with applied_rules(rules), opened(database, settings.schema, settings.time_zone) as db:
+        prepared = prepare_series(db, settings, cohorts, say)
+        return fit_series(prepared, rules, say, jobs)
 
 
-def _run(
-    db: OmopDatabase,
-    work: Workspace,
-    settings: CaseSeriesSettings,
-    cohorts: CohortTable | None,
+@single_threaded_blas()
+def fit_series(
+    prepared: PreparedSeries,
     rules: DisclosureRules,
-    say: Callable[[str], None],
+    say: Callable[[str], None] = lambda _: None,
+    jobs: int = 1,
 ) -> CaseSeries:
-    """Run the steps in order."""
-    say("finding cases")
-    sources = EraSources(db, work, settings.cases, cohorts)
-    population = find_cases(db, work, settings.cases, sources)
-    _refuse_nobody(sources, population)
-    say("building intervals")
-    eras = Eras(work, sources, settings)
-    columns, windows = era_columns(eras, settings)
-    _refuse_unseen(eras, settings)
-    effects = time_effects(settings, population)
-    censoring = fit_censoring(population) if settings.event_dependent_observation else None
-    intervals = make_intervals(eras, population, settings, columns, windows, effects, censoring)
-    exposures = exposures_of_interest(eras, intervals, settings)
+    """Fit the model to prepared intervals, and evaluate the diagnostics.
+
+    Parameters
+    ----------
+    prepared : PreparedSeries
+    rules : DisclosureRules
+        Rules for the release of results.
+    say : callable, optional
+        Called with the description of each step.
+    jobs : int, default 1
+        Number of processes that fit bootstrap draws.
+    """
+    settings, intervals, effects = prepared.settings, prepared.intervals, prepared.effects
     say("fitting")
-    with quiet_fits():
+    with quiet_fits(), draws_in_tasks(jobs):
         model = fit_model(intervals, settings)
     say("evaluating diagnostics")
-    monthly = monthly_rates(population, _fitted(intervals, model, effects))
+    monthly = monthly_rates(prepared.population, _fitted(intervals, model, effects))
     diagnostics = diagnose(
-        population, intervals, model, monthly, settings.thresholds, censoring=censoring
+        prepared.population,
+        intervals,
+        model,
+        monthly,
+        settings.thresholds,
+        censoring=prepared.censoring,
     )
-    return CaseSeries(
-        settings=settings,
-        outcome=sources.outcome_name(),
-        eras=_era_names(eras, settings),
-        source=db.source_name(),
-        population=population,
-        intervals=intervals,
-        model=model,
-        exposures=exposures,
-        effects=effects,
-        censoring=censoring,
-        monthly=monthly,
-        diagnostics=diagnostics,
-        notes=(*sources.family.notes, *eras.notes, *(() if cohorts is None else cohorts.notes)),
-        rules=rules,
-    )
-
-
-def _refuse_nobody(sources: EraSources, population: Population) -> None:
-    """Raise if there are no cases, and name the rule that left none."""
-    if len(population):
-        return
-    rules = population.attrition
-    outcome = f"{sources.rules.outcome} ({sources.outcome_name()})"
-    if rules["periods"].iloc[0] == 0:
-        hint = domain_hint(sources.db, sources.rules.outcome, sources.rules.outcomes_from)
-        nobody = f"nobody has the outcome {outcome} during an observation period{hint}"
-        raise DataError(explained(nobody, sources.family.notes))
-    rule = rules["rule"][rules["periods"] == 0].iloc[0]
-    raise DataError(f"no case of the outcome {outcome} is left after the rule: {rule}")
-
-
-def _refuse_unseen(eras: Eras, settings: CaseSeriesSettings) -> None:
-    """Raise if the cases have no era of an exposure of interest."""
-    work, sources = eras.work, eras.sources
-    for window in settings.windows:
-        if not window.of_interest or window.eras is None:
-            continue
-        table = sources.table_of(window)
-        if {*sources.members(table, window.eras)} & {*eras.ids(window.kind)}:
-            continue
-        names = ", ".join(f"{i} ({sources.name(table, i)})" for i in window.eras)
-        relation = sources.relation(table, sources.members(table, window.eras))
-        [(any_,)] = work.rows(f"SELECT count(*) FROM ({relation})")
-        reason = (
-            "those in the database are of people without the outcome, or lie outside of the "
-            "cases' observation"
-            if any_
-            else "nor has anybody else in the database"
-            + "".join(dict.fromkeys(domain_hint(sources.db, i, table) for i in window.eras))
-        )
-        nobody = f"no case has an era of the exposure {names} while observed; {reason}"
-        raise DataError(explained(nobody, sources.family.notes))
-
-
-def exposures_of_interest(
-    eras: Eras, intervals: Intervals, settings: CaseSeriesSettings
-) -> dict[str, Exposures]:
-    """Return the cases' eras of each named exposure of interest (not of all drugs together)."""
-    found = {}
-    for name, column in zip(intervals.names, intervals.columns, strict=True):
-        if not column.of_interest or settings.windows[column.window].eras is None:
-            continue
-        window = settings.windows[column.window]
-        ids = eras.sources.members(eras.sources.table_of(window), column.eras)
-        found[name] = Exposures(*eras.of(window.kind, ids))
-    return found
-
-
-def _era_names(eras: Eras, settings: CaseSeriesSettings) -> pd.DataFrame:
-    """Tabulate kind, id and name of the eras in use."""
-    tables = {"exposure": settings.cases.exposures_from, "condition": "condition_era"}
-    names: dict[tuple[str, int], str] = {}
-    for kind in {k for k, _ in eras.counts}:
-        ids = [i for k, i in eras.counts if k == kind]
-        names |= {(kind, i): n for i, n in eras.sources.names(tables[kind], ids).items()}
-    return pd.DataFrame(
-        [(k, i, names[k, i]) for k, i in eras.counts], columns=["kind", "era_id", "name"]
-    )
+    parts = {f.name: getattr(prepared, f.name) for f in fields(prepared)}
+    return CaseSeries(**parts, model=model, monthly=monthly, diagnostics=diagnostics, rules=rules)
 
 
 def _fitted(

@@ -69,9 +69,9 @@ class TimeEffects:
         return [name for e in self.effects for name in e.names]
 
     @property
-    def monthly(self) -> bool:
-        """Whether the columns depend on the calendar month alone."""
-        return all(e.kind != "age" for e in self.effects)
+    def of_age(self) -> bool:
+        """Whether a column depends on the age."""
+        return any(e.kind == "age" for e in self.effects)
 
     def month_starts(
         self, observed: NDArray, start: NDArray, end: NDArray

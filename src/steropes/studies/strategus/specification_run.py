@@ -177,7 +177,7 @@ def run_specification(
             ),
             (CHARACTERIZATION, lambda: _characterization(db, plan, made, database_id, rules, say)),
             (INCIDENCE, lambda: _incidence(db, plan, made, database_id, rules, say)),
-            (CASE_SERIES, lambda: _series(db, plan, made, folder, settings, rules, say)),
+            (CASE_SERIES, lambda: _series(db, plan, made, folder, settings, jobs, rules, say)),
             (PREDICTION, lambda: _prediction(db, plan, made, tables[DATABASE], rules, say, failed)),
         ):
             try:
@@ -355,6 +355,7 @@ def _series(
     made: MadeCohorts,
     folder: Path,
     settings: dict[str, str],
+    jobs: int,
     rules: DisclosureRules,
     say: Callable[[str], None],
 ) -> Tables | None:
@@ -370,6 +371,7 @@ def _series(
         cohorts=made.table,
         disclosure=rules,
         progress=say,
+        jobs=jobs,
     )
     return results.tables
 

@@ -1,0 +1,149 @@
+"""The part of a case series that reads the database: cases, eras, intervals and splines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pandas as pd
+
+from steropes.errors import DataError
+from steropes.studies.cohorts.cohort_table import CohortTable
+from steropes.studies.database.data_notes import DataNote, explained
+from steropes.studies.database.domain_hints import domain_hint
+from steropes.studies.database.omop import OmopDatabase
+from steropes.studies.sccs.case_population import Population, find_cases
+from steropes.studies.sccs.era_covariates import era_columns
+from steropes.studies.sccs.era_sources import EraSources
+from steropes.studies.sccs.eras import Eras
+from steropes.studies.sccs.event_dependent_observation import CensorModel, fit_censoring
+from steropes.studies.sccs.event_timing import Exposures
+from steropes.studies.sccs.intervals import Intervals, make_intervals
+from steropes.studies.sccs.settings import CaseSeriesSettings
+from steropes.studies.sccs.splines import TimeEffects, time_effects
+
+__all__ = ["PreparedSeries", "exposures_of_interest", "prepare_series"]
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class PreparedSeries:
+    """A case series before its fit, which needs the database no more.
+
+    Attributes
+    ----------
+    settings, outcome, eras, source, population, intervals, exposures, effects, censoring, notes
+        As in `CaseSeries`.
+    """
+
+    settings: CaseSeriesSettings
+    outcome: str
+    eras: pd.DataFrame
+    source: str | None
+    population: Population
+    intervals: Intervals
+    exposures: dict[str, Exposures]
+    effects: TimeEffects | None
+    censoring: CensorModel | None
+    notes: tuple[DataNote, ...]
+
+
+def prepare_series(
+    db: OmopDatabase,
+    settings: CaseSeriesSettings,
+    cohorts: CohortTable | None,
+    say: Callable[[str], None] = lambda _: None,
+) -> PreparedSeries:
+    """Find the cases and split their time into intervals.
+
+    Raises
+    ------
+    DataError
+        There are no cases, eras lie outside of observation, or a concept is unknown.
+    """
+    with db.workspace() as work:
+        say("finding cases")
+        sources = EraSources(db, work, settings.cases, cohorts)
+        population = find_cases(db, work, settings.cases, sources)
+        _refuse_nobody(sources, population)
+        say("building intervals")
+        eras = Eras(work, sources, settings)
+        columns, windows = era_columns(eras, settings)
+        _refuse_unseen(eras, settings)
+        effects = time_effects(settings, population)
+        censoring = fit_censoring(population) if settings.event_dependent_observation else None
+        intervals = make_intervals(eras, population, settings, columns, windows, effects, censoring)
+        return PreparedSeries(
+            settings=settings,
+            outcome=sources.outcome_name(),
+            eras=_era_names(eras, settings),
+            source=db.source_name(),
+            population=population,
+            intervals=intervals,
+            exposures=exposures_of_interest(eras, intervals, settings),
+            effects=effects,
+            censoring=censoring,
+            notes=(*sources.family.notes, *eras.notes, *(() if cohorts is None else cohorts.notes)),
+        )
+
+
+def _refuse_nobody(sources: EraSources, population: Population) -> None:
+    """Raise if there are no cases, and name the rule that left none."""
+    if len(population):
+        return
+    rules = population.attrition
+    outcome = f"{sources.rules.outcome} ({sources.outcome_name()})"
+    if rules["periods"].iloc[0] == 0:
+        hint = domain_hint(sources.db, sources.rules.outcome, sources.rules.outcomes_from)
+        nobody = f"nobody has the outcome {outcome} during an observation period{hint}"
+        raise DataError(explained(nobody, sources.family.notes))
+    rule = rules["rule"][rules["periods"] == 0].iloc[0]
+    raise DataError(f"no case of the outcome {outcome} is left after the rule: {rule}")
+
+
+def _refuse_unseen(eras: Eras, settings: CaseSeriesSettings) -> None:
+    """Raise if the cases have no era of an exposure of interest."""
+    work, sources = eras.work, eras.sources
+    for window in settings.windows:
+        if not window.of_interest or window.eras is None:
+            continue
+        table = sources.table_of(window)
+        if {*sources.members(table, window.eras)} & {*eras.ids(window.kind)}:
+            continue
+        names = ", ".join(f"{i} ({sources.name(table, i)})" for i in window.eras)
+        relation = sources.relation(table, sources.members(table, window.eras))
+        [(any_,)] = work.rows(f"SELECT count(*) FROM ({relation})")
+        reason = (
+            "those in the database are of people without the outcome, or lie outside of the "
+            "cases' observation"
+            if any_
+            else "nor has anybody else in the database"
+            + "".join(dict.fromkeys(domain_hint(sources.db, i, table) for i in window.eras))
+        )
+        nobody = f"no case has an era of the exposure {names} while observed; {reason}"
+        raise DataError(explained(nobody, sources.family.notes))
+
+
+def exposures_of_interest(
+    eras: Eras, intervals: Intervals, settings: CaseSeriesSettings
+) -> dict[str, Exposures]:
+    """Return the cases' eras of each named exposure of interest (not of all drugs together)."""
+    found = {}
+    for name, column in zip(intervals.names, intervals.columns, strict=True):
+        if not column.of_interest or settings.windows[column.window].eras is None:
+            continue
+        window = settings.windows[column.window]
+        ids = eras.sources.members(eras.sources.table_of(window), column.eras)
+        found[name] = Exposures(*eras.of(window.kind, ids))
+    return found
+
+
+def _era_names(eras: Eras, settings: CaseSeriesSettings) -> pd.DataFrame:
+    """Tabulate kind, id and name of the eras in use."""
+    tables = {"exposure": settings.cases.exposures_from, "condition": "condition_era"}
+    names: dict[tuple[str, int], str] = {}
+    for kind in {k for k, _ in eras.counts}:
+        ids = [i for k, i in eras.counts if k == kind]
+        names |= {(kind, i): n for i, n in eras.sources.names(tables[kind], ids).items()}
+    return pd.DataFrame(
+        [(k, i, names[k, i]) for k, i in eras.counts], columns=["kind", "era_id", "name"]
+    )
