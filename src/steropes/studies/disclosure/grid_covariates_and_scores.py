@@ -73,7 +73,9 @@ def released_balance(
         ]
         both = _shares(table[f"mean_{when}"].to_numpy(float), fewest, binary, rules)
         bound = -to_digits(np.maximum(*highest), 2)
-        units = np.where(binary, smd_units(*means.values(), fewest, least), 0.01)
+        units = np.where(
+            binary, smd_units(means["target"], means["comparator"], fewest, least), 0.01
+        )
         smd = table[f"std_diff_{when}"].to_numpy(float)
         # The variance is nearly the sum of the reciprocals of the numbers of people.
         variance = table[f"std_diff_var_{when}"].tolist()

@@ -1,4 +1,4 @@
-"""Steps of a grid: each is stored when it is complete, and an interrupted run omits those stored.
+"""Steps of a grid, stored as they are completed; an interrupted run omits those stored.
 
 Every study design divides its work into groups of steps that share their preparation.
 """

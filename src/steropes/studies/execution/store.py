@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeAlias
 
 import pandas as pd
 
@@ -27,7 +27,7 @@ from steropes.studies.report.plain_text import csv_text
 
 __all__ = ["ResultStore", "Rows", "archive_of"]
 
-Rows = list[dict[str, Any]] | pd.DataFrame  # The rows of a table.
+Rows: TypeAlias = list[dict[str, Any]] | pd.DataFrame  # The rows of a table.
 SECONDS = 5.0  # The longest time that a complete step waits for others to be written with.
 
 

@@ -39,7 +39,7 @@ def specification_tables(
     questions: Iterable[Question], analyses: Iterable[StudyAnalysis]
 ) -> dict[str, Rows]:
     """Make the rows of the comparisons, outcomes and analyses of a specification."""
-    tables: dict[str, Rows] = {}
+    tables: dict[str, list[dict[str, Any]]] = {}
     for q in questions:
         key = {"target_comparator_id": comparison_id(q)}
         tables.setdefault("cm_target_comparator", []).append(
@@ -64,7 +64,7 @@ def specification_tables(
         tables.setdefault("cm_analysis", []).append(
             {"analysis_id": a.id, "description": a.description, "definition": definition}
         )
-    return tables
+    return {**tables}
 
 
 def result_key(result: AnalysisResult, database: str) -> dict[str, object]:

@@ -114,7 +114,8 @@ class Intervals:
         return Intervals(
             X, self.time[rows], self.events[rows], self.days[rows], self.case[rows],
             self.columns, self.names, self.statistics, self.attrition, self.comparable,
-            *(None if of is None else of[rows] for of in (self.month, self.birth)),
+            None if self.month is None else self.month[rows],
+            None if self.birth is None else self.birth[rows],
             self.of_run,
         )  # fmt: skip
 

@@ -445,7 +445,7 @@ SPECIFIED = ("sccs_analysis", "sccs_exposure", "sccs_exposures_outcome_set")
 
 def _specification(
     grid: CaseSeriesGrid, questions: Sequence[SeriesQuestion], made: list[dict[str, object]]
-) -> dict[str, list[dict[str, object]]]:
+) -> Tables:
     """Return the rows of the tables that describe the specification."""
     return {
         "positive_control": made,
@@ -516,7 +516,7 @@ def _rows(
 
 def _refusal(
     grid: CaseSeriesGrid, question: SeriesQuestion, analysis: SeriesAnalysis, why: str
-) -> dict[str, list[dict[str, object]]]:
+) -> Tables:
     """Return the rows of a question without an answer, with the reason."""
     key = {"analysis_id": analysis.id, "exposures_outcome_set_id": question.number}
     line = {**key, "covariate_id": 1000, "database_id": grid.database_id}
