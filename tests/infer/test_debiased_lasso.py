@@ -197,6 +197,44 @@ def test_refusals(rng):
             case(name, rng, n=100).fit().debiased_lasso("x0")
 
 
+@pytest.mark.parametrize("family", ["logistic", "cox"])
+def test_copies_and_sums_of_columns_are_refused_by_name(family, rng):
+    """Their intervals were once half as wide as the unpenalised ones of a single column."""
+    X = rng.normal(size=(120, 6))
+    eta = X[:, 0] - 0.5 * X[:, 1]
+    if family == "cox":
+        y, model = Surv(rng.exponential(np.exp(-eta)), np.ones(120, int)), CoxRegression
+    else:
+        y, model = (rng.random(120) < 1 / (1 + np.exp(-eta))).astype(int), LogisticRegression
+    copied = np.column_stack([X, -2.0 * X[:, 0] + 3.0, X[:, 1] + X[:, 2]])
+    fit = model(prior=Laplace(0.1)).fit(copied, y)
+    for given in (None, 0.1, 1e-3):
+        with pytest.raises(SeparationError, match="'x0' is not identified beside 'x6'"):
+            fit.debiased_lasso("x0", nodewise_penalty=given)
+    with pytest.raises(SeparationError, match="'x7' is not identified beside 'x1', 'x2'"):
+        fit.debiased_lasso("x7")
+    found = fit.debiased_lasso(["x3", "x4"])  # others are not affected
+    alone = model(prior=Laplace(0.1)).fit(np.delete(copied, 6, axis=1), y)
+    other = alone.debiased_lasso(["x3", "x4"])
+    np.testing.assert_allclose(np.diag(found.vcov), np.diag(other.vcov), rtol=0.05)
+    near = np.column_stack([X, X[:, 0] + 0.3 * rng.normal(size=120)])
+    wide_interval = model(prior=Laplace(0.1)).fit(near, y).debiased_lasso("x0").summary()
+    single = model(prior=Laplace(0.1)).fit(X, y).debiased_lasso("x0").summary()
+    assert wide_interval["se"].iloc[0] > 1.5 * single["se"].iloc[0]
+
+
+def test_a_complete_set_of_indicators_is_refused_beside_an_intercept(rng):
+    """The correlations with ten other levels are small, but no penalty reduces them."""
+    group = rng.integers(0, 11, 2000)
+    X = np.column_stack([(group[:, None] == np.arange(11)) * 1.0, rng.normal(size=(2000, 20))])
+    y = X[:, 1] - X[:, 12] + rng.normal(size=2000)
+    fit = LinearRegression(prior=Laplace(0.01)).fit(X, y)
+    with pytest.raises(SeparationError, match="'x1' is not identified beside"):
+        fit.debiased_lasso("x1")
+    found = LinearRegression(prior=Laplace(0.01)).fit(X[:, 1:], y).debiased_lasso("x0").summary()
+    assert found["lower"].iloc[0] < 1.0 < found["upper"].iloc[0]
+
+
 def test_representation_shows_the_table(rng):
     X, eta = wide(rng)
     model = LinearRegression(prior=Laplace(0.02)).fit(X, eta + rng.normal(size=len(X)))

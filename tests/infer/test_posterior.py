@@ -182,13 +182,14 @@ def test_multinomial_model_of_two_classes_has_the_logistic_posterior():
     np.testing.assert_allclose(a["sd"].to_numpy() / b["sd"].to_numpy(), 1.0, atol=0.1)
 
 
-def test_pooled_model_has_the_logistic_posterior_of_repeated_rows():
+@pytest.mark.parametrize("baseline", [1, pytest.param("interval", marks=pytest.mark.slow)])
+def test_pooled_model_has_the_logistic_posterior_of_repeated_rows(baseline):
     """A row for each person and interval, with the baseline as columns without a prior."""
     rng = np.random.default_rng(7)
     X = rng.normal(size=(60, 2))
     time = rng.exponential(np.exp(-0.7 * X[:, 0]))
     y = Surv(np.minimum(time, 1.5), time < 1.5)
-    pooled = PooledLogisticRegression(interval=0.5, baseline=1, prior=Normal(0.5))
+    pooled = PooledLogisticRegression(interval=0.5, baseline=baseline, prior=Normal(0.5))
     pooled.fit(X, y)
     number = np.ceil(y["time"] / 0.5).astype(int)
     person = np.repeat(np.arange(60), number)
@@ -196,8 +197,10 @@ def test_pooled_model_has_the_logistic_posterior_of_repeated_rows():
     interval = np.arange(len(person)) - np.repeat(last + 1 - number, number)
     event = np.zeros(len(person), int)
     event[last] = y["event"]
-    columns = np.column_stack([X[person], interval])
-    rows = LogisticRegression(prior=Normal(0.5, exclude=[2]))
+    basis = np.eye(3) if baseline == "interval" else np.vander(np.arange(3.0), 2)
+    columns = np.column_stack([X[person], basis[interval]])
+    free = list(range(2, columns.shape[1]))
+    rows = LogisticRegression(fit_intercept=False, prior=Normal(0.5, exclude=free))
     rows.fit(columns, event)
     np.testing.assert_allclose(pooled.coef_, rows.coef_[:2], atol=1e-6)
     a, b = (

@@ -197,6 +197,15 @@ class NodewisePolicy:
         increases, and regressions on thousands of columns cost far more than they remove bias.
     min_share : float
         Smallest share of its information that the others may leave of a column.
+    max_correlation : float
+        A column is a copy of another one if its residuals keep a larger correlation with it.
+    max_unreached : float
+        A column depends on others if no penalty reaches the correlation that is aimed at, nor
+        this one.
+    min_residual_share : float
+        The same if few columns leave less than this share of its sum of squares.
+    rival_share : float
+        Columns with at least this share of the largest correlation are named.
     """
 
     tol: float = 1e-6
@@ -206,6 +215,10 @@ class NodewisePolicy:
     goal_increase: float = 0.5
     max_columns: int = 1000
     min_share: float = 1e-10
+    max_correlation: float = 0.999
+    max_unreached: float = 0.5
+    min_residual_share: float = 1e-5
+    rival_share: float = 0.999
 
 
 @dataclass(frozen=True)

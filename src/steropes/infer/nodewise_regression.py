@@ -106,6 +106,8 @@ class Nodewise:
         z' H_η x_j.
     correlation : float
         Largest correlation of z with a penalised column, in the metric H_η.
+    rivals : int array
+        The columns with this correlation, beside rounding.
     nonzero : int
         Number of columns with γ̂_k ≠ 0, without the unpenalised ones.
     """
@@ -115,6 +117,7 @@ class Nodewise:
     norm: float
     slope: float
     correlation: float
+    rivals: np.ndarray
     nonzero: int
 
     @property
@@ -210,10 +213,17 @@ class NodewiseRegressions:
             λ_j; by default it is chosen as by Zhang and Zhang (2014), Table 1: the largest
             correlation with another column is reduced to √(2 log p / n), and further as long as
             the noise factor increases by less than a quarter.
+
+        Raises
+        ------
+        SeparationError
+            If the other columns determine the column, or it is a copy of one of them.
         """
         path = _Path(self, j)
         if penalty is not None:
-            return path.at(penalty)
+            chosen = path.at(penalty)
+            self._refuse_dependent(j, chosen, NODEWISE.max_correlation)
+            return chosen
         p = max(int((path.size > 0).sum()), 2)
         goal = np.sqrt(2.0 * np.log(p) / self.n)
         done: list[Nodewise] = []
@@ -227,6 +237,13 @@ class NodewiseRegressions:
             enough = here.noise > (1.0 + NODEWISE.noise_increase) * least
             if enough or here.nonzero > NODEWISE.max_columns or largest == 0.0:
                 break
+        best, last = min(done, key=lambda x: x.correlation), done[-1]
+        limit = min(max(goal, NODEWISE.max_unreached), NODEWISE.max_correlation)
+        # Few columns explain a column completely if it is a sum of them; many always do.
+        few = last.nonzero < 0.5 * self.n
+        if few and last.norm < NODEWISE.min_residual_share * self.information[j]:
+            limit = goal
+        self._refuse_dependent(j, best, limit)
         reached = [x for x in done if x.correlation <= goal]
         if not reached:  # Table 1 of Zhang and Zhang: a multiple of the smallest one
             goal = (1.0 + NODEWISE.goal_increase) * min(x.correlation for x in done)
@@ -234,6 +251,23 @@ class NodewiseRegressions:
         least = min(x.noise for x in reached)
         within = [x for x in done if x.noise <= (1.0 + NODEWISE.noise_increase) * least]
         return min(within, key=lambda x: x.correlation)
+
+    def _refuse_dependent(self, j: int, found: Nodewise, limit: float) -> None:
+        """Refuse a column that no regression separates from others, by its smallest correlation.
+
+        The residuals of a copy, or of a sum of few columns, keep their correlation with these under
+        every penalty. The step of the debiased lasso would then move along the other columns, too.
+        """
+        if found.correlation <= limit:
+            return
+        names = self.problem.design.names
+        raise SeparationError(
+            f"The coefficient of {listed([names[j]])} is not identified beside "
+            f"{listed([names[k] for k in found.rivals])}: its part that the other columns do not "
+            f"explain still has a correlation of {found.correlation:.2f} with them, as if it were "
+            "a copy or a sum. Leave such columns out, or combine them to one.",
+            [names[j]],
+        )
 
 
 class _Path:
@@ -303,8 +337,11 @@ class _Path:
             )
         some = self.size > 0
         sizes = self.size[some] * np.sqrt(self.of.n)
-        correlation = float(np.max(np.abs(g[some]) / sizes, initial=0.0) / np.sqrt(norm))
+        each = np.zeros(len(g))
+        each[some] = np.abs(g[some]) / sizes / np.sqrt(norm)
+        correlation = float(np.max(each, initial=0.0))
+        rivals = np.flatnonzero(some & (each >= NODEWISE.rival_share * correlation))
         direction = -gamma
         direction[self.j] = 1.0
         nonzero = int(np.count_nonzero(gamma[some]))
-        return Nodewise(direction, penalty, norm, slope, correlation, nonzero)
+        return Nodewise(direction, penalty, norm, slope, correlation, rivals, nonzero)

@@ -62,10 +62,11 @@ class DebiasedInference(WaldInference):
         Raises
         ------
         DataError
-            If the prior has no Laplace part, or the model is pooled or a cumulative probability
-            model.
+            If the prior has no Laplace part, or the model is a pooled, multinomial or cumulative
+            probability model.
         SeparationError
-            If the other columns determine a column and ``nodewise_penalty`` is zero.
+            If a column is a copy or a sum of others, which no regression separates from them, or
+            the other columns determine it and ``nodewise_penalty`` is zero.
 
         See Also
         --------
