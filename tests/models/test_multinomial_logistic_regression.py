@@ -527,6 +527,14 @@ def test_what_a_multinomial_model_does_not_have_is_refused(drawn):
         null.term_tests()
 
 
+def test_a_changed_setting_does_not_change_the_fit(drawn):
+    X, y = drawn
+    m = MultinomialLogisticRegression(reference="b").fit(X, y)
+    table = m.prediction_table(X[:2])
+    m.set_params(reference="c")
+    pd.testing.assert_frame_equal(m.prediction_table(X[:2]), table)
+
+
 @parametrize_with_checks([MultinomialLogisticRegression(prior=Normal(1.0))])
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learn_check(estimator, check):

@@ -276,3 +276,11 @@ def test_what_has_no_estimate_is_refused(drawn):
             NegativeBinomialRegression(dispersion=dispersion).fit(
                 pd.DataFrame({"x": X[:, 2], "only": only.astype(float)}), np.where(only, 0, y)
             )
+
+
+def test_a_changed_setting_does_not_change_the_fit(drawn):
+    X, y, given = drawn
+    m = NegativeBinomialRegression().fit(X, y, **given)
+    aic = m.aic_
+    m.set_params(dispersion=0.5)
+    assert m.aic_ == aic

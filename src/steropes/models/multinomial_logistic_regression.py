@@ -162,6 +162,8 @@ class MultinomialLogisticRegression(
 
     classes_: np.ndarray
     intercept_: Any
+    # The reference class of the fit; the setting may change afterwards.
+    _reference_class: int
 
     def __init__(
         self,
@@ -322,6 +324,7 @@ class MultinomialLogisticRegression(
         if len(classes) == 1:
             raise DataError(f"y has one class only, {classes.tolist()[0]!r}; two are needed.")
         self.classes_ = classes
+        self._reference_class = self._read_reference()
         return np.asarray(codes, np.int64)
 
     def _refuse_absent_classes(self, codes: np.ndarray) -> None:
@@ -339,6 +342,10 @@ class MultinomialLogisticRegression(
 
     def _reference(self) -> int:
         """Return the position of the class to which unpenalised coefficients are relative."""
+        return self._reference_class
+
+    def _read_reference(self) -> int:
+        """Return the position of the class in the setting ``reference``, by default the first."""
         if self.reference is None:
             return 0
         at = [k for k, label in enumerate(self.classes_.tolist()) if label == self.reference]

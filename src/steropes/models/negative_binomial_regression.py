@@ -132,6 +132,8 @@ class NegativeBinomialRegression(CountRegression):
     _performance_family = "negative_binomial"
 
     dispersion_: float
+    # Whether the fit estimated the dispersion; the setting may change afterwards.
+    _estimates_dispersion: bool
 
     def __init__(
         self,
@@ -178,10 +180,11 @@ class NegativeBinomialRegression(CountRegression):
         eta = linear_predictor(problem, self._beta * problem.design.scale)
         self.dispersion_ = likelihood.fitted_dispersion(eta, bound_weights(problem))
         self._distribution = NegativeBinomialResponse(self.dispersion_)
+        self._estimates_dispersion = likelihood.given is None
 
     def _n_extra_parameters(self) -> int:
         """Return one for an estimated dispersion."""
-        return int(self.dispersion is None)
+        return int(self._estimates_dispersion)
 
     def _best_rate(self, y: np.ndarray, w: np.ndarray, own: np.ndarray) -> float:
         """Return the intercept with the largest likelihood at known terms ``own`` (n,) of η."""
