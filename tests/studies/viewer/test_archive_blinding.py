@@ -77,6 +77,16 @@ def test_a_result_without_diagnostics_is_hidden(sources):
     assert blinded_archive(tables)["cm_result"]["rr"].isna().all()
 
 
+def test_effects_in_periods_of_a_hidden_result_are_removed(sources):
+    tables = dict(sources[0].tables)
+    key = ["target_comparator_id", "outcome_id", "analysis_id", "database_id"]
+    tables["effect_by_period"] = tables["cm_result"][key].assign(first_day=1, rr=SECRET)
+    left = blinded_archive(tables)["effect_by_period"]
+    assert left[["outcome_id", "analysis_id"]].to_numpy().tolist() == [[3, 1], [4, 1]]
+    del tables["cm_result"]
+    assert "effect_by_period" not in blinded_archive(tables)
+
+
 def test_curves_without_results_are_not_shown(sources):
     tables = {k: v for k, v in sources[0].tables.items() if k != "cm_result"}
     found = blinded_archive(tables)
