@@ -153,7 +153,7 @@ def test_released_covariates_show_no_single_person(exact):
     assert (ones["sum_value"] % 5 == 0).all()
     assert values[["min_value", "max_value"]].isna().all(axis=None)
     assert (values["count_value"] % 5 == 0).all()
-    assert "people" not in ones
+    assert not {"people", "persons"} & {*ones, *values}
     assert found["c_cohort_counts"][["min_exposure_time"]].isna().all(axis=None)
     kept = released_baseline(exact, DisclosureRules("none", 0), "x")["c_covariates"]
     assert kept["sum_value"].tolist() == exact["c_covariates"]["sum_value"].tolist()
@@ -169,6 +169,29 @@ def test_entries_count_again_after_the_days_that_are_asked(tmp_path):
             one = plan(settings(targetIds=1, limitToFirstInNDays=gap, covariateSettings=few))
             counts = baseline_tables(db, one, table)["c_cohort_counts"]
             assert counts["row_count"].tolist() == [count]
+
+
+def test_many_entries_of_few_people_are_withheld(tmp_path):
+    omop = TinyOmop(tmp_path)
+    people = [omop.person(observed=(0, 3000)) for _ in range(2)]
+    starts = [*range(500, 2500, 200)] * 2
+    table = CohortTable(
+        [1] * 20, np.repeat(people, 10), days(*starts), days(*(s + 10 for s in starts))
+    )
+    with OmopDatabase(omop.write()) as db:
+        asked = {"DemographicsGender": True, "DemographicsAge": True}
+        one = plan(settings(targetIds=1, limitToFirstInNDays=100, covariateSettings=asked))
+        exact = baseline_tables(db, one, table)
+    assert exact["c_cohort_counts"][["row_count", "person_count"]].to_numpy().tolist() == [[20, 2]]
+    found = released_baseline(exact, DisclosureRules("ohdsi", 5), "x")
+    counts = found["c_cohort_counts"]
+    assert counts[["row_count", "person_count"]].to_numpy().tolist() == [[-5, -5]]
+    assert counts["mean_exposure_time"].isna().all()
+    assert (found["c_covariates"]["sum_value"] == -5).all()
+    assert found["c_covariates"]["average_value"].isna().all()
+    values = found["c_covariates_continuous"]
+    assert (values["count_value"] == -5).all()
+    assert values[["average_value", "standard_deviation", "median_value"]].isna().all(axis=None)
 
 
 def test_other_lists_and_unknown_fields_are_named():

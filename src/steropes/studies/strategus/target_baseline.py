@@ -74,7 +74,8 @@ def baseline_tables(db: OmopDatabase, plan: CharacterizationPlan, cohorts: Cohor
             rows["c_cohort_details"].append({**key, **of})
             rows["c_cohort_counts"].append({**of, **_counted(entries, baseline)})
             if len(entries):
-                _add_covariates(db, plan, baseline, entries, {**key, **of}, rows)
+                persons = {"persons": entries["person_id"].nunique()}
+                _add_covariates(db, plan, baseline, entries, {**key, **of, **persons}, rows)
     tables = {name: pd.DataFrame(of) for name, of in rows.items()}
     named = tables["c_covariate_ref"]
     if len(named):
@@ -88,7 +89,8 @@ def released_baseline(tables: Tables, rules: DisclosureRules, database_id: str) 
     Targets overlap, and the counts of covariates of some add up to those of others. All counts are
     therefore rounded as `DisclosureRules.coarse` does, and means of 0/1 covariates follow from the
     rounded counts. Smallest and largest values belong to single people and are withheld, and so are
-    percentiles with few people beyond them.
+    percentiles with few people beyond them, and all numbers of a target with many entries of few
+    people.
 
     Parameters
     ----------
@@ -102,23 +104,26 @@ def released_baseline(tables: Tables, rules: DisclosureRules, database_id: str) 
     found = {name: table.assign(database_id=database_id) for name, table in tables.items()}
     if rules.open:
         return {
-            name: table.drop(columns="people", errors="ignore") for name, table in found.items()
+            name: table.drop(columns=["people", "persons"], errors="ignore")
+            for name, table in found.items()
         }
     counts = found["c_cohort_counts"]
-    few = counts["row_count"].map(rules.small)
+    few = counts["person_count"].map(rules.small)  # Entries are no fewer than people.
     for name in ("row_count", "person_count"):
-        counts[name] = counts[name].map(rules.coarse)
+        counts[name] = counts[name].map(rules.coarse).mask(few, -rules.least)
     counts["mean_exposure_time"] = counts["mean_exposure_time"].map(significant).mask(few)
     counts[["min_exposure_time", "max_exposure_time"]] = math.nan
     ones = found["c_covariates"]
     if len(ones):
-        people, sums = ones.pop("people").map(rules.coarse), ones["sum_value"].map(rules.coarse)
+        few, people = ones.pop("persons").map(rules.small), ones.pop("people").map(rules.coarse)
+        sums = ones["sum_value"].map(rules.coarse).mask(few, -rules.least)
         ones["sum_value"] = sums
         ones["average_value"] = (sums / people).where((people > 0) & (sums >= 0))
     values = found["c_covariates_continuous"]
     if len(values):
         n = values["count_value"]
-        small = n.map(rules.small)
+        few = values.pop("persons").map(rules.small)
+        small = n.map(rules.small) | few
         for name, share in SHARES.items():
             beyond = np.minimum(share, 1 - share) * n
             kept = values[f"{name}_value"].map(significant)
@@ -126,7 +131,7 @@ def released_baseline(tables: Tables, rules: DisclosureRules, database_id: str) 
         for name in ("average_value", "standard_deviation"):
             values[name] = values[name].map(significant).mask(small)
         values[["min_value", "max_value"]] = math.nan
-        values["count_value"] = n.map(rules.coarse)
+        values["count_value"] = n.map(rules.coarse).mask(few, -rules.least)
     return found
 
 
