@@ -15,6 +15,8 @@ from steropes import (
     ConditionalLogisticRegression,
     CrossValidation,
     DataError,
+    ElasticNet,
+    GroupLaplace,
     InformationCriterion,
     Jeffreys,
     Laplace,
@@ -244,3 +246,39 @@ def test_models_of_sets_and_times_have_no_weights_of_classes():
     for model in (ConditionalLogisticRegression, PooledLogisticRegression):
         with pytest.raises(TypeError, match="class_weight"):
             model(class_weight="balanced")
+
+
+@pytest.mark.parametrize(
+    ("kind", "storage", "prior"),
+    [
+        ("two", sparse.csc_array, Normal(exclude=["x1"])),
+        ("two", pd.DataFrame, Laplace(lower=-0.2)),
+        ("two", as_design, GroupLaplace({"x1": "g", "x2": "g"})),
+        ("three", sparse.csc_array, Normal(exclude=["x1"])),
+        ("three", pd.DataFrame, Laplace(lower=-0.2)),
+        ("three", as_design, ElasticNet(1.0, 1.0)),
+    ],
+    ids=str,
+)
+def test_weights_offsets_fixed_values_priors_and_folds_combine(kind, storage, prior, rng):
+    X, y, w = drawn(rng, kind)
+    names = [f"x{j}" for j in range(5)]
+    offset = 0.3 * (X[:, 3] if kind == "two" else np.column_stack([0 * X[:, 3], X[:, 3], X[:, 2]]))
+    fixed = {"x4": 0.4} if kind == "two" else {"no:x4": 0.4, "yes:x4": -0.1}
+    cv = CrossValidation(3, search=[0.05, 0.5], random_state=2)
+    settings = {"prior": prior, "cv": cv, "tol": 1e-9}
+    given = storage(X) if storage is not pd.DataFrame else pd.DataFrame(X, columns=names)
+    m = MODELS[kind](class_weight="balanced", **settings)
+    m.fit(given, y, sample_weight=w, offset=offset, fixed=fixed)
+    product = by_hand("balanced", y, w)
+    b = MODELS[kind](**settings).fit(X, y, sample_weight=product, offset=offset, fixed=fixed)
+    same(m.cv_results_, b.cv_results_, 1e-6)
+    same(m.coef_, b.coef_, 1e-7)
+    assert m.converged_
+    classes = m.classes_.tolist()
+    R = product[:, None] * (m.predict_proba(given, offset) - (y[:, None] == m.classes_))
+    same(R.sum(axis=0), 0.0, 1e-5)
+    if kind == "three":
+        assert m.coef_[classes.index("no"), 4] == 0.4
+    else:
+        assert m.coef_[4] == 0.4

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+import statsmodels.api as sm
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression as TheirLogistic
 from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
@@ -316,3 +317,55 @@ def test_scores_that_need_two_classes_are_refused(drawn):
             MultinomialLogisticRegression(
                 prior=Normal(), cv=CrossValidation(3, scoring=name, random_state=0)
             ).fit(X, y)
+
+
+# -- average effects -------------------------------------------------------------------------------
+
+
+def test_average_effects_are_those_of_statsmodels(drawn):
+    X, y = drawn
+    X = X + 1e-3 * np.random.default_rng(0).normal(size=X.shape)  # no zeros and ones
+    m = MultinomialLogisticRegression(tol=1e-11).fit(X, y)
+    theirs = sm.MNLogit(np.searchsorted(LABELS, y), sm.add_constant(X))
+    theirs = theirs.fit(method="newton", tol=1e-13, disp=0).get_margeff()
+    for storage in (np.asarray, sparse.csc_array, pd.DataFrame):
+        if storage is pd.DataFrame:
+            m = MultinomialLogisticRegression(tol=1e-11).fit(pd.DataFrame(X), y)
+        table = m.average_effects(storage(X))
+        np.testing.assert_allclose(table["effect"], theirs.margeff.ravel(), atol=1e-7)
+        np.testing.assert_allclose(table["se"], theirs.margeff_se.ravel(), rtol=1e-5)
+        np.testing.assert_allclose(table["effect"].groupby(level=0).sum(), 0.0, atol=1e-10)
+
+
+def test_average_effects_of_two_classes_are_those_of_logistic_regression(drawn, rng):
+    X, y = drawn
+    data = pd.DataFrame(X[:, :2], columns=["u", "v"])
+    data["v"] = rng.normal(size=N)
+    data["site"] = rng.choice(["r", "s", "t"], N)
+    data["one"] = rng.integers(0, 2, N)
+    data["y"] = np.where(y == "a", "a", "b")
+    w = rng.integers(1, 4, N)
+    formula = "y ~ u + rcs(v, 4) + site * one"
+    a = MultinomialLogisticRegression.from_formula(formula, data, tol=1e-10)
+    b = LogisticRegression.from_formula(formula, data, tol=1e-10)
+    table = a.average_effects(data, sample_weight=w, kind="robust")
+    expected = b.average_effects(data, sample_weight=w, kind="robust")
+    own = table.xs("b", level="class")
+    assert own.index.tolist() == expected.index.tolist()
+    np.testing.assert_allclose(own["effect"], expected["effect"], atol=1e-8)
+    np.testing.assert_allclose(own["se"], expected["se"], rtol=1e-5)
+    plain = data[["u", "v", "site", "one"]]
+    c = MultinomialLogisticRegression(tol=1e-10).fit(plain, data["y"], fixed={"b:u": 0.3})
+    d = LogisticRegression(tol=1e-10).fit(plain, data["y"], fixed={"u": 0.3})
+    some = ["site", "one", "v"]
+    own = c.average_effects(plain, some).xs("b", level="class")
+    np.testing.assert_allclose(own["effect"], d.average_effects(plain, some)["effect"], atol=1e-8)
+
+
+def test_average_effects_that_do_not_exist_are_refused(drawn):
+    X, y = drawn
+    m = MultinomialLogisticRegression().fit(X, y)
+    with pytest.raises(DataError, match="There is no variable 'z'"):
+        m.average_effects(X, "z")
+    with pytest.raises(DataError, match="Laplace prior"):
+        MultinomialLogisticRegression(prior=Laplace(0.1)).fit(X, y).average_effects(X)

@@ -21,7 +21,7 @@ from .linear_prediction import dense_matrix
 from .prediction_tables import PredictionTables
 from .setting_types import Kind, MatrixLike
 
-__all__ = ["AverageEffects"]
+__all__ = ["AverageEffects", "Matrix", "variable_changes"]
 
 Matrix: TypeAlias = np.ndarray | sparse.csc_array
 # The name of an effect, its value, and its derivatives in the coefficients.
@@ -158,7 +158,7 @@ class AverageEffects(PredictionTables):
         """Yield the effects of variables, which may determine several columns of X."""
         categories = self._formula.categories if self._is_formula_table(table) else ()
         for name in names:
-            for label, high, low, width in _changes(name, table[name], name in categories):
+            for label, high, low, width in variable_changes(name, table[name], name in categories):
                 first, slope = self._mean_and_gradient(table, name, high, weights, offset)
                 second, base = self._mean_and_gradient(table, name, low, weights, offset)
                 yield label, (first - second) / width, (slope - base) / width
@@ -175,7 +175,7 @@ class AverageEffects(PredictionTables):
         kept = slice(None) if self._fixed is None else self._fixed.kept
         for name, j in columns:
             x = X[:, j] if isinstance(X, np.ndarray) else X[:, [j]].toarray()[:, 0]
-            for label, high, low, width in _changes(name, pd.Series(x)):
+            for label, high, low, width in variable_changes(name, pd.Series(x)):
                 ends = [eta + self.coef_[j] * (np.asarray(v, float) - x) for v in (high, low)]
                 mean = share @ (self._mean(ends[0]) - self._mean(ends[1]))
                 slope, base = (share * self._mean_slope(end) for end in ends)
@@ -206,7 +206,7 @@ class AverageEffects(PredictionTables):
         return float(np.average(self._mean(eta), weights=weights)), gradient
 
 
-def _changes(
+def variable_changes(
     name: str, column: pd.Series, category: bool = False
 ) -> Iterator[tuple[str, object, object, float]]:
     """Yield the name of each effect of a variable, both values to compare, and their distance."""

@@ -26,7 +26,7 @@ from .fit_inputs import FitInputs
 from .logistic_regression import LogisticRegression
 from .multinomial_inputs import read_class_offset, read_class_start, read_fixed_of_classes
 from .multinomial_residuals import MultinomialResiduals
-from .multinomial_tables import MultinomialTables
+from .multinomial_tables import MultinomialTables, MultinomialTermTests
 from .setting_types import Chooser, ClassWeight, Device, Seed, Solver
 from .sklearn_base import ClassifierMixin
 from .step_effects import prior_of_copies
@@ -35,7 +35,12 @@ __all__ = ["MultinomialLogisticRegression"]
 
 
 class MultinomialLogisticRegression(
-    ClassWeights, MultinomialTables, MultinomialResiduals, ClassifierMixin, PenalizedModel
+    ClassWeights,
+    MultinomialTables,
+    MultinomialResiduals,
+    ClassifierMixin,
+    MultinomialTermTests,
+    PenalizedModel,
 ):
     """Logistic regression of an outcome with several classes, with a prior on the coefficients.
 

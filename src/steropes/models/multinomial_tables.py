@@ -1,4 +1,4 @@
-"""Tables of multinomial models: predictions with standard errors, and tests of variables."""
+"""Predictions of multinomial models with standard errors, and tests of variables."""
 
 from __future__ import annotations
 
@@ -16,24 +16,18 @@ from ..infer.inference_tuning import BLOCKS
 from .coefficient_tables import critical_value
 from .hypothesis_tests import HypothesisTests, Test
 from .model_terms import columns_of_terms
+from .multinomial_effects import MultinomialEffects
 from .multinomial_performance import class_probabilities, log_odds_of_class
-from .multinomial_predictions import MultinomialPredictions
 from .prediction_tables import square_root
 from .setting_types import Kind, MatrixLike
 
-__all__ = ["MultinomialTables"]
+__all__ = ["MultinomialTables", "MultinomialTermTests"]
 
 Scale = Literal["linear", "response", "ratio", "observation"]
 
 
-class MultinomialTables(MultinomialPredictions, HypothesisTests):
-    """Tables of models with a linear predictor for each class."""
-
-    # Column of X, −1 for intercepts, and class of each estimated coefficient.
-    _parameters: tuple[np.ndarray, np.ndarray]
-    _effects: tuple[np.ndarray, np.ndarray]
-    _names_by_class: list[str]
-    _effect_names: list[str]
+class MultinomialTables(MultinomialEffects):
+    """Tables of predictions of models with a linear predictor for each class."""
 
     if TYPE_CHECKING:
 
@@ -192,6 +186,15 @@ class MultinomialTables(MultinomialPredictions, HypothesisTests):
                 combined = sum(along[:, c, d, None] * rows for d, rows in enumerate(classes))
                 total[:, c] += (combined**2).sum(axis=1)
         return np.sqrt(total)
+
+
+class MultinomialTermTests(HypothesisTests):
+    """Tests of variables in all classes together."""
+
+    # Column of X and class of each estimated coefficient of a column, and names.
+    _effects: tuple[np.ndarray, np.ndarray]
+    _names_by_class: list[str]
+    _effect_names: list[str]
 
     def term_tests(
         self,
