@@ -42,7 +42,7 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
     from .comparative.score_strata import Stratify, score_strata
     from .comparative.score_trimming import Trim, trim
     from .comparative.settings import BalanceFilter, Outcome, Question, StudyAnalysis
-    from .comparative.study_settings import StudySettings, read_study
+    from .comparative.study_settings import StudySettings, read_study, study_schema
     from .comparative.table_one import table_one
     from .controls import (
         ControlEstimates,
@@ -153,6 +153,7 @@ _WHERE = {
     "ComparativeStudy": "comparative.one_question",
     "StudySettings": "comparative.study_settings",
     "read_study": "comparative.study_settings",
+    "study_schema": "comparative.study_settings",
     "comparative_study": "comparative.one_question",
     "find_concepts": "database.concept_search",
     "ControlEstimates": "controls",
@@ -380,6 +381,7 @@ __all__ = [
     "run_synthesis",
     "score_strata",
     "study_population",
+    "study_schema",
     "synthetic_database",
     "table_one",
     "tidy",

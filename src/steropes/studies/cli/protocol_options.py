@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -13,9 +13,11 @@ from steropes.errors import DataError
 if TYPE_CHECKING:
     from steropes.studies.execution.runner import GridResults
     from steropes.studies.execution.settings_classes import Settings
+    from steropes.studies.sccs.sccs_grid import CaseSeriesGridResults
 
-__all__ = ["Freeze", "ProtocolBy", "ProtocolFile", "print_frozen", "with_unblinding"]
+__all__ = ["Freeze", "Paper", "ProtocolBy", "ProtocolFile", "print_frozen", "with_unblinding"]
 
+Results = TypeVar("Results", "GridResults", "CaseSeriesGridResults")
 ProtocolFile = Annotated[
     Path | None,
     typer.Option(
@@ -28,6 +30,10 @@ ProtocolBy = Annotated[
 ]
 Freeze = Annotated[
     bool, typer.Option("--freeze", help="Write the protocol and run nothing.", show_default=False)
+]
+Paper = Annotated[
+    bool,
+    typer.Option("--paper", help="Also write methods, RECORD-PE checklist and tables for a paper."),
 ]
 
 
@@ -42,7 +48,7 @@ def print_frozen(path: Path | None, settings: Settings, by: str | None) -> None:
     print(f"SHA-256 {protocol.hash}")
 
 
-def with_unblinding(results: GridResults, path: Path, by: str | None) -> GridResults:
+def with_unblinding(results: Results, path: Path, by: str | None) -> Results:
     """Record that all estimates of a grid were shown on request."""
     from steropes.studies.execution.frozen_protocol import read_protocol
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,6 +28,7 @@ from steropes.studies.cli.grid_commands import (
 from steropes.studies.cli.kernel_warming import compile_kernels
 from steropes.studies.cli.protocol_options import (
     Freeze,
+    Paper,
     ProtocolBy,
     ProtocolFile,
     print_frozen,
@@ -36,7 +38,7 @@ from steropes.studies.cli.strategus_command import strategus
 from steropes.studies.cli.view_command import view
 from steropes.studies.cohorts.study_population import TimeAtRisk
 from steropes.studies.comparative.one_question import comparative_study
-from steropes.studies.comparative.study_settings import StudySettings, read_study
+from steropes.studies.comparative.study_settings import StudySettings, read_study, study_schema
 from steropes.studies.database.omop import OmopDatabase, opened
 from steropes.studies.disclosure import applied_rules, site_rules
 from steropes.studies.execution.cohort_sources import CohortSources
@@ -84,6 +86,13 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit()
 
 
+def _print_schema(wanted: bool) -> None:
+    """Print the JSON Schema of a file of settings and exit, if the option is given."""
+    if wanted:
+        print(json.dumps(study_schema(), indent=1))
+        raise typer.Exit()
+
+
 @app.callback()
 def steropes(
     version: Annotated[
@@ -113,6 +122,15 @@ def study(
         Path | None,
         typer.Option(help="Settings as a .toml or .json file; options take precedence."),
     ] = None,
+    specification_schema: Annotated[
+        bool,
+        typer.Option(
+            "--specification-schema",
+            callback=_print_schema,
+            is_eager=True,
+            help="Print the JSON Schema of such a file and exit.",
+        ),
+    ] = False,
     control: Annotated[
         list[str] | None,
         typer.Option(help="Negative control: a concept id, or a CSV file of ids. Repeatable."),
@@ -122,12 +140,7 @@ def study(
     protocol: ProtocolFile = None,
     by: ProtocolBy = None,
     freeze: Freeze = False,
-    paper: Annotated[
-        bool,
-        typer.Option(
-            "--paper", help="Also write methods, RECORD-PE checklist and tables for a paper."
-        ),
-    ] = False,
+    paper: Paper = False,
     output: Output = Path("steropes-study"),
     disclosure: Disclosure = None,
     jobs: Jobs = 1,

@@ -12,6 +12,7 @@ from steropes.errors import DataError
 from steropes.studies.cohorts.study_population import TimeAtRisk
 from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
 from steropes.studies.execution.cohort_sources import CohortSources, with_texts
+from steropes.studies.execution.schema_generation import schema_of
 from steropes.studies.execution.setting_types import (
     ConceptId,
     Count,
@@ -30,7 +31,7 @@ from steropes.studies.execution.settings_classes import Settings
 from steropes.studies.execution.settings_reader import Source
 from steropes.studies.execution.specification import ControlSet
 
-__all__ = ["StudySettings", "read_study"]
+__all__ = ["StudySettings", "read_study", "study_schema"]
 
 
 class StudySettings(Settings):
@@ -153,6 +154,23 @@ class StudySettings(Settings):
         nesting = () if self.nesting is None else (self.nesting,)
         outcomes = (self.outcome, *self.further_outcomes)
         return (self.target, self.comparator, *outcomes, *controls, *nesting)
+
+
+def study_schema() -> dict[str, Any]:
+    """Return the JSON Schema of a file of settings.
+
+    Returns
+    -------
+    dict
+        A JSON Schema, for editors and for validation outside of Python.
+
+    Examples
+    --------
+    >>> from steropes.studies import study_schema
+    >>> study_schema()["required"]
+    ['target', 'comparator', 'outcome']
+    """
+    return schema_of(StudySettings)
 
 
 def read_study(

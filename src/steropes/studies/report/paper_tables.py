@@ -19,7 +19,7 @@ from steropes.studies.report.study_rows import (
     rate_rows,
 )
 
-__all__ = ["PaperTable", "latex_tables", "paper_tables", "word_tables"]
+__all__ = ["PaperTable", "latex_tables", "paper_table", "paper_tables", "word_tables"]
 
 DEMOGRAPHIC = re.compile(r"(gender|age group|index year|age)\b")
 MOST = 40  # The largest number of conditions and drugs in the table of characteristics.
@@ -51,7 +51,7 @@ def paper_tables(public: Published) -> list[PaperTable]:
     names = {arm: title_case(public.names[arm]) for arm in ("target", "comparator")}
     target, comparator = names["target"], names["comparator"]
     tables = [
-        _table(
+        paper_table(
             "characteristics",
             f"Characteristics of users of {target} and {comparator} before and after matching. "
             "SMD: standardised mean difference.",
@@ -61,7 +61,7 @@ def paper_tables(public: Published) -> list[PaperTable]:
             ),
             _characteristics(public),
         ),
-        _table(
+        paper_table(
             "attrition",
             "People left and dropped by each rule.",
             ("Rule", target, "dropped", comparator, "dropped"),
@@ -71,19 +71,19 @@ def paper_tables(public: Published) -> list[PaperTable]:
     ratio = ("Hazard ratio",) if public.blinded else ("Hazard ratio", "95% interval", "p")
     rate = () if public.blinded else ("Events", "Per 1,000 years", "95% interval")
     tables += [
-        _table(
+        paper_table(
             "rates",
             "Incidence of the outcome.",
             ("Arm", "People", "Person-years", *rate),
             rate_rows(public),
         ),
-        _table(
+        paper_table(
             "estimates",
             f"Hazard ratios of {target} against {comparator}.",
             ("Among", "People", "Events", *ratio),
             hazard_rows(public),
         ),
-        _table(
+        paper_table(
             "outcomes",
             "All outcomes and negative controls.",
             ("Outcome", target, comparator, "Hazard ratio (95%)", "p", "Calibrated (95%)"),
@@ -147,8 +147,8 @@ def _undated(archive: bytes) -> bytes:
     return packed.getvalue()
 
 
-def _table(name: str, caption: str, head: tuple[str, ...], rows: Rows) -> PaperTable:
-    """Make a table of the texts of cells, with their remarks in brackets."""
+def paper_table(name: str, caption: str, head: tuple[str, ...], rows: Rows) -> PaperTable:
+    """Create a table from the texts of cells, with their remarks in brackets."""
     texts = tuple(tuple(_words(cell) for cell in row) for row in rows)
     return PaperTable(name, caption, head, texts)
 

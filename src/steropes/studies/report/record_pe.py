@@ -7,12 +7,12 @@ BMJ 2018;363:k3532 (CC BY 4.0), with the numbers of that checklist.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from steropes.studies.disclosure.one_question_release import Published
 from steropes.studies.report.formatting import count, risk_period
 
-__all__ = ["SOURCE", "checklist", "checklist_text"]
+__all__ = ["SOURCE", "checklist", "checklist_table", "checklist_text", "filled"]
 
 SOURCE = (
     "Langan SM, Schmidt SAJ, Wing K, et al. The reporting of studies conducted using observational "
@@ -30,12 +30,22 @@ def checklist(public: Published) -> list[tuple[str, str, str]]:
     public : Published
         The released numbers of a study.
     """
-    known = dict(_answers(public))
+    return filled(_answers(public))
+
+
+def filled(answers: Iterable[tuple[str, str]]) -> list[tuple[str, str, str]]:
+    """Return number, item and answer of each item; items without an answer are the authors'."""
+    known = dict(answers)
     return [(number, item, known.get(number, AUTHORS)) for number, item in ITEMS]
 
 
 def checklist_text(public: Published) -> str:
     """Return the checklist as a Markdown table."""
+    return checklist_table(checklist(public))
+
+
+def checklist_table(rows: Iterable[tuple[str, str, str]]) -> str:
+    """Write number, item and answer of each item as a Markdown table."""
     lines = [
         "# RECORD-PE checklist",
         "",
@@ -44,7 +54,7 @@ def checklist_text(public: Published) -> str:
         "| item | to report | here |",
         "|---|---|---|",
     ]
-    for row in checklist(public):
+    for row in rows:
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |")
     return "\n".join(lines) + "\n"
 

@@ -119,6 +119,7 @@ def case_series_grid_page(results: CaseSeriesGridResults, *, unblind: bool = Fal
         open_outcomes=sum(len(e.outcomes) for e in sections) <= MOST_OPEN,
         has_controls=any(q.true_ratio is not None for q in results.grid.questions),
         settings=_settings(results),
+        protocol=results.protocol.sentences() if results.protocol else [],
         disclosure=results.rules.sentence(),
     )
 

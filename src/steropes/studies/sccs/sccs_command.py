@@ -11,6 +11,14 @@ import typer
 from steropes.errors import DataError
 from steropes.studies.cli.cohort_options import CohortTableName, Definition, cohort_sources
 from steropes.studies.cli.grid_commands import DATABASE, Disclosure, Jobs, Memory, Quiet
+from steropes.studies.cli.protocol_options import (
+    Freeze,
+    Paper,
+    ProtocolBy,
+    ProtocolFile,
+    print_frozen,
+    with_unblinding,
+)
 from steropes.studies.cli.setting_options import options_of
 from steropes.studies.sccs.sccs_presets import case_series_fields, case_series_settings
 from steropes.studies.sccs.settings import Spline
@@ -70,6 +78,10 @@ def sccs(
     ] = Path("steropes-sccs"),
     cohort_table: CohortTableName = None,
     definition: Definition = None,
+    protocol: ProtocolFile = None,
+    by: ProtocolBy = None,
+    freeze: Freeze = False,
+    paper: Paper = False,
     disclosure: Disclosure = None,
     jobs: DrawJobs = 1,
     memory: Memory = None,
@@ -83,7 +95,10 @@ def sccs(
         cohorts, settings["outcome"], settings.get("exposure"), table=cohort_table is not None
     )
     made = case_series_settings(**settings | of_cohorts)
-    _run(database, made, cohorts, output, disclosure, memory, quiet, jobs)
+    if freeze:
+        print_frozen(protocol, made, by)
+        return
+    _run(database, made, cohorts, output, disclosure, memory, quiet, jobs, protocol, by, paper)
 
 
 def sccs_grid(
@@ -102,6 +117,9 @@ def sccs_grid(
         bool, typer.Option(help="Also show estimates that fail a diagnostic.")
     ] = False,
     jobs: Jobs = 1,
+    protocol: ProtocolFile = None,
+    by: ProtocolBy = None,
+    freeze: Freeze = False,
     memory: Memory = None,
     disclosure: Disclosure = None,
     quiet: Quiet = False,
@@ -124,6 +142,9 @@ def sccs_grid(
     if schema:
         print(json.dumps(case_series_grid_schema(), indent=1))
         return
+    if spec is not None and freeze:
+        print_frozen(protocol, read_case_series_grid(spec), by)
+        return
     if spec is None or database is None:
         raise DataError("give a specification and --database; see steropes sccs-grid --schema")
     require_database(database)
@@ -143,7 +164,11 @@ def sccs_grid(
             disclosure=disclosure,
             progress=progress,
             jobs=jobs,
+            protocol=protocol,
+            by=by,
         )
+        if protocol is not None and unblind:
+            results = with_unblinding(results, protocol, by)
         progress("writing the report")
         page = write_case_series_grid(results, folder, unblind=unblind)
     if not quiet:
@@ -159,6 +184,9 @@ def _run(
     memory: str | None,
     quiet: bool,
     jobs: int,
+    protocol: Path | None,
+    by: str | None,
+    paper: bool,
 ) -> None:
     """Run a case series, write its report and print a summary."""
     from steropes.studies.database.omop import OmopDatabase
@@ -183,10 +211,19 @@ def _run(
             progress("building cohorts")
             table = make_cohorts(db, cohorts)
             result = case_series(
-                db, settings, cohorts=table, disclosure=rules, progress=progress, jobs=jobs
+                db,
+                settings,
+                cohorts=table,
+                disclosure=rules,
+                progress=progress,
+                jobs=jobs,
+                protocol=protocol,
+                by=by,
             )
             progress("writing the report")
             paths = result.write(folder)
+            if paper:
+                paths += result.write_paper(folder)
     except BaseException:
         if made and not any(folder.iterdir()):
             folder.rmdir()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN, without_effects
 from steropes.studies.disclosure import DisclosureRules, applied_rules
 from steropes.studies.disclosure.series import release_series
+from steropes.studies.execution.frozen_protocol import ProtocolStatement, open_protocol
 from steropes.studies.execution.setting_types import Whole
 from steropes.studies.execution.step_groups import (
     REFUSED,
@@ -81,6 +82,8 @@ class CaseSeriesGridResults(DesignResults[CaseSeriesGrid]):
         The specification.
     rules : DisclosureRules
         Disclosure rules that were applied to the tables.
+    protocol : ProtocolStatement or None
+        Whether the run follows its protocol, if it has one.
 
     Examples
     --------
@@ -97,6 +100,7 @@ class CaseSeriesGridResults(DesignResults[CaseSeriesGrid]):
     """
 
     prefix = "sccs"
+    protocol: ProtocolStatement | None = None
 
     @property
     def grid(self) -> CaseSeriesGrid:
@@ -148,6 +152,8 @@ def run_case_series_grid(
     disclosure: str | DisclosureRules | None = None,
     progress: Callable[[str], None] | None = None,
     jobs: int = 1,
+    protocol: str | Path | None = None,
+    by: str | None = None,
 ) -> CaseSeriesGridResults:
     """Run a grid, or resume an interrupted run of the same grid.
 
@@ -170,6 +176,12 @@ def run_case_series_grid(
     jobs : int, default 1
         Number of processes that fit case series; the calling process reads the database. Results do
         not depend on it.
+    protocol : str or Path, optional
+        A protocol (`freeze_protocol`). The results state whether they follow it, and the file
+        records the run and whether it showed an estimate. A file that does not exist is frozen
+        before the database is read.
+    by : str, optional
+        Who runs the grid, for the protocol. Default: the name of the user.
 
     Returns
     -------
@@ -196,11 +208,18 @@ def run_case_series_grid(
     ['exposure']
     """
     Whole(1).require("jobs", jobs)
+    frozen = None if protocol is None else open_protocol(protocol, grid, by)
     design = CaseSeriesDesign(grid, cohorts, jobs)
     path, tables, rules = run_design(
         design, database, output, jobs=jobs, disclosure=disclosure, progress=progress
     )
-    return CaseSeriesGridResults(path, tables, grid, rules)
+    results = CaseSeriesGridResults(path, tables, grid, rules)
+    if frozen is None or protocol is None:
+        return results
+    passing = bool(results.estimates()["rr"].notna().any())
+    frozen = frozen.recorded(grid, by, "all diagnostics of an estimate passed" if passing else "")
+    frozen.write(protocol)
+    return replace(results, protocol=frozen.statement(grid))
 
 
 class CaseSeriesDesign:

@@ -99,6 +99,7 @@ def _page(study: CaseSeries, drawn: dict[str, Picture | None]) -> str:
         least=study.rules.least,
         data_notes=[note.sentence(study.rules) for note in study.data_notes],
         methods=methods(study),
+        protocol=study.protocol.sentences() if study.protocol else [],
         settings=settings_list(study.settings),
         disclosure=study.rules.sentence(),
         pictures=drawn,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +22,7 @@ from steropes.studies.database.omop import OmopDatabase, opened
 from steropes.studies.diagnostics.convergence import quiet_fits
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.disclosure import Bound, DisclosureRules, applied_rules, site_rules
+from steropes.studies.execution.frozen_protocol import ProtocolStatement, open_protocol
 from steropes.studies.execution.setting_types import Whole
 from steropes.studies.execution.step_groups import draws_in_tasks
 from steropes.studies.report.formatting import decimals
@@ -87,6 +88,8 @@ class CaseSeries(TextInHtml):
         Irregularities of the eras and cohorts; ``data_notes`` adds those of the cases.
     rules : DisclosureRules
         Rules for the release of results.
+    protocol : ProtocolStatement or None
+        Whether the series follows its protocol, if it has one.
 
     See Also
     --------
@@ -115,6 +118,7 @@ class CaseSeries(TextInHtml):
     diagnostics: list[Diagnostics]
     notes: tuple[DataNote, ...] = ()
     rules: DisclosureRules = field(default_factory=DisclosureRules)
+    protocol: ProtocolStatement | None = None
 
     @cached_property
     def release(self) -> SeriesRelease:
@@ -307,6 +311,29 @@ class CaseSeries(TextInHtml):
 
         return write_series(self, folder)
 
+    def write_paper(self, folder: str | Path) -> list[Path]:
+        """Write methods, a RECORD-PE checklist and tables in LaTeX and Word for a paper.
+
+        Parameters
+        ----------
+        folder : str or Path
+            Folder of `write`. The files are added to its folder ``release``: ``paper/methods.md``,
+            ``paper/record_pe.md``, ``paper/tables.tex`` and ``paper/tables.docx``.
+
+        Returns
+        -------
+        list of Path
+            The paths of these files.
+
+        Raises
+        ------
+        ImportError
+            ``python-docx`` is missing: ``pip install "steropes[paper]"``.
+        """
+        from steropes.studies.sccs.series_paper import write_series_paper
+
+        return write_series_paper(self, folder)
+
     def _exposure(self, covariate: str | None) -> str:
         """Return the named exposure, or the only one."""
         names = list(self.exposures)
@@ -326,6 +353,8 @@ def case_series(
     disclosure: str | DisclosureRules | None = None,
     progress: Callable[[str], None] | None = None,
     jobs: int = 1,
+    protocol: str | Path | None = None,
+    by: str | None = None,
 ) -> CaseSeries:
     """Run a self-controlled case series on an OMOP database.
 
@@ -344,6 +373,12 @@ def case_series(
         Called with the description of each step.
     jobs : int, default 1
         Number of processes that fit bootstrap draws. Results do not depend on it.
+    protocol : str or Path, optional
+        A protocol (`freeze_protocol`). The series states whether it follows it, and the file
+        records the run and whether it showed an estimate. A file that does not exist is frozen
+        before the database is read.
+    by : str, optional
+        Who runs the series, for the protocol. Default: the name of the user.
 
     Returns
     -------
@@ -372,9 +407,22 @@ def case_series(
     Whole(1).require("jobs", jobs)
     say = progress or (lambda _: None)
     rules = site_rules(disclosure, settings.min_cell)
+    frozen = None if protocol is None else open_protocol(protocol, settings, by)
     with applied_rules(rules), opened(database, settings.schema, settings.time_zone) as db:
         prepared = prepare_series(db, settings, cohorts, say)
-        return fit_series(prepared, rules, say, jobs)
+        study = fit_series(prepared, rules, say, jobs)
+    if frozen is None or protocol is None:
+        return study
+    frozen = frozen.recorded(settings, by, _why_shown(study))
+    frozen.write(protocol)
+    return replace(study, protocol=frozen.statement(settings))
+
+
+def _why_shown(study: CaseSeries) -> str:
+    """Return why estimates of interest are shown; "" if none is."""
+    if any(d.unblind for d in study.diagnostics):
+        return "all diagnostics of an exposure passed"
+    return "on request (unblind)" if study.settings.unblind else ""
 
 
 @single_threaded_blas()

@@ -128,6 +128,8 @@ def print_series(study: CaseSeries, paths: list[Path]) -> None:
         console.print(f"{passed} of {len(study.diagnostics)} exposures pass all diagnostics")
     if words := blinding_text(study):
         console.print(f"[yellow]![/] {escape(words)}")
+    for sentence in study.protocol.sentences() if study.protocol else ():
+        console.print(f"[dim]·[/] {escape(sentence)}")
     console.print(f"[dim]{escape(study.rules.sentence())}[/]")
     console.print()
     for path in paths:

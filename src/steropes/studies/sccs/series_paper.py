@@ -71,7 +71,7 @@ def series_tables(study: CaseSeries) -> list[PaperTable]:
         ),
         paper_table(
             "estimates",
-            f"Rate ratios of {title_case(study.outcome)} relative to other time of the same person.",
+            f"Rate ratios of {title_case(study.outcome)}, relative to the person's other time.",
             ("Window", "People", "Outcomes", "Rate ratio", level, "p"),
             rows,
         ),
@@ -88,8 +88,8 @@ def series_answers(study: CaseSeries) -> Iterator[tuple[str, str]]:
         exposures += f" and {len(study.eras) - MOST_ERAS} more"
     design = "risk interval design" if s.control else "case series"
     windows = "; ".join(
-        f"{title_case(w.label)}: from day {w.start} after the {w.start_at} of the era to day {w.end} "
-        f"after its {w.end_at}"
+        f"{title_case(w.label)}: from day {w.start} after the {w.start_at} of the era to day "
+        f"{w.end} after its {w.end_at}"
         for w in s.windows
     )
     rules = "; ".join(str(line["rule"]) for _, line in study.release.attrition.iterrows())
