@@ -19,12 +19,16 @@ from tests.studies.changed_tables import changed
 from steropes.errors import DataError
 from steropes.studies import (
     DEMO,
+    ComparisonRules,
     OmopDatabase,
     StudySettings,
     case_series,
     case_series_settings,
     comparative_study,
+    compare_cohorts,
     demo_database,
+    drug_era_cohorts,
+    study_population,
 )
 from steropes.studies.cohorts.private_people_frame import People
 from steropes.studies.comparative.study_specification import ALTERNATIVES
@@ -448,6 +452,19 @@ def test_reprs_follow_the_rules_of_the_run_that_made_the_people(omop, monkeypatc
     assert repr(series.intervals).startswith("Intervals(<10 cases")
     monkeypatch.setenv("STEROPES_DISCLOSURE", "ohdsi:20")
     assert repr(study.people).startswith("Table of <20 people")
+
+
+def test_reprs_of_comparisons_follow_the_rules_of_their_run(omop):
+    for arm in ("target", "comparator"):
+        for i in range(4):
+            omop.person(**{arm: i})
+    with OmopDatabase(omop.write()) as db:
+        cohorts = drug_era_cohorts(db, {1: 1, 2: 2})
+        with applied_rules(DisclosureRules("ohdsi", 10)):
+            comparison = compare_cohorts(db, cohorts, 1, 2, ComparisonRules(washout_days=0))
+            population = study_population(comparison, cohorts, None)
+    assert repr(comparison).count("<10") == 2
+    assert repr(population).count("<10 entries") == 1
 
 
 def test_workers_follow_the_rules_of_the_run():

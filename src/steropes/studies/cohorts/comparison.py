@@ -30,7 +30,7 @@ from steropes.studies.cohorts.inclusion_rules import (
     within_ages,
     within_study_dates,
 )
-from steropes.studies.cohorts.private_people_frame import People
+from steropes.studies.cohorts.private_people_frame import People, rules_of_run
 from steropes.studies.database.data_notes import DataNote
 from steropes.studies.database.dates import AgeRule
 from steropes.studies.database.observation_periods import DATED
@@ -169,9 +169,10 @@ class Comparison(TextInHtml):
         from steropes.studies.disclosure import shown_count
 
         n1, n0 = (int((self.entries["treated"] == a).sum()) for a in (1, 0))
+        rules = rules_of_run(self.entries)
         return (
-            f"Comparison({self.names['target']}: {shown_count(n1)} entries, "
-            f"{self.names['comparator']}: {shown_count(n0)})"
+            f"Comparison({self.names['target']}: {shown_count(n1, rules)} entries, "
+            f"{self.names['comparator']}: {shown_count(n0, rules)})"
         )
 
 

@@ -6,11 +6,14 @@ selection of it (``people.head()``, a column) is an ordinary pandas object and p
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pandas as pd
 
-__all__ = ["People"]
+if TYPE_CHECKING:
+    from steropes.studies.disclosure import DisclosureRules
+
+__all__ = ["People", "rules_of_run"]
 
 
 class People(pd.DataFrame):
@@ -43,3 +46,8 @@ class People(pd.DataFrame):
 
         columns = ", ".join(map(str, self.columns))
         return f"Table of {shown_count(len(self), self._of_run)} people ({columns})"
+
+
+def rules_of_run(table: pd.DataFrame) -> DisclosureRules | None:
+    """Return the disclosure rules of the run that made a table of people; None if not known."""
+    return table._of_run if isinstance(table, People) else None

@@ -16,7 +16,7 @@ from steropes.studies.cohorts.attrition import Attrition
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.cohorts.comparison import Comparison
 from steropes.studies.cohorts.inclusion_rules import NEVER, days
-from steropes.studies.cohorts.private_people_frame import People
+from steropes.studies.cohorts.private_people_frame import People, rules_of_run
 from steropes.studies.execution.setting_types import Days, Offset, RiskDays, YesNo
 from steropes.studies.execution.settings_classes import Settings
 
@@ -209,7 +209,8 @@ class StudyPopulation(TextInHtml):
         from steropes.studies.disclosure import shown_count
 
         n, events = len(self.people), int(self.people["event"].sum())
-        counts = f"{shown_count(n)} entries, {shown_count(events)} with it"
+        rules = rules_of_run(self.people)
+        counts = f"{shown_count(n, rules)} entries, {shown_count(events, rules)} with it"
         return f"StudyPopulation({self.name}: {counts})"
 
 

@@ -119,7 +119,7 @@ def run_specification(
     schema : str, default "main"
         Schema of the CDM tables.
     jobs : int, default 1
-        Number of processes that estimate outcomes.
+        Number of processes that estimate outcomes and fit case series.
     disclosure : str, optional
         Disclosure rules; see `site_rules`.
     progress : callable, optional
