@@ -41,10 +41,11 @@ def test_gram_matrices_are_sums_over_panels(backend, monkeypatch):
     check_grams(backend, random_case(6, 40, 9, 0.4, True, False))
 
 
-@pytest.mark.parametrize("sizes", [[5000], [3, 1, 0, 700, 2], [1] * 50, [300, 300], [0, 0], []])
+@pytest.mark.parametrize("sizes", [[5000], [3, 1, 0, 700, 2], [1] * 50, [300, 300, 70], [0, 0], []])
 @pytest.mark.parametrize("reverse", [False, True])
-def test_running_sums_restart_in_each_segment(backend, sizes, reverse, rng):
-    x = rng.normal(size=(sum(sizes), 3))
+@pytest.mark.parametrize("B", [0, 3])
+def test_running_sums_restart_in_each_segment(backend, sizes, reverse, B, rng):
+    x = rng.normal(size=(sum(sizes), B))
     pointers = np.concatenate([[0], np.cumsum(np.array(sizes, int))])
     got = backend.to_host(backend.scan(backend.asarray(x), pointers, reverse))
     step = -1 if reverse else 1

@@ -230,11 +230,11 @@ def _running(x: torch.Tensor, segments: Segments, reverse: bool) -> torch.Tensor
     if kernels_apply(x):
         return scan_with_triton(x, segments.layout(reverse))
     if segments.equal:
-        size, B = segments.longest, x.shape[1]
-        missing = segments.count * size - len(x)
-        wide = torch.nn.functional.pad(x, (0, 0, 0, missing)).reshape(-1, size, B)
+        size, count, B = segments.longest, segments.count, x.shape[1]
+        wide = torch.nn.functional.pad(x, (0, 0, 0, count * size - len(x)))
+        wide = wide.reshape(count, size, B)
         out = sums_of_equal_segments(wide.flip(1) if reverse else wide)
-        return (out.flip(1) if reverse else out).reshape(-1, B)[: len(x)]
+        return (out.flip(1) if reverse else out).reshape(count * size, B)[: len(x)]
     out = x.clone()
     place = segments.place
     if reverse:

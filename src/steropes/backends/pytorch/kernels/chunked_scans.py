@@ -189,7 +189,7 @@ def sums_of_equal_segments(x: torch.Tensor) -> torch.Tensor:
     out = torch.nn.functional.pad(x, (0, 0, 0, blocks * CHUNK - n))
     out = torch.cumsum(out.reshape(S, blocks, CHUNK, B), 2)
     out[:, 1:].add_(sums_of_equal_segments(out[:, :, -1])[:, :-1, None])
-    return out.reshape(S, -1, B)[:, :n]
+    return out.reshape(S, blocks * CHUNK, B)[:, :n]
 
 
 def scan_twin(x: torch.Tensor, layout: ScanLayout) -> torch.Tensor:
