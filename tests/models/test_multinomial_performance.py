@@ -17,6 +17,7 @@ from steropes import (
     LogisticRegression,
     MultinomialLogisticRegression,
     Normal,
+    plots,
     validate_by_group,
 )
 from steropes.design import null_design
@@ -278,6 +279,21 @@ def test_draws_of_the_posterior_surround_the_mode(drawn):
     table = m.posterior(["b:x0"], random_state=0).summary()
     mode, se = m.summary().loc["b:x0", ["coef", "se"]]
     assert abs(table.loc["b:x0", "mean"] - mode) < 2 * se
+
+
+@pytest.mark.parametrize("variable", ["u", "site"])
+def test_partial_effects_have_a_line_for_each_value_and_class(variable, drawn, rng):
+    _, y = drawn
+    data = pd.DataFrame({"u": rng.normal(size=N), "site": rng.choice(["r", "s"], N), "y": y})
+    m = MultinomialLogisticRegression.from_formula("y ~ u + site", data)
+    values = [0.0, 1.0, 2.0] if variable == "u" else ["r", "s"]
+    table = m.partial_effect(variable, values, "response")
+    assert table[variable].tolist() == np.repeat(values, 3).tolist()
+    at = {"u": data["u"].median(), "site": data["site"].mode()[0]}
+    new = pd.DataFrame({**at, variable: values})
+    np.testing.assert_allclose(table["estimate"], m.predict_proba(new).ravel())
+    ax = plots.partial_effect(m, variable, values)
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["b", "c"]
 
 
 # -- held-out scores -------------------------------------------------------------------------------

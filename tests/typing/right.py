@@ -74,6 +74,10 @@ several = CrossValidation(
 LogisticRegression(prior=FusedLaplace([["x0", 0]]), cv=several).fit(X, y, fixed={"x0": 0.5})
 CrossValidation(search=CyclopsSearch(0.01), stratify=["a", "b"])
 LogisticRegression(prior=GroupLaplace({"x0": "a"}), cv=InformationCriterion("ebic", 0.5))
+LogisticRegression(class_weight={0: 1.0, 1: 5.0}).fit(X, [0, 1, 0, 1])
+MultinomialLogisticRegression(class_weight="balanced").fit(
+    X, list("abca"), offset=[[0.0, 0.1, 0.2]] * 4, fixed={"b:x0": 0.5}
+)
 better: bool = logistic.score(X, [0, 1, 0, 1]) > 0.5
 LinearRegression(prior=ElasticNet(1.0, [2.0], exclude=0), solver="ccd", n_jobs=-1, verbose=True)
 GammaRegression(prior=Laplace(0.1)).fit(X, [1.0, 2.0, 0.5, 3.0]).summary(kind="HC3")

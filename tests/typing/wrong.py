@@ -23,6 +23,7 @@ X = np.zeros((2, 1))
 y = Surv([1.0, 2.0], [1, 0])
 
 steropes.CoxRegresion()  # error: attr-defined
+LogisticRegression(class_weight="equal")  # error: arg-type
 CoxRegression(tie="efron")  # error: call-arg
 CoxRegression(ties="exact")  # error: arg-type
 CoxRegression(solver="lbfgs")  # error: arg-type

@@ -51,8 +51,9 @@ class PartialEffects(PredictionTables):
         Returns
         -------
         DataFrame
-            A line for each value: the variable, ``estimate``, ``se``, ``lower`` and ``upper``. As
-            R's ``rms::Predict(fit, variable)`` with ``ref.zero=TRUE``.
+            A line for each value, in multinomial models for each value and class: the variable,
+            ``estimate``, ``se``, ``lower`` and ``upper``. As R's ``rms::Predict(fit, variable)``
+            with ``ref.zero=TRUE``.
 
         Raises
         ------
@@ -93,5 +94,6 @@ class PartialEffects(PredictionTables):
         X, base = (np.asarray(self._formula.matrix(rows)) for rows in (table, center))
         reference = None if scale == "response" else base
         found = self.prediction_table(X, scale, level, reference=reference)
-        found.insert(0, variable, table[variable].to_numpy())
+        shown = table[variable].to_numpy()  # multinomial models have a line for each class
+        found.insert(0, variable, np.repeat(shown, len(found) // len(shown)))
         return found

@@ -35,6 +35,8 @@ def partial_effect(
 ) -> Axes:
     """Draw the effect of a variable along its range, the others held at typical values.
 
+    Multinomial models have a curve for each class.
+
     Parameters
     ----------
     model : fitted estimator
@@ -73,17 +75,13 @@ def partial_effect(
     """
     table = model.partial_effect(variable, values, scale, level, at)
     ax = get_axes(ax, (6.0, 4.2))
-    x = table[variable]
-    colour = curve_colour(0)
-    if pd.api.types.is_numeric_dtype(x) and len(table) > 2:
-        ax.fill_between(x, table["lower"], table["upper"], color=colour, alpha=0.15, lw=0)
-        ax.plot(x, table["estimate"], color=colour, lw=1.8)
-    else:
-        place = np.arange(len(table))
-        ax.vlines(place, table["lower"], table["upper"], color=colour, lw=1.3)
-        ax.plot(place, table["estimate"], "o", ms=5, color=colour, mew=0)
-        ax.set_xticks(place, [shorten_label(label) for label in x])
-        ax.set_xlim(-0.5, len(table) - 0.5)
+    classes = [(None, table)]
+    if "class" in table.index.names:
+        classes = list(table.groupby(level="class", sort=False))
+    for k, (label, part) in enumerate(classes):
+        _draw_effect(ax, part, variable, k, len(classes), label)
+    if len(classes) > 1:
+        ax.legend(frameon=False)
     if scale != "response":
         ax.axhline(1.0 if scale == "ratio" else 0.0, color=MUTED, lw=0.9, ls=(0, (4, 3)), zorder=0)
     if scale == "ratio":
@@ -92,6 +90,24 @@ def partial_effect(
         ax.yaxis.set_minor_formatter(lambda value, _: f"{value:g}")
     ax.set(xlabel=shorten_label(variable), ylabel=LABELS[scale])
     return remove_clutter(ax)
+
+
+def _draw_effect(
+    ax: Axes, table: pd.DataFrame, variable: str, k: int, count: int, label: object
+) -> None:
+    """Draw the k-th of some effects: a curve with a band, or points with limits next to others."""
+    x, colour = table[variable], curve_colour(k)
+    name = None if label is None else str(label)
+    if pd.api.types.is_numeric_dtype(x) and len(table) > 2:
+        ax.fill_between(x, table["lower"], table["upper"], color=colour, alpha=0.15, lw=0)
+        ax.plot(x, table["estimate"], color=colour, lw=1.8, label=name)
+        return
+    ticks = np.arange(len(table))
+    place = ticks + 0.15 * (k - (count - 1) / 2)
+    ax.vlines(place, table["lower"], table["upper"], color=colour, lw=1.3)
+    ax.plot(place, table["estimate"], "o", ms=5, color=colour, mew=0, label=name)
+    ax.set_xticks(ticks, [shorten_label(level) for level in x])
+    ax.set_xlim(-0.5, len(table) - 0.5)
 
 
 def nomogram(
