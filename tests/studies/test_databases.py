@@ -3,6 +3,7 @@
 import datetime as dt
 import json
 import os
+import subprocess
 import sys
 import types
 
@@ -17,8 +18,8 @@ from steropes.studies._extras import MissingExtraError
 from steropes.studies.cli.command_line import run
 from steropes.studies.database.open_database import open_source
 from steropes.studies.database.protocols import RecordsOf
-from steropes.studies.database.server_address import read_address
 from steropes.studies.database.server_registry import DIALECTS, connect
+from steropes.studies.database.server_url import read_address
 from steropes.studies.database.sql_dialects import Column, Table
 
 SQLGLOT = {"postgresql": "postgres", "sqlserver": "tsql"}
@@ -418,3 +419,62 @@ def test_sql_server_gets_a_connection_string_without_credentials(monkeypatch, ur
     assert (given["user"], given["password"]) == login
     assert given["query"] == "SELECT 1 AS one"
     assert given["connection_string"] == expected
+
+
+# -- a new kind of server ----------------------------------------------------------------------
+
+TOY = '''
+"""A toy server: a DuckDB file on another path."""
+
+from steropes.studies.database.drivers import Server, empty_batch
+from steropes.studies.database.server_kind import ServerKind
+from steropes.studies.database.sql_dialects import Dialect
+
+__all__ = ["SERVER"]
+
+
+class ToyServer(Server):
+    def __init__(self, path):
+        import duckdb
+
+        self.connection = duckdb.connect(path, read_only=True)
+
+    def batches(self, sql):
+        table = self.connection.sql(sql).to_arrow_table()
+        yield empty_batch(table.schema)
+        yield from table.to_batches()
+
+    def close(self):
+        self.connection.close()
+
+
+SERVER = ServerKind(
+    ("toy",), Dialect("toy", "main"), lambda address, writing: ToyServer("/" + address.path)
+)
+'''
+STUDY = """
+import sys
+
+from steropes.studies.database import servers
+
+servers.__path__.append(sys.argv[1])
+from steropes.studies import OmopDatabase, find_concepts
+from steropes.studies.database.omop import RecordsOf
+
+with OmopDatabase(f"toy://host{sys.argv[2]}") as toy, OmopDatabase(sys.argv[2]) as file:
+    assert find_concepts(toy, "newdrug").equals(find_concepts(file, "newdrug"))
+    part = toy.narrowed([RecordsOf("drug_era", "drug_concept_id", (1,))])
+    found = part.rows(f"SELECT * FROM {part.table('drug_era')} ORDER BY ALL")
+    expected = file.rows(
+        f"SELECT * FROM {file.table('drug_era')} WHERE drug_concept_id = 1 ORDER BY ALL"
+    )
+assert found == expected
+"""
+
+
+def test_a_new_kind_of_server_is_one_file(people, tmp_path):
+    folder = tmp_path / "servers"
+    folder.mkdir()
+    (folder / "toy.py").write_text(TOY)
+    command = [sys.executable, "-c", STUDY, str(folder), str(people)]
+    subprocess.run(command, check=True, env={**os.environ, "PYTHONWARNINGS": "default"})

@@ -19,8 +19,8 @@ from server_tables import assert_same_choices, assert_same_tables, write_tables
 
 from steropes.errors import DataError
 from steropes.studies import DEMO, OmopDatabase, StudySettings, comparative_study, demo_database
-from steropes.studies.database.server_address import read_address
 from steropes.studies.database.server_registry import connect
+from steropes.studies.database.server_url import read_address
 
 FAKESNOW = os.environ.get("STEROPES_FAKESNOW") or shutil.which("fakesnow")
 # Snowflake's driver closes its sockets only when it is collected.

@@ -14,8 +14,9 @@ import pandas as pd
 from steropes.errors import DataError
 from steropes.studies._extras import need
 from steropes.studies.database.drivers import AdbcServer
-from steropes.studies.database.server_address import Address, is_address, read_address
+from steropes.studies.database.server_address import Address
 from steropes.studies.database.server_registry import VENDORS, connect
+from steropes.studies.database.server_url import is_address, read_address
 
 __all__ = ["require_results_server", "write_results"]
 
