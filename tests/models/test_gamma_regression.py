@@ -263,6 +263,8 @@ def test_an_outcome_that_is_not_positive_is_refused_with_its_row(drawn):
     y[7] = 0.0
     with pytest.raises(DataError, match=r"y must be positive; row 7 is 0"):
         GammaRegression().fit(X, y)
+    with pytest.raises(DataError, match=r"y must be positive; row 7 is 0"):
+        GammaRegression().fit(X, y + 1).score(X, y)
     with pytest.raises(DataError, match="exposure"):
         GammaRegression().fit(X, y + 1, exposure=np.ones(N))
     with pytest.raises(DataError, match="ccd"):

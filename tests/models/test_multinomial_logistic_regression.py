@@ -522,6 +522,10 @@ def test_what_a_multinomial_model_does_not_have_is_refused(drawn):
         m.vcov("HC3")
     with pytest.raises(DataError, match="features"):
         m.predict(X[:, :3])
+    weights = {"negative": -np.ones(N), "3 entries": np.ones(3), "zero in every": np.zeros(N)}
+    for words, weight in weights.items():
+        with pytest.raises(DataError, match=words):
+            m.score(X, y, sample_weight=weight)
     null = model.from_formula("y ~ 1", pd.DataFrame({"y": y}))
     with pytest.raises(DataError, match="no covariates to test"):
         null.term_tests()

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..backends.protocols import Backend
 from ..data import check_response
+from ..data.input_types import VectorLike
 from ..design import Design
 from ..errors import DataError
 from ..fit import Problem
@@ -142,14 +143,18 @@ class GammaRegression(MeanRegression):
     ) -> tuple[Likelihood, OutcomeRows]:
         """Read the outcome; see `PenalizedModel`."""
         inputs.refuse_extras(self, "strata", "exposure")
-        y = check_response(inputs.y, design.n)
+        return GammaLikelihood(self._read_response(inputs.y, design.n), backend), {}
+
+    def _read_response(self, y: VectorLike, n: int) -> np.ndarray:
+        """Read the outcome; refuse values that are not positive."""
+        y = check_response(y, n)
         if (y <= 0).any():
             row = int(np.argmax(y <= 0))
             raise DataError(
                 f"y must be positive; row {row} is {y[row]:g}. Leave such rows out, or use "
                 "PoissonRegression, which allows zeros."
             )
-        return GammaLikelihood(y, backend), {}
+        return y
 
     def _make_problem(
         self, design: Design, inputs: FitInputs, like: Problem | None = None

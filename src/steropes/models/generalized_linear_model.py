@@ -73,6 +73,10 @@ class MeanRegression(RegressorMixin, GeneralizedLinearModel):
         """
         return self._distribution.mean(self.linear_predictor(X, offset))
 
+    def _read_response(self, y: VectorLike, n: int) -> np.ndarray:
+        """Validate an outcome that the family can have, (n,)."""
+        return check_response(y, n)
+
     def score(
         self,
         X: MatrixLike,
@@ -101,7 +105,7 @@ class MeanRegression(RegressorMixin, GeneralizedLinearModel):
         refuse_other_order(X, y=y, sample_weight=sample_weight)
         mean = self.predict(X, offset=offset)
         n = len(mean)
-        y, w = check_response(y, n), check_weights(sample_weight, n)
+        y, w = self._read_response(y, n), check_weights(sample_weight, n)
         used = w > 0
         y, w, mean = y[used], w[used], mean[used]
         residual = float(w @ self._distribution.unit_deviance(y, mean))

@@ -131,6 +131,8 @@ class _Parser:
                 out.append(found)
                 at += len(name)
             elif number:
+                if not np.isfinite(float(number[0])):
+                    raise self._refuse(f"{number[0]} is not finite")
                 out.append(float(number[0]))
                 at = number.end()
             elif text[at] in OPERATORS:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import type_of_target
 
 from ..backends.protocols import Backend
@@ -19,6 +18,7 @@ from ..priors import Prior
 from .class_weights import ClassWeights
 from .fit_inputs import FitInputs, OutcomeRows
 from .generalized_linear_model import GeneralizedLinearModel
+from .performance import share_correct
 from .setting_types import Chooser, ClassWeight, Device, MatrixLike, Seed, Solver
 from .sklearn_base import ClassifierMixin
 
@@ -306,8 +306,7 @@ class LogisticRegression(ClassWeights, ClassifierMixin, GeneralizedLinearModel):
         """
         refuse_other_order(X, y=y, sample_weight=sample_weight)
         predicted = self.predict(X, offset)
-        check_classes(y, len(predicted))
-        return float(accuracy_score(y, predicted, sample_weight=sample_weight))
+        return share_correct(y, predicted, sample_weight)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

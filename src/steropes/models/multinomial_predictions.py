@@ -6,16 +6,16 @@ from typing import NoReturn
 
 import numpy as np
 from scipy.special import log_softmax, softmax
-from sklearn.metrics import accuracy_score
 
 from ..backends import host_backend
-from ..data import check_classes, refuse_other_order
+from ..data import refuse_other_order
 from ..data.input_types import VectorLike
 from ..design import Design
 from ..errors import DataError
 from ..fit.shards import ShardedDesign
 from .fitted_model import FittedModel
 from .multinomial_inputs import read_class_offset
+from .performance import share_correct
 from .setting_types import MatrixLike
 
 __all__ = ["MultinomialPredictions"]
@@ -167,5 +167,4 @@ class MultinomialPredictions(FittedModel):
         """
         refuse_other_order(X, y=y, sample_weight=sample_weight)
         predicted = self.predict(X, offset)
-        check_classes(y, len(predicted))
-        return float(accuracy_score(y, predicted, sample_weight=sample_weight))
+        return share_correct(y, predicted, sample_weight)

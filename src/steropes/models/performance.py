@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 from scipy.stats import rankdata
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import accuracy_score, roc_auc_score
 
+from ..data import check_classes, check_weights
+from ..data.input_types import VectorLike
 from ..data.survival_outcome import Surv, SurvivalOutcome
 from ..errors import DataError, SeparationError
 from ..fit import Problem
@@ -30,6 +32,7 @@ __all__ = [
     "outcome_of_rows",
     "performance",
     "predictor_of_rows",
+    "share_correct",
 ]
 
 # The families of models of which the performance is measured.
@@ -129,6 +132,14 @@ def predictor_of_rows(problem: Problem, beta: np.ndarray) -> np.ndarray:
     out = np.zeros(len(problem.weights))
     out[likelihood.row_of_x] = eta[:, 0]
     return out
+
+
+def share_correct(y: VectorLike, predicted: np.ndarray, sample_weight: VectorLike | None) -> float:
+    """Compute the share of labels that are predicted correctly."""
+    n = len(predicted)
+    check_classes(y, n)
+    weight = check_weights(sample_weight, n)
+    return float(accuracy_score(y, predicted, sample_weight=weight))
 
 
 def auc(y: np.ndarray, eta: np.ndarray, weight: np.ndarray) -> float:
