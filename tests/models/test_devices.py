@@ -112,8 +112,15 @@ def test_robust_covariances_equal_those_of_the_cpu(name):
 
 
 CURVES = {
-    "cox": lambda m, X: [m.baseline_hazard_, m.predict_survival(X, [1.0, 2.0])],
-    "fine": lambda m, X: [m.predict_cumulative_incidence(X, [1.0, 2.0])],
+    "cox": lambda m, X: [
+        m.baseline_hazard_,
+        m.predict_survival(X, [1.0, 2.0]),
+        m.survival_curves(X, [1.0, 2.0]),
+    ],
+    "fine": lambda m, X: [
+        m.predict_cumulative_incidence(X, [1.0, 2.0]),
+        m.incidence_curves(X, [1.0, 2.0]),
+    ],
     "pooled": lambda m, X: [m.predict_survival(X, [1.0, 2.0])],
     "cumulative": lambda m, X: [m.predict_quantile(X, 0.5)],
 }
@@ -124,7 +131,10 @@ def test_residuals_and_curves_equal_those_of_the_cpu(name):
     models, X = pair(name, "none"), family_case(name).X[:5]
     if name == "cox strata":
         given = {"strata": ["a", "b", "c", "a", "b"]}
-        tables = [[m.predict_survival(X, [1.0, 2.0], **given)] for m in models]
+        tables = [
+            [f(X, [1.0, 2.0], **given) for f in (m.predict_survival, m.survival_curves)]
+            for m in models
+        ]
     elif (curves := CURVES.get(name.split()[0])) is not None:
         tables = [curves(m, X) for m in models]
     elif name in ("logistic", "multinomial"):

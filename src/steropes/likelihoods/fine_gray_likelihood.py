@@ -257,7 +257,7 @@ class FineGrayLikelihood(CoxLikelihood):
         q -= cens.until(late, self.competing) * cens.after(h * mean, self._last)
         return U + cens.influence(q, weights.w)
 
-    def hazard_influence(self, eta: Array, weights: Bound, factor: Array) -> Array:
+    def hazard_influence(self, eta: Array, weights: Bound, factor: np.ndarray) -> Array:
         """Compute each row's influence on cumulative hazards at fixed β, (n, T).
 
         ``factor`` (m, T) are the increments c dΛ of the hazards. The influence is the integral of
@@ -266,7 +266,8 @@ class FineGrayLikelihood(CoxLikelihood):
         """
         xp = self.backend.xp
         r, S, h = self._hazards(eta, weights)
-        c = xp.where(h > 0, factor / xp.where(h > 0, h * S, 1.0), 0.0)
+        steps = self.backend.asarray(factor)
+        c = xp.where(h > 0, steps / xp.where(h > 0, h * S, 1.0), 0.0)
         U = -self._compensated(r, h * c, weights)
         events = self.risk.event_rows
         U[events] += weights.w[events] * c[self.risk.group_of_event]
