@@ -1,7 +1,9 @@
 """The Brier score: scikit-survival, its definition with loops, and the jackknife."""
 
 import numpy as np
+import pandas as pd
 import pytest
+from sksurv.linear_model import CoxPHSurvivalAnalysis
 from sksurv.metrics import brier_score as sksurv_brier_score
 from sksurv.metrics import integrated_brier_score as sksurv_integrated
 from sksurv.util import Surv as SksurvSurv
@@ -38,6 +40,32 @@ def test_agrees_with_scikit_survival():
     _, theirs = sksurv_brier_score(SKSURV[train], SKSURV[test], 1 - RISK[test, :3], at)
     ours = brier_score(RISK[test, :3], Y[test], at, train=Y[train])
     np.testing.assert_allclose(ours["brier"], theirs, rtol=1e-12)
+
+
+@pytest.mark.parametrize("container", [list, np.array, lambda x: pd.Series(list(x))])
+def test_step_functions_are_evaluated_at_the_times(container):
+    expected = brier_score(RISK, Y, TIMES)
+    ours = container(MODEL.predict_survival_function(X))
+    pd.testing.assert_frame_equal(brier_score(ours, Y, TIMES), expected)
+    assert integrated_brier_score(ours, Y, TIMES) == integrated_brier_score(RISK, Y, TIMES)
+    theirs = CoxPHSurvivalAnalysis().fit(X, SKSURV).predict_survival_function(X)
+    table = brier_score(container(theirs), Y, TIMES)
+    values = np.array([f(TIMES) for f in theirs])
+    pd.testing.assert_frame_equal(table, brier_score(1 - values, Y, TIMES))
+    at_once = brier_score(container(ours), Y, TIMES[:1])["brier"]
+    assert at_once.iloc[0] == expected["brier"].iloc[0]
+
+
+def test_functions_other_than_survival_are_refused():
+    with pytest.raises(DataError, match="not cumulative"):
+        brier_score(MODEL.predict_cumulative_hazard_function(X), Y, TIMES)
+    functions = MODEL.predict_survival_function(X)
+    with pytest.raises(DataError, match="of row 0 has no value: The function is known"):
+        brier_score(functions, Y, [*TIMES[:2], 1e3])
+    with pytest.raises(DataError, match="shape"):
+        brier_score(functions[:-1], Y, TIMES)
+    with pytest.raises(DataError, match="With competing events"):
+        brier_score(functions, Surv(TIME, np.where(X[:, 0] > 0, 2 * EVENT, EVENT)), TIMES)
 
 
 def test_without_censoring_it_is_the_mean_squared_error():

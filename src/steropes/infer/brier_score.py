@@ -10,6 +10,7 @@ Schoop and others 2011).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -43,9 +44,10 @@ def brier_score(
 
     Parameters
     ----------
-    predicted : (n, T) array, or (n,) for one time
+    predicted : (n, T) array, (n,) for one time, or (n,) step functions
         Probabilities of the event by each time, such as ``1 - predict_survival(X, times)`` or
-        ``predict_cumulative_incidence(X, times)``.
+        ``predict_cumulative_incidence(X, times)``; or survival functions of each person, as from
+        ``predict_survival_function`` here and in scikit-survival.
     y : (n,) structured array
         ``Surv(time, event)``, without entry times.
     times : (T,) array
@@ -70,7 +72,9 @@ def brier_score(
     Raises
     ------
     DataError
-        A risk is not between 0 and 1, y has entry times, or a time is beyond the observation.
+        A risk is not between 0 and 1, y has entry times, a time is beyond the observation or the
+        domain of a step function, or step functions are not those of survival without competing
+        events.
 
     See Also
     --------
@@ -143,8 +147,8 @@ def integrated_brier_score(
 
     Parameters
     ----------
-    predicted : (n, T) array
-        Probabilities of the event by each time.
+    predicted : (n, T) array, or (n,) step functions
+        Probabilities of the event by each time, or survival functions, as in `brier_score`.
     y : (n,) structured array
         ``Surv(time, event)``, without entry times.
     times : (T,) array
@@ -207,7 +211,12 @@ def _read(
     refuse_other_order(predicted, "predicted", y=y, sample_weight=sample_weight)
     n = count_people(y)
     at = check_vector(np.atleast_1d(times), None, "times")
-    risk = np.asarray(as_numbers(predicted, "predicted"), np.float64)
+    outcome = check_survival(y, n, competing=True)
+    functions = _step_functions(predicted)
+    if functions is not None:
+        risk = _risks_of_functions(functions, at, bool((outcome.event > 1).any()))
+    else:
+        risk = np.asarray(as_numbers(predicted, "predicted"), np.float64)
     risk = risk[:, None] if risk.ndim == 1 and len(at) == 1 else risk
     if risk.shape != (n, len(at)):
         raise DataError(
@@ -221,7 +230,6 @@ def _read(
             f"predicted must be probabilities; row {i} is {risk[i, k]:g} at time {at[k]:g}."
         )
     risk = np.where(weight[:, None] > 0, risk, 0.0)
-    outcome = check_survival(y, n, competing=True)
     if outcome.entry is not None:
         raise DataError("The Brier score is not defined with entry times; leave entry out.")
     used = weight > 0
@@ -247,6 +255,38 @@ def _read(
             f"In train nobody is observed beyond {past.time.max():g}; choose earlier times."
         )
     return risk, outcome, at, weight, _Censoring(before, curve, None)
+
+
+def _step_functions(predicted: object) -> list[Callable[[np.ndarray], np.ndarray]] | None:
+    """Return the functions in a one-dimensional sequence of them, or None if it has numbers."""
+    if not isinstance(predicted, list | tuple | np.ndarray | pd.Series):
+        return None
+    one_dimensional = not isinstance(predicted, np.ndarray) or predicted.ndim == 1
+    functions = list(predicted) if one_dimensional and len(predicted) else [None]
+    return functions if all(callable(f) for f in functions) else None
+
+
+def _risks_of_functions(
+    functions: list[Callable[[np.ndarray], np.ndarray]], times: np.ndarray, competing: bool
+) -> np.ndarray:
+    """Compute one minus survival functions at some times, (n, T)."""
+    if competing:
+        raise DataError(
+            "With competing events one minus survival is no risk of an event; pass the incidence "
+            "at the times, such as predict_cumulative_incidence(X, times)."
+        )
+    if any(getattr(f, "before", 1.0) != 1.0 for f in functions):
+        raise DataError(
+            "predicted must be survival functions (predict_survival_function), not cumulative "
+            "hazards."
+        )
+    risk = np.empty((len(functions), len(times)))
+    for i, f in enumerate(functions):
+        try:
+            risk[i] = 1.0 - np.asarray(f(times), np.float64)
+        except ValueError as error:
+            raise DataError(f"The survival function of row {i} has no value: {error}") from error
+    return risk
 
 
 def _score(
