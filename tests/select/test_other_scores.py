@@ -28,6 +28,7 @@ from steropes import (
     LogisticRegression,
     Normal,
     PoissonRegression,
+    PooledLogisticRegression,
     Surv,
     integrated_brier_score,
     plots,
@@ -279,3 +280,79 @@ def test_held_out_rows_of_one_class_are_refused_by_name():
     )
     with pytest.raises(DataError, match="CyclopsSearch"):
         published.fit(X, Y)
+
+
+@pytest.mark.parametrize("time", [{"baseline": 1}, {"baseline": 2, "time_varying": {0: 1}}])
+@pytest.mark.parametrize("scoring", ["auc", "brier"])
+def test_scores_of_pooled_models_are_over_intervals_at_risk(scoring, time):
+    until = np.minimum(TIME, 3.0)
+    y = Surv(until, (TIME <= 3.0) & (CAUSE == 1))
+    weight = RNG.integers(0, 3, N) * 1.0
+    number = np.maximum(np.ceil(until / 0.5), 1).astype(int)
+    settings = {"interval": 0.5, "prior": Laplace()} | time
+
+    def score(m, i):
+        person = np.repeat(i, number[i])
+        k = np.concatenate([np.arange(m) for m in number[i]])
+        curves = m.predict_survival(X[i], 0.5 * np.arange(7))
+        hazard = 1 - curves[:, 1:] / curves[:, :-1]
+        risk = np.concatenate([hazard[a, : number[p]] for a, p in enumerate(i)])
+        event = (y["event"][person] == 1) & (k == number[person] - 1)
+        if scoring == "auc":
+            return roc_auc_score(event, risk, sample_weight=weight[person])
+        return -np.average((event - risk) ** 2, weights=weight[person])
+
+    cv = CrossValidation(SPLITS, search=GRID, scoring=scoring, tol=1e-9)
+    m = PooledLogisticRegression(**settings, cv=cv).fit(X, y, sample_weight=weight)
+    expected = []
+    for train, test in SPLITS:
+        at = {"sample_weight": weight[train]}
+        fit = PooledLogisticRegression(**(settings | {"prior": Laplace(GRID[1])}), tol=1e-10)
+        expected.append(score(fit.fit(X[train], y[train], **at), test))
+    found = m.cv_results_.iloc[1][[f"fold{k}" for k in range(4)]]
+    np.testing.assert_allclose(found.astype(float), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["exact", "efron"])
+def test_the_concordance_of_conditional_models_is_within_strata(method):
+    strata = np.arange(N) // 4
+    rng = np.random.default_rng(1)
+    y = np.zeros(N, int)
+    for s in range(N // 4):
+        odds = np.exp(ETA[4 * s : 4 * s + 4])
+        cases = rng.choice(4, 1 + s % 2, replace=False, p=odds / odds.sum())
+        y[4 * s + cases] = 1
+    y[:4] = 0  # a stratum without a case
+    weight = np.repeat(rng.integers(1, 4, N // 4), 4) * 1.0
+    splits = [np.flatnonzero(strata % 4 == k) for k in range(4)]
+    folds = [(np.setdiff1d(np.arange(N), test), test) for test in splits]
+    cv = CrossValidation(folds, search=GRID, scoring="concordance", tol=1e-9)
+    m = ConditionalLogisticRegression(method=method, prior=Laplace(), cv=cv)
+    m.fit(X, y, strata=strata, sample_weight=weight)
+    expected = []
+    for train, test in folds:
+        fit = ConditionalLogisticRegression(method=method, prior=Laplace(GRID[2]), tol=1e-10)
+        fit.fit(X[train], y[train], strata=strata[train], sample_weight=weight[train])
+        eta = X @ fit.coef_
+        right = pairs = 0.0
+        for i in test[y[test] == 1]:
+            for j in test[(y[test] == 0) & (strata[test] == strata[i])]:
+                w = weight[i] * (1.0 if method == "exact" else weight[j])
+                pairs += w
+                right += w * (eta[i] > eta[j])
+        expected.append(right / pairs)
+    found = m.cv_results_.iloc[2][[f"fold{k}" for k in range(4)]]
+    np.testing.assert_allclose(found.astype(float), expected, rtol=1e-9)
+
+
+def test_scores_without_a_meaning_are_refused_for_pooled_and_conditional_models():
+    y = Surv(TIME, CAUSE == 1)
+    for scoring in ("concordance", "mse", "roc_auc", lambda m, rows, y: 0.0):
+        cv = CrossValidation(3, search=GRID, scoring=scoring, random_state=0)
+        with pytest.raises(DataError, match="not defined for PooledLogisticRegression"):
+            PooledLogisticRegression(interval=0.5, prior=Laplace(), cv=cv).fit(X, y)
+    case, strata = np.arange(N) % 4 == 0, np.arange(N) // 4
+    for scoring in ("auc", "brier", lambda m, rows, y: 0.0):
+        cv = CrossValidation(3, search=GRID, scoring=scoring, random_state=0)
+        with pytest.raises(DataError, match="not defined for ConditionalLogisticRegression"):
+            ConditionalLogisticRegression(prior=Laplace(), cv=cv).fit(X, case, strata=strata)

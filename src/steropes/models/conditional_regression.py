@@ -179,6 +179,8 @@ class ConditionalLogisticRegression(_ConditionalModel):
     2.0
     """
 
+    _scoring_family = "conditional"
+
     def __init__(
         self,
         *,

@@ -349,8 +349,8 @@ class FitSteps(
         cv.check()
         if isinstance(cv.scoring, str) and cv.scoring in LIKELIHOOD_SCORES:
             return None
-        family = self._performance_family
-        changing = self._has_varying_effects() and family != "multinomial"
+        family = self._scoring_family or self._performance_family
+        changing = self._has_varying_effects() and family not in ("multinomial", "pooled")
         return HeldOutScore(None if changing else family, type(self).__name__, cv.scoring)
 
     def _chooser(self) -> Chooser:

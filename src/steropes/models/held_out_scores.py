@@ -15,12 +15,18 @@ from sklearn.metrics import get_scorer, mean_gamma_deviance, mean_poisson_devian
 from ..data.survival_outcome import Surv, SurvivalOutcome
 from ..data.weighted_quantiles import weighted_quantiles
 from ..design import Design
+from ..design.channel_design import ChannelDesign
 from ..design.class_design import ClassDesign
 from ..errors import DataError
 from ..fit import Problem
 from ..infer.baseline_hazard import Baseline
 from ..infer.brier_score import brier_table
+from ..infer.concordance import concordance_index
+from ..infer.rounding_ties import merge_rounding_ties
 from ..likelihoods import CoxLikelihood
+from ..likelihoods.conditional_logistic_likelihood import ConditionalLogisticLikelihood
+from ..likelihoods.pooled_logistic_likelihood import PooledLogisticLikelihood
+from ..solve.linear_predictor import linear_predictor
 from .multinomial_performance import mean_auc, multinomial_brier
 from .performance import (
     LOG_FAMILIES,
@@ -40,6 +46,8 @@ SKLEARN_FAMILIES = ("linear", "logistic", "multinomial", *LOG_FAMILIES)
 # The families with a mean deviance that does not depend on other parameters.
 DEVIANCE_FAMILIES = ("linear", "logistic", "poisson", "gamma")
 SURVIVAL_FAMILIES = ("cox", "fine_gray")
+# The families with linear predictors of other units than rows, which have scores of their own only.
+OTHER_UNITS = ("pooled", "conditional")
 
 
 class HeldOutScore:
@@ -48,7 +56,8 @@ class HeldOutScore:
     Parameters
     ----------
     family : str
-        Family of the model; see `steropes.models.performance.FAMILIES`.
+        Family of the model; one of `steropes.models.performance.FAMILIES`, "pooled" or
+        "conditional".
     name : str
         Name of the model's class, for messages.
     scoring : str or callable
@@ -82,7 +91,7 @@ class HeldOutScore:
         """
         if self.scoring == "deviance" and self.family not in DEVIANCE_FAMILIES:
             return 2.0 * log_likelihood / float(held.sum())
-        if not isinstance(problem.design, Design | ClassDesign):
+        if not isinstance(problem.design, Design | ClassDesign | ChannelDesign):
             raise DataError(
                 f"scoring={self.scoring!r} needs all rows in one X; leave scoring='held_out'."
             )
@@ -92,7 +101,7 @@ class HeldOutScore:
     def _find(self, name: str) -> Callable[[Any, Problem, np.ndarray, np.ndarray], float]:
         """Return the function that computes the score."""
         if callable(self.scoring):
-            if self.family is not None:
+            if self.family is not None and self.family not in OTHER_UNITS:
                 return HeldOutScore._by_scorer
         elif self.scoring in self.OWN:
             families, function = self.OWN[self.scoring]
@@ -114,8 +123,9 @@ class HeldOutScore:
             if self.family in SKLEARN_FAMILIES
             else ""
         )
+        given = "a callable as scoring" if callable(self.scoring) else f"scoring={self.scoring!r}"
         raise DataError(
-            f"scoring={self.scoring!r} is not defined for {name}; scoring must be 'held_out', "
+            f"{given} is not defined for {name}; scoring must be 'held_out', "
             f"'difference', {', '.join(map(repr, known))}{more}."
         )
 
@@ -138,14 +148,24 @@ class HeldOutScore:
         return -2.0 * float(np.average(np.logaddexp(0.0, eta) - y * eta, weights=weight))
 
     def _auc(self, part: Problem, beta: np.ndarray, held: np.ndarray) -> float:
-        """Compute the area under the ROC curve, of several classes the mean of each against all."""
+        """Compute the area under the ROC curve, of several classes the mean of each against all.
+
+        In pooled models it separates intervals with the event from those without.
+        """
+        if self.family == "pooled":
+            return auc(*person_intervals(part, beta, held))
         measure = mean_auc if self.family == "multinomial" else auc
         return measure(self._data(part).y, predictor_of_rows(part, beta), held)
 
     def _concordance(self, part: Problem, beta: np.ndarray, held: np.ndarray) -> float:
-        """Compute the concordance, which is the AUC of two classes."""
+        """Compute the concordance, which is the AUC of two classes.
+
+        In conditional logistic models it is that of cases and controls of the same stratum.
+        """
         if self.family == "logistic":
             return self._auc(part, beta, held)
+        if self.family == "conditional":
+            return concordance_within_strata(part, beta, held)
         used = np.flatnonzero(held > 0)
         data, eta = self._data(part), predictor_of_rows(part, beta)
         y = data.y.at(used) if isinstance(data.y, SurvivalOutcome) else data.y[used]
@@ -153,7 +173,13 @@ class HeldOutScore:
         return concordance(ValidationData(data.family, None, y, strata), eta[used], held[used])
 
     def _brier(self, part: Problem, beta: np.ndarray, held: np.ndarray) -> float:
-        """Compute minus the Brier score, in survival models integrated over time."""
+        """Compute minus the Brier score, in survival models integrated over time.
+
+        That of pooled models is the mean over the intervals that people begin at risk.
+        """
+        if self.family == "pooled":
+            y, eta, weight = person_intervals(part, beta, held)
+            return -float(np.average((y - expit(eta)) ** 2, weights=weight))
         data, used = self._data(part), np.flatnonzero(held > 0)
         if self.family == "multinomial":
             return -multinomial_brier(data.y, predictor_of_rows(part, beta), held)
@@ -221,11 +247,73 @@ class HeldOutScore:
     # The families of each score (None means all), and its function.
     OWN: ClassVar[Mapping[str, tuple[tuple[str, ...] | None, Callable[..., float]]]] = {
         "deviance": (None, _deviance),
-        "auc": (("logistic", "multinomial"), _auc),
-        "concordance": (("logistic", "cumulative", *SURVIVAL_FAMILIES), _concordance),
-        "brier": (("logistic", "multinomial", *SURVIVAL_FAMILIES), _brier),
+        "auc": (("logistic", "multinomial", "pooled"), _auc),
+        "concordance": (
+            ("logistic", "cumulative", "conditional", *SURVIVAL_FAMILIES),
+            _concordance,
+        ),
+        "brier": (("logistic", "multinomial", "pooled", *SURVIVAL_FAMILIES), _brier),
         "mse": (("linear",), _mse),
     }
+
+
+def person_intervals(
+    problem: Problem, beta: np.ndarray, weight: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return event, linear predictor and weight of each interval that someone begins at risk.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem of a pooled logistic model.
+    beta : (p,) array
+        Coefficients in the columns' units.
+    weight : (n,) array
+        Weights of people; those without weight are left out.
+    """
+    likelihood = problem.likelihood
+    assert isinstance(likelihood, PooledLogisticLikelihood)
+    to_host = likelihood.backend.to_host
+    stacked = linear_predictor(problem, beta * problem.design.scale)
+    found = []
+    for at, eta, at_risk in likelihood.intervals.predictors(*likelihood.split(stacked)):
+        used = to_host(at_risk)[:, :, 0] & (weight[at] > 0)[:, None]
+        person, k = np.nonzero(used)
+        row = np.arange(at.start, at.stop)[person]
+        event = (likelihood.event[row] != 0) & (likelihood.last[row] - 1 == k)
+        found.append((event.astype(np.int64), to_host(eta)[person, k, 0], weight[row]))
+    event, eta, w = (np.concatenate(x) for x in zip(*found, strict=True))
+    return event, eta, w
+
+
+def concordance_within_strata(problem: Problem, beta: np.ndarray, weight: np.ndarray) -> float:
+    """Compute the share of pairs of a case and a control of a stratum that η orders; NaN if none.
+
+    Pairs have the product of the rows' weights, or in exact models the weight of the stratum.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem of a conditional logistic model.
+    beta : (p,) array
+        Coefficients in X's units.
+    weight : (n,) array
+    """
+    likelihood, rows = problem.likelihood, problem.likelihood.row_of_x
+    if isinstance(likelihood, ConditionalLogisticLikelihood):
+        case = likelihood.case
+        strata = np.repeat(np.arange(len(likelihood.pointers) - 1), np.diff(likelihood.pointers))
+        w = np.sqrt(weight[rows])
+    else:
+        assert isinstance(likelihood, CoxLikelihood)
+        case, strata, w = likelihood.event, likelihood.stratum, weight[rows]
+    used = w > 0
+    case = case[used].astype(np.int64)
+    eta = merge_rounding_ties(predictor_of_rows(problem, beta)[rows][used])
+    try:
+        return concordance_index(eta, 2.0 - case, case, None, strata[used], w[used])
+    except DataError:  # no pairs
+        return np.nan
 
 
 class FittedClassifier(ClassifierMixin, BaseEstimator):

@@ -29,6 +29,8 @@ class InternalValidation(Resampling):
 
     # Family of the measures of performance; None if there are none.
     _performance_family: ClassVar[str | None] = None
+    # Family of the scores of a cross-validation, if they are the only measures.
+    _scoring_family: ClassVar[str | None] = None
 
     def validate(
         self,

@@ -161,6 +161,8 @@ class PooledLogisticRegression(PooledPredictions, PooledResiduals, PenalizedMode
     n_person_intervals_: int
     baseline_coef_: pd.Series
 
+    _scoring_family = "pooled"
+
     def __init__(
         self,
         *,

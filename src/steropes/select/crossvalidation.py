@@ -67,11 +67,13 @@ callable
         rejected, and so are held-out rows if no fold has such an event.
         Other scores measure predictions of the held-out rows: ``"deviance"`` (all families; in
         linear, logistic, Poisson and gamma models against the saturated model, otherwise −2 times
-        the log-likelihood, for each unit of weight), ``"auc"`` (logistic models, and multinomial
-        ones as the mean of each class against all others), ``"concordance"`` (Cox, Fine–Gray,
-        cumulative and logistic models), ``"brier"`` (logistic and multinomial models, and
-        integrated over time in Cox and Fine–Gray models) and ``"mse"`` (linear), or, in generalised
-        linear and multinomial models, a name of scikit-learn such as ``"balanced_accuracy"``,
+        the log-likelihood, for each unit of weight), ``"auc"`` (logistic models, multinomial
+        ones as the mean of each class against all others, and pooled ones over the intervals that
+        people begin at risk), ``"concordance"`` (Cox, Fine–Gray, cumulative and logistic models,
+        and conditional ones of cases and controls of the same stratum), ``"brier"`` (logistic and
+        multinomial models, pooled ones over intervals, and integrated over time in Cox and
+        Fine–Gray models) and ``"mse"`` (linear), or, in generalised linear and multinomial models,
+        a name of scikit-learn such as ``"balanced_accuracy"``,
         ``"neg_log_loss"`` or ``"roc_auc_ovr"``. A callable receives an object with the methods
         ``predict``, ``predict_proba`` and ``decision_function`` of the model, row numbers to pass
         to these, and the rows' outcome (0 and 1 in logistic models, 0 to K − 1 in multinomial
