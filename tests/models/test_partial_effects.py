@@ -7,6 +7,7 @@ import pytest
 from matplotlib import pyplot
 
 from steropes import CoxRegression, DataError, LogisticRegression, PoissonRegression, Surv, plots
+from steropes.models import formula_variables
 from steropes.models.formula_variables import summarize_variables
 
 mpl.use("Agg")
@@ -80,10 +81,10 @@ def test_points_of_a_nomogram_add_up_to_the_risk():
 
 def test_what_has_no_effect_is_refused():
     with pytest.raises(DataError, match="from_formula"):
-        LogisticRegression().fit(D[["age"]], D["y"]).partial_effect("age")
-    with pytest.raises(DataError, match="no variable of the formula"):
+        LogisticRegression().fit(D[["age"]].to_numpy(), D["y"]).partial_effect("x0")
+    with pytest.raises(DataError, match="no variable of the model"):
         MODEL.partial_effect("height")
-    with pytest.raises(DataError, match="no variable of the formula"):
+    with pytest.raises(DataError, match="no variable of the model"):
         MODEL.partial_effect("age", at={"height": 1})
     with pytest.raises(DataError, match="leave it out of at"):
         MODEL.partial_effect("age", at={"age": 1})
@@ -97,8 +98,8 @@ def test_what_has_no_effect_is_refused():
     cox = CoxRegression.from_formula("Surv(time, y) ~ age", D)
     with pytest.raises(DataError, match="needs the time"):
         plots.nomogram(cox)
-    with pytest.raises(DataError, match="use from_formula"):
-        plots.nomogram(CoxRegression().fit(D[["age"]], Surv(D["time"], D["y"])))
+    with pytest.raises(DataError, match="from_formula"):
+        plots.nomogram(CoxRegression().fit(D[["age"]].to_numpy(), Surv(D["time"], D["y"])))
 
 
 def test_an_offset_is_zero():
@@ -124,3 +125,44 @@ def test_numbers_used_as_categories_have_levels():
     assert effects.loc["site[5]", "effect"] == pytest.approx(high - low)
     both = LogisticRegression.from_formula("y ~ age + C(n) + n:age", data)
     assert both._formula.variables["n"].numeric
+
+
+@pytest.mark.parametrize("labels", ["text", "categories", "numbers"])
+def test_a_data_frame_has_the_effects_of_the_formula_of_its_columns(labels):
+    X = D[["age", "sex", "n", "flag"]].copy()
+    formula = "y ~ age + sex + n + flag"
+    if labels == "categories":
+        X["sex"] = X["sex"].astype(pd.CategoricalDtype(["m", "unknown", "f"]))
+    elif labels == "numbers":
+        X["sex"] = X["sex"].map({"f": 0.0, "m": 1.0})
+    plain = LogisticRegression().fit(X, D["y"])
+    other = LogisticRegression.from_formula(formula, X.assign(y=D["y"]))
+    for name, chosen in (("age", [50, 70]), ("sex", None), ("n", None), ("flag", [False, True])):
+        a = plain.partial_effect(name, chosen, at={"flag": False} if name != "flag" else None)
+        b = other.partial_effect(name, chosen, at={"flag": False} if name != "flag" else None)
+        np.testing.assert_allclose(a.drop(columns=name), b.drop(columns=name), rtol=1e-5, atol=1e-7)
+        assert a[name].tolist() == b[name].tolist()
+    ours, theirs = (sorted(t.get_text() for t in plots.nomogram(m).texts) for m in (plain, other))
+    assert set(theirs) - set(ours) <= {"False", "True"}  # booleans are columns of zeros and ones
+    assert plots.partial_effect(plain, "age").get_xlabel() == "age"
+
+
+def test_a_nomogram_of_a_data_frame_gives_the_risk_of_a_cox_model():
+    y = Surv(D["time"], np.ones(N))
+    m = CoxRegression().fit(D[["age", "sex"]], y)
+    scales = {t.get_text() for t in plots.nomogram(m, time=0.5).texts}
+    assert {"age", "sex", "f", "m", "Risk by 0.5"} <= scales
+    again = CoxRegression().fit(D[["age", "n"]], y)  # a refit forgets the variables of the last fit
+    again.partial_effect("n")
+    again.fit(D[["age", "sex"]], y)
+    assert again.partial_effect("sex")["sex"].tolist() == ["f", "m"]
+
+
+def test_fixed_coefficients_and_many_columns_have_no_typical_row(monkeypatch):
+    fixed = LogisticRegression().fit(D[["age", "n"]], D["y"], fixed={"n": 0.1})
+    with pytest.raises(DataError, match="fixed coefficients"):
+        fixed.partial_effect("age")
+    monkeypatch.setattr(formula_variables, "MAX_COLUMNS", 1)
+    many = LogisticRegression().fit(D[["age", "n"]], D["y"])
+    with pytest.raises(DataError, match="has 2 columns"):
+        many.partial_effect("age")

@@ -262,8 +262,10 @@ def _step_functions(predicted: object) -> list[Callable[[np.ndarray], np.ndarray
     if not isinstance(predicted, list | tuple | np.ndarray | pd.Series):
         return None
     one_dimensional = not isinstance(predicted, np.ndarray) or predicted.ndim == 1
-    functions = list(predicted) if one_dimensional and len(predicted) else [None]
-    return functions if all(callable(f) for f in functions) else None
+    if not one_dimensional or not len(predicted):
+        return None
+    functions = [f for f in predicted if callable(f)]
+    return functions if len(functions) == len(predicted) else None
 
 
 def _risks_of_functions(

@@ -209,7 +209,7 @@ class FitSteps(
         if isinstance(X, ShardedDesign):
             self._check_sharded()
         design = X if isinstance(X, ShardedDesign) else as_design(X, copy=False)
-        self._names = design.names
+        self._names, self._column_variables = design.names, None
         self._coding = coding = None if isinstance(design, ShardedDesign) else design.coding
         columns = design.names if coding is None or isinstance(X, Design) else coding.columns
         self.n_features_in_ = len(columns)

@@ -1,4 +1,4 @@
-"""Ranges and typical values of a formula's variables, as rms's ``datadist`` stores them."""
+"""Ranges and typical values of variables, as rms's ``datadist`` stores them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..backends import host_backend
+from ..design import Design
+from ..design.category_coding import CategoryCoding
 from ..errors import DataError, listed
+from .linear_prediction import dense_matrix
 
-__all__ = ["FormulaVariable", "summarize_variables", "typical_rows"]
+__all__ = ["FormulaVariable", "summarize_columns", "summarize_variables", "typical_rows"]
 
 # Ranges extend between these quantiles, so that they show no values of single people.
 QUANTILES = (0.05, 0.95)
@@ -19,6 +23,8 @@ QUANTILES = (0.05, 0.95)
 MAX_LEVELS = 10
 # Number of points of the range of a numeric variable.
 POINTS = 50
+# Models of more columns than this have no typical row that anyone could choose values for.
+MAX_COLUMNS = 200
 
 
 @dataclass(frozen=True)
@@ -73,6 +79,48 @@ def summarize_variables(
     return out
 
 
+def summarize_columns(
+    design: Design, columns: list[str], coding: CategoryCoding | None, n_jobs: int | None
+) -> dict[str, FormulaVariable]:
+    """Describe the columns of a table that a model was fitted to without a formula.
+
+    Parameters
+    ----------
+    design : Design
+        The columns of the fit; those of labels are coded as indicators.
+    columns : list of str
+        Names of the table's columns.
+    coding : CategoryCoding, optional
+        Levels of the columns of labels.
+    n_jobs : int or None
+
+    Raises
+    ------
+    DataError
+        If there are too many columns.
+    """
+    if len(columns) > MAX_COLUMNS:
+        raise DataError(
+            f"The model has {len(columns)} columns; typical values are for {MAX_COLUMNS} at most. "
+            "Compare chosen rows by prediction_table(X, reference=…)."
+        )
+    place = {name: j for j, name in enumerate(design.names)}
+    backend = host_backend(n_jobs)
+    out: dict[str, FormulaVariable] = {}
+    for k, name in enumerate(columns):
+        if coding is None or k not in coding.levels:
+            x = dense_matrix(design.only(np.array([place[name]])), backend)
+            out |= summarize_variables(pd.DataFrame({name: x[:, 0]}), {name})
+            continue
+        levels = coding.levels[k]
+        at = np.array([place[coding.names[j]] for j in coding.positions[k]])
+        counts = np.rint(dense_matrix(design.only(at), backend).sum(axis=0))
+        counts = np.append(design.n - counts.sum(), counts)
+        dtype = pd.CategoricalDtype(list(levels))
+        out[name] = FormulaVariable(False, tuple(levels), levels[int(counts.argmax())], dtype)
+    return out
+
+
 def typical_rows(
     variables: Mapping[str, FormulaVariable], chosen: Mapping[str, Any], n: int = 1
 ) -> pd.DataFrame:
@@ -86,7 +134,7 @@ def typical_rows(
     for name in chosen:
         if name not in variables:
             raise DataError(
-                f"{name!r} is no variable of the formula; there are {listed(list(variables))}."
+                f"{name!r} is no variable of the model; there are {listed(list(variables))}."
             )
     columns = {}
     for name, variable in variables.items():

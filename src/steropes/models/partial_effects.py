@@ -1,4 +1,4 @@
-"""The effect of one variable of a formula along its range, the others held at typical values."""
+"""The effect of one variable along its range, the others held at typical values."""
 
 from __future__ import annotations
 
@@ -10,17 +10,20 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from ..design import Design
 from ..errors import DataError
-from .formula_variables import typical_rows
+from .formula_variables import FormulaVariable, summarize_columns, typical_rows
 from .prediction_tables import PredictionTables, Scale
 
 __all__ = ["PartialEffects"]
 
 
 class PartialEffects(PredictionTables):
-    """Partial effects of the variables of a formula."""
+    """Partial effects of the variables of a formula or the columns of a data frame."""
 
     _formula: Any
+    # Typical values of the columns of a fit without a formula, computed at the first request.
+    _column_variables: Mapping[str, FormulaVariable] | None = None
 
     def partial_effect(
         self,
@@ -30,12 +33,12 @@ class PartialEffects(PredictionTables):
         level: float = 0.95,
         at: Mapping[str, object] | None = None,
     ) -> pd.DataFrame:
-        """Predict along one variable of the formula, with the others at typical values.
+        """Predict along one variable, with the others at typical values.
 
         Parameters
         ----------
         variable : str
-            A column of the data that the formula uses.
+            A column of the data that the formula uses or, without a formula, of the data frame.
         values : (m,) array, optional
             Values of the variable. Default its range between the 5th and the 95th percentile of
             the data, or its levels.
@@ -58,8 +61,8 @@ class PartialEffects(PredictionTables):
         Raises
         ------
         DataError
-            If the model was not fitted from a formula or has no such variable, and as
-            `prediction_table`.
+            If the model was fitted neither from a formula nor to a data frame, has no such
+            variable or, without a formula, more than 200 columns, and as `prediction_table`.
 
         See Also
         --------
@@ -76,11 +79,7 @@ class PartialEffects(PredictionTables):
         ['x', 'estimate', 'se', 'lower', 'upper']
         """
         check_is_fitted(self, "coef_")
-        variables = getattr(getattr(self, "_formula", None), "variables", None)
-        if not variables:
-            raise DataError(
-                "Partial effects are those of the variables of a formula; fit with from_formula()."
-            )
+        variables = self._typical_variables()
         fixed = dict(at or {})
         if variable in fixed:
             raise DataError(f"{variable!r} is the variable that changes; leave it out of at.")
@@ -90,10 +89,44 @@ class PartialEffects(PredictionTables):
         x = list(variables[variable].values if values is None else np.atleast_1d(values))
         rows = {name: [value] * len(x) for name, value in fixed.items()}
         table = typical_rows(variables, {**rows, variable: x}, len(x))
-        # The formula's offset, if it has one, is zero: it is not a variable with a typical value.
-        X, base = (np.asarray(self._formula.matrix(rows)) for rows in (table, center))
+        X: Any = table
+        base: Any = center
+        if self._is_formula_table(table):
+            # The formula's offset, if it has one, is zero: it has no typical value.
+            X, base = (np.asarray(self._formula.matrix(rows)) for rows in (table, center))
         reference = None if scale == "response" else base
         found = self.prediction_table(X, scale, level, reference=reference)
         shown = table[variable].to_numpy()  # multinomial models have a line for each class
         found.insert(0, variable, np.repeat(shown, len(found) // len(shown)))
         return found
+
+    def _typical_variables(self) -> Mapping[str, FormulaVariable]:
+        """Return ranges and typical values of the variables of the formula or the data frame.
+
+        Raises
+        ------
+        DataError
+            If the model has neither, or fixed coefficients without a formula.
+        """
+        variables: Mapping[str, FormulaVariable] | None
+        variables = getattr(getattr(self, "_formula", None), "variables", None)
+        if variables:
+            return variables
+        if not hasattr(self, "feature_names_in_"):
+            raise DataError(
+                "Partial effects are those of the variables of a formula or the columns of a data "
+                "frame; fit with from_formula() or to a data frame."
+            )
+        if self._column_variables is None:
+            design = self._require_data("a typical row").design
+            if self._fixed is not None or not isinstance(design, Design):
+                raise DataError(
+                    "Without a formula, models with fixed coefficients or effects that change "
+                    "with time have no partial effects; compare rows by prediction_table(X, "
+                    "reference=…)."
+                )
+            names = [str(name) for name in self.feature_names_in_]
+            coded = self._coding is not None and names == self._coding.columns
+            coding = self._coding if coded else None
+            self._column_variables = summarize_columns(design, names, coding, self.n_jobs)
+        return self._column_variables

@@ -1,4 +1,4 @@
-"""Plots of the effects of a formula's variables: partial effects and nomograms."""
+"""Plots of the effects of a model's variables: partial effects and nomograms."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def partial_effect(
     Parameters
     ----------
     model : fitted estimator
-        A model that was fitted from a formula.
+        A model that was fitted from a formula, or to a data frame.
     variable : str
-        A column of the data that the formula uses.
+        A column of the data that the formula uses, or of the data frame.
     values : (m,) array, optional
         Values of the variable; see `PenalizedModel.partial_effect`.
     scale : {"linear", "response", "ratio"}
@@ -125,7 +125,8 @@ def nomogram(
     Parameters
     ----------
     model : fitted estimator
-        A logistic or Cox model that was fitted from a formula without interactions.
+        A logistic or Cox model that was fitted to a data frame, or from a formula without
+        interactions.
     time : float, optional
         Time by which a Cox model predicts the event; required for these.
     risks : sequence of float
@@ -141,8 +142,8 @@ def nomogram(
     Raises
     ------
     DataError
-        If the model has interactions, strata, an offset or no risks, or was not fitted from a
-        formula.
+        If the model has interactions, strata, an offset or no risks, or was fitted neither from
+        a formula nor to a data frame.
 
     References
     ----------
@@ -162,14 +163,7 @@ def nomogram(
     risks = [float(r) for r in risks]
     if not risks or not all(0 < r < 1 for r in risks):
         raise DataError("risks must be between 0 and 1.")
-    variables = getattr(getattr(model, "_formula", None), "variables", None)
-    if not variables:
-        raise DataError("A nomogram is one of the variables of a formula; use from_formula().")
-    if model._formula.offsets:
-        raise DataError("A nomogram has no scale for the offset of the formula.")
-    crossed = [name for name in model.predict_terms(_center(model)).columns if ":" in name]
-    if crossed:
-        raise DataError(f"A nomogram has no scale for an interaction, such as {crossed[0]!r}.")
+    variables = _variables(model)
     effects = {}
     for name, variable in variables.items():
         values = _round_values(variable) if variable.numeric else list(variable.values)
@@ -203,11 +197,27 @@ def nomogram(
     return ax
 
 
+def _variables(model: Any) -> Mapping[str, Any]:
+    """Return the variables of a model, and refuse those that have no scale."""
+    formula = getattr(model, "_formula", None)
+    if not hasattr(model, "partial_effect"):
+        raise DataError(f"{type(model).__name__} has no effects that a nomogram could show.")
+    variables: Mapping[str, Any] = model._typical_variables()
+    if formula is None:
+        return variables
+    if formula.offsets:
+        raise DataError("A nomogram has no scale for the offset of the formula.")
+    crossed = [name for name in model.predict_terms(_center(model)).columns if ":" in name]
+    if crossed:
+        raise DataError(f"A nomogram has no scale for an interaction, such as {crossed[0]!r}.")
+    return variables
+
+
 def _center(model: Any) -> pd.DataFrame:
     """Return a row with all variables at their typical values."""
     from ..models.formula_variables import typical_rows
 
-    return typical_rows(model._formula.variables, {})
+    return typical_rows(model._typical_variables(), {})
 
 
 def _round_values(variable: Any) -> list[float]:
