@@ -145,3 +145,13 @@ def test_what_is_not_nested_is_refused():
     varying = CoxRegression(time_varying={"x": [0.5]}).fit(D[["x"]], Surv(D["time"], D["event"]))
     with pytest.raises(DataError, match="change with time"):
         varying.term_tests()
+
+
+def test_terms_are_those_of_the_fit_when_the_setting_changes_afterwards():
+    X, y = D[["x", "z"]], Surv(D["time"], D["event"])
+    constant = CoxRegression().fit(X, y)
+    expected = constant.term_tests()
+    assert_frame_equal(constant.set_params(time_varying={"x": [1.0]}).term_tests(), expected)
+    changing = CoxRegression(time_varying={"x": "log"}).fit(X, y).set_params(time_varying=None)
+    with pytest.raises(DataError, match="change with time"):
+        changing.term_tests()

@@ -46,7 +46,7 @@ def model_terms(model: FittedModel) -> list[ModelTerm]:
     """
     # The intercept, or the baseline of a pooled model, comes before the columns of X.
     first = len(model._coefficient_names()) - len(model._names)
-    if model._has_varying_effects():
+    if np.shape(model.coef_) != (len(model._all_names),):
         raise DataError(
             "Effects that change with time, or on several classes, have several coefficients for a "
             "column; name them in linear_hypothesis()."
