@@ -11,19 +11,15 @@ from scipy import sparse
 from steropes import (
     ConditionalLogisticRegression,
     CoxRegression,
-    CumulativeProbabilityModel,
     DataError,
     Design,
-    FineGrayRegression,
     LinearRegression,
     LogisticRegression,
     Normal,
     PoissonRegression,
     PooledLogisticRegression,
     Surv,
-    aalen_johansen,
     as_design,
-    calibration_table,
     fit_many,
     kaplan_meier,
     logrank_test,
@@ -401,98 +397,6 @@ def test_repeated_entries_of_small_integers_add_up():
 # -- labels in another order ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("argument", ["y", "sample_weight", "offset", "exposure", "strata"])
-@pytest.mark.parametrize("labels", ["text", "default", "repeated"])
-def test_the_same_labels_in_another_order_are_refused(argument, labels):
-    index = {
-        "text": [f"p{i}" for i in range(N)],
-        "default": pd.RangeIndex(N),
-        "repeated": np.arange(N) // 2,
-    }[labels]
-    X = pd.DataFrame(base()[0], index=index, columns=["a", "b"])
-    vectors = {"y": pd.Series(WHOLE, index=index)}
-    vectors[argument] = pd.Series(WHOLE + 1, index=index).iloc[::-1]
-    with pytest.raises(DataError, match=rf"X and {argument} have the same row labels"):
-        PoissonRegression().fit(X, **vectors)
-    vectors[argument] = vectors[argument].to_numpy()
-    if argument != "strata":
-        PoissonRegression(prior=Normal()).fit(X, **vectors)
-
-
-def test_labels_of_another_table_are_not_looked_at():
-    X = pd.DataFrame(base()[0], index=range(100, 100 + N))
-    PoissonRegression(prior=Normal()).fit(X.rename(columns=str), pd.Series(WHOLE))
-
-
-def test_times_and_events_with_labels_in_another_order_are_refused():
-    time = pd.Series(WHOLE + 1.0)
-    with pytest.raises(DataError, match="time and event"):
-        Surv(time, pd.Series(WHOLE % 2).iloc[::-1])
-
-
-def test_offsets_for_a_prediction_in_another_order_are_refused():
-    X = pd.DataFrame(base()[0], columns=["a", "b"])
-    model = PoissonRegression(prior=Normal()).fit(X, WHOLE)
-    with pytest.raises(DataError, match="X and offset"):
-        model.predict(X, offset=pd.Series(WHOLE * 1.0).sample(frac=1, random_state=0))
-
-
-def backwards(x, index=None):
-    return pd.Series(x, index=index)[::-1]
-
-
-def test_vectors_in_another_order_than_y_are_refused_where_x_has_no_labels():
-    y = pd.Series(WHOLE)
-    for argument in ("sample_weight", "offset", "exposure", "strata"):
-        with pytest.raises(DataError, match=f"y and {argument}"):
-            PoissonRegression().fit(base()[0], y, **{argument: backwards(WHOLE + 1.0)})
-
-
-@pytest.mark.parametrize("labelled", ["X", "y"])
-@pytest.mark.parametrize("model", [PoissonRegression, CumulativeProbabilityModel])
-def test_clusters_in_another_order_than_the_rows_of_the_fit_are_refused(labelled, model):
-    index = [f"p{i}" for i in range(N)]
-    X, y = base()[0], WHOLE
-    X = pd.DataFrame(X, index=index, columns=["a", "b"]) if labelled == "X" else X
-    y = pd.Series(y, index=index) if labelled == "y" else y
-    m = model(prior=Normal()).fit(X, y)
-    cluster = np.arange(N) // 3
-    expected = m.vcov("robust", cluster=cluster)
-    pd.testing.assert_frame_equal(m.vcov("robust", cluster=pd.Series(cluster, index)), expected)
-    pd.testing.assert_frame_equal(m.vcov("robust", cluster=backwards(cluster)), expected)
-    asks = [lambda **g: m.vcov("robust", **g), lambda **g: m.summary(kind="robust", **g)]
-    asks.append(lambda **g: m.confint(method="robust", **g))
-    if model is PoissonRegression:
-        asks.append(lambda **g: m.bootstrap(2, **g))
-    for ask in asks:
-        with pytest.raises(DataError, match="X and cluster"):
-            ask(cluster=backwards(cluster, index))
-
-
-def test_vectors_of_curves_and_tables_in_another_order_are_refused():
-    y = Surv(WHOLE + 1, base()[1])
-    group, other = pd.Series(WHOLE % 2), backwards(WHOLE + 1)
-    for curves in (kaplan_meier, aalen_johansen):
-        with pytest.raises(DataError, match="groups and sample_weight"):
-            curves(y, group, sample_weight=other)
-    with pytest.raises(DataError, match="groups and strata"):
-        logrank_test(y, group, strata=other)
-    risk = pd.Series(WHOLE / 5.0)
-    for argument in ("y", "sample_weight"):
-        with pytest.raises(DataError, match=f"predicted and {argument}"):
-            calibration_table(risk, **{"y": group, argument: other})
-
-
-def test_vectors_of_a_concordance_in_another_order_are_refused():
-    X = pd.DataFrame(base()[0], columns=["a", "b"])
-    y = Surv(WHOLE + 1, base()[1])
-    for model in (CoxRegression(), FineGrayRegression(), PooledLogisticRegression(interval=1.0)):
-        m = model.set_params(prior=Normal()).fit(X, y)
-        for argument in ("sample_weight", "cluster"):
-            with pytest.raises(DataError, match=f"X and {argument}"):
-                m.concordance(X, y, return_se=True, **{argument: backwards(WHOLE + 1)})
-
-
 # -- outcomes --------------------------------------------------------------------------------------
 
 
@@ -594,51 +498,3 @@ def test_bounds_and_curves_refuse_what_is_no_number(form, make):
 
 
 # -- long tables -----------------------------------------------------------------------------------
-
-
-def long_table():
-    return pd.DataFrame(
-        {
-            "rowId": [30, 10, 10, 20],
-            "covariateId": [1002, 8507, 1002, 1002],
-            "covariateValue": [61.0, 1.0, 48.0, 55.0],
-        }
-    )
-
-
-@pytest.mark.parametrize("spelling", ["camel", "snake"])
-def test_a_long_table_is_not_three_covariates(spelling):
-    table = long_table()
-    if spelling == "snake":
-        table.columns = ["row_id", "covariate_id", "covariate_value"]
-    with pytest.raises(DataError, match=r"Design\.from_long"):
-        LinearRegression().fit(table, [1.0, 2.0, 3.0, 4.0])
-
-
-@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
-def test_a_design_of_a_long_table_has_a_row_a_person(kind):
-    table = long_table()
-    if kind != "pandas":
-        table = pl.from_pandas(table) if kind == "polars" else pa.Table.from_pandas(table)
-    design = Design.from_long(table, rows=[10, 20, 30, 40], names={8507: "male"})
-    same = as_design(np.array([[48.0, 1.0], [55.0, 0.0], [61.0, 0.0], [0.0, 0.0]]))
-    assert design.names == ["1002", "male"]
-    y = [1.0, 2.0, 3.0, 5.0]
-    a, b = LinearRegression().fit(design, y), LinearRegression().fit(same, y)
-    np.testing.assert_allclose(a.coef_, b.coef_, rtol=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("change", "rows", "match"),
-    [
-        ({}, [10, 20], "30"),
-        ({}, [10, 10, 20, 30], "10 more than once"),
-        ({"rowId": [10, 10, 10, 20]}, [10, 20, 30], "second"),
-        ({"covariateId": [1, None, 2, 3]}, [10, 20, 30], "covariateId"),
-        ({"covariateValue": [1, None, 2, 3]}, [10, 20, 30], "covariateValue"),
-        ({"covariateValue": list("abcd")}, [10, 20, 30], "covariateValue"),
-    ],
-)
-def test_a_long_table_that_is_not_one_is_refused(change, rows, match):
-    with pytest.raises(DataError, match=match):
-        Design.from_long(long_table().assign(**change), rows=rows)

@@ -4,6 +4,8 @@ The attacker knows the rules of disclosure control, and hence which exact counts
 stand for.
 """
 
+import contextlib
+import io
 import re
 from html.parser import HTMLParser
 
@@ -11,6 +13,9 @@ import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 ARMS = ("target", "comparator")
+# The rules under which releases are attacked, with the smallest count that each releases.
+RULES = ("ohdsi", "opensafely")
+LEAST = {"ohdsi": 5, "opensafely": 8}
 
 
 def cell_range(cell, least, rounds, most=100_000):
@@ -181,3 +186,11 @@ def numbers_of(value):
         else:
             found |= {float(t) for t in number_tokens(str(v))}
     return found
+
+
+def terminal_text(show, *arguments):
+    """What a function prints."""
+    shown = io.StringIO()
+    with contextlib.redirect_stdout(shown):
+        show(*arguments)
+    return shown.getvalue()
