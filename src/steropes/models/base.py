@@ -248,7 +248,7 @@ class PenalizedModel(FitSteps):
 
     def __str__(self) -> str:
         """Format the settings, and after a fit also its results."""
-        return fit_text(self) if hasattr(self, "coef_") else repr(self)
+        return fit_text(self) if self.__sklearn_is_fitted__() else repr(self)
 
     def _html_repr(self) -> str:
         """Format the model as HTML."""
@@ -265,7 +265,7 @@ class PenalizedModel(FitSteps):
     def __getstate__(self) -> dict[str, object]:
         """Return the state without the data of the fit."""
         state: dict[str, object] = super().__getstate__()
-        if hasattr(self, "coef_"):
+        if self.__sklearn_is_fitted__():
             state = {**state, "_shrinks": self._has_sparse_prior()}  # which needs the data
         return {name: value for name, value in state.items() if name not in self._data}
 

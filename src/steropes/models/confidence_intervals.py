@@ -90,7 +90,7 @@ class ConfidenceIntervals(InternalValidation, ProfileLikelihood, TermTests):
         >>> model.confint("x0", method="profile").round(2).loc["x0"].tolist()
         [-1.88, 5.34]
         """
-        check_is_fitted(self, "coef_")
+        check_is_fitted(self)
         names = self._coefficient_names()
         if not isinstance(method, str) or method not in ("profile", "bootstrap"):
             if not isinstance(method, str) or method not in ("wald", "robust", *HC_KINDS):

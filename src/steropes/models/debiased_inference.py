@@ -105,7 +105,7 @@ class DebiasedInference(WaldInference):
             coef  lower  upper
         x0  1.75   1.15   2.35
         """
-        check_is_fitted(self, "coef_")
+        check_is_fitted(self)
         if not isinstance(kind, str) or kind not in ("model", "robust"):
             raise DataError(f"kind must be 'model' or 'robust', not {kind!r}.")
         if cluster is not None and kind == "model":

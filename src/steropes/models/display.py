@@ -42,7 +42,7 @@ def fit_text(model: FittedModel) -> str:
 
 def fit_html(model: FittedModel) -> str:
     """Format a fitted model as HTML; scikit-learn's representation where there is no fit."""
-    if not hasattr(model, "coef_"):
+    if not model.__sklearn_is_fitted__():
         return str(estimator_html_repr(model))
     facts = "".join(
         f"<tr><th style='text-align:left'>{html.escape(name)}</th>"

@@ -445,7 +445,7 @@ class FitSteps(
 
     def _require_data(self, what: str) -> Problem:
         """Return the problem of the fit; refuse if unpickling has lost the data."""
-        check_is_fitted(self, "coef_")
+        check_is_fitted(self)
         problem = getattr(self, "_problem", None)
         if problem is None:
             raise DataError(

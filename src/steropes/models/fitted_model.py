@@ -63,6 +63,10 @@ class FittedModel(SingleThreadedMethods):
     # Inverse information, computed at the first request.
     _information: object
 
+    def __sklearn_is_fitted__(self) -> bool:
+        """Return whether the model is fitted, for `sklearn.utils.validation.check_is_fitted`."""
+        return hasattr(self, "coef_")
+
     @property
     def _all_names(self) -> list[str]:
         """Names of all columns of the design, including those with fixed coefficients."""

@@ -2,56 +2,41 @@
 
 from __future__ import annotations
 
-import ast
 import re
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from types import ModuleType
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal
 
-import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
-from narwhals.exceptions import DuplicateError
-from numpy.typing import ArrayLike
 
-from ..data.array_conversion import as_numbers, refuse_lazy_query
-from ..data.input_types import LabelsLike
-from ..data.survival_outcome import Surv
+from ..data.array_conversion import as_numbers
 from ..errors import DataError
-from .formula_dtypes import (
-    DOT,
-    NAMES,
-    names_in,
-    refuse_sums_of_conditions,
-    widen_numbers,
+from .formula_evaluation import (
+    Evaluated,
+    call_formulaic,
+    evaluate_expression,
+    import_formulaic,
+    missing_value_error,
+    refuse_missing_arguments,
 )
 from .formula_safety import refuse_unsafe_expression, refuse_unsafe_formula
 from .formula_splines import short_name, transforms
+from .formula_tables import (
+    DOT,
+    NAMES,
+    refuse_sums_of_conditions,
+    widen_numbers,
+)
 from .formula_time_effects import read_time_effect
 from .formula_variables import FormulaVariable
 
 __all__ = [
     "Formula",
-    "as_pandas_table",
-    "drop_unused_categories",
-    "evaluate_expression",
     "read_formula",
 ]
 
 SPECIAL = re.compile(r"^(strata|offset|cluster)\((.*)\)$", re.DOTALL)
-# Functions available in formulas that do not depend on the data (formulaic's stateless ones).
-ELEMENTWISE = {
-    "log": np.log, "log10": np.log10, "log2": np.log2, "exp": np.exp, "I": lambda x: x,
-}  # fmt: skip
-OF_EXPRESSIONS = (
-    RecursionError, MemoryError, ValueError, NameError, SyntaxError, TypeError, AttributeError,
-    ArithmeticError, LookupError,
-)  # fmt: skip
-# Terminal colours in formulaic's messages.
-COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-NULLS = re.compile(r"^`(.*)` contains null values", re.DOTALL)
 # Functions of R's formulas that are refused, with the equivalent in this library.
 OF_R = {
     "frailty": "For effects of many groups give C(group) a Normal prior.",
@@ -61,36 +46,8 @@ OF_R = {
     "factor": "Codes that are labels are C(x).",
     "cbind": "Of counts make a row for each outcome, with its count as sample_weight.",
 }
-# Functions of formulaic that take a column and store properties of the data.
-TRANSFORMS = {
-    "C", "bs", "cc", "center", "cr", "cs", "hashed", "lag", "ns", "poly", "rcs", "scale",
-    "standardize",
-}  # fmt: skip
 DATES = {"date", "datetime", "datetime64", "time", "timedelta", "timedelta64", "period"}
 CALL = re.compile(rf"(?<![\w.])({'|'.join(OF_R)})\s*\(")
-
-# The value of an expression: a column, an outcome or labels.
-Evaluated: TypeAlias = np.ndarray | pd.Series
-Result = TypeVar("Result")
-
-
-def _surv(*args: ArrayLike, **named: ArrayLike) -> np.ndarray:
-    """Evaluate Surv() in a formula; refuse three positional arguments, which are ambiguous."""
-    if len(args) > 2:
-        raise DataError(
-            "Surv(a, b, c) in a formula is Surv(start, stop, event) to some and Surv(time, event, "
-            "entry) to others: say Surv(stop, event, entry=start)."
-        )
-    return Surv(*args, **named)
-
-
-def _strata(*columns: LabelsLike) -> LabelsLike:
-    """Evaluate strata() in a formula; several columns become tuples."""
-    if len(columns) == 1:
-        return columns[0]
-    labels = np.empty(len(columns[0]), object)
-    labels[:] = list(zip(*columns, strict=True))
-    return labels
 
 
 @dataclass
@@ -151,7 +108,7 @@ class Formula:
     def matrix(self, data: pd.DataFrame) -> pd.DataFrame:
         """Compute X of new data, without an intercept."""
         data = widen_numbers(data, self.text)
-        X = _evaluated(
+        X = call_formulaic(
             lambda: self.spec.get_model_matrix(data, context=transforms(), na_action="raise"), data
         )
         factors = {str(factor.expr) for term in self.spec.formula for factor in term.factors}
@@ -178,179 +135,13 @@ class Formula:
                 f"give {name}=…."
             )
         if data[column].isna().any():
-            raise _missing(column, data)
+            raise missing_value_error(column, data)
         return data[column]
 
     def vectors(self, data: pd.DataFrame) -> dict[str, Any]:
         """Compute the strata and the offset of new data, if the formula has them."""
         both = {"strata": self.vector("strata", data), "offset": self.vector("offset", data)}
         return {name: value for name, value in both.items() if value is not None}
-
-
-def _formulaic() -> ModuleType:
-    """Import formulaic, an optional dependency."""
-    try:
-        import formulaic
-    except ModuleNotFoundError as error:
-        raise ImportError(
-            'Formulas need the package formulaic: pip install "steropes[formulas]"',
-            name="formulaic",
-        ) from error
-    return formulaic
-
-
-def _evaluated(call: Callable[[], Result], data: pd.DataFrame | None = None) -> Result:
-    """Call formulaic and convert its errors and warnings; ``data`` serves to name rows."""
-    errors = _formulaic().errors
-    with warnings.catch_warnings():
-        # Users cannot change how formulaic calls pandas.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        warnings.simplefilter("error", errors.DataMismatchWarning)
-        try:
-            with np.errstate(divide="ignore", invalid="ignore"):  # log(0) is refused by its row
-                return call()
-        except DataError:
-            raise
-        except errors.DataMismatchWarning as error:
-            raise DataError(
-                f"A column has values that the fit has not seen ({error}). Merge or drop them."
-            ) from None
-        except (errors.FormulaicError, *OF_EXPRESSIONS) as error:
-            raise _as_ours(error, data) from None
-
-
-def _as_ours(error: BaseException, data: pd.DataFrame | None) -> DataError:
-    """Convert an error of formulaic to a `DataError`.
-
-    This is a separate function because a frame of the traceback with a variable that refers to
-    the error would form a cycle, which keeps the data in memory until garbage collection.
-    """
-    cause = error.__cause__ or error
-    if isinstance(cause, DataError):
-        return cause
-    if isinstance(cause, SyntaxError):
-        return _no_expression(cause)
-    said = COLOURS.sub("", str(cause))
-    nulls = NULLS.match(said)
-    if nulls and data is not None:
-        return _missing(nulls.group(1), data)
-    return DataError(f"The formula cannot be evaluated: {said}")
-
-
-def _no_expression(error: SyntaxError) -> DataError:
-    """Describe a part of a formula that is not an expression of Python."""
-    text = (error.text or "").strip()
-    part = f"{text!r} in the formula" if text else "A part of the formula"
-    if ":" in text:
-        return DataError(
-            f"{part} has a colon within parentheses, which only joins whole terms: write a product "
-            "of numbers, such as step(x * z, [90]), or an interaction outside, such as C(x):z."
-        )
-    return DataError(f"{part} is not an expression of Python ({error.msg}).")
-
-
-def _missing(text: str, data: pd.DataFrame) -> DataError:
-    """Describe where an expression of a formula is missing, with the column and row."""
-    named = [text] if text in data else sorted(names_in(text) & set(map(str, data.columns)))
-    for name in named:
-        empty = np.flatnonzero(np.asarray(pd.isna(data[name])))
-        if len(empty):
-            cause = "" if name == text else f", because column {name!r} is"
-            return DataError(
-                f"{text} is missing in {_rows(empty)}{cause}: drop such rows or impute it."
-            )
-    try:
-        empty = np.flatnonzero(np.asarray(pd.isna(_unchecked(text, data))))
-    except DataError:  # a spline or a coding, which formulaic evaluates only within a model
-        return DataError(f"{text} is missing in some rows: drop such rows or impute it.")
-    return DataError(f"{text} is missing in {_rows(empty)}: drop such rows or impute it.")
-
-
-def _refuse_missing_arguments(text: str, data: pd.DataFrame) -> None:
-    """Refuse missing values in a column that a transform takes.
-
-    Some transforms of formulaic give a missing value a number: ``hashed`` a level of its own, and
-    ``bs`` of a constant column zero.
-    """
-    try:
-        tree = ast.parse(text, mode="eval")
-    except SyntaxError:  # reported by whoever evaluates it
-        return
-    for node in ast.walk(tree):
-        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args):
-            continue
-        argument = node.args[0]
-        if node.func.id not in TRANSFORMS or not isinstance(argument, ast.Name):
-            continue
-        if argument.id in data and data[argument.id].isna().any():
-            raise _missing(text, data)
-
-
-def _rows(rows: np.ndarray) -> str:
-    """Describe some rows for a message."""
-    return f"row {rows[0]}" + (f" and {len(rows) - 1} more" if len(rows) > 1 else "")
-
-
-def evaluate_expression(text: str, data: pd.DataFrame) -> Evaluated | None:
-    """Evaluate an expression in the columns of data; refuse missing values."""
-    refuse_sums_of_conditions(text, data)
-    value = _unchecked(text, data)
-    if isinstance(value, pd.Series) and value.isna().any():
-        raise _missing(text, data)
-    return value
-
-
-def _unchecked(text: str, data: pd.DataFrame) -> Evaluated | None:
-    """Evaluate an expression in the columns of data."""
-    from formulaic.utils.stateful_transforms import stateful_eval
-
-    from ..likelihoods.cumulative import Censored
-
-    env = {
-        **ELEMENTWISE, "np": np, "Surv": _surv, "Censored": Censored,
-        "strata": _strata, "cluster": _strata, "offset": lambda x: x,
-        **{str(name): data[name] for name in data.columns},
-    }  # fmt: skip
-    return _evaluated(lambda: stateful_eval(text, env, {}, {}, None))
-
-
-def as_pandas_table(data: object) -> pd.DataFrame:
-    """Convert a pandas, polars or pyarrow table to pandas."""
-    refuse_lazy_query(data, "data")
-    try:
-        frame = nw.from_native(data, eager_only=True, pass_through=True)
-    except DuplicateError as error:
-        raise DataError(f"Columns of data have the same name: {error}") from None
-    if not isinstance(frame, nw.DataFrame):
-        raise DataError(
-            f"data must be a pandas, polars or pyarrow table, not {type(data).__name__}."
-        )
-    table = frame.to_pandas()
-    # formulaic treats text as labels only in columns of objects, and any other object as a label.
-    types: dict[Any, Any] = {}
-    for name, kind in frame.schema.items():
-        plain = table[name].dtype == object
-        if kind == nw.String and not plain:
-            types[name] = object
-        elif (
-            kind == nw.Categorical
-            and not isinstance(data, pd.DataFrame)
-            and not table[name].cat.ordered
-        ):
-            # Unordered categories of polars and Arrow are in the order in which they were met.
-            sorted_labels = sorted(table[name].cat.categories)
-            table = table.assign(**{name: table[name].cat.reorder_categories(sorted_labels)})
-        elif isinstance(kind, nw.Enum):  # polars' conversion loses the order
-            types[name] = pd.CategoricalDtype(list(kind.categories), ordered=True)
-        elif kind == nw.Decimal or (plain and pd.api.types.infer_dtype(table[name]) == "decimal"):
-            types[name] = np.float64
-    return table.astype(types) if types else table
-
-
-def drop_unused_categories(data: pd.DataFrame) -> pd.DataFrame:
-    """Remove unused categories, which remain when rows of a table are selected."""
-    kinds = {name: kind for name, kind in data.dtypes.items() if kind == "category"}
-    return data.assign(**{str(k): data[k].cat.remove_unused_categories() for k in kinds})
 
 
 def _offset(text: str, data: pd.DataFrame, wide: pd.DataFrame) -> np.ndarray:
@@ -397,23 +188,64 @@ def read_formula(
     foreign = CALL.search(re.sub("`[^`]*`", "", text))
     if foreign:
         raise DataError(f"There is no {foreign.group(1)}() here. {OF_R[foreign.group(1)]}")
-    formulaic = _formulaic()
+    formulaic = import_formulaic()
     right = _without_dot(outcome, right, data)
-    parsed = _evaluated(lambda: formulaic.Formula(right))
+    parsed = call_formulaic(lambda: formulaic.Formula(right))
     if not isinstance(parsed, formulaic.SimpleFormula):
         raise DataError("A formula here has one right-hand side; '|' divides it in several.")
-    terms = list(parsed)
-    labels: dict[str, str] = {}  # of strata and clusters
-    offsets, kept, has_intercept = [], [], False
-    varying: dict[str, object] = {}  # of terms with effects that change with time
-    constant: set[str] = set()
-    for whole in terms:
-        term = _constant_term(whole, varying)
-        texts = [factor.expr for factor in term.factors]
+    terms = _Terms()
+    for whole in parsed:
+        term = _constant_term(whole, terms.varying)
         if not trusted:
             for factor in term.factors:
                 if factor.eval_method.value == "python":
                     refuse_unsafe_expression(factor.expr, columns)
+        terms.add(term, term is whole, data)
+    if not intercept and not terms.has_intercept:
+        raise DataError("This model has no intercept to leave out: drop -1 or 0 from the formula.")
+    model = formulaic.Formula(terms.covariates)
+    X = call_formulaic(
+        lambda: model.get_model_matrix(
+            data, context=transforms(), na_action="raise", output="pandas"
+        ),
+        data,
+    )
+    strata, cluster = terms.labels.get("strata"), terms.labels.get("cluster")
+    read = Formula(
+        text, outcome, X.model_spec, strata, terms.offsets, cluster, varying=terms.varying
+    )
+    return read, terms.has_intercept
+
+
+@dataclass
+class _Terms:
+    """The terms of a formula by their role.
+
+    Attributes
+    ----------
+    covariates : list of formulaic.Term
+        Terms that give columns of X.
+    has_intercept : bool
+    labels : dict of str to str
+        The expressions of ``strata`` and ``cluster``.
+    offsets : list of str
+        Expressions.
+    varying : dict
+        Value of ``time_varying`` of each term with an effect that changes with time.
+    constant : set of str
+        The terms whose effects do not change with time.
+    """
+
+    covariates: list[Any] = field(default_factory=list)
+    has_intercept: bool = False
+    labels: dict[str, str] = field(default_factory=dict)
+    offsets: list[str] = field(default_factory=list)
+    varying: dict[str, object] = field(default_factory=dict)
+    constant: set[str] = field(default_factory=set)
+
+    def add(self, term: Any, constant: bool, data: pd.DataFrame) -> None:
+        """Add a term to those of its role; refuse one that has no meaning."""
+        texts = [factor.expr for factor in term.factors]
         special = [SPECIAL.match(x) for x in texts]
         if any(special) and len(texts) > 1:
             raise DataError(
@@ -422,36 +254,30 @@ def read_formula(
                 "x:C(site)."
             )
         if not special or special[0] is None:
-            _refuse_dates(texts, data)
-            for expression in texts:
-                refuse_sums_of_conditions(expression, data)
-                _refuse_missing_arguments(expression, data)
-            has_intercept |= texts == ["1"]
-            constant |= {str(term)} if term is whole else set()
-            if str(term) in constant & set(varying):
-                raise DataError(
-                    f"The formula has {term} with a constant effect and with one that changes with "
-                    "time, which contains it: leave the constant one out."
-                )
-            kept.append(term)
+            self._add_covariate(term, constant, texts, data)
         elif special[0].group(1) == "offset":
-            offsets.append(texts[0])
-        elif (kind := special[0].group(1)) in labels:
+            self.offsets.append(texts[0])
+        elif (kind := special[0].group(1)) in self.labels:
             raise DataError(f"The formula has {kind}() twice; write {kind}(a, b).")
         else:
-            labels[kind] = texts[0]
-    if not intercept and not has_intercept:
-        raise DataError("This model has no intercept to leave out: drop -1 or 0 from the formula.")
-    model = formulaic.Formula(kept)
-    X = _evaluated(
-        lambda: model.get_model_matrix(
-            data, context=transforms(), na_action="raise", output="pandas"
-        ),
-        data,
-    )
-    strata, cluster = labels.get("strata"), labels.get("cluster")
-    read = Formula(text, outcome, X.model_spec, strata, offsets, cluster, varying=varying)
-    return read, has_intercept
+            self.labels[kind] = texts[0]
+
+    def _add_covariate(
+        self, term: Any, constant: bool, texts: list[str], data: pd.DataFrame
+    ) -> None:
+        """Add a term that gives columns of X."""
+        _refuse_dates(texts, data)
+        for expression in texts:
+            refuse_sums_of_conditions(expression, data)
+            refuse_missing_arguments(expression, data)
+        self.has_intercept |= texts == ["1"]
+        self.constant |= {str(term)} if constant else set()
+        if str(term) in self.constant & set(self.varying):
+            raise DataError(
+                f"The formula has {term} with a constant effect and with one that changes with "
+                "time, which contains it: leave the constant one out."
+            )
+        self.covariates.append(term)
 
 
 def _constant_term(term: Any, varying: dict[str, object]) -> Any:
@@ -466,7 +292,7 @@ def _constant_term(term: Any, varying: dict[str, object]) -> Any:
         factor.expr if effect is None else effect.expression
         for factor, effect in zip(term.factors, effects, strict=True)
     ]
-    plain = next(iter(_evaluated(lambda: _formulaic().Formula("0 + " + ":".join(texts)))))
+    plain = next(iter(call_formulaic(lambda: import_formulaic().Formula("0 + " + ":".join(texts)))))
     if str(plain) in varying:
         raise DataError(f"The formula has two effects of {plain} that change with time.")
     varying[str(plain)] = settings[0]

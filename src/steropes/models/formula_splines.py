@@ -115,75 +115,85 @@ def natural_spline(x: ArrayLike, knots: ArrayLike) -> np.ndarray:
 @cache
 def transforms() -> dict[str, Any]:
     """Return rcs, ns, cr, cs and cc for formulaic, which store the knots of the fit."""
-    from formulaic.materializers.types import FactorValues
-    from formulaic.transforms.cubic_spline import cyclic_cubic_spline, natural_cubic_spline
     from formulaic.utils.stateful_transforms import stateful_transform
 
-    def columns(X: np.ndarray, names: Sequence[str | int], index: pd.Index | None) -> Any:
-        table = {name: pd.Series(x, index) for name, x in zip(names, X.T, strict=True)}
-        return FactorValues(
-            table, kind="numerical", spans_intercept=False, format="{name}[{field}]"
-        )
+    splines = {"rcs": _rcs, "ns": _ns, "cr": _cr, "cs": _cr, "cc": _cc}
+    return {name: stateful_transform(function) for name, function in splines.items()}
 
-    def rcs(x: object, knots: int | Sequence[float] = 5, *, _state: dict[str, Any]) -> Any:
-        values = _numbers("rcs", x)
-        if "knots" not in _state:
-            given = _placed("rcs", knots, 3) if isinstance(knots, Iterable) else None
-            _state["knots"] = harrell_knots(values, knots) if given is None else given
-        X = restricted_cubic_spline(values, _state["knots"])
-        return columns(X, ["'" * j for j in range(X.shape[1])], getattr(x, "index", None))
 
-    def ns(
-        x: object,
-        df: int | None = None,
-        knots: Sequence[float] | None = None,
-        *,
-        _state: dict[str, Any],
-    ) -> Any:
-        values = _numbers("ns", x)
-        if "knots" not in _state:
-            if (df is None) == (knots is None):
-                raise DataError("ns(x, df=3) has df columns; ns(x, knots=[20, 40]) places knots.")
-            if df is not None and df < 1:
-                raise DataError(f"ns() has df=1 or more columns, not {df!r}.")
-            shares = np.linspace(0, 1, (df or 1) + 1)[1:-1]
-            inner = np.quantile(values, shares) if knots is None else np.asarray(knots, float)
-            _state["knots"] = _placed("ns", [values.min(), *inner, values.max()], 2)
-        X = natural_spline(values, _state["knots"])
-        return columns(X, range(1, X.shape[1] + 1), getattr(x, "index", None))
+def _rcs(x: object, knots: int | Sequence[float] = 5, *, _state: dict[str, Any]) -> Any:
+    """Evaluate rcs() in a formula; the knots are those of the fit."""
+    values = _numbers("rcs", x)
+    if "knots" not in _state:
+        given = _placed("rcs", knots, 3) if isinstance(knots, Iterable) else None
+        _state["knots"] = harrell_knots(values, knots) if given is None else given
+    X = restricted_cubic_spline(values, _state["knots"])
+    return _columns(X, ["'" * j for j in range(X.shape[1])], getattr(x, "index", None))
 
-    def cr(
-        x: object,
-        df: int | None = None,
-        knots: Sequence[float] | None = None,
-        lower_bound: float | None = None,
-        upper_bound: float | None = None,
-        constraints: Literal["center"] | ArrayLike | None = "center",
-        extrapolation: str = "extend",
-        *,
-        _state: dict[str, Any],
-    ) -> Any:
-        return natural_cubic_spline(
-            x, df, knots, lower_bound, upper_bound, constraints, extrapolation=extrapolation,
-            _state=_state,
-        )  # fmt: skip
 
-    def cc(
-        x: object,
-        df: int | None = None,
-        knots: Sequence[float] | None = None,
-        lower_bound: float | None = None,
-        upper_bound: float | None = None,
-        constraints: Literal["center"] | ArrayLike | None = "center",
-        *,
-        _state: dict[str, Any],
-    ) -> Any:
-        return cyclic_cubic_spline(
-            x, df, knots, lower_bound, upper_bound, constraints, _state=_state
-        )
+def _ns(
+    x: object,
+    df: int | None = None,
+    knots: Sequence[float] | None = None,
+    *,
+    _state: dict[str, Any],
+) -> Any:
+    """Evaluate ns() in a formula; the knots are those of the fit."""
+    values = _numbers("ns", x)
+    if "knots" not in _state:
+        if (df is None) == (knots is None):
+            raise DataError("ns(x, df=3) has df columns; ns(x, knots=[20, 40]) places knots.")
+        if df is not None and df < 1:
+            raise DataError(f"ns() has df=1 or more columns, not {df!r}.")
+        shares = np.linspace(0, 1, (df or 1) + 1)[1:-1]
+        inner = np.quantile(values, shares) if knots is None else np.asarray(knots, float)
+        _state["knots"] = _placed("ns", [values.min(), *inner, values.max()], 2)
+    X = natural_spline(values, _state["knots"])
+    return _columns(X, range(1, X.shape[1] + 1), getattr(x, "index", None))
 
-    made = {"rcs": rcs, "ns": ns, "cr": cr, "cs": cr, "cc": cc}
-    return {name: stateful_transform(function) for name, function in made.items()}
+
+def _cr(
+    x: object,
+    df: int | None = None,
+    knots: Sequence[float] | None = None,
+    lower_bound: float | None = None,
+    upper_bound: float | None = None,
+    constraints: Literal["center"] | ArrayLike | None = "center",
+    extrapolation: str = "extend",
+    *,
+    _state: dict[str, Any],
+) -> Any:
+    """Evaluate cr() and cs() in a formula by formulaic, centred by default as in mgcv."""
+    from formulaic.transforms.cubic_spline import natural_cubic_spline
+
+    return natural_cubic_spline(
+        x, df, knots, lower_bound, upper_bound, constraints, extrapolation=extrapolation,
+        _state=_state,
+    )  # fmt: skip
+
+
+def _cc(
+    x: object,
+    df: int | None = None,
+    knots: Sequence[float] | None = None,
+    lower_bound: float | None = None,
+    upper_bound: float | None = None,
+    constraints: Literal["center"] | ArrayLike | None = "center",
+    *,
+    _state: dict[str, Any],
+) -> Any:
+    """Evaluate cc() in a formula by formulaic, centred by default as in mgcv."""
+    from formulaic.transforms.cubic_spline import cyclic_cubic_spline
+
+    return cyclic_cubic_spline(x, df, knots, lower_bound, upper_bound, constraints, _state=_state)
+
+
+def _columns(X: np.ndarray, names: Sequence[str | int], index: pd.Index | None) -> Any:
+    """Wrap the columns of a basis for formulaic."""
+    from formulaic.materializers.types import FactorValues
+
+    table = {name: pd.Series(x, index) for name, x in zip(names, X.T, strict=True)}
+    return FactorValues(table, kind="numerical", spans_intercept=False, format="{name}[{field}]")
 
 
 def _numbers(name: str, x: object) -> np.ndarray:

@@ -104,7 +104,7 @@ class LinearCombinations(ConfidenceIntervals):
                  coef  lower  upper
         x0 - x1  1.81   1.16   2.48
         """
-        check_is_fitted(self, "coef_")
+        check_is_fitted(self)
         if not isinstance(method, str) or method not in METHODS:
             raise DataError(
                 f"method must be one of {', '.join(map(repr, METHODS))}, not {method!r}."

@@ -113,12 +113,12 @@ class LinearPrediction(WaldInference):
 
     def _check_columns(self, X: MatrixLike) -> Any:
         """Read new X and check that its columns are those of the fit."""
-        check_is_fitted(self, "coef_")
+        check_is_fitted(self)
         plain = self._fixed is not None or not isinstance(X, ShardedDesign)
         design: Any = self._read_new(X) if plain else X
         self._check_number(design.p, len(self._all_names))
         named = (isinstance(X, ShardedDesign) or has_names(X)) and not self._is_formula_table(X)
-        if hasattr(self, "feature_names_in_") and named:
+        if named and getattr(self, "feature_names_in_", None) is not None:
             self._check_names(design.names, self._all_names)
         return design
 

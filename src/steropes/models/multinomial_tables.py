@@ -234,7 +234,7 @@ class MultinomialTermTests(HypothesisTests):
         >>> model.term_tests("likelihood ratio").loc["x0"].round(3).to_numpy().tolist()
         [[0.68, 2.0, 0.712]]
         """
-        check_is_fitted(self, "coef_")
+        check_is_fitted(self)
         if not self._names:
             raise DataError("The model has no covariates to test.")
         source, first = self._effects[0], len(self._names_by_class) - len(self._effect_names)

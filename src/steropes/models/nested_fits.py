@@ -63,7 +63,7 @@ def compare_nested_fits(*models: PenalizedModel) -> pd.DataFrame:
     if len(models) < 2:
         raise DataError("A comparison needs two fitted models.")
     for model in models:
-        check_is_fitted(model, "coef_")
+        check_is_fitted(model)
     first: Any = models[0]
     for i, other in enumerate(models):
         _refuse_incomparable(first, other, i)

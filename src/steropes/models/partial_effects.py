@@ -78,7 +78,7 @@ class PartialEffects(PredictionTables):
         >>> table.columns.tolist()
         ['x', 'estimate', 'se', 'lower', 'upper']
         """
-        check_is_fitted(self, "coef_")
+        check_is_fitted(self)
         variables = self._typical_variables()
         fixed = dict(at or {})
         if variable in fixed:

@@ -116,7 +116,7 @@ class PosteriorInference(WaldInference):
         >>> bool(posterior.confint().loc["x0", "lower"] > 0)
         True
         """
-        check_is_fitted(self, "coef_")
+        check_is_fitted(self)
         names = self._coefficient_names()
         chosen = coefficient_positions(params, names, self._fixed)
         if not chosen:

@@ -97,7 +97,7 @@ class ProfileLikelihood(WaldInference):
         >>> model.profile("x0", [0.0, model.coef_[0]]).round(3).values.tolist()
         [[0.0, -4.159, 0.5], [1.386, -3.819, 0.0]]
         """
-        check_is_fitted(self, "coef_")
+        check_is_fitted(self)
         names = self._coefficient_names()
         whole = names if self._fixed is None else self._fixed.all_names(names)
         if is_combination(param, whole):

@@ -73,7 +73,7 @@ class ProportionalHazardsModel(PenalizedModel):
 
     def _baseline(self) -> Baseline:
         """Return the baseline hazard, estimated at the first call."""
-        check_is_fitted(self, "coef_")
+        check_is_fitted(self)
         if self._kept_baseline is None:
             self._kept_baseline = Baseline(self._require_data("the baseline"), self._beta)
         return self._kept_baseline
@@ -205,7 +205,7 @@ class ProportionalHazardsModel(PenalizedModel):
         >>> model.predict_quantile([[0.0], [1.0]], 0.25).tolist()
         [3.0, 3.0]
         """
-        check_is_fitted(self, "coef_")
+        check_is_fitted(self)
         refuse_other_order(X, strata=strata)
         points = check_vector(np.atleast_1d(q), None, "q")
         if not ((points > 0) & (points < 1)).all():
@@ -371,6 +371,6 @@ class ProportionalHazardsModel(PenalizedModel):
 
     def __getstate__(self) -> dict[str, object]:
         """Return the state without data but with the baseline."""
-        if hasattr(self, "coef_"):
+        if self.__sklearn_is_fitted__():
             self._baseline()  # predictions of an unpickled model need it
         return super().__getstate__()

@@ -120,7 +120,7 @@ class Resampling(WaldInference):
         >>> bool(draws.confint(0.9).loc["x0", "lower"] > 0)
         True
         """
-        check_is_fitted(self, "coef_")
+        check_is_fitted(self)
         if isinstance(n, bool) or not isinstance(n, Integral) or n < 2:
             raise DataError(f"n must be a whole number from 2, not {n!r}.")
         problem = self._require_replicable("a bootstrap")

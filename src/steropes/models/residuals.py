@@ -178,7 +178,7 @@ class GeneralizedResiduals(FittedModel):
         >>> steropes.LinearRegression().fit(X, y).residuals("response").round(6).tolist()
         [-1.0, 1.0, -1.0, 1.0]
         """
-        check_is_fitted(self, "coef_")
+        check_is_fitted(self)
         has_columns(kind, get_args(ResidualKind), params)  # refuses invalid arguments
         problem = self._require_data("residuals")
         y, eta = outcome_and_predictor(problem, self._beta)

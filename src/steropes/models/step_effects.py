@@ -114,29 +114,10 @@ def read_step_effects(
     if functions and not len(given[0]):
         raise DataError("y has no events, at whose times a function of time could be evaluated.")
     cuts = np.unique(np.concatenate([*own.values(), *given]))
-    source, first, last, labels = [], [], [], []
-    for j, name in enumerate(names):
-        if j not in own:
-            source.append(j)
-            first.append(0)
-            last.append(len(cuts))
-            labels.append(name)
-            continue
-        edges = own[j]
-        at = np.searchsorted(cuts, edges)  # the interval that ends with each of them
-        begin = "0" if edges[0] > 0 else "-inf"
-        ends = [begin, *(f"{x:.12g}" for x in edges), "inf"]
-        for k in range(len(edges) + 1):
-            source.append(j)
-            first.append(0 if k == 0 else at[k - 1] + 1)
-            last.append(len(cuts) if k == len(edges) else at[k])
-            labels.append(f"{name}@({ends[k]},{ends[k + 1]}{')' if k == len(edges) else ']'}")
-    number = len(source)
-    for j, function in functions.items():
-        source.append(j)
-        first.append(0)
-        last.append(len(cuts))
-        labels.append(f"{names[j]}:{function.name}")
+    steps = _steps(names, own, cuts)
+    whole = [(j, 0, len(cuts), f"{names[j]}:{f.name}") for j, f in functions.items()]
+    source, first, last = np.array([row[:3] for row in (*steps, *whole)]).T
+    labels = [row[3] for row in (*steps, *whole)]
     if len(set(labels)) < len(labels):
         twice = next(x for x in labels if ("@" in x or ":" in x) and labels.count(x) > 1)
         raise DataError(f"Two coefficients would be called {twice!r}; rename the column of X.")
@@ -146,11 +127,35 @@ def read_step_effects(
     times = np.append(cuts, cuts[-1])
     values = np.ones((len(source), len(times)))
     inside = np.isin(times, given[0])
-    for k, (j, function) in enumerate(functions.items(), number):
+    for k, (j, function) in enumerate(functions.items(), len(steps)):
         values[k] = 0.0
         values[k, inside] = function.at(times[inside], names[j])
-    known = {k: f.evaluate for k, f in enumerate(functions.values(), number)}
+    known = {k: f.evaluate for k, f in enumerate(functions.values(), len(steps))}
     return cuts, StepEffects(source, first, last, labels, len(times), values, known)
+
+
+def _steps(
+    names: Sequence[str], own: dict[int, np.ndarray], cuts: np.ndarray
+) -> list[tuple[int, int, int, str]]:
+    """List each coefficient's column, first and last interval, and name.
+
+    ``own`` has the cut points of the columns with steps; other columns have one coefficient.
+    """
+    out = []
+    for j, name in enumerate(names):
+        if j not in own:
+            out.append((j, 0, len(cuts), name))
+            continue
+        edges = own[j]
+        at = np.searchsorted(cuts, edges)  # the interval that ends with each of them
+        begin = "0" if edges[0] > 0 else "-inf"
+        ends = [begin, *(f"{x:.12g}" for x in edges), "inf"]
+        for k in range(len(edges) + 1):
+            first = 0 if k == 0 else int(at[k - 1]) + 1
+            last = len(cuts) if k == len(edges) else int(at[k])
+            bracket = ")" if k == len(edges) else "]"
+            out.append((j, first, last, f"{name}@({ends[k]},{ends[k + 1]}{bracket}"))
+    return out
 
 
 def _points(points: object, name: str) -> np.ndarray:

@@ -128,7 +128,7 @@ class WaldInference(FittedModel):
         >>> model.vcov("robust", cluster=["a", "b", "a", "b"]).round(2).to_numpy().tolist()
         [[0.5, 0.5], [0.5, 0.5]]
         """
-        check_is_fitted(self, "coef_")
+        check_is_fitted(self)
         if not isinstance(kind, str) or kind not in ("model", "robust", *HC_KINDS):
             raise DataError(f"kind must be 'model' or 'robust', or 'HC0' to 'HC3', not {kind!r}.")
         if cluster is not None and kind != "robust":
@@ -233,7 +233,7 @@ class WaldInference(FittedModel):
 
     def _has_sparse_prior(self) -> bool:
         """Return whether a Laplace or adaptive prior or limits exclude standard errors."""
-        check_is_fitted(self, "coef_")
+        check_is_fitted(self)
         if self.prior_ is None:
             return False
         if self._has_limits():
@@ -287,7 +287,7 @@ class WaldInference(FittedModel):
         DataFrame
             Columns ``lower`` and ``upper``.
         """
-        check_is_fitted(self, "coef_")
+        check_is_fitted(self)
         if not isinstance(method, str) or method not in ("wald", "robust", *HC_KINDS):
             raise DataError(f"method must be 'wald', 'robust' or 'HC0' to 'HC3', not {method!r}.")
         chosen = coefficient_positions(params, self._coefficient_names(), self._fixed)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ..data.aalen_johansen import AalenJohansen
-from ..data.kaplan_meier import KaplanMeier
+from ..data.survival_curve import KaplanMeier
 from ..errors import DataError
 from .plot_style import FAINT, MUTED, curve_colour, get_axes, remove_clutter, require_columns
 

@@ -156,10 +156,10 @@ def cross_validation_curve(model: Any, *, ax: Axes | None = None) -> Axes:
     >>> ax.get_ylabel()
     'Held-out log-likelihood'
     """
-    check_is_fitted(model, "coef_")
-    if not hasattr(model, "cv_results_"):
+    check_is_fitted(model)
+    table = getattr(model, "cv_results_", None)
+    if table is None:
         raise DataError("The model was fitted without cross-validation; there is no curve.")
-    table = model.cv_results_
     if "criterion" in table:
         return _criterion_curve(model, table.sort_values("variance"), get_axes(ax, (7.0, 4.2)))
     require_columns(table, ("variance", "mean", "se"), "cross_validation_curve")

@@ -152,7 +152,7 @@ class CumulativeDiagnostics(FittedModel):
         >>> model.test_parallelism(X, y).test.index.tolist()
         ['x0', 'GLOBAL']
         """
-        check_is_fitted(self, "coef_")
+        check_is_fitted(self)
         if not len(self.coef_):
             raise DataError("The model has no covariates, so there is no effect to test.")
         refuse_other_order(X, y=y, sample_weight=sample_weight)
@@ -248,7 +248,7 @@ class CumulativeDiagnostics(FittedModel):
         >>> y = X[:, 0] + np.sin(7.0 * np.arange(40))
         >>> ax = steropes.CumulativeProbabilityModel().fit(X, y).plot_alpha()
         """
-        check_is_fitted(self, "coef_")
+        check_is_fitted(self)
         if scale not in ("linear", "log", "symlog"):
             raise DataError(f"scale must be 'linear', 'log' or 'symlog', not {scale!r}.")
         p = len(self.coef_)

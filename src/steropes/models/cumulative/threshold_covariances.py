@@ -35,7 +35,7 @@ class CumulativeInference(WaldInference):
 
     def _covariances(self) -> CumulativeInformation | FastSubsetInformation:
         """Return the information at the fit, computed at the first call."""
-        check_is_fitted(self, "coef_")
+        check_is_fitted(self)
         if self._information is None:
             parts = getattr(self, "_parts", None)
             if parts is None:
@@ -57,7 +57,7 @@ class CumulativeInference(WaldInference):
         """Return joint covariances of α and β, of a kind as in `vcov`."""
         if not isinstance(kind, str) or kind not in ("model", "robust"):
             raise DataError(f"kind must be 'model' or 'robust', not {kind!r}.")
-        check_is_fitted(self, "coef_")
+        check_is_fitted(self)
         if kind == "model" and cluster is None:
             return self._covariances()
         parts, information = self._needs_parts(), self._covariances()
@@ -115,7 +115,7 @@ class CumulativeInference(WaldInference):
         DataError
             Under a Laplace prior; use profiles or the bootstrap.
         """
-        check_is_fitted(self, "coef_")
+        check_is_fitted(self)
         if not isinstance(kind, str) or kind not in ("model", "robust"):
             raise DataError(f"kind must be 'model' or 'robust', not {kind!r}.")
         if self._lacks_standard_errors():
@@ -128,7 +128,7 @@ class CumulativeInference(WaldInference):
 
     def _robust_covariance(self, cluster: LabelsLike | None) -> np.ndarray:
         """Compute the robust covariance matrix of β."""
-        check_is_fitted(self, "coef_")
+        check_is_fitted(self)
         if cluster is None and "rows" in self._robust:
             return self._robust["rows"]
         parts, information = self._needs_parts(), self._covariances()

@@ -1,4 +1,4 @@
-"""Data types of columns in formulas, as in R: numbers of 64 bits and conditions as 0 and 1."""
+"""Tables of formulas with the data types of R: 64-bit numbers, conditions as 0 and 1."""
 
 from __future__ import annotations
 
@@ -7,12 +7,23 @@ import re
 from collections.abc import Hashable
 from typing import Any, TypeAlias
 
+import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
+from narwhals.exceptions import DuplicateError
 
+from ..data.array_conversion import refuse_lazy_query
 from ..errors import DataError
 
-__all__ = ["DOT", "NAMES", "names_in", "refuse_sums_of_conditions", "widen_numbers"]
+__all__ = [
+    "DOT",
+    "NAMES",
+    "as_pandas_table",
+    "drop_unused_categories",
+    "names_in",
+    "refuse_sums_of_conditions",
+    "widen_numbers",
+]
 
 LABELS = re.compile(r"(?<![\w.])(?:C|strata|cluster)\(([^)]*)")
 ARITHMETIC = re.compile(r"[-+*/%]")
@@ -150,3 +161,42 @@ def _condition(node: ast.expr, data: pd.DataFrame) -> bool:
         case ast.Constant():
             return isinstance(node.value, bool)
     return False
+
+
+def as_pandas_table(data: object) -> pd.DataFrame:
+    """Convert a pandas, polars or pyarrow table to pandas."""
+    refuse_lazy_query(data, "data")
+    try:
+        frame = nw.from_native(data, eager_only=True, pass_through=True)
+    except DuplicateError as error:
+        raise DataError(f"Columns of data have the same name: {error}") from None
+    if not isinstance(frame, nw.DataFrame):
+        raise DataError(
+            f"data must be a pandas, polars or pyarrow table, not {type(data).__name__}."
+        )
+    table = frame.to_pandas()
+    # formulaic treats text as labels only in columns of objects, and any other object as a label.
+    types: dict[Any, Any] = {}
+    for name, kind in frame.schema.items():
+        plain = table[name].dtype == object
+        if kind == nw.String and not plain:
+            types[name] = object
+        elif (
+            kind == nw.Categorical
+            and not isinstance(data, pd.DataFrame)
+            and not table[name].cat.ordered
+        ):
+            # Unordered categories of polars and Arrow are in the order in which they were met.
+            sorted_labels = sorted(table[name].cat.categories)
+            table = table.assign(**{name: table[name].cat.reorder_categories(sorted_labels)})
+        elif isinstance(kind, nw.Enum):  # polars' conversion loses the order
+            types[name] = pd.CategoricalDtype(list(kind.categories), ordered=True)
+        elif kind == nw.Decimal or (plain and pd.api.types.infer_dtype(table[name]) == "decimal"):
+            types[name] = np.float64
+    return table.astype(types) if types else table
+
+
+def drop_unused_categories(data: pd.DataFrame) -> pd.DataFrame:
+    """Remove unused categories, which remain when rows of a table are selected."""
+    kinds = {name: kind for name, kind in data.dtypes.items() if kind == "category"}
+    return data.assign(**{str(k): data[k].cat.remove_unused_categories() for k in kinds})
