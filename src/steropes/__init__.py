@@ -16,7 +16,8 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares these names 
     from .convergence_warning import NotConvergedWarning
     from .data import Surv
     from .data.aalen_johansen import AalenJohansen, aalen_johansen
-    from .data.kaplan_meier import KaplanMeier, kaplan_meier
+    from .data.kaplan_meier import kaplan_meier
+    from .data.survival_curve import KaplanMeier
     from .design import Design, as_design
     from .fit.shards import ShardedDesign
     from .infer.brier_score import brier_score, integrated_brier_score
@@ -82,7 +83,8 @@ _HOMES = {
     "convergence_warning": ["NotConvergedWarning"],
     "data": ["Surv"],
     "data.aalen_johansen": ["AalenJohansen", "aalen_johansen"],
-    "data.kaplan_meier": ["KaplanMeier", "kaplan_meier"],
+    "data.kaplan_meier": ["kaplan_meier"],
+    "data.survival_curve": ["KaplanMeier"],
     "design": ["Design", "as_design"],
     "infer.brier_score": ["brier_score", "integrated_brier_score"],
     "infer.calibration_table": ["calibration_table"],

@@ -96,20 +96,19 @@ MAX_LOG_OFFSET = 1e6
 MAX_OFFSET_RANGE = 1400.0
 
 
-def check_response(y: object, n: int, what: str = "y", minimum: float | None = None) -> np.ndarray:
+def check_response(y: object, n: int, minimum: float | None = None) -> np.ndarray:
     """Validate a numeric response, optionally bounded below; return a copy, (n,)."""
-    refuse_other_category_order(y, what)
-    y = check_vector(y, n, what)
+    refuse_other_category_order(y, "y")
+    y = check_vector(y, n, "y")
     lowest, highest = y.min(initial=np.inf), y.max(initial=-np.inf)
     if minimum is not None and lowest < minimum:
         i = int((y < minimum).argmax())
-        raise DataError(f"{what} must be at least {minimum:g}; row {i} is {y[i]:g}.")
+        raise DataError(f"y must be at least {minimum:g}; row {i} is {y[i]:g}.")
     largest = max(-lowest, highest, 0.0)
     if largest and not 1 / LARGEST_SQUARABLE <= largest <= LARGEST_SQUARABLE:
         i = int(np.abs(y).argmax())
         raise DataError(
-            f"{what} is {y[i]:g} in row {i}, whose square no float can hold. Give it in another "
-            "unit."
+            f"y is {y[i]:g} in row {i}, whose square no float can hold. Give it in another unit."
         )
     return y
 

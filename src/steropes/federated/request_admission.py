@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..data.group_labels import count_distinct
 from ..errors import DataError
 from .answer_layout import layout, numbers_in
 from .answer_ledger import Answered, PlanRecord, count_disclosed, grids, refuse_differences
@@ -148,7 +149,7 @@ class Admission:
                         "another plan"
                     )
                 return known
-        people = len(np.unique(rows.unit[rows.problem.weights > 0]))
+        people = count_distinct(rows.unit[rows.problem.weights > 0])
         return PlanRecord(
             plan.study, place, list(plan.columns), plan.outcome, list(plan.times),
             list(plan.sites), people, digest,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..data.group_labels import count_distinct
 from .federated_plan import FederatedPlan
 from .messages import Message
 from .pooled_censoring import censoring_counts
@@ -22,7 +23,7 @@ def description(
     total = float(w.sum())
     out: dict[str, np.ndarray | float] = {
         "rows": int((w > 0).sum()),
-        "people": len(np.unique(rows.unit[w > 0])),
+        "people": count_distinct(rows.unit[w > 0]),
         "weight": total,
         "constant": _constant(rows),
         "first": total * mean,

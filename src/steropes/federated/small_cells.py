@@ -16,6 +16,7 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
+from ..data.group_labels import count_distinct
 from ..design.column_storage import DenseBlock, SparseBlock
 from ..errors import listed
 from .federated_plan import SURVIVAL, UNCONDITIONAL, FederatedPlan
@@ -92,26 +93,26 @@ class SiteCells:
 
     def people(self, among: np.ndarray) -> int:
         """Count the people among some rows, given as a bool array."""
-        return len(np.unique(self.rows.unit[among & self.counted]))
+        return count_distinct(self.rows.unit[among & self.counted])
 
     # -- cells that are too small ------------------------------------------------------------------
 
-    def refusals(self, pairs: Sequence[str], folds: bool = True) -> list[str]:
+    def refusals(self, pairs: Sequence[str]) -> list[str]:
         """Return sentences on cells of single factors and of pairs that are too small.
+
+        The own rows and the training rows of each fold are examined as well, since the sums of one
+        part follow from those of the other and of all rows.
 
         Parameters
         ----------
         pairs : sequence of str
             The covariates of Hessians, all pairs of which are examined; each covariate is examined
             with each outcome in any case.
-        folds : bool
-            Whether to examine the own rows and the training rows of each fold as well, since the
-            sums of one part follow from those of the other and of all rows.
         """
         if self.rules.least <= 1:
             return []
         out = self._small(pairs, self.counted)
-        if out or not folds or self.rows.held_out is None:
+        if out or self.rows.held_out is None:
             return out
         for k, held in enumerate(self.rows.held_out.T):
             for part in (held, ~held):
@@ -254,7 +255,7 @@ class SiteCells:
         for j, factor in enumerate(complete):
             for k, rows in enumerate(factor.rows):
                 pattern[rows] += _weight(j, k)
-        combinations = len(np.unique(pattern[self.counted]))
+        combinations = count_distinct(pattern[self.counted])
         for j, factor in enumerate(self.outcomes):
             for k, rows in enumerate(factor.rows):
                 pattern[rows] += _weight(len(complete) + j, k)
@@ -263,7 +264,7 @@ class SiteCells:
     @cached_property
     def all(self) -> tuple[int, bool]:
         """The same as `few` for all covariates, with weights and offsets."""
-        combinations = len(np.unique(self._covariate_pattern[self.counted]))
+        combinations = count_distinct(self._covariate_pattern[self.counted])
         return combinations, self._has_small(self.pattern)
 
     @cached_property
@@ -289,10 +290,13 @@ class SiteCells:
 
     def _has_small(self, pattern: np.ndarray) -> bool:
         """Return whether a combination of values occurs in too few people."""
-        both = np.unique(np.column_stack([pattern, self.rows.unit.astype(np.uint64)])[self.counted],
-                         axis=0)  # fmt: skip
-        counts = np.unique(both[:, 0], return_counts=True)[1]
-        return bool((counts < self.rules.least).any())
+        pattern, unit = pattern[self.counted], self.rows.unit[self.counted]
+        order = np.lexsort((unit, pattern))
+        pattern, unit = pattern[order], unit[order]
+        first = np.ones(len(order), bool)  # of the rows of a person with one pattern
+        first[1:] = (pattern[1:] != pattern[:-1]) | (unit[1:] != unit[:-1])
+        people = np.unique(pattern[first], return_counts=True)[1]
+        return bool((people < self.rules.least).any())
 
 
 def _weight(j: int, k: int) -> np.uint64:

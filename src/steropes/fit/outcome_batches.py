@@ -14,6 +14,7 @@ from ..likelihoods.multi_outcome_likelihood import MultiOutcomeLikelihood
 from ..solve import Batch, Fit
 from ..solve.data_term import WorkingColumns
 from ..solve.data_term.working_set_term import WorkingSetTerm
+from ..solve.linear_predictor import bound_weights
 from ..solve.optimality.certificate import certificates
 from ..solve.quasi_newton.hessian_form import in_single_precision
 from ..solve.quasi_newton.shared_hessian import SharedHessian
@@ -265,8 +266,7 @@ def _initial_intercept(problem: Problem) -> float:
     likelihood = problem.likelihood
     if not problem.n_free:
         return problem.start
-    backend, rows = likelihood.backend, likelihood.row_of_x
-    eta, w = np.full((1, 1), problem.start), problem.weights[rows][:, None]
+    eta = np.full((1, 1), problem.start)
     if problem.offset is not None:
-        eta = eta + problem.offset[rows][:, None]
-    return problem.start + likelihood.level(backend.asarray(eta), backend.asarray(w))
+        eta = eta + problem.offset[likelihood.row_of_x][:, None]
+    return problem.start + likelihood.level(likelihood.backend.asarray(eta), bound_weights(problem))

@@ -31,6 +31,7 @@ from ..solve.data_term import (
 )
 from ..solve.group_penalty.group_penalty_batch import GroupPenaltyBatch
 from ..solve.information_determinant import LogDeterminant
+from ..solve.linear_predictor import bound_weights
 from ..solve.quasi_newton.shared_hessian import SharedHessian
 from .fit_tuning import REPLICATES
 from .shifted_smooth_term import ShiftedSmoothTerm
@@ -250,6 +251,5 @@ class Problem:
         start = -(middle if largest - middle < 600 else largest)  # exp of the difference is finite
         if self.likelihood.n_eta != len(self.weights):
             return start
-        asarray = self.likelihood.backend.asarray
-        eta, weights = asarray(start + self.offset[:, None]), asarray(self.weights[:, None])
-        return start + self.likelihood.level(eta, weights)
+        eta = self.likelihood.backend.asarray(start + self.offset[:, None])
+        return start + self.likelihood.level(eta, bound_weights(self))

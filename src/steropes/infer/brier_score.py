@@ -22,7 +22,8 @@ from ..data.aalen_johansen import aalen_johansen
 from ..data.array_conversion import as_numbers
 from ..data.group_labels import count_people
 from ..data.input_types import VectorLike
-from ..data.kaplan_meier import KaplanMeier, product_limit
+from ..data.kaplan_meier import product_limit
+from ..data.survival_curve import KaplanMeier
 from ..data.survival_outcome import SurvivalOutcome, check_survival
 from ..data.vector_checks import check_vector
 from ..errors import DataError

@@ -166,10 +166,9 @@ def concordance_index(
     entry: np.ndarray | None = None,
     strata: np.ndarray | None = None,
     weight: np.ndarray | None = None,
-    share: np.ndarray | None = None,
 ) -> float:
     """Compute the concordance alone; see `concordance_influence`."""
-    return concordance_influence(score, time, event, entry, strata, weight, share)[0]
+    return concordance_influence(score, time, event, entry, strata, weight)[0]
 
 
 def censoring_share(

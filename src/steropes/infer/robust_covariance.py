@@ -65,8 +65,9 @@ def refuse_single_unit(unit: np.ndarray, weights: np.ndarray, order: np.ndarray 
     order : array or None
         Rows that the model uses; None for all.
     """
-    rows = np.arange(len(unit)) if order is None else np.unique(order)
-    if len(np.unique(unit[rows[weights[rows] > 0]])) < 2:
+    rows: slice | np.ndarray = slice(None) if order is None else order
+    units = unit[rows][weights[rows] > 0]
+    if not (units != units[:1]).any():
         raise DataError(
             "Robust errors measure how the scores of clusters, or of strata, differ from each "
             "other, and only one of them informs the coefficients: the errors would be zero. Use "

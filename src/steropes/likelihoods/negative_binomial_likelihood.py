@@ -163,9 +163,9 @@ class NegativeBinomialLikelihood(IndependentRowsLikelihood):
         slope = self.backend.asarray(constant[self.codes[:, 0]])
         return own + (g - weights.w * slope) * ((C * Z).sum(axis=0) / T)
 
-    def level(self, eta: Array, weights: Array | CountWeights) -> float:
+    def level(self, eta: Array, weights: CountWeights) -> float:
         """See `Likelihood.level`: the log ratio of observed to expected counts."""
-        w, xp = weights.w if isinstance(weights, CountWeights) else weights, self.backend.xp
+        w, xp = weights.w, self.backend.xp
         total = float((w * self.y).sum())
         with np.errstate(over="ignore"):
             expected = float((w * xp.where(w > 0, xp.exp(eta), 0.0)).sum())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
 import numpy as np
@@ -13,16 +14,8 @@ from .path_tuning import DEFAULT
 
 __all__ = ["first_variance", "own_information"]
 
-# A remainder below this share of a column's curvature is rounding error.
-CURVATURE_ROUNDING = 1e-9
-# A penalty stronger than expected by more than this factor has another scaling.
-SCALING_FACTOR = 10.0
-# Decades between which the first variance is searched for under another scaling.
-MAX_DECADES = 128
-# Relative accuracy of that search.
-SEARCH_ACCURACY = 1e-4
-# A relative rise of a penalty below this is rounding error.
-RISE_ROUNDING = 1e-9
+# A relative difference below this is rounding error.
+ROUNDING = 1e-9
 
 
 def first_variance(
@@ -88,7 +81,7 @@ def first_variance(
         return float(ratios.max() if laplace else np.median(ratios))
 
     _refuse_rising(prior, penalties, first)
-    if ratio(first) >= target / SCALING_FACTOR:
+    if ratio(first) >= target / DEFAULT.scaling_factor:
         return first  # A start that is too weak is harmless: the search also goes backwards.
     return _weak_enough(prior, ratio, first, target)
 
@@ -98,8 +91,8 @@ def _refuse_rising(
 ) -> None:
     """Raise `DataError` if a larger variance gives a larger λ or κ."""
     here = penalties(prior.with_variance(first))
-    beyond = penalties(prior.with_variance(SCALING_FACTOR * first))
-    if any((y > x * (1 + RISE_ROUNDING)).any() for x, y in zip(here, beyond, strict=True)):
+    beyond = penalties(prior.with_variance(DEFAULT.scaling_factor * first))
+    if any((y > x * (1 + ROUNDING)).any() for x, y in zip(here, beyond, strict=True)):
         raise DataError(
             f"The penalty of {type(prior).__name__} grows with its variance, but a larger variance "
             "must mean a weaker penalty for cv to choose it. Change its separable or with_variance."
@@ -112,7 +105,7 @@ def _weak_enough(
     """Find the variance above ``strong`` at which the ratio of data to penalty is ``target``."""
     weak, decades = strong, 1
     while ratio(weak) < target:
-        if decades > MAX_DECADES:
+        if np.log10(weak) + decades > sys.float_info.max_10_exp:
             raise DataError(
                 f"The penalty of {type(prior).__name__} stays too strong for any coefficient, "
                 "however large its variance is, so cv cannot choose a variance. Check that its "
@@ -120,7 +113,7 @@ def _weak_enough(
             )
         strong, weak = weak, strong * 10.0**decades
         decades *= 2
-    while np.log(weak / strong) > SEARCH_ACCURACY:
+    while np.log(weak / strong) > DEFAULT.scaling_accuracy:
         middle = float(np.sqrt(strong) * np.sqrt(weak))
         strong, weak = (middle, weak) if ratio(middle) < target else (strong, middle)
     return weak
@@ -139,4 +132,4 @@ def own_information(
         cross = H[np.ix_(free, at)]
         h -= (cross * linalg.lstsq(H[np.ix_(free, free)], cross)[0]).sum(axis=0)
     whole = np.diag(H)[at] if whole is None else whole
-    return np.where(h > CURVATURE_ROUNDING * whole, h, 0.0)
+    return np.where(h > ROUNDING * whole, h, 0.0)

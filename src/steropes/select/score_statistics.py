@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from .path_tuning import PathPolicy
+from ..design.column_storage import power_of_two
+from .path_tuning import DEFAULT, PathPolicy
 
 __all__ = [
     "best_of",
@@ -15,18 +16,12 @@ __all__ = [
     "standard_error",
 ]
 
-# Rounding and the folds' tolerance may cause this relative difference of scores.
-TIED_DIFFERENCE = 1e-6
-# Squares of scores above this may overflow.
-SQUARE_OVERFLOW = 1e100
-
 
 def standard_error(s: np.ndarray) -> float:
     """Compute the standard error of the folds' mean score, NaN for one fold or scores of −∞."""
     if len(s) < 2 or not np.isfinite(s).all():
         return float("nan")
-    largest = float(np.abs(s).max())
-    size = largest if largest > SQUARE_OVERFLOW else 1.0
+    size = float(power_of_two(np.abs(s).max()))  # exact, and squares cannot overflow
     return size * float((s / size).std(ddof=1) / np.sqrt(len(s)))
 
 
@@ -56,7 +51,9 @@ def best_of(mean: np.ndarray) -> int:
     known = mean[np.isfinite(mean)]  # Others are −∞.
     if len(known) == 0:
         return 0
-    return int(np.argmax(mean >= known.max() - TIED_DIFFERENCE * float(np.abs(known).max())))
+    return int(
+        np.argmax(mean >= known.max() - DEFAULT.tied_difference * float(np.abs(known).max()))
+    )
 
 
 def readable(variance: float) -> float:
