@@ -19,9 +19,9 @@ from steropes.studies.execution.setting_fields import (
     first_paragraph,
     setting_fields,
 )
-from steropes.studies.execution.setting_types import Number
 from steropes.studies.execution.settings_classes import Settings
 from steropes.studies.execution.specification import GridSpec
+from steropes.studies.execution.validated_types import Number
 from steropes.studies.sccs.sccs_specification import CaseSeriesSpecification
 
 HERE = Path(__file__).parent

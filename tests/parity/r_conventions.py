@@ -10,7 +10,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from steropes.studies.sccs.case_population import DAYS_A_YEAR, Population
+from steropes.studies.database.dates import DAYS_PER_YEAR
+from steropes.studies.sccs.case_population import Population
 from steropes.studies.sccs.detectable_ratio import minimal_detectable_ratio
 from steropes.studies.sccs.event_timing import observed_months, observed_outcomes, rates_table
 from steropes.studies.sccs.splines import month_of
@@ -73,7 +74,7 @@ def r_calendar_spans(population: Population) -> pd.DataFrame:
 
 def r_age_spans(population: Population) -> pd.DataFrame:
     """Count cases by month of age, adding the age in days to months without conversion."""
-    month = DAYS_A_YEAR / 12
+    month = DAYS_PER_YEAR / 12
     first = np.ceil(population.age + population.start / month).astype(np.int64) + 1
     last = np.floor((population.age + population.end) / month).astype(np.int64) - 1
     return _r_cover(first, last).rename(columns={"month": "age_month"})

@@ -47,7 +47,7 @@ def hidden(shown):
 def said(study, capsys):
     """Everything that a study says, but for its curves and prevalences, which have any digits."""
     print_study(study, [])
-    page = re.sub(r"<svg.*?</svg>", "", study_page(study), flags=re.S)
+    page = re.sub(r"<svg.*?</svg>", "", study_page(study.release), flags=re.S)
     return page, capsys.readouterr().out, repr(study)
 
 
@@ -171,7 +171,7 @@ def test_the_arm_without_outcomes_is_not_told(omop, tmp_path, capsys):
     assert "comparator arm" in study.hazard_ratios.loc["matched", "note"]
     strict = with_settings(study, thresholds=DiagnosticThresholds(detectable=2.0))
     assert strict.detectable > 2
-    told = study_json(strict.to_dict()) + study_page(strict)
+    told = study_json(strict.to_dict()) + study_page(strict.release)
     assert "no finite estimate, and not shown" in told
     assert "nobody in the comparator arm" not in told
     assert math.isnan(publish(strict).hazard_ratios[0]["hr"])
@@ -207,7 +207,7 @@ def test_a_crude_estimate_is_not_the_result_of_a_study_without_an_adjusted_one(s
 def said_by(study, capsys):
     """The table of hazard ratios on the page and in the terminal."""
     print_study(study, [])
-    page = study_page(study)
+    page = study_page(study.release)
     table = page[page.index("Hazard ratio of ") :]
     out = capsys.readouterr().out
     return table[: table.index("</table>")], out[out.index("Hazard ratio") : out.index("!")]

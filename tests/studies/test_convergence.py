@@ -50,8 +50,8 @@ def test_a_study_whose_fits_converge_says_so(path):
     study = studied(path)
     assert study.diagnostics.convergence_verdict == "PASS"
     assert study.visible
-    assert "Convergence: every fit ended at its optimum" in study_page(study)
-    assert "did not converge" not in study_page(study)
+    assert "Convergence: every fit ended at its optimum" in study_page(study.release)
+    assert "did not converge" not in study_page(study.release)
     assert study.to_dict()["propensity"]["converged"] is True
 
 
@@ -71,7 +71,7 @@ def test_a_fit_that_did_not_converge_hides_the_estimate(path, stopped, name, cap
     [verdict] = [d for d in numbers["diagnostics"] if d["key"] == "convergence"]
     assert (verdict["verdict"], verdict["about"], verdict["hides"]) == ("FAIL", name, True)
     assert [h["hr"] for h in numbers["hazard_ratios"]] == [None] * 3
-    for said in (study_page(study), " ".join(capsys.readouterr().out.split())):
+    for said in (study_page(study.release), " ".join(capsys.readouterr().out.split())):
         assert f"the {name} did not converge" in said
         assert "not shown" in said
 
@@ -85,7 +85,7 @@ def test_the_word_stands_beside_the_number_where_it_is_shown_all_the_same(path, 
     study = unconverged(studied(path, unblind=True))
     print_study(study, [])
     hr = f"{study.hazard_ratios.loc['matched', 'hr']:.2f}"
-    assert f"{hr} (did not converge)" in study_page(study)
+    assert f"{hr} (did not converge)" in study_page(study.release)
     assert "converge)" in " ".join(capsys.readouterr().out.split())
     lines = study.to_dict()["hazard_ratios"]
     assert [line["converged"] for line in lines] == [False] * 3

@@ -73,7 +73,7 @@ def test_a_comparative_study_says_them(database, capsys, least, count):
     study = comparative_study(database, settings(least))
     assert [n.count for n in study.data_notes] == [14]
     said = f"(people: {count})"
-    assert f"{said.replace('<', '&lt;')}." in study_page(study)
+    assert f"{said.replace('<', '&lt;')}." in study_page(study.release)
     print_study(study, [])
     told = " ".join(capsys.readouterr().out.split())
     assert JOINED in told

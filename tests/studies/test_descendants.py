@@ -234,7 +234,7 @@ def test_a_study_says_that_a_concept_has_no_links(people, capsys):
         con.execute(f"DELETE FROM concept_ancestor WHERE ancestor_concept_id = {OUTCOME}")
     study = comparative_study(path, StudySettings(TARGET, COMPARATOR, OUTCOME, unblind=True))
     said = "The outcome: concept_ancestor has no row of concept 3 (bleeding)"
-    assert said in study_page(study)
+    assert said in study_page(study.release)
     print_study(study, [])
     assert said in " ".join(capsys.readouterr().out.split())
     [note] = json.loads(json.dumps(study.to_dict()))["data_notes"]

@@ -238,7 +238,7 @@ def test_what_nearly_everybody_has_is_counted_by_no_curve_and_no_verdict(omop):
 def test_the_page_and_the_terminal_show_what_the_file_shows(rare, capsys):
     print_study(rare, [])
     out = capsys.readouterr().out
-    page = re.sub(r"base64,[^\"]*", "", study_page(rare))
+    page = re.sub(r"base64,[^\"]*", "", study_page(rare.release))
     assert "<5" in out
     assert "&lt;5" in page
     cells = re.findall(r"<td>−?(\d+)</td>", page.split("<h2>Propensity score")[0])

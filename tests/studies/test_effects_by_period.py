@@ -24,7 +24,7 @@ from steropes.studies import (
 from steropes.studies.disclosure.effect_secrecy import Secrecy
 from steropes.studies.disclosure.grid_periods import released_periods
 from steropes.studies.disclosure.rules import site_rules
-from steropes.studies.report.grid_page import write_grid_report
+from steropes.studies.report.comparative_grid_page import write_grid_report
 
 SPLIT = (10, 25)
 

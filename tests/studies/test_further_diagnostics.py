@@ -9,8 +9,9 @@ from steropes.studies.comparative.study_specification import study_specification
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.diagnostics import diagnostic_catalogue
 from steropes.studies.diagnostics.diagnostic_catalogue import DIAGNOSTICS, Diagnostic
-from steropes.studies.report.grid_page import grid_page
+from steropes.studies.report.comparative_grid_page import grid_page
 from steropes.studies.report.grid_terminal import print_grid
+from steropes.studies.report.report_view import View
 from steropes.studies.report.study_report import study_page
 from steropes.studies.report.study_terminal import print_study
 
@@ -64,7 +65,7 @@ def test_it_is_judged_and_shown_by_a_study_of_one_question(people, declared, cap
     print_study(study, [])
     terminal = " ".join(capsys.readouterr().out.split())
     assert "Difference of the shares of men: 0.20 (at most 0.05 is needed)" in terminal
-    assert "Difference of the shares of men" in study_page(study)
+    assert "Difference of the shares of men" in study_page(study.release)
 
 
 def test_it_is_judged_stored_and_shown_by_a_grid(people, declared, tmp_path, capsys):
@@ -75,7 +76,7 @@ def test_it_is_judged_stored_and_shown_by_a_grid(people, declared, tmp_path, cap
     (line,) = results.tables["further_diagnostic"].to_dict("records")
     assert (line["diagnostic"], line["value"], line["verdict"]) == ("men", 0.2, "FAIL")
     assert results.tables["cm_diagnostics_summary"]["unblind"].tolist() == [0]
-    page = grid_page(results)
+    page = grid_page(View(results))
     assert "<th>Men" in page or ">Men<" in page
     print_grid(results, [], unblind=False)
     terminal = " ".join(capsys.readouterr().out.split())

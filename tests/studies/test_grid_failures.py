@@ -22,7 +22,8 @@ from steropes.studies import (
 from steropes.studies.comparative.demo import demo_database
 from steropes.studies.execution.runner import run_grid
 from steropes.studies.execution.specification import CohortSources
-from steropes.studies.report.grid_page import grid_page
+from steropes.studies.report.comparative_grid_page import grid_page
+from steropes.studies.report.report_view import View
 
 pytest.importorskip("duckcdm")
 
@@ -116,7 +117,7 @@ def test_a_definition_that_cannot_be_used_stops_its_own_results_alone(tmp_path):
     )
     lines = []
     found = run_grid(demo_database(), spec, tmp_path, progress=lines.append)
-    told, page = notes(found), grid_page(found)
+    told, page = notes(found), grid_page(View(found))
     assert told[11, 13, 1] == ""
     assert BROKEN[31][1] in told[12, 13, 1]
     for cohort, (_, said) in BROKEN.items():

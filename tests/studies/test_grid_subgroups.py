@@ -22,7 +22,8 @@ from steropes.studies.execution.grid_steps import ComparativeDesign
 from steropes.studies.execution.runner import run_grid
 from steropes.studies.execution.specification import CohortSources, ControlSet
 from steropes.studies.execution.store import ResultStore
-from steropes.studies.report.grid_page import grid_page, write_grid_report
+from steropes.studies.report.comparative_grid_page import grid_page, write_grid_report
+from steropes.studies.report.report_view import View
 from steropes.studies.results.table_layouts import EXACT, EXACT_KEYS
 
 FEMALE = 8532001
@@ -115,7 +116,7 @@ def test_subgroups_are_on_the_page_and_in_a_table_unless_blinded(results, tmp_pa
     assert [*(tmp_path / "open" / "release" / "figures").glob("subgroups-*")]
     blind = flagged(results, 0)
     write_grid_report(blind, tmp_path / "blind")
-    assert said not in grid_page(blind)
+    assert said not in grid_page(View(blind))
     assert pd.read_csv(tmp_path / "blind" / "release" / "tables" / "subgroups.csv").empty
 
 

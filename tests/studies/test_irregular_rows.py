@@ -106,7 +106,7 @@ def test_a_study_and_a_case_series_count_them(people):
         )
     study = comparative_study(path, StudySettings(TARGET, COMPARATOR, OUTCOME))
     assert sorted(n.count for n in study.data_notes) == [10, 22]  # of the study drugs, of all
-    assert REVERSED in study_page(study)
+    assert REVERSED in study_page(study.release)
     told = json.loads(json.dumps(study.to_dict()))["data_notes"]
     assert {n["count"] for n in told} == {10, 22}
     series = case_series(path, case_series_settings(OUTCOME, OTHER))
@@ -126,7 +126,9 @@ def test_people_that_are_there_twice_count_once(people, changed):
     pd.testing.assert_frame_equal(twice.people, once.people)
     pd.testing.assert_frame_equal(twice.attrition, once.attrition)
     pd.testing.assert_frame_equal(twice.covariates.columns, once.covariates.columns)
-    assert f"{REPEATED}, with the smallest value of each column (people: 14)." in study_page(twice)
+    assert f"{REPEATED}, with the smallest value of each column (people: 14)." in study_page(
+        twice.release
+    )
     series = case_series(path, case_series_settings(OUTCOME, OTHER))
     assert notes(series.data_notes)["repeated_people"] == 14
     assert len(series.population) == 60

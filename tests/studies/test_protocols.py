@@ -23,7 +23,7 @@ from steropes.studies import (
 )
 from steropes.studies.cli.command_line import run
 from steropes.studies.disclosure.one_question_release import publish
-from steropes.studies.report.grid_page import write_grid_report
+from steropes.studies.report.comparative_grid_page import write_grid_report
 from steropes.studies.report.study_numbers import study_numbers
 from steropes.studies.report.study_report import study_page
 
@@ -57,15 +57,15 @@ def test_a_study_states_that_it_follows_its_protocol_and_who_saw_it_first(tmp_pa
     again = comparative_study(database, open_, protocol=path, by="Dora")
     if not blind.visible:
         assert blind.protocol.unblinded is None
-        assert "No run by this protocol has shown" in study_page(blind)
+        assert "No run by this protocol has shown" in study_page(blind.release)
         assert first.protocol.unblinded["by"] == "Carla"
         assert first.protocol.unblinded["why"] == "on request (unblind)"
     assert again.protocol.unblinded == first.protocol.unblinded
     assert [r["by"] for r in read_protocol(path).runs] == ["Bob", "Carla", "Dora"]
     numbers = study_numbers(publish(first))
     assert numbers["protocol"]["hash"] == frozen.hash
-    assert "those that were frozen" in study_page(first)
-    assert study_page(again) == study_page(first)
+    assert "those that were frozen" in study_page(first.release)
+    assert study_page(again.release) == study_page(first.release)
 
 
 def test_deviations_are_named_with_both_values(tmp_path, database):
@@ -76,7 +76,7 @@ def test_deviations_are_named_with_both_values(tmp_path, database):
     names = {name: (a, b) for name, a, b in study.protocol.deviations}
     assert names["caliper"] == ("0.2", "0.1")
     assert names["at_risk.end"] == ("0", "30")
-    assert "Deviation: caliper is 0.1; the protocol has 0.2." in study_page(study)
+    assert "Deviation: caliper is 0.1; the protocol has 0.2." in study_page(study.release)
 
 
 def test_other_code_is_a_deviation(tmp_path):

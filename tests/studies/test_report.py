@@ -19,7 +19,7 @@ from steropes.studies.disclosure.one_question_release import publish
 from steropes.studies.report.formatting import decimals, p_value, risk_period, shown_value
 from steropes.studies.report.study_checks import checks
 from steropes.studies.report.study_pictures import study_pictures
-from steropes.studies.report.study_report import study_page, write_report
+from steropes.studies.report.study_report import study_page
 from steropes.studies.report.study_rows import found
 from steropes.studies.report.study_terminal import print_study
 
@@ -46,7 +46,7 @@ def rough(study):
 
 
 def test_names_are_text_and_not_markup(rough, capsys):
-    page = study_page(rough)
+    page = study_page(rough.release)
     assert "&lt;i&gt;a&amp;b" in page
     assert "<i>" not in page
     assert "<script" not in page
@@ -55,7 +55,7 @@ def test_names_are_text_and_not_markup(rough, capsys):
 
 
 def test_a_missing_estimate_is_said_and_the_next_best_shown(rough, capsys):
-    page = re.sub(r"base64,[^\"]*", "", study_page(rough))
+    page = re.sub(r"base64,[^\"]*", "", study_page(rough.release))
     assert "treatment: no finite maximum" in page
     card = page[page.index('class="card main"') :][:60]
     assert decimals(rough.hazard_ratios.loc["matched", "hr"]) in card
@@ -67,7 +67,7 @@ def test_a_missing_estimate_is_said_and_the_next_best_shown(rough, capsys):
 
 
 def test_weights_the_test_of_hazards_and_e_values_say_how_they_are_made(study):
-    page, numbers = study_page(study), study.to_dict()
+    page, numbers = study_page(study.release), study.to_dict()
     assert "Weights as the target and as everybody are stabilised" in page
     assert "time transformed to one minus the Kaplan–Meier curve" in page
     assert "15% of the matched people" in page
@@ -83,15 +83,15 @@ def test_the_e_value_of_a_common_outcome_is_of_the_risk_ratio_and_of_a_rare_one_
     ratio = max(hr, 1 / hr)
     risk = (1 - 0.5**ratio**0.5) / (1 - 0.5 ** (1 / ratio) ** 0.5)
     assert numbers["e_value"] == pytest.approx(ratio + (ratio * (ratio - 1)) ** 0.5)
-    assert "fewer than 15% of the matched people had the outcome" in study_page(rare)
+    assert "fewer than 15% of the matched people had the outcome" in study_page(rare.release)
     common = study
     assert common.to_dict()["e_value"] == pytest.approx(risk + (risk * (risk - 1)) ** 0.5)
     assert common.to_dict()["e_value_form"] == "common outcome"
-    assert "As 15% of the matched people or more had the outcome" in study_page(common)
+    assert "As 15% of the matched people or more had the outcome" in study_page(common.release)
 
 
 def test_an_estimand_has_one_name(study):
-    page, numbers = study_page(study), study.to_dict()
+    page, numbers = study_page(study.release), study.to_dict()
     codes = [line["estimand"] for line in numbers["hazard_ratios"]]
     assert codes == ["ate", "atm", "atm"]
     assert numbers["matching"]["estimand"] == "atm"
@@ -107,7 +107,7 @@ def test_numbers_that_json_lacks_become_none(rough):
 
 
 def test_an_interrupted_write_leaves_old_files_whole(study, tmp_path, monkeypatch):
-    write_report(study, tmp_path)
+    study.write(tmp_path)
     before = {p: p.read_bytes() for p in tmp_path.rglob("*.*")}
     assert len(before) == 3 + 9 + 6  # page, numbers and manifest, tables, figures
 
@@ -116,14 +116,14 @@ def test_an_interrupted_write_leaves_old_files_whole(study, tmp_path, monkeypatc
 
     monkeypatch.setattr("os.chmod", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        write_report(study, tmp_path)
+        study.write(tmp_path)
     assert {p: p.read_bytes() for p in tmp_path.rglob("*.*")} == before
 
 
 def test_a_folder_in_the_way_is_refused(study, tmp_path):
     (tmp_path / "release" / "study.json").mkdir(parents=True)
     with pytest.raises(DataError, match="cannot write to the folder"):
-        write_report(study, tmp_path)
+        study.write(tmp_path)
     assert [p.name for p in (tmp_path / "release").iterdir()] == ["study.json"]
 
 
@@ -132,7 +132,7 @@ def test_words_for_one_score_and_for_a_p_value_that_stay_together(study):
     found = [c.finding for c in checks(publish(one))]
     assert any(f.startswith("Ties: there is only one score and ") for f in found)
     certain = with_ratio(study, 2.0, 1.6, 2.5)
-    assert "p\N{NO-BREAK SPACE}&lt;\N{NO-BREAK SPACE}0.001" in study_page(certain)
+    assert "p\N{NO-BREAK SPACE}&lt;\N{NO-BREAK SPACE}0.001" in study_page(certain.release)
 
 
 def test_words_for_numbers():
@@ -209,7 +209,7 @@ def groups(omop, **outcomes):
 
 
 def visible(study):
-    return study_page(study)
+    return study_page(study.release)
 
 
 def failed(study):
@@ -339,7 +339,7 @@ def test_drafts_of_a_killed_process_go_and_young_ones_stay(study, tmp_path):
     old.touch()
     young.touch()
     os.utime(old, (1, 1))
-    write_report(study, tmp_path)
+    study.write(tmp_path)
     assert sorted(p.name for p in into.iterdir()) == [
         ".study.json.def",
         "figures",
@@ -409,13 +409,13 @@ def test_a_value_and_its_limit_are_shown_with_the_digits_that_decide(study, limi
         assert text[0] == ("<" if verdict.verdict == "PASS" else ">")
     else:
         assert (float(text) < limit) == (verdict.verdict == "PASS")
-    assert f'<td data-label="Found">{html.escape(text)}</td>' in study_page(judged)
+    assert f'<td data-label="Found">{html.escape(text)}</td>' in study_page(judged.release)
 
 
 def test_names_have_a_capital_wherever_the_page_and_the_terminal_have_them(omop, capsys):
     study = comparative_study(groups(omop).write(), StudySettings(1, 2, 3, tie_orders=0))
     print_study(study, [])
-    for said in (study_page(study), capsys.readouterr().out):
+    for said in (study_page(study.release), capsys.readouterr().out):
         assert "Newdrug" in said
         assert "newdrug" not in said
 
@@ -432,4 +432,4 @@ def test_a_covariate_that_defines_the_arm_ends_the_study_by_name(omop):
     study = comparative_study(omop.write(), StudySettings(1, 2, 3))
     assert "probably part of the exposure's definition" in study.ended
     assert study.propensity is None
-    assert "has a correlation of" in study_page(study)
+    assert "has a correlation of" in study_page(study.release)

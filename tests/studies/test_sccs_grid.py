@@ -28,7 +28,6 @@ from steropes.studies import (
     case_series_grid_schema,
 )
 from steropes.studies.cli.command_line import run
-from steropes.studies.sccs.grid_page import case_series_grid_page, series_controls
 from steropes.studies.sccs.grid_settings import SeriesPositives
 from steropes.studies.sccs.sccs_grid import (
     CaseSeriesGrid,
@@ -37,6 +36,7 @@ from steropes.studies.sccs.sccs_grid import (
     read_case_series_grid,
     run_case_series_grid,
 )
+from steropes.studies.sccs.sccs_grid_page import case_series_grid_page, series_controls
 from steropes.studies.sccs.sccs_positive_controls import add_to_exposed_time
 from steropes.studies.sccs.sccs_terminal import print_grid
 

@@ -23,9 +23,10 @@ from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.report.formatting import decimals
 from steropes.studies.sccs import sccs_figures as pictures
 from steropes.studies.sccs.drug_forest import drug_forest, forest_lines
+from steropes.studies.sccs.estimate_text import ratio_text
 from steropes.studies.sccs.sccs_model import fit_model
 from steropes.studies.sccs.sccs_page import bands
-from steropes.studies.sccs.sccs_terminal import print_series, ratio_text
+from steropes.studies.sccs.sccs_terminal import print_series
 
 DOCS = Path(__file__).parents[2] / "docs"
 SETTINGS = (CaseRules, CaseSeriesSettings, ExposureWindow, Spline, Thresholds)

@@ -10,7 +10,6 @@ from tests.studies.conftest import OUTCOME, TARGET
 import steropes
 from steropes.studies import Spline, case_series, case_series_settings
 from steropes.studies.sccs.event_dependent_observation import CensorModel
-from steropes.studies.sccs.grid_page import case_series_grid_page
 from steropes.studies.sccs.sccs_diagnostics import _convergence
 from steropes.studies.sccs.sccs_grid import (
     CaseSeriesGrid,
@@ -18,6 +17,7 @@ from steropes.studies.sccs.sccs_grid import (
     SeriesQuestion,
     run_case_series_grid,
 )
+from steropes.studies.sccs.sccs_grid_page import case_series_grid_page
 from steropes.studies.sccs.sccs_terminal import print_series
 
 RULE = "spline_cases"

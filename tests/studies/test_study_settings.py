@@ -126,7 +126,7 @@ def test_cohorts_by_id_are_the_same_people_as_concepts(database):
     assert by_id.names["target"] == "coxib"
     pd.testing.assert_frame_equal(by_id.hazard_ratios, by_concept.hazard_ratios)
     pd.testing.assert_frame_equal(pd.DataFrame(by_id.people), pd.DataFrame(by_concept.people))
-    page = study_page(by_id)
+    page = study_page(by_id.release)
     assert "entered the cohort Coxib or Other" in page
 
 

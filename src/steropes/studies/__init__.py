@@ -80,8 +80,8 @@ if TYPE_CHECKING:  # the same names for editors and type checkers; a test compar
         Exclusion,
         GridSpec,
         RiskWindow,
-        read_spec,
     )
+    from .execution.specification_file import read_spec
     from .federation.federated_runs import (
         federate,
         federate_answer,
@@ -209,7 +209,7 @@ _WHERE = {
     "ControlSet": "execution.specification",
     "GridSpec": "execution.specification",
     "RiskWindow": "execution.specification",
-    "read_spec": "execution.specification",
+    "read_spec": "execution.specification_file",
     "match_pairs": "comparative.pair_matching",
     "OmopDatabase": "database.omop",
     "Protocol": "execution.frozen_protocol",

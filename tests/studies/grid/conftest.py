@@ -5,7 +5,7 @@ import pytest
 from tests.studies.grid.tiny_spec import SPEC
 
 from steropes.studies.execution.runner import run_grid
-from steropes.studies.execution.specification import read_spec
+from steropes.studies.execution.specification_file import read_spec
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,8 @@ from steropes.studies.disclosure.grid_covariates_and_scores import hidden_names,
 from steropes.studies.disclosure.release_folder import write_release
 from steropes.studies.execution.runner import run_grid
 from steropes.studies.execution.store import archive_of
-from steropes.studies.report.grid_page import grid_page, write_grid_report
+from steropes.studies.report.comparative_grid_page import grid_page, write_grid_report
+from steropes.studies.report.report_view import View
 from steropes.studies.results.shared_tables import balance_rows
 from steropes.studies.viewer.result_sources import read_sources
 from steropes.studies.viewer.results_page import results_views
@@ -124,7 +125,7 @@ def test_the_page_judges_balance_by_all_covariates_also_those_not_told(database,
     balance = found.tables["cm_shared_covariate_balance"]
     hidden = balance["std_diff_after"].isna()
     assert 0 < hidden.sum() <= len(balance)
-    page = grid_page(found)
+    page = grid_page(View(found))
     for analysis, of in balance.groupby("analysis_id"):
         over = int((of["balanced_after"] == 0).sum())
         assert f"{over:,} of {len(of):,} covariates differ by more than" in page, analysis
@@ -181,7 +182,7 @@ def test_outcomes_of_blinded_results_are_in_no_output(results, tmp_path):
     label = 'data-label="With the outcome">'
     for count in shown[columns].to_numpy().ravel():
         assert f"{label}{count}</td>" not in page
-        assert f"{label}{count}</td>" in grid_page(blind, unblind=True)
+        assert f"{label}{count}</td>" in grid_page(View(blind, True))
 
 
 def test_a_note_on_one_arm_of_a_blinded_result_tells_no_outcomes():
@@ -210,7 +211,7 @@ def test_blinded_results_are_neither_in_estimates_nor_on_the_page(results):
     for column in ("rr", "ci_95_lb", "p", "log_rr", "llr", "calibrated_rr", "calibrated_p"):
         assert hidden[column].isna().all()
     assert blind.estimates(unblind=True)["rr"].notna().any()
-    page, open_page = grid_page(blind), grid_page(blind, unblind=True)
+    page, open_page = grid_page(View(blind)), grid_page(View(blind, True))
     one = results.tables["cm_result"].query("outcome_id == 13").iloc[0]
     said = f"{one.rr:.2f} ({one.ci_95_lb:.2f} to {one.ci_95_ub:.2f})"
     risk = results.tables["absolute_effect"].query("outcome_id == 13").iloc[0]

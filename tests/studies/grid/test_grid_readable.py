@@ -13,8 +13,9 @@ from steropes.studies.comparative.demo import demo_grid
 from steropes.studies.diagnostics.comparative_diagnostics import Diagnostics
 from steropes.studies.diagnostics.result_blinding import EFFECT
 from steropes.studies.execution.runner import run_grid
-from steropes.studies.report.grid_page import grid_page
+from steropes.studies.report.comparative_grid_page import grid_page
 from steropes.studies.report.page_parts import Cell, verdict_cell
+from steropes.studies.report.report_view import View
 from steropes.studies.results.calibrated_results import calibrated_tables
 
 
@@ -57,7 +58,7 @@ def test_a_crude_estimate_is_not_shown_unless_it_is_what_is_asked(database, spec
     shown = crude.estimates().query("outcome_id == 13").set_index("analysis_id")
     assert shown.loc[1, [c for c in EFFECT if c in shown]].isna().all()
     assert np.isfinite(shown.loc[2, "rr"])
-    assert "everybody in either arm (ATE), not adjusted" in grid_page(crude)
+    assert "everybody in either arm (ATE), not adjusted" in grid_page(View(crude))
 
 
 def test_a_crude_estimate_that_was_asked_for_has_no_verdict(results):
@@ -109,10 +110,10 @@ def test_a_propensity_model_that_did_not_converge_fails_its_analysis(
     assert rows(found, "cm_diagnostics_summary", 2)["unblind"] == 0
     assert np.isnan(rows(found, "cm_diagnostics_summary", 2)["ease"])  # nor do its controls serve
     assert np.isnan(found.estimates().query("outcome_id == 13 and analysis_id == 2")["rr"]).all()
-    assert "The propensity model did not converge." in grid_page(found)
+    assert "The propensity model did not converge." in grid_page(View(found))
     line = found.estimates(unblind=True).query("outcome_id == 13 and analysis_id == 2").iloc[0]
     assert line["unconverged"] == "propensity model"
-    told = grid_page(found, unblind=True).replace("\N{NO-BREAK SPACE}", " ")
+    told = grid_page(View(found, True)).replace("\N{NO-BREAK SPACE}", " ")
     assert re.search(r"\d to [\d.]+\) \(propensity model did not converge\)", told)
 
 
@@ -135,7 +136,7 @@ def test_page_and_table_agree_on_a_systematic_error_next_to_its_limit(results):
             **results.tables,
             "cm_diagnostics_summary": checks.assign(ease=ease, ease_diagnostic=passed),
         }
-        page = grid_page(dataclasses.replace(results, tables=tables))
+        page = grid_page(View(dataclasses.replace(results, tables=tables)))
         assert f">{said}" in page
         assert "Systematic error</th>" in page
         assert re.search('data-label="Systematic error">&lt; 0.25</td>', page)
@@ -175,7 +176,7 @@ def test_the_demonstration_grid_reads_nothing_crude(tmp_path):
 
 
 def test_every_entry_of_the_contents_leads_to_a_section(results):
-    page = grid_page(results)
+    page = grid_page(View(results))
     contents = page[page.index('<nav aria-label="Contents">') : page.index("</nav>")]
     targets = re.findall(r'href="#([^"]+)"', contents)
     comparison = results.tables["cm_target_comparator"]["target_comparator_id"].iloc[0]
@@ -186,12 +187,12 @@ def test_every_entry_of_the_contents_leads_to_a_section(results):
 
 
 def test_sections_of_a_small_grid_are_open(results):
-    folds = re.findall(r'<details class="fold"( open)?>', grid_page(results))
+    folds = re.findall(r'<details class="fold"( open)?>', grid_page(View(results)))
     assert len(folds) == 5  # A comparison, two outcomes, adjustment and controls.
     assert all(folds)
 
 
 def test_outcomes_of_a_large_grid_are_folded(results, monkeypatch):
-    monkeypatch.setattr("steropes.studies.report.grid_page.MOST_OPEN", 1)
-    folds = re.findall(r'<details class="fold"( open)?>', grid_page(results))
+    monkeypatch.setattr("steropes.studies.report.comparative_grid_page.MOST_OPEN", 1)
+    folds = re.findall(r'<details class="fold"( open)?>', grid_page(View(results)))
     assert [bool(fold) for fold in folds] == [True, False, False, True, True]

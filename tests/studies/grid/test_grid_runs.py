@@ -25,7 +25,8 @@ from steropes.studies import (
 from steropes.studies.comparative import outcome_analysis as answer
 from steropes.studies.execution.runner import run_grid
 from steropes.studies.execution.store import ResultStore
-from steropes.studies.report.grid_page import grid_page
+from steropes.studies.report.comparative_grid_page import grid_page
+from steropes.studies.report.report_view import View
 
 
 def checksum(path):
@@ -137,7 +138,7 @@ def test_what_cannot_be_made_is_left_out_and_told(database, spec, tmp_path):
     assert "cohort 15: concept 777 is unknown" in notes[15, 13, 1]
     assert "there are no entries of the target, condition 9" in notes[16, 13, 1]
     assert notes[98, 13, 2] == "cohort 98 is not defined"
-    assert "cohort 98 is not defined" in grid_page(found)
+    assert "cohort 98 is not defined" in grid_page(View(found))
     with pytest.raises(DataError, match="cohort 15: concept 777 is unknown"):
         run_grid(database, dataclasses.replace(many, question=questions[1:2]), tmp_path / "no")
 

@@ -9,8 +9,9 @@ from tests.studies.conftest import TinyOmop, day
 
 from steropes.studies.cli.command_line import run as command
 from steropes.studies.execution.runner import run_grid
-from steropes.studies.execution.specification import read_spec
-from steropes.studies.report.grid_page import grid_page
+from steropes.studies.execution.specification_file import read_spec
+from steropes.studies.report.comparative_grid_page import grid_page
+from steropes.studies.report.report_view import View
 
 SPEC = """
 database_id = "tiny"
@@ -101,14 +102,14 @@ def test_one_value_that_is_not_finite_moves_no_estimate_and_is_said(spec, clean,
     np.testing.assert_array_equal(got, wanted)
     table = found.tables["unusable_value"]
     assert table[["covariate_analysis_id", "records"]].to_numpy().tolist() == [[706, 1], [710, 1]]
-    assert f"{WORDS}." in grid_page(found)
+    assert f"{WORDS}." in grid_page(View(found))
     with zipfile.ZipFile(tmp_path / "out" / "release" / "results.zip") as archive:
         assert archive.read("unusable_value.csv").decode().count("\n") == 3
 
 
 def test_a_clean_database_says_nothing_of_values(clean):
     assert clean.tables["unusable_value"].empty
-    assert "left out, whose" not in grid_page(clean)
+    assert "left out, whose" not in grid_page(View(clean))
 
 
 def test_few_records_left_out_are_said_as_a_bound_in_the_terminal(spec, tmp_path, capsys):

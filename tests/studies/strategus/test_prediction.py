@@ -30,8 +30,8 @@ from steropes.studies.strategus.prediction_performance import (
 from steropes.studies.strategus.prediction_plan import prediction_plan
 from steropes.studies.strategus.prediction_population import TEST, UNUSED, divided, population
 from steropes.studies.strategus.prediction_release import released_result
+from steropes.studies.strategus.prediction_result_tables import prediction_tables
 from steropes.studies.strategus.prediction_settings import SplitSettings
-from steropes.studies.strategus.prediction_tables import prediction_tables
 from steropes.studies.strategus.prediction_thresholds import threshold_table
 from steropes.studies.strategus.shared_cohorts import DefinedCohort, SharedCohorts
 

@@ -77,8 +77,11 @@ def grid(
     """
     from steropes.studies.database.open_database import require_database
     from steropes.studies.database.results import require_results_server, write_results
-    from steropes.studies.execution.reference_checks import require_database_id
-    from steropes.studies.execution.specification import grid_schema, read_spec
+    from steropes.studies.execution.specification_file import (
+        grid_schema,
+        read_spec,
+        require_database_id,
+    )
 
     if schema:
         print(json.dumps(grid_schema(), indent=1))
@@ -127,8 +130,8 @@ def run_and_report(
     from steropes.studies.disclosure import applied_rules, site_rules
     from steropes.studies.execution.runner import run_grid
     from steropes.studies.report.atomic_files import output_folder
+    from steropes.studies.report.comparative_grid_page import write_grid_report
     from steropes.studies.report.controls_page import write_controls_report
-    from steropes.studies.report.grid_page import write_grid_report
     from steropes.studies.report.grid_terminal import print_grid
     from steropes.studies.report.progress_display import Progress
 

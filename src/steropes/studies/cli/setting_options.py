@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 import typer
 
 from steropes.studies.execution.setting_fields import SettingField
-from steropes.studies.execution.setting_types import LARGEST, Number
+from steropes.studies.execution.validated_types import LARGEST, Number
 
 __all__ = ["options_of"]
 

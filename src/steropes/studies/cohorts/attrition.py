@@ -5,9 +5,9 @@ from __future__ import annotations
 import pandas as pd
 from numpy.typing import NDArray
 
-__all__ = ["Attrition"]
+from steropes.studies.arms import TREATED_ARMS
 
-ARMS = ((1, "target"), (0, "comparator"))
+__all__ = ["Attrition"]
 
 
 class Attrition:
@@ -25,12 +25,14 @@ class Attrition:
     def count(self, rule: str, person: NDArray, treated: NDArray) -> None:
         """Append a line with the entries that remain after a rule."""
         line: dict[str, object] = {"rule": rule}
-        for value, arm in ARMS:
+        for value, arm in TREATED_ARMS:
             of_arm = person[treated == value]
             line |= {f"{arm}_people": len(pd.unique(of_arm)), f"{arm}_entries": len(of_arm)}
         self._lines.append(line)
 
     def frame(self) -> pd.DataFrame:
         """Return one row per rule: ``rule`` and, for each arm, people and entries left."""
-        columns = ["rule"] + [f"{arm}_{unit}" for _, arm in ARMS for unit in ("people", "entries")]
+        columns = ["rule"] + [
+            f"{arm}_{unit}" for _, arm in TREATED_ARMS for unit in ("people", "entries")
+        ]
         return pd.DataFrame(self._lines, columns=columns)

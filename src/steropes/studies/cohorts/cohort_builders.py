@@ -12,7 +12,8 @@ from steropes.studies.database.descendants import Descendants, recorded_tables
 from steropes.studies.database.domain_hints import domain_hint
 from steropes.studies.database.irregular_rows import last_day, reversed_eras
 from steropes.studies.database.omop import OmopDatabase, RecordsOf
-from steropes.studies.execution.setting_types import (
+from steropes.studies.execution.settings_classes import Settings
+from steropes.studies.execution.validated_types import (
     ConceptId,
     Days,
     Listed,
@@ -20,7 +21,6 @@ from steropes.studies.execution.setting_types import (
     Whole,
     YesNo,
 )
-from steropes.studies.execution.settings_classes import Settings
 
 __all__ = ["ConceptSet", "Indication", "condition_cohorts", "drug_era_cohorts", "read_cohorts"]
 

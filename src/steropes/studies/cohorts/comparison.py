@@ -35,8 +35,16 @@ from steropes.studies.database.data_notes import DataNote
 from steropes.studies.database.dates import AgeRule
 from steropes.studies.database.observation_periods import DATED
 from steropes.studies.database.omop import OmopDatabase
-from steropes.studies.execution.setting_types import Age, ConceptId, Count, Day, Days, Listed, YesNo
 from steropes.studies.execution.settings_classes import Settings
+from steropes.studies.execution.validated_types import (
+    Age,
+    ConceptId,
+    Count,
+    Day,
+    Days,
+    Listed,
+    YesNo,
+)
 
 __all__ = ["Comparison", "ComparisonRules", "compare_cohorts"]
 

@@ -15,7 +15,8 @@ from steropes.studies.comparative.propensity_model import auc, preference_score,
 from steropes.studies.comparative.tied_scores import tie_keys
 from steropes.studies.covariates.feature_extraction import Features
 from steropes.studies.covariates.preprocessing import Tidied, TidyRules, tidy
-from steropes.studies.execution.setting_types import (
+from steropes.studies.execution.settings_classes import Settings
+from steropes.studies.execution.validated_types import (
     Count,
     CovariateIds,
     Folds,
@@ -23,7 +24,6 @@ from steropes.studies.execution.setting_types import (
     Share,
     Whole,
 )
-from steropes.studies.execution.settings_classes import Settings
 
 if TYPE_CHECKING:
     from steropes.models import LogisticRegression

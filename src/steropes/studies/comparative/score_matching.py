@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from steropes.errors import DataError
 from steropes.studies.comparative.pair_matching import match_pairs
 from steropes.studies.comparative.tied_scores import tie_keys
-from steropes.studies.execution.setting_types import Count, CovariateIds, Positive, YesNo
 from steropes.studies.execution.settings_classes import Settings
+from steropes.studies.execution.validated_types import Count, CovariateIds, Positive, YesNo
 
 __all__ = ["Match", "match_scores", "matched_weights"]
 

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from steropes.errors import DataError
 from steropes.studies.comparative.input_checks import require_numbers
-from steropes.studies.execution.setting_types import CovariateIds, Whole
 from steropes.studies.execution.settings_classes import Settings
+from steropes.studies.execution.validated_types import CovariateIds, Whole
 
 __all__ = ["Stratify", "score_strata"]
 

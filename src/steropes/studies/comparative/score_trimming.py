@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from steropes.errors import DataError
 from steropes.studies.comparative.input_checks import require_numbers, require_weights
-from steropes.studies.execution.setting_types import Number, Positive, Share
 from steropes.studies.execution.settings_classes import Settings
+from steropes.studies.execution.validated_types import Number, Positive, Share
 
 __all__ = ["Trim", "trim"]
 

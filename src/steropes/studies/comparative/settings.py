@@ -18,7 +18,8 @@ from steropes.studies.comparative.score_matching import Match
 from steropes.studies.comparative.score_strata import Stratify
 from steropes.studies.comparative.score_trimming import Trim
 from steropes.studies.covariates.feature_extraction import FeatureRules
-from steropes.studies.execution.setting_types import (
+from steropes.studies.execution.settings_classes import Settings
+from steropes.studies.execution.validated_types import (
     ConceptId,
     Count,
     CovariateIds,
@@ -30,7 +31,6 @@ from steropes.studies.execution.setting_types import (
     TrueRatio,
     YesNo,
 )
-from steropes.studies.execution.settings_classes import Settings
 from steropes.studies.outcomes.settings import OutcomeModel
 
 __all__ = ["BalanceFilter", "Outcome", "Question", "StudyAnalysis"]

@@ -13,7 +13,10 @@ from steropes.studies.cohorts.study_population import TimeAtRisk
 from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
 from steropes.studies.execution.cohort_sources import CohortSources, with_texts
 from steropes.studies.execution.schema_generation import schema_of
-from steropes.studies.execution.setting_types import (
+from steropes.studies.execution.settings_classes import Settings
+from steropes.studies.execution.settings_reader import Source
+from steropes.studies.execution.specification import ControlSet
+from steropes.studies.execution.validated_types import (
     ConceptId,
     Count,
     Days,
@@ -27,9 +30,6 @@ from steropes.studies.execution.setting_types import (
     Whole,
     YesNo,
 )
-from steropes.studies.execution.settings_classes import Settings
-from steropes.studies.execution.settings_reader import Source
-from steropes.studies.execution.specification import ControlSet
 
 __all__ = ["StudySettings", "read_study", "study_schema"]
 

@@ -13,8 +13,6 @@ from steropes.studies.controls.error_model import leave_one_group_out
 
 __all__ = ["ControlEstimates", "before_and_after", "control_performance", "performance_by_ratio"]
 
-ALPHA = 0.05
-
 
 @dataclass(frozen=True, repr=False, eq=False)
 class ControlEstimates(FieldsInHtml):

@@ -21,8 +21,8 @@ from pydantic import AfterValidator
 from steropes.errors import DataError
 from steropes.studies.covariates.feature_extraction import Features
 from steropes.studies.covariates.preprocessing import NothingLeftError, tidy
-from steropes.studies.execution.setting_types import Count, Folds, Listed, Number, Positive, Whole
 from steropes.studies.execution.settings_classes import Settings
+from steropes.studies.execution.validated_types import Count, Folds, Listed, Number, Positive, Whole
 
 __all__ = [
     "InjectedOutcomes",

@@ -28,7 +28,8 @@ from steropes.studies.database.dates import as_days
 from steropes.studies.database.descendants import Descendants, recorded_tables
 from steropes.studies.database.irregular_rows import repeated_people, repeated_visits, reversed_eras
 from steropes.studies.database.omop import OmopDatabase, Workspace
-from steropes.studies.execution.setting_types import (
+from steropes.studies.execution.settings_classes import Settings
+from steropes.studies.execution.validated_types import (
     LONGEST,
     ConceptId,
     CovariateIds,
@@ -37,7 +38,6 @@ from steropes.studies.execution.setting_types import (
     Whole,
     YesNo,
 )
-from steropes.studies.execution.settings_classes import Settings
 
 __all__ = ["FeatureRules", "Features", "extract_features"]
 

@@ -18,8 +18,18 @@ from numpy.typing import NDArray
 from steropes.data.array_conversion import as_series
 from steropes.errors import DataError
 
-__all__ = ["AgeRule", "age_sql", "as_days", "birthday", "birthday_sql", "calendar_date"]
+__all__ = [
+    "DAYS_PER_YEAR",
+    "AgeRule",
+    "age_sql",
+    "as_days",
+    "birthday",
+    "birthday_sql",
+    "calendar_date",
+]
 
+# Average days of a year, in rates and in ages of R's packages.
+DAYS_PER_YEAR = 365.25
 # A year of age lasts from birthday to birthday or, as in R's packages, 365.25 days.
 AgeRule = Literal["birthdays", "365.25 days"]
 TEXT = re.compile(r"\s*(\d{4}-\d{2}-\d{2})(?:[T ]\d.*)?", re.DOTALL)

@@ -7,9 +7,10 @@ import pandas as pd
 
 from steropes.errors import DataError
 from steropes.studies._extras import need
+from steropes.studies.database.dates import DAYS_PER_YEAR
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.database.synthetic_database import load_tables
-from steropes.studies.execution.setting_types import Whole
+from steropes.studies.execution.validated_types import Whole
 
 __all__ = ["hypertension_database"]
 
@@ -169,7 +170,7 @@ def _events(
 ) -> pd.DataFrame:
     """Draw records of Poisson processes with yearly rates on the days first … last."""
     days = np.maximum(last - first + 1, 0)
-    row = np.repeat(np.arange(len(first)), rng.poisson(yearly * days / 365.25))
+    row = np.repeat(np.arange(len(first)), rng.poisson(yearly * days / DAYS_PER_YEAR))
     day = rng.integers(first[row], last[row] + 1)
     return pd.DataFrame({"row": row, "concept": concept, "day": day})
 

@@ -10,8 +10,9 @@ import pandas as pd
 
 from steropes.errors import DataError
 from steropes.studies._extras import need
+from steropes.studies.database.dates import DAYS_PER_YEAR
 from steropes.studies.database.omop import OmopDatabase
-from steropes.studies.execution.setting_types import Whole
+from steropes.studies.execution.validated_types import Whole
 
 __all__ = ["load_tables", "synthetic_database"]
 
@@ -223,7 +224,7 @@ def _during(
     concept: int, yearly: np.ndarray, first: np.ndarray, last: np.ndarray, rng: np.random.Generator
 ) -> pd.DataFrame:
     """Draw records of Poisson processes with yearly rates on the days first … last."""
-    number = rng.poisson(yearly * (last - first + 1) / 365.25)
+    number = rng.poisson(yearly * (last - first + 1) / DAYS_PER_YEAR)
     row = np.repeat(np.arange(len(first)), number)
     day = rng.integers(first[row], last[row] + 1)
     return pd.DataFrame({"row": row, "concept": concept, "day": day})

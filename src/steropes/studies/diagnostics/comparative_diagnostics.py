@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from steropes.data.html_facts import FieldsInHtml
 from steropes.studies.diagnostics import diagnostic_catalogue as catalogue
 from steropes.studies.diagnostics.diagnostic_catalogue import Verdict
-from steropes.studies.execution.setting_types import Positive
 from steropes.studies.execution.settings_classes import Settings
+from steropes.studies.execution.validated_types import Positive
 
 __all__ = ["DiagnosticThresholds", "Diagnostics", "Verdict"]
 

@@ -8,9 +8,7 @@ from contextlib import contextmanager
 
 from steropes.convergence_warning import NotConvergedWarning
 
-__all__ = ["NOT_CONVERGED", "convergence", "quiet_fits"]
-
-NOT_CONVERGED = "the fit did not converge"
+__all__ = ["convergence", "quiet_fits"]
 
 
 @contextmanager

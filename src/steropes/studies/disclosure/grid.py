@@ -8,11 +8,12 @@ from typing import Any
 
 import pandas as pd
 
+from steropes.studies.arms import ARMS
 from steropes.studies.database.data_notes import released_notes
 from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
 from steropes.studies.disclosure.counts_in_text import released_notes_column
 from steropes.studies.disclosure.effect_secrecy import released_controls, released_truth
-from steropes.studies.disclosure.grid_counts import ARMS, KEY, GridCounts, released_counts
+from steropes.studies.disclosure.grid_counts import KEY, GridCounts, released_counts
 from steropes.studies.disclosure.grid_covariates_and_scores import (
     hidden_names,
     released_balance,

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from steropes.studies.arms import ARMS
 from steropes.studies.disclosure.cells import Bound, small
 from steropes.studies.disclosure.rules import DisclosureRules
 from steropes.studies.disclosure.table_rows import column
 
 __all__ = ["GridCounts", "released_counts"]
 
-ARMS = ("target", "comparator")
 KEY = ["target_comparator_id", "outcome_id", "analysis_id"]
 
 

@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from steropes.studies.arms import ARMS
 from steropes.studies.disclosure.curves import coarse_steps, time_unit
 from steropes.studies.disclosure.effect_secrecy import Secrecy
-from steropes.studies.disclosure.grid_counts import ARMS, KEY, GridCounts
+from steropes.studies.disclosure.grid_counts import KEY, GridCounts
 from steropes.studies.disclosure.rounding import in_ratio, log_unit, whole_days
 from steropes.studies.disclosure.rules import DisclosureRules
 from steropes.studies.disclosure.table_rows import signed

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from steropes.studies.arms import ARMS
 from steropes.studies.disclosure.effect_secrecy import (
     WITHHELD,
     Secrecy,
@@ -17,7 +18,7 @@ from steropes.studies.disclosure.effect_secrecy import (
     released_effects,
     secrecy_of,
 )
-from steropes.studies.disclosure.grid_counts import ARMS, KEY, GridCounts
+from steropes.studies.disclosure.grid_counts import KEY, GridCounts
 from steropes.studies.disclosure.grid_periods import released_periods
 from steropes.studies.disclosure.rounding import (
     in_ratio,

@@ -8,8 +8,9 @@ from typing import Any
 
 import pandas as pd
 
+from steropes.studies.arms import ARMS
 from steropes.studies.disclosure.effect_secrecy import Secrecy, effect_columns
-from steropes.studies.disclosure.grid_counts import ARMS, KEY
+from steropes.studies.disclosure.grid_counts import KEY
 from steropes.studies.disclosure.rounding import log_unit
 from steropes.studies.disclosure.rules import DisclosureRules
 from steropes.studies.disclosure.table_rows import column, each_row

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from steropes.studies.comparative.exact_study import ExactStudy
 from steropes.studies.comparative.question_tables import (
     ARMS,
     RATIOS,
@@ -51,7 +52,6 @@ from steropes.studies.outcomes.e_values import E_VALUE_FORMS
 from steropes.studies.outcomes.outcome_summaries import informative_events
 
 if TYPE_CHECKING:
-    from steropes.studies.comparative.one_question import ComparativeStudy
     from steropes.studies.comparative.study_settings import StudySettings
     from steropes.studies.execution.frozen_protocol import ProtocolStatement
 
@@ -236,7 +236,7 @@ class Published:
         )[what]
 
 
-def publish(study: ComparativeStudy) -> Published:
+def publish(study: ExactStudy) -> Published:
     """Release a study by its rules, without its estimate where a diagnostic fails.
 
     A crude estimate is shown only with an adjusted one. ``settings.unblind`` keeps estimates that
@@ -314,7 +314,7 @@ def _results(table: pd.DataFrame, exact: pd.DataFrame, rules: DisclosureRules) -
     return pd.DataFrame(lines, columns=list(table.columns))
 
 
-def _covariates(study: ComparativeStudy) -> dict[str, object] | None:
+def _covariates(study: ExactStudy) -> dict[str, object] | None:
     """Describe the covariates of the propensity model; their number of values is rounded."""
     made, rules = study.covariates, study.rules
     if made is None:
@@ -326,7 +326,7 @@ def _covariates(study: ComparativeStudy) -> dict[str, object] | None:
     return {"columns": len(made.columns), "entries": entries, "domains": domains}
 
 
-def _model(study: ComparativeStudy, tables: Mapping[str, pd.DataFrame]) -> dict[str, object] | None:
+def _model(study: ExactStudy, tables: Mapping[str, pd.DataFrame]) -> dict[str, object] | None:
     """Round the numbers of the propensity model, whose digits would reveal the size of an arm."""
     fit, rules = study.propensity, study.rules
     if fit is None:
@@ -375,7 +375,7 @@ def _searched(table: pd.DataFrame, rules: DisclosureRules) -> list[dict[str, obj
     ]
 
 
-def _over(study: ComparativeStudy) -> dict[str, int | None]:
+def _over(study: ExactStudy) -> dict[str, int | None]:
     """Count the covariates whose difference is large."""
     if study.balance is None:
         return {"before": None, "after": None, "limit": None}
@@ -388,7 +388,7 @@ def _over(study: ComparativeStudy) -> dict[str, int | None]:
     }
 
 
-def _ties(study: ComparativeStudy, hidden: bool) -> dict[str, object] | None:
+def _ties(study: ExactStudy, hidden: bool) -> dict[str, object] | None:
     """Release how many scores are equal, and the hazard ratios of other draws among them."""
     ties, rules, n = study.ties, study.rules, len(study.people)
     if ties is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from functools import cached_property
 
 import pandas as pd
 
@@ -24,14 +24,12 @@ from steropes.studies.disclosure.series_counts import (
     released_covariates,
 )
 from steropes.studies.report.digits import decimals, limit_text
+from steropes.studies.sccs.exact_series import ExactSeries
 from steropes.studies.sccs.intervals import PROBE
 from steropes.studies.sccs.results import ESTIMATE, covariate_ids, exact_tables
 from steropes.studies.sccs.sccs_diagnostics import NOT_EVALUATED, PASS, Diagnostics, Verdict
 
-if TYPE_CHECKING:
-    from steropes.studies.sccs.sccs_study import CaseSeries
-
-__all__ = ["SeriesRelease", "release_study"]
+__all__ = ["ReleasedSeries", "SeriesRelease", "release_study"]
 
 COLUMNS = {column: name for name, column in ESTIMATE.items()}
 
@@ -71,7 +69,37 @@ class SeriesRelease:
         return binned(n, self.rules)
 
 
-def release_study(study: CaseSeries) -> SeriesRelease:
+class ReleasedSeries(ExactSeries):
+    """A case series with its released numbers."""
+
+    @cached_property
+    def release(self) -> SeriesRelease:
+        """The results after disclosure control; page, figures, tables and ``repr`` use it."""
+        return release_study(self)
+
+    def tables(
+        self, analysis_id: int = 1, set_id: int = 1, database_id: str | None = None
+    ) -> dict[str, pd.DataFrame]:
+        """Return the tables for release, in the layout of SelfControlledCaseSeries 6.
+
+        Parameters
+        ----------
+        analysis_id : int, default 1
+            Number of the analysis.
+        set_id : int, default 1
+            Number of the set of exposures and outcome.
+        database_id : str, optional
+            Name of the database. Default: its own name.
+
+        Returns
+        -------
+        dict of str to DataFrame
+            Tables by name, after disclosure control.
+        """
+        return release_series(exact_tables(self, analysis_id, set_id, database_id), self.rules)
+
+
+def release_study(study: ExactSeries) -> SeriesRelease:
     """Release a case series by its rules."""
     exact, rules = exact_tables(study), study.rules
     by_key = released_covariates(exact, rules)
@@ -88,7 +116,7 @@ def release_study(study: CaseSeries) -> SeriesRelease:
     )
 
 
-def _attrition(study: CaseSeries, table: pd.DataFrame, rules: DisclosureRules) -> pd.DataFrame:
+def _attrition(study: ExactSeries, table: pd.DataFrame, rules: DisclosureRules) -> pd.DataFrame:
     """Return the released rules and counts; the table repeats them for each exposure."""
     named = study.attrition["rule"].tolist()
     if rules.open or table.empty:
@@ -106,7 +134,7 @@ def _attrition(study: CaseSeries, table: pd.DataFrame, rules: DisclosureRules) -
 
 
 def _estimates(
-    study: CaseSeries, counts: dict[str, CovariateCounts], rules: DisclosureRules
+    study: ExactSeries, counts: dict[str, CovariateCounts], rules: DisclosureRules
 ) -> pd.DataFrame:
     """Return the released rate ratios; a withheld one has a note."""
     table = study.estimates.copy()
@@ -120,7 +148,7 @@ def _estimates(
 
 
 def _diagnosis(
-    study: CaseSeries, d: Diagnostics, counts: dict[str, CovariateCounts], rules: DisclosureRules
+    study: ExactSeries, d: Diagnostics, counts: dict[str, CovariateCounts], rules: DisclosureRules
 ) -> Diagnostics:
     """Return the diagnostics without numbers that would reveal a count."""
     if rules.open:

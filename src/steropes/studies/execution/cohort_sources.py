@@ -23,9 +23,9 @@ from steropes.studies.cohorts.cohort_builders import (
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.database.descendants import Descendants
 from steropes.studies.database.omop import OmopDatabase, RecordsOf
-from steropes.studies.execution.setting_types import ById, Count
 from steropes.studies.execution.settings_classes import Settings
 from steropes.studies.execution.settings_reader import Source
+from steropes.studies.execution.validated_types import ById, Count
 
 __all__ = ["CohortSources", "MadeCohorts"]
 

@@ -13,9 +13,9 @@ from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.execution.cohort_sources import MadeCohorts
 from steropes.studies.execution.frozen_protocol import ProtocolStatement, open_protocol
 from steropes.studies.execution.grid_steps import ComparativeDesign
-from steropes.studies.execution.setting_types import Whole
 from steropes.studies.execution.specification import GridSpec
 from steropes.studies.execution.study_design import DesignResults, run_design
+from steropes.studies.execution.validated_types import Whole
 
 __all__ = ["GridResults", "run_grid"]
 

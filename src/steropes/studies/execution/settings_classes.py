@@ -22,8 +22,8 @@ from pydantic_core import (
 
 from steropes.data.html_facts import FieldsInHtml
 from steropes.errors import DataError
-from steropes.studies.execution.setting_types import READING, fault
 from steropes.studies.execution.settings_reader import Place, Source, place_name
+from steropes.studies.execution.validated_types import READING, fault
 
 __all__ = ["Settings"]
 
@@ -34,7 +34,7 @@ MOST_FAULTS = 5  # A message lists at most this many faults of a file.
 class Settings(FieldsInHtml):
     """Base class of settings, which are frozen dataclasses with validated fields.
 
-    Subclasses declare fields with types of `setting_types` and are created with positional or
+    Subclasses declare fields with types of `validated_types` and are created with positional or
     keyword arguments. Their ``__post_init__`` checks combinations of fields. Every error is a
     `DataError`.
     """

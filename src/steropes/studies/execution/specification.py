@@ -1,11 +1,10 @@
-"""The specification of a grid: cohorts, questions and analyses, as an object or from a file."""
+"""The specification of a grid: cohorts, questions and analyses."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, field, replace
-from pathlib import Path
 from typing import Annotated
 
 from steropes.errors import DataError
@@ -16,12 +15,16 @@ from steropes.studies.comparative.positive_controls import PositiveControls
 from steropes.studies.comparative.settings import Outcome, Question, StudyAnalysis
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.diagnostics.comparative_diagnostics import DiagnosticThresholds
-from steropes.studies.execution.cohort_sources import CohortSources, MadeCohorts, with_texts
-from steropes.studies.execution.reference_checks import check_references
-from steropes.studies.execution.schema_generation import schema_of
-from steropes.studies.execution.setting_types import ConceptId, Count, Listed, Name, TimeZone, Whole
+from steropes.studies.execution.cohort_sources import CohortSources, MadeCohorts
 from steropes.studies.execution.settings_classes import Settings
-from steropes.studies.execution.settings_reader import Place, Source
+from steropes.studies.execution.validated_types import (
+    ConceptId,
+    Count,
+    Listed,
+    Name,
+    TimeZone,
+    Whole,
+)
 
 __all__ = [
     "CohortSources",
@@ -29,8 +32,6 @@ __all__ = [
     "Exclusion",
     "GridSpec",
     "RiskWindow",
-    "grid_schema",
-    "read_spec",
 ]
 
 
@@ -387,74 +388,3 @@ def _check_windows(windows: tuple[RiskWindow, ...], analyses: tuple[StudyAnalysi
                     f"analysis {a.id} has a time at risk and window {w.id}; give it in "
                     "one of the two places"
                 )
-
-
-def read_spec(source: str | Path | Mapping[str, object]) -> GridSpec:
-    """Read a specification.
-
-    Parameters
-    ----------
-    source : path or mapping
-        A ``.toml`` or ``.json`` file, or its values. In an ``analysis`` table ``preset =
-        "cohort_method"`` starts from the defaults of R's CohortMethod.
-
-    Returns
-    -------
-    GridSpec
-        The specification.
-
-    Raises
-    ------
-    DataError
-        A name is unknown, a value is invalid, or a cohort is not defined; the message has the line.
-
-    Examples
-    --------
-    >>> from steropes.studies import read_spec
-    >>> spec = read_spec({
-    ...     "cohorts": {"table": "cohort"},
-    ...     "question": [{"target": 1, "comparator": 2, "outcomes": [3]}],
-    ...     "analysis": [{"id": 1}],
-    ... })
-    >>> spec.question[0].outcomes[0].id
-    3
-    """
-    if isinstance(source, Mapping):
-        read = Source(json.dumps(source, default=str), "the specification", "json")
-    else:
-        read = Source.read(source)
-    values = dict(read.values)
-    folder = Path() if isinstance(source, Mapping) else Path(source).parent
-    if "cohorts" in values:
-        values["cohorts"] = with_texts(values["cohorts"], folder, read)
-    listed = values.get("analysis", [])
-    if isinstance(listed, list):
-        values["analysis"] = [_preset(a, read, ("analysis", i)) for i, a in enumerate(listed)]
-    spec = GridSpec.read(values, read)
-    check_references(spec, read)
-    return spec
-
-
-def _preset(values: object, source: Source, place: Place) -> object:
-    """Fill in the settings of the preset of an analysis."""
-    if not isinstance(values, Mapping) or "preset" not in values:
-        return values
-    own = {k: v for k, v in values.items() if k != "preset"}
-    if values["preset"] != "cohort_method":
-        where = source.where((*place, "preset"))
-        raise DataError(f"{where}: there is no preset {values['preset']!r}, only 'cohort_method'")
-    preset = asdict(cohort_method())
-    made = dict(own)
-    for part, differs in (
-        ("cohorts", ("age_rule",)),
-        ("at_risk", ("start", "end", "end_anchor", "look_back")),
-        ("outcome_model", ("interval", "ties")),
-    ):
-        if isinstance(own.get(part, {}), Mapping):  # another type is refused with its line
-            made[part] = {n: preset[part][n] for n in differs} | dict(own.get(part, {}))
-    return made
-
-
-def grid_schema() -> dict[str, object]:
-    """Return the JSON Schema of a specification."""
-    return schema_of(GridSpec)

@@ -11,8 +11,11 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from steropes.data.kaplan_meier import KaplanMeier, product_limit
+from steropes.data.kaplan_meier import product_limit
+from steropes.data.survival_curve import KaplanMeier
+from steropes.studies.arms import TREATED_ARMS
 from steropes.studies.comparative.input_checks import require_people
+from steropes.studies.database.dates import DAYS_PER_YEAR
 
 __all__ = [
     "DAYS_PER_YEAR",
@@ -21,9 +24,6 @@ __all__ = [
     "incidence_rates",
     "poisson_rate",
 ]
-
-DAYS_PER_YEAR = 365.25
-ARMS = ((1, "target"), (0, "comparator"))
 
 
 @dataclass(frozen=True, repr=False)
@@ -60,14 +60,14 @@ def incidence_rates(people: pd.DataFrame) -> pd.DataFrame:
     """
     require_people(people, "treated", "time", "event")
     lines = []
-    for value, _ in ARMS:
+    for value, _ in TREATED_ARMS:
         arm = people[people["treated"] == value]
         years = float(arm["time"].sum()) / DAYS_PER_YEAR
         events = int(arm["event"].sum())
         lines.append((len(arm), years, events, *poisson_rate(events, years)))
     return pd.DataFrame(
         lines,
-        index=pd.Index([name for _, name in ARMS], name="arm"),
+        index=pd.Index([name for _, name in TREATED_ARMS], name="arm"),
         columns=["people", "person_years", "events", "rate", "rate_lower", "rate_upper"],
     )
 
@@ -85,7 +85,7 @@ def poisson_rate(events: int, years: float) -> tuple[float, float, float]:
 def arm_curves(people: pd.DataFrame) -> dict[str, ArmCurve]:
     """Compute the Kaplan–Meier curves of the arms that have people, by name."""
     curves = {}
-    for value, name in ARMS:
+    for value, name in TREATED_ARMS:
         arm = people[people["treated"] == value]
         if len(arm):
             curves[name] = ArmCurve(**vars(product_limit(arm["time"], arm["event"])))

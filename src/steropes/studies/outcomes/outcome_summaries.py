@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from steropes.data.kaplan_meier import product_limit
+from steropes.studies.arms import TREATED_ARMS
 from steropes.studies.comparative.input_checks import require_people, require_weights
 from steropes.studies.normal_quantile import Z
 
@@ -20,7 +21,6 @@ __all__ = [
     "informative_events",
 ]
 
-ARMS = ((1, "target"), (0, "comparator"))
 QUANTILES = {
     "min": 0.0,
     "p_10": 0.1,
@@ -35,7 +35,7 @@ QUANTILES = {
 def arm_counts(people: pd.DataFrame) -> dict[str, int]:
     """Count subjects, days to the outcome or end of risk, and people with the outcome, by arm."""
     counts = {}
-    for value, arm in ARMS:
+    for value, arm in TREATED_ARMS:
         of_arm = people[people["treated"] == value]
         counts[f"{arm}_subjects"] = int(of_arm["person_id"].nunique())
         counts[f"{arm}_days"] = int(of_arm["time"].sum())
@@ -73,7 +73,7 @@ def informative_events(
 def follow_up(people: pd.DataFrame) -> dict[str, object]:
     """Summarise the days of follow-up, and the first and last start, in each arm."""
     found: dict[str, object] = {}
-    for value, arm in ARMS:
+    for value, arm in TREATED_ARMS:
         of_arm = people[people["treated"] == value]
         days = of_arm["time"].to_numpy(dtype=float)
         for name, q in QUANTILES.items():
@@ -174,7 +174,7 @@ def curve_table(people: pd.DataFrame, weights: ArrayLike | None = None) -> pd.Da
     times = np.unique(np.concatenate((marks, people["time"][people["time"] <= last])))
     table = pd.DataFrame({"time_day": times})
     w = None if weights is None else np.asarray(weights, dtype=float)
-    for value, arm in ARMS:
+    for value, arm in TREATED_ARMS:
         of_arm = (people["treated"] == value).to_numpy()
         table = table.assign(
             **_arm_curve(people[of_arm], None if w is None else w[of_arm], times, marks, arm)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from steropes.errors import DataError
-from steropes.studies.execution.setting_types import (
+from steropes.studies.execution.settings_classes import Settings
+from steropes.studies.execution.validated_types import (
     Count,
     CovariateIds,
     Folds,
@@ -16,7 +17,6 @@ from steropes.studies.execution.setting_types import (
     Whole,
     YesNo,
 )
-from steropes.studies.execution.settings_classes import Settings
 from steropes.studies.outcomes.two_group_cox import Ties
 
 __all__ = ["Interval", "Kind", "OutcomeModel"]

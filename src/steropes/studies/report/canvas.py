@@ -88,10 +88,10 @@ class Canvas:
         """Split a text of 13 pixels into lines."""
         return textwrap.wrap(text, max(8, int(width / LETTER))) or [""]
 
-    def upward(self, x: float, y: float, text: str, kind: str = "faint") -> None:
+    def upward(self, x: float, y: float, text: str) -> None:
         """Draw text that runs upward, centred at y."""
         turned = f"translate({x:.0f} {y:.0f}) rotate(-90)"
-        style: dict[str, str | None] = {"text-anchor": "middle", "class": kind}
+        style: dict[str, str | None] = {"text-anchor": "middle", "class": "faint"}
         self.marks.append(Mark("text", {"transform": turned, **style}, text))
 
     def dot(self, x: float, y: float, kind: str, radius: float = 4.5) -> None:

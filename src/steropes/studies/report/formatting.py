@@ -113,9 +113,9 @@ def deciding_percent(share: float | Bound | None, limit: float | None) -> str:
     return f"{deciding(round(100 * share, 9), *limits, digits=0)}%"
 
 
-def shown_value(x: float | Bound | None, *limits: float | None, digits: int = 2) -> str:
+def shown_value(x: float | Bound | None, *limits: float | None) -> str:
     """Format a released number with enough digits to compare it with its limits."""
-    return str(x) if isinstance(x, Bound) else deciding(x, *limits, digits=digits)
+    return str(x) if isinstance(x, Bound) else deciding(x, *limits)
 
 
 def count(n: float | Bound | None) -> str:

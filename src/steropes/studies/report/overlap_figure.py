@@ -10,6 +10,7 @@ from steropes.studies.report.canvas import Axes, Canvas, Picture
 
 __all__ = ["score_overlap"]
 
+# Preference scores in equipoise (Walker et al. 2013).
 EQUIPOISE = (0.3, 0.7)
 
 

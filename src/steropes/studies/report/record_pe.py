@@ -93,39 +93,61 @@ ITEMS = (
 
 def _answers(public: Published) -> Iterator[tuple[str, str]]:
     """Yield the numbers of the items that the software can answer, and the answers."""
+    window = f"from the start to {public.settings.window_days} days before it"
+    yield from _design_answers(public, window)
+    yield from _exposure_answers(public, window)
+    yield from _bias_answers(public)
+    code = "steropes is free software; all settings are in study.json."
+    if public.protocol is not None:
+        code = f"Protocol with SHA-256 {public.protocol.hash}. {code}"
+    yield "22.1", code
+
+
+def _codes(public: Published) -> str:
+    """Describe the codes of the cohorts, such as "OMOP concept ids: target 1 (a), ..."."""
+    s = public.settings
+    kind = "cohort ids" if s.cohorts is not None else "OMOP concept ids"
+    family = " and their descendants" if s.descendants and s.cohorts is None else ""
+    ids = (f"{role} {getattr(s, role)} ({name})" for role, name in public.names.items())
+    return f"{kind}{family}: {', '.join(ids)}."
+
+
+def _design_answers(public: Published, window: str) -> Iterator[tuple[str, str]]:
+    """Yield the answers on the source of the data, the design and the selection of people."""
     s, names = public.settings, public.names
-    target, comparator, outcome = names["target"], names["comparator"], names["outcome"]
     database = public.tables["database"].iloc[0]["name"]
-    by_cohorts = s.cohorts is not None
-    ids = ", ".join(f"{role} {getattr(s, role)} ({name})" for role, name in names.items())
-    kind = "cohort ids" if by_cohorts else "OMOP concept ids"
-    family = " and their descendants" if s.descendants and not by_cohorts else ""
-    window = f"from the start to {s.window_days} days before it"
     if database:
         yield "1.1", f"Routinely collected data in the OMOP common data model: {database}."
     yield (
         "4.a",
-        f"New-user active-comparator cohort study, {target} against {comparator}, matched one to "
-        "one on the propensity score. Case-series and grid designs were not part of this run.",
+        f"New-user active-comparator cohort study, {names['target']} against "
+        f"{names['comparator']}, matched one to one on the propensity score. Case-series and grid "
+        "designs were not part of this run.",
     )
     yield (
         "4.b",
         f"Washout: {s.washout_days} days of observation before the start. Covariates: {window}. "
         f"At risk {risk_period(s)}. The flow diagram is figures/attrition.svg.",
     )
-    yield "6.1", f"By {kind}{family}: {ids}."
+    yield "6.1", f"By {_codes(public)}"
     nesting = "Not restricted to an indication."
     if s.nesting is not None:
         nesting = f"Restricted to people with the indication {s.nesting} at the start."
     rules = "; ".join(str(line["rule"]) for line in public.attrition)
     yield "6.1.a", f"In this order: {rules}. {nesting} One entry for each person."
-    controls = len(s.controls.cohorts) + len(s.controls.concepts)
+
+
+def _exposure_answers(public: Published, window: str) -> Iterator[tuple[str, str]]:
+    """Yield the answers on codes, exposure windows and comparators."""
+    s, names = public.settings, public.names
+    target, comparator = names["target"], names["comparator"]
+    codes = _codes(public)
     yield (
         "7.1",
-        f"{kind.capitalize()}{family}: {ids}. Covariates are all conditions, drugs, procedures, "
+        f"{codes[0].upper()}{codes[1:]} Covariates are all conditions, drugs, procedures, "
         f"measurements and observations recorded {window}.",
     )
-    if not by_cohorts:
+    if s.cohorts is None:
         yield "7.1.b", "Table drug_era of the OMOP common data model."
     yield "7.1.c", f"At risk {risk_period(s)}."
     yield (
@@ -141,10 +163,18 @@ def _answers(public: Published) -> Iterator[tuple[str, str]]:
         f"Users of both drugs are in the arm of the first; those who started {target} and "
         f"{comparator} on one day are left out.",
     )
+
+
+def _bias_answers(public: Published) -> Iterator[tuple[str, str]]:
+    """Yield the answers on diagnostics, data cleaning, matched people and confounding."""
+    names, controls = public.names, public.settings.controls
     judged = "; ".join(f"{v.name}: {v.verdict.lower()}" for v in public.verdicts)
     yield "12.1.a", f"Diagnostics with thresholds set in advance. {judged}."
-    others = f"{len(public.adjustments)} other adjustments by the same scores, "
-    yield "12.1.b", f"{others}the crude estimate, and {controls} negative controls."
+    yield (
+        "12.1.b",
+        f"{len(public.adjustments)} other adjustments by the same scores, the crude estimate, and "
+        f"{len(controls.cohorts) + len(controls.concepts)} negative controls.",
+    )
     notes = " ".join(str(note["note"]) + "." for note in public.data_notes)
     yield "12.2", notes or "No irregularity of the data was met that affects the study."
     left = public.attrition[-1] if public.attrition else {}
@@ -152,12 +182,8 @@ def _answers(public: Published) -> Iterator[tuple[str, str]]:
         yield (
             "13.1",
             f"Table of attrition and figures/attrition.svg; {count(left['target'])} people with "
-            f"{target} and {count(left['comparator'])} with {comparator} were matched, and the "
-            f"outcome was {outcome}.",
+            f"{names['target']} and {count(left['comparator'])} with {names['comparator']} were "
+            f"matched, and the outcome was {names['outcome']}.",
         )
     shown = "E-values are in the report." if public.e_value[0] == public.e_value[0] else ""
     yield "20.a", f"Matching balances recorded covariates only. {shown}".strip()
-    code = "steropes is free software; all settings are in study.json."
-    if public.protocol is not None:
-        code = f"Protocol with SHA-256 {public.protocol.hash}. {code}"
-    yield "22.1", code

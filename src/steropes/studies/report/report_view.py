@@ -60,7 +60,7 @@ class View:
     Attributes
     ----------
     results : GridResults
-    unblind : bool
+    unblind : bool, default False
         Also show estimates that fail a diagnostic.
     pictures : dict of str to Picture
         By name.
@@ -69,7 +69,7 @@ class View:
     """
 
     results: GridResults
-    unblind: bool
+    unblind: bool = False
     pictures: dict[str, Picture] = field(default_factory=dict)
     tables: dict[str, pd.DataFrame] = field(init=False)
 

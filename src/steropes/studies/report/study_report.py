@@ -48,7 +48,6 @@ from steropes.studies.report.study_rows import (
 from steropes.version import __version__
 
 if TYPE_CHECKING:
-    from steropes.studies.comparative.one_question import ComparativeStudy
     from steropes.studies.report.canvas import Picture
 
 __all__ = ["methods_text", "study_page", "write_paper", "write_report"]
@@ -67,16 +66,15 @@ class ScoreModel:
     strongest: Rows
 
 
-def write_report(study: ComparativeStudy, folder: str | Path) -> list[Path]:
+def write_report(public: Published, folder: str | Path) -> list[Path]:
     """Write ``report.html``, ``study.json``, ``tables/*.csv`` and ``figures/*.svg``: all or none.
 
     They are in the folder ``release``. Returns the paths of the first two. Figures of an earlier
     study in that folder that this study does not have (it may be blinded) are removed.
     """
-    public = study.release
     pictures, numbers = study_pictures(public), study_numbers(public)
     files = {
-        "report.html": _page(public, pictures),
+        "report.html": study_page(public, pictures),
         "study.json": study_json(numbers),
         **{f"tables/{name}.csv": text for name, text in study_tables(numbers).items()},
         **{f"figures/{name}.svg": picture.file() for name, picture in pictures.items()},
@@ -84,13 +82,12 @@ def write_report(study: ComparativeStudy, folder: str | Path) -> list[Path]:
     return write_release(folder, files, public.rules)[:2]
 
 
-def write_paper(study: ComparativeStudy, folder: str | Path) -> list[Path]:
+def write_paper(public: Published, folder: str | Path) -> list[Path]:
     """Add methods, checklist and tables for a paper to the release of a study.
 
     Writes ``paper/methods.md``, ``paper/record_pe.md``, ``paper/tables.tex`` and
     ``paper/tables.docx``, from released numbers.
     """
-    public = study.release
     tables = paper_tables(public)
     files: dict[str, str | bytes] = {
         "paper/methods.md": methods_text(public),
@@ -126,14 +123,13 @@ def _methods(public: Published) -> dict[str, object]:
     }
 
 
-def study_page(study: ComparativeStudy) -> str:
-    """Return the study as one HTML page without outside references."""
-    public = study.release
-    return _page(public, study_pictures(public))
+def study_page(public: Published, pictures: Mapping[str, Picture] | None = None) -> str:
+    """Return the study as one HTML page without outside references.
 
-
-def _page(public: Published, pictures: Mapping[str, Picture]) -> str:
-    """Render the page from released numbers."""
+    The pictures are those of `study_pictures` by default.
+    """
+    if pictures is None:
+        pictures = study_pictures(public)
     target, comparator, outcome = (title_case(name) for name in public.names.values())
     detectable, e_values, p = public.detectable, public.e_value, public.proportional_p
     known = math.isfinite(e_values[0]) and not public.main_line()["note"]

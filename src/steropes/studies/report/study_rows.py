@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from steropes.studies.arms import ARMS
 from steropes.studies.comparative.estimands import estimand_name
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.diagnostics.study_verdicts import Judged
@@ -35,7 +36,6 @@ __all__ = [
     "rate_rows",
 ]
 
-ARMS = ("target", "comparator")
 WHEN = {"all": "before matching", "matched": "matched"}
 NO_BREAK = "\N{NO-BREAK SPACE}"
 TOP_ROWS = 20  # The largest number of covariates in a table.

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from steropes.studies.arms import ARMS
 from steropes.studies.report.canvas import Picture
 from steropes.studies.report.digits import counted, effect
 from steropes.studies.report.forest_plot import Row, forest
@@ -14,8 +15,6 @@ from steropes.studies.report.page_parts import Rows
 from steropes.studies.report.report_view import KEY, Comparison, View
 
 __all__ = ["Subgroups", "subgroup_table", "subgroups"]
-
-ARMS = ("target", "comparator")
 
 
 @dataclass(frozen=True)

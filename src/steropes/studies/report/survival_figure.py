@@ -8,13 +8,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from steropes.studies.arms import ARMS
 from steropes.studies.report.canvas import Axes, Canvas, Picture
 from steropes.studies.report.digits import counted
 from steropes.studies.report.formatting import decimals
 
 __all__ = ["survival_curves"]
-
-ARMS = ("target", "comparator")
 
 
 def survival_curves(name: str, table: pd.DataFrame, names: dict[str, str]) -> Picture | None:

@@ -16,12 +16,12 @@ from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
 from steropes.studies.sccs.sccs_diagnostics import FAIL
 
 if TYPE_CHECKING:
-    from steropes.studies.sccs.sccs_study import CaseSeries
+    from steropes.studies.disclosure.series_release import ReleasedSeries
 
 __all__ = ["blinding_text", "hidden_covariates", "public_estimates"]
 
 
-def hidden_covariates(study: CaseSeries) -> frozenset[str]:
+def hidden_covariates(study: ReleasedSeries) -> frozenset[str]:
     """List covariates with a hidden effect: failing exposures and their other windows.
 
     A window before exposure is a diagnostic and is shown.
@@ -42,7 +42,7 @@ def hidden_covariates(study: CaseSeries) -> frozenset[str]:
     return frozenset(failed | other_windows)
 
 
-def public_estimates(study: CaseSeries) -> pd.DataFrame:
+def public_estimates(study: ReleasedSeries) -> pd.DataFrame:
     """Return the rate ratios for display; hidden ones have no numbers and a note.
 
     The reason for a missing estimate is kept; notes that all or no outcomes fell in a window are
@@ -56,7 +56,7 @@ def public_estimates(study: CaseSeries) -> pd.DataFrame:
     return table
 
 
-def blinding_text(study: CaseSeries) -> str:
+def blinding_text(study: ReleasedSeries) -> str:
     """Describe what is hidden, why, and how to see it; "" if no exposure fails."""
     failed = [d for d in study.diagnostics if not d.unblind]
     if not failed:

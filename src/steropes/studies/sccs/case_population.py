@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from steropes.errors import DataError
 from steropes.studies.database.data_notes import DataNote
-from steropes.studies.database.dates import birthday_sql
+from steropes.studies.database.dates import DAYS_PER_YEAR, birthday_sql
 from steropes.studies.database.irregular_rows import repeated_people
 from steropes.studies.database.observation_periods import (
     DATED,
@@ -31,9 +31,6 @@ from steropes.studies.sccs.era_sources import EraSources
 from steropes.studies.sccs.settings import CaseRules
 
 __all__ = ["Population", "find_cases"]
-
-DAYS_A_YEAR = 365.25
-CASE_COLUMNS = ("case_id", "person_id", "observed", "start", "last", "age", "end_known")
 
 
 @dataclass(frozen=True, repr=False)
@@ -315,7 +312,7 @@ def _by_age(work: Workspace, rules: CaseRules) -> None:
 def _years_old(rules: CaseRules, years: int) -> str:
     """Return SQL of the day of a case on which the person has completed some years of age."""
     if rules.age_rule == "365.25 days":
-        return f"{round(years * DAYS_A_YEAR)} - age"
+        return f"{round(years * DAYS_PER_YEAR)} - age"
     return f"({birthday_sql('born', years)} - observed)"
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from steropes.errors import DataError
 from steropes.studies.database.omop import OmopDatabase
 
-__all__ = ["LEVELS", "drug_classes"]
-
-LEVELS = (1, 3, 4, 5)
+__all__ = ["drug_classes"]
 
 
 def drug_classes(db: OmopDatabase, drugs: list[int], length: int) -> dict[int, str]:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from steropes.studies.report.digits import deciding
 from steropes.studies.report.formatting import title_case
 from steropes.studies.report.page_parts import Rows, verdict_word
+from steropes.studies.sccs.estimate_text import shown_estimates
 from steropes.studies.sccs.sccs_diagnostics import Diagnostics, Verdict, own_verdicts
-from steropes.studies.sccs.sccs_terminal import shown_estimates
 
 if TYPE_CHECKING:
-    from steropes.studies.sccs.sccs_study import CaseSeries
+    from steropes.studies.disclosure.series_release import ReleasedSeries
 
 __all__ = ["DiagnosticsSection", "diagnostics_section"]
 
@@ -31,7 +31,7 @@ class DiagnosticsSection:
     conclusion: str
 
 
-def diagnostics_section(study: CaseSeries) -> DiagnosticsSection | None:
+def diagnostics_section(study: ReleasedSeries) -> DiagnosticsSection | None:
     """Describe the diagnostics; None if there are none."""
     if not study.diagnostics:
         return None
@@ -54,7 +54,7 @@ def diagnostics_section(study: CaseSeries) -> DiagnosticsSection | None:
     return DiagnosticsSection(rows, by_exposure, window, conclusion)
 
 
-def _by_exposure(study: CaseSeries, diagnostics: list[Diagnostics], window: bool) -> Rows:
+def _by_exposure(study: ReleasedSeries, diagnostics: list[Diagnostics], window: bool) -> Rows:
     """Return the diagnostics of each displayed exposure."""
     found = {d.covariate: d for d in diagnostics}
     rows = []

@@ -13,7 +13,7 @@ from steropes.studies.report.formatting import title_case
 from steropes.studies.sccs.blinding import public_estimates
 
 if TYPE_CHECKING:
-    from steropes.studies.sccs.sccs_study import CaseSeries
+    from steropes.studies.disclosure.series_release import ReleasedSeries
 
 __all__ = ["drug_forest", "forest_lines"]
 
@@ -21,7 +21,7 @@ MOST_IN_FOREST = 40  # The largest number of drugs in the plot.
 SHADES = 5  # The number of strengths of a colour.
 
 
-def drug_forest(study: CaseSeries) -> Picture | None:
+def drug_forest(study: ReleasedSeries) -> Picture | None:
     """Draw the rate ratios of the drugs, with stronger colours for more bootstrap draws.
 
     None if there are fewer than two.
@@ -44,7 +44,7 @@ def drug_forest(study: CaseSeries) -> Picture | None:
     return forest("drugs", rows, "rate ratio")
 
 
-def forest_lines(study: CaseSeries) -> list[tuple[str, float, float, float, float]]:
+def forest_lines(study: ReleasedSeries) -> list[tuple[str, float, float, float, float]]:
     """List name, rate ratio, limits and share of the displayed drugs with the largest effects."""
     pairs = zip(study.intervals.names, study.intervals.columns, strict=True)
     e = public_estimates(study).loc[[n for n, c in pairs if c.window >= 0 and not c.pre_exposure]]

@@ -46,6 +46,7 @@ class Column:
     group: str | None = None
 
 
+# The number of the control interval, in the place of that of a window.
 CONTROL = -3
 
 

@@ -24,20 +24,22 @@ from scipy.optimize import minimize
 from scipy.special import gammaincc, gammaln, log_expit
 
 from steropes.errors import DataError
+from steropes.studies.database.dates import DAYS_PER_YEAR
 from steropes.studies.disclosure import shown_count
-from steropes.studies.sccs.case_population import DAYS_A_YEAR, Population
+from steropes.studies.sccs.case_population import Population
 
 __all__ = ["MODELS", "CensorModel", "fit_censoring"]
 
 MODELS = ("weibull-age", "weibull-interval", "gamma-age", "gamma-interval")
 N_PARAMETERS = 7
 PANELS, NARROWER, NODES = 5, 3.0, 14
+# The number of cases per slice, whose matrices have a column for each node.
 SLICE = 50_000
 STARTS = ((0.5, -3.0), (0.1, -1.5), (0.02, -0.5), (0.003, -2.0))  # Relative mean, log odds.
 FIRST_STEPS = 25  # The number of steps from each start; only the best is continued.
 NEAR = 1e-3  # Tolerance of the log-likelihood, far below the two units that matter for AIC.
 TINY = 1e-300  # Smaller survival probabilities are replaced by this value.
-DAY = 1 / DAYS_A_YEAR
+DAY = 1 / DAYS_PER_YEAR
 
 
 @dataclass(frozen=True)
@@ -86,16 +88,16 @@ class CensorModel:
         for a in range(0, len(age), SLICE):
             part = slice(a, a + SLICE)
             begin = _years(age[part])
-            length = (last[part] - first[part] + 1) / DAYS_A_YEAR
-            high = begin + (last[part] + 1) / DAYS_A_YEAR
+            length = (last[part] - first[part] + 1) / DAYS_PER_YEAR
+            high = begin + (last[part] + 1) / DAYS_PER_YEAR
             t = high[:, None] - length[:, None] * s
             log_w = self.log_density(
                 t,
                 _years(age[part] + start[part])[:, None],
-                (begin + (end[part] + 1) / DAYS_A_YEAR)[:, None],
+                (begin + (end[part] + 1) / DAYS_PER_YEAR)[:, None],
                 known[part][:, None],
             )
-            out[part] = length * (np.exp(log_w) @ w) * DAYS_A_YEAR
+            out[part] = length * (np.exp(log_w) @ w) * DAYS_PER_YEAR
         if not (np.isfinite(out) & (out > 0)).all():
             bad = int((~(np.isfinite(out) & (out > 0))).sum())
             raise DataError(
@@ -141,7 +143,7 @@ def fit_censoring(population: Population) -> CensorModel:
     case, first = np.unique(population.outcome_case, return_index=True)
     t = _years(population.age[case] + population.outcome_day[first] + 1)
     start = _years(population.age[case] + population.start[case])
-    end = (population.age[case] + population.end[case] + 1) / DAYS_A_YEAR
+    end = (population.age[case] + population.end[case] + 1) / DAYS_PER_YEAR
     known = population.end_known[case]
     t = np.where(t >= end, end - 0.5 * DAY, t)  # An event on the last day is placed in its middle.
     found = [_fit(kind, t, start, end, known) for kind in MODELS]
@@ -266,4 +268,4 @@ def _gamma(x: NDArray, x0: NDArray | None, lam: NDArray, nu: NDArray) -> tuple[N
 
 def _years(days: NDArray) -> NDArray:
     """Convert days to years, with a minimum of one day."""
-    return np.maximum(days, 1.0) / DAYS_A_YEAR
+    return np.maximum(days, 1.0) / DAYS_PER_YEAR

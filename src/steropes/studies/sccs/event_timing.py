@@ -9,12 +9,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from steropes.studies.sccs.case_population import DAYS_A_YEAR, Population
+from steropes.studies.database.dates import DAYS_PER_YEAR
+from steropes.studies.sccs.case_population import Population
 from steropes.studies.sccs.interval_splitting import case_day_key
 from steropes.studies.sccs.splines import TimeEffect, first_day, month_of
 
 __all__ = ["Exposures", "age_spans", "calendar_spans", "monthly_rates", "time_to_event"]
 
+# Weeks around the first exposure, half a year on each side.
 WEEKS = (-26, 26)
 
 
@@ -83,7 +85,7 @@ def age_spans(population: Population) -> pd.DataFrame:
     DataFrame
         ``age_month`` (completed months) and ``cases``.
     """
-    month = DAYS_A_YEAR / 12
+    month = DAYS_PER_YEAR / 12
     first = np.floor((population.age + population.start) / month).astype(np.int64) + 1
     last = np.floor((population.age + population.end) / month).astype(np.int64) - 1
     table = _cover(first, last)

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 from steropes.errors import DataError
 from steropes.studies.controls.signal_injection import Ratios, Tries
 from steropes.studies.execution.cohort_sources import CohortSources
-from steropes.studies.execution.setting_types import (
+from steropes.studies.execution.settings_classes import Settings
+from steropes.studies.execution.validated_types import (
     ConceptId,
     Count,
     Listed,
@@ -20,7 +21,6 @@ from steropes.studies.execution.setting_types import (
     Whole,
     YesNo,
 )
-from steropes.studies.execution.settings_classes import Settings
 from steropes.studies.results.hashed_ids import hashed_id
 from steropes.studies.sccs.sccs_cohorts import cohort_settings
 from steropes.studies.sccs.sccs_presets import analysis_fields, case_series_settings

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 import steropes
+from steropes.data.group_labels import count_distinct
 from steropes.design.column_storage import SparseBlock
 from steropes.studies.disclosure import DisclosureRules, rules_in_force, shown_count
 from steropes.studies.sccs.case_population import Population
@@ -94,7 +95,7 @@ class Intervals:
 
     def __repr__(self) -> str:
         return (
-            f"Intervals({shown_count(len(np.unique(self.case)), self.of_run)} cases, "
+            f"Intervals({shown_count(count_distinct(self.case), self.of_run)} cases, "
             f"{shown_count(len(self.days), self.of_run)} rows, {len(self.names):,} covariates)"
         )
 
@@ -383,7 +384,7 @@ def _comparable(population: Population, mask: NDArray, rule: str) -> tuple[str, 
     days = population.end - population.start + 1
     return (
         rule,
-        len(np.unique(population.person[mask])),
+        count_distinct(population.person[mask]),
         int(events[mask].sum()),
         int(mask.sum()),
         int(days[mask].sum()),

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from steropes.studies.report.formatting import count, title_case
 from steropes.studies.report.page_parts import Rows
-from steropes.studies.sccs.sccs_terminal import interval_text
+from steropes.studies.sccs.estimate_text import interval_text
 
 if TYPE_CHECKING:
-    from steropes.studies.sccs.sccs_study import CaseSeries
+    from steropes.studies.disclosure.series_release import ReleasedSeries
 
 __all__ = ["attrition_rows", "methods", "settings_list"]
 
 
-def attrition_rows(study: CaseSeries) -> Rows:
+def attrition_rows(study: ReleasedSeries) -> Rows:
     """Return the cases that remain after each rule."""
     return [
         (
@@ -27,7 +27,7 @@ def attrition_rows(study: CaseSeries) -> Rows:
     ]
 
 
-def methods(study: CaseSeries) -> dict[str, str]:
+def methods(study: ReleasedSeries) -> dict[str, str]:
     """Return paragraphs on the design and the model, by their titles."""
     s = study.settings
     text = {

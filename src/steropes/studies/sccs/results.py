@@ -9,18 +9,16 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
 
 from steropes.studies.database.data_notes import note_rows
+from steropes.studies.sccs.exact_series import ExactSeries
 from steropes.studies.sccs.intervals import PROBE
 from steropes.studies.sccs.sccs_diagnostics import DIAGNOSTICS, NOT_EVALUATED, Diagnostics
 from steropes.studies.sccs.sccs_results_schema import EXACT
-
-if TYPE_CHECKING:
-    from steropes.studies.sccs.sccs_study import CaseSeries
 from steropes.studies.sccs.settings import CaseSeriesSettings
 
 __all__ = ["ESTIMATE", "covariate_ids", "exact_tables", "window_rows"]
@@ -37,13 +35,13 @@ Rows: TypeAlias = pd.DataFrame | list[dict[str, Any]]
 
 
 def exact_tables(
-    study: CaseSeries, analysis_id: int = 1, set_id: int = 1, database_id: str | None = None
+    study: ExactSeries, analysis_id: int = 1, set_id: int = 1, database_id: str | None = None
 ) -> dict[str, pd.DataFrame]:
     """Return all tables of a study.
 
     Parameters
     ----------
-    study : CaseSeries
+    study : ExactSeries
     analysis_id, set_id : int, default 1
         Ids of the analysis and of the exposures-outcome set.
     database_id : str, optional
@@ -80,7 +78,7 @@ def exact_tables(
     return {name: _in_layout(name, table, where) for name, table in rows.items()}
 
 
-def covariate_ids(study: CaseSeries) -> dict[str, int]:
+def covariate_ids(study: ExactSeries) -> dict[str, int]:
     """Number the covariates: 99 the probe, 100 age, 200 season, 300 calendar, 1000 windows."""
     ids = {}
     at = FIRST_WINDOW
@@ -110,19 +108,19 @@ def _in_layout(name: str, rows: Rows, where: dict[str, object]) -> pd.DataFrame:
     return table.reindex(columns=list(columns))
 
 
-def _analysis(study: CaseSeries) -> Rows:
+def _analysis(study: ExactSeries) -> Rows:
     """Return the analysis with its settings as JSON."""
     definition = json.dumps(asdict(study.settings), indent=1, default=str)
     return [{"description": "case series", "definition": definition}]
 
 
-def _question(study: CaseSeries) -> Rows:
+def _question(study: ExactSeries) -> Rows:
     """Return the outcome and the nesting cohort."""
     rules = study.settings.cases
     return [{"outcome_id": rules.outcome, "nesting_cohort_id": rules.nesting_cohort}]
 
 
-def _windows(study: CaseSeries) -> Rows:
+def _windows(study: ExactSeries) -> Rows:
     """Return the exposure windows and the probe."""
     return window_rows(study.settings, PROBE in study.intervals.names)
 
@@ -142,19 +140,19 @@ def window_rows(settings: CaseSeriesSettings, probe: bool) -> Rows:
     return [dict(zip(names, window, strict=True)) for window in windows]
 
 
-def _exposures(study: CaseSeries) -> Rows:
+def _exposures(study: ExactSeries) -> Rows:
     """Return the exposures of interest."""
     columns = study.intervals.columns
     return [{"era_id": c.eras[0]} for c in columns if c.of_interest and c.eras]
 
 
-def _eras(study: CaseSeries) -> Rows:
+def _eras(study: ExactSeries) -> Rows:
     """Return the eras in use."""
     table = study.eras.rename(columns={"name": "era_name"})
     return table.assign(era_type=table["kind"].map(KINDS))
 
 
-def _covariates(study: CaseSeries, ids: dict[str, int]) -> Rows:
+def _covariates(study: ExactSeries, ids: dict[str, int]) -> Rows:
     """Return the covariates with their ids."""
     columns = dict(zip(study.intervals.names, study.intervals.columns, strict=True))
     return [
@@ -168,7 +166,7 @@ def _covariates(study: CaseSeries, ids: dict[str, int]) -> Rows:
     ]
 
 
-def _attrition(study: CaseSeries, ids: dict[str, int]) -> Rows:
+def _attrition(study: ExactSeries, ids: dict[str, int]) -> Rows:
     """Return the attrition of each exposure of interest, ending with its own cases."""
     counted = {
         "outcome_subjects": ("subjects", "subjects"),
@@ -192,7 +190,7 @@ def _attrition(study: CaseSeries, ids: dict[str, int]) -> Rows:
     return pd.concat(parts, ignore_index=True) if parts else []
 
 
-def _counts(study: CaseSeries, ids: dict[str, int]) -> Rows:
+def _counts(study: ExactSeries, ids: dict[str, int]) -> Rows:
     """Return cases, spans, days and outcomes of each covariate, and the compared outcomes."""
     columns = ["subjects", "periods", "eras", "days", "events", "observed_events",
                "compared_events"]  # fmt: skip
@@ -201,7 +199,7 @@ def _counts(study: CaseSeries, ids: dict[str, int]) -> Rows:
     return table.reset_index(drop=True).assign(covariate_id=[ids[n] for n in known])
 
 
-def _results(study: CaseSeries, ids: dict[str, int]) -> Rows:
+def _results(study: ExactSeries, ids: dict[str, int]) -> Rows:
     """Return the estimates and counts of the exposures of interest."""
     names = study.of_interest
     counted = {"subjects": "covariate_subjects", "days": "covariate_days",
@@ -218,19 +216,19 @@ def _results(study: CaseSeries, ids: dict[str, int]) -> Rows:
     )
 
 
-def _covariate_results(study: CaseSeries, ids: dict[str, int]) -> Rows:
+def _covariate_results(study: ExactSeries, ids: dict[str, int]) -> Rows:
     """Return the rate ratios of all covariates."""
     table = study.estimates.loc[list(ids)].rename(columns=ESTIMATE)
     return table.reset_index(drop=True).assign(covariate_id=list(ids.values()))
 
 
-def _profiles(study: CaseSeries, ids: dict[str, int]) -> Rows:
+def _profiles(study: ExactSeries, ids: dict[str, int]) -> Rows:
     """Return the likelihood profiles."""
     parts = [t.assign(covariate_id=ids[name]) for name, t in study.model.profiles.items()]
     return pd.concat(parts, ignore_index=True) if parts else []
 
 
-def _splines(study: CaseSeries) -> Rows:
+def _splines(study: ExactSeries) -> Rows:
     """Return the effect at each knot, relative to the first."""
     rows = []
     words = {"age": "age", "season": "season", "calendar": "calendar time"}
@@ -242,7 +240,7 @@ def _splines(study: CaseSeries) -> Rows:
     return pd.DataFrame(rows, columns=["spline_type", "knot_month", "rr"])
 
 
-def _censoring(study: CaseSeries) -> Rows:
+def _censoring(study: ExactSeries) -> Rows:
     """Return the parameters of the model of event-dependent observation."""
     model = study.censoring
     return [
@@ -251,13 +249,13 @@ def _censoring(study: CaseSeries) -> Rows:
     ] if model is not None else []  # fmt: skip
 
 
-def _time_trend(study: CaseSeries) -> Rows:
+def _time_trend(study: ExactSeries) -> Rows:
     """Return observed over expected outcomes by month."""
     table = study.monthly.rename(columns=MONTHS | {"observed": "observed_outcomes"})
     return table.assign(observed_subjects=table["cases"].round().astype(np.int64))
 
 
-def _time_to_event(study: CaseSeries) -> Rows:
+def _time_to_event(study: ExactSeries) -> Rows:
     """Return outcomes by week around the start of each exposure."""
     columns = dict(zip(study.intervals.names, study.intervals.columns, strict=True))
     parts = [
@@ -269,13 +267,13 @@ def _time_to_event(study: CaseSeries) -> Rows:
     return pd.concat(parts, ignore_index=True) if parts else []
 
 
-def _age_spans(study: CaseSeries) -> Rows:
+def _age_spans(study: ExactSeries) -> Rows:
     """Return the cases that cover each month of age; empty if ages are unknown."""
     unknown = np.isnan(study.population.age).any()
     return [] if unknown else study.age_spans().rename(columns=COVER)
 
 
-def _period(study: CaseSeries) -> Rows:
+def _period(study: ExactSeries) -> Rows:
     """Return the first and last day of observation."""
     p = study.population
     first, last = p.restricted or (

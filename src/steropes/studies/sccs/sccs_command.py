@@ -127,12 +127,12 @@ def sccs_grid(
     """Run many case series from one specification; an interrupted run can be resumed."""
     from steropes.studies.database.omop import OmopDatabase
     from steropes.studies.database.open_database import require_database
-    from steropes.studies.execution.reference_checks import require_database_id
+    from steropes.studies.execution.specification_file import require_database_id
     from steropes.studies.report.atomic_files import output_folder
     from steropes.studies.report.progress_display import Progress
-    from steropes.studies.sccs.grid_page import write_case_series_grid
     from steropes.studies.sccs.sccs_cohorts import make_cohorts
     from steropes.studies.sccs.sccs_grid import run_case_series_grid
+    from steropes.studies.sccs.sccs_grid_page import write_case_series_grid
     from steropes.studies.sccs.sccs_specification import (
         case_series_grid_schema,
         read_case_series_grid,

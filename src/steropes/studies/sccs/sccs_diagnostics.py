@@ -201,7 +201,6 @@ def diagnose(
     model: CaseSeriesModel,
     monthly: pd.DataFrame,
     thresholds: Thresholds,
-    ease: float = math.nan,
     censoring: CensorModel | None = None,
 ) -> list[Diagnostics]:
     """Evaluate the diagnostics of each exposure of interest."""
@@ -218,7 +217,11 @@ def diagnose(
                 "end of observation": probe,
                 "rarity": rarity,
                 "detectable ratio": _detectable(intervals, name, thresholds),
-                "EASE": _ease(ease, thresholds),
+                "EASE": Verdict(
+                    "EASE",
+                    NOT_EVALUATED,
+                    "Systematic error is unknown: there are too few negative controls.",
+                ),
             }
             found.append(Diagnostics(name, verdicts))
     return found
@@ -334,15 +337,3 @@ def _detectable(intervals: Intervals, name: str, limits: Thresholds) -> Verdict:
     )
     passed = ratio < limits.detectable
     return _judged("detectable ratio", passed, finding, (limits.detectable,), value=ratio)
-
-
-def _ease(ease: float, limits: Thresholds) -> Verdict:
-    """Check whether the expected absolute systematic error is small enough."""
-    if math.isnan(ease):
-        finding = "Systematic error is unknown: there are too few negative controls."
-        return Verdict("EASE", NOT_EVALUATED, finding)
-    finding = (
-        f"Expected absolute systematic error {deciding(ease, limits.ease)} "
-        f"(limit {limit_text(limits.ease)})."
-    )
-    return _judged("EASE", ease < limits.ease, finding, (limits.ease,), value=ease)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from steropes.errors import DataError
+from steropes.studies.database.dates import DAYS_PER_YEAR
 from steropes.studies.disclosure.rounding import significant
 from steropes.studies.report.canvas import Axes, Canvas, Picture
 from steropes.studies.report.formatting import decimals
@@ -18,7 +19,7 @@ from steropes.studies.sccs.blinding import hidden_covariates
 from steropes.studies.sccs.splines import TimeEffect
 
 if TYPE_CHECKING:
-    from steropes.studies.sccs.sccs_study import CaseSeries
+    from steropes.studies.disclosure.series_release import ReleasedSeries
 
 __all__ = [
     "before_alone",
@@ -36,7 +37,7 @@ HEIGHT = 220  # The height of a plot area in pixels.
 FARTHEST = math.log(1000)  # The largest log rate ratio that is drawn.
 
 
-def time_to_event(study: CaseSeries, covariate: str | None = None) -> Picture | None:
+def time_to_event(study: ReleasedSeries, covariate: str | None = None) -> Picture | None:
     """Draw outcomes by week around the first exposure, with hollow bars for small counts.
 
     None without outcomes, or with several exposures of which none is given. If the effect is
@@ -78,16 +79,16 @@ def time_to_event(study: CaseSeries, covariate: str | None = None) -> Picture | 
     return Picture("time-to-event", description, draw)
 
 
-def before_alone(study: CaseSeries, covariate: str | None = None) -> bool:
+def before_alone(study: ReleasedSeries, covariate: str | None = None) -> bool:
     """Check whether only weeks before exposure are drawn, because its effect is hidden."""
     name = next(iter(study.exposures), None) if covariate is None else covariate
     return name in hidden_covariates(study)
 
 
-def event_to_end(study: CaseSeries) -> Picture | None:
+def event_to_end(study: ReleasedSeries) -> Picture | None:
     """Draw the time from outcomes to the end of observation, by the reason of the end."""
     p = study.population
-    years = (p.end[p.outcome_case] - p.outcome_day) / 365.25
+    years = (p.end[p.outcome_case] - p.outcome_day) / DAYS_PER_YEAR
     known = p.end_known[p.outcome_case]
     if not len(years):
         return None
@@ -123,7 +124,7 @@ def event_to_end(study: CaseSeries) -> Picture | None:
     return Picture("event-to-end", description, draw)
 
 
-def spans(study: CaseSeries) -> Picture | None:
+def spans(study: ReleasedSeries) -> Picture | None:
     """Draw the number of cases whose time covers each month of age and of the calendar."""
     c = study.calendar_spans()
     panels = [("calendar year", c["year"] + (c["month"] - 0.5) / 12, c["cases"])]
@@ -163,7 +164,7 @@ def spans(study: CaseSeries) -> Picture | None:
     return Picture("spans", description + ".", draw)
 
 
-def rates(study: CaseSeries) -> Picture | None:
+def rates(study: ReleasedSeries) -> Picture | None:
     """Draw observed over expected outcomes by year, without and with effects of time."""
     yearly = study.monthly.groupby("year")[["observed", "expected", "adjusted"]].sum()
     yearly = yearly[~yearly["observed"].map(study.rules.small).astype(bool)]
@@ -202,7 +203,7 @@ def rates(study: CaseSeries) -> Picture | None:
     return Picture("rates", "Observed over expected outcomes by calendar year.", draw)
 
 
-def splines(study: CaseSeries) -> Picture | None:
+def splines(study: ReleasedSeries) -> Picture | None:
     """Draw the effects of age, season and calendar time relative to their mean, with bands."""
     if study.effects is None or study.model.status != "OK":
         return None
@@ -237,7 +238,7 @@ def splines(study: CaseSeries) -> Picture | None:
     return Picture("splines", f"Rate ratio by {labels}, relative to its mean.", draw)
 
 
-def _curves(study: CaseSeries) -> Iterator[tuple[NDArray, NDArray, NDArray | None, str]]:
+def _curves(study: ReleasedSeries) -> Iterator[tuple[NDArray, NDArray, NDArray | None, str]]:
     """Yield points, displayed points, curve, standard errors and label of each finite effect."""
     assert study.effects is not None
     for effect in study.effects.effects:
@@ -248,7 +249,7 @@ def _curves(study: CaseSeries) -> Iterator[tuple[NDArray, NDArray, NDArray | Non
 
 
 def spline_curve(
-    study: CaseSeries, effect: TimeEffect, x: NDArray
+    study: ReleasedSeries, effect: TimeEffect, x: NDArray
 ) -> tuple[NDArray, NDArray | None]:
     """Return the log rate ratio at x relative to its mean over x, and its standard error."""
     basis = effect.basis(x)
@@ -264,7 +265,7 @@ def spline_curve(
     return centred @ beta, np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", centred, V, centred), 0))
 
 
-def profile(study: CaseSeries, covariate: str | None = None) -> Picture | None:
+def profile(study: ReleasedSeries, covariate: str | None = None) -> Picture | None:
     """Draw the likelihood profile of an exposure, relative to its maximum, with the interval.
 
     Default: the first exposure with a profile that may be shown. None if there is none.
@@ -310,7 +311,7 @@ def profile(study: CaseSeries, covariate: str | None = None) -> Picture | None:
     return Picture("profile", description, draw)
 
 
-def profiled(study: CaseSeries) -> list[str]:
+def profiled(study: ReleasedSeries) -> list[str]:
     """List the covariates with a profile that may be shown."""
     hidden = hidden_covariates(study)
     return [
@@ -325,7 +326,7 @@ def _abscissa(effect: TimeEffect) -> tuple[NDArray, NDArray, str]:
         return x, x, "month"
     x = np.linspace(effect.knots[0], effect.knots[-1], 200)
     if effect.kind == "age":
-        return x, x / 365.25, "age in years"
+        return x, x / DAYS_PER_YEAR, "age in years"
     return x, x / 12, "calendar year"
 
 

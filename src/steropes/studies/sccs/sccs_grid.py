@@ -6,10 +6,8 @@ calibrate the others of the same exposure and analysis, and give the EASE.
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,7 +22,6 @@ from steropes.studies.diagnostics.result_blinding import NOT_SHOWN, without_effe
 from steropes.studies.disclosure import DisclosureRules, applied_rules
 from steropes.studies.disclosure.series import release_series
 from steropes.studies.execution.frozen_protocol import ProtocolStatement, open_protocol
-from steropes.studies.execution.setting_types import Whole
 from steropes.studies.execution.step_groups import (
     REFUSED,
     Say,
@@ -34,23 +31,23 @@ from steropes.studies.execution.step_groups import (
 )
 from steropes.studies.execution.store import ResultStore
 from steropes.studies.execution.study_design import DesignResults, run_design
+from steropes.studies.execution.validated_types import Whole
 from steropes.studies.sccs.era_sources import concept_members
 from steropes.studies.sccs.grid_controls import (
     calibrate_series,
     calibrated_series,
     with_positives,
 )
+from steropes.studies.sccs.grid_rows import refusal_rows, specification_rows, study_rows
 from steropes.studies.sccs.grid_settings import (
     CaseSeriesGrid,
     SeriesAnalysis,
     SeriesQuestion,
 )
-from steropes.studies.sccs.results import exact_tables, window_rows
 from steropes.studies.sccs.sccs_cohorts import attempted_cohorts
-from steropes.studies.sccs.sccs_diagnostics import DIAGNOSTICS, FAIL, NOT_EVALUATED
 from steropes.studies.sccs.sccs_results_schema import EXACT, EXACT_KEYS, TABLES
 from steropes.studies.sccs.sccs_specification import read_case_series_grid
-from steropes.studies.sccs.sccs_study import CaseSeries, fit_series
+from steropes.studies.sccs.sccs_study import fit_series
 from steropes.studies.sccs.series_preparation import PreparedSeries, prepare_series
 from steropes.studies.sccs.settings import CaseRules
 
@@ -65,7 +62,6 @@ __all__ = [
 
 # The store has exact numbers; the rules of the run apply to their release.
 EXACT_RULES = DisclosureRules("none", 0)
-COUNTED = ("subjects", "events", "periods", "days", "eras", "outcomes")
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -272,7 +268,7 @@ class CaseSeriesDesign:
         grid, done = self.spec, store.done
         questions, made, controls = with_positives(db, grid, self.cohorts, say)
         if "specification" not in done:
-            tables = _specification(grid, questions, made)
+            tables = specification_rows(grid, questions, made)
             tables["question_name"] = [
                 _named(db, grid, self.cohorts, q, controls) for q in questions
             ]
@@ -351,12 +347,12 @@ def _answer(
     """Fit one case series and return its rows, or those of its refusal."""
     question, analysis, prepared = task
     if isinstance(prepared, str):
-        return _refusal(grid, question, analysis, prepared)
+        return refusal_rows(grid, question, analysis, prepared)
     try:
         with applied_rules(EXACT_RULES):
-            return _rows(fit_series(prepared, EXACT_RULES), grid, question, analysis)
+            return study_rows(fit_series(prepared, EXACT_RULES), grid, question, analysis)
     except REFUSED as error:
-        return _refusal(grid, question, analysis, str(error))
+        return refusal_rows(grid, question, analysis, str(error))
 
 
 def _refuse_all_blocked(
@@ -457,93 +453,3 @@ def _name(question: SeriesQuestion, analysis: SeriesAnalysis) -> str:
     """Identify a step in the store."""
     nesting = "" if question.nesting is None else f" {question.nesting}"
     return f"{question.exposure} {question.outcome}{nesting} {analysis.id}"
-
-
-SPECIFIED = ("sccs_analysis", "sccs_exposure", "sccs_exposures_outcome_set")
-
-
-def _specification(
-    grid: CaseSeriesGrid, questions: Sequence[SeriesQuestion], made: list[dict[str, object]]
-) -> Tables:
-    """Return the rows of the tables that describe the specification."""
-    return {
-        "positive_control": made,
-        "sccs_analysis": [
-            {"analysis_id": a.id, "description": a.description,
-             "definition": json.dumps(_definition(a), default=str, sort_keys=True)}
-            for a in grid.analyses
-        ],
-        "sccs_covariate_analysis": [
-            {"analysis_id": a.id, **row}
-            for a in grid.analyses
-            for row in _windows_of(a, grid, questions[0])
-        ],
-        "sccs_exposure": [
-            {"exposures_outcome_set_id": q.number, "era_id": q.exposure,
-             "true_effect_size": q.true_ratio} for q in questions
-        ],
-        "sccs_exposures_outcome_set": [
-            {"exposures_outcome_set_id": q.number, "outcome_id": q.outcome,
-             "nesting_cohort_id": q.nesting}
-            for q in questions
-        ],
-    }  # fmt: skip
-
-
-def _windows_of(
-    analysis: SeriesAnalysis, grid: CaseSeriesGrid, question: SeriesQuestion
-) -> list[dict[str, object]]:
-    """Return the exposure windows of an analysis, which are the same for all questions."""
-    settings = analysis.settings_for(question, grid)
-    return window_rows(settings, bool(settings.end_of_observation_days) and not settings.control)
-
-
-def _definition(analysis: SeriesAnalysis) -> dict[str, object]:
-    """Return the settings of an analysis as they are described in the results."""
-    if not analysis.windows:
-        return dict(analysis.settings)
-    own = ("windows", "control", "within_exposure")
-    return {**analysis.settings, **{name: v for name, v in asdict(analysis).items() if name in own}}
-
-
-def _rows(
-    study: CaseSeries, grid: CaseSeriesGrid, question: SeriesQuestion, analysis: SeriesAnalysis
-) -> Tables:
-    """Return the rows of one case series, with a note that holds for all its exposures."""
-    tables = {
-        name: table.to_dict("records")
-        for name, table in exact_tables(
-            study, analysis.id, question.number, grid.database_id
-        ).items()
-        if name not in (*SPECIFIED, "sccs_covariate_analysis")
-    }
-    notes = study.estimates.loc[study.of_interest, "note"].unique()
-    own = str(notes[0]) if len(notes) == 1 else ""
-    line = {
-        "analysis_id": analysis.id,
-        "exposures_outcome_set_id": question.number,
-        "note": study.model.status if study.model.status != "OK" else own,
-        "database_id": grid.database_id,
-    }
-    if study.diagnostics:
-        fits = study.diagnostics[0].verdicts["convergence"]
-        line["convergence_diagnostic"] = fits.verdict
-        line["unconverged"] = fits.finding if fits.verdict == FAIL else None
-    line["sampling"] = None if study.sampling is None else study.sampling.sentence()
-    return {**tables, "note": [line]}
-
-
-def _refusal(
-    grid: CaseSeriesGrid, question: SeriesQuestion, analysis: SeriesAnalysis, why: str
-) -> Tables:
-    """Return the rows of a question without an answer, with the reason."""
-    key = {"analysis_id": analysis.id, "exposures_outcome_set_id": question.number}
-    line = {**key, "covariate_id": 1000, "database_id": grid.database_id}
-    nobody = {c: 0 for c in TABLES["sccs_result"] if c.endswith(COUNTED)}
-    unknown = {d.verdict_column: NOT_EVALUATED for d in DIAGNOSTICS}
-    none = {"mdrr": math.inf, "unblind": 0, "unblind_for_evidence_synthesis": 0}
-    return {
-        "sccs_result": [{**line, **nobody}],
-        "sccs_diagnostics_summary": [{**line, **unknown, **none}],
-        "note": [{**key, "note": why, "database_id": grid.database_id}],
-    }

@@ -22,22 +22,22 @@ from steropes.studies.sccs import sccs_figures as pictures
 from steropes.studies.sccs.blinding import blinding_text, hidden_covariates, public_estimates
 from steropes.studies.sccs.diagnostics_section import diagnostics_section
 from steropes.studies.sccs.drug_forest import drug_forest
-from steropes.studies.sccs.methods_section import attrition_rows, methods, settings_list
-from steropes.studies.sccs.sccs_diagnostics import findings_of
-from steropes.studies.sccs.sccs_terminal import (
+from steropes.studies.sccs.estimate_text import (
     interval_text,
     ratio_text,
     shown_estimates,
     unconverged_mark,
 )
+from steropes.studies.sccs.methods_section import attrition_rows, methods, settings_list
+from steropes.studies.sccs.sccs_diagnostics import findings_of
 
 if TYPE_CHECKING:
-    from steropes.studies.sccs.sccs_study import CaseSeries
+    from steropes.studies.disclosure.series_release import ReleasedSeries
 
 __all__ = ["series_page", "write_series"]
 
 
-def write_series(study: CaseSeries, folder: str | Path) -> list[Path]:
+def write_series(study: ReleasedSeries, folder: str | Path) -> list[Path]:
     """Write ``report.html``, its figures (SVG) and the tables; return the page and their folder.
 
     All files are in the folder ``release``.
@@ -57,7 +57,7 @@ def write_series(study: CaseSeries, folder: str | Path) -> list[Path]:
     return [written[-1], written[-1].parent / "tables"]
 
 
-def _question_names(study: CaseSeries) -> pd.DataFrame:
+def _question_names(study: ReleasedSeries) -> pd.DataFrame:
     """Return the names of the exposures of interest and of the outcome, which R's tables lack."""
     exposures = study.release.tables["sccs_exposure"]
     names = dict(zip(study.eras["era_id"], study.eras["name"], strict=True))
@@ -68,12 +68,12 @@ def _question_names(study: CaseSeries) -> pd.DataFrame:
     )
 
 
-def series_page(study: CaseSeries) -> str:
+def series_page(study: ReleasedSeries) -> str:
     """Return the report as HTML."""
     return _page(study, _pictures(study))
 
 
-def _page(study: CaseSeries, drawn: dict[str, Picture | None]) -> str:
+def _page(study: ReleasedSeries, drawn: dict[str, Picture | None]) -> str:
     """Render the page from released numbers."""
     source = f" in “{study.source}”" if study.source else ""
     title = f"Case series: {title_case(study.outcome)}"
@@ -111,7 +111,7 @@ def _page(study: CaseSeries, drawn: dict[str, Picture | None]) -> str:
     )
 
 
-def _pictures(study: CaseSeries) -> dict[str, Picture | None]:
+def _pictures(study: ReleasedSeries) -> dict[str, Picture | None]:
     """Draw the pictures of the page; None if there is nothing to draw."""
     return {
         "profile": pictures.profile(study),
@@ -124,7 +124,7 @@ def _pictures(study: CaseSeries) -> dict[str, Picture | None]:
     }
 
 
-def _exposure_name(study: CaseSeries) -> str:
+def _exposure_name(study: ReleasedSeries) -> str:
     """Name the exposure or exposures of interest for the title."""
     column = next(c for c in study.intervals.columns if c.of_interest)
     ids = {*column.eras}
@@ -135,13 +135,13 @@ def _exposure_name(study: CaseSeries) -> str:
     return title_case(names[0]) if len(names) == 1 else column.name
 
 
-def _checks(study: CaseSeries) -> list[Finding]:
+def _checks(study: ReleasedSeries) -> list[Finding]:
     """Return the warnings of the data and the findings of the diagnostics."""
     warnings = [("WARN", note.sentence(study.rules)) for note in study.data_notes if note.warning]
     return [*warnings, *findings_of(study.release.diagnostics)]
 
 
-def _key_numbers(study: CaseSeries) -> Iterator[KeyNumber]:
+def _key_numbers(study: ReleasedSeries) -> Iterator[KeyNumber]:
     """Yield the key numbers with their descriptions."""
     one = study.of_interest[0] if len(study.of_interest) == 1 else None
     public, hidden = public_estimates(study), hidden_covariates(study)
@@ -171,12 +171,12 @@ def _key_numbers(study: CaseSeries) -> Iterator[KeyNumber]:
         yield f"{kept:,}", f"of {len(study.of_interest):,} {counted}"
 
 
-def _level(study: CaseSeries) -> str:
+def _level(study: ReleasedSeries) -> str:
     """Format the level of the intervals."""
     return f"{100 * study.settings.level:g}%"
 
 
-def _estimates(study: CaseSeries) -> Rows:
+def _estimates(study: ReleasedSeries) -> Rows:
     """Return the rate ratios."""
     draws = study.model.bootstrap
     shown, public, hidden = (
@@ -203,7 +203,7 @@ def _estimates(study: CaseSeries) -> Rows:
     return rows
 
 
-def _estimate_notes(study: CaseSeries) -> list[str]:
+def _estimate_notes(study: ReleasedSeries) -> list[str]:
     """Return the reasons of missing estimates."""
     notes = public_estimates(study).loc[shown_estimates(study), "note"]
     return [
@@ -213,7 +213,7 @@ def _estimate_notes(study: CaseSeries) -> list[str]:
     ]
 
 
-def _prior_variance(study: CaseSeries) -> str:
+def _prior_variance(study: ReleasedSeries) -> str:
     """Describe the variance of the prior."""
     if study.model.variance is None:
         return ""
@@ -221,7 +221,7 @@ def _prior_variance(study: CaseSeries) -> str:
     return f"{how}: {study.model.variance:.3g}"
 
 
-def bands(study: CaseSeries) -> str:
+def bands(study: ReleasedSeries) -> str:
     """Describe the confidence bands of the splines."""
     if study.effects is None:
         return ""

@@ -8,7 +8,7 @@ from typing import Any
 
 from steropes.errors import DataError
 from steropes.studies.execution.setting_fields import SettingField, setting_fields
-from steropes.studies.execution.setting_types import (
+from steropes.studies.execution.validated_types import (
     LONGEST,
     ConceptId,
     Days,

@@ -28,6 +28,7 @@ from steropes.studies.sccs.settings import CaseSeriesSettings
 __all__ = ["Fit", "Profile", "log_likelihood"]
 
 FARTHEST = 30.0  # Log rate ratios beyond this value count as infinite.
+# A root is found at this distance of the log-likelihood from its limit.
 CLOSE = 1e-9
 LANES = 16  # The number of values of a profile that are fitted together.
 WEAK = 4.0  # The variance of a weak prior that keeps a coefficient finite.

@@ -11,9 +11,9 @@ from typing import Any
 from steropes.errors import DataError
 from steropes.studies.execution.cohort_sources import CohortSources, with_texts
 from steropes.studies.execution.schema_generation import schema_of
-from steropes.studies.execution.setting_types import ConceptId, Count, Listed, Name, TimeZone
 from steropes.studies.execution.settings_classes import Settings
 from steropes.studies.execution.settings_reader import Source
+from steropes.studies.execution.validated_types import ConceptId, Count, Listed, Name, TimeZone
 from steropes.studies.sccs.grid_settings import (
     CaseSeriesGrid,
     SeriesAnalysis,

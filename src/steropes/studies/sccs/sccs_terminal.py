@@ -8,83 +8,34 @@ from typing import TYPE_CHECKING
 
 from steropes.studies.database.data_notes import table_sentences
 from steropes.studies.diagnostics.result_blinding import NOT_SHOWN
-from steropes.studies.disclosure.effect_secrecy import WITHHELD
 from steropes.studies.execution.study_design import ARCHIVE
-from steropes.studies.report.formatting import count, decimals, p_value, title_case
+from steropes.studies.report.formatting import count, p_value, title_case
 from steropes.studies.report.terminal_tables import (
     print_files,
     simple_table,
     table_of,
     wide_console,
 )
-from steropes.studies.sccs.blinding import blinding_text, hidden_covariates, public_estimates
-from steropes.studies.sccs.grid_page import member_name
-from steropes.studies.sccs.sccs_diagnostics import FAIL, findings_of
+from steropes.studies.sccs.blinding import blinding_text, public_estimates
+from steropes.studies.sccs.estimate_text import (
+    interval_text,
+    ratio_text,
+    shown_estimates,
+    unconverged_mark,
+)
+from steropes.studies.sccs.sccs_diagnostics import findings_of
+from steropes.studies.sccs.sccs_grid_page import member_name
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from steropes.studies.disclosure.series_release import ReleasedSeries
     from steropes.studies.sccs.sccs_grid import CaseSeriesGridResults
-    from steropes.studies.sccs.sccs_study import CaseSeries
 
-__all__ = [
-    "interval_text",
-    "print_grid",
-    "print_series",
-    "ratio_text",
-    "shown_estimates",
-]
-
-MOST_ROWS = 20  # The largest number of covariates in a table, unless more are unpenalised.
+__all__ = ["print_grid", "print_series"]
 
 
-def shown_estimates(study: CaseSeries, most: int = MOST_ROWS) -> list[str]:
-    """Choose the covariates to display: unpenalised ones, then those with the largest effects.
-
-    If there is room, hidden penalised ones follow, whatever their effect.
-    """
-    hidden = hidden_covariates(study)
-    pairs = list(zip(study.intervals.names, study.intervals.columns, strict=True))
-    own = [n for n, c in pairs if not c.penalized and c.window != -2]
-    penalized = [n for n, c in pairs if c.penalized and c.window != -2]
-    under = public_estimates(study).loc[penalized, "log_rr"]
-    under = under[under.abs() > 0].sort_values(key=lambda b: -b.abs(), kind="stable")
-    unseen = [n for n in penalized if n in hidden]
-    return [*own, *under.index, *unseen][: max(most, len(own))]
-
-
-def interval_text(study: CaseSeries) -> str:
-    """Describe intervals that are not profile likelihood intervals; "" if there are none."""
-    if not (study.estimates["interval"] == "bootstrap").any():
-        return ""
-    return (
-        "Intervals of penalised covariates are percentiles over "
-        f"{study.settings.bootstrap:,} bootstrap draws of people at a fixed variance of the prior; "
-        "the others are profile likelihood intervals."
-    )
-
-
-def ratio_text(line: pd.Series) -> tuple[str, str]:
-    """Format a rate ratio of `public_estimates` and its interval, with a dash if missing."""
-    if line["note"] == NOT_SHOWN:
-        return "not shown", "–"
-    if line["note"] == WITHHELD:
-        return "not released", "–"
-    rr = "–" if math.isnan(line["rr"]) else "∞" if math.isinf(line["rr"]) else decimals(line["rr"])
-    ends = [
-        "–" if math.isnan(x) else "∞" if math.isinf(x) else decimals(x)
-        for x in (line["lower"], line["upper"])
-    ]
-    return rr, "–" if ends == ["–", "–"] else " to ".join(ends)
-
-
-def unconverged_mark(study: CaseSeries) -> str:
-    """Return the mark of an estimate whose fit did not converge, or ""."""
-    missed = any(d.verdicts["convergence"].verdict == FAIL for d in study.diagnostics)
-    return " (did not converge)" if missed else ""
-
-
-def print_series(study: CaseSeries, paths: list[Path]) -> None:
+def print_series(study: ReleasedSeries, paths: list[Path]) -> None:
     """Print attrition, rate ratios and diagnostics, and the paths of the files."""
     from rich.console import Console
     from rich.markup import escape

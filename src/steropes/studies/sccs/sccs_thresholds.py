@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from steropes.studies.execution.setting_types import Number, Positive, Share
 from steropes.studies.execution.settings_classes import Settings
+from steropes.studies.execution.validated_types import Number, Positive, Share
 
 __all__ = ["Thresholds"]
 

@@ -16,18 +16,18 @@ from steropes.studies.report.paper_tables import (
 )
 from steropes.studies.report.record_pe import checklist_table, filled
 from steropes.studies.sccs.blinding import hidden_covariates, public_estimates
+from steropes.studies.sccs.estimate_text import ratio_text, shown_estimates
 from steropes.studies.sccs.methods_section import attrition_rows, methods
 from steropes.studies.sccs.sccs_diagnostics import findings_of
-from steropes.studies.sccs.sccs_terminal import ratio_text, shown_estimates
 from steropes.version import __version__
 
 if TYPE_CHECKING:
-    from steropes.studies.sccs.sccs_study import CaseSeries
+    from steropes.studies.disclosure.series_release import ReleasedSeries
 
 __all__ = ["series_answers", "series_methods", "series_tables", "write_series_paper"]
 
 
-def write_series_paper(study: CaseSeries, folder: str | Path) -> list[Path]:
+def write_series_paper(study: ReleasedSeries, folder: str | Path) -> list[Path]:
     """Add methods, checklist and tables for a paper to the release of a case series.
 
     Writes ``paper/methods.md``, ``paper/record_pe.md``, ``paper/tables.tex`` and
@@ -43,7 +43,7 @@ def write_series_paper(study: CaseSeries, folder: str | Path) -> list[Path]:
     return write_release(folder, files, study.rules, add=True)[:4]
 
 
-def series_methods(study: CaseSeries) -> str:
+def series_methods(study: ReleasedSeries) -> str:
     """Return the methods in Markdown, with versions and the rules of disclosure."""
     paragraphs = [f"**{name}.** {text}" for name, text in methods(study).items()]
     paragraphs += study.protocol.sentences() if study.protocol else []
@@ -51,7 +51,7 @@ def series_methods(study: CaseSeries) -> str:
     return "\n\n".join(["# Methods", *paragraphs]) + "\n"
 
 
-def series_tables(study: CaseSeries) -> list[PaperTable]:
+def series_tables(study: ReleasedSeries) -> list[PaperTable]:
     """Return attrition and rate ratios."""
     hidden, public = hidden_covariates(study), public_estimates(study)
     rows = []
@@ -78,7 +78,7 @@ def series_tables(study: CaseSeries) -> list[PaperTable]:
     ]
 
 
-def series_answers(study: CaseSeries) -> Iterator[tuple[str, str]]:
+def series_answers(study: ReleasedSeries) -> Iterator[tuple[str, str]]:
     """Yield the numbers of the items of RECORD-PE that the software can answer, and the answers."""
     s, cases = study.settings, study.settings.cases
     exposures = "; ".join(

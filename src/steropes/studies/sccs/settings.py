@@ -12,7 +12,8 @@ from pydantic import BeforeValidator
 
 from steropes.errors import DataError
 from steropes.studies.database.dates import AgeRule, calendar_date
-from steropes.studies.execution.setting_types import (
+from steropes.studies.execution.settings_classes import Settings
+from steropes.studies.execution.validated_types import (
     Age,
     ConceptId,
     Count,
@@ -26,7 +27,6 @@ from steropes.studies.execution.setting_types import (
     Whole,
     YesNo,
 )
-from steropes.studies.execution.settings_classes import Settings
 from steropes.studies.sccs.sccs_thresholds import Thresholds
 
 __all__ = ["CaseRules", "CaseSeriesSettings", "ExposureWindow", "Spline", "control_window"]

@@ -21,6 +21,7 @@ from steropes.studies.sccs.settings import CaseSeriesSettings, Spline
 __all__ = ["TimeEffect", "TimeEffects", "bspline", "cyclic_spline", "time_effects"]
 
 Kind = Literal["age", "season", "calendar"]
+# Splines are quadratic.
 DEGREE = 2
 WORDS = {"age": "age", "season": "season", "calendar": "calendar time"}
 

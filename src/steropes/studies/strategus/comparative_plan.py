@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from steropes.errors import DataError
@@ -19,8 +18,14 @@ from steropes.studies.strategus.cohort_method_settings import (
     CmThresholds,
 )
 from steropes.studies.strategus.comparative_analyses import comparative_analysis
+from steropes.studies.strategus.module_translation import (
+    analysis_part,
+    inner_settings,
+    read_exclusions,
+    repeated,
+)
 from steropes.studies.strategus.part_verdicts import PartVerdict, runs, skipped
-from steropes.studies.strategus.r_values import JsonPath, json_path, parsed, table_rows, within
+from steropes.studies.strategus.r_values import JsonPath, json_path, parsed, within
 from steropes.studies.strategus.shared_cohorts import SharedCohorts
 
 __all__ = ["COHORT_METHOD", "ComparativePlan", "comparative_plan"]
@@ -104,18 +109,16 @@ def comparative_plan(
     DataError
         Settings that concern all analyses are unknown or invalid.
     """
-    if isinstance(settings, Mapping) and "cmAnalysesSpecifications" in settings:
-        others = [n for n in settings if n != "cmAnalysesSpecifications" and n[:5] != "attr_"]
-        if others:
-            raise DataError(f"{json_path((*path, others[0]))} is not known")
-        settings, path = settings["cmAnalysesSpecifications"], (*path, "cmAnalysesSpecifications")
+    settings, path = inner_settings(settings, path, "cmAnalysesSpecifications")
     given = parsed(CmSettings, settings, path)
     if given.control_type != "outcome":
         raise DataError(f"{json_path((*path, 'controlType'))}: controls are outcomes here")
     verdicts: list[PartVerdict] = []
     analyses = _analyses(given, (*path, lists[0]), cohorts, verdicts)
     questions = _questions(given, (*path, lists[1]), cohorts, verdicts)
-    exclude = _exclusions(given.analyses_to_exclude, (*path, "analysesToExclude"))
+    exclude = read_exclusions(
+        given.analyses_to_exclude, (*path, "analysesToExclude"), Exclusion, OF_EXCLUSIONS
+    )
     with within((*path, "cmDiagnosticThresholds")):
         thresholds = _thresholds(given.cm_diagnostic_thresholds or CmThresholds())
     return ComparativePlan(questions, analyses, exclude, thresholds, tuple(verdicts))
@@ -149,23 +152,6 @@ def _analyses(
     if not given.cm_analysis_list:
         verdicts.append(skipped(COHORT_METHOD, "analyses", "there are none"))
     return tuple(found)
-
-
-def analysis_part(values: object, number: int) -> str:
-    """Name an analysis by id and description, as far as they can be read."""
-    if not isinstance(values, Mapping):
-        return f"analysis at position {number}"
-    described = values.get("description")
-    text = f"analysis {values.get('analysisId', f'at position {number}')}"
-    return f"{text} ({described})" if isinstance(described, str) and described else text
-
-
-def repeated(made: StudyAnalysis, before: Sequence[StudyAnalysis]) -> list[str]:
-    """Note that an analysis has the settings of an earlier one."""
-    for other in before:
-        if replace(other, id=made.id, description=made.description) == made:
-            return [f"it has the same settings as analysis {other.id}"]
-    return []
 
 
 def _questions(
@@ -251,22 +237,6 @@ def _own_window(outcome: CmOutcome) -> bool:
             outcome.end_anchor,
         )
     )
-
-
-def _exclusions(frame: object, path: JsonPath) -> tuple[Exclusion, ...]:
-    """Translate the results that are not computed."""
-    found = []
-    for i, row in enumerate(table_rows(frame, path)):
-        unknown = [name for name in row if name not in OF_EXCLUSIONS]
-        if unknown:
-            raise DataError(f"{json_path((*path, unknown[0]))} is not known")
-        try:
-            ids = {OF_EXCLUSIONS[name]: int(str(i)) for name, i in row.items()}
-        except ValueError:
-            raise DataError(f"{json_path((*path, i))} must have ids") from None
-        with within((*path, i)):
-            found.append(Exclusion(**ids))
-    return tuple(found)
 
 
 def _thresholds(given: CmThresholds) -> DiagnosticThresholds:

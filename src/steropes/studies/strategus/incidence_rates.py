@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from steropes.studies.cohorts.cohort_table import CohortTable
+from steropes.studies.database.dates import DAYS_PER_YEAR
 from steropes.studies.database.omop import OmopDatabase, Workspace
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.strategus.incidence_plan import IncidencePlan
@@ -23,7 +24,6 @@ COUNTS = [
     "persons_at_risk_pe", "persons_at_risk", "person_outcomes_pe", "person_outcomes",
     "outcomes_pe", "outcomes",
 ]  # fmt: skip
-DAYS_PER_YEAR = 365.25
 
 
 def incidence_tables(

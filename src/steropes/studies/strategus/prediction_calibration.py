@@ -17,6 +17,7 @@ __all__ = [
     "smooth_calibration_errors",
 ]
 
+# Calibration is tabulated by tenths of the people.
 STRATA = 10
 SUMMARY = "predicted_probability"
 SPAN = 2 / 3  # The share of people in each local regression, as in R's lowess.

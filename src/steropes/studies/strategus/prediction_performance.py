@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from steropes.studies.normal_quantile import Z
 from steropes.studies.strategus.prediction_calibration import (
     calibration_line,
     calibration_table,
@@ -25,7 +26,6 @@ __all__ = [
 ]
 
 GENDERS = {8507: "Male", 8532: "Female"}
-Z = 1.959963984540054  # The normal quantile of an interval with level 0.95.
 
 
 def statistics_of(risk: NDArray, outcome: NDArray) -> dict[str, float]:

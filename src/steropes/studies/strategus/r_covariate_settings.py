@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 
 from steropes.errors import DataError
 from steropes.studies.covariates.analysis_catalogue import ANALYSES
@@ -53,7 +53,6 @@ class _Windows(RModel):
 def covariate_rules(
     settings: object,
     path: JsonPath,
-    include: Sequence[int] = (),
     elsewhere: Collection[str] = (),
 ) -> tuple[FeatureRules, tuple[int, ...]]:
     """Translate covariate settings.
@@ -64,8 +63,6 @@ def covariate_rules(
         Settings as ``createCovariateSettings`` writes them; a list of one is allowed.
     path : tuple of str and int
         Their path, for messages.
-    include : sequence of int
-        Further concepts to include.
     elsewhere : collection of str
         Analyses that the caller computes; their flags are ignored.
 
@@ -112,7 +109,7 @@ def covariate_rules(
     gone = next((name for name in flags if flags[name] and name in unavailable), None)
     if gone is not None:
         raise DataError(f"{json_path((*path, gone))}: this covariate analysis is not available")
-    included = tuple(dict.fromkeys((*rest.included_covariate_concept_ids, *include)))
+    included = tuple(dict.fromkeys(rest.included_covariate_concept_ids))
     rules = FeatureRules(
         tuple(NUMBERS[name] for name, on in flags.items() if on and name in NUMBERS),
         long_days=-rest.long_term_start_days,

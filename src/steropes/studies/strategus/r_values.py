@@ -19,6 +19,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
 from steropes.errors import DataError
+from steropes.studies.execution.validated_types import LARGEST
 from steropes.studies.report.plain_text import plain_text
 
 __all__ = [
@@ -49,7 +50,6 @@ JsonPath = tuple[str | int, ...]
 CODE = "serialized_code"  # The name under which R stores a function.
 # Attributes of R's objects that no result depends on.
 ATTRIBUTES = {"attr_class", "attr_row.names", "attr_spec"}
-LARGEST = 2**63 - 1
 # Values in messages are cut to so many characters.
 SHOWN = 60
 T = TypeVar("T")

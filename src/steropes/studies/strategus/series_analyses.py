@@ -25,6 +25,7 @@ __all__ = ["series_analysis"]
 OWN = "exposureId"  # R's name of the exposure of a question.
 OF_QUESTION = {OWN: 0}  # The exposure of the question has no id in an analysis.
 ANY_QUESTION = (1, 2)  # An exposure and an outcome, to validate the settings of an analysis.
+# R's default range of likelihood profiles.
 BOUNDS = (-math.log(10), math.log(10))
 MaybeIds = tuple[int, ...] | None
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from steropes.errors import DataError
@@ -15,9 +15,14 @@ from steropes.studies.sccs.grid_settings import (
     SeriesQuestion,
 )
 from steropes.studies.sccs.sccs_thresholds import Thresholds
-from steropes.studies.strategus.comparative_plan import analysis_part
+from steropes.studies.strategus.module_translation import (
+    analysis_part,
+    inner_settings,
+    read_exclusions,
+    repeated,
+)
 from steropes.studies.strategus.part_verdicts import PartVerdict, runs, skipped
-from steropes.studies.strategus.r_values import JsonPath, json_path, parsed, table_rows, within
+from steropes.studies.strategus.r_values import JsonPath, json_path, parsed, within
 from steropes.studies.strategus.series_analyses import series_analysis
 from steropes.studies.strategus.series_settings import SccsQuestion, SccsSettings, SccsThresholds
 from steropes.studies.strategus.shared_cohorts import SharedCohorts
@@ -83,7 +88,7 @@ class SeriesPlan:
         )
 
 
-def series_plan(settings: Any, path: JsonPath, cohorts: SharedCohorts) -> SeriesPlan:
+def series_plan(settings: object, path: JsonPath, cohorts: SharedCohorts) -> SeriesPlan:
     """Translate the settings of the module.
 
     Parameters
@@ -100,13 +105,7 @@ def series_plan(settings: Any, path: JsonPath, cohorts: SharedCohorts) -> Series
     DataError
         Settings that concern all analyses are unknown or invalid.
     """
-    old = not (isinstance(settings, Mapping) and "sccsAnalysesSpecifications" in settings)
-    if not old:
-        others = [n for n in settings if n != "sccsAnalysesSpecifications" and n[:5] != "attr_"]
-        if others:
-            raise DataError(f"{json_path((*path, others[0]))} is not known")
-        path = (*path, "sccsAnalysesSpecifications")
-        settings = settings["sccsAnalysesSpecifications"]
+    settings, path = inner_settings(settings, path, "sccsAnalysesSpecifications")
     given = parsed(SccsSettings, settings, path)
     if given.control_type != "outcome":
         raise DataError(
@@ -116,7 +115,9 @@ def series_plan(settings: Any, path: JsonPath, cohorts: SharedCohorts) -> Series
     limits = given.sccs_diagnostic_thresholds or SccsThresholds()
     analyses = _analyses(given, (*path, "sccsAnalysisList"), cohorts, limits, verdicts)
     questions = _questions(given, (*path, "exposuresOutcomeList"), cohorts, verdicts)
-    exclude = _exclusions(given.analyses_to_exclude, (*path, "analysesToExclude"))
+    exclude = read_exclusions(
+        given.analyses_to_exclude, (*path, "analysesToExclude"), SeriesExclusion, OF_EXCLUSIONS
+    )
     with within((*path, "sccsDiagnosticThresholds")):
         thresholds = _thresholds(limits)
     return SeriesPlan(questions, analyses, exclude, thresholds, tuple(verdicts))
@@ -149,10 +150,7 @@ def _analyses(
                 "stability over time and pre-exposure are judged by the diagnostics of version 6, "
                 "not by the p-values of version 5"
             )
-        for other in found:
-            if replace(other, id=made.id, description=made.description) == made:
-                differences.append(f"it has the same settings as analysis {other.id}")
-                break
+        differences += repeated(made, found)
         verdicts.append(runs(CASE_SERIES, part, differences))
         found.append(made)
     if not given.sccs_analysis_list:
@@ -213,22 +211,6 @@ def _question(values: object, path: JsonPath, cohorts: SharedCohorts) -> SeriesQ
             None if isinstance(ratio, str) else ratio,
             read.nesting_cohort_id,
         )
-
-
-def _exclusions(frame: object, path: JsonPath) -> tuple[SeriesExclusion, ...]:
-    """Translate the case series that are not run."""
-    found = []
-    for i, row in enumerate(table_rows(frame, path)):
-        unknown = [name for name in row if name not in OF_EXCLUSIONS]
-        if unknown:
-            raise DataError(f"{json_path((*path, unknown[0]))} is not known")
-        try:
-            ids = {OF_EXCLUSIONS[name]: int(str(i)) for name, i in row.items()}
-        except ValueError:
-            raise DataError(f"{json_path((*path, i))} must have ids") from None
-        with within((*path, i)):
-            found.append(SeriesExclusion(**ids))
-    return tuple(found)
 
 
 def _thresholds(given: SccsThresholds) -> Thresholds:

@@ -28,7 +28,7 @@ from steropes.studies.strategus.incidence_plan import INCIDENCE
 from steropes.studies.strategus.incidence_rates import incidence_tables, released_rates
 from steropes.studies.strategus.prediction_models import predicted_designs
 from steropes.studies.strategus.prediction_plan import PREDICTION
-from steropes.studies.strategus.prediction_tables import prediction_tables
+from steropes.studies.strategus.prediction_result_tables import prediction_tables
 from steropes.studies.strategus.results_model import module_files
 from steropes.studies.strategus.series_plan import CASE_SERIES
 from steropes.studies.strategus.specification_plan import COHORTS, SpecificationPlan

@@ -17,10 +17,13 @@ from steropes.studies.viewer.view_columns import (
     COUNTS,
     EFFECT,
     GROUP,
+    PERMISSIONS,
+    PROFILE,
     QUESTION,
     RESULT_IDS,
     role_of,
     shown_of,
+    with_permissions,
 )
 from steropes.studies.viewer.views import VERDICT, Column, View, checks, column, ids, texts
 
@@ -119,9 +122,6 @@ def _diagnostics(sources: Sequence[NamedTables]) -> View:
         values = table.get(d.column, np.nan)
         table = table.assign(**{name: values, f"{name}{VERDICT}": table[d.verdict_column]})
         declared.append((name, d.heading.replace(SHY, "")))
-    if len(table):
-        table["may_be_read"] = np.where(table["unblind"].eq(1), "yes", "no")
-        table["in_synthesis"] = np.where(table["unblind_for_evidence_synthesis"].eq(1), "yes", "no")
     return View(
         "diagnostics",
         "Diagnostics",
@@ -130,10 +130,10 @@ def _diagnostics(sources: Sequence[NamedTables]) -> View:
         (
             *RESULT_IDS,
             *QUESTION,
-            *texts(may_be_read="May be read", in_synthesis="In synthesis"),
+            *PERMISSIONS,
             *checks(declared),
         ),
-        table,
+        with_permissions(table),
     )
 
 
@@ -212,8 +212,7 @@ def _profiles(sources: Sequence[NamedTables]) -> View:
         (
             *RESULT_IDS,
             *QUESTION,
-            column("log_rr", "Log ratio"),
-            column("log_likelihood", "Log-likelihood"),
+            *PROFILE,
         ),
         gathered(sources, "cm_likelihood_profile"),
         "likelihood",

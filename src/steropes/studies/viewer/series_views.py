@@ -10,7 +10,15 @@ import pandas as pd
 from steropes.studies.report.formatting import title_case
 from steropes.studies.sccs.sccs_diagnostics import CONVERGENCE, DIAGNOSTICS
 from steropes.studies.viewer.named_tables import NamedTables, gathered
-from steropes.studies.viewer.view_columns import CALIBRATED, EFFECT, role_of, shown_of
+from steropes.studies.viewer.view_columns import (
+    CALIBRATED,
+    EFFECT,
+    PERMISSIONS,
+    PROFILE,
+    role_of,
+    shown_of,
+    with_permissions,
+)
 from steropes.studies.viewer.views import VERDICT, View, checks, column, ids, texts
 
 __all__ = ["series_views"]
@@ -120,9 +128,6 @@ def _diagnostics(sources: Sequence[NamedTables]) -> View:
             table = table.assign(**{name: values, f"{name}{VERDICT}": table[d.verdict_column]})
             end = (", lower", ", upper")[n] if len(names) == 2 else ""
             declared.append((name, d.heading + end))
-    if len(table):
-        table["may_be_read"] = np.where(table["unblind"].eq(1), "yes", "no")
-        table["in_synthesis"] = np.where(table["unblind_for_evidence_synthesis"].eq(1), "yes", "no")
     return View(
         "series-diagnostics",
         "Diagnostics",
@@ -132,10 +137,10 @@ def _diagnostics(sources: Sequence[NamedTables]) -> View:
             *RESULT_IDS,
             *QUESTION,
             *texts("text", covariate_name="Window"),
-            *texts(may_be_read="May be read", in_synthesis="In synthesis"),
+            *PERMISSIONS,
             *checks(declared),
         ),
-        table,
+        with_permissions(table),
     )
 
 
@@ -191,8 +196,7 @@ def _profiles(sources: Sequence[NamedTables]) -> View:
         (
             *RESULT_IDS,
             *QUESTION,
-            column("log_rr", "Log ratio"),
-            column("log_likelihood", "Log-likelihood"),
+            *PROFILE,
         ),
         gathered(sources, "sccs_likelihood_profile"),
         "likelihood",

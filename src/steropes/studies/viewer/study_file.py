@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from steropes.errors import DataError
+from steropes.studies.arms import ARMS
 from steropes.studies.diagnostics.diagnostic_catalogue import declared_diagnostics
 from steropes.studies.report.formatting import analysis_name
 from steropes.studies.results.hashed_ids import hashed_id
@@ -16,7 +17,6 @@ from steropes.studies.results.hashed_ids import hashed_id
 __all__ = ["STUDY_FILE", "study_file_tables"]
 
 STUDY_FILE = "study.json"
-ARMS = ("target", "comparator")
 MAIN = "matched, stratified"  # The analysis that the diagnostics judge.
 # Columns of the balance of a covariate in the file, with their names in result tables.
 BALANCE = {f"{arm}_{w}": f"{arm}_mean_{w}" for arm in ARMS for w in ("before", "after")}

@@ -15,11 +15,14 @@ __all__ = [
     "COUNTS",
     "EFFECT",
     "GROUP",
+    "PERMISSIONS",
+    "PROFILE",
     "QUESTION",
     "RESULT_IDS",
     "SHARED_IDS",
     "role_of",
     "shown_of",
+    "with_permissions",
 ]
 
 GROUP = "Cohort studies"
@@ -47,6 +50,8 @@ COUNTS = (
     column("target_outcomes", "Target outcomes", "count"),
     column("comparator_outcomes", "Comparator outcomes", "count"),
 )
+PERMISSIONS = texts(may_be_read="May be read", in_synthesis="In synthesis")
+PROFILE = (column("log_rr", "Log ratio"), column("log_likelihood", "Log-likelihood"))
 
 
 def role_of(true_ratio: pd.Series) -> pd.Series:
@@ -61,3 +66,13 @@ def shown_of(results: pd.DataFrame) -> pd.Series:
     note = results["note"].fillna("") if "note" in results else pd.Series("", results.index)
     reason = note.where(note.ne(""), NOT_SHOWN)
     return reason.where(results[HIDDEN].astype(bool), note.where(results["rr"].isna(), "shown"))
+
+
+def with_permissions(diagnostics: pd.DataFrame) -> pd.DataFrame:
+    """Add whether an estimate may be read and used in evidence synthesis, as `PERMISSIONS`."""
+    if diagnostics.empty:
+        return diagnostics
+    return diagnostics.assign(
+        may_be_read=np.where(diagnostics["unblind"].eq(1), "yes", "no"),
+        in_synthesis=np.where(diagnostics["unblind_for_evidence_synthesis"].eq(1), "yes", "no"),
+    )

@@ -63,7 +63,7 @@ def write_grid_report(results: GridResults, folder: str | Path, *, unblind: bool
         The folder cannot be written to.
     """
     view = View(results, unblind)
-    text = _page(view)
+    text = grid_page(view)
     files = {f"figures/{name}.svg": picture.file() for name, picture in view.pictures.items()}
     estimates = results.estimates(unblind)
     files["tables/estimates.csv"] = csv_text(estimates)
@@ -77,13 +77,8 @@ def write_grid_report(results: GridResults, folder: str | Path, *, unblind: bool
     return write_release(folder, {**files, "report.html": text}, results.rules, add=True)[-1]
 
 
-def grid_page(results: GridResults, *, unblind: bool = False) -> str:
-    """Return the page as self-contained HTML."""
-    return _page(View(results, unblind))
-
-
-def _page(view: View) -> str:
-    """Render the page, whose pictures are then in ``view.pictures``."""
+def grid_page(view: View) -> str:
+    """Return the page as self-contained HTML; its pictures are then in ``view.pictures``."""
     thresholds = view.results.spec.thresholds
     least = thresholds.outcomes
     sections = [_comparison(view, comparison) for comparison in view.comparisons()]
