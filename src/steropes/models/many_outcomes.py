@@ -204,7 +204,7 @@ def _with_shared_prior(
 
 
 def _of_outcomes(
-    common: tuple[PenalizedModel, Design, float], own: Mapping[str, FitArguments]
+    common: tuple[PenalizedModel, Design | ShardedDesign, float], own: Mapping[str, FitArguments]
 ) -> dict[str, Part]:
     """Fit some outcomes and summarise them."""
     estimator, design, level = common
@@ -214,7 +214,7 @@ def _of_outcomes(
         return _fit_batch(estimator, design, own, level)
 
 
-def _checksum(design: Design) -> np.ndarray:
+def _checksum(design: Design | ShardedDesign) -> np.ndarray:
     """Compute weighted sums of the columns, which identify X in stored results."""
     backend = host_backend()
     turn = np.cos(np.arange(design.n, dtype=np.float64))[:, None]
@@ -375,7 +375,9 @@ def _without(weight: VectorLike | None, missing: np.ndarray) -> np.ndarray | Non
     return out
 
 
-def _one(estimator: PenalizedModel, design: Design, given: FitArguments, level: float) -> Part:
+def _one(
+    estimator: PenalizedModel, design: Design | ShardedDesign, given: FitArguments, level: float
+) -> Part:
     """Fit one outcome by ``fit`` and summarise it."""
     model = clone(estimator)
     try:
@@ -387,7 +389,10 @@ def _one(estimator: PenalizedModel, design: Design, given: FitArguments, level: 
 
 
 def _fit_batch(
-    estimator: PenalizedModel, design: Design, own: Mapping[str, FitArguments], level: float
+    estimator: PenalizedModel,
+    design: Design | ShardedDesign,
+    own: Mapping[str, FitArguments],
+    level: float,
 ) -> dict[str, Part]:
     """Fit outcomes as lanes of one batch, with the checks of single fits."""
     parts: dict[str, Part] = {}
