@@ -99,6 +99,7 @@ def standardized_averages(
     width = np.maximum(np.minimum(ends[:, None], times) - grid[:, None], 0.0)  # (U, T)
     parts = [_linearize(state, one, codes, weight, times, grid, width) for one in populations]
     survival, risk, area = (np.stack([part[i] for part in parts]) for i in range(3))
+    survival = np.minimum(survival, 1.0)  # weights add up to one but for rounding
     area = area + np.minimum(grid[0], times)  # survival is one until the first event
     T = len(times)
     # The survival of all populations comes first, then all areas.

@@ -16,6 +16,7 @@ from .inference_tuning import BLOCKS
 __all__ = [
     "cumulative_hazards",
     "hazards_at_own_times",
+    "incidence_limits",
     "log_hazards",
     "log_log_limits",
     "time_grid",
@@ -149,3 +150,19 @@ def log_log_limits(
         lower = np.where(inside, s ** np.exp(width), survival)
     upper = np.where(inside, s ** np.exp(-width), survival)
     return lower, upper
+
+
+def incidence_limits(
+    incidence: np.ndarray, se: np.ndarray, level: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Compute limits of incidences on the log(−log) scale of one minus the incidence.
+
+    They are those of `log_log_limits`, without cancellation for incidences near zero.
+    """
+    inside = (incidence > 0) & (incidence < 1)
+    f = np.where(inside, incidence, 0.5)
+    hazard = -np.log1p(-f)
+    width = float(ndtri(0.5 + level / 2)) * np.where(inside, se, 0.0) / ((1.0 - f) * hazard)
+    with np.errstate(over="ignore"):  # the interval is then from 0 to 1
+        lower, upper = (-np.expm1(-hazard * np.exp(x)) for x in (-width, width))
+    return np.where(inside, lower, incidence), np.where(inside, upper, incidence)

@@ -11,7 +11,7 @@ import pandas as pd
 
 from ..infer.hazard_with_variance import HazardWithVariance
 from ..infer.standardized_curves import Averages, JointCovariance, standardized_averages
-from ..infer.survival_standard_errors import log_log_limits
+from ..infer.survival_standard_errors import incidence_limits, log_log_limits
 from .coefficient_tables import critical_value
 from .counterfactual_groups import PeopleToAverage
 
@@ -175,8 +175,8 @@ def standardize_incidence(
     """
     found, z = _averages(state, people, joint), critical_value(level)
     se = _errors(found)
-    lower, upper = log_log_limits(found.survival, se[0], level)
-    incidence = {"incidence": found.risk, "se": se[0], "lower": 1 - upper, "upper": 1 - lower}
+    lower, upper = incidence_limits(found.risk, se[0], level)
+    incidence = {"incidence": found.risk, "se": se[0], "lower": lower, "upper": upper}
     lost = _areas(people.known - found.area, se[1], z, people.known)
     compared = [
         _differences(found, 0, z, -1.0), _ratios(found, z, -1.0), _differences(found, 1, z, -1.0)
@@ -236,7 +236,7 @@ def _differences(found: Averages, which: int, z: float, side: float = 1.0) -> di
     """
     values = (found.survival if side > 0 else -found.risk, found.area)[which]
     a, b, ab = _spread(found, which)
-    difference = side * (values[1:] - values[0])
+    difference = side * (values[1:] - values[0]) + 0.0  # no minus zero
     se = np.sqrt(np.maximum(a + b - 2 * ab, 0.0))
     lower, upper = difference - z * se, difference + z * se
     return {"difference": difference, "se": se, "lower": lower, "upper": upper}

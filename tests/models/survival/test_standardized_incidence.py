@@ -194,3 +194,43 @@ def test_an_event_at_time_zero_counts_from_the_start():
     assert mean[0, 0] == pytest.approx(at_zero, rel=1e-12)
     averages = survival.standardized_survival([[0.0]], [1.0])
     assert averages.restricted_means["mean"][0] == pytest.approx(at_zero, rel=1e-12)
+
+
+def test_before_the_first_event_everything_is_zero_but_the_ratio(cohort):
+    X, y, _ = cohort
+    first = np.argmax(y["event"] == 1)
+    late = np.where(y["event"] == 1, 0, y["event"])
+    late[first] = 1
+    y = Surv(np.where(np.arange(len(y)) == first, 0.5, y["time"]), late)
+    m = FineGrayRegression(prior=Normal(1.0)).fit(X, y)
+    found = m.standardized_incidence(X, [0.2, 0.6], by="drug")
+    for table in (found.incidence, found.times_lost, found.differences):
+        before = table[table["time"] == 0.2].select_dtypes("number").drop(columns=["time", "drug"])
+        before = before.drop(columns="reference", errors="ignore")
+        assert (before == 0).all(axis=None)
+        assert not np.signbit(before.to_numpy()).any()
+    assert found.ratios["ratio"].isna().tolist() == [True, False]
+    after = found.incidence[found.incidence["time"] == 0.6]
+    assert (after["lower"].gt(0) & after["upper"].lt(1)).all()
+    averages = CoxRegression(prior=Normal(1.0)).fit(X, Surv(y["time"], y["event"] == 1))
+    curve = averages.standardized_survival(X, [0.2], by="drug").survival
+    assert (curve[["survival", "lower", "upper"]] == 1).all(axis=None)
+
+
+def test_rows_of_the_fit_may_be_weighted_repeated_or_reordered(cohort, rng):
+    X, y, given = cohort
+    count = np.arange(len(X)) % 3
+    strata = given["strata"]
+
+    def averages(rows, weights=None, cluster=None):
+        m = FineGrayRegression(tol=1e-11)
+        m.fit(X.iloc[rows], y[rows], sample_weight=weights, strata=strata[rows])
+        new = {"strata": strata, "cluster": cluster}
+        return m.standardized_incidence(X, AT, by="drug", **new).time_lost_differences
+
+    everyone = np.arange(len(X))
+    weighted = averages(everyone, count.astype(float))
+    repeated = np.repeat(everyone, count)
+    pd.testing.assert_frame_equal(weighted, averages(repeated, cluster=repeated), rtol=1e-6)
+    mixed = rng.permutation(everyone)
+    pd.testing.assert_frame_equal(weighted, averages(mixed, count[mixed] * 1.0), rtol=1e-6)
