@@ -11,6 +11,7 @@ from steropes import (
     Laplace,
     LinearRegression,
     LogisticRegression,
+    MultinomialLogisticRegression,
     Normal,
     PoissonRegression,
 )
@@ -140,3 +141,20 @@ def test_labels_of_any_type_are_compared_with_the_first():
         effects = model.average_effects(X)
         np.testing.assert_allclose(effects["effect"], model.coef_, rtol=1e-12)
         assert effects.index[-1] == "flag"
+
+
+def test_splines_that_end_with_the_data_have_effects_within_their_range(rng):
+    data = pd.DataFrame({"v": rng.normal(size=150)})
+    data["y"] = (rng.random(150) < 1 / (1 + np.exp(-data["v"]))) * 1
+    model = LogisticRegression.from_formula("y ~ bs(v, df=4)", data)
+    table = model.average_effects(data)
+    ends = data["v"].min(), data["v"].max()
+    high, low = ((data["v"] + step).clip(*ends) for step in (1e-6, -1e-6))
+    risks = (model.predict_proba(pd.DataFrame({"v": v}))[:, 1] for v in (high, low))
+    slopes = np.subtract(*risks) / (high - low)
+    assert table.loc["v", "effect"] == pytest.approx(slopes.mean(), rel=1e-5)
+    several = MultinomialLogisticRegression.from_formula("y ~ bs(v, df=4)", data)
+    own = several.average_effects(data).loc[("v", 1)]
+    np.testing.assert_allclose(own, table.loc["v"], rtol=1e-5)
+    with pytest.raises(DataError, match="bounds"):
+        model.average_effects(data.assign(v=3.0 * data["v"]))

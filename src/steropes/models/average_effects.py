@@ -21,7 +21,7 @@ from .linear_prediction import dense_matrix
 from .prediction_tables import PredictionTables
 from .setting_types import Kind, MatrixLike
 
-__all__ = ["AverageEffects", "Matrix", "variable_changes"]
+__all__ = ["AverageEffects", "Matrix", "changes_inside", "variable_changes"]
 
 Matrix: TypeAlias = np.ndarray | sparse.csc_array
 # The name of an effect, its value, and its derivatives in the coefficients.
@@ -159,8 +159,18 @@ class AverageEffects(PredictionTables):
         categories = self._formula.categories if self._is_formula_table(table) else ()
         for name in names:
             for label, high, low, width in variable_changes(name, table[name], name in categories):
-                first, slope = self._mean_and_gradient(table, name, high, weights, offset)
-                second, base = self._mean_and_gradient(table, name, low, weights, offset)
+                try:
+                    first, slope = self._mean_and_gradient(table, name, high, weights, offset)
+                    second, base = self._mean_and_gradient(table, name, low, weights, offset)
+                except DataError:
+                    ends = changes_inside(table[name], high, low)
+                    if ends is None:
+                        raise
+                    high, low, width = ends
+                    own = weights / width
+                    width = weights.sum() / own.sum()
+                    first, slope = self._mean_and_gradient(table, name, high, own, offset)
+                    second, base = self._mean_and_gradient(table, name, low, own, offset)
                 yield label, (first - second) / width, (slope - base) / width
 
     def _effects_of_columns(
@@ -226,6 +236,29 @@ def variable_changes(
     else:
         step = _step(column.to_numpy(np.float64, na_value=np.nan))
         yield name, column + step, column - step, 2.0 * step
+
+
+def changes_inside(
+    column: pd.Series, high: object, low: object
+) -> tuple[pd.Series, pd.Series, np.ndarray] | None:
+    """Move changed numbers into the range of a column, which splines may refuse to leave.
+
+    Returns
+    -------
+    high, low : Series
+        The values to compare, at the ends of the range on one side only.
+    width : (n,) array
+        Their distances.
+    None
+        If there is no such change, as of labels and of a constant.
+    """
+    if not (isinstance(high, pd.Series) and isinstance(low, pd.Series)):
+        return None
+    if not pd.api.types.is_numeric_dtype(column):
+        return None
+    high, low = high.clip(upper=column.max()), low.clip(lower=column.min())
+    width = (high - low).to_numpy(np.float64)
+    return (high, low, width) if (width > 0).all() else None
 
 
 def _constant(column: pd.Series, label: object) -> pd.Series:

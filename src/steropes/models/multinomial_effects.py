@@ -14,7 +14,7 @@ from ..backends import host_backend
 from ..data import check_level, check_weights
 from ..data.input_types import LabelsLike, VectorLike
 from ..errors import DataError, listed
-from .average_effects import AverageEffects, Matrix, variable_changes
+from .average_effects import AverageEffects, Matrix, changes_inside, variable_changes
 from .coefficient_tables import critical_value
 from .linear_prediction import dense_matrix
 from .multinomial_predictions import MultinomialPredictions
@@ -137,15 +137,25 @@ class MultinomialEffects(MultinomialPredictions, AverageEffects):
         """Yield the effects of variables, which may determine several columns of X."""
         categories = self._formula.categories if self._is_formula_table(table) else ()
 
-        def at(name: str, values: object) -> tuple[np.ndarray, np.ndarray]:
-            X = self._apply_formula(table.assign(**{name: values}))
-            x = dense_matrix(self._check_columns(X), host_backend(self.n_jobs))
-            return self._mean_probabilities(self._predictors(X, offset), x, share)
+        def change(name: str, high: object, low: object, share: np.ndarray) -> Any:
+            ends = []
+            for values in (high, low):
+                X = self._apply_formula(table.assign(**{name: values}))
+                x = dense_matrix(self._check_columns(X), host_backend(self.n_jobs))
+                ends.append(self._mean_probabilities(self._predictors(X, offset), x, share))
+            (first, slope), (second, base) = ends
+            return first - second, slope - base
 
         for name in names:
             for label, high, low, width in variable_changes(name, table[name], name in categories):
-                (first, slope), (second, base) = at(name, high), at(name, low)
-                yield label, (first - second) / width, (slope - base) / width
+                try:
+                    effect, gradient = change(name, high, low, share / width)
+                except DataError:
+                    ends = changes_inside(table[name], high, low)
+                    if ends is None:
+                        raise
+                    effect, gradient = change(name, ends[0], ends[1], share / ends[2])
+                yield label, effect, gradient
 
     def _effects_of_class_columns(
         self, X: Matrix, columns: list[tuple[str, int]], eta: np.ndarray, share: np.ndarray
@@ -165,14 +175,14 @@ class MultinomialEffects(MultinomialPredictions, AverageEffects):
     def _mean_probabilities(
         self, eta: np.ndarray, X: Any, share: np.ndarray, j: int = -1, v: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Average the probabilities of the classes, and their derivatives in the coefficients.
+        """Sum the weighted probabilities of the classes, and their derivatives.
 
         Parameters
         ----------
         eta : (n, K) array
         X : (n, p) array or sparse array
         share : (n,) array
-            Weights of the average, which add up to one.
+            Weights of the sum.
         j, v : int and (n,) array, optional
             A column of X, and its values instead of those in X.
 
