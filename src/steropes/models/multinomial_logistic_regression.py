@@ -45,10 +45,10 @@ class MultinomialLogisticRegression(
     """Logistic regression of an outcome with several classes, with a prior on the coefficients.
 
     Maximises Σ w [η_y − log Σ_c exp η_c] − penalty, where each class c has a linear predictor
-    η_c = intercept_c + X β_c. Probabilities depend on differences between classes only, so that
-    coefficients without a penalty are relative to a reference class, whose own are zero.
-    Penalised coefficients are those of all classes (the symmetric parametrisation of glmnet and
-    scikit-learn), unless ``reference`` is given.
+    η_c = intercept_c + X β_c + offset_c. Probabilities depend on differences between classes
+    only, so that coefficients without a penalty are relative to a reference class, which has
+    coefficients of zero. Penalised coefficients are those of all classes (the symmetric
+    parametrisation of glmnet and scikit-learn), unless ``reference`` is given.
 
     Parameters
     ----------

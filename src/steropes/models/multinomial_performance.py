@@ -23,7 +23,7 @@ __all__ = [
 MAX_STEPS, SMALL_STEP = 50, 1e-8
 # Length of a step, relative to Newton's, below which the loss cannot decrease any more.
 SHORTEST = 1e-10
-# Relative standard error from which the slope of separated classes is said to be infinite.
+# The slope of separated classes counts as infinite above this relative standard error.
 LARGE_ERROR = 100.0
 
 
