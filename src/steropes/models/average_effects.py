@@ -166,11 +166,10 @@ class AverageEffects(PredictionTables):
                     ends = changes_inside(table[name], high, low)
                     if ends is None:
                         raise
-                    high, low, width = ends
-                    own = weights / width
-                    width = weights.sum() / own.sum()
-                    first, slope = self._mean_and_gradient(table, name, high, own, offset)
-                    second, base = self._mean_and_gradient(table, name, low, own, offset)
+                    own = weights / ends[2]
+                    width = float(weights.sum() / own.sum())
+                    first, slope = self._mean_and_gradient(table, name, ends[0], own, offset)
+                    second, base = self._mean_and_gradient(table, name, ends[1], own, offset)
                 yield label, (first - second) / width, (slope - base) / width
 
     def _effects_of_columns(
@@ -256,9 +255,9 @@ def changes_inside(
         return None
     if not pd.api.types.is_numeric_dtype(column):
         return None
-    high, low = high.clip(upper=column.max()), low.clip(lower=column.min())
-    width = (high - low).to_numpy(np.float64)
-    return (high, low, width) if (width > 0).all() else None
+    inner, outer = low.clip(lower=column.min()), high.clip(upper=column.max())
+    width = np.asarray(outer - inner, np.float64)
+    return (outer, inner, width) if (width > 0).all() else None
 
 
 def _constant(column: pd.Series, label: object) -> pd.Series:
