@@ -158,6 +158,14 @@ def test_a_nomogram_of_a_data_frame_gives_the_risk_of_a_cox_model():
     assert again.partial_effect("sex")["sex"].tolist() == ["f", "m"]
 
 
+def test_a_level_that_the_data_lack_is_refused_by_name():
+    m = LogisticRegression().fit(D[["age", "sex"]], D["y"])
+    with pytest.raises(DataError, match="'sex' has no level 'x'; its levels are 'f', 'm'"):
+        m.partial_effect("sex", ["f", "x"])
+    with pytest.raises(DataError, match="no level 'x'"):
+        m.partial_effect("age", at={"sex": "x"})
+
+
 def test_fixed_coefficients_and_many_columns_have_no_typical_row(monkeypatch):
     fixed = LogisticRegression().fit(D[["age", "n"]], D["y"], fixed={"n": 0.1})
     with pytest.raises(DataError, match="fixed coefficients"):

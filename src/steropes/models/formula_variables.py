@@ -129,7 +129,7 @@ def typical_rows(
     Raises
     ------
     DataError
-        If there is no such variable.
+        If there is no such variable, or a level is not one of its categories.
     """
     for name in chosen:
         if name not in variables:
@@ -140,6 +140,12 @@ def typical_rows(
     for name, variable in variables.items():
         values = chosen.get(name, variable.center)
         values = list(values) if isinstance(values, list | tuple | np.ndarray) else [values] * n
+        if isinstance(variable.dtype, pd.CategoricalDtype):
+            plain = [x.item() if isinstance(x, np.generic) else x for x in values]
+            new = [value for value in plain if value not in variable.dtype.categories]
+            if new:
+                known = listed([str(x) for x in variable.dtype.categories])
+                raise DataError(f"{name!r} has no level {new[0]!r}; its levels are {known}.")
         integer = isinstance(variable.dtype, np.dtype) and variable.dtype.kind in "iu"
         whole = integer and all(float(v).is_integer() for v in values)
         # A fraction of a whole number, such as a median age, makes the column one of floats.
