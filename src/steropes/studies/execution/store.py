@@ -1,7 +1,7 @@
 """A DuckDB file of results, and of the steps that are complete.
 
 The rows of a step are written in one transaction, together with those of other steps that are
-completed within a few seconds. A process that is killed leaves complete steps, and the next one
+completed within five seconds. A process that is killed leaves complete steps, and the next one
 continues after them. At the end the file is written anew, sorted, so that its rows
 do not depend on interruptions. (Every DuckDB file contains random bytes; the archive that
 `archive_of` makes of its tables is the same to the byte.)
