@@ -21,7 +21,13 @@ from steropes.studies.diagnostics.result_blinding import (
     without_effects,
 )
 
-__all__ = ["HIDDEN", "blinded_archive", "flagged_results", "without_derivable_syntheses"]
+__all__ = [
+    "HIDDEN",
+    "SYNTHESIS",
+    "blinded_archive",
+    "flagged_results",
+    "without_derivable_syntheses",
+]
 
 Tables = Mapping[str, pd.DataFrame]
 HIDDEN = "hidden"  # The column that marks hidden results.

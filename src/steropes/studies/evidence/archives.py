@@ -239,7 +239,7 @@ def _model(definition: object) -> tuple[bool, str]:
     """Read from a definition whether the model is weighted, and the kind of its interval."""
     try:
         read = json.loads(str(definition))
-    except ValueError:
+    except (ValueError, RecursionError):
         return False, ""
     if not isinstance(read, dict):
         return False, ""

@@ -154,9 +154,12 @@ def _with_own_diagnostics(source: NamedTables, found: pd.DataFrame) -> pd.DataFr
 def _attrition(sources: Sequence[NamedTables]) -> View:
     """Return the people whom each rule leaves."""
 
-    def more(_: NamedTables, found: pd.DataFrame) -> pd.DataFrame:
+    def more(source: NamedTables, found: pd.DataFrame) -> pd.DataFrame:
         """Name the arms and the rules."""
-        arm = np.where(found["exposure_id"].eq(found["target_id"]), "target", "comparator")
+        if "target_id" in found:
+            arm = np.where(found["exposure_id"].eq(found["target_id"]), "target", "comparator")
+        else:  # The results do not define their comparisons.
+            arm = np.array(source.names.cohorts(found["exposure_id"]), dtype=object)
         return found.assign(arm=arm, rule=found["description"].fillna("").map(title_case))
 
     return View(

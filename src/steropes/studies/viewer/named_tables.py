@@ -14,7 +14,7 @@ from steropes.studies.disclosure.received_counts import with_suppressed_counts
 from steropes.studies.viewer.result_names import ResultNames, database_labels
 from steropes.studies.viewer.result_sources import ResultSource
 
-__all__ = ["NamedTables", "gathered", "named_tables"]
+__all__ = ["NamedTables", "gathered", "named_tables", "stacked"]
 
 Tables = Mapping[str, pd.DataFrame]
 
@@ -134,8 +134,23 @@ def gathered(
         if table in source:
             found = source.named(table)
             parts.append(found if more is None else more(source, found))
-    parts = [part.dropna(axis=1, how="all") for part in parts if len(part)]
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+    return stacked(parts)
+
+
+def stacked(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Join tables below each other; columns that are empty in all of them stay.
+
+    Parameters
+    ----------
+    parts : sequence of DataFrame
+    """
+    parts = [part for part in parts if len(part)]
+    if not parts:
+        return pd.DataFrame()
+    columns = dict.fromkeys(c for part in parts for c in part)
+    # Empty columns have no type of their own and would change that of others.
+    found = pd.concat([part.dropna(axis=1, how="all") for part in parts], ignore_index=True)
+    return found.reindex(columns=[*columns])
 
 
 def _mapped(ids: pd.Series, name: Callable[[Sequence[object]], list[str]]) -> pd.Series:

@@ -11,7 +11,7 @@ import pandas as pd
 from steropes.studies.diagnostics.archive_blinding import HIDDEN
 from steropes.studies.diagnostics.hidden_questions import HIDDEN_RISK
 from steropes.studies.report.formatting import title_case
-from steropes.studies.viewer.named_tables import NamedTables
+from steropes.studies.viewer.named_tables import NamedTables, stacked
 from steropes.studies.viewer.views import Column, View, column, ids, texts
 
 __all__ = ["prediction_views"]
@@ -85,8 +85,7 @@ def _joined(sources: Sequence[NamedTables], table: str, more: More | None = None
         found = source.named(own.merge(models, on="performance_id"))
         found["design"] = found["model_design_id"].map("design {:.0f}".format)
         parts.append(found if more is None else more(source, found))
-    parts = [part.dropna(axis=1, how="all") for part in parts if len(part)]
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+    return stacked(parts)
 
 
 def _performance(sources: Sequence[NamedTables]) -> View:

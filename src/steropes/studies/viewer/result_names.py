@@ -93,7 +93,7 @@ def ratio_kind(definition: object) -> str:
         read = json.loads(str(definition))
         ours, theirs = read.get("outcome_model"), read.get("fitOutcomeModelArgs")
         kind = ours["kind"] if isinstance(ours, dict) else theirs["modelType"]
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return "ratio"
     return RATIOS.get(str(kind), "ratio")
 

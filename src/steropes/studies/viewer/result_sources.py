@@ -30,6 +30,8 @@ __all__ = ["ResultSource", "read_sources"]
 MOST_BYTES = 500_000_000  # The largest table that is read, decompressed.
 ARCHIVE = "results.zip"
 NOT_KNOWN = "not known"
+WHOLE = ("BIGINT", "int", "bigint")
+LARGEST = 2.0**63  # Whole numbers of the results model are smaller.
 NUMERIC = ("BIGINT", "DOUBLE", "int", "bigint", "float")
 PREFIXES = ("cm_", "sccs_", "es_", "cg_", "ci_", "plp_", "database_")
 IDS = (
@@ -219,6 +221,9 @@ def _read_table(name: str, content: bytes, where: str) -> Tables:
         )
         numbers = [c for c in found if layout[c] in NUMERIC]
         found = found.assign(**{c: pd.to_numeric(found[c]) for c in numbers})
+        for c in numbers:
+            if layout[c] in WHOLE and not found[c].dropna().abs().lt(LARGEST).all():
+                raise ValueError(f"{c} has a number of {LARGEST:.0e} or more")
     except pd.errors.EmptyDataError:
         found = pd.DataFrame(columns=list(layout))
     except (ValueError, TypeError) as error:

@@ -228,6 +228,7 @@ def _trend(sources: Sequence[NamedTables]) -> View:
     """Return the ratio of observed to expected outcomes by month."""
     table = gathered(sources, "sccs_time_trend")
     if len(table):
+        table = table.dropna(subset=["calendar_year", "calendar_month"])
         year, month = table["calendar_year"].astype(int), table["calendar_month"].astype(int)
         table["month"] = year.astype(str) + "-" + month.astype(str).str.zfill(2)
     return View(

@@ -14,6 +14,7 @@ from steropes.studies.diagnostics.archive_blinding import (
     without_derivable_syntheses,
 )
 from steropes.studies.evidence.archives import combine_tables
+from steropes.studies.evidence.series_synthesis import combine_series_tables
 from steropes.studies.report.formatting import title_case
 from steropes.studies.viewer.named_tables import NamedTables, gathered
 from steropes.studies.viewer.view_columns import CALIBRATED, COUNTS, EFFECT, shown_of
@@ -23,7 +24,19 @@ __all__ = ["synthesis_views"]
 
 GROUP = "Several databases"
 KEY = ["target_comparator_id", "outcome_id", "analysis_id", "database_id"]
+SERIES_KEY = ["exposures_outcome_set_id", "analysis_id", "covariate_id"]
 NEEDED = ("cm_result", "cm_diagnostics_summary", "cm_likelihood_profile")
+SERIES_NEEDED = ("sccs_result", "sccs_diagnostics_summary", "sccs_exposures_outcome_set")
+SYNTHESIS = (
+    column("databases", "Databases", "whole"),
+    *EFFECT[:3],
+    column("i_squared", "I²", "share"),
+    column("tau", "τ"),
+    *texts("text", status="Status"),
+    *texts("long", kind="Kind of ratio", note="Note"),
+    column("log_rr", "Log ratio"),
+    column("se_log_rr", "Standard error"),
+)
 DIAGNOSTICS = (
     ("mdrr", "Detectable ratio"), ("ease", "Systematic error"), ("i_2", "I²"), ("tau", "τ"),
 )  # fmt: skip
@@ -36,23 +49,20 @@ def synthesis_views(sources: Sequence[NamedTables], *, combine: bool, unblind: b
     ----------
     sources : sequence of NamedTables
     combine : bool
-        Combine the outcomes of interest if several sources have comparative results.
+        Combine the outcomes of interest if several sources have results of one study.
     unblind : bool
         Also show and use estimates that fail a diagnostic.
     """
     found = [_of_strategus(sources, design, unblind) for design in ("cm", "sccs")]
     if combine:
-        found.append(_combined(sources, unblind))
+        found += [_combined(sources, unblind), _combined_series(sources, unblind)]
     return [view for view in found if view is not None and len(view.table)]
 
 
 def _combined(sources: Sequence[NamedTables], unblind: bool) -> View | None:
     """Combine the outcomes of interest over sources of one study; None if there are none."""
-    studies: dict[frozenset[Any], list[NamedTables]] = {}
-    for source in sources:
-        if all(len(source.flagged.get(t, ())) for t in NEEDED):
-            studies.setdefault(_analyses(source), []).append(source)
-    parts = [_of_study(study, unblind) for study in studies.values() if len(study) > 1]
+    studies = _studies(sources, NEEDED, "cm")
+    parts = [_of_study(study, unblind) for study in studies]
     parts = [part for part in parts if part is not None and len(part)]
     if not parts:
         return None
@@ -69,23 +79,72 @@ def _combined(sources: Sequence[NamedTables], unblind: bool) -> View | None:
             *ids("target_comparator_id", "outcome_id", "analysis_id"),
             *texts(target="Target", comparator="Comparator", outcome="Outcome"),
             *texts(analysis="Analysis", method="Method"),
-            column("databases", "Databases", "whole"),
-            *EFFECT[:3],
-            column("i_squared", "I²", "share"),
-            column("tau", "τ"),
-            *texts("text", status="Status"),
-            *texts("long", kind="Kind of ratio", note="Note"),
-            column("log_rr", "Log ratio"),
-            column("se_log_rr", "Standard error"),
+            *SYNTHESIS,
         ),
         table,
         "forest",
     )
 
 
-def _analyses(source: NamedTables) -> frozenset[object]:
+def _combined_series(sources: Sequence[NamedTables], unblind: bool) -> View | None:
+    """Combine the case series of sources of one study; None if there are none."""
+    parts = []
+    for study in _studies(sources, SERIES_NEEDED, "sccs"):
+        tables = [source.flagged for source in study]
+        results = pd.concat([flagged_results(t, "sccs") for t in tables], ignore_index=True)
+        if results.duplicated([*SERIES_KEY, "database_id"]).any():
+            continue
+        try:
+            found = combine_series_tables(tables, unblind=unblind)
+        except DataError:  # A profile lacks points.
+            continue
+        if not len(found):
+            continue
+        if unblind:
+            found = found.assign(**{HIDDEN: False})
+        else:
+            found = without_derivable_syntheses(found, results)
+        names = pd.concat([t["sccs_covariate"] for t in tables if "sccs_covariate" in t])
+        names = names.drop_duplicates(SERIES_KEY)[[*SERIES_KEY, "covariate_name"]]
+        parts.append(study[0].named(found).merge(names, on=SERIES_KEY, how="left"))
+    if not parts:
+        return None
+    table = pd.concat(parts, ignore_index=True)
+    table = table.assign(kind="rate ratio", database="combined: " + table["method"])
+    table["status"] = shown_of(table)
+    return View(
+        "series-synthesis",
+        "Synthesis of case series",
+        GROUP,
+        "Rate ratios of case series, combined over the databases of this page whose diagnostics "
+        "allow it.",
+        (
+            *ids(*SERIES_KEY),
+            *texts(exposure="Exposure", outcome="Outcome", analysis="Analysis"),
+            *texts("text", covariate_name="Window"),
+            *texts(method="Method"),
+            *SYNTHESIS,
+        ),
+        table,
+        "forest",
+    )
+
+
+def _studies(
+    sources: Sequence[NamedTables], needed: Sequence[str], design: str
+) -> list[list[NamedTables]]:
+    """Group the sources that have results of the same analyses, of several databases."""
+    studies: dict[frozenset[Any], list[NamedTables]] = {}
+    for source in sources:
+        if all(len(source.flagged.get(table, ())) for table in needed):
+            studies.setdefault(_analyses(source, design), []).append(source)
+    return [study for study in studies.values() if len(study) > 1]
+
+
+def _analyses(source: NamedTables, design: str) -> frozenset[object]:
     """Return the analyses of a source by which databases of one study are recognised."""
-    table = source.flagged.get("cm_analysis", pd.DataFrame(columns=["analysis_id", "description"]))
+    empty = pd.DataFrame(columns=["analysis_id", "description"])
+    table = source.flagged.get(f"{design}_analysis", empty)
     named = table[["analysis_id", "description"]].fillna("")
     return frozenset(named.itertuples(index=False, name=None))
 

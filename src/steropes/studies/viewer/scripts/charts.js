@@ -45,7 +45,7 @@ const Charts = (() => {
   // Draw marks as an image with a label; the table has its numbers.
   function plot(options) {
     const node = Plot.plot({
-      width: 760, style: { background: "transparent", fontSize: "12px", overflow: "visible" }, ...options,
+      width: 760, marginBottom: 44, style: { background: "transparent", fontSize: "12px", overflow: "visible" }, ...options,
     });
     node.setAttribute("role", "img");
     for (const part of node.querySelectorAll("g[aria-label]")) part.removeAttribute("aria-label");
@@ -81,7 +81,7 @@ const Charts = (() => {
     const kinds = new Set(rows.filter((row) => !row.combined).map((row) => row.kind));
     const kind = kinds.size === 1 ? [...kinds][0] : "ratio";
     const node = plot({
-      width: left + 420, height: 60 + 20 * lines.length, marginLeft: left, marginRight: 118,
+      width: left + 420, height: 74 + 20 * lines.length, marginLeft: left, marginRight: 130,
       ariaLabel: `Forest plot of ${lines.length} estimates`,
       x: ratioAxis(low * 0.95, high * 1.05, kind ?? "ratio"),
       y: { type: "point", domain: lines.map((d) => d.line), label: null, tickSize: 0, padding: 0.5,
@@ -96,7 +96,7 @@ const Charts = (() => {
         Plot.dot(lines, { y: "line", x: (d) => clip(d.rr), r: 4,
           symbol: (d) => (d.combined ? "diamond" : "circle"),
           fill: (d) => (d.combined ? COMPARATOR : TARGET) }),
-        Plot.text(lines, { y: "line", frameAnchor: "right", dx: 112, textAnchor: "end",
+        Plot.text(lines, { y: "line", frameAnchor: "right", dx: 124, textAnchor: "end",
           text: (d) => `${Values.shown("ratio", d.rr)} (${Values.shown("ratio", d.ci_95_lb)}–`
             + `${Values.shown("ratio", d.ci_95_ub)})` }),
       ],
@@ -180,9 +180,9 @@ const Charts = (() => {
 
   function scores(rows) {
     return multiples(rows, (part) => plot({
-      width: 380, height: 260, marginLeft: 46, ariaLabel: `Preference scores: ${title(part)}`,
+      width: 380, height: 300, marginLeft: 46, ariaLabel: `Preference scores: ${title(part)}`,
       x: { domain: [0, 1], label: "preference score" }, y: { label: "density", ticks: 4 },
-      fy: { label: null, domain: ["before", "after"] },
+      fy: { label: null, domain: ["before", "after"].filter((when) => part.some((d) => d.when === when)) },
       marks: [
         Plot.rectX([{ a: 0.3, b: 0.7 }], { x1: "a", x2: "b", fill: "currentColor", fillOpacity: 0.06 }),
         ...ARMS.flatMap(([arm, color]) => [
@@ -227,6 +227,7 @@ const Charts = (() => {
     return multiples(rows, (part) => {
       const steps = part.map((d) => ({ ...d, people: Math.max(d.subjects ?? 0, 0),
         rule: d.rule.length > 44 ? `${d.rule.slice(0, 42)}…` : d.rule }));
+      if (!steps.some((d) => d.people > 0)) return null;
       const order = [...new Set(steps.sort((a, b) => a.sequence_number - b.sequence_number).map((d) => d.rule))];
       return plot({
         width: 560, height: 70 + 38 * order.length, marginLeft: 290, marginRight: 50,
@@ -302,7 +303,7 @@ const Charts = (() => {
     const left = Math.min(420, 24 + 6.4 * Math.max(...lines.map((d) => d.text.length)));
     const low = Math.min(0.5, ...lines.flatMap((d) => [d.auroc, d.auroc_lower ?? 1]));
     const node = plot({
-      width: left + 420, height: 60 + 20 * lines.length, marginLeft: left, marginRight: 118,
+      width: left + 420, height: 74 + 20 * lines.length, marginLeft: left, marginRight: 130,
       ariaLabel: `Areas under the ROC curve of ${lines.length} evaluations`,
       x: { domain: [low, 1], label: "area under the ROC curve", grid: true },
       y: { type: "point", domain: lines.map((d) => d.line), label: null, tickSize: 0, padding: 0.5,
@@ -312,7 +313,7 @@ const Charts = (() => {
         Plot.ruleY(lines.filter((d) => d.auroc_lower !== null), { y: "line", x1: "auroc_lower", x2: "auroc_upper",
           stroke: colourOf, strokeWidth: 2 }),
         Plot.dot(lines, { y: "line", x: "auroc", r: 4, fill: colourOf }),
-        Plot.text(lines, { y: "line", frameAnchor: "right", dx: 112, textAnchor: "end",
+        Plot.text(lines, { y: "line", frameAnchor: "right", dx: 124, textAnchor: "end",
           text: (d) => (d.auroc_lower === null ? d.auroc.toFixed(3)
             : `${d.auroc.toFixed(2)} (${d.auroc_lower.toFixed(2)}–${d.auroc_upper.toFixed(2)})`) }),
       ],

@@ -77,6 +77,13 @@ const Page = (() => {
     }
   }
 
+  const NARROW = matchMedia("(max-width: 60rem)"); // As in the style sheet.
+
+  // Close the list of tables where it would fill the screen.
+  function foldNavigation() {
+    of("menu").open = !NARROW.matches;
+  }
+
   function markNavigation(name) {
     for (const link of document.querySelectorAll("#navigation a")) {
       if (link.id === `to-${name}`) link.setAttribute("aria-current", "page");
@@ -139,6 +146,7 @@ const Page = (() => {
     if (shown.table) shown.table.destroy();
     closeDetails();
     markNavigation(view.name);
+    foldNavigation();
     document.title = `${view.title} – ${document.body.dataset.title}`;
     of("title").textContent = view.group === view.title ? view.title : `${view.group}: ${view.title}`;
     of("status").textContent = "Loading…";
@@ -275,7 +283,7 @@ const Page = (() => {
       },
     }, Charts.titleOf(kind)))));
     let rows = activeRows(table);
-    if (name === "forest" && record.name === "estimates") rows = rows.concat(await combinedWith(rows));
+    if (name === "forest") rows = rows.concat(await combinedWith(record, rows));
     if (table !== shown.table) return;
     const drawn = name ? Charts.draw(name, rows, record) : null;
     of("figure").hidden = !drawn;
@@ -283,14 +291,28 @@ const Page = (() => {
     of("caption").textContent = drawn ? drawn.caption : "";
   }
 
+  // The views with estimates of several databases that answer the questions of a view.
+  const COMBINED = { estimates: ["synthesis", "synthesis-cm"],
+    "series-estimates": ["series-synthesis", "synthesis-sccs"] };
+
   // Return the estimates of several databases that answer the questions of some rows, if these are few.
-  async function combinedWith(rows) {
-    const key = (row) => [row.target_comparator_id, row.outcome_id, row.analysis_id, row.analysis].join("~");
-    const asked = new Set(rows.map(key));
-    if (!views.some((view) => view.name === "synthesis") || asked.size > 12) return [];
-    const record = await Values.load("synthesis");
-    return Values.rows(record, {}).filter((row) => row.databases > 1 && asked.has(key(row)))
-      .map((row) => ({ ...Values.plain(record, row), combined: true, database: "combined" }));
+  async function combinedWith(record, rows) {
+    const found = [];
+    for (const name of COMBINED[record.name] ?? []) {
+      if (!views.some((view) => view.name === name)) continue;
+      const other = await Values.load(name);
+      const both = (column) => record.data[column] && other.data[column];
+      const pair = ["target_comparator_id", "exposures_outcome_set_id"].some(both) ? [] : ["target", "comparator"];
+      const names = ["target_comparator_id", "exposures_outcome_set_id", "outcome_id", "analysis_id",
+        "covariate_id"].filter(both).concat(pair, ["analysis"]);
+      const key = (row) => names.map((column) => row[column]).join("~");
+      const asked = new Set(rows.map(key));
+      if (asked.size > 12) continue;
+      found.push(...Values.rows(other, {})
+        .filter((row) => (row.databases ?? row.n_databases) > 1 && asked.has(key(row)))
+        .map((row) => ({ ...Values.plain(other, row), combined: true, database: "combined" })));
+    }
+    return found;
   }
 
   // -- details of a row -------------------------------------------------------------------------
@@ -392,6 +414,7 @@ const Page = (() => {
     of("colours").addEventListener("click", changeColours);
     of("copy").addEventListener("click", copyLink);
     of("close").addEventListener("click", () => { closeDetails(); keepState(); });
+    NARROW.addEventListener("change", foldNavigation);
     window.addEventListener("hashchange", () => { if (location.hash !== ownHash) open(); });
     window.addEventListener("beforeprint", () => {
       of("printed").replaceChildren(Tables.printable(shown.record, activeRows(shown.table)));
