@@ -126,8 +126,6 @@ def sccs_grid(
 ) -> None:
     """Run many case series from one specification; an interrupted run can be resumed."""
     from steropes.studies.database.omop import OmopDatabase
-    from steropes.studies.database.open_database import require_database
-    from steropes.studies.execution.specification_file import require_database_id
     from steropes.studies.report.atomic_files import output_folder
     from steropes.studies.report.progress_display import Progress
     from steropes.studies.sccs.sccs_cohorts import make_cohorts
@@ -145,10 +143,7 @@ def sccs_grid(
     if spec is not None and freeze:
         print_frozen(protocol, read_case_series_grid(spec), by)
         return
-    if spec is None or database is None:
-        raise DataError("give a specification and --database; see steropes sccs-grid --schema")
-    require_database(database)
-    require_database_id(spec)
+    spec, database = _require_both(spec, database)
     grid = read_case_series_grid(spec)
     folder = output_folder(output)
     with (
@@ -157,22 +152,27 @@ def sccs_grid(
     ):
         cohorts = make_cohorts(db, cohort_sources(cohort_table, None, None))
         results = run_case_series_grid(
-            db,
-            grid,
-            folder,
-            cohorts=cohorts,
-            disclosure=disclosure,
-            progress=progress,
-            jobs=jobs,
-            protocol=protocol,
-            by=by,
-        )
+            db, grid, folder, cohorts=cohorts, disclosure=disclosure, progress=progress,
+            jobs=jobs, protocol=protocol, by=by,
+        )  # fmt: skip
         if protocol is not None and unblind:
             results = with_unblinding(results, protocol, by)
         progress("writing the report")
         page = write_case_series_grid(results, folder, unblind=unblind)
     if not quiet:
         print_grid(results, unblind, page)
+
+
+def _require_both(spec: Path | None, database: str | None) -> tuple[Path, str]:
+    """Return the specification and the database of a grid; refuse what cannot be run."""
+    from steropes.studies.database.open_database import require_database
+    from steropes.studies.execution.specification_file import require_database_id
+
+    if spec is None or database is None:
+        raise DataError("give a specification and --database; see steropes sccs-grid --schema")
+    require_database(database)
+    require_database_id(spec)
+    return spec, database
 
 
 def _run(
