@@ -172,6 +172,10 @@ def check_definition(cohort: int, expression: object) -> None:
         return
     prefix = f"the definition of cohort {cohort} is not one that ATLAS exports"
     sets = [s.get("id") for s in _tables(expression.get("ConceptSets"))]
+    for number, found in enumerate(sets, 1):
+        if not isinstance(found, int) or isinstance(found, bool):
+            place = f"ConceptSets[{number}].id"
+            raise DataError(f"{prefix}: {place} must be a whole number, not {found!r}")
     twice = next((s for s in sets if sets.count(s) > 1), None)
     if twice is not None:
         raise DataError(f"{prefix}: two concept sets have the id {twice}")
@@ -247,7 +251,7 @@ def _value_problems(
 ) -> Iterator[str]:
     """Yield the problems of a value that Circe would misread."""
     of_set = name.endswith(("CodesetId", "SourceConcept")) or name == "PlaceOfServiceLocation"
-    if of_set and value is not None and value not in sets:
+    if of_set and value is not None and not (isinstance(value, int) and value in sets):
         yield f"{place} is {value!r}, and there is no concept set with that id"
     for of, allowed in (("limit", LIMITS), ("group", GROUPS)):
         if kind == of and name == "Type" and str(value).lower() not in allowed:
