@@ -98,8 +98,6 @@ def test_bootstrap_draws_equal_those_of_the_cpu(name):
 @pytest.mark.parametrize("name", FAMILIES)
 def test_profile_intervals_equal_those_of_the_cpu(name):
     cpu, other = pair(name, "none")
-    if name == "multinomial":
-        pytest.skip("Multinomial models have no profiles.")
     some = [cpu.summary().index[-1]]
     close(other.confint(some, method="profile"), cpu.confint(some, method="profile"), 1e-6)
 
