@@ -5,7 +5,7 @@ import io
 import zipfile
 
 import pytest
-from tests.studies.viewer.prediction_folder import write_predictions
+from tests.studies.viewer.prediction_folder import write_incidence, write_predictions
 from tests.studies.viewer.small_archives import HOSTILE, small_archive
 
 from steropes.errors import DataError
@@ -110,6 +110,24 @@ def test_an_entry_that_is_larger_than_it_claims_is_refused(tmp_path, texts):
     path.write_bytes(path.read_bytes().replace(size, (100).to_bytes(4, "little")))
     with pytest.raises(DataError):
         read_sources([path])
+
+
+def test_prediction_models_without_statistics_and_rates_without_days_are_shown(tmp_path):
+    folder = write_predictions(tmp_path, "north", 1, 3)
+    path = folder / "evaluation_statistics.csv"
+    text = path.read_text(encoding="utf-8-sig")
+    path.write_text(
+        "\n".join(line.replace(",Test,", ",Test,unknown ") for line in text.split("\n"))
+    )
+    rates = write_incidence(tmp_path, "north", 1, 3)
+    (rates / "ci_tar_def.csv").write_text(
+        "ref_id,tar_id,tar_start_with,tar_start_offset,tar_end_with,tar_end_offset\n"
+        "1,1,start,,end,30\n"
+    )
+    views = {v.name: v for v in results_views(read_sources([tmp_path]), DisclosureRules())}
+    assert "prediction" not in views
+    assert "prediction-thresholds" in views
+    assert {*views["incidence"].table["period"]} == {"start to end + 30 days"}
 
 
 def test_hostile_names_of_prediction_models_are_no_markup(tmp_path):

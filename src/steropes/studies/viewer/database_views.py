@@ -105,7 +105,9 @@ def _looked_up(
 def _period(line: dict[str, object]) -> str:
     """Describe a time at risk."""
     ends = [(line[f"tar_{end}_offset"], line[f"tar_{end}_with"]) for end in ("start", "end")]
-    first, last = (f"{of} + {int(float(str(days)))} days" for days, of in ends)
+    first, last = (
+        str(of) if pd.isna(days) else f"{of} + {int(float(str(days)))} days" for days, of in ends
+    )
     return f"{first} to {last}"
 
 

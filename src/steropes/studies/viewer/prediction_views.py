@@ -94,6 +94,8 @@ def _performance(sources: Sequence[NamedTables]) -> View:
     def wide(source: NamedTables, found: pd.DataFrame) -> pd.DataFrame:
         """Return a row for each evaluation, with its statistics as columns."""
         known = found[found["metric"].isin(STATISTICS)]
+        if known.empty:
+            return known
         key = ["performance_id", "evaluation"]
         values = known.assign(value=pd.to_numeric(known["value"], errors="coerce")).pivot_table(
             "value", key, "metric", dropna=False, aggfunc="first"
