@@ -44,7 +44,18 @@ class StandardizedTables:
         return [(title, table) for title, table in named if table is not None]
 
     def extended_to(self, times: np.ndarray) -> Self:
-        """Copy the tables with rows of NaN for missing ones of some times (ascending)."""
+        """Copy the tables with rows of NaN for the times that they lack.
+
+        Parameters
+        ----------
+        times : (T,) array
+            Times in ascending order, which include those of the tables.
+
+        Returns
+        -------
+        StandardizedSurvival or StandardizedIncidence
+            The tables with a row for each group and time.
+        """
         return type(self)(
             *(None if x is None else _with_rows(x, times) for x in vars(self).values())
         )
