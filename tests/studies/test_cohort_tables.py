@@ -18,6 +18,7 @@ from steropes.studies import (
     drug_era_cohorts,
     read_cohorts,
 )
+from steropes.studies.disclosure import DisclosureRules, applied_rules
 
 COLUMNS = (
     "cohort_definition_id BIGINT, subject_id BIGINT, cohort_start_date DATE, cohort_end_date DATE"
@@ -79,7 +80,7 @@ def test_a_connection_and_its_file_are_one_database(omop):
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([(1, 1, day(3), day(0))], "cohort 1: 1 entries have an end before the start"),
+        ([(1, 1, day(3), day(0))], "cohort 1: <5 entries have an end before the start"),
         ([(1, 1, None, day(0))], "<5 entries have no cohort_start_date"),
         ([(1, None, day(0), day(0))], "<5 entries have no subject_id"),
     ],
@@ -279,3 +280,13 @@ def test_a_frame_may_hold_ends_far_away_and_other_values_are_refused_without_tel
     with pytest.raises(DataError, match="cohort_end_date has a value that is not") as refused:
         CohortTable.from_frame(frame)
     assert "Xember" not in str(refused.value)
+
+
+def test_a_repr_follows_the_rules_of_the_run_that_made_the_table():
+    days = ["2020-01-01"] * 7
+    with applied_rules(DisclosureRules("ohdsi", 10)):
+        made = CohortTable([1] * 7, range(7), days, days)
+    assert repr(made) == "CohortTable({1: <10} entries)"
+    assert repr(made + CohortTable([2] * 7, range(7), days, days)).count("<10") == 2
+    assert repr(made.only(1)) == repr(made)
+    assert repr(made.renumbered({1: 3})).count("<10") == 1

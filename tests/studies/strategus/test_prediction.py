@@ -14,6 +14,7 @@ from steropes import Laplace, LogisticRegression
 from steropes.errors import DataError
 from steropes.studies import CohortTable, OmopDatabase, demo_database, drug_era_cohorts
 from steropes.studies.disclosure import DisclosureRules
+from steropes.studies.disclosure.cells import share_unit
 from steropes.studies.strategus.prediction_calibration import (
     calibration_line,
     calibration_table,
@@ -565,6 +566,71 @@ def test_statistics_of_few_outcomes_are_withheld(result):
     shown = found.set_index(["evaluation", "metric"])["value"]["Test"]
     assert shown["outcomeCount"] == -5
     assert shown.drop(["populationSize", "outcomeCount"]).isna().all()
+
+
+def test_mean_risks_do_not_give_the_number_of_outcomes_that_is_rounded(result):
+    rules = DisclosureRules("ohdsi", 5)
+    shown = released_result(result, rules)["plp_prediction_distribution"]
+    means = shown.set_index(["evaluation", "class_label"])["average_predicted_probability"]["Train"]
+    people = result.statistics.set_index(["evaluation", "metric"])["value"]["Train"]
+    n, cases = people["populationSize"], people["outcomeCount"]
+    # Risks of training data sum to the outcomes, and means of both classes thus give their odds.
+    half = share_unit(int(n), 5) / 2
+    ends = [(means[0] + e) / (1 - means[1] - e) for e in (-half, half)]
+    least, most = (n * odds / (1 + odds) for odds in ends)
+    assert least < cases < most
+    assert most - least > 5
+    names = ("plp_prediction_distribution", "plp_calibration_summary", "plp_demographic_summary")
+    for name in names:
+        found = released_result(result, rules)[name]
+        found = found[found["evaluation"] == "Train"]["average_predicted_probability"].dropna()
+        assert len(found)
+        np.testing.assert_allclose(found / 0.005, (found / 0.005).round(), atol=1e-6)
+
+
+def test_risks_and_coefficients_of_few_outcomes_are_withheld(result):
+    rules = DisclosureRules("ohdsi", 300)  # 267 people have the outcome.
+    database = {"database_meta_data": pd.DataFrame([{"database_id": "x"}])}
+    tables = prediction_tables([result], COHORTS, database, rules)
+    for name in (
+        "plp_calibration_summary",
+        "plp_prediction_distribution",
+        "plp_demographic_summary",
+    ):
+        assert tables[name].filter(regex="_predicted_probability$").isna().all(axis=None)
+    # The intercept of a model without covariates is the log odds of the outcome.
+    assert tables["plp_models"]["intercept"].isna().all()
+    assert tables["plp_covariate_summary"]["covariate_value"].isna().all()
+
+
+def test_risks_of_groups_with_few_outcomes_are_withheld_in_training_data(result):
+    exact = result.demographics.copy()
+    trained = exact["evaluation"] == "Train"
+    few = trained & (exact["person_count_at_risk"] >= 100)
+    assert few.any()
+    exact.loc[few | ~trained, "person_count_with_outcome"] = 3
+    found = released_result(replace(result, demographics=exact), DisclosureRules("ohdsi", 5))
+    shown = found["plp_demographic_summary"]
+    assert shown[few].filter(regex="_predicted_probability$").isna().all(axis=None)
+    # In other people the risks do not sum to the outcomes.
+    assert shown[~trained]["average_predicted_probability"].notna().any()
+
+
+def test_sums_of_values_do_not_give_the_few_people_with_a_covariate(result):
+    table = result.covariates.head(2).copy()
+    values = {
+        "": (900, 23, 23 / 900), "with_no_outcome_": (800, 20, 20 / 800),
+        "with_outcome_": (100, 3, 3 / 100),
+    }  # fmt: skip
+    for name, (people, count, mean) in values.items():
+        table[[f"{name}people", f"{name}covariate_count"]] = people, count
+        table[f"{name}covariate_mean"] = mean
+    table["binary"] = [False, True]
+    found = released_result(replace(result, covariates=table), DisclosureRules("ohdsi", 5))
+    shown = found["plp_covariate_summary"]
+    means = shown[[f"{name}covariate_mean" for name in values]]
+    assert means.iloc[0].isna().all()
+    assert means.iloc[1].tolist()[:2] == [25 / 900, 20 / 800]
 
 
 def test_equal_settings_have_one_number(result):

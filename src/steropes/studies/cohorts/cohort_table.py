@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import numbers
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -25,6 +25,9 @@ from steropes.studies.cohorts.private_people_frame import People
 from steropes.studies.database.data_notes import DataNote, distinct
 from steropes.studies.database.dates import as_days
 from steropes.studies.database.omop import Workspace
+
+if TYPE_CHECKING:
+    from steropes.studies.disclosure import DisclosureRules
 
 __all__ = ["CohortTable"]
 
@@ -79,8 +82,12 @@ class CohortTable(TextInHtml):
     database: str = ""
     names: dict[int, str] | None = None
     notes: tuple[DataNote, ...] = ()
+    # The rules of the run that made the table, which its repr follows.
+    _of_run: DisclosureRules = field(init=False)
 
     def __post_init__(self) -> None:
+        from steropes.studies.disclosure import rules_in_force
+
         columns = {
             "definition": whole_numbers(COLUMNS[0], self.definition),
             "subject": whole_numbers(COLUMNS[1], self.subject),
@@ -101,6 +108,7 @@ class CohortTable(TextInHtml):
             kept.flags.writeable = False
             object.__setattr__(self, name, kept)
         object.__setattr__(self, "names", dict(self.names or {}))
+        object.__setattr__(self, "_of_run", rules_in_force())
 
     # -- construction ----------------------------------------------------------------------------
 
@@ -169,7 +177,7 @@ class CohortTable(TextInHtml):
         shared = sorted({*self.ids} & {*other.ids})
         if shared:
             raise DataError(f"cohort {shared[0]} is in both tables; give one of them another id")
-        return CohortTable(
+        both = CohortTable(
             np.concatenate((self.definition, other.definition)),
             np.concatenate((self.subject, other.subject)),
             np.concatenate((self.start, other.start)),
@@ -178,6 +186,7 @@ class CohortTable(TextInHtml):
             {**(self.names or {}), **(other.names or {})},
             distinct((*self.notes, *other.notes)),
         )
+        return both._as_private_as(self, other)
 
     # -- access ----------------------------------------------------------------------------------
 
@@ -185,10 +194,10 @@ class CohortTable(TextInHtml):
         return len(self.subject)
 
     def __repr__(self) -> str:
-        """Show the suppressed number of entries of the first cohorts."""
+        """Show the numbers of entries of the first cohorts by the rules of the table's run."""
         from steropes.studies.disclosure import shown_count
 
-        parts = [f"{i}: {shown_count(n)}" for i, n in self._sizes()[:6]]
+        parts = [f"{i}: {shown_count(n, self._of_run)}" for i, n in self._sizes()[:6]]
         more = ", …" if len(self._sizes()) > 6 else ""
         return f"CohortTable({{{', '.join(parts)}{more}}} entries)"
 
@@ -252,7 +261,7 @@ class CohortTable(TextInHtml):
         new = np.array([numbers[int(i)] for i in ids], dtype=np.int64)
         names = {numbers[i]: name for i, name in (self.names or {}).items() if i in numbers}
         definition = new[place] if len(ids) else self.definition
-        return replace(self, definition=definition, names=names)
+        return replace(self, definition=definition, names=names)._as_private_as(self)
 
     def counts(self) -> pd.DataFrame:
         """Count entries and people of each cohort.
@@ -326,7 +335,7 @@ class CohortTable(TextInHtml):
 
     def _take(self, rows: NDArray) -> CohortTable:
         """Select entries by a mask."""
-        return CohortTable(
+        taken = CohortTable(
             self.definition[rows],
             self.subject[rows],
             self.start[rows],
@@ -335,6 +344,13 @@ class CohortTable(TextInHtml):
             self.names,
             self.notes,
         )
+        return taken._as_private_as(self)
+
+    def _as_private_as(self, *sources: CohortTable) -> CohortTable:
+        """Apply the strictest rules of the tables from which this new one was made."""
+        for source in sources:
+            object.__setattr__(self, "_of_run", self._of_run.stricter(source._of_run))
+        return self
 
     def _sizes(self) -> list[tuple[int, int]]:
         """Count the entries of each cohort."""
@@ -380,6 +396,8 @@ def _same(found: np.int64, given: object) -> bool:
 
 def _refuse_dates(definition: NDArray, start: NDArray, end: NDArray) -> None:
     """Raise for missing dates and ends before starts; the message names the cohort only."""
+    from steropes.studies.disclosure import shown_count
+
     for problem, bad in (
         ("no start", np.isnat(start)),
         ("no end", np.isnat(end)),
@@ -387,7 +405,7 @@ def _refuse_dates(definition: NDArray, start: NDArray, end: NDArray) -> None:
     ):
         if bad.any():
             cohort = int(definition[np.argmax(bad)])
-            n = int((bad & (definition == cohort)).sum())
+            n = shown_count(int((bad & (definition == cohort)).sum()))
             raise DataError(f"cohort {cohort}: {n} entries have {problem}")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,7 @@ from steropes.studies.strategus.prediction_calibration import calibration_line
 from steropes.studies.strategus.prediction_models import PredictionResult, standardized
 from steropes.studies.strategus.prediction_thresholds import classification_measures
 
-__all__ = ["released_result"]
+__all__ = ["few_trained", "released_result"]
 
 # Statistics that reveal a number of people with the outcome if they are given to all digits.
 SHARES = (
@@ -30,6 +30,7 @@ QUANTILES = {
 GROUPS = ("", "with_no_outcome_", "with_outcome_")
 # Columns of covariates that are used for the release and are not part of it.
 EXACT = ["binary", *(f"{name}people" for name in GROUPS)]
+TRAIN = "Train"  # The evaluation in the training data.
 FINEST = 1e-4  # Released statistics are rounded to it, so that zero is not a rounding error.
 Tables = dict[str, pd.DataFrame]
 
@@ -45,6 +46,11 @@ def released_result(result: PredictionResult, rules: DisclosureRules) -> Tables:
     classification, and beyond the first and last ones, are as many people with and without the
     outcome as the smallest count. The line through the strata of calibration follows from the
     released strata, and is withheld if one of them is.
+
+    In training data the predicted risks sum to the number of people with the outcome, in total and,
+    but for the known penalty, in each group that is a covariate. Mean risks therefore have the
+    steps of shares, and all risks are withheld where few people have the outcome or do not have it:
+    in the whole evaluation, and in groups by age and gender of the training data.
     """
     tables = {
         "plp_attrition": result.attrition,
@@ -57,7 +63,8 @@ def released_result(result: PredictionResult, rules: DisclosureRules) -> Tables:
     }
     if rules.open:
         return {name: table.drop(columns=EXACT, errors="ignore") for name, table in tables.items()}
-    calibration = _calibration(result.calibration, rules)
+    people, few = _evaluated(result.statistics, rules)
+    calibration = _calibration(result.calibration, people, few, rules)
     return {
         "plp_attrition": _coarse(
             result.attrition, ("target_count", "unique_people", "outcomes"), rules
@@ -65,10 +72,29 @@ def released_result(result: PredictionResult, rules: DisclosureRules) -> Tables:
         "plp_evaluation_statistics": _statistics(result.statistics, calibration, rules),
         "plp_threshold_summary": _thresholds(result.thresholds, rules),
         "plp_calibration_summary": calibration,
-        "plp_prediction_distribution": _risks(result.distribution, "person_count", rules),
-        "plp_demographic_summary": _demographics(result.demographics, rules),
-        "plp_covariate_summary": _covariates(result.covariates, rules),
+        "plp_prediction_distribution": _risks(
+            result.distribution, "person_count", people, few, rules
+        ),
+        "plp_demographic_summary": _demographics(result.demographics, people, few, rules),
+        "plp_covariate_summary": _covariates(result.covariates, few_trained(result, rules), rules),
     }
+
+
+def few_trained(result: PredictionResult, rules: DisclosureRules) -> bool:
+    """Check whether few people of the training data have the outcome, or few do not have it.
+
+    The intercept and the coefficients of the model would then reveal their number.
+    """
+    return TRAIN in _evaluated(result.statistics, rules)[1]
+
+
+def _evaluated(table: pd.DataFrame, rules: DisclosureRules) -> tuple[dict[str, int], set[str]]:
+    """Return the people of each evaluation, and the evaluations with few of either outcome."""
+    value = table.set_index(["evaluation", "metric"])["value"]
+    people = {str(k): int(n) for k, n in value.xs("populationSize", level="metric").items()}
+    cases = value.xs("outcomeCount", level="metric").astype(int)
+    few = {k for k, n in people.items() if rules.small(cases[k]) or rules.small(n - cases[k])}
+    return people, few
 
 
 def _coarse(table: pd.DataFrame, names: Sequence[str], rules: DisclosureRules) -> pd.DataFrame:
@@ -159,18 +185,34 @@ def _separated(table: pd.DataFrame, cases: int, others: int, least: int) -> list
     return kept
 
 
-def _demographics(table: pd.DataFrame, rules: DisclosureRules) -> pd.DataFrame:
+def _demographics(
+    table: pd.DataFrame, people: Mapping[str, int], few: Container[str], rules: DisclosureRules
+) -> pd.DataFrame:
     """Release observed and predicted risks by age and gender."""
     if table.empty:
         return table
-    found = _risks(table, "person_count_at_risk", rules)
+    found = _risks(table, "person_count_at_risk", people, few, rules)
+    cases = table["person_count_with_outcome"]
+    hidden = cases.map(rules.small) | (table["person_count_at_risk"] - cases).map(rules.small)
+    hidden &= table["evaluation"] == TRAIN
+    risks = [name for name in found if name.endswith("_predicted_probability")]
+    found[risks] = found[risks].mask(hidden)
     return _coarse(found, ["person_count_with_outcome"], rules)
 
 
-def _risks(table: pd.DataFrame, count: str, rules: DisclosureRules) -> pd.DataFrame:
-    """Release summaries of predicted risks of groups of people."""
-    n = table[count]
-    few = n.map(rules.small)
+def _risks(
+    table: pd.DataFrame,
+    count: str,
+    people: Mapping[str, int],
+    few: Container[str],
+    rules: DisclosureRules,
+) -> pd.DataFrame:
+    """Release summaries of predicted risks of groups of people.
+
+    ``people`` are those of each evaluation, and ``few`` evaluations without any summary.
+    """
+    n, evaluation = table[count], table["evaluation"]
+    hidden = n.map(rules.small) | evaluation.map(lambda name: name in few)
     found = _coarse(table, [count], rules)
     for name in ("average", "st_dev", *QUANTILES):
         column = f"{name}_predicted_probability"
@@ -178,29 +220,45 @@ def _risks(table: pd.DataFrame, count: str, rules: DisclosureRules) -> pd.DataFr
             continue
         share = QUANTILES.get(name, 0.5)
         beyond = np.minimum(share, 1 - share) * n
-        found[column] = table[column].map(significant).mask(few | (beyond < rules.least))
+        shown = table[column].map(significant)
+        if name == "average":
+            pairs = zip(table[column], evaluation.map(people), strict=True)
+            shown = pd.Series([rules.stepped(x, of) for x, of in pairs], table.index, dtype=float)
+        found[column] = shown.mask(hidden | (beyond < rules.least))
     found[["min_predicted_probability", "max_predicted_probability"]] = math.nan
     return found
 
 
-def _calibration(table: pd.DataFrame, rules: DisclosureRules) -> pd.DataFrame:
+def _calibration(
+    table: pd.DataFrame, people: Mapping[str, int], few: Container[str], rules: DisclosureRules
+) -> pd.DataFrame:
     """Release observed risks, which follow from rounded counts, and predicted ones."""
-    found = _risks(table, "person_count_at_risk", rules)
+    found = _risks(table, "person_count_at_risk", people, few, rules)
     found = _coarse(found, ["person_count_with_outcome"], rules)
-    people, cases = found["person_count_at_risk"], found["person_count_with_outcome"]
-    share = (cases / people).where((people > 0) & (cases >= 0))
+    n, cases = found["person_count_at_risk"], found["person_count_with_outcome"]
+    share = (cases / n).where((n > 0) & (cases >= 0))
     thresholds = table["prediction_threshold"].map(significant)
+    thresholds = thresholds.mask(table["evaluation"].map(lambda name: name in few))
     return found.assign(observed_incidence=share.clip(upper=1.0), prediction_threshold=thresholds)
 
 
-def _covariates(table: pd.DataFrame, rules: DisclosureRules) -> pd.DataFrame:
-    """Release covariates: means of 0/1 ones follow from rounded counts."""
+def _covariates(table: pd.DataFrame, unfitted: bool, rules: DisclosureRules) -> pd.DataFrame:
+    """Release covariates: means of 0/1 ones follow from rounded counts.
+
+    Means of others have more digits, and the third one follows from two of them; with few people
+    in one group, all are withheld. ``unfitted`` withholds the coefficients.
+    """
     if table.empty:
         return table
     found, binary = table.copy(), table["binary"].astype(bool)
+    few_values = pd.Series(False, index=table.index)
+    for name in GROUPS:
+        few_values |= table[f"{name}covariate_count"].map(rules.small)
+        few_values |= table[f"{name}people"].map(rules.small)
+    few_values &= ~binary
     for name in GROUPS:
         count, people = table[f"{name}covariate_count"], table[f"{name}people"]
-        hidden = count.map(rules.small) | people.map(rules.small)
+        hidden = count.map(rules.small) | people.map(rules.small) | few_values
         shown, of = count.map(rules.coarse), people.map(rules.coarse)
         share = (shown / of).where(of > 0).clip(upper=1.0)
         mean = table[f"{name}covariate_mean"].map(significant)
@@ -209,7 +267,7 @@ def _covariates(table: pd.DataFrame, rules: DisclosureRules) -> pd.DataFrame:
         found[f"{name}covariate_mean"] = mean.mask(binary, share).mask(hidden)
         of_share = (share * (1 - share)) ** 0.5
         found[f"{name}covariate_st_dev"] = spread.mask(binary, of_share).mask(hidden)
-    few = table["covariate_count"].map(rules.small)
+    few = table["covariate_count"].map(rules.small) | unfitted
     found["covariate_value"] = table["covariate_value"].map(significant).mask(few)
     found["standardized_mean_diff"] = standardized(found).map(significant)
     return found.drop(columns=EXACT)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.disclosure.rounding import significant
 from steropes.studies.strategus.prediction_models import PredictionResult
 from steropes.studies.strategus.prediction_plan import PredictionDesign
-from steropes.studies.strategus.prediction_release import released_result
+from steropes.studies.strategus.prediction_release import few_trained, released_result
 from steropes.studies.strategus.shared_cohorts import SharedCohorts
 from steropes.version import __version__
 
@@ -117,7 +118,9 @@ def _settings(design: PredictionDesign, number: Any) -> dict[str, int]:
 
 def _model(result: PredictionResult, design: int, rules: DisclosureRules) -> dict[str, Any]:
     """Return the row of a model. Its coefficients are in the summary of covariates."""
-    intercept = result.intercept if rules.open else significant(result.intercept)
+    intercept = result.intercept
+    if not rules.open:
+        intercept = math.nan if few_trained(result, rules) else significant(intercept)
     details = {
         "variance": significant(result.variance),
         "converged": result.converged,
