@@ -258,7 +258,7 @@ def test_models_of_sets_and_times_have_no_weights_of_classes():
         ("three", pd.DataFrame, Laplace(lower=-0.2)),
         ("three", as_design, ElasticNet(1.0, 1.0)),
     ],
-    ids=str,
+    ids=lambda value: getattr(value, "__name__", str(value)),
 )
 def test_weights_offsets_fixed_values_priors_and_folds_combine(kind, storage, prior, rng):
     X, y, w = drawn(rng, kind)
