@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 
 from steropes.studies.strategus.results_model import module_tables
@@ -14,6 +15,11 @@ SETTINGS = (
     "split_settings", "plp_data_settings", "feature_engineering_settings",
     "tidy_covariates_settings", "sample_settings",
 )  # fmt: skip
+
+# R's details of a fit repeat the table of attrition, with all counts.
+DETAILS = json.dumps(
+    {"modelName": "lasso", "attrition": [{"targetCount": 1000, "outcomes": 98765}]}
+)
 
 
 def write_predictions(folder: Path, database: str, target: int, outcome: int) -> Path:
@@ -46,7 +52,10 @@ def write_predictions(folder: Path, database: str, target: int, outcome: int) ->
             {"model_design_id": 1, "target_id": 1, "outcome_id": 2, "tar_id": 1}
             | {f"{name.removesuffix('s')}_id": 1 for name in SETTINGS}
         ],
-        "models": [{"model_id": 1, "model_design_id": 1, "database_id": 1, "intercept": -1.579}],
+        "models": [
+            {"model_id": 1, "model_design_id": 1, "database_id": 1, "intercept": -1.579,
+             "train_details": DETAILS}
+        ],
         "cohorts": [
             {"cohort_id": 1, "cohort_definition_id": target, "cohort_name": "new users"},
             {"cohort_id": 2, "cohort_definition_id": outcome, "cohort_name": "bleeding"},

@@ -1,5 +1,6 @@
 """Prediction models on the page: R's layout, suppression, and blinding of questions that fail."""
 
+import json
 import math
 import zipfile
 
@@ -11,6 +12,7 @@ from tests.studies.viewer.small_archives import small_archive
 from steropes.studies.diagnostics.archive_blinding import HIDDEN
 from steropes.studies.diagnostics.hidden_questions import HIDDEN_RISK, hidden_questions
 from steropes.studies.disclosure import DisclosureRules
+from steropes.studies.disclosure.received_counts import with_suppressed_counts
 from steropes.studies.viewer.page_data import view_record
 from steropes.studies.viewer.result_sources import read_sources
 from steropes.studies.viewer.results_page import results_views
@@ -81,8 +83,38 @@ def test_small_counts_of_r_are_suppressed_with_the_shares_of_their_rows(tmp_path
     )  # 171 people have the outcome.
     row = next(v for v in strict if v.name == "prediction").data().iloc[0]
     assert row["outcomes"] == -200
-    assert row[["observed_risk", "mean_risk", "brier", "auprc"]].isna().all()
-    assert row["auroc"] == 0.7123
+    measures = ["observed_risk", "mean_risk", "brier", "auprc", "auroc", "auroc_upper", "e_avg"]
+    assert row[measures].isna().all()
+
+
+def test_small_counts_of_r_do_not_follow_from_others_of_their_row(tmp_path):
+    found = views_of(write_predictions(tmp_path, "north", TARGET, OUTCOME))
+    first, second = found["prediction-thresholds"].data().iloc[:2].to_dict("records")
+    # 171 people have the outcome, and 169 of them have a lower risk.
+    assert math.isnan(first["false_negative_count"])
+    assert math.isnan(first["true_negative_count"])
+    assert second["false_negative_count"] == 114
+    row = {
+        "covariate_count": [500, 500], "with_outcome_covariate_count": [2, 100],
+        "with_no_outcome_covariate_count": [498, 400], "with_no_outcome_covariate_mean": [0.5, 0.4],
+    }  # fmt: skip
+    shown = with_suppressed_counts({"plp_covariate_summary": pd.DataFrame(row)}, DisclosureRules())
+    few, many = shown["plp_covariate_summary"].to_dict("records")
+    assert (few["covariate_count"], few["with_outcome_covariate_count"]) == (500, -5)
+    assert math.isnan(few["with_no_outcome_covariate_count"])
+    assert math.isnan(few["with_no_outcome_covariate_mean"])
+    assert [*many.values()] == [500, 100, 400, 0.4]
+    # Tables of these rules stay as they are: their rounded counts give no other one.
+    row = {name: [500, 500] for name in row} | {"with_outcome_covariate_count": [-5, 5]}
+    released = {"plp_covariate_summary": pd.DataFrame(row)}
+    again = with_suppressed_counts(released, DisclosureRules())["plp_covariate_summary"]
+    pd.testing.assert_frame_equal(again, released["plp_covariate_summary"])
+
+
+def test_details_of_a_fit_show_no_counts(tmp_path):
+    found = views_of(write_predictions(tmp_path, "north", TARGET, OUTCOME))
+    assert found["prediction"].data()["train_details"].tolist() == ['{"modelName": "lasso"}']
+    assert not any("98765" in json.dumps(view_record(view), default=str) for view in found.values())
 
 
 def test_outcomes_of_the_arms_of_a_hidden_question_are_in_no_view(tmp_path):
@@ -99,6 +131,9 @@ def test_outcomes_of_the_arms_of_a_hidden_question_are_in_no_view(tmp_path):
     (row,) = found["prediction"].data().to_dict("records")
     assert (row["auroc"], row["status"]) == (0.7123, HIDDEN_RISK)
     assert math.isnan(row["outcomes"])
+    # The width of the interval depends on the number of outcomes.
+    assert math.isnan(row["auroc_lower"])
+    assert math.isnan(row["auroc_upper"])
     assert not {"prediction-calibration", "prediction-model", "prediction-thresholds"} & {*found}
 
 

@@ -29,8 +29,9 @@ OF_RISKS = (
     "plp_threshold_summary", "plp_calibration_summary", "plp_prediction_distribution",
     "plp_demographic_summary", "plp_covariate_summary",
 )  # fmt: skip
-# Statistics of prediction models from which no number of outcomes follows.
-OF_RANKS = ("populationSize", "AUROC", "95% lower AUROC", "95% upper AUROC")
+# Statistics of prediction models from which no number of outcomes follows. The width of the
+# interval of the area under the curve gives this number to about a tenth.
+NOT_OF_OUTCOMES = ("populationSize", "AUROC")
 
 
 def hidden_questions(sources: Sequence[Tables]) -> pd.DataFrame:
@@ -192,7 +193,9 @@ def _without_risks(tables: Tables, hidden: set[object]) -> dict[str, pd.DataFram
     }
     statistics, attrition = tables.get("plp_evaluation_statistics"), tables.get("plp_attrition")
     if statistics is not None:
-        gone = statistics["performance_id"].isin(hidden) & ~statistics["metric"].isin(OF_RANKS)
+        gone = statistics["performance_id"].isin(hidden) & ~statistics["metric"].isin(
+            NOT_OF_OUTCOMES
+        )
         found["plp_evaluation_statistics"] = statistics[~gone]
     if attrition is not None:
         outcomes = attrition["outcomes"].astype(float)

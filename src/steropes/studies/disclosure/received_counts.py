@@ -65,12 +65,23 @@ _CLASSIFIED = (
 _STRATUM = ("person_count_at_risk", "person_count_with_outcome")
 _RATE = ("persons_at_risk", "person_outcomes", "outcomes")
 _GROUPS = ("with_no_outcome_covariate_", "with_outcome_covariate_")
+_OF_OUTCOMES = tuple(f"{group}count" for group in _GROUPS)
+# Totals of a row with their two parts; the parts of a group follow from each other.
+TOTALS = (
+    (
+        ("true_count", "true_positive_count", "false_negative_count"),
+        ("false_count", "false_positive_count", "true_negative_count"),
+        ("positive_count", "true_positive_count", "false_positive_count"),
+        ("negative_count", "true_negative_count", "false_negative_count"),
+    ),
+    (("covariate_count", *_OF_OUTCOMES),),
+)
 # Shares, rates and means with the counts of the same row that would follow from them.
 DERIVED: dict[str, tuple[str, ...]] = {
     "incidence_proportion_p100p": _RATE,
     "incidence_rate_p100py": _RATE,
     "observed_incidence": _STRATUM,
-    "standardized_mean_diff": tuple(f"{group}count" for group in _GROUPS),
+    "standardized_mean_diff": _OF_OUTCOMES,
     **{
         f"{group}{of}": (f"{group}count",)
         for group in ("covariate_", *_GROUPS)
@@ -94,8 +105,9 @@ def with_suppressed_counts(
     """Suppress counts that are too small for the rules of this site.
 
     Tables that were released under these rules or stricter ones are unchanged. Other packages
-    release under rules of their own, often none; then this replaces small counts, but estimates
-    and differences of counts stay as they were released.
+    release under rules of their own, often none; then this replaces small counts, and withholds
+    those of the same row from which a small one follows. Estimates and differences between rows
+    stay as they were released.
 
     Parameters
     ----------
@@ -119,8 +131,19 @@ def _suppressed(table: pd.DataFrame, least: int) -> pd.DataFrame:
     for c in columns:
         if small[c].any():
             found[c] = found[c].mask(small[c], -least)
+    for group in TOTALS:
+        known = [totals for totals in group if {*totals} <= {*columns}]
+        few = pd.Series(False, index=found.index)
+        for total, *parts in known:
+            for part in parts:
+                rest = (found[total] - found[part]).where(found[[total, part]].ge(0).all(axis=1))
+                few |= small_cells(rest, least)
+        if few.any():
+            parts = list(dict.fromkeys(part for _, *of in known for part in of))
+            found = found.assign(**{c: found[c].mask(few & found[c].ge(0)) for c in parts})
     for name, counts in DERIVED.items():
         own = [c for c in counts if c in columns]
         if name in found and own:
-            found = found.assign(**{name: found[name].mask(found[own].lt(0).any(axis=1))})
+            unknown = found[own].lt(0).any(axis=1) | found[own].isna().any(axis=1)
+            found = found.assign(**{name: found[name].mask(unknown)})
     return found

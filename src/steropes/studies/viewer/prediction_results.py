@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 import pandas as pd
@@ -21,6 +22,8 @@ RESULTS = (
     "plp_prediction_distribution", "plp_demographic_summary", "plp_covariate_summary",
     "plp_attrition",
 )  # fmt: skip
+# Fields of the details of a fit that are shown; R's also contain a table of attrition with counts.
+DETAILS = ("modelName", "trainingDate", "variance", "converged", "folds")
 # R's package writes -1 in place of counts below its default limit.
 R_SUPPRESSED, R_LIMIT = -1, 5
 
@@ -80,10 +83,22 @@ def _models(tables: Tables) -> pd.DataFrame:
         found = found.merge(
             models.reindex(columns=columns).drop_duplicates(key), on=key, how="left"
         )
+        found["train_details"] = found["train_details"].map(_without_counts)
     found["period"] = found["tar_id"].map(_periods(tables))
     return found.drop(columns=["validation_database_id", "development_database_id"]).rename(
         columns={"validation": "database_id"}
     )
+
+
+def _without_counts(text: object) -> str | None:
+    """Return the details of a fit with only the fields that count no people."""
+    try:
+        details = json.loads(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
+    if not isinstance(details, dict):
+        return None
+    return json.dumps({k: details[k] for k in DETAILS if k in details})
 
 
 def _periods(tables: Tables) -> dict[object, str]:

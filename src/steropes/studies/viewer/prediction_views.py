@@ -50,8 +50,6 @@ STATISTICS = {
     "Hosmer-Lemeshow calibration intercept": column("line_intercept", "Line, intercept"),
     "Hosmer-Lemeshow calibration gradient": column("line_gradient", "Line, gradient"),
 }
-# Statistics from which a suppressed number of outcomes could follow.
-OF_RISKS = ("mean_risk", "observed_risk", "brier", "brier_scaled", "auprc", "average_precision")
 More = Callable[[NamedTables, pd.DataFrame], pd.DataFrame]
 
 
@@ -108,7 +106,9 @@ def _performance(sources: Sequence[NamedTables]) -> View:
                 1, source.least - 1
             )
             table.loc[few, count] = -source.least
-            table.loc[few, [c for c in OF_RISKS if c in table]] = math.nan
+            # With all digits, even areas under curves are fractions of the numbers of pairs.
+            shares = [c.name for c in STATISTICS.values() if c.kind != "count"]
+            table.loc[few, [c for c in shares if c in table]] = math.nan
         models = source.tables["prediction"]
         columns = ["population", "covariates", "split", "learner", "train_details", "plp_version"]
         settings = models.reindex(columns=["performance_id", *columns])
