@@ -21,7 +21,7 @@ __all__ = ["PiecewiseCoxLikelihood", "cut_at"]
 def cut_at(
     time: np.ndarray, event: np.ndarray, entry: np.ndarray | None, cuts: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
-    """Split the time at risk of each row at the steps.
+    """Split the time at risk of each row at the cuts.
 
     Parameters
     ----------

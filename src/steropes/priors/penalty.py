@@ -32,7 +32,7 @@ class Penalty:
 
 
 class SmoothTerm(Protocol):
-    """A differentiable term of the objective that is not a sum over coefficients.
+    """A differentiable term of the objective, which may couple coefficients.
 
     Coefficients are in X's units, (p, B) for B replicates, and the term may differ between
     replicates.
@@ -47,6 +47,7 @@ class SmoothTerm(Protocol):
     def hessian(self, beta: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """Compute the contribution to the Hessian of one replicate, (k, k), at β (p,).
 
-        The result covers ``columns`` and is positive semidefinite. It may omit a part of the second
-        derivative, or all of it; the solver then converges more slowly. Standard errors use it.
+        The result covers ``columns``. It may omit a part of the second derivative, or all of it;
+        the solver then converges more slowly. Negative eigenvalues, which a term that is not convex
+        has in places, are modified for steps. Standard errors use the result as it is.
         """

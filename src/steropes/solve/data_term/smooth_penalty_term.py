@@ -17,6 +17,9 @@ from .protocols import Accuracy, CurvatureAt, DataTerm, Trial
 
 __all__ = ["SmoothPenaltyTerm"]
 
+# Eigenvalues of a matrix with a unit diagonal are taken as zero if rounding may explain them.
+ROUNDING = 1e-9
+
 
 class SmoothPenaltyTerm:
     """Losses L_b(β) + S_b(β); see `DataTerm`.
@@ -201,11 +204,19 @@ class _Curvature:
     """The curvature of the losses plus that of the smooth term at the same point."""
 
     grouped: bool
-    convex: bool
 
     def __init__(self, term: SmoothPenaltyTerm, inner: CurvatureAt, beta: np.ndarray) -> None:
         self.term, self.inner, self.beta = term, inner, beta
-        self.grouped, self.convex = inner.grouped, inner.convex
+        self.grouped = inner.grouped
+        self._checked: tuple[int, bool] | None = None
+
+    @property
+    def convex(self) -> bool:
+        """Whether the losses are convex and the smooth term is, at this point."""
+        k = len(self.term.W)
+        if self._checked is None or self._checked[0] != k:
+            self._checked = k, self.inner.convex and _is_positive_semidefinite(self._added())
+        return self._checked[1]
 
     def _added(self) -> np.ndarray:
         """Compute the smooth term's Hessian over the working set, (k, k)."""
@@ -227,7 +238,7 @@ class _Curvature:
 
     def uncentred(self) -> np.ndarray:
         """See `CurvatureAt.uncentred`."""
-        return self.inner.uncentred() + np.diag(self._added())
+        return self.inner.uncentred() + np.abs(np.diag(self._added()))
 
     def by_columns(self) -> None:
         """Return None; see `CurvatureAt.by_columns`."""
@@ -235,3 +246,20 @@ class _Curvature:
     def minimiser(self, G: np.ndarray, _: bool) -> ModelMinimiser | None:
         """See `CurvatureAt.minimiser`; G includes the penalty, so it is not the data's."""
         return self.inner.minimiser(G, False)
+
+
+def _is_positive_semidefinite(H: np.ndarray) -> bool:
+    """Determine whether no eigenvalue of a symmetric matrix is negative except by rounding."""
+    h = np.diagonal(H)
+    if (h < 0).any():
+        return False
+    if np.count_nonzero(H) == np.count_nonzero(h):  # a sum over coefficients
+        return True
+    root = np.sqrt(np.where(h > 0, h, 1.0))
+    E = H / root / root[:, None]
+    E[np.diag_indices(len(E))] += ROUNDING
+    try:
+        np.linalg.cholesky(E)
+    except np.linalg.LinAlgError:
+        return False
+    return True

@@ -118,7 +118,7 @@ def tidy(
     include: Iterable[int] = (),
     exclude: Iterable[int] = (),
 ) -> Tidied:
-    """Drop rare and redundant covariates and scale the others.
+    """Select covariates, drop rare and redundant ones, and choose scales of the others.
 
     Parameters
     ----------

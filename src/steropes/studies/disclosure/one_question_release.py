@@ -275,7 +275,7 @@ def publish(study: ExactStudy) -> Published:
 def _outcomes(
     main: Mapping[str, pd.DataFrame], others: Mapping[str, pd.DataFrame], unblind: bool
 ) -> list[dict[str, Any]]:
-    """Return the lines of all outcomes, without effects of interest that fail a diagnostic."""
+    """Return the lines of all outcomes, without hidden effects unless ``unblind``."""
     asked = others["cm_target_comparator_outcome"]
     controls = asked.loc[asked["outcome_of_interest"] == 0, "outcome_id"]
     checks = others["cm_diagnostics_summary"]

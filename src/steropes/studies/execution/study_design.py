@@ -135,7 +135,7 @@ def run_design(
 
 
 def _signature(db: OmopDatabase, spec: Any, more: Sequence[Any]) -> str:
-    """Hash everything that results depend on: version, database, specification and ``more``."""
+    """Hash the version, database, specification without ``min_cell``, and ``more``."""
     from steropes.version import __version__
 
     settings = {k: v for k, v in asdict(spec).items() if k != "min_cell"}

@@ -141,7 +141,7 @@ def _outward(side: int, best: float, limit: float, other: float, step: float) ->
 
 
 def _distinct(given: list[float], grid: NDArray, apart: float) -> NDArray:
-    """Join the given points and those of a grid that are not close to one of them.
+    """Join the given points and those of a grid, without points too close or beyond FARTHEST.
 
     A spline through rounded values at close points would oscillate.
     """
