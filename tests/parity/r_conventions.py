@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from steropes.studies.database.dates import DAYS_PER_YEAR
+from steropes.studies.database.dates_and_ages import DAYS_PER_YEAR
 from steropes.studies.sccs.case_population import Population
 from steropes.studies.sccs.detectable_ratio import minimal_detectable_ratio
 from steropes.studies.sccs.event_timing import observed_months, observed_outcomes, rates_table

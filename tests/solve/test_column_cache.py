@@ -10,7 +10,7 @@ from steropes.design import as_design
 from steropes.likelihoods import CoxLikelihood, LogisticLikelihood
 from steropes.solve import Batch
 from steropes.solve.data_term import LocalTerm
-from steropes.solve.data_term.working_columns import WorkingColumns
+from steropes.solve.data_term.working_set import WorkingColumns
 from steropes.solve.solver_tuning import DataTermPolicy
 from tuning import tune_solver
 

@@ -17,7 +17,7 @@ from steropes.studies import (
     compare_cohorts,
 )
 from steropes.studies.comparative.cohort_method_presets import cohort_method
-from steropes.studies.database.dates import age_sql, birthday, birthday_sql
+from steropes.studies.database.dates_and_ages import age_sql, birthday, birthday_sql
 from steropes.studies.sccs.case_population import find_cases
 from steropes.studies.sccs.era_sources import EraSources
 

@@ -35,7 +35,7 @@ from steropes.studies import (
     study_population,
 )
 from steropes.studies.database import duckdb_tables as local
-from steropes.studies.database.dates import as_days, calendar_date
+from steropes.studies.database.dates_and_ages import as_days, calendar_date
 from steropes.studies.sccs.case_population import find_cases
 from steropes.studies.sccs.era_sources import EraSources
 

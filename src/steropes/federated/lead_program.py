@@ -23,7 +23,7 @@ from .fit_in_rounds import fit_in_rounds
 from .message_exchange import Exchange, Round, SiteLeft, same_request
 from .message_files import encode
 from .messages import Message
-from .one_shot_estimates import fit_one_shot
+from .surrogate_fits import fit_one_shot
 
 __all__ = ["HonestRequests", "LeadProgram", "LeadResult", "Profiles"]
 

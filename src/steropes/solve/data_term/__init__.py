@@ -15,7 +15,7 @@ from .sharded.risk_shard import RiskShard
 from .sharded.risk_term import RiskTerm
 from .sharded.sharded_term import ShardedFamily, ShardedTerm
 from .smooth_penalty_term import SmoothPenaltyTerm
-from .working_columns import WorkingColumns, WorkingSet
+from .working_set import WorkingColumns, WorkingSet
 
 __all__ = [
     "Accuracy",

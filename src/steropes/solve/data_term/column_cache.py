@@ -8,7 +8,7 @@ import numpy as np
 
 from ...design.protocols import ColumnsByRows
 from ..solver_tuning import DataTermPolicy
-from .working_columns import WorkingColumns
+from .working_set import WorkingColumns
 
 __all__ = ["ColumnCache"]
 

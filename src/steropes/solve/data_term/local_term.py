@@ -21,7 +21,7 @@ from .column_cache import ColumnCache
 from .column_hessian import ColumnHessian
 from .protocols import Accuracy, CurvatureAt, Trial
 from .row_subsampling import effective_rows, thinned
-from .working_columns import WorkingColumns
+from .working_set import WorkingColumns
 
 __all__ = ["LocalTerm"]
 

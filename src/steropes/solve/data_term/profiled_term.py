@@ -18,7 +18,7 @@ from ...likelihoods.nuisance_parameters import Nuisance, NuisancePoint
 from ..hessian import pooled_groups
 from .local_term import LocalCurvature, LocalTerm
 from .protocols import Accuracy
-from .working_columns import WorkingColumns
+from .working_set import WorkingColumns
 
 __all__ = ["ProfiledTerm"]
 

@@ -31,9 +31,9 @@ from ..solver_tuning import SolverPolicy
 from .descent_state import DescentState
 from .elastic_net_penalty import ElasticNetPenalty, continuation_factors
 from .iterate import Iterate
+from .joining_columns import most_urgent
 from .path_derivative import Response
 from .step import commit, propose, search
-from .working_set import most_urgent
 
 __all__ = ["Batch"]
 

@@ -23,7 +23,7 @@ from steropes.data.html_facts import TextInHtml
 from steropes.errors import DataError
 from steropes.studies.cohorts.private_people_frame import People
 from steropes.studies.database.data_notes import DataNote, distinct
-from steropes.studies.database.dates import as_days
+from steropes.studies.database.dates_and_ages import as_days
 from steropes.studies.database.omop import Workspace
 
 if TYPE_CHECKING:

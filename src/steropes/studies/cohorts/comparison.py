@@ -32,7 +32,7 @@ from steropes.studies.cohorts.inclusion_rules import (
 )
 from steropes.studies.cohorts.private_people_frame import People, rules_of_run
 from steropes.studies.database.data_notes import DataNote
-from steropes.studies.database.dates import AgeRule
+from steropes.studies.database.dates_and_ages import AgeRule
 from steropes.studies.database.observation_periods import DATED
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.execution.settings_classes import Settings

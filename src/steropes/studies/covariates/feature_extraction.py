@@ -24,7 +24,7 @@ from steropes.studies.covariates.covariate_names import CUSTOM, covariate_table
 from steropes.studies.covariates.covariate_sql import Statements
 from steropes.studies.covariates.vocabulary_checks import check_vocabulary
 from steropes.studies.database.data_notes import DataNote, distinct
-from steropes.studies.database.dates import as_days
+from steropes.studies.database.dates_and_ages import as_days
 from steropes.studies.database.descendants import Descendants, recorded_tables
 from steropes.studies.database.irregular_rows import repeated_people, repeated_visits, reversed_eras
 from steropes.studies.database.omop import OmopDatabase, Workspace

@@ -10,7 +10,7 @@ import pandas as pd
 
 from steropes.errors import DataError
 from steropes.studies._extras import need
-from steropes.studies.database.dates import DAYS_PER_YEAR
+from steropes.studies.database.dates_and_ages import DAYS_PER_YEAR
 from steropes.studies.database.omop import OmopDatabase
 from steropes.studies.execution.validated_types import Whole
 

@@ -16,7 +16,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from steropes.errors import DataError
 from steropes.studies.database.column_types import require_time_zone
-from steropes.studies.database.dates import calendar_date
+from steropes.studies.database.dates_and_ages import calendar_date
 
 __all__ = [
     "LARGEST", "LONGEST", "READING", "Age", "ById", "ConceptId", "Count", "CovariateIds", "Day",

@@ -15,7 +15,7 @@ from steropes.data.kaplan_meier import product_limit
 from steropes.data.survival_curve import KaplanMeier
 from steropes.studies.arms import TREATED_ARMS
 from steropes.studies.comparative.input_checks import require_people
-from steropes.studies.database.dates import DAYS_PER_YEAR
+from steropes.studies.database.dates_and_ages import DAYS_PER_YEAR
 
 __all__ = [
     "DAYS_PER_YEAR",

@@ -24,7 +24,7 @@ from scipy.optimize import minimize
 from scipy.special import gammaincc, gammaln, log_expit
 
 from steropes.errors import DataError
-from steropes.studies.database.dates import DAYS_PER_YEAR
+from steropes.studies.database.dates_and_ages import DAYS_PER_YEAR
 from steropes.studies.disclosure import shown_count
 from steropes.studies.sccs.case_population import Population
 

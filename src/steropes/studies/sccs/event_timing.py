@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from steropes.studies.database.dates import DAYS_PER_YEAR
+from steropes.studies.database.dates_and_ages import DAYS_PER_YEAR
 from steropes.studies.sccs.case_population import Population
 from steropes.studies.sccs.interval_splitting import case_day_key
 from steropes.studies.sccs.splines import TimeEffect, first_day, month_of

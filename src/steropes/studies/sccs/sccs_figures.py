@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from steropes.errors import DataError
-from steropes.studies.database.dates import DAYS_PER_YEAR
+from steropes.studies.database.dates_and_ages import DAYS_PER_YEAR
 from steropes.studies.disclosure.rounding import significant
 from steropes.studies.report.canvas import Axes, Canvas, Picture
 from steropes.studies.report.formatting import decimals

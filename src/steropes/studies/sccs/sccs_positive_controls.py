@@ -14,7 +14,7 @@ from steropes.studies.controls.signal_injection import (
     InjectedOutcomes,
     closest_draw,
 )
-from steropes.studies.database.dates import age_sql
+from steropes.studies.database.dates_and_ages import age_sql
 from steropes.studies.database.observation_periods import joined_periods, joined_spells
 from steropes.studies.database.omop import OmopDatabase, Workspace
 from steropes.studies.sccs.era_sources import EraSources

@@ -21,9 +21,9 @@ from steropes.errors import DataError
 from steropes.studies.sccs.era_covariates import Column
 from steropes.studies.sccs.infinite_estimates import limiting_estimate
 from steropes.studies.sccs.intervals import Intervals
-from steropes.studies.sccs.monthly_fits import MonthlyFits, choose_variance
-from steropes.studies.sccs.monthly_likelihood import monthly_likelihood
 from steropes.studies.sccs.settings import CaseSeriesSettings
+from steropes.studies.sccs.spline_series_fits import MonthlyFits, choose_variance
+from steropes.studies.sccs.spline_series_likelihood import monthly_likelihood
 
 __all__ = ["Fit", "Profile", "log_likelihood"]
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator
 
 from steropes.errors import DataError
-from steropes.studies.database.dates import AgeRule, calendar_date
+from steropes.studies.database.dates_and_ages import AgeRule, calendar_date
 from steropes.studies.execution.settings_classes import Settings
 from steropes.studies.execution.validated_types import (
     Age,

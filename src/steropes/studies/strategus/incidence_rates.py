@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from steropes.studies.cohorts.cohort_table import CohortTable
-from steropes.studies.database.dates import DAYS_PER_YEAR
+from steropes.studies.database.dates_and_ages import DAYS_PER_YEAR
 from steropes.studies.database.omop import OmopDatabase, Workspace
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.strategus.incidence_plan import IncidencePlan

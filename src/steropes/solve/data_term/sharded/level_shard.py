@@ -10,7 +10,7 @@ from ....design.protocols import DesignLike
 from ....likelihoods.cumulative import Evaluation, LaneRows, ShardLevels
 from ....likelihoods.curvature import GroupedCurvature
 from ...hessian import hessian
-from ..working_columns import WorkingColumns
+from ..working_set import WorkingColumns
 from .local_shard import Unbound, point_key
 from .shard_base import ShardBase
 from .shard_messages import (

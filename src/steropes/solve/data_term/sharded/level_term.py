@@ -18,7 +18,7 @@ from ....likelihoods.nuisance_likelihood import NuisanceLikelihood
 from ....likelihoods.nuisance_parameters import Nuisance
 from ....likelihoods.sharded_thresholds import LevelPoint, MovableThresholds, ShardedThresholds
 from ..protocols import Accuracy, CurvatureAt, Trial
-from ..working_columns import WorkingSet
+from ..working_set import WorkingSet
 from .level_state import LevelState, padded, require_positive
 from .shard_messages import (
     At,

@@ -9,7 +9,7 @@ import numpy as np
 from ....design.protocols import DesignLike
 from ....likelihoods import Likelihood
 from ..local_term import LocalCurvature, LocalTerm
-from ..working_columns import WorkingColumns
+from ..working_set import WorkingColumns
 from .shard_base import ShardBase
 from .shard_messages import (
     Ask,

@@ -7,7 +7,7 @@ import numpy as np
 from ....backends.protocols import Array
 from ....design.protocols import PieceLike
 from ....likelihoods.shard_risk_sets import ShardRiskSets, ShardWeights
-from ..working_columns import WorkingColumns
+from ..working_set import WorkingColumns
 
 __all__ = ["moments"]
 

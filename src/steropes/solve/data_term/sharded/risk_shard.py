@@ -11,7 +11,7 @@ from ....design.protocols import DesignLike
 from ....likelihoods.curvature import GroupedCurvature
 from ....likelihoods.shard_risk_sets import Hazards, ShardRiskSets, ShardWeights
 from ...hessian import hessian
-from ..working_columns import WorkingColumns
+from ..working_set import WorkingColumns
 from .local_shard import Unbound, point_key
 from .risk_moments import moments
 from .shard_base import ShardBase

@@ -18,7 +18,7 @@ from ....backends.protocols import Backend
 from ....likelihoods.base import Bound, Likelihood
 from ....likelihoods.sharded_partial_likelihood import RiskHessian, ShardedPartialLikelihood
 from ..protocols import Accuracy, CurvatureAt
-from ..working_columns import WorkingSet
+from ..working_set import WorkingSet
 from .shard_messages import (
     MAX_UNSHIFTED_PREDICTOR,
     Answer,

@@ -9,7 +9,7 @@ import numpy as np
 
 from ....backends.protocols import Backend
 from ....design.protocols import DesignLike
-from ..working_columns import WorkingColumns
+from ..working_set import WorkingColumns
 from .shard_messages import Answer, Ask, At, Request
 
 __all__ = ["ShardBase"]

@@ -19,7 +19,7 @@ from ....likelihoods.nuisance_parameters import Nuisance
 from ....likelihoods.shard_risk_sets import Hazards
 from ....priors import Prior
 from ..protocols import Accuracy, CurvatureAt, Trial
-from ..working_columns import WorkingSet
+from ..working_set import WorkingSet
 from .shard_messages import (
     Answer,
     Ask,

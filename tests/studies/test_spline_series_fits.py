@@ -8,11 +8,11 @@ import pytest
 import steropes
 import steropes.studies.sccs.sccs_profile as sccs_profile
 from steropes.studies import case_series, case_series_settings, synthetic_database
-from steropes.studies.sccs.monthly_fits import MonthlyFits
-from steropes.studies.sccs.monthly_likelihood import monthly_likelihood
 from steropes.studies.sccs.sccs_model import fit_model
 from steropes.studies.sccs.sccs_profile import log_likelihood
 from steropes.studies.sccs.settings import Spline
+from steropes.studies.sccs.spline_series_fits import MonthlyFits
+from steropes.studies.sccs.spline_series_likelihood import monthly_likelihood
 from steropes.studies.sccs.splines import month_of
 
 SPLINES = {"season": Spline(5, True), "calendar": Spline(5, True)}

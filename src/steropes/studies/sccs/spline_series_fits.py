@@ -17,7 +17,7 @@ from steropes.priors import Prior
 from steropes.select.first_variance import first_variance, own_information
 from steropes.select.folds import TrainingRows, cut
 from steropes.select.variance_search import VariancePath
-from steropes.studies.sccs.monthly_likelihood import MonthlyLikelihood
+from steropes.studies.sccs.spline_series_likelihood import MonthlyLikelihood
 
 __all__ = ["MonthlyFits", "MonthlyOptimum", "choose_variance"]
 
