@@ -53,9 +53,13 @@ def _fit(family: str, after: Callable[[Any], Any] | None = None, **options: Any)
 
 
 FOLDS = steropes.CrossValidation(3, random_state=1)
+EVERY_FAMILY = [
+    family if family in ("logistic", "cox") else pytest.param(family, marks=pytest.mark.slow)
+    for family in FAMILIES
+]
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EVERY_FAMILY)
 @pytest.mark.parametrize(
     "options",
     [{}, {"prior": steropes.Laplace()}, {"prior": steropes.Laplace(), "cv": FOLDS}],
@@ -65,7 +69,7 @@ def test_of_a_fit(family: str, options: dict[str, Any]) -> None:
     assert left_behind(lambda: _fit(family, **options)) == []
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EVERY_FAMILY)
 @pytest.mark.parametrize(
     "after",
     [

@@ -103,7 +103,14 @@ def test_several_equations_under_a_prior_are_a_fit_with_fewer_columns(rng):
     assert test.df == 2
 
 
-@pytest.mark.parametrize("prior", [None, Laplace(0.05, exclude=["x0", "x1", "year"]), Jeffreys()])
+@pytest.mark.parametrize(
+    "prior",
+    [
+        None,
+        Laplace(0.05, exclude=["x0", "x1", "year"]),
+        pytest.param(Jeffreys(), marks=pytest.mark.slow),
+    ],
+)
 def test_combinations_with_the_intercept_refer_to_zero(prior, rng):
     """The log odds where x0 = 1 are the intercept if x0 is reversed."""
     X, y = logistic_data(rng, p=6)

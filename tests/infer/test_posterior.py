@@ -183,6 +183,7 @@ def test_multinomial_model_of_two_classes_has_the_logistic_posterior():
 
 
 @pytest.mark.parametrize("baseline", [1, pytest.param("interval", marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_pooled_model_has_the_logistic_posterior_of_repeated_rows(baseline):
     """A row for each person and interval, with the baseline as columns without a prior."""
     rng = np.random.default_rng(7)
@@ -236,7 +237,8 @@ def gibbs(X, y, draws, rng):
     return out
 
 
-@pytest.mark.parametrize("rows", [pytest.param(60, marks=pytest.mark.slow), 25])
+@pytest.mark.slow
+@pytest.mark.parametrize("rows", [60, 25])
 def test_linear_model_agrees_with_the_gibbs_sampler_of_the_bayesian_lasso(rows):
     """With more rows than columns, and with fewer."""
     rng = np.random.default_rng(rows)

@@ -15,7 +15,7 @@ def open_groups(store, ran, stop=None):
         left = tuple(s for s in steps if s not in store.done)
 
         def answer(parallel):
-            assert parallel is None
+            assert parallel == 1
             for step in left:
                 if step == stop:
                     raise KeyboardInterrupt

@@ -80,11 +80,8 @@ class _SurrogateTerm(SmoothPenaltyTerm):
     def curvature(
         self, lane: int, thin: int = 1, accuracy: Accuracy = "near"
     ) -> CurvatureAt | None:
-        """Return the curvature of all rows, marked as possibly non-convex."""
-        at = super().curvature(lane)
-        if at is not None:
-            at.convex = False
-        return at
+        """Return the curvature of all rows."""
+        return super().curvature(lane)
 
 
 def fit_surrogate(rows: SiteRows, plan: FederatedPlan, request: Message) -> Surrogate:
