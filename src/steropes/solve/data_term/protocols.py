@@ -49,12 +49,13 @@ class CurvatureAt(Protocol):
     grouped : bool
         Whether the curvature in the linear predictors has rank-one terms in addition to its
         diagonal.
-    convex : bool
-        Whether the Hessian is guaranteed to be positive semidefinite.
     """
 
     grouped: bool
-    convex: bool
+
+    @property
+    def convex(self) -> bool:
+        """Whether the Hessian is positive semidefinite."""
 
     def matrix(self, first: int = 0, rough: bool = False) -> np.ndarray:
         """Compute the Hessian, (k, k); rows before ``first`` are undefined.
