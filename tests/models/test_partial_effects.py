@@ -79,6 +79,17 @@ def test_points_of_a_nomogram_add_up_to_the_risk():
     np.testing.assert_allclose(survival, 0.5, rtol=1e-6)
 
 
+@pytest.mark.parametrize("time", [0.01, 1.0])
+def test_a_nomogram_marks_round_risks_of_a_narrow_range(time):
+    model = CoxRegression.from_formula("Surv(time, y) ~ age + sex", D)
+    texts = plots.nomogram(model, time=time).texts
+    bottom = min(t.get_position()[1] for t in texts)
+    marks = [float(t.get_text()) for t in texts if abs(t.get_position()[1] - bottom) < 0.32
+             and t.get_text()[0] in "01"]  # fmt: skip
+    assert len(marks) >= 4
+    assert (np.array(marks) == np.round(marks, 3)).all()
+
+
 def test_what_has_no_effect_is_refused():
     with pytest.raises(DataError, match="from_formula"):
         LogisticRegression().fit(D[["age"]].to_numpy(), D["y"]).partial_effect("x0")

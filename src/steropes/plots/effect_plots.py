@@ -21,6 +21,13 @@ __all__ = ["nomogram", "partial_effect"]
 LABELS = {"linear": "Linear predictor", "response": "Predicted mean", "ratio": "Ratio"}
 # A level's label is moved up if its points are closer to the last one than this.
 NEAR = 7.0
+# A nomogram marks the first of these sets of risks that has enough within its scale.
+ENOUGH_RISKS = 4
+RISKS: list[list[float]] = [
+    [0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9],
+    [f * 10.0**-k for k in range(6, 0, -1) for f in (1, 2, 5)],
+    *([step * m for m in range(1, round(1 / step))] for step in (0.05, 0.02, 0.01, 0.005, 0.001)),
+]
 
 
 def partial_effect(
@@ -114,7 +121,7 @@ def nomogram(
     model: Any,
     *,
     time: float | None = None,
-    risks: Sequence[float] = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9),
+    risks: Sequence[float] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw scales from which a person's risk can be read without a computer.
@@ -129,8 +136,9 @@ def nomogram(
         interactions.
     time : float, optional
         Time by which a Cox model predicts the event; required for these.
-    risks : sequence of float
-        Risks that are marked on the last scale, between 0 and 1.
+    risks : sequence of float, optional
+        Risks that are marked on the last scale, between 0 and 1. Default: round numbers, at least
+        four if the scale has room for them.
     ax : matplotlib Axes, optional
         Axes to draw on. Default: those of a new figure.
 
@@ -160,8 +168,8 @@ def nomogram(
     >>> len(steropes.plots.nomogram(model).texts) > 10
     True
     """
-    risks = [float(r) for r in risks]
-    if not risks or not all(0 < r < 1 for r in risks):
+    choices = RISKS if risks is None else [[float(r) for r in risks]]
+    if not choices[0] or not all(0 < r < 1 for r in choices[0]):
         raise DataError("risks must be between 0 and 1.")
     variables = _variables(model)
     effects = {}
@@ -185,9 +193,13 @@ def nomogram(
         rows.append((name, list(points), labels, 100.0))
     marks = np.arange(0.0, total + 1e-9, _step(total))
     rows.append(("Total points", list(marks), [f"{m:g}" for m in marks], total))
-    inverse = _predictor_of_risk(model, time, risks)
-    at = [(eta - lowest) / unit for eta in inverse]
-    inside = [(a, f"{r:g}") for a, r in zip(at, risks, strict=True) if 0 <= a <= total]
+    inside: list[tuple[float, str]] = []
+    for choice in choices:
+        at = [(eta - lowest) / unit for eta in _predictor_of_risk(model, time, choice)]
+        found = [(a, f"{r:g}") for a, r in zip(at, choice, strict=True) if 0 <= a <= total]
+        inside = max(inside, found, key=len)
+        if len(inside) >= ENOUGH_RISKS:
+            break
     name = "Risk" if time is None else f"Risk by {time:g}"
     rows.append((name, [a for a, _ in inside], [r for _, r in inside], total))
     for i, (label, points, texts, length) in enumerate(rows):
