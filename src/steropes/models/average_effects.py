@@ -95,18 +95,7 @@ class AverageEffects(PredictionTables):
         """
         check_level(level)
         V = self.vcov(kind, cluster).to_numpy()
-        there: pd.DataFrame | Matrix
-        if self._is_formula_table(X) or self._is_labelled_table(X):
-            there = self._variables_of(X)
-            all_names = list(there.columns)
-        else:
-            all_names, there = self._matrix_of(X)
-        names = [variables] if isinstance(variables, str) else list(variables or all_names)
-        unknown = [name for name in names if name not in all_names]
-        if unknown:
-            raise DataError(
-                f"There is no variable {listed(unknown)}; there are {listed(all_names)}."
-            )
+        there, all_names, names = self._chosen_variables(X, variables)
         weights = check_weights(sample_weight, there.shape[0])
         known: Any = self._formula_vector("offset", X, offset)
         rows = {}
@@ -126,6 +115,24 @@ class AverageEffects(PredictionTables):
             out["se"], out["z"] = se, effect / se
         out["p"] = 2 * stats.norm.sf(np.abs(out["z"]))
         return out
+
+    def _chosen_variables(
+        self, X: MatrixLike, variables: str | Sequence[str] | None
+    ) -> tuple[pd.DataFrame | Matrix, list[str], list[str]]:
+        """Return X as a table or matrix, the names of its variables, and those asked for."""
+        there: pd.DataFrame | Matrix
+        if self._is_formula_table(X) or self._is_labelled_table(X):
+            there = self._variables_of(X)
+            all_names = list(there.columns)
+        else:
+            all_names, there = self._matrix_of(X)
+        names = [variables] if isinstance(variables, str) else list(variables or all_names)
+        unknown = [name for name in names if name not in all_names]
+        if unknown:
+            raise DataError(
+                f"There is no variable {listed(unknown)}; there are {listed(all_names)}."
+            )
+        return there, all_names, names
 
     def _variables_of(self, X: MatrixLike) -> pd.DataFrame:
         """Return the variables as a table: the data of the formula, or the columns of X."""

@@ -13,7 +13,7 @@ from scipy.special import softmax
 from ..backends import host_backend
 from ..data import check_level, check_weights
 from ..data.input_types import LabelsLike, VectorLike
-from ..errors import DataError, listed
+from ..errors import DataError
 from .average_effects import AverageEffects, Matrix, changes_inside, variable_changes
 from .coefficient_tables import critical_value
 from .linear_prediction import dense_matrix
@@ -95,18 +95,7 @@ class MultinomialEffects(MultinomialPredictions, AverageEffects):
         """
         check_level(level)
         V = self.vcov(kind, cluster).to_numpy()
-        there: pd.DataFrame | Matrix
-        if self._is_formula_table(X) or self._is_labelled_table(X):
-            there = self._variables_of(X)
-            all_names = list(there.columns)
-        else:
-            all_names, there = self._matrix_of(X)
-        names = [variables] if isinstance(variables, str) else list(variables or all_names)
-        unknown = [name for name in names if name not in all_names]
-        if unknown:
-            raise DataError(
-                f"There is no variable {listed(unknown)}; there are {listed(all_names)}."
-            )
+        there, all_names, names = self._chosen_variables(X, variables)
         weights = check_weights(sample_weight, there.shape[0])
         share = weights / weights.sum()
         if isinstance(there, pd.DataFrame):

@@ -7,17 +7,13 @@ from typing import get_args
 import numpy as np
 import pandas as pd
 
-from ..errors import DataError
-from ..infer.survival_residuals import influences, row_scores
-from .coefficient_tables import coefficient_positions
 from .fitted_model import FittedModel
 from .multinomial_performance import class_predictors, class_probabilities
 from .residuals import (
-    NO_DFBETA,
     Params,
     ResidualKind,
+    coefficient_residuals,
     has_columns,
-    per_standard_error,
     table_by_row,
 )
 
@@ -93,13 +89,4 @@ class MultinomialResiduals(FittedModel):
                 with np.errstate(divide="ignore", invalid="ignore"):
                     residual = np.where(residual == 0, 0.0, residual / np.sqrt(p * others))
             return table_by_row(self, residual, self.classes_.tolist())
-        names = self._coefficient_names()
-        chosen = np.array(coefficient_positions(params, names, self._fixed), np.int64)
-        labels = [names[j] for j in chosen]
-        if kind == "score":
-            scores = row_scores(problem, self._beta, chosen, weighted=False)
-            return table_by_row(self, scores, labels)
-        if self._has_sparse_prior():
-            raise DataError(NO_DFBETA.format(kind))
-        change = influences(problem, self._beta, chosen)
-        return table_by_row(self, per_standard_error(self, change, chosen, kind), labels)
+        return coefficient_residuals(self, problem, kind, params)

@@ -82,6 +82,40 @@ def per_standard_error(
     return change / np.sqrt(np.diag(model.vcov().to_numpy())[chosen])
 
 
+def coefficient_residuals(
+    model: FittedModel, problem: Problem, kind: str, params: Params
+) -> pd.DataFrame:
+    """Compute the residuals that have a column for each coefficient.
+
+    Parameters
+    ----------
+    model : fitted model
+    problem : Problem
+        That of the fit.
+    kind : {"score", "dfbeta", "dfbetas"}
+    params : names or positions of coefficients, or None for all
+
+    Returns
+    -------
+    DataFrame
+
+    Raises
+    ------
+    DataError
+        If changes of coefficients are asked for under a Laplace prior.
+    """
+    names = model._coefficient_names()
+    chosen = np.array(coefficient_positions(params, names, model._fixed), np.int64)
+    labels = [names[j] for j in chosen]
+    if kind == "score":
+        scores = row_scores(problem, model._beta, chosen, weighted=False)
+        return table_by_row(model, scores, labels)
+    if model._has_sparse_prior():
+        raise DataError(NO_DFBETA.format(kind))
+    change = influences(problem, model._beta, chosen)
+    return table_by_row(model, per_standard_error(model, change, chosen, kind), labels)
+
+
 def survival_residuals(
     model: FittedModel,
     problem: Problem,
@@ -281,16 +315,7 @@ class GroupedResiduals(FittedModel):
                 return residual
             gone = np.isnan(residual)
             return np.where(gone, np.nan, self._deviance(problem, np.where(gone, 0.0, residual)))
-        names = self._coefficient_names()
-        chosen = np.array(coefficient_positions(params, names, self._fixed), np.int64)
-        labels = [names[j] for j in chosen]
-        if kind == "score":
-            scores = row_scores(problem, self._beta, chosen, weighted=False)
-            return table_by_row(self, scores, labels)
-        if self._has_sparse_prior():
-            raise DataError(NO_DFBETA.format(kind))
-        change = influences(problem, self._beta, chosen)
-        return table_by_row(self, per_standard_error(self, change, chosen, kind), labels)
+        return coefficient_residuals(self, problem, kind, params)
 
 
 class PooledResiduals(GroupedResiduals):

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from ..errors import DataError
 from ..models import CoxRegression, LogisticRegression
+from ..models.partial_effects import PartialEffects
 from .plot_style import INK, MUTED, curve_colour, get_axes, remove_clutter, shorten_label
 
 if TYPE_CHECKING:
@@ -212,7 +213,7 @@ def nomogram(
 def _variables(model: Any) -> Mapping[str, Any]:
     """Return the variables of a model, and refuse those that have no scale."""
     formula = getattr(model, "_formula", None)
-    if not hasattr(model, "partial_effect"):
+    if not isinstance(model, PartialEffects):
         raise DataError(f"{type(model).__name__} has no effects that a nomogram could show.")
     variables: Mapping[str, Any] = model._typical_variables()
     if formula is None:

@@ -17,9 +17,6 @@ from .protocols import Accuracy, CurvatureAt, DataTerm, Trial
 
 __all__ = ["SmoothPenaltyTerm"]
 
-# Eigenvalues of a matrix with a unit diagonal are taken as zero if rounding may explain them.
-ROUNDING = 1e-9
-
 
 class SmoothPenaltyTerm:
     """Losses L_b(β) + S_b(β); see `DataTerm`.
@@ -249,7 +246,11 @@ class _Curvature:
 
 
 def _is_positive_semidefinite(H: np.ndarray) -> bool:
-    """Determine whether no eigenvalue of a symmetric matrix is negative except by rounding."""
+    """Determine whether no eigenvalue of a symmetric matrix is negative except by rounding.
+
+    Cholesky's factorisation of a matrix with a unit diagonal succeeds if the smallest eigenvalue
+    exceeds k (k + 1) units of rounding (Higham 2002, Theorem 10.7), which are added.
+    """
     h = np.diagonal(H)
     if (h < 0).any():
         return False
@@ -257,7 +258,8 @@ def _is_positive_semidefinite(H: np.ndarray) -> bool:
         return True
     root = np.sqrt(np.where(h > 0, h, 1.0))
     E = H / root / root[:, None]
-    E[np.diag_indices(len(E))] += ROUNDING
+    k = len(E)
+    E[np.diag_indices(k)] += k * (k + 1) * np.finfo(float).eps
     try:
         np.linalg.cholesky(E)
     except np.linalg.LinAlgError:
