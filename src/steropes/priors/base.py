@@ -46,6 +46,8 @@ class Prior(ColumnSettings, FieldsInHtml, ABC):
     bounds_all : bool
         Whether coefficients without λ and κ are also finite for any data, because of the smooth
         term or the information. Fits to separated data are refused otherwise.
+    smooth_is_convex : bool
+        Whether the smooth term is convex everywhere. Otherwise each Hessian is checked.
     multi_valued : str or None
         Name of a setting that may hold several numbers for a cross-validation to choose from.
     optional_entries : frozenset of str
@@ -58,6 +60,7 @@ class Prior(ColumnSettings, FieldsInHtml, ABC):
     information_power: ClassVar[float] = 0.0
     adaptive: ClassVar[bool] = False
     bounds_all: ClassVar[bool] = False
+    smooth_is_convex: ClassVar[bool] = False
     multi_valued: ClassVar[str | None] = None
 
     @abstractmethod

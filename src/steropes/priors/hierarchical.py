@@ -64,6 +64,7 @@ class Hierarchical(Prior):
     True
     """
 
+    smooth_is_convex: ClassVar[bool] = True
     multi_valued: ClassVar[str | None] = "group_variance"
     optional_entries: ClassVar[frozenset[str]] = frozenset({"groups"})
     by_column: ClassVar[frozenset[str]] = frozenset({"groups"})

@@ -212,7 +212,8 @@ class _Curvature:
         """Whether the losses are convex and the smooth term is, at this point."""
         k = len(self.term.W)
         if self._checked is None or self._checked[0] != k:
-            self._checked = k, self.inner.convex and _is_positive_semidefinite(self._added())
+            convex = self.term.prior.smooth_is_convex or _is_positive_semidefinite(self._added())
+            self._checked = k, self.inner.convex and convex
         return self._checked[1]
 
     def _added(self) -> np.ndarray:
