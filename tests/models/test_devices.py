@@ -17,6 +17,9 @@ from steropes.solve.optimality.certificate import violations
 
 pytest.importorskip("torch")
 
+# Each test fits on both devices, whichever the option --device names.
+pytestmark = pytest.mark.host
+
 DEVICES = ("cpu", "torch-cpu")
 FAMILIES = (*EVERY, "multinomial")
 

@@ -289,8 +289,9 @@ class FitSteps(
 
         Blocks of rows multiply on their devices, and their likelihood is computed on the host.
         """
-        device = "cpu" if isinstance(design, ShardedDesign) else self.device
-        return get_backend(device, self.n_jobs, self._work(design))
+        if isinstance(design, ShardedDesign):
+            return host_backend(self.n_jobs)
+        return get_backend(self.device, self.n_jobs, self._work(design))
 
     def _work(self, design: Design) -> float:
         """Return the stored entries of X times the folds, by which "auto" chooses a device."""

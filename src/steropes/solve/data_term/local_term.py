@@ -379,5 +379,8 @@ class LocalCurvature:
         backend = self.active.backend
         v = np.abs(backend.to_host(self.curvature.v))
         product = eta_product(self.curvature, backend) if self.convex else centred(v)
-        host = cast(CpuBackend, backend) if backend.on_host else CpuBackend()
+        if backend.on_host:
+            host = cast(CpuBackend, backend)
+        else:
+            host = CpuBackend(backend.pool.n_threads)
         return ColumnHessian(self.active.stored(), v, product, host)
