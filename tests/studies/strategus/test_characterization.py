@@ -8,10 +8,11 @@ from tests.studies.conftest import START, TinyOmop
 from steropes.errors import DataError
 from steropes.studies import CohortTable, OmopDatabase, demo_database, drug_era_cohorts
 from steropes.studies.disclosure import DisclosureRules
+from steropes.studies.disclosure.strategus_tables import released_baseline, released_times
 from steropes.studies.strategus.characterization_plan import characterization_plan
 from steropes.studies.strategus.shared_cohorts import DefinedCohort, SharedCohorts
-from steropes.studies.strategus.target_baseline import baseline_tables, released_baseline
-from steropes.studies.strategus.time_to_event import released_times, times_to_events
+from steropes.studies.strategus.target_baseline import baseline_tables
+from steropes.studies.strategus.time_to_event import times_to_events
 
 CELECOXIB, DICLOFENAC = 1118084, 1124300
 COHORTS = SharedCohorts(tuple(DefinedCohort(i, f"cohort {i}", "{}") for i in (1, 2, 3)))
@@ -84,9 +85,26 @@ def test_outcomes_of_other_observation_periods_do_not_count(tmp_path):
 
 
 def test_released_times_are_rounded():
-    counts = pd.DataFrame({"num_events": [1, 12, 103]})
+    counts = pd.DataFrame({"num_events": [1, 12, 103], "persons": [1, 12, 50]})
     found = released_times(counts, DisclosureRules("ohdsi", 5), "x")
     assert found["num_events"].tolist() == [-5, 10, 105]
+    assert "persons" not in found
+
+
+def test_many_events_of_few_people_are_withheld(tmp_path):
+    omop = TinyOmop(tmp_path)
+    people = [omop.person(observed=(0, 3000)) for _ in range(2)]
+    outcomes = [*range(101, 113)]
+    table = CohortTable(
+        [1, 1, *[3] * 12], [*people, *people * 6], days(100, 100, *outcomes),
+        days(100, 100, *outcomes),
+    )  # fmt: skip
+    with OmopDatabase(omop.write()) as db:
+        exact = times_to_events(db, [(1, 3)], table)
+    month = exact[(exact["time_scale"] == "per 30-day") & (exact["outcome_type"] == "subsequent")]
+    assert month[["num_events", "persons"]].to_numpy().tolist() == [[10, 2]]
+    found = released_times(exact, DisclosureRules("ohdsi", 5), "x")
+    assert (found["num_events"] == -5).all()
 
 
 @pytest.fixture(scope="module")
@@ -192,6 +210,27 @@ def test_many_entries_of_few_people_are_withheld(tmp_path):
     values = found["c_covariates_continuous"]
     assert (values["count_value"] == -5).all()
     assert values[["average_value", "standard_deviation", "median_value"]].isna().all(axis=None)
+
+
+def test_a_covariate_of_many_entries_of_few_people_is_withheld(tmp_path):
+    omop = TinyOmop(tmp_path)
+    people = [omop.person(observed=(0, 3000), sex=8507) for _ in range(30)]
+    people += [omop.person(observed=(0, 3000), sex=8532)]
+    starts = [*range(500, 2500, 200)]
+    entries = [(p, 500) for p in people[:-1]] + [(people[-1], day) for day in starts]
+    subject, first = zip(*entries, strict=True)
+    table = CohortTable([1] * 40, subject, days(*first), days(*first))
+    with OmopDatabase(omop.write()) as db:
+        asked = {"DemographicsGender": True}
+        one = plan(settings(targetIds=1, limitToFirstInNDays=100, covariateSettings=asked))
+        exact = baseline_tables(db, one, table)
+    women = exact["c_covariates"].set_index("covariate_id").loc[8532001]
+    assert (women["sum_value"], women["persons"]) == (10, 1)
+    found = released_baseline(exact, DisclosureRules("ohdsi", 5), "x")["c_covariates"]
+    shown = found.set_index("covariate_id")
+    assert shown.loc[8532001, "sum_value"] == -5
+    assert np.isnan(shown.loc[8532001, "average_value"])
+    assert shown.loc[8507001, "sum_value"] == 30
 
 
 def test_other_lists_and_unknown_fields_are_named():

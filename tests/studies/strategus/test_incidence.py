@@ -12,8 +12,9 @@ import pytest
 from steropes.errors import DataError
 from steropes.studies import CohortTable, OmopDatabase
 from steropes.studies.disclosure import DisclosureRules
+from steropes.studies.disclosure.strategus_tables import released_rates
 from steropes.studies.strategus.incidence_plan import incidence_plan
-from steropes.studies.strategus.incidence_rates import incidence_tables, released_rates
+from steropes.studies.strategus.incidence_rates import incidence_tables
 from steropes.studies.strategus.shared_cohorts import DefinedCohort, SharedCohorts
 
 ORIGIN = dt.date(2010, 1, 1)
@@ -216,6 +217,15 @@ def test_release_rounds_counts_and_derives_rates(world):
             ).all()
         hidden = exact["persons_at_risk"].between(1, rules.least - 1)
         assert safe.loc[hidden, "person_days"].isna().all()
+
+
+def test_many_outcomes_of_few_people_are_withheld(world):
+    plan = incidence_plan(design(), ("settings",), KNOWN)
+    exact = incidence_tables(world[0], plan, world[1])["ci_incidence_summary"].head(1)
+    repeated = exact.assign(persons_at_risk=90, person_outcomes=1, outcomes=14, person_days=9000)
+    found = released_rates(repeated, DisclosureRules("ohdsi", 5), "x").iloc[0]
+    assert (found["person_outcomes"], found["outcomes"]) == (-5, -5)
+    assert np.isnan(found["incidence_rate_p100py"])
 
 
 def test_what_a_design_cannot_have_is_refused():

@@ -7,8 +7,8 @@ import pytest
 
 from steropes.studies import OmopDatabase, demo_database
 from steropes.studies.disclosure import DisclosureRules
+from steropes.studies.disclosure.strategus_tables import released_statistics
 from steropes.studies.strategus.cohort_generation import generate_cohorts
-from steropes.studies.strategus.cohort_outputs import released_statistics
 from steropes.studies.strategus.shared_cohorts import DefinedCohort, SharedCohorts
 
 pytest.importorskip("duckcdm")

@@ -15,6 +15,7 @@ from steropes.errors import DataError
 from steropes.studies import CohortTable, OmopDatabase, demo_database, drug_era_cohorts
 from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.disclosure.cells import share_unit
+from steropes.studies.disclosure.prediction_release import released_result
 from steropes.studies.strategus.prediction_calibration import (
     calibration_line,
     calibration_table,
@@ -30,7 +31,6 @@ from steropes.studies.strategus.prediction_performance import (
 )
 from steropes.studies.strategus.prediction_plan import prediction_plan
 from steropes.studies.strategus.prediction_population import TEST, UNUSED, divided, population
-from steropes.studies.strategus.prediction_release import released_result
 from steropes.studies.strategus.prediction_result_tables import prediction_tables
 from steropes.studies.strategus.prediction_settings import SplitSettings
 from steropes.studies.strategus.prediction_thresholds import threshold_table

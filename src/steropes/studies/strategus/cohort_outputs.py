@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 
-from steropes.studies.disclosure import Bound, DisclosureRules
-from steropes.studies.disclosure.table_rows import signed
+from steropes.studies.disclosure import DisclosureRules
+from steropes.studies.disclosure.strategus_tables import released_cohort_counts
 from steropes.studies.execution.cohort_sources import MadeCohorts
 from steropes.studies.strategus.shared_cohorts import SharedCohorts
 
-__all__ = ["cohort_tables", "released_statistics"]
+__all__ = ["cohort_tables"]
 
-# Names of the tables of inclusion statistics in CohortGenerator, by Circe's.
-STATISTICS = {
-    "cohort_inclusion_result": "cg_cohort_inc_result",
-    "cohort_inclusion_stats": "cg_cohort_inc_stats",
-    "cohort_summary_stats": "cg_cohort_summary_stats",
-    "cohort_censor_stats": "cg_cohort_censor_stats",
-}
+_NONE = {"cohort_entries": 0.0, "cohort_subjects": 0.0}
 
 
 def cohort_tables(
@@ -68,7 +61,7 @@ def cohort_tables(
         }
         for s in cohorts.subsets
     ]
-    counts = _counts(cohorts, made, rules)
+    counts = _counts(made, rules)
     listed = [*(c.id for c in cohorts.defined), *sorted(subsets)]
     controls = [c.cohort_id for c in cohorts.controls]
     rows: dict[str, list[dict[str, Any]]] = {
@@ -94,38 +87,6 @@ def cohort_tables(
         "cg_cohort_definition_neg_ctrl": _controls(cohorts),
     }
     return {name: pd.DataFrame(of) for name, of in rows.items()}
-
-
-def released_statistics(
-    counted: Mapping[str, pd.DataFrame], rules: DisclosureRules, database_id: str
-) -> dict[str, pd.DataFrame]:
-    """Return the inclusion statistics for release.
-
-    The counts of rules and of their combinations add up in many ways, and those of people and of
-    events differ by few. All are therefore rounded as `DisclosureRules.coarse` does.
-
-    Parameters
-    ----------
-    counted : mapping of str to DataFrame
-        Exact statistics, by Circe's names of the tables.
-    rules : DisclosureRules
-        The rules.
-    database_id : str
-        Name of the database.
-
-    Returns
-    -------
-    dict of str to DataFrame
-        The tables by CohortGenerator's names.
-    """
-    found = {}
-    for name, table in counted.items():
-        numbers = [c for c in table.columns if c.endswith(("_count", "_total"))]
-        made = table.assign(database_id=database_id)
-        for column in numbers:
-            made[column] = made[column].map(rules.coarse)
-        found[STATISTICS[name]] = made
-    return found
 
 
 def _controls(cohorts: SharedCohorts) -> list[dict[str, object]]:
@@ -161,33 +122,13 @@ def _rules(cohorts: SharedCohorts) -> list[dict[str, object]]:
     return found
 
 
-_NONE = {"cohort_entries": 0.0, "cohort_subjects": 0.0}
-
-
-def _counts(
-    cohorts: SharedCohorts, made: MadeCohorts, rules: DisclosureRules
-) -> dict[int, dict[str, float]]:
-    """Return the released numbers of entries and people of each cohort.
-
-    Neither the difference of a subset from its target nor that of entries from people may give a
-    small number away.
-    """
+def _counts(made: MadeCohorts, rules: DisclosureRules) -> dict[int, dict[str, float]]:
+    """Return the released numbers of entries and people of each cohort."""
     if made.table is None:
         return {}
-    exact = {
-        int(row["cohort_definition_id"]): (int(row["entries"]), int(row["people"]))
+    return {
+        int(row["cohort_definition_id"]): released_cohort_counts(
+            int(row["entries"]), int(row["people"]), rules
+        )
         for row in made.table.counts().to_dict("records")
     }
-    targets = {s.id: s.target for s in cohorts.subsets}
-    found: dict[int, dict[str, float]] = {}
-    for cohort, (entries, people) in exact.items():
-        _, of = exact.get(targets.get(cohort, cohort), (0, 0))
-        released = rules.part(people, of) if cohort in targets else rules.count(people)
-        if isinstance(released, Bound):
-            listed: int | Bound = released
-        elif rules.small(entries - people):
-            listed = Bound(released + rules.least)
-        else:
-            listed = rules.count(entries)
-        found[cohort] = {"cohort_entries": signed(listed), "cohort_subjects": signed(released)}
-    return found

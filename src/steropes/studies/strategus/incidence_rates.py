@@ -1,20 +1,17 @@
-"""Incidence rates of cohorts, computed as CohortIncidence computes them, and their release."""
+"""Incidence rates of cohorts, computed as CohortIncidence computes them."""
 
 from __future__ import annotations
 
 import itertools
-import math
 from typing import Any
 
 import pandas as pd
 
 from steropes.studies.cohorts.cohort_table import CohortTable
-from steropes.studies.database.dates_and_ages import DAYS_PER_YEAR
 from steropes.studies.database.omop import OmopDatabase, Workspace
-from steropes.studies.disclosure import DisclosureRules
 from steropes.studies.strategus.incidence_plan import IncidencePlan
 
-__all__ = ["incidence_tables", "released_rates"]
+__all__ = ["incidence_tables"]
 
 ENTRIES = "incidence_entries"
 REFERENCE = 1  # The number of the design in the result tables.
@@ -58,49 +55,6 @@ def incidence_tables(
     names = db.concept_names(g for g in rates["gender_id"].dropna().unique())
     rates["gender_name"] = rates["gender_id"].map(names)
     return {"ci_incidence_summary": rates.assign(ref_id=REFERENCE), **_design(plan)}
-
-
-def released_rates(rates: pd.DataFrame, rules: DisclosureRules, database_id: str) -> pd.DataFrame:
-    """Return the rates for release.
-
-    Strata can be subtracted from each other in many ways. Counts are therefore rounded to multiples
-    of the smallest count that may be released, and proportions and rates follow from them.
-
-    Parameters
-    ----------
-    rates : DataFrame
-        Exact rates.
-    rules : DisclosureRules
-        The rules.
-    database_id : str
-        Name of the database.
-    """
-    made = rates.assign(database_id=database_id, source_name=database_id)
-    if rules.open:
-        return _with_ratios(made)
-    few = made["persons_at_risk"].map(rules.small) | made["persons_at_risk_pe"].map(rules.small)
-    for name in COUNTS:
-        made[name] = made[name].map(rules.coarse)
-    for name in ("person_days_pe", "person_days"):
-        made[name] = made[name].map(_three_digits).mask(few)
-    return _with_ratios(made)
-
-
-def _three_digits(days: float) -> float:
-    """Round days to three significant digits."""
-    if not days:
-        return 0.0
-    unit = 10.0 ** max(0, math.floor(math.log10(abs(days))) - 2)
-    return unit * round(days / unit)
-
-
-def _with_ratios(rates: pd.DataFrame) -> pd.DataFrame:
-    """Add proportions per 100 people and rates per 100 years, where no count is withheld."""
-    people, days = rates["persons_at_risk"], rates["person_days"]
-    cases, events = rates["person_outcomes"], rates["outcomes"]
-    proportion = (100.0 * cases / people).where((people > 0) & (cases >= 0))
-    rate = (100.0 * events / (days / DAYS_PER_YEAR)).where((days > 0) & (events >= 0))
-    return rates.assign(incidence_proportion_p100p=proportion, incidence_rate_p100py=rate)
 
 
 # -- steps -----------------------------------------------------------------------------------------

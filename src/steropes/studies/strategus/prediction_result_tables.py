@@ -10,10 +10,10 @@ from typing import Any
 import pandas as pd
 
 from steropes.studies.disclosure import DisclosureRules
+from steropes.studies.disclosure.prediction_release import few_trained, released_result
 from steropes.studies.disclosure.rounding import significant
 from steropes.studies.strategus.prediction_models import PredictionResult
 from steropes.studies.strategus.prediction_plan import PredictionDesign
-from steropes.studies.strategus.prediction_release import few_trained, released_result
 from steropes.studies.strategus.shared_cohorts import SharedCohorts
 from steropes.version import __version__
 

@@ -14,18 +14,16 @@ from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.covariates.analysis_catalogue import ANALYSES, Analysis
 from steropes.studies.covariates.feature_extraction import Features, extract_features
 from steropes.studies.database.omop import OmopDatabase
-from steropes.studies.disclosure import DisclosureRules
-from steropes.studies.disclosure.rounding import significant
+from steropes.studies.disclosure.strategus_tables import PERCENTILES
 from steropes.studies.strategus.characterization_plan import (
     AFTER_INDEX,
     Baseline,
     CharacterizationPlan,
 )
 
-__all__ = ["baseline_tables", "released_baseline"]
+__all__ = ["baseline_tables"]
 
 ENTRIES, TARGET = "baseline_entries", "Target"
-SHARES = {"p_10": 0.1, "p_25": 0.25, "median": 0.5, "p_75": 0.75, "p_90": 0.9}
 AFTER_NAMES = {
     9: "observation time (days) after index",
     10: "time (days) between cohort start and end",
@@ -74,65 +72,12 @@ def baseline_tables(db: OmopDatabase, plan: CharacterizationPlan, cohorts: Cohor
             rows["c_cohort_details"].append({**key, **of})
             rows["c_cohort_counts"].append({**of, **_counted(entries, baseline)})
             if len(entries):
-                persons = {"persons": entries["person_id"].nunique()}
-                _add_covariates(db, plan, baseline, entries, {**key, **of, **persons}, rows)
+                _add_covariates(db, plan, baseline, entries, {**key, **of}, rows)
     tables = {name: pd.DataFrame(of) for name, of in rows.items()}
     named = tables["c_covariate_ref"]
     if len(named):
         tables["c_covariate_ref"] = named.drop_duplicates(["setting_id", "covariate_id"])
     return tables
-
-
-def released_baseline(tables: Tables, rules: DisclosureRules, database_id: str) -> Tables:
-    """Return the tables for release.
-
-    Targets overlap, and the counts of covariates of some add up to those of others. All counts are
-    therefore rounded as `DisclosureRules.coarse` does, and means of 0/1 covariates follow from the
-    rounded counts. Smallest and largest values belong to single people and are withheld, and so are
-    percentiles with few people beyond them, and all numbers of a target with many entries of few
-    people.
-
-    Parameters
-    ----------
-    tables : dict of str to DataFrame
-        The exact tables.
-    rules : DisclosureRules
-        The rules.
-    database_id : str
-        Name of the database.
-    """
-    found = {name: table.assign(database_id=database_id) for name, table in tables.items()}
-    if rules.open:
-        return {
-            name: table.drop(columns=["people", "persons"], errors="ignore")
-            for name, table in found.items()
-        }
-    counts = found["c_cohort_counts"]
-    few = counts["person_count"].map(rules.small)  # Entries are no fewer than people.
-    for name in ("row_count", "person_count"):
-        counts[name] = counts[name].map(rules.coarse).mask(few, -rules.least)
-    counts["mean_exposure_time"] = counts["mean_exposure_time"].map(significant).mask(few)
-    counts[["min_exposure_time", "max_exposure_time"]] = math.nan
-    ones = found["c_covariates"]
-    if len(ones):
-        few, people = ones.pop("persons").map(rules.small), ones.pop("people").map(rules.coarse)
-        sums = ones["sum_value"].map(rules.coarse).mask(few, -rules.least)
-        ones["sum_value"] = sums
-        ones["average_value"] = (sums / people).where((people > 0) & (sums >= 0))
-    values = found["c_covariates_continuous"]
-    if len(values):
-        n = values["count_value"]
-        few = values.pop("persons").map(rules.small)
-        small = n.map(rules.small) | few
-        for name, share in SHARES.items():
-            beyond = np.minimum(share, 1 - share) * n
-            kept = values[f"{name}_value"].map(significant)
-            values[f"{name}_value"] = kept.mask(small | (beyond < rules.least))
-        for name in ("average_value", "standard_deviation"):
-            values[name] = values[name].map(significant).mask(small)
-        values[["min_value", "max_value"]] = math.nan
-        values["count_value"] = n.map(rules.coarse).mask(few, -rules.least)
-    return found
 
 
 def _setting_id(baseline: Baseline) -> str:
@@ -212,10 +157,14 @@ def _add_covariates(
     """Summarise the covariates of one target, and append the rows of its tables."""
     features = extract_features(db, entries[["person_id", "start"]], baseline.rules)
     setting = {"setting_id": key["setting_id"]}
+    person = entries["person_id"].to_numpy()
+    everybody = {"persons": len(np.unique(person))}
     for number in baseline.after_index:
         values = entries["time_after" if number == 9 else "time_in_cohort"].to_numpy(float)
         covariate = {"covariate_id": 1000 + number}
-        rows["c_covariates_continuous"].append({**key, **covariate, **_summary(values)})
+        rows["c_covariates_continuous"].append(
+            {**key, **covariate, **everybody, **_summary(values)}
+        )
         name = AFTER_NAMES[number]
         rows["c_covariate_ref"].append(
             {**setting, **covariate, "covariate_name": name, "analysis_id": number, "concept_id": 0}
@@ -224,7 +173,9 @@ def _add_covariates(
         covariate = {"covariate_id": int(column["covariate_id"])}
         if baseline.only and covariate["covariate_id"] not in baseline.only:
             continue
-        values = features.values[features.indptr[j] : features.indptr[j + 1]].astype(float)
+        own = slice(features.indptr[j], features.indptr[j + 1])
+        values = features.values[own].astype(float)
+        persons = {"persons": len(np.unique(person[features.rows[own]]))}
         analysis = ANALYSES[int(column["analysis_id"])]
         if len(values) < plan.least_count:
             continue
@@ -233,10 +184,15 @@ def _add_covariates(
                 continue
             mean = {"sum_value": len(values), "average_value": len(values) / features.n}
             least = {"min_characterization_mean": plan.least_mean, "people": features.n}
-            rows["c_covariates"].append({**key, **covariate, **least, **mean})
+            rows["c_covariates"].append({**key, **covariate, **persons, **least, **mean})
         else:
             rows["c_covariates_continuous"].append(
-                {**key, **covariate, **_summary(*_values(features, values, analysis))}
+                {
+                    **key,
+                    **covariate,
+                    **(everybody if analysis.kind == "length" else persons),
+                    **_summary(*_values(features, values, analysis)),
+                }
             )
         rows["c_covariate_ref"].append(
             {
@@ -266,7 +222,7 @@ def _summary(values: NDArray, zeros: int = 0) -> dict[str, float]:
     n = len(ordered)
     found = {
         f"{name}_value": float(ordered[max(math.ceil(share * n) - 1, 0)])
-        for name, share in SHARES.items()
+        for name, share in PERCENTILES.items()
     }
     return {
         "count_value": len(values),

@@ -8,9 +8,8 @@ import pandas as pd
 
 from steropes.studies.cohorts.cohort_table import CohortTable
 from steropes.studies.database.omop import OmopDatabase
-from steropes.studies.disclosure import DisclosureRules
 
-__all__ = ["released_times", "times_to_events"]
+__all__ = ["times_to_events"]
 
 ENTRIES = "event_entries"
 KEYS = [
@@ -38,7 +37,7 @@ def times_to_events(
     Returns
     -------
     DataFrame
-        Exact counts, which are not for release.
+        Exact counts of events and of the ``persons`` who have them, which are not for release.
     """
     with db.workspace() as work:
         cohorts.only({c for pair in pairs for c in pair}).place(work, ENTRIES)
@@ -51,17 +50,8 @@ def times_to_events(
     return pd.concat(counted, ignore_index=True)
 
 
-def released_times(counts: pd.DataFrame, rules: DisclosureRules, database_id: str) -> pd.DataFrame:
-    """Return the counts for release.
-
-    Counts of the three scales add up to each other, and are rounded as `DisclosureRules.coarse`
-    does.
-    """
-    return counts.assign(num_events=counts["num_events"].map(rules.coarse), database_id=database_id)
-
-
 def _sql(db: OmopDatabase) -> str:
-    """Return SQL that counts outcomes by day and place among a person's target entries."""
+    """Return SQL that counts each person's outcomes by day and place among the target entries."""
     return f"""
     WITH entries AS (
         SELECT cohort_definition_id AS cohort, subject_id AS person, cohort_start_date AS first,
@@ -91,7 +81,7 @@ def _sql(db: OmopDatabase) -> str:
             AND e.day BETWEEN t.first AND t.last)
     SELECT target AS {KEYS[0]}, outcome AS {KEYS[1]},
         CASE number WHEN 1 THEN 'first' ELSE 'subsequent' END AS {KEYS[2]}, place AS {KEYS[3]},
-        (day - first)::BIGINT AS days, count(*) AS num_events
+        (day - first)::BIGINT AS days, person, count(*) AS num_events
     FROM placed GROUP BY ALL ORDER BY ALL
     """
 
@@ -105,4 +95,5 @@ def _scaled(days: pd.DataFrame, scale: str, width: int, farthest: int | None) ->
         side = near["days"].apply(lambda d: (d > 0) - (d < 0)).astype("int64")
         time = side * (near["days"].abs() // width + 1) * width
     found = near.assign(time_to_event=time).groupby([*KEYS, "time_to_event"], as_index=False)
-    return found["num_events"].sum().assign(time_scale=scale)
+    counts = found.agg(num_events=("num_events", "sum"), persons=("person", "nunique"))
+    return counts.assign(time_scale=scale)

@@ -1,0 +1,189 @@
+"""Disclosure control of the tables of Strategus' modules that other studies do not have.
+
+Cohorts, strata and targets overlap, so that their counts can be subtracted from each other in many
+ways, also between modules. All counts are therefore rounded as `DisclosureRules.coarse` does, and
+a number of entries or events of few people is suppressed like the number of these people.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from steropes.studies.database.dates_and_ages import DAYS_PER_YEAR
+from steropes.studies.disclosure.rounding import significant
+from steropes.studies.disclosure.rules import DisclosureRules
+
+__all__ = [
+    "released_baseline",
+    "released_cohort_counts",
+    "released_rates",
+    "released_statistics",
+    "released_times",
+]
+
+# Names of the tables of inclusion statistics in CohortGenerator, by Circe's.
+STATISTICS = {
+    "cohort_inclusion_result": "cg_cohort_inc_result",
+    "cohort_inclusion_stats": "cg_cohort_inc_stats",
+    "cohort_summary_stats": "cg_cohort_summary_stats",
+    "cohort_censor_stats": "cg_cohort_censor_stats",
+}
+# Numbers of outcomes, with the number of people who have them, before and after exclusions.
+EVENTS = {"outcomes_pe": "person_outcomes_pe", "outcomes": "person_outcomes"}
+PEOPLE = ("persons_at_risk_pe", "persons_at_risk", *EVENTS.values())
+PERCENTILES = {"p_10": 0.1, "p_25": 0.25, "median": 0.5, "p_75": 0.75, "p_90": 0.9}
+Tables = dict[str, pd.DataFrame]
+
+
+def released_cohort_counts(entries: int, people: int, rules: DisclosureRules) -> dict[str, float]:
+    """Return the numbers of entries and people of a cohort for release.
+
+    Cohorts share people with their subsets and with other cohorts.
+    """
+    return {
+        "cohort_entries": float(_of_people(entries, people, rules)),
+        "cohort_subjects": float(rules.coarse(people)),
+    }
+
+
+def _of_people(n: int, people: int, rules: DisclosureRules) -> int:
+    """Release a number of entries or events, which is suppressed if they are of few people."""
+    return -rules.least if rules.small(people) else rules.coarse(n)
+
+
+def released_statistics(
+    counted: Mapping[str, pd.DataFrame], rules: DisclosureRules, database_id: str
+) -> Tables:
+    """Return the inclusion statistics of cohorts for release, by CohortGenerator's names.
+
+    Parameters
+    ----------
+    counted : mapping of str to DataFrame
+        Exact statistics, by Circe's names of the tables.
+    rules : DisclosureRules
+        The rules.
+    database_id : str
+        Name of the database.
+    """
+    found = {}
+    for name, table in counted.items():
+        numbers = [c for c in table.columns if c.endswith(("_count", "_total"))]
+        made = table.assign(database_id=database_id)
+        for column in numbers:
+            made[column] = made[column].map(rules.coarse)
+        found[STATISTICS[name]] = made
+    return found
+
+
+def released_rates(rates: pd.DataFrame, rules: DisclosureRules, database_id: str) -> pd.DataFrame:
+    """Return incidence rates for release; proportions and rates follow from rounded counts.
+
+    Parameters
+    ----------
+    rates : DataFrame
+        Exact rates.
+    rules : DisclosureRules
+        The rules.
+    database_id : str
+        Name of the database.
+    """
+    made = rates.assign(database_id=database_id, source_name=database_id)
+    if rules.open:
+        return _with_ratios(made)
+    few = made["persons_at_risk"].map(rules.small) | made["persons_at_risk_pe"].map(rules.small)
+    for name, people in EVENTS.items():
+        pairs = zip(made[name], made[people], strict=True)
+        made[name] = [_of_people(n, of, rules) for n, of in pairs]
+    for name in PEOPLE:
+        made[name] = made[name].map(rules.coarse)
+    for name in ("person_days_pe", "person_days"):
+        made[name] = made[name].map(_three_digits).mask(few)
+    return _with_ratios(made)
+
+
+def _three_digits(days: float) -> float:
+    """Round days to three significant digits."""
+    if not days:
+        return 0.0
+    unit = 10.0 ** max(0, math.floor(math.log10(abs(days))) - 2)
+    return unit * round(days / unit)
+
+
+def _with_ratios(rates: pd.DataFrame) -> pd.DataFrame:
+    """Add proportions per 100 people and rates per 100 years, where no count is withheld."""
+    people, days = rates["persons_at_risk"], rates["person_days"]
+    cases, events = rates["person_outcomes"], rates["outcomes"]
+    proportion = (100.0 * cases / people).where((people > 0) & (cases >= 0))
+    rate = (100.0 * events / (days / DAYS_PER_YEAR)).where((days > 0) & (events >= 0))
+    return rates.assign(incidence_proportion_p100p=proportion, incidence_rate_p100py=rate)
+
+
+def released_times(counts: pd.DataFrame, rules: DisclosureRules, database_id: str) -> pd.DataFrame:
+    """Return the numbers of events by time for release, without the ``persons`` who have them.
+
+    Parameters
+    ----------
+    counts : DataFrame
+        Exact counts.
+    rules : DisclosureRules
+        The rules.
+    database_id : str
+        Name of the database.
+    """
+    pairs = zip(counts["num_events"], counts["persons"], strict=True)
+    events = [_of_people(n, of, rules) for n, of in pairs]
+    return counts.drop(columns="persons").assign(num_events=events, database_id=database_id)
+
+
+def released_baseline(tables: Tables, rules: DisclosureRules, database_id: str) -> Tables:
+    """Return the covariates of targets for release.
+
+    Means of 0/1 covariates follow from rounded counts. Smallest and largest values belong to single
+    people and are withheld, and so are percentiles with few people beyond them, and all numbers of
+    many entries of few people.
+
+    Parameters
+    ----------
+    tables : dict of str to DataFrame
+        The exact tables.
+    rules : DisclosureRules
+        The rules.
+    database_id : str
+        Name of the database.
+    """
+    found = {name: table.assign(database_id=database_id) for name, table in tables.items()}
+    if rules.open:
+        return {
+            name: table.drop(columns=["people", "persons"], errors="ignore")
+            for name, table in found.items()
+        }
+    counts = found["c_cohort_counts"]
+    few = counts["person_count"].map(rules.small)  # Entries are no fewer than people.
+    for name in ("row_count", "person_count"):
+        counts[name] = counts[name].map(rules.coarse).mask(few, -rules.least)
+    counts["mean_exposure_time"] = counts["mean_exposure_time"].map(significant).mask(few)
+    counts[["min_exposure_time", "max_exposure_time"]] = math.nan
+    ones = found["c_covariates"]
+    if len(ones):
+        few, people = ones.pop("persons").map(rules.small), ones.pop("people").map(rules.coarse)
+        sums = ones["sum_value"].map(rules.coarse).mask(few, -rules.least)
+        ones["sum_value"] = sums
+        ones["average_value"] = (sums / people).where((people > 0) & (sums >= 0))
+    values = found["c_covariates_continuous"]
+    if len(values):
+        n = values["count_value"]
+        few = values.pop("persons").map(rules.small)
+        small = n.map(rules.small) | few
+        for name, share in PERCENTILES.items():
+            beyond = np.minimum(share, 1 - share) * n
+            kept = values[f"{name}_value"].map(significant)
+            values[f"{name}_value"] = kept.mask(small | (beyond < rules.least))
+        for name in ("average_value", "standard_deviation"):
+            values[name] = values[name].map(significant).mask(small)
+        values[["min_value", "max_value"]] = math.nan
+        values["count_value"] = n.map(rules.coarse).mask(few, -rules.least)
+    return found
