@@ -251,6 +251,16 @@ def test_settings_before_version_1_have_no_wrapper():
     old = settings()["analysis"]
     found = plan(old)
     assert found.pairs == ((1, 3), (2, 3))
-    assert found.least_mean == 0
+    assert [b.least_mean for b in found.baselines] == [0]
     assert len(found.without({2: "gone"}).baselines[0].targets) == 1
     assert found.without({3: "gone"}).pairs == ()
+
+
+def test_the_least_mean_of_a_setting_replaces_that_of_the_module():
+    values = settings()["analysis"]
+    values["aggregateCovariateSettings"] = values.pop("targetBaselineSettings")
+    values["aggregateCovariateSettings"][0]["minCharacterizationMean"] = 0.25
+    assert [b.least_mean for b in plan(values).baselines] == [0.25]
+    del values["aggregateCovariateSettings"][0]["minCharacterizationMean"]
+    found = plan({"analysis": values, "minCharacterizationMean": 0.125})
+    assert [b.least_mean for b in found.baselines] == [0.125]

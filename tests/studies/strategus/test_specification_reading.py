@@ -21,6 +21,7 @@ from steropes.studies import Outcome, Question
 from steropes.studies.cohorts.study_population import PopulationRules
 from steropes.studies.comparative.settings import BalanceFilter
 from steropes.studies.execution.specification import Exclusion
+from steropes.studies.execution.validated_types import LONGEST
 from steropes.studies.sccs.grid_settings import SeriesExclusion, SeriesQuestion
 from steropes.studies.strategus.specification_plan import (
     read_specification_plan,
@@ -75,6 +76,40 @@ def test_limits_that_r_writes_as_infinite_are_none():
     assert thresholds.detectable is None
     assert thresholds.generalizability is None
     assert thresholds.systematic_error == 0.25
+
+
+def test_days_beyond_any_life_and_upper_case_are_read():
+    given = new_specification(CONTROLS)
+    analysis = module(given, CM)["cmAnalysisList"][0]
+    analysis["createStudyPopulationArgs"] |= {
+        "priorOutcomeLookback": 9_999_999, "riskWindowEnd": 9_999_999, "endAnchor": "Cohort Start",
+    }  # fmt: skip
+    cut = module(given, SCCS)["sccsAnalysisList"][0]["createIntervalDataArgs"]
+    cut["eraCovariateSettings"].append(era_window(label="Late", start=31, end=9_999_999))
+    shared = next(r for r in given["sharedResources"] if "negativeControlOutcomes" in r)
+    shared["negativeControlOutcomes"]["occurrenceType"] = "FIRST"
+    plan = plan_of(given)
+    assert plan.complete, plan.lines()
+    at_risk = plan.comparative.analyses[0].at_risk
+    assert (at_risk.look_back, at_risk.end, at_risk.end_anchor) == (
+        LONGEST,
+        LONGEST,
+        "cohort start",
+    )
+    assert plan.series.analyses[0].windows[-1].end == LONGEST
+    assert plan.cohorts.control_rules.occurrence_type == "first"
+
+
+def test_repetitions_of_the_cross_validation_of_outcome_models():
+    given = new_specification(CONTROLS)
+    fit = module(given, CM)["cmAnalysisList"][0]["fitOutcomeModelArgs"]
+    fit |= {
+        "useCovariates": True,
+        "prior": {"priorType": "laplace", "useCrossValidation": True},
+        "control": {"cvRepetitions": 10, "fold": 5},
+    }
+    model = plan_of(given).comparative.analyses[0].outcome_model
+    assert (model.folds, model.repeats) == (5, 10)
 
 
 def test_v6_nesting_and_windows_of_outcomes():

@@ -17,7 +17,9 @@ from steropes.studies.strategus.r_values import (
     Integer,
     Items,
     JsonPath,
-    MaybeInteger,
+    MaybeDays,
+    MaybeNumber,
+    RDays,
     RModel,
     RNumber,
     json_path,
@@ -67,6 +69,8 @@ class Baseline:
         Analyses of times after the index.
     json_text : str
         The covariate settings as the specification has them.
+    least_mean : float
+        The smallest mean of a 0/1 covariate that is reported.
     """
 
     targets: tuple[int, ...]
@@ -76,6 +80,7 @@ class Baseline:
     only: tuple[int, ...]
     after_index: tuple[int, ...]
     json_text: str
+    least_mean: float
 
 
 @dataclass(frozen=True)
@@ -88,8 +93,6 @@ class CharacterizationPlan:
         Targets and outcomes of the times to events.
     baselines : tuple of Baseline
         Covariates of targets.
-    least_mean : float
-        The smallest mean of a 0/1 covariate that is reported.
     least_count : int
         The smallest number of people with a covariate that is reported.
     verdicts : tuple of PartVerdict
@@ -98,7 +101,6 @@ class CharacterizationPlan:
 
     pairs: tuple[tuple[int, int], ...]
     baselines: tuple[Baseline, ...]
-    least_mean: float
     least_count: int
     verdicts: tuple[PartVerdict, ...]
 
@@ -130,8 +132,8 @@ class _Targets(RModel):
     """Settings of covariates of targets."""
 
     target_ids: Items[Identifier]
-    limit_to_first_in_n_days: MaybeInteger = None
-    min_prior_observation: Integer = 0
+    limit_to_first_in_n_days: MaybeDays = None
+    min_prior_observation: RDays = 0
     covariate_settings: Any
 
 
@@ -140,13 +142,14 @@ class _Aggregate(_Targets):
 
     outcome_ids: Items[Identifier] = ()
     outcome_washout_days: Items[Integer] = ()
-    risk_window_start: Integer = 0
+    risk_window_start: RDays = 0
     start_anchor: Any = None
-    risk_window_end: Integer = 0
+    risk_window_end: RDays = 0
     end_anchor: Any = None
     case_covariate_settings: Any = None
     case_pre_target_duration: Integer = 0
     case_post_outcome_duration: Integer = 0
+    min_characterization_mean: MaybeNumber = None
     extract_non_case_covariates: Any = None
 
 
@@ -220,7 +223,7 @@ def characterization_plan(
         for name, values, at in _listed(listed, kind, path):
             attempt(
                 f"covariates of targets {name}",
-                partial(_covariates, name, values, at, kind, cohorts, baselines),
+                partial(_covariates, name, values, at, kind, cohorts, least_mean, baselines),
             )
     for kind, listed in (
         ("dechallengeRechallengeSettings", lists.dechallenge_rechallenge_settings),
@@ -229,9 +232,7 @@ def characterization_plan(
     ):
         for name, _, _ in _listed(listed, kind, path):
             verdicts.append(skipped(CHARACTERIZATION, f"{kind} {name}", ELSEWHERE[kind]))
-    return CharacterizationPlan(
-        tuple(pairs), tuple(baselines), least_mean, least_count, tuple(verdicts)
-    )
+    return CharacterizationPlan(tuple(pairs), tuple(baselines), least_count, tuple(verdicts))
 
 
 def _listed(values: object, name: str, path: JsonPath) -> Iterable[tuple[int, object, JsonPath]]:
@@ -280,17 +281,19 @@ def _covariates(
     at: JsonPath,
     kind: str,
     cohorts: SharedCohorts,
+    least_mean: float,
     baselines: dict[Baseline, None],
 ) -> PartVerdict:
     """Read settings of covariates of targets."""
-    aggregate = kind == "aggregateCovariateSettings"
-    read = parsed(_Aggregate if aggregate else _Targets, values, at)
+    read = parsed(_Aggregate if kind == "aggregateCovariateSettings" else _Targets, values, at)
     targets, said = _known(read.target_ids, cohorts)
     place: JsonPath = (*at, "covariateSettings")
     given = read.covariate_settings
     rules, only = covariate_rules(given, place, elsewhere=AFTER_INDEX.values())
     flags = given[0] if isinstance(given, list) else given
-    if aggregate:
+    if isinstance(read, _Aggregate):
+        if read.min_characterization_mean is not None:
+            least_mean = read.min_characterization_mean
         said.append("cases, people without the outcome and their covariates are not described")
     baselines[
         Baseline(
@@ -301,6 +304,7 @@ def _covariates(
             only,
             tuple(n for n, flag in AFTER_INDEX.items() if flags.get(flag)),
             json.dumps(given, ensure_ascii=False),
+            least_mean,
         )
     ] = None
     return runs(CHARACTERIZATION, f"covariates of targets {name}", said)

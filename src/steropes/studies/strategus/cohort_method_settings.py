@@ -12,12 +12,15 @@ from steropes.studies.strategus.r_values import (
     Identifier,
     Integer,
     Items,
+    LowerCase,
+    MaybeDays,
     MaybeIdentifier,
     MaybeInteger,
     MaybeNumber,
     MaybeText,
     Objects,
     RDate,
+    RDays,
     RModel,
     RNumber,
     Scalar,
@@ -29,8 +32,8 @@ __all__ = [
     "PopulationArgs5", "PopulationArgs6",
 ]  # fmt: skip
 
-Anchor = Annotated[Literal["cohort start", "cohort end"], Scalar]
-MaybeAnchor = Annotated[Literal["cohort start", "cohort end"] | None, Scalar]
+Anchor = Annotated[Literal["cohort start", "cohort end"], LowerCase]
+MaybeAnchor = Annotated[Literal["cohort start", "cohort end"] | None, LowerCase]
 Both5 = Literal["keep all", "keep first", "remove all"]
 Both = Literal["keep all", "keep first", "remove all", "keep first, truncate to second"]
 
@@ -43,7 +46,7 @@ class DataArgs(RModel):
     first_exposure_only: Flag
     remove_duplicate_subjects: Annotated[Both | bool, Scalar]
     restrict_to_common_period: Flag
-    washout_period: Integer
+    washout_period: RDays
     max_cohort_size: Integer = 0
     covariate_settings: Any
     # Version 6.
@@ -67,12 +70,12 @@ class PopulationArgs6(RModel):
     """Arguments of ``createStudyPopulation`` of version 6."""
 
     remove_subjects_with_prior_outcome: Flag
-    prior_outcome_lookback: Integer = 99999
+    prior_outcome_lookback: RDays = 99999
     min_days_at_risk: Integer = 1
     max_days_at_risk: MaybeInteger = None
-    risk_window_start: Integer
+    risk_window_start: RDays
     start_anchor: Anchor
-    risk_window_end: Integer
+    risk_window_end: RDays
     end_anchor: Anchor
     censor_at_new_risk_window: Flag = False
 
@@ -82,7 +85,7 @@ class PopulationArgs5(PopulationArgs6):
 
     first_exposure_only: Flag = False
     restrict_to_common_period: Flag = False
-    washout_period: Integer = 0
+    washout_period: RDays = 0
     remove_duplicate_subjects: Annotated[Both5 | bool, Scalar] = "keep all"
 
     @property
@@ -149,7 +152,7 @@ class StratifyArgs(RModel):
     """Arguments of ``stratifyByPs`` and of version 5's ``stratifyByPsAndCovariates``."""
 
     number_of_strata: Integer
-    base_selection: Annotated[Literal["all", "target", "comparator"], Scalar] = "all"
+    base_selection: Annotated[Literal["all", "target", "comparator"], LowerCase] = "all"
     stratification_columns: Items[Any] = ()
     stratification_covariate_ids: Items[Identifier] = ()
     covariate_ids: Items[Identifier] = ()
@@ -233,10 +236,10 @@ class CmOutcome(RModel):
     outcome_id: Identifier
     outcome_of_interest: Flag = True
     true_effect_size: MaybeNumber = None
-    prior_outcome_lookback: MaybeInteger = None
-    risk_window_start: MaybeInteger = None
+    prior_outcome_lookback: MaybeDays = None
+    risk_window_start: MaybeDays = None
     start_anchor: MaybeAnchor = None
-    risk_window_end: MaybeInteger = None
+    risk_window_end: MaybeDays = None
     end_anchor: MaybeAnchor = None
 
     @model_validator(mode="before")

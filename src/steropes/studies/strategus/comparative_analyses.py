@@ -292,9 +292,9 @@ def _outcome_model(args: OutcomeModelArgs, path: JsonPath, differences: list[str
             raise DataError(f"{json_path(path)}: covariates need a prior and a control")
         made["variance"] = require_prior(args.prior, (*path, "prior"), ("laplace",))
         made |= {"folds": args.control.fold, "seed": args.control.seed_used}
+        if made["variance"] is None:
+            made["repeats"] = args.control.cv_repetitions
         differences += [f"outcome model: {d}" for d in args.control.differences]
-        if args.control.cv_repetitions > 1 and made["variance"] is None:
-            differences.append("outcome model: cross-validation has one repetition")
     if args.profile_grid:
         differences.append(
             "the stored likelihood profile has points of our choice, not those of profileGrid"

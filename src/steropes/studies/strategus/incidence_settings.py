@@ -9,11 +9,11 @@ from steropes.studies.strategus.r_values import (
     Identifier,
     Integer,
     Items,
+    LowerCase,
     MaybeInteger,
     Objects,
     RDate,
     RModel,
-    Scalar,
     Text,
 )
 
@@ -40,7 +40,7 @@ class OutcomeDef(RModel):
 class RiskDay(RModel):
     """A day relative to the start or the end of the cohort."""
 
-    date_field: Annotated[Literal["start", "end"], Scalar]
+    date_field: Annotated[Literal["start", "end"], LowerCase]
     offset: Integer = 0
 
 

@@ -12,14 +12,15 @@ from steropes.studies.strategus.r_values import (
     Identifier,
     Integer,
     Items,
+    LowerCase,
     MaybeInteger,
     MaybeNumber,
     MaybeText,
     Objects,
     RDate,
+    RDays,
     RModel,
     RNumber,
-    Scalar,
     Text,
 )
 
@@ -28,7 +29,7 @@ __all__ = [
     "StepSettings",
 ]  # fmt: skip
 
-Anchor = Annotated[Literal["cohort start", "cohort end"], Scalar]
+Anchor = Annotated[Literal["cohort start", "cohort end"], LowerCase]
 
 
 class DataRestriction(RModel):
@@ -37,7 +38,7 @@ class DataRestriction(RModel):
     study_start_date: RDate = None
     study_end_date: RDate = None
     first_exposure_only: Flag = False
-    washout_period: Integer = 0
+    washout_period: RDays = 0
     sample_size: MaybeInteger = None
 
 
@@ -47,14 +48,14 @@ class PopulationSettings(RModel):
     binary: Flag = True
     include_all_outcomes: Flag = True
     first_exposure_only: Flag = False
-    washout_period: Integer = 0
+    washout_period: RDays = 0
     remove_subjects_with_prior_outcome: Flag = True
-    prior_outcome_lookback: Integer = 99_999
+    prior_outcome_lookback: RDays = 99_999
     require_time_at_risk: Flag = True
     min_time_at_risk: Integer = 364
-    risk_window_start: Integer = 1
+    risk_window_start: RDays = 1
     start_anchor: Anchor = "cohort start"
-    risk_window_end: Integer = 365
+    risk_window_end: RDays = 365
     end_anchor: Anchor = "cohort start"
     restrict_tar_to_cohort_end: Flag = False
 

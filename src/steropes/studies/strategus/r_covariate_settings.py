@@ -12,9 +12,9 @@ from steropes.studies.strategus.r_values import (
     CODE,
     Flag,
     Identifier,
-    Integer,
     Items,
     JsonPath,
+    RDays,
     RModel,
     json_path,
     parsed,
@@ -44,10 +44,10 @@ class _Windows(RModel):
     add_descendants_to_include: Flag = False
     excluded_covariate_concept_ids: Items[Identifier] = ()
     add_descendants_to_exclude: Flag = False
-    long_term_start_days: Integer = -365
-    medium_term_start_days: Integer = -180
-    short_term_start_days: Integer = -30
-    end_days: Integer = 0
+    long_term_start_days: RDays = -365
+    medium_term_start_days: RDays = -180
+    short_term_start_days: RDays = -30
+    end_days: RDays = 0
 
 
 def covariate_rules(

@@ -19,7 +19,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
 from steropes.errors import DataError
-from steropes.studies.execution.validated_types import LARGEST
+from steropes.studies.execution.validated_types import LARGEST, LONGEST
 from steropes.studies.report.plain_text import plain_text
 
 __all__ = [
@@ -30,6 +30,8 @@ __all__ = [
     "Integer",
     "Items",
     "JsonPath",
+    "LowerCase",
+    "MaybeDays",
     "MaybeFlag",
     "MaybeIdentifier",
     "MaybeInteger",
@@ -37,6 +39,7 @@ __all__ = [
     "MaybeText",
     "Objects",
     "RDate",
+    "RDays",
     "RModel",
     "RNumber",
     "Scalar",
@@ -245,6 +248,12 @@ def _text(value: object) -> str:
     return value
 
 
+def _lower_case(value: object) -> object:
+    """Convert the text of a scalar to lower case, since R compares some choices without case."""
+    value = _scalar(value)
+    return value.lower() if isinstance(value, str) else value
+
+
 def _date(value: object) -> dt.date | None:
     """Convert "20171201" or "2017-12-01" to a date; empty is none."""
     value = _scalar(value)
@@ -276,7 +285,13 @@ def _objects(value: object) -> object:
     return [value] if isinstance(value, Mapping) else value
 
 
+def _days(value: object) -> int:
+    """Convert a scalar to days; R's users write numbers such as 9999999 for no limit."""
+    return max(-LONGEST, min(LONGEST, _integer(value)))
+
+
 Integer = Annotated[int, BeforeValidator(_integer)]
+RDays = Annotated[int, BeforeValidator(_days)]
 Identifier = Annotated[int, BeforeValidator(_identifier)]
 RNumber = Annotated[float, BeforeValidator(_number)]
 Flag = Annotated[bool, BeforeValidator(_flag)]
@@ -285,7 +300,9 @@ RDate = Annotated[dt.date | None, BeforeValidator(_date)]
 Items = Annotated[tuple[T, ...], BeforeValidator(_vector)]
 Objects = Annotated[tuple[T, ...], BeforeValidator(_objects)]
 Scalar = BeforeValidator(_scalar)
+LowerCase = BeforeValidator(_lower_case)
 MaybeInteger = Annotated[int | None, _optional(_integer)]
+MaybeDays = Annotated[int | None, _optional(_days)]
 MaybeIdentifier = Annotated[int | None, _optional(_identifier)]
 MaybeNumber = Annotated[float | None, _optional(_number)]
 MaybeFlag = Annotated[bool | None, _optional(_flag)]

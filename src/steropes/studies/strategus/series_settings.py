@@ -10,6 +10,7 @@ from steropes.studies.strategus.r_values import (
     Identifier,
     Integer,
     Items,
+    LowerCase,
     MaybeFlag,
     MaybeIdentifier,
     MaybeInteger,
@@ -17,6 +18,7 @@ from steropes.studies.strategus.r_values import (
     MaybeText,
     Objects,
     RDate,
+    RDays,
     RModel,
     RNumber,
     Scalar,
@@ -32,7 +34,7 @@ __all__ = [
     "SccsThresholds",
 ]
 
-EraAnchor = Annotated[Literal["era start", "era end"], Scalar]
+EraAnchor = Annotated[Literal["era start", "era end"], LowerCase]
 
 
 class SccsDataArgs(RModel):
@@ -55,7 +57,7 @@ class SccsPopulationArgs(RModel):
     """Arguments of ``createStudyPopulation``."""
 
     first_outcome_only: Flag
-    naive_period: Integer = 0
+    naive_period: RDays = 0
     min_age: MaybeInteger = None
     max_age: MaybeInteger = None
     gender_concept_ids: Items[Identifier] = ()
@@ -69,9 +71,9 @@ class EraWindow(RModel):
     exclude_era_ids: Items[Any] = ()
     label: Text = "Control interval"
     stratify_by_id: Flag = False
-    start: Integer = 0
+    start: RDays = 0
     start_anchor: EraAnchor = "era start"
-    end: Integer = 0
+    end: RDays = 0
     end_anchor: EraAnchor = "era end"
     first_occurrence_only: Flag = False
     allow_regularization: Flag = False

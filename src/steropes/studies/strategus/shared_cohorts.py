@@ -16,8 +16,8 @@ from steropes.studies.strategus.r_values import (
     Identifier,
     Items,
     JsonPath,
+    LowerCase,
     RModel,
-    Scalar,
     Text,
     json_path,
     parsed,
@@ -64,7 +64,7 @@ class ControlOutcome(RModel):
 class ControlRules(RModel):
     """Which records of negative controls become entries."""
 
-    occurrence_type: Annotated[Literal["all", "first"], Scalar] = "all"
+    occurrence_type: Annotated[Literal["all", "first"], LowerCase] = "all"
     detect_on_descendants: Flag = False
     domains: Items[Text] = ("condition", "observation")
 

@@ -40,7 +40,8 @@ COHORTS = "CohortGeneratorModule"
 REFUSED = {
     "CohortDiagnosticsModule": "the diagnostics of cohorts are R's CohortDiagnostics",
     "TreatmentPatternsModule": "treatment pathways are R's TreatmentPatterns",
-    "PatientLevelPredictionValidationModule": "prediction models are R's PatientLevelPrediction",
+    "PatientLevelPredictionValidationModule": "models of other studies are validated by R's "
+    "PatientLevelPrediction",
 }
 # The names of a module, of which only the settings influence results.
 BESIDE = {"module", "settings", "version", "remoteRepo", "remoteUsername"}

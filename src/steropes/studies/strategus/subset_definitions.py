@@ -16,6 +16,7 @@ from steropes.studies.strategus.r_values import (
     MaybeText,
     Objects,
     RDate,
+    RDays,
     RModel,
     Scalar,
     Text,
@@ -35,8 +36,8 @@ Anchor = Annotated[Literal["cohortStart", "cohortEnd"], Scalar]
 class SubsetWindow(RModel):
     """Days around the target's start or end in which the other cohort must start or end."""
 
-    start_day: Integer
-    end_day: Integer
+    start_day: RDays
+    end_day: RDays
     target_anchor: Anchor
     subset_anchor: Anchor = "cohortStart"
     negate: Flag = False

@@ -180,10 +180,10 @@ def _add_covariates(
         if len(values) < plan.least_count:
             continue
         if analysis.binary:
-            if len(values) / features.n < plan.least_mean:
+            if len(values) / features.n < baseline.least_mean:
                 continue
             mean = {"sum_value": len(values), "average_value": len(values) / features.n}
-            least = {"min_characterization_mean": plan.least_mean, "people": features.n}
+            least = {"min_characterization_mean": baseline.least_mean, "people": features.n}
             rows["c_covariates"].append({**key, **covariate, **persons, **least, **mean})
         else:
             rows["c_covariates_continuous"].append(
