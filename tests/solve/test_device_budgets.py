@@ -15,8 +15,11 @@ from scipy import sparse
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import steropes
-from steropes import Laplace, Surv
+from steropes import CrossValidation, Laplace, Surv
 from steropes.backends.pytorch.transfers import TRANSFERS
+from steropes.infer.bootstrap_draws import Draws
+from steropes.select.folds import TrainingRows, WithAllRows, cut
+from steropes.solve.data_term import weights_of_rows
 
 N, P, K = 4000, 60, 30  # rows, columns, columns of the working set
 FREE = {"view", "slice", "unsqueeze", "select", "t", "detach", "expand", "alias", "_unsafe_view",
@@ -154,3 +157,28 @@ def test_joining_columns_are_appended_to_the_rows():
         np.testing.assert_allclose(
             backend.to_host(product(rows)), backend.to_host(product(fresh)), atol=1e-10
         )
+
+
+def weights_of_kind(kind, weights):
+    """Row weights of 11 replicates of a kind."""
+    if kind == "draws":
+        return Draws(weights, None, 11, np.random.default_rng(2))
+    folds = TrainingRows(weights, *cut(CrossValidation(10, random_state=0), None, None, weights))
+    return WithAllRows(folds)
+
+
+@pytest.mark.parametrize("kind", ["folds", "draws"])
+def test_weights_of_replicates_are_sent_as_bytes(kind):
+    problem = model("cox")._problem
+    weights = weights_of_kind(kind, np.random.default_rng(1).random(N) + 0.5)
+    numbers = list(range(11))
+    own = weights.multiples(numbers)
+    np.testing.assert_array_equal(weights_of_rows(own), weights(numbers))
+    problem.term(own, 11)  # the order of the rows is sent with the first
+    found = []
+    cost = cost_of(lambda: found.append(problem.term(own, 11)))
+    assert cost.bytes_sent <= 11 * N + 8 * N + 1024  # a byte each and the common weights
+    (term,) = found
+    expected = weights(numbers)[term.order]
+    np.testing.assert_array_equal(term.backend.to_host(term.w), expected)
+    np.testing.assert_allclose(term.total, expected.sum(axis=0), rtol=1e-14)

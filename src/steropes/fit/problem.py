@@ -25,9 +25,11 @@ from ..solve.data_term import (
     DataTerm,
     LocalTerm,
     ProfiledTerm,
+    RowMultiples,
     SmoothPenaltyTerm,
     WorkingColumns,
     WorkingSet,
+    weights_of_rows,
 )
 from ..solve.group_penalty.group_penalty_batch import GroupPenaltyBatch
 from ..solve.information_determinant import LogDeterminant
@@ -174,7 +176,7 @@ class Problem:
 
     def term(
         self,
-        weights: np.ndarray | None = None,
+        weights: np.ndarray | RowMultiples | None = None,
         B: int = 1,
         active: WorkingSet | None = None,
         offset: np.ndarray | None = None,
@@ -197,12 +199,13 @@ class Problem:
                 f"X has {self.design.p:,}; use Normal() or Laplace(), or leave out rare columns."
             )
         return SmoothPenaltyTerm(
-            inner, lambda prior: self.smooth_term(prior, w, offset), self.prior
+            inner, lambda prior: self.smooth_term(prior, weights_of_rows(w), offset), self.prior
         )
 
     def _likelihood_term(
-        self, weights: np.ndarray, offset: np.ndarray | None, B: int, active: WorkingSet | None
-    ) -> DataTerm:
+        self, weights: np.ndarray | RowMultiples, offset: np.ndarray | None, B: int,
+        active: WorkingSet | None,
+    ) -> DataTerm:  # fmt: skip
         """Create the data term of the likelihood alone."""
         assert active is None or isinstance(active, WorkingColumns)  # as `common` makes it
         likelihood = self.likelihood
@@ -212,7 +215,7 @@ class Problem:
 
     def batch(
         self,
-        weights: np.ndarray | None = None,
+        weights: np.ndarray | RowMultiples | None = None,
         B: int = 1,
         common: Common | None = None,
         offset: np.ndarray | None = None,

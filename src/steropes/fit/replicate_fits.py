@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from ..likelihoods.nuisance_parameters import Nuisance
 from ..priors import Prior
 from ..solve import Batch, Common, Fit
+from ..solve.data_term import RowMultiples
 from .fit_tuning import REPLICATES
 from .problem import Problem
 from .solve_with_prior import solve_under_prior
@@ -25,6 +27,14 @@ __all__ = ["Group", "Replicates", "lanes_of_draws"]
 SMALL_ROWS, SMALL_DATA_LANES = 2048, 40
 
 Weights = Callable[[list[int]], np.ndarray]
+
+
+@runtime_checkable
+class MultipliedWeights(Protocol):
+    """Row weights of replicates that are the problem's weights times whole numbers."""
+
+    def multiples(self, numbers: list[int]) -> RowMultiples:
+        """Return the weights of some replicates by their factors."""
 
 
 def lanes_of_draws(problem: Problem) -> int:
@@ -166,7 +176,12 @@ class Replicates:
     def _create_batch(self, numbers: list[int]) -> Batch:
         """Create the batch of some replicates."""
         offsets = None if self.offsets is None else self.offsets(numbers)
-        weights = self.weights(numbers)
+        weights: np.ndarray | RowMultiples
+        on_host = self.problem.likelihood.backend.on_host
+        if isinstance(self.weights, MultipliedWeights) and not on_host:
+            weights = self.weights.multiples(numbers)
+        else:
+            weights = self.weights(numbers)
         return self.problem.batch(
             weights, len(numbers), self.common, offsets, self.per_replicate_subproblems
         )

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..errors import DataError
 from ..fit import Problem
+from ..solve.data_term import RowMultiples
 
 __all__ = ["Draws", "sampling_units"]
 
@@ -119,11 +120,24 @@ class Draws:
 
     def one(self, k: int) -> np.ndarray:
         """Compute the row weights of draw k, (n,)."""
+        return self.weights * self._times(k)
+
+    def _times(self, k: int) -> np.ndarray:
+        """Count how often draw k contains each row, (n,)."""
         m = len(self.present)
         times = np.zeros(self.size)
         drawn = self.generator(k).integers(0, m, size=m)
         times[self.present] = np.bincount(drawn, minlength=m)
-        return self.weights * (times if self.unit is None else times[self.unit])
+        return times if self.unit is None else times[self.unit]
+
+    def multiples(self, numbers: list[int]) -> RowMultiples:
+        """Return the same weights with one byte for each row and draw, if that is enough."""
+        counts = [self._times(k) for k in numbers]
+        few = max(x.max(initial=0.0) for x in counts) <= np.iinfo(np.uint8).max
+        out = np.empty((len(self.weights), len(numbers)), np.uint8 if few else np.float64)
+        for b, x in enumerate(counts):
+            out[:, b] = x
+        return RowMultiples(self.weights, out)
 
     def __call__(self, numbers: list[int]) -> np.ndarray:
         """Compute the row weights of several draws, (n, len(numbers))."""

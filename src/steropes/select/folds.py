@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..errors import DataError
+from ..solve.data_term import RowMultiples
 from .fold_units import classes_of, units_of
 from .protocols import FoldSettings, Seed
 
@@ -99,6 +100,13 @@ class TrainingRows:
         held = (self.pairs[k] for k in numbers)
         return np.concatenate([w * (self.fold[:, [r]] != f) for r, f in held], axis=1)
 
+    def multiples(self, numbers: Sequence[int]) -> RowMultiples:
+        """Return the same weights with one byte for each row and fold."""
+        times = np.empty((len(self.weights), len(numbers)), np.uint8)
+        for b, (r, f) in enumerate(self.pairs[k] for k in numbers):
+            np.not_equal(self.fold[:, r], f, out=times[:, b], casting="unsafe")
+        return RowMultiples(self.weights, times)
+
 
 @dataclass(frozen=True, eq=False)
 class WithAllRows:
@@ -111,6 +119,13 @@ class WithAllRows:
         own = [k for k in numbers if k < len(self.folds.pairs)]
         whole = np.tile(self.folds.weights[:, None], (1, len(numbers) - len(own)))
         return np.concatenate([self.folds(own), whole], axis=1)
+
+    def multiples(self, numbers: Sequence[int]) -> RowMultiples:
+        """Return the same weights with one byte for each row and replicate."""
+        own = self.folds.multiples([k for k in numbers if k < len(self.folds.pairs)])
+        more = len(numbers) - own.times.shape[1]
+        times = np.pad(own.times, ((0, 0), (0, more)), constant_values=1)
+        return RowMultiples(self.folds.weights, times)
 
 
 def make_folds(

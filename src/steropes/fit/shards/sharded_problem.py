@@ -18,9 +18,11 @@ from ...solve.data_term import (
     DataTerm,
     LevelTerm,
     RiskTerm,
+    RowMultiples,
     ShardedFamily,
     ShardedTerm,
     WorkingSet,
+    weights_of_rows,
 )
 from ...solve.data_term.sharded.local_shards import ShardBindings
 from ...solve.data_term.sharded.shard_messages import Answer, Request, ShardContext
@@ -134,9 +136,11 @@ class ShardedProblem(Problem):
         return Common(WorkingSet(self.design.p), SharedHessian(pool))
 
     def _likelihood_term(
-        self, weights: np.ndarray, offset: np.ndarray | None, B: int, active: WorkingSet | None
-    ) -> DataTerm:
+        self, weights: np.ndarray | RowMultiples, offset: np.ndarray | None, B: int,
+        active: WorkingSet | None,
+    ) -> DataTerm:  # fmt: skip
         """Create the data term that fits the exchange between the blocks."""
+        weights = weights_of_rows(weights)
         likelihood, backend = self.likelihood, self.likelihood.backend
         if self.exchange is not None:
             return RiskTerm(

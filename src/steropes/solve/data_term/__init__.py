@@ -7,6 +7,7 @@
 from .local_term import LocalTerm
 from .profiled_term import ProfiledTerm
 from .protocols import Accuracy, CurvatureAt, DataTerm, Trial
+from .row_weights import RowMultiples, weights_of_rows
 from .sharded.level_shard import LevelShard
 from .sharded.level_term import LevelTerm
 from .sharded.local_shard import LocalShard
@@ -29,10 +30,12 @@ __all__ = [
     "ProfiledTerm",
     "RiskShard",
     "RiskTerm",
+    "RowMultiples",
     "ShardedFamily",
     "ShardedTerm",
     "SmoothPenaltyTerm",
     "Trial",
     "WorkingColumns",
     "WorkingSet",
+    "weights_of_rows",
 ]

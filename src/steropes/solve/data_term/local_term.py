@@ -21,6 +21,7 @@ from .column_cache import ColumnCache
 from .column_hessian import ColumnHessian
 from .protocols import Accuracy, CurvatureAt, Trial
 from .row_subsampling import effective_rows, thinned
+from .row_weights import RowMultiples, weights_of_rows, weights_on_device
 from .working_set import WorkingColumns
 
 __all__ = ["LocalTerm"]
@@ -33,7 +34,7 @@ class LocalTerm:
     ----------
     design : Design
     likelihood : Likelihood
-    weights : (n, B) or (n, 1) array
+    weights : (n, B) or (n, 1) array, or RowMultiples
         Row weights of the replicates, in the rows of X.
     offset : (n, B) or (n, 1) array or None
         Added to the linear predictor.
@@ -47,7 +48,7 @@ class LocalTerm:
         self,
         design: DesignLike,
         likelihood: Likelihood,
-        weights: np.ndarray,
+        weights: np.ndarray | RowMultiples,
         offset: np.ndarray | None = None,
         B: int = 1,
         active: WorkingColumns | None = None,
@@ -61,14 +62,16 @@ class LocalTerm:
         self.trust_radius, self.effective_rows = likelihood.trust_radius, likelihood.effective_rows
         self.order = order = likelihood.order
         take = (lambda x: x) if order is None else (lambda x: x[order])
-        weights = np.asarray(weights, np.float64)
-        if order is not None and weights.shape[1] == 1 and np.ptp(weights) == 0:
-            weights = weights[: len(order)]  # Equal weights need no reordering.
+        if backend.on_host:
+            whole = weights_of_rows(weights)
+            if order is not None and whole.shape[1] == 1 and np.ptp(whole) == 0:
+                whole = whole[: len(order)]  # Equal weights need no reordering.
+            else:
+                whole = take(whole)
+            self.w = backend.asarray(self._in_lanes(whole))
         else:
-            weights = take(weights)
-        w = self._in_lanes(weights)
-        self.total = w.sum(axis=0)
-        self.w = backend.asarray(w)
+            self.w = weights_on_device(weights, order, self.lanes, backend)
+        self.total = backend.to_host(self.w.sum(axis=0))
         self.bound = likelihood.weigh(self.w)
         offsets = np.zeros((1, 1))
         if offset is not None:

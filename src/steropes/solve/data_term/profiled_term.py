@@ -18,6 +18,7 @@ from ...likelihoods.nuisance_parameters import Nuisance, NuisancePoint
 from ..hessian import pooled_groups
 from .local_term import LocalCurvature, LocalTerm
 from .protocols import Accuracy
+from .row_weights import RowMultiples
 from .working_set import WorkingColumns
 
 __all__ = ["ProfiledTerm"]
@@ -32,7 +33,7 @@ class ProfiledTerm(LocalTerm):
         self,
         design: DesignLike,
         likelihood: NuisanceLikelihood,
-        weights: np.ndarray,
+        weights: np.ndarray | RowMultiples,
         offset: np.ndarray | None = None,
         B: int = 1,
         active: WorkingColumns | None = None,
