@@ -46,7 +46,7 @@ class DenseBackend:
 
     to_host = lines
 
-    def model_minimiser(self, G):
+    def device_matrix(self, G):
         return None
 
     def conditional_sets(self, eta, w, case, pointers):

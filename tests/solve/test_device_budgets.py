@@ -20,6 +20,8 @@ from steropes.backends.pytorch.transfers import TRANSFERS
 from steropes.infer.bootstrap_draws import Draws
 from steropes.select.folds import TrainingRows, WithAllRows, cut
 from steropes.solve.data_term import weights_of_rows
+from steropes.solve.quasi_newton.shared_hessian import SharedHessian
+from steropes.solve.solver_tuning import DEFAULT
 
 N, P, K = 4000, 60, 30  # rows, columns, columns of the working set
 FREE = {"view", "slice", "unsqueeze", "select", "t", "detach", "expand", "alias", "_unsafe_view",
@@ -182,3 +184,38 @@ def test_weights_of_replicates_are_sent_as_bytes(kind):
     expected = weights(numbers)[term.order]
     np.testing.assert_array_equal(term.backend.to_host(term.w), expected)
     np.testing.assert_allclose(term.total, expected.sum(axis=0), rtol=1e-14)
+
+
+@pytest.mark.parametrize("name", ["logistic", "cox"])
+@pytest.mark.parametrize("lasso", [True, False])
+def test_quadratic_models_are_minimised_without_a_download_of_their_matrix(name, lasso):
+    term = prepared_term(model(name)._problem, 10)
+    k, B = len(term.W), 10
+    at, policy = term.curvature(0), replace(DEFAULT.subproblem, min_device_columns=1)
+    shared = SharedHessian(term.pool, replace(DEFAULT, subproblem=policy))
+    models = []
+
+    def compute():
+        shared.compute(term, at, 0, False)
+        models.append(shared.model(np.arange(k) < 1))
+
+    # The diagonal, the row of the column without penalty, and for Cox sums by event time.
+    cost = cost_of(compute)
+    assert cost.bytes_read <= 8 * 2 * k
+    g, ones = term.gradient(), np.ones((k, B))
+    l1 = 3.0 * ones * lasso
+    l1[0] = 0.0
+    arguments = (ones, g, 0.0 * g, l1, 2.0 * ones, ones, np.full(B, 1e-6))
+    steps = []
+    cost = cost_of(lambda: steps.append(models[0].minimize(*arguments)))
+    assert cost.bytes_read <= 8 * k * B + 512  # the steps, and flags
+    assert cost.bytes_sent <= 8 * 12 * k * B
+    host = SharedHessian(term.pool)
+    host.compute(term, at, 0, False)
+    expected = host.model(np.arange(k) < 1).minimize(*arguments)
+    np.testing.assert_allclose(steps[0], expected, rtol=0, atol=1e-6 if lasso else 1e-9)
+    term.join(np.arange(K, K + 4))
+    cost = cost_of(lambda: shared.follow(term, False))
+    assert cost.bytes_read <= 8 * (k + 4)
+    host.follow(term, False)
+    np.testing.assert_allclose(shared.G, host.G, rtol=1e-9, atol=1e-12)

@@ -1,18 +1,29 @@
 """The minimiser of quadratic models on a device, by products, against the host's."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from every_family import EVERY, case
-from steropes import CoxRegression, CrossValidation, Laplace, LogisticRegression
+from steropes import CrossValidation, Laplace, Normal
+from steropes.backends.pytorch.device_array import DeviceArray
 from steropes.backends.pytorch.quadratic_minimiser import (
     DenseProducts,
     QuadraticMinimiser,
 )
+from steropes.backends.pytorch.torch_matrix import TorchMatrix
+from steropes.backends.pytorch.transfers import TRANSFERS
 from steropes.backends.thread_pool import ThreadPool
 from steropes.solve.optimality.certificate import violations
-from steropes.solve.subproblem import DenseReducedHessian, LowRank, QuadraticModel
+from steropes.solve.subproblem import (
+    DenseReducedHessian,
+    DeviceReducedHessian,
+    LowRank,
+    QuadraticModel,
+)
+from steropes.solve.subproblem.fixed_sign_minimum import MIN_PIVOT
 from steropes.solve.subproblem.minimise import ModelBatch
 from tuning import tune_solver
 
@@ -45,6 +56,13 @@ def minimise(shared, m, dtype=torch.float32):
     return step, minimiser.products.count
 
 
+def on_device(shared):
+    """The same matrix in double precision on the device, with the same coordinates eliminated."""
+    return DeviceReducedHessian(
+        TorchMatrix(torch.from_numpy(np.array(shared.G, np.float64))), shared.free, ThreadPool(1)
+    )
+
+
 def values(shared, m, step):
     """The models' values after a step, (B,)."""
     product = shared.times(step) + m.low.product(step)
@@ -71,6 +89,20 @@ def test_recorded_models_have_the_minima_of_the_host(monkeypatch, name):
         scale = np.maximum(start - values(shared, m, host), 0.0) + 1e-9 * abs(start)
         assert (gap <= 0.02 * scale).all()
         assert products <= 200
+        own = on_device(shared)
+        np.testing.assert_array_equal(own.f, shared.f)
+        np.testing.assert_allclose(own.times(step), shared.times(step), atol=2e-5 * scale.max())
+        compare_ridge(own, shared, m)
+
+
+def compare_ridge(own, shared, m):
+    """The same models with more ridge and without the ℓ1 penalty have the minimum of the host."""
+    ridge = m.l2 + 0.01 * shared.whole.max()
+    m = replace(m, l1=np.zeros_like(m.l1), l2=ridge)
+    models = [QuadraticModel(x) for x in (own, shared)]
+    device, host = (model._solve(m) for model in models)
+    np.testing.assert_allclose(device, host, rtol=0, atol=1e-9 * abs(host).max())
+    assert "dense" not in own.__dict__  # G has not been transferred
 
 
 def draw(rng, k, B, free=0):
@@ -94,6 +126,60 @@ def test_minima_satisfy_the_optimality_conditions(rng, free):
     assert 0 < (step != 0).sum() < step.size
 
 
+@pytest.mark.parametrize(("free", "low"), [(0, 0.0), (2, 1.0)])
+def test_ridge_models_are_solved_on_the_device(rng, free, low):
+    _, shared, m = draw(rng, 50, 1 if not low else 3, free)
+    own = on_device(shared)
+    ridge = np.where(np.arange(50) < free, 0.0, 1.0)[:, None] * np.ones(m.g.shape)
+    m = replace(m, l1=0.0 * m.l1, l2=ridge, low=replace(m.low, c=low * m.low.c))
+    models = [QuadraticModel(x) for x in (own, shared)]
+    for _ in range(2):  # the second time with the kept factor of a single replicate
+        device, host = (model._solve(m) for model in models)
+        np.testing.assert_allclose(device, host, rtol=0, atol=1e-10 * abs(host).max())
+        m = replace(m, g=-0.5 * m.g)
+    before = TRANSFERS.bytes_down
+    models[0]._solve(m)
+    assert TRANSFERS.bytes_down - before <= 8 * m.g.size + 16
+    assert "dense" not in own.__dict__
+
+
+def test_singular_ridge_models_are_not_solved(rng):
+    Z, shared, m = draw(rng, 50, 1)
+    Z[:, 1] = Z[:, 0]
+    matrix = TorchMatrix(torch.from_numpy(Z.T @ Z))
+    arrays = {"g": m.g, "y": m.y, "l2": 0.0 * m.l2, "U": m.low.U[:0], "c": m.low.c[:0]}
+    none = shared.f, shared.Y
+    assert matrix.solve(*none, **arrays, min_pivot=MIN_PIVOT, keep=True) is None
+
+
+def test_a_matrix_on_the_device_grows_by_rows(rng):
+    Z = rng.normal(size=(40, 12))
+    G = Z.T @ Z
+    late = np.where(np.arange(12)[:, None] < 5, np.nan, G)  # earlier rows are not computed
+    matrix = TorchMatrix(torch.from_numpy(G[:5, :5].copy()))
+    grown = matrix.grown(DeviceArray(torch.from_numpy(late)))
+    np.testing.assert_array_equal(grown.to_host(), G)
+    np.testing.assert_array_equal(grown.rows(np.array([1, 7])), G[[1, 7]])
+    np.testing.assert_array_equal(grown.diagonal, np.diag(G))
+
+
+@pytest.mark.parametrize("free", [0, 2])
+def test_steps_on_a_support_solve_its_system(rng, free):
+    _, shared, m = draw(rng, 50, 3, free)
+    m = replace(m, y=np.where(rng.random(m.y.shape) < 0.3, m.g, 0.0))
+    arrays = {x: getattr(m, x) for x in ("g", "y", "l1", "l2", "unit", "tolerance")}
+    step = on_device(shared).minimiser.support_step(
+        shared.diagonal, shared.f, shared.Y, residual=1e-3, U=m.low.U, c=m.low.c, **arrays
+    )
+    support = (m.y != 0) | (m.l1 == 0)
+    assert not step[~support].any()
+    start = m.g + m.l2 * m.y + m.l1 * np.sign(m.y)
+    left = start + shared.times(step) + m.low.product(step) + m.l2 * step
+    h = shared.diagonal[:, None] + m.l2 + m.low.diagonal()
+    size = [np.sqrt((np.where(support, x, 0.0) ** 2 / h).sum(axis=0)) for x in (left, start)]
+    assert (size[0] <= 0.1 * size[1]).all()
+
+
 def test_a_hessian_in_bfloat16_has_the_minimum_of_the_rounded_matrix(rng):
     _, shared, m = draw(rng, 50, 4)
     rounded = torch.from_numpy(shared.G).to(torch.bfloat16).double().numpy()
@@ -102,21 +188,22 @@ def test_a_hessian_in_bfloat16_has_the_minimum_of_the_rounded_matrix(rng):
     assert (violation(own, m, step) <= m.tolerance + 1e-3).all()
 
 
-@pytest.mark.parametrize("model", [LogisticRegression, CoxRegression])
+@pytest.mark.parametrize("name", ["logistic", "cox"])
+@pytest.mark.parametrize("prior", [Laplace(), Normal()])
 def test_fits_whose_models_are_minimised_on_the_device_are_those_of_the_cpu(
-    monkeypatch, rng, model
+    monkeypatch, rng, name, prior
 ):
     tune_solver(monkeypatch, "subproblem", min_device_columns=1)
-    used, whole = [], QuadraticMinimiser.minimise
-    monkeypatch.setattr(
-        QuadraticMinimiser, "minimise", lambda *a, **k: used.append(1) or whole(*a, **k)
-    )
-    own = case("cox" if model is CoxRegression else "logistic", rng, n=300, p=30)
+    used = []
+    for method in ("minimise", "solve"):
+        whole = getattr(TorchMatrix, method)
+        monkeypatch.setattr(
+            TorchMatrix, method, lambda *a, w=whole, m=method, **k: used.append(m) or w(*a, **k)
+        )
+    own = case(name, rng, n=300, p=30)
     cv = CrossValidation(4, search=[0.02, 0.2], random_state=0, tol=1e-8)
-    host, device = (
-        own.fit(prior=Laplace(), cv=cv, tol=1e-9, device=d) for d in ("cpu", "torch-cpu")
-    )
-    assert used
+    host, device = (own.fit(prior=prior, cv=cv, tol=1e-9, device=d) for d in ("cpu", "torch-cpu"))
+    assert ("minimise" if isinstance(prior, Laplace) else "solve") in used
     assert device.variance_ == host.variance_
     np.testing.assert_allclose(device.coef_, host.coef_, rtol=0, atol=1e-8)
     assert device.converged_

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from .thread_pool import ThreadPool
 
-__all__ = ["Array", "Backend", "Lines", "ModelMinimiser", "SparseLines"]
+__all__ = ["Array", "Backend", "DeviceMatrix", "Lines", "SparseLines"]
 
 # An array of the backend's module ``xp``.
 Array = Any
@@ -63,8 +63,32 @@ class SparseLines(Protocol):
         """Return the same positions with other values."""
 
 
-class ModelMinimiser(Protocol):
-    """Minimisation of replicates' quadratic models with one matrix that is on a device."""
+class DeviceMatrix(Protocol):
+    """A symmetric matrix G (k, k) on a device, with the minimisation of models that it belongs to.
+
+    Arguments and results of all methods are on the host. The models are those of
+    `steropes.solve.subproblem.minimise.ModelBatch`.
+    """
+
+    @property
+    def k(self) -> int:
+        """Number of rows."""
+
+    @property
+    def diagonal(self) -> NDArray:
+        """The diagonal in double precision, (k,)."""
+
+    def rows(self, at: NDArray) -> NDArray:
+        """Return rows in double precision, (len(at), k)."""
+
+    def times(self, x: NDArray) -> NDArray:
+        """Multiply by x (k, B) in the precision of G."""
+
+    def to_host(self) -> NDArray:
+        """Transfer the matrix to the host; later calls return the same array."""
+
+    def grown(self, G: Array) -> DeviceMatrix:
+        """Extend by the rows from k on of a larger matrix, the earlier rows of which are unused."""
 
     def minimise(
         self, diagonal: NDArray, f: NDArray, Y: NDArray, *, g: NDArray, y: NDArray, l1: NDArray,
@@ -80,7 +104,28 @@ class ModelMinimiser(Protocol):
         g, y, l1, l2, unit : (k, B) arrays
         tolerance : (B,) array
         U, c : (M, k, B) and (M, B) arrays
-            As in `steropes.solve.subproblem.minimise.ModelBatch`.
+            As in `ModelBatch`.
+        """
+
+    def solve(
+        self, f: NDArray, Y: NDArray, *, g: NDArray, y: NDArray, l2: NDArray, U: NDArray,
+        c: NDArray, min_pivot: float, keep: bool,
+    ) -> NDArray | None:  # fmt: skip
+        """Return steps (k, B) to the minima of models without an ℓ1 penalty.
+
+        None if a matrix with a unit diagonal has a pivot in Cholesky's factorisation below
+        ``min_pivot``. With ``keep`` the factor of a single replicate is kept for models with the
+        same l2.
+        """
+
+    def support_step(
+        self, diagonal: NDArray, f: NDArray, Y: NDArray, *, residual: float, g: NDArray,
+        y: NDArray, l1: NDArray, l2: NDArray, unit: NDArray, tolerance: NDArray, U: NDArray,
+        c: NDArray,
+    ) -> NDArray:  # fmt: skip
+        """Return Newton steps (k, B) for the signs of y, to a relative residual.
+
+        Penalised coefficients that are zero stay at zero.
         """
 
 
@@ -128,7 +173,7 @@ class Backend(Protocol):
     def to_host(self, x: Array) -> NDArray:
         """Transfer an array to the host."""
 
-    def model_minimiser(self, G: Array | NDArray) -> ModelMinimiser | None:
+    def device_matrix(self, G: Array | NDArray) -> DeviceMatrix | None:
         """Store a symmetric matrix (k, k) for the minimisation of quadratic models on the device.
 
         None if they are minimised on the host.

@@ -75,7 +75,7 @@ class CpuBackend:
         """Return None, because the likelihood calls the host's kernels."""
 
     @staticmethod
-    def model_minimiser(_: np.ndarray) -> None:
+    def device_matrix(_: np.ndarray) -> None:
         """Return None, because quadratic models are minimised on the host."""
 
     # -- sparse products -------------------------------------------------------------------

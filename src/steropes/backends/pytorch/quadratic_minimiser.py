@@ -215,6 +215,19 @@ class QuadraticMinimiser:
             D, AD = self._proximal(m, D, AD, live, largest)
         return download(D)
 
+    def support_step(
+        self, diagonal: NDArray, f: NDArray, Y: NDArray, *, residual: float, **arrays: NDArray
+    ) -> NDArray:
+        """Return Newton steps for the signs of y, where penalised zeros stay, (k, B).
+
+        Parameters are those of `minimise`, and ``residual`` is the relative residual of the
+        systems.
+        """
+        m = _Models(self.products, diagonal, f, Y, arrays)
+        support = ((m.y0 != 0) | (m.l1 == 0)) & m.moves
+        slope = torch.where(support, -(m.start + m.l1 * torch.sign(m.y0)), 0.0)
+        return download(self._conjugate_gradients(m, support, slope, residual))
+
     def _largest_eigenvalue(self, m: _Models) -> torch.Tensor:
         """Bound the largest eigenvalue of the matrices relative to their diagonals."""
         k, B = m.y0.shape
@@ -237,7 +250,8 @@ class QuadraticMinimiser:
         least = torch.maximum(self.policy.entering_share * new.amax(0), m.tolerance)
         support = ((y != 0) | ~penalised | (new > least)) & live & m.moves
         sign = torch.where(y != 0, torch.sign(y), -torch.sign(s))
-        p = self._conjugate_gradients(m, support, torch.where(support, -(s + m.l1 * sign), 0.0))
+        slope = torch.where(support, -(s + m.l1 * sign), 0.0)
+        p = self._conjugate_gradients(m, support, slope, self.policy.residual)
         before, t = m.value(D, AD), torch.where(live, 1.0, 0.0).to(p.dtype)
         taken = ~live
         for _ in range(self.policy.max_cuts):
@@ -254,13 +268,13 @@ class QuadraticMinimiser:
         return D, AD
 
     def _conjugate_gradients(
-        self, m: _Models, support: torch.Tensor, residual: torch.Tensor
+        self, m: _Models, support: torch.Tensor, residual: torch.Tensor, relative: float
     ) -> torch.Tensor:
         """Solve for steps on the supports, (k, B), with the diagonal as preconditioner."""
         z = m.inverse * residual
         q, p = z, torch.zeros_like(z)
         rz = (residual * z).sum(0)
-        aim = rz * self.policy.residual**2
+        aim = rz * relative**2
         for _ in range(self.policy.max_iterations):
             Aq = m.times(q)
             curvature = (q * Aq).sum(0)

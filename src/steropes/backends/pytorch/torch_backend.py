@@ -22,7 +22,6 @@ from .kernels.gram_panels import panel_with_triton, product_of_panels
 from .kernels.logistic_losses import logistic_losses
 from .kernels.segment_reductions import LONG, softmax_with_triton
 from .kernels.triton_language import use_triton
-from .quadratic_minimiser import DenseProducts, QuadraticMinimiser
 from .segments import (
     Bags,
     Segments,
@@ -32,6 +31,7 @@ from .segments import (
     segment_max,
     segment_sums,
 )
+from .torch_matrix import TorchMatrix
 from .transfers import download, upload
 
 __all__ = ["TorchBackend"]
@@ -120,10 +120,9 @@ class TorchBackend:
         """Prepare segments, once for an array of pointers."""
         return self._keep(pointers, "segments", lambda p: Segments(p, self.device))
 
-    def model_minimiser(self, G: DeviceArray | NDArray) -> QuadraticMinimiser:
-        """Store a symmetric matrix in single precision; see `Backend.model_minimiser`."""
-        matrix = G.tensor if isinstance(G, DeviceArray) else G
-        return QuadraticMinimiser(DenseProducts.of(matrix, self.device))
+    def device_matrix(self, G: DeviceArray | NDArray) -> TorchMatrix:
+        """Store a symmetric matrix; see `Backend.device_matrix`."""
+        return TorchMatrix(self._here(G))
 
     # -- sparse products --------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 
 from ...backends.cpu import CpuBackend
-from ...backends.protocols import Array, ModelMinimiser
+from ...backends.protocols import Array, DeviceMatrix
 from ...design.protocols import ColumnsByRows, DesignLike
 from ...likelihoods import Likelihood
 from ...likelihoods.curvature import Curvature, ProfiledCurvature
@@ -352,14 +352,10 @@ class LocalCurvature:
         if isinstance(curvature, ProfiledCurvature) and curvature.safer is not None:
             # Kept indefinite: the solver modifies it, because that depends on the penalties.
             self.curvature, self.convex = replace(curvature, safer=None), False
-        self._device_matrix: Array | None = None
 
     def matrix(self, first: int = 0, rough: bool = False) -> np.ndarray:
         """See `CurvatureAt.matrix`."""
-        H = hessian(self.active.rows, self.curvature, first, rough)
-        # Kept on the device for `minimiser`; the rows of a grown matrix are incomplete.
-        self._device_matrix = None if first or self.active.backend.on_host else H
-        return self.active.backend.to_host(H)
+        return self.active.backend.to_host(hessian(self.active.rows, self.curvature, first, rough))
 
     def diagonal(self) -> np.ndarray:
         """See `CurvatureAt.diagonal`."""
@@ -370,12 +366,18 @@ class LocalCurvature:
         v = self.curvature.v if self.convex else np.abs(self.curvature.v)
         return self.active.backend.to_host(self.active.rows.diagonal(v))
 
-    def minimiser(self, G: np.ndarray, same: bool) -> ModelMinimiser | None:
-        """See `CurvatureAt.minimiser`."""
-        kept, self._device_matrix = self._device_matrix, None
-        if same and kept is not None and kept.shape == G.shape:
-            return self.active.backend.model_minimiser(kept)
-        return self.active.backend.model_minimiser(G)
+    def on_device(self, known: DeviceMatrix | None, rough: bool = False) -> DeviceMatrix | None:
+        """See `CurvatureAt.on_device`."""
+        backend = self.active.backend
+        if backend.on_host or not self.convex:
+            return None
+        first = 0 if known is None else known.k
+        H = hessian(self.active.rows, self.curvature, first, rough)
+        return backend.device_matrix(H) if known is None else known.grown(H)
+
+    def sent(self, G: np.ndarray) -> DeviceMatrix | None:
+        """See `CurvatureAt.sent`."""
+        return self.active.backend.device_matrix(G)
 
     def by_columns(self) -> ColumnHessian:
         """Return the Hessian as a column operator, or an upper bound if it may be indefinite."""

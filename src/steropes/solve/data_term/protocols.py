@@ -17,7 +17,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from ...backends.protocols import ModelMinimiser
+from ...backends.protocols import DeviceMatrix
 from ...backends.thread_pool import ThreadPool
 from ...likelihoods.nuisance_parameters import Nuisance
 from ...priors import Prior
@@ -75,12 +75,15 @@ class CurvatureAt(Protocol):
     def by_columns(self) -> ColumnOperator | None:
         """Return the Hessian as an operator for wide W; None unless `DataTerm.columnar`."""
 
-    def minimiser(self, G: np.ndarray, same: bool) -> ModelMinimiser | None:
-        """Return the minimiser of models with a Hessian G (k, k) on a device.
+    def on_device(self, known: DeviceMatrix | None, rough: bool = False) -> DeviceMatrix | None:
+        """Compute the Hessian on the device of the rows; None if they are not on a device.
 
-        ``same`` tells whether G is the last result of `matrix`. None if models are minimised on the
-        host.
+        ``known`` is that of the first columns of the working set. None also if the Hessian may be
+        indefinite, since it is modified on the host.
         """
+
+    def sent(self, G: np.ndarray) -> DeviceMatrix | None:
+        """Transfer a Hessian G (k, k) of the host to the device; None if there is none."""
 
 
 class DataTerm(Protocol):

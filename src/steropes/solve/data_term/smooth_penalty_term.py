@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...backends.protocols import ModelMinimiser
+from ...backends.protocols import DeviceMatrix
 from ...backends.thread_pool import ThreadPool
 from ...likelihoods.nuisance_parameters import Nuisance
 from ...priors import Prior, SmoothTerm
@@ -241,9 +241,12 @@ class _Curvature:
     def by_columns(self) -> None:
         """Return None; see `CurvatureAt.by_columns`."""
 
-    def minimiser(self, G: np.ndarray, _: bool) -> ModelMinimiser | None:
-        """See `CurvatureAt.minimiser`; G includes the penalty, so it is not the data's."""
-        return self.inner.minimiser(G, False)
+    def on_device(self, known: DeviceMatrix | None, rough: bool = False) -> None:
+        """Return None, because the penalty is added on the host."""
+
+    def sent(self, G: np.ndarray) -> DeviceMatrix | None:
+        """See `CurvatureAt.sent`."""
+        return self.inner.sent(G)
 
 
 def _is_positive_semidefinite(H: np.ndarray) -> bool:

@@ -16,7 +16,12 @@ from ..proximal_newton.descent_state import DescentState
 from ..proximal_newton.elastic_net_penalty import ElasticNetPenalty
 from ..proximal_newton.step import Curvatures
 from ..solver_tuning import SolverPolicy
-from ..subproblem import ColumnwiseReducedHessian, DenseReducedHessian, QuadraticModel
+from ..subproblem import (
+    ColumnwiseReducedHessian,
+    DenseReducedHessian,
+    DeviceReducedHessian,
+    QuadraticModel,
+)
 from .bfgs import BfgsPairs
 from .hessian_form import in_single_precision, one_row_in, too_wide
 from .shared_hessian import SharedHessian
@@ -281,11 +286,15 @@ class Hessians:
             return own
         at = self.term.curvature(b, accuracy=self._accuracy)
         assert at is not None
+        wide, pool = len(self.term.W) >= self.subproblem.min_device_columns, self.term.pool
+        kept = at.on_device(None, self._rough) if wide else None
+        if kept is not None:
+            return QuadraticModel(DeviceReducedHessian(kept, free, pool, self.subproblem))
         G = at.matrix(rough=self._rough)
         G = self.shared.usable(self.term, at, G, self._penalty.l2[:, b])
-        matrix = DenseReducedHessian(G, free, self.term.pool, self.subproblem)
-        if matrix.k >= self.subproblem.min_device_columns:
-            matrix.minimiser = at.minimiser(matrix.G, at.convex)
+        matrix = DenseReducedHessian(G, free, pool, self.subproblem)
+        if wide:
+            matrix.minimiser = at.sent(matrix.G)
         return QuadraticModel(matrix)
 
     def _own_by_columns(

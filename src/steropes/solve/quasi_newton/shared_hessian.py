@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...backends.protocols import DeviceMatrix
 from ...backends.thread_pool import ThreadPool
 from .. import solver_tuning as policies
 from ..data_term import CurvatureAt, DataTerm
@@ -13,6 +14,7 @@ from ..subproblem import (
     ColumnOperator,
     ColumnwiseReducedHessian,
     DenseReducedHessian,
+    DeviceReducedHessian,
     QuadraticModel,
     ReducedHessian,
 )
@@ -56,6 +58,7 @@ class SharedHessian:
         self.pool = pool
         self.policy = policies.DEFAULT if policy is None else policy
         self._exact: GrowingMatrix | None = None
+        self._on_device: DeviceMatrix | None = None  # In place of ``_exact``.
         self._columns: ColumnOperator | None = None  # If the working set is too wide for a matrix.
         self._positive: np.ndarray | None = None  # The modified matrix, if the loss is not convex.
         self.ridge: np.ndarray | None = None
@@ -72,7 +75,7 @@ class SharedHessian:
     @property
     def known(self) -> bool:
         """Whether a Hessian is available."""
-        return self._exact is not None or self._columns is not None
+        return any(x is not None for x in (self._exact, self._on_device, self._columns))
 
     @property
     def by_columns(self) -> bool:
@@ -81,7 +84,9 @@ class SharedHessian:
 
     @property
     def G(self) -> np.ndarray | None:
-        """The Hessian, (k, k), if it is an array."""
+        """The Hessian, (k, k), if it is an array; one on a device is transferred."""
+        if self._on_device is not None:
+            return self._on_device.to_host()
         if self._exact is None or self._positive is not None:
             return self._positive
         return self._exact.matrix
@@ -103,10 +108,14 @@ class SharedHessian:
 
         ``exactly`` lists the places at which the diagonal must be exact; None means all.
         """
-        self._exact = self._positive = self._columns = None  # Freed before the next is allocated.
+        self.forget()  # Freed before the next is allocated.
         self.at, self.weight = at, max(float(term.total[lane]), 1e-300)
         self.grouped = at.grouped
-        if matrix:
+        if matrix and len(term.W) >= self.policy.subproblem.min_device_columns:
+            self._on_device = at.on_device(None, rough)
+        if self._on_device is not None:
+            self.h = self._on_device.diagonal
+        elif matrix:
             H = at.matrix(rough=rough)
             self._exact = GrowingMatrix(H, self.pool, self.policy.hessian)
             self._update_diagonal(term)
@@ -118,7 +127,12 @@ class SharedHessian:
         """Extend the Hessian to the current working set, at the point where it was computed."""
         if self.at is None or len(self.h) == len(term.W):
             return
-        if self._exact is not None:
+        if self._on_device is not None:
+            self._on_device = self.at.on_device(self._on_device, rough)
+            assert self._on_device is not None  # As when it was computed.
+            self.h = self._on_device.diagonal
+            self._count_change()
+        elif self._exact is not None:
             self._exact.grow(self.at.matrix(self._exact.k, rough))
             self._update_diagonal(term)
             self._count_change()
@@ -141,7 +155,7 @@ class SharedHessian:
 
     def forget(self) -> None:
         """Drop a Hessian that will be computed again; its diagonal remains."""
-        self._exact = self._positive = self._columns = self.at = None
+        self._exact = self._positive = self._columns = self._on_device = self.at = None
 
     def _update_diagonal(self, term: DataTerm) -> None:
         """Modify the matrix if the loss is not convex, and take the diagonal."""
@@ -182,9 +196,11 @@ class SharedHessian:
         policy = self.policy.subproblem
         if self._columns is not None:
             return ColumnwiseReducedHessian(self._columns, free, policy)
+        if self._on_device is not None:
+            return DeviceReducedHessian(self._on_device, free, self.pool, policy)
         assert self._exact is not None
         rows = self._exact.rows if self._positive is None else self._positive
         out = DenseReducedHessian(rows, free, self.pool, policy)
         if self.at is not None and out.k >= policy.min_device_columns:
-            out.minimiser = self.at.minimiser(out.G, self._positive is None)
+            out.minimiser = self.at.sent(out.G)
         return out

@@ -6,6 +6,7 @@ and penalties, and returns steps.
 
 from .columnwise_reduced_hessian import ColumnOperator, ColumnwiseReducedHessian
 from .dense_reduced_hessian import DenseReducedHessian
+from .device_reduced_hessian import DeviceReducedHessian
 from .low_rank import LowRank
 from .quadratic_model import QuadraticModel
 from .reduced_hessian import ReducedHessian
@@ -14,6 +15,7 @@ __all__ = [
     "ColumnOperator",
     "ColumnwiseReducedHessian",
     "DenseReducedHessian",
+    "DeviceReducedHessian",
     "LowRank",
     "QuadraticModel",
     "ReducedHessian",

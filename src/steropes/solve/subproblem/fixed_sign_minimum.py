@@ -14,7 +14,7 @@ from scipy import linalg
 from .low_rank import LowRank
 from .reduced_hessian import ReducedHessian
 
-__all__ = ["Factor", "cholesky_factor", "cholesky_solve", "fixed_sign_minimum"]
+__all__ = ["MIN_PIVOT", "Factor", "cholesky_factor", "cholesky_solve", "fixed_sign_minimum"]
 
 # A matrix with a unit diagonal is regular if no pivot of its factor is below this.
 MIN_PIVOT = 1e-7

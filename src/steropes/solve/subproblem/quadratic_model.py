@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy import linalg
 
-from ...backends.protocols import ModelMinimiser
+from ...backends.protocols import DeviceMatrix
 from ...backends.tall_reductions import row_any
 from ..optimality.certificate import violations
-from .fixed_sign_minimum import Factor, cholesky_factor
+from .fixed_sign_minimum import MIN_PIVOT, Factor, cholesky_factor
 from .low_rank import LowRank
 from .minimise import Minimiser, ModelBatch
 from .preconditioners.preconditioner_cache import PreconditionerCache
@@ -116,8 +116,7 @@ class QuadraticModel:
             one.
         """
         models, own = self._models(sigma, g, beta, l1, l2, unit, tolerance, low)
-        exactly = self.shared.dense is not None or self.shared.k <= self.shared.solvable
-        step = self._solve(models) if exactly and not l1.any() else None
+        step = None if l1.any() else self._solve(models)
         if step is None:
             step = self._search(models, alone)
         d = step / own
@@ -135,9 +134,15 @@ class QuadraticModel:
         The linear system is solved to ``policy.linear_residual``, or to the tolerance.
         """
         models, own = self._models(sigma, g, beta, l1, l2, unit, tolerance, low)
-        search = Minimiser(self.shared, models, self.factors, np.arange(len(g)), alone=alone)
-        step = search.linear_step(self.shared.policy.linear_residual)
-        return self.shared.back(step / own, sigma)
+        shared, residual = self.shared, self.shared.policy.linear_residual
+        if shared.minimiser is not None:
+            step = shared.minimiser.support_step(
+                shared.diagonal, shared.f, shared.Y, residual=residual, **_arrays(models)
+            )
+        else:
+            search = Minimiser(shared, models, self.factors, np.arange(len(g)), alone=alone)
+            step = search.linear_step(residual)
+        return shared.back(step / own, sigma)
 
     def _models(
         self, sigma: np.ndarray, g: np.ndarray, beta: np.ndarray, l1: np.ndarray, l2: np.ndarray,
@@ -191,23 +196,28 @@ class QuadraticModel:
             some = some | missing
         return D
 
-    def _search_on_device(self, m: ModelBatch, minimiser: ModelMinimiser) -> np.ndarray:
+    def _search_on_device(self, m: ModelBatch, minimiser: DeviceMatrix) -> np.ndarray:
         """Minimise by products with the matrix on a device."""
         shared, y = self.shared, m.y
         # Penalised coefficients without curvature are zero at the minimum.
         h = shared.diagonal[:, None] + m.l2 + m.low.diagonal()
         flat = (h <= 0) & (y != 0) & (np.abs(m.g + m.l2 * y) < m.l1)
-        step = minimiser.minimise(
-            shared.diagonal, shared.f, shared.Y, g=m.g, y=y, l1=m.l1, l2=m.l2, unit=m.unit,
-            tolerance=m.tolerance, U=m.low.U, c=m.low.c,
-        )  # fmt: skip
+        step = minimiser.minimise(shared.diagonal, shared.f, shared.Y, **_arrays(m))
         return np.where(flat, -y, step)
 
     def _solve(self, m: ModelBatch) -> np.ndarray | None:
-        """Compute Newton steps without an ℓ1 penalty; None if a matrix is singular.
+        """Compute Newton steps without an ℓ1 penalty; None if a matrix is singular or too large.
 
         A single replicate takes several steps with one Hessian, whose factor is kept.
         """
+        shared = self.shared
+        if shared.minimiser is not None:
+            return shared.minimiser.solve(
+                shared.f, shared.Y, g=m.g, y=m.y, l2=m.l2, U=m.low.U, c=m.low.c,
+                min_pivot=MIN_PIVOT, keep=shared.k <= shared.policy.max_kept_factor,
+            )  # fmt: skip
+        if shared.dense is None and shared.k > shared.solvable:
+            return None
         kept, ridge = self._factored, m.l2[:, 0]
         single = m.g.shape[1] == 1 and not m.low.c.any()
         if single and kept is not None and np.array_equal(kept.ridge, ridge):
@@ -239,3 +249,11 @@ class QuadraticModel:
         if any(step is None for step in steps):
             return None
         return np.stack(steps, axis=1)
+
+
+def _arrays(m: ModelBatch) -> dict[str, np.ndarray]:
+    """Return the arrays of models as arguments for `DeviceMatrix`."""
+    return {
+        "g": m.g, "y": m.y, "l1": m.l1, "l2": m.l2, "unit": m.unit, "tolerance": m.tolerance,
+        "U": m.low.U, "c": m.low.c,
+    }  # fmt: skip

@@ -357,8 +357,11 @@ class ShardedCurvature:
     def by_columns(self) -> None:
         """Return None, because shards have no column operator."""
 
-    def minimiser(self, *_: object) -> None:
+    def on_device(self, *_: object) -> None:
         """Return None, because models are minimised where the shards are summed."""
+
+    def sent(self, G: np.ndarray) -> None:
+        """Return None for the same reason."""
 
     def uncentred(self) -> np.ndarray:
         """See `CurvatureAt.uncentred`."""
